@@ -1,0 +1,4 @@
+//! How bytes move between ranks: shared arenas, sockets, reductions. No CUDA here: the shim's NCCL is a thin layer above.
+#![expect(unsafe_code, reason = "shared memory")]
+
+pub mod arena;

@@ -1,0 +1,1 @@
+//! The device report: what one process did with its pretended GPUs.

@@ -1,0 +1,176 @@
+//! Every environment variable the project reads: name, values, default, meaning. docs/environment.md is made from this table.
+
+use crate::suggest;
+
+/// One variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may hold.
+    pub values: &'static str,
+    /// What holds when it is unset.
+    pub default: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+/// A variable holds something it must not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}={value}: expected {expected}{}", .hint.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+pub struct BadValue {
+    /// Name of the variable.
+    pub variable: &'static str,
+    /// What it holds.
+    pub value: String,
+    /// What it may hold.
+    pub expected: String,
+    /// The nearest accepted value.
+    pub hint: Option<String>,
+}
+
+impl Variable {
+    /// The error that `value` is for this variable.
+    pub fn bad(&self, value: &str) -> BadValue {
+        BadValue { variable: self.name, value: value.to_owned(), expected: self.values.to_owned(), hint: None }
+    }
+
+    /// The index of `value` in `choices`; case does not matter.
+    ///
+    /// # Errors
+    /// [`BadValue`] naming the variable, the choices and the nearest of them.
+    pub fn choose(&self, value: &str, choices: &[&str]) -> Result<usize, BadValue> {
+        choices.iter().position(|choice| choice.eq_ignore_ascii_case(value.trim())).ok_or_else(|| BadValue {
+            variable: self.name,
+            value: value.to_owned(),
+            expected: choices.join(", "),
+            hint: suggest::nearest(value, choices.iter().copied()).map(str::to_owned),
+        })
+    }
+
+    /// `value` as a number between `min` and `max`.
+    ///
+    /// # Errors
+    /// [`BadValue`] naming the variable and the range.
+    pub fn integer(&self, value: &str, min: u64, max: u64) -> Result<u64, BadValue> {
+        value.trim().parse().ok().filter(|number| (min..=max).contains(number)).ok_or_else(|| self.bad(value))
+    }
+
+    /// `value` as a switch: 0, false, off, no against 1, true, on, yes.
+    ///
+    /// # Errors
+    /// [`BadValue`] for anything else.
+    pub fn switch(&self, value: &str) -> Result<bool, BadValue> {
+        match value.trim().to_ascii_lowercase().as_str() {
+            "0" | "false" | "off" | "no" | "" => Ok(false),
+            "1" | "true" | "on" | "yes" => Ok(true),
+            _ => Err(self.bad(value)),
+        }
+    }
+}
+
+macro_rules! variables {
+    ($($constant:ident = $name:literal, $values:literal, $default:literal, $meaning:literal;)*) => {
+        $(#[doc = $meaning] pub const $constant: Variable =
+            Variable { name: $name, values: $values, default: $default, meaning: $meaning };)*
+
+        /// All of them, in the order of the documentation.
+        pub const ALL: &[Variable] = &[$($constant),*];
+    };
+}
+
+variables! {
+    MODE = "FAKEGPU_MODE", "simulate, hybrid, passthrough", "simulate",
+        "Who computes. Only `simulate` needs no GPU; `passthrough` preloads nothing; `hybrid` is refused for want of a GPU.";
+    OOM_POLICY = "FAKEGPU_OOM_POLICY", "clamp, managed, mapped_host, spill_cpu", "clamp",
+        "Oversubscription in hybrid mode.";
+    UNSUPPORTED_API = "FAKEGPU_UNSUPPORTED_API", "allow, warn, error", "warn",
+        "What a gap does: `allow` records it, `warn` also says so once on stderr, `error` returns NotSupported where it would be recorded.";
+    STRICT_COMPAT = "FAKEGPU_STRICT_COMPAT", "0 or 1", "1",
+        "Refuse cuBLAS datatypes that the profile does not list.";
+    PROFILES = "FAKEGPU_PROFILES", "id[:count],id[:count],...", "-",
+        "The devices, in order; wins over FAKEGPU_PROFILE and FAKEGPU_DEVICE_COUNT.";
+    PROFILE = "FAKEGPU_PROFILE", "a profile id", "a100",
+        "Profile of every device.";
+    DEVICE_COUNT = "FAKEGPU_DEVICE_COUNT", "an integer from 1 to 1024", "8",
+        "Number of devices.";
+    REPORT_PATH = "FAKEGPU_REPORT_PATH", "a path; `{pid}` and `{rank}` are replaced", "fake_gpu_report.{pid}.json under ftest, else none",
+        "Where a process that used a device writes its device report.";
+    TERMINAL_REPORT = "FAKEGPU_TERMINAL_REPORT", "0 or 1", "0",
+        "Print a summary of the device report on stderr at exit.";
+    REAL_CUDA_LIB_DIR = "FAKEGPU_REAL_CUDA_LIB_DIR", "a directory", "-",
+        "Real libraries for hybrid and passthrough.";
+    REAL_NCCL_PATH = "FAKEGPU_REAL_NCCL_PATH", "a file", "-",
+        "Real NCCL for dist modes proxy and passthrough.";
+    CPU_GEMM_MODE = "FAKEGPU_CPU_GEMM_MODE", "auto, exact, skip, fast", "auto",
+        "Whether cuBLAS products are computed.";
+    CPU_GEMM_MAX_OPS = "FAKEGPU_CPU_GEMM_MAX_OPS", "an integer, 0 = unlimited", "0",
+        "Products above this many multiply-adds are a gap, never zero-filled.";
+    DIST_MODE = "FAKEGPU_DIST_MODE", "disabled, simulate, proxy, passthrough", "simulate when a coordinator address is set, else disabled",
+        "Who plays NCCL.";
+    COORDINATOR_TRANSPORT = "FAKEGPU_COORDINATOR_TRANSPORT", "unix, tcp", "told from the address: an absolute path is unix",
+        "How ranks reach the coordinator.";
+    COORDINATOR_ADDR = "FAKEGPU_COORDINATOR_ADDR", "host:port or an absolute path", "-",
+        "Where the coordinator listens.";
+    COORDINATOR_TOKEN = "FAKEGPU_COORDINATOR_TOKEN", "text", "-",
+        "The run's token: a connection without it is refused. Needed for a tcp address other than loopback.";
+    CLUSTER_CONFIG = "FAKEGPU_CLUSTER_CONFIG", "a path", "-",
+        "The cluster file.";
+    STAGING_CHUNK_BYTES = "FAKEGPU_STAGING_CHUNK_BYTES", "a positive integer", "1048576",
+        "Socket payloads are cut into pieces of this size.";
+    STAGING_MAX_BYTES = "FAKEGPU_STAGING_MAX_BYTES", "a positive integer", "-",
+        "Refuse a socket payload piece above this size.";
+    STAGING_FORCE_SOCKET = "FAKEGPU_STAGING_FORCE_SOCKET", "0 or 1", "0",
+        "Move bytes over sockets although the ranks share a host.";
+    COORDINATOR_TIMEOUT_MS = "FAKEGPU_COORDINATOR_TIMEOUT_MS", "a positive integer", "600000",
+        "How long a rank waits for the others at a rendezvous or in an operation.";
+    CLUSTER_REPORT_PATH = "FAKEGPU_CLUSTER_REPORT_PATH", "a path", "-",
+        "Where the coordinator writes the cluster report.";
+    CLUSTER_REPORT_MARKDOWN_PATH = "FAKEGPU_CLUSTER_REPORT_MARKDOWN_PATH", "a path; 0, off or none disables", "the JSON path with .md",
+        "Markdown sibling of the cluster report.";
+    CLUSTER_REPORT_MAX_OPERATIONS = "FAKEGPU_CLUSTER_REPORT_MAX_OPERATIONS", "an integer from 0 to 1000000", "4096",
+        "Operations kept in the report's timeline.";
+    NCCL_FAULT_RANK = "FAKEGPU_NCCL_FAULT_RANK", "a global rank", "-",
+        "With FAKEGPU_NCCL_FAULT_SEQNO: this rank fails there.";
+    NCCL_FAULT_SEQNO = "FAKEGPU_NCCL_FAULT_SEQNO", "a sequence from 1", "-",
+        "With FAKEGPU_NCCL_FAULT_RANK: at which collective.";
+    NCCL_FAULT_OPERATION = "FAKEGPU_NCCL_FAULT_OPERATION", "all_reduce, reduce, broadcast, all_gather, reduce_scatter, all_to_all", "all_reduce",
+        "The operation that fails.";
+    COMPUTE = "FAKEGPU_COMPUTE", "skip", "skip",
+        "Whether kernels compute on the CPU.";
+    CLUSTER = "FTEST_CLUSTER", "JSON made by ftest or fgpu", "-",
+        "The checked cluster: devices and nodes.";
+    COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
+        "Marks every process of a case, so that none outlives it.";
+    HOME = "FTEST_HOME", "a directory", "relative to the binary",
+        "Where shim, profiles and suites are installed.";
+    PYTHON = "FTEST_PYTHON", "a Python interpreter", "the active environment, else the managed one",
+        "The Python that suites and `ftest exec` use.";
+    CACHE = "FTEST_CACHE_DIR", "a directory", "$XDG_CACHE_HOME/ftest or ~/.cache/ftest",
+        "Where managed environments and soname holders live.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_value_names_variable_choices_and_hint() {
+        let error = UNSUPPORTED_API.choose("wran", &["allow", "warn", "error"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "FAKEGPU_UNSUPPORTED_API=wran: expected allow, warn, error; did you mean `warn`?"
+        );
+        assert!(DEVICE_COUNT.integer("0", 1, 1024).is_err());
+        assert_eq!(DEVICE_COUNT.integer("4", 1, 1024), Ok(4));
+        assert_eq!(STAGING_FORCE_SOCKET.switch("off"), Ok(false));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = ALL.iter().map(|variable| variable.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+}

@@ -1,0 +1,17 @@
+//! The words that shim, coordinator and runner exchange: ids, datatypes, GPU profiles, messages, reports, variable names.
+//!
+//! No sockets, files or clocks here. Compatibility rule: a peer whose [`message::VERSION`] differs is refused by name;
+//! a changed encoding needs a new version and new goldens.
+
+#![warn(missing_docs)]
+
+pub mod datatype;
+pub mod device_report;
+pub mod env;
+pub mod frame;
+pub mod ids;
+pub mod message;
+pub mod plan;
+pub mod profile;
+pub mod report;
+pub mod suggest;

@@ -1,0 +1,306 @@
+//! Messages between a rank process (or a control client) and the coordinator.
+//!
+//! One persistent connection per process. Requests carry a number chosen by the sender that the answer repeats.
+//! Tensor bytes never travel here: ranks move them themselves and report what they did as [`OperationRecord`]s.
+
+use serde::{Deserialize, Serialize};
+
+use crate::datatype::{Datatype, Operation, ReductionOp};
+use crate::ids::{CommunicatorId, Rank, Sequence};
+use crate::plan::ClusterPlan;
+
+/// Version of this wire format; a different one is refused at `Hello`.
+pub const VERSION: u32 = 1;
+
+/// What the coordinator receives. `Hello` is always first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToCoordinator {
+    /// Opens the connection.
+    Hello {
+        /// [`VERSION`] of the sender.
+        version: u32,
+        /// The run's token; empty when the run has none.
+        token: String,
+        /// Who is speaking.
+        role: Role,
+    },
+    /// `ncclCommInitRank`: answered by `CommunicatorFormed` once all `size` ranks asked with the same id.
+    InitCommunicator {
+        /// Number repeated by the answer.
+        request: u64,
+        /// The 128 bytes of the unique id.
+        unique_id: Vec<u8>,
+        /// Number of ranks of the communicator.
+        size: u32,
+        /// Rank of the sender in the communicator.
+        rank: Rank,
+        /// How the others reach this rank.
+        member: Member,
+    },
+    /// `ncclCommSplit`: answered once every rank of the parent asked.
+    SplitCommunicator {
+        /// Number repeated by the answer.
+        request: u64,
+        /// The parent.
+        parent: CommunicatorId,
+        /// Position among the parent's splits, from 1: matches the ranks' calls.
+        sequence: Sequence,
+        /// Rank of the sender in the parent.
+        rank: Rank,
+        /// `None` is `NCCL_SPLIT_NOCOLOR`: takes part and gets no communicator.
+        color: Option<u32>,
+        /// Order among equal colors; ties go by parent rank.
+        key: i32,
+        /// How the others reach this rank in the child.
+        member: Member,
+    },
+    /// The sender left a communicator, orderly or by abort.
+    LeaveCommunicator {
+        /// Which.
+        communicator: CommunicatorId,
+        /// Rank of the sender in it.
+        rank: Rank,
+        /// True for `ncclCommAbort`: the others are woken with an error.
+        aborted: bool,
+    },
+    /// Operations this process completed since the last such message.
+    Completed {
+        /// In the order of completion.
+        records: Vec<OperationRecord>,
+    },
+    /// An operation failed on this process.
+    Failed {
+        /// What went wrong.
+        failure: FailureRecord,
+    },
+    /// Answer to `Flush`, after the `Completed` that it asked for.
+    Flushed {
+        /// Number of the flush.
+        request: u64,
+    },
+    /// The process ends on purpose.
+    Goodbye,
+    /// Control: write the report, tell everyone, end. Answered by `ShuttingDown`.
+    Shutdown,
+    /// Control: answered by `Status`.
+    QueryStatus,
+}
+
+/// Who opened a connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Role {
+    /// A process that plays one rank or several.
+    Process(ProcessInfo),
+    /// A tool that only asks.
+    Control,
+}
+
+/// A rank process, as it sees itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessInfo {
+    /// Process id on its host.
+    pub pid: u32,
+    /// Global rank, from `RANK`, when the launcher set it.
+    pub rank: Option<Rank>,
+    /// World size, from `WORLD_SIZE`, when the launcher set it.
+    pub world_size: Option<u32>,
+    /// Program name, for messages.
+    pub program: String,
+}
+
+/// How the other ranks of a communicator reach one of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// Position in the whole launch: reports book traffic on it.
+    pub global_rank: Rank,
+    /// Device ordinal in its process.
+    pub device: u32,
+    /// Process id on its host.
+    pub pid: u32,
+    /// Identity of the host (boot id and pid namespace): equal hosts can map each other's memory through `/proc`.
+    pub host: String,
+    /// File descriptor, in that process, of the device's memory arena; `None` forces sockets.
+    pub arena: Option<SharedFile>,
+    /// File descriptor, in that process, of the control segment it offers (used when it is rank 0).
+    pub control: Option<SharedFile>,
+    /// Where it accepts data connections: `tcp:HOST:PORT` or `unix:@NAME` (abstract).
+    pub data_address: String,
+}
+
+/// A memory file of another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedFile {
+    /// File descriptor number in the owner.
+    pub fd: i32,
+    /// Length in bytes.
+    pub length: u64,
+}
+
+/// How the bytes of an operation moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BufferTransport {
+    /// Through arenas mapped by both sides.
+    SharedMemory,
+    /// Through a socket between the two ranks.
+    SocketPayload,
+    /// Nothing moved.
+    Control,
+}
+
+/// One operation as one rank completed it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationRecord {
+    /// In which communicator.
+    pub communicator: CommunicatorId,
+    /// Which collective of the communicator; for send and recv, which transfer of the ordered pair.
+    pub sequence: Sequence,
+    /// The reporting rank in the communicator.
+    pub rank: Rank,
+    /// What.
+    pub operation: Operation,
+    /// Elements as the caller gave them (NCCL's count argument).
+    pub count: u64,
+    /// Element type.
+    pub datatype: Datatype,
+    /// Reduction operator, where the operation has one.
+    pub reduction_op: Option<ReductionOp>,
+    /// Root, where the operation has one.
+    pub root: Option<Rank>,
+    /// The other side of a send or recv.
+    pub peer: Option<Rank>,
+    /// How the bytes moved.
+    pub transport: BufferTransport,
+    /// Time blocked waiting for the others, us.
+    pub wait_us: f64,
+    /// Time from all present to done, us.
+    pub execute_us: f64,
+}
+
+/// Why an operation failed, told once by every rank that noticed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FailureRecord {
+    /// In which communicator; `None` before one formed.
+    pub communicator: Option<CommunicatorId>,
+    /// Position of the failed operation, 0 when unknown.
+    pub sequence: Sequence,
+    /// The reporting rank in the communicator.
+    pub rank: Rank,
+    /// What it was doing.
+    pub operation: Operation,
+    /// Kind of failure.
+    pub code: ErrorCode,
+    /// One sentence for people.
+    pub detail: String,
+    /// Ranks (of the communicator) at fault or missing, when known.
+    pub culprits: Vec<Rank>,
+    /// Payload this rank tried to move, bytes.
+    pub attempted_bytes: u64,
+}
+
+/// Kinds of failure, as FakeGPU's reports spell them where it has a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// Arguments that no communicator accepts.
+    InvalidArgument,
+    /// The same rank asked twice.
+    DuplicateRank,
+    /// Ranks named different sizes for one unique id, or a size the cluster does not have.
+    WorldSizeMismatch,
+    /// Ranks called different operations at one sequence.
+    CollectiveTypeMismatch,
+    /// Ranks gave different datatypes.
+    DtypeMismatch,
+    /// Ranks gave different counts.
+    CountMismatch,
+    /// Ranks gave different reduction operators.
+    ReduceOpMismatch,
+    /// Ranks gave different roots.
+    RootMismatch,
+    /// Not everybody came to a rendezvous in time.
+    TimeoutWaitingForRanks,
+    /// Not everybody came to a collective in time.
+    TimeoutWaitingForCollective,
+    /// The other side of a send or recv did not come in time.
+    TimeoutWaitingForP2p,
+    /// Not everybody came to a split in time.
+    TimeoutWaitingForSplit,
+    /// A process of the communicator ended.
+    RankLost,
+    /// A rank called `ncclCommAbort`.
+    Aborted,
+    /// The communicator is not known.
+    UnknownCommunicator,
+    /// A fault the suite asked for.
+    InjectedRankFailure,
+    /// A socket or mapping failed.
+    System,
+}
+
+/// What a process receives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToRank {
+    /// `Hello` is accepted.
+    Welcome {
+        /// [`VERSION`] of the coordinator.
+        version: u32,
+        /// The cluster, when the coordinator was given one.
+        cluster: Option<ClusterPlan>,
+    },
+    /// `Hello` is refused; the connection closes.
+    Refused {
+        /// One sentence.
+        reason: String,
+    },
+    /// The communicator exists.
+    CommunicatorFormed {
+        /// Which request this answers.
+        request: u64,
+        /// Its identity in the run.
+        communicator: CommunicatorId,
+        /// The receiver's rank in it.
+        rank: Rank,
+        /// Everybody, in rank order.
+        members: Vec<Member>,
+    },
+    /// The split is done and the receiver's color was none.
+    NoCommunicator {
+        /// Which request this answers.
+        request: u64,
+    },
+    /// A request cannot be met.
+    RequestFailed {
+        /// Which request this answers.
+        request: u64,
+        /// Kind of failure.
+        code: ErrorCode,
+        /// One sentence for people.
+        detail: String,
+    },
+    /// A member of a communicator is gone, or aborted it.
+    MemberLost {
+        /// Which communicator.
+        communicator: CommunicatorId,
+        /// Its rank there.
+        rank: Rank,
+        /// `RankLost` or `Aborted`.
+        code: ErrorCode,
+        /// One sentence: "rank 2 (pid 4711, node1) ended unexpectedly".
+        detail: String,
+    },
+    /// Send what is complete, then `Flushed`.
+    Flush {
+        /// Number to repeat.
+        request: u64,
+    },
+    /// The coordinator ends in order: no alarm.
+    ShuttingDown,
+    /// Answer to `QueryStatus`: a JSON document.
+    Status {
+        /// The document.
+        json: String,
+    },
+}

@@ -1,0 +1,83 @@
+//! The cluster after its file was read and checked: what the runner hands to coordinator and shim.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Rank;
+use crate::profile::{self, GpuProfile};
+
+/// A checked cluster. As JSON it travels in `FTEST_CLUSTER`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterPlan {
+    /// Name from the file.
+    pub name: String,
+    /// Free text from the file, "nccl".
+    pub default_backend: String,
+    /// In file order. Ranks are contiguous from 0 over all nodes.
+    pub nodes: Vec<NodePlan>,
+    /// Between devices of one node.
+    pub intra_node: FabricPlan,
+    /// Between nodes.
+    pub inter_node: FabricPlan,
+    /// Profiles that are not built in, by the id used in `NodePlan::gpus`.
+    pub custom_profiles: BTreeMap<String, GpuProfile>,
+}
+
+/// One machine of the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodePlan {
+    /// Unique name.
+    pub id: String,
+    /// Free text from the file.
+    pub host: String,
+    /// Global ranks, one per GPU and in the same order.
+    pub ranks: Vec<Rank>,
+    /// Profile ids.
+    pub gpus: Vec<String>,
+}
+
+/// The links of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FabricPlan {
+    /// "nvlink", "infiniband", ...
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Gbit/s, above 0.
+    pub bandwidth_gbps: f64,
+    /// Microseconds, 0 or more.
+    pub latency_us: f64,
+    /// Above 0; 1 is none.
+    pub oversubscription: f64,
+}
+
+impl ClusterPlan {
+    /// Number of ranks, which is the number of GPUs.
+    pub fn world_size(&self) -> u32 {
+        self.nodes.iter().map(|node| node.ranks.len() as u32).sum()
+    }
+
+    /// The node that plays global rank `rank`, and its index.
+    pub fn node_of(&self, rank: Rank) -> Option<(usize, &NodePlan)> {
+        self.nodes.iter().enumerate().find(|(_, node)| node.ranks.contains(&rank))
+    }
+
+    /// The profile behind an id of `NodePlan::gpus`.
+    pub fn profile(&self, id: &str) -> Option<&GpuProfile> {
+        self.custom_profiles.get(id).or_else(|| profile::builtin(id))
+    }
+
+    /// (rank, profile id) of every GPU, in rank order.
+    pub fn gpus(&self) -> Vec<(Rank, &str)> {
+        let mut gpus: Vec<(Rank, &str)> = self
+            .nodes
+            .iter()
+            .flat_map(|node| node.ranks.iter().copied().zip(node.gpus.iter().map(String::as_str)))
+            .collect();
+        gpus.sort_by_key(|(rank, _)| *rank);
+        gpus
+    }
+}

@@ -1,0 +1,32 @@
+//! What one GPU model claims about itself. The files of `profiles/` are checked and built in by `build.rs`.
+
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+// The types stand in a file of their own because build.rs reads the YAML with the very same ones.
+include!("profile_types.rs");
+
+/// The built-in profiles, sorted by id.
+pub fn all() -> &'static [GpuProfile] {
+    static PROFILES: OnceLock<Vec<GpuProfile>> = OnceLock::new();
+    PROFILES.get_or_init(|| {
+        serde_json::from_str(include_str!(concat!(env!("OUT_DIR"), "/profiles.json")))
+            .expect("build.rs wrote the profiles with the same types")
+    })
+}
+
+/// A built-in profile by id; case does not matter and a trailing `.yaml` is ignored, as in FakeGPU.
+pub fn builtin(id: &str) -> Option<&'static GpuProfile> {
+    let id = id.strip_suffix(".yaml").unwrap_or(id);
+    all().iter().find(|profile| profile.id.eq_ignore_ascii_case(id))
+}
+
+/// One sentence for an id that is not there, with the nearest that is.
+pub fn unknown(id: &str) -> String {
+    let ids = all().iter().map(|profile| profile.id.as_str());
+    match crate::suggest::nearest(id, ids) {
+        Some(near) => format!("unknown GPU profile `{id}`; did you mean `{near}`?"),
+        None => format!("unknown GPU profile `{id}`; `ftest profiles` lists the {} known ones", all().len()),
+    }
+}

@@ -1,0 +1,1 @@
+//! The cluster report: what the coordinator writes and `ftest` checks.

@@ -1,0 +1,2 @@
+//! placeholder
+#![expect(unsafe_code, reason = "a C boundary")]
