@@ -1,1 +1,6 @@
-//! placeholder
+//! `ftest` and `fgpu`: suites -> cases -> observations -> verdicts -> reports.
+
+pub mod case;
+pub mod check;
+pub mod observation;
+pub mod progress;

@@ -1,0 +1,199 @@
+//! One test, fully expanded: what the plan hands to execution and to the checks. Nothing here is read from a file any more.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use protocol::plan::ClusterPlan;
+
+use crate::check::Expectations;
+
+/// A place in a suite file, both counted from 1.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// As the user named it.
+    pub file: PathBuf,
+    /// Line.
+    pub line: usize,
+    /// Column.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file.display(), self.line, self.column)
+    }
+}
+
+/// A case: one launch on one cluster and what must come of it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Unique in its suite, with the matrix values: `all_reduce[dtype=bf16,world=4]`.
+    pub id: String,
+    /// Free text.
+    pub title: Option<String>,
+    /// Words to filter by.
+    pub tags: Vec<String>,
+    /// Name of the suite.
+    pub suite: String,
+    /// Where the case stands.
+    pub place: Place,
+    /// Matrix values of this expansion, in order of their names.
+    pub matrix: BTreeMap<String, serde_json::Value>,
+    /// The pretended machines; without one there is no coordinator and no shim.
+    pub cluster: Option<ClusterPlan>,
+    /// Whether a coordinator is started. Never true without a cluster.
+    pub coordinator: bool,
+    /// How ranks reach the coordinator.
+    pub transport: Transport,
+    /// Variables set for every process of the case.
+    pub env: BTreeMap<String, String>,
+    /// Variables removed from the inherited environment.
+    pub env_unset: Vec<String>,
+    /// When the case is slow, and when it is ended.
+    pub timeout: Timeout,
+    /// Conditions; a case with an unmet one is skipped.
+    pub requires: Vec<Requirement>,
+    /// The managed Python environment the case runs in, where it needs one.
+    pub python: Option<PythonNeed>,
+    /// What it takes from the machine.
+    pub resources: Resources,
+    /// What is started.
+    pub launch: Launch,
+    /// Processes to kill while it runs.
+    pub kill: Vec<Kill>,
+    /// What must come of it.
+    pub expect: Expectations,
+    /// Globs over `library.name` of the gaps that do not break the case.
+    pub allow_gaps: Vec<String>,
+    /// Working directory of its processes: the directory of the suite file.
+    pub dir: PathBuf,
+}
+
+impl Case {
+    /// `suite/id`, unique in a run.
+    pub fn full_id(&self) -> String {
+        format!("{}/{}", self.suite, self.id)
+    }
+
+    /// Number of ranks that the launch starts; none for a plain process.
+    pub fn world_size(&self) -> Option<u32> {
+        match &self.launch {
+            Launch::Argv { ranks, .. } => *ranks,
+            Launch::Torchrun { nproc_per_node, nnodes, .. } => Some(nproc_per_node * nnodes),
+        }
+    }
+}
+
+/// How ranks reach the coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// A socket in the scratch directory.
+    #[default]
+    Unix,
+    /// A port on loopback that the kernel chooses.
+    Tcp,
+}
+
+/// Deadlines of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeout {
+    /// After this a passing case is marked slow.
+    pub slow: Duration,
+    /// After this the case is ended; its verdict is timeout.
+    pub kill: Duration,
+    /// Between SIGTERM and SIGKILL.
+    pub grace: Duration,
+}
+
+impl Default for Timeout {
+    fn default() -> Self {
+        Timeout { slow: Duration::from_secs(30), kill: Duration::from_secs(120), grace: Duration::from_secs(3) }
+    }
+}
+
+/// A condition under which a case runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// `os` or `os-arch`: `linux`, `linux-x86_64`.
+    Platform(String),
+    /// A program on PATH.
+    Command(String),
+    /// A variable that is set and not empty, or has this value.
+    Env {
+        /// Name.
+        name: String,
+        /// The wanted value, if any.
+        value: Option<String>,
+    },
+    /// A file, absolute or from the suite's directory.
+    File(PathBuf),
+    /// A module that the case's Python can import. The executor asks it, once there is a Python.
+    PythonModule(String),
+}
+
+/// What a case needs of Python; cases with equal needs share an environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PythonNeed {
+    /// As pip writes them, sorted: `torch==2.15.0`.
+    pub requirements: Vec<String>,
+}
+
+/// What a case takes from the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// CPU slots, at least 1; more than there are counts as all of them.
+    pub cpus: u32,
+}
+
+/// What a case starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Launch {
+    /// A program, without a shell.
+    Argv {
+        /// Program and arguments.
+        argv: Vec<String>,
+        /// That many ranks placed on the cluster's nodes; absent means one plain process (`Role::Launcher(0)`).
+        ranks: Option<u32>,
+    },
+    /// PyTorch's launcher, once per node.
+    Torchrun {
+        /// Ranks per node.
+        nproc_per_node: u32,
+        /// Nodes, one launcher each.
+        nnodes: u32,
+        /// The Python script, from the suite's directory.
+        script: PathBuf,
+        /// Its arguments.
+        args: Vec<String>,
+        /// How often torchrun starts the workers again.
+        max_restarts: u32,
+    },
+}
+
+/// A process to kill, and when.
+#[derive(Clone, Debug)]
+pub struct Kill {
+    /// Whom.
+    pub target: KillTarget,
+    /// Signal number.
+    pub signal: i32,
+    /// Whose stdout is watched; the target's, unless that is the coordinator or a node: then rank 0's.
+    pub watch: u32,
+    /// Matches a line of that stdout.
+    pub output: regex::bytes::Regex,
+    /// Where it is written.
+    pub place: Place,
+}
+
+/// Whom a [`Kill`] hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillTarget {
+    /// The process of a global rank.
+    Rank(u32),
+    /// The coordinator.
+    Coordinator,
+    /// All processes of a node, by its index.
+    Node(u32),
+}

@@ -1,0 +1,134 @@
+//! Everything seen while a case ran: the only input of the checks, besides the case itself.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    /// Every process the runner started, and torchrun's workers where their streams are known: ranks first, by rank.
+    pub processes: Vec<ProcessObservation>,
+    /// The cluster report, if a coordinator ran and left one.
+    pub cluster_report: Option<Value>,
+    /// The device reports, by rank, then pid.
+    pub device_reports: Vec<Value>,
+    /// Uses of what we do not implement, from the device reports and the cluster report.
+    pub gaps: Vec<Gap>,
+    /// From the first spawn to the last exit.
+    pub duration: Duration,
+    /// The kill deadline passed.
+    pub timed_out: bool,
+    /// What the runner could not do (spawn, coordinator, environment): the case is broken, and says so.
+    pub infra_error: Option<String>,
+    /// Processes, sockets or shared memory still there after the case, in words.
+    pub leaked: Vec<String>,
+    /// What was killed on purpose, and triggers that never came, in words.
+    pub notes: Vec<String>,
+    /// Triggers of `kill` that never matched, in words: the case fails.
+    pub kills_not_triggered: Vec<String>,
+    /// Where streams and reports are kept.
+    pub scratch: PathBuf,
+    /// Why the case did not run (an unmet requirement that only the executor can judge, or a cancelled run).
+    pub skipped: Option<String>,
+    /// The run was interrupted while the case ran.
+    pub cancelled: bool,
+}
+
+impl Observation {
+    /// The observation of a case that could not be run.
+    pub fn infra(error: impl Into<String>) -> Observation {
+        Observation { infra_error: Some(error.into()), ..Observation::default() }
+    }
+
+    /// The process with this role.
+    pub fn process(&self, role: Role) -> Option<&ProcessObservation> {
+        self.processes.iter().find(|process| process.role == role)
+    }
+
+    /// The ranks, by rank.
+    pub fn ranks(&self) -> impl Iterator<Item = (u32, &ProcessObservation)> {
+        self.processes.iter().filter_map(|process| match process.role {
+            Role::Rank(rank) => Some((rank, process)),
+            Role::Launcher(_) | Role::Coordinator => None,
+        })
+    }
+}
+
+/// One process.
+#[derive(Clone, Debug)]
+pub struct ProcessObservation {
+    /// What it was.
+    pub role: Role,
+    /// How it ended.
+    pub exit: Exit,
+    /// Its standard output.
+    pub stdout: Captured,
+    /// Its standard error.
+    pub stderr: Captured,
+}
+
+/// What a process was in the case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// A global rank.
+    Rank(u32),
+    /// torchrun of a node, by the node's index; or the one plain process of a case without ranks (index 0).
+    Launcher(u32),
+    /// fakegpu-coordinator.
+    Coordinator,
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Role::Rank(rank) => write!(f, "rank {rank}"),
+            Role::Launcher(node) => write!(f, "launcher {node}"),
+            Role::Coordinator => f.write_str("coordinator"),
+        }
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned this code.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+    /// It never ran: why.
+    NotStarted(String),
+    /// It did not go away after SIGKILL.
+    Unkillable,
+    /// It ran, but how it ended is not known (a worker of torchrun that was not reaped by us).
+    Unknown,
+}
+
+/// One stream of one process. The whole of it is in `path`; memory keeps both ends.
+#[derive(Clone, Debug, Default)]
+pub struct Captured {
+    /// The file with everything.
+    pub path: PathBuf,
+    /// Bytes written in all.
+    pub bytes: u64,
+    /// The first bytes: all of them unless `truncated`.
+    pub head: Vec<u8>,
+    /// The last bytes where `head` is not all; else empty.
+    pub tail: Vec<u8>,
+    /// Something between head and tail is only in the file, or was dropped.
+    pub truncated: bool,
+}
+
+/// A use of something we do not implement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gap {
+    /// `cudart`, `nccl`, ...
+    pub library: String,
+    /// The function or operation.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+    /// Whose, where known.
+    pub rank: Option<u32>,
+}
