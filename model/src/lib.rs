@@ -1,1 +1,7 @@
-//! placeholder
+//! The rules of the pretended cluster as pure values: no sockets, files, clocks, environment or threads.
+
+#![warn(missing_docs)]
+
+pub mod diagnostic;
+pub mod node;
+pub mod yaml;
