@@ -1,5 +1,4 @@
 //! Reads `profiles/*.yaml`, refuses a bad one by name, and writes them as one JSON array for `profile.rs`.
-#![expect(dead_code, reason = "fields are only passed on")]
 
 use std::{env, fs, path::Path};
 
