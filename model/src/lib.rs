@@ -2,6 +2,8 @@
 
 #![warn(missing_docs)]
 
+pub mod checker;
+pub mod cluster_file;
 pub mod diagnostic;
 pub mod node;
 pub mod yaml;

@@ -165,7 +165,7 @@ mod tests {
             ("retries: 1\n", "s.yaml:1:1: `enabled` is missing", Some("add `enabled: ...` here")),
             (
                 "retries: 1\nenabled: true\n---\nretries: 1\n",
-                "s.yaml:3:1: a second document starts here",
+                "s.yaml:4:1: a second document starts here",
                 Some("one file holds one document; remove `---`"),
             ),
         ];
