@@ -2,5 +2,6 @@
 
 pub mod case;
 pub mod check;
+pub mod launch;
 pub mod observation;
 pub mod progress;
