@@ -1,0 +1,99 @@
+//! Why an operation failed: the one error type of this crate's operations.
+
+use protocol::ids::Rank;
+use protocol::message::ErrorCode;
+
+/// A failed operation or rendezvous: what kind, told in one sentence, and who is at fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Failure {
+    /// Kind of failure.
+    pub code: ErrorCode,
+    /// One sentence for people.
+    pub detail: String,
+    /// Ranks of the communicator that are at fault or missing, when known.
+    pub culprits: Vec<Rank>,
+}
+
+impl Failure {
+    /// A failure nobody in particular is to blame for.
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), culprits: Vec::new() }
+    }
+
+    /// A failure of the system below us: a socket, a mapping.
+    pub fn system(what: &str, error: &std::io::Error) -> Self {
+        Self::new(ErrorCode::System, format!("{what}: {error}"))
+    }
+
+    /// The same failure, with the ranks to blame.
+    #[must_use]
+    pub fn blaming(mut self, culprits: Vec<u32>) -> Self {
+        self.culprits = culprits.into_iter().map(Rank).collect();
+        self
+    }
+}
+
+/// The kinds in the order of their numbers in shared memory and on data sockets (number = position + 1; 0 is none).
+const CODES: [ErrorCode; 17] = [
+    ErrorCode::InvalidArgument,
+    ErrorCode::DuplicateRank,
+    ErrorCode::WorldSizeMismatch,
+    ErrorCode::CollectiveTypeMismatch,
+    ErrorCode::DtypeMismatch,
+    ErrorCode::CountMismatch,
+    ErrorCode::ReduceOpMismatch,
+    ErrorCode::RootMismatch,
+    ErrorCode::TimeoutWaitingForRanks,
+    ErrorCode::TimeoutWaitingForCollective,
+    ErrorCode::TimeoutWaitingForP2p,
+    ErrorCode::TimeoutWaitingForSplit,
+    ErrorCode::RankLost,
+    ErrorCode::Aborted,
+    ErrorCode::UnknownCommunicator,
+    ErrorCode::InjectedRankFailure,
+    ErrorCode::System,
+];
+
+/// The number of a kind between ranks; never 0.
+pub(crate) fn number_of(code: ErrorCode) -> u32 {
+    CODES.iter().position(|known| *known == code).map_or(CODES.len() as u32, |index| index as u32 + 1)
+}
+
+/// The kind behind a number another rank wrote.
+pub(crate) fn code_of(number: u32) -> ErrorCode {
+    (number as usize).checked_sub(1).and_then(|index| CODES.get(index)).copied().unwrap_or(ErrorCode::System)
+}
+
+/// "rank 1", "ranks 1 and 3", "ranks 0, 2 and 5".
+pub(crate) fn name_ranks(ranks: &[u32]) -> String {
+    match ranks {
+        [] => "no rank".to_owned(),
+        [one] => format!("rank {one}"),
+        [most @ .., last] => {
+            let most: Vec<String> = most.iter().map(u32::to_string).collect();
+            format!("ranks {} and {last}", most.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_round_trip_and_are_never_zero() {
+        for code in CODES {
+            assert_ne!(number_of(code), 0);
+            assert_eq!(code_of(number_of(code)), code);
+        }
+        assert_eq!(code_of(0), ErrorCode::System);
+    }
+
+    #[test]
+    fn ranks_read_like_a_sentence() {
+        assert_eq!(name_ranks(&[1]), "rank 1");
+        assert_eq!(name_ranks(&[1, 3]), "ranks 1 and 3");
+        assert_eq!(name_ranks(&[0, 2, 5]), "ranks 0, 2 and 5");
+    }
+}

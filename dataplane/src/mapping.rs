@@ -1,0 +1,77 @@
+//! Other ranks' memory as this process maps it: one mapping per memory file, shared by all communicators that use it.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use crate::arena::Arena;
+use crate::call::Place;
+
+type Key = (u32, u64);
+
+/// Files mapped by this process, by (pid, file id), as long as somebody uses them.
+fn registry() -> &'static Mutex<HashMap<Key, Weak<Arena>>> {
+    static REGISTRY: OnceLock<Mutex<HashMap<Key, Weak<Arena>>>> = OnceLock::new();
+    REGISTRY.get_or_init(Mutex::default)
+}
+
+/// Identity of an open memory file (its inode number), for [`Place::file_id`].
+///
+/// # Errors
+/// What `fstat` answers.
+pub fn file_id(fd: RawFd) -> io::Result<u64> {
+    // SAFETY: all-zero is a value of this plain C struct.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `status` is live for the call.
+    if unsafe { libc::fstat(fd, &raw mut status) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(status.st_ino)
+}
+
+/// A communicator's view of its peers' files. Keeps what it mapped until dropped.
+#[derive(Default)]
+pub(crate) struct Mappings {
+    held: HashMap<Key, Arc<Arena>>,
+}
+
+impl Mappings {
+    /// Where `place` of process `pid` lies in this process.
+    ///
+    /// # Errors
+    /// `NotFound` when the process is gone, `InvalidData` when the range is not in the file or the file was replaced.
+    pub(crate) fn resolve(&mut self, pid: u32, place: &Place, bytes: usize) -> io::Result<*mut u8> {
+        let invalid = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
+        let end = place.offset.checked_add(bytes as u64);
+        if place.valid != 1 || end.is_none_or(|end| end > place.length) {
+            return invalid("a peer announced a buffer that lies outside its memory file");
+        }
+        let key = (pid, place.file_id);
+        if !self.held.contains_key(&key) {
+            let arena = open(key, place)?;
+            self.held.insert(key, arena);
+        }
+        let arena = &self.held[&key];
+        if end.is_none_or(|end| end > arena.length() as u64) {
+            return invalid("a peer's memory file is shorter than it announced");
+        }
+        // SAFETY: the offset is within the mapping, as just checked.
+        Ok(unsafe { arena.base().add(place.offset as usize) })
+    }
+}
+
+fn open(key: Key, place: &Place) -> io::Result<Arc<Arena>> {
+    let mut registry = registry().lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(arena) = registry.get(&key).and_then(Weak::upgrade) {
+        return Ok(arena);
+    }
+    let arena = Arena::open(key.0, place.fd, place.length as usize)?;
+    if file_id(arena.fd())? != place.file_id {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a peer's descriptor names another file than announced"));
+    }
+    let arena = Arc::new(arena);
+    registry.retain(|_, arena| arena.strong_count() > 0);
+    registry.insert(key, Arc::downgrade(&arena));
+    Ok(arena)
+}

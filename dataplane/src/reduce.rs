@@ -1,0 +1,437 @@
+//! Reductions: combines the same range of every rank's buffer, in rank order, into one or several destinations.
+//!
+//! Rules (reference: NCCL's device reduction functions). Sums run in rank order, so every rank and every run gets the same bits.
+//! 16- and 8-bit floats accumulate in f32 and are rounded once. Integers wrap. Float max and min drop NaN, as fmaxf does.
+//! A float average multiplies each contribution by 1/n first; an integer average sums in type, then divides.
+
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use protocol::datatype::{Datatype, ReductionOp};
+
+use crate::float8;
+
+/// Elements worked on at a time: accumulator and conversion buffers stay in the first-level cache.
+const CHUNK: usize = 2048;
+
+/// One reduction over the buffers of all ranks.
+#[derive(Clone, Copy, Debug)]
+pub struct Reduction<'a> {
+    /// Element type.
+    pub datatype: Datatype,
+    /// Operator.
+    pub op: ReductionOp,
+    /// For `PreMulSum`: each rank's factor, in the first bytes, as an element of `datatype`.
+    pub scalars: &'a [[u8; 8]],
+}
+
+impl Reduction<'_> {
+    /// Reduces `count` elements of each of `sources` (in rank order) and writes the result to each of `destinations`.
+    ///
+    /// # Safety
+    /// Every pointer is valid for `count` elements. A destination may equal a source; it must not overlap one otherwise.
+    pub unsafe fn run(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2; the pointers are the caller's promise.
+            unsafe { self.run_avx2(sources, destinations, count) };
+            return;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.run_with(sources, destinations, count) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn run_avx2(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_with(sources, destinations, count) }
+    }
+
+    #[inline(always)]
+    unsafe fn run_with(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
+        // SAFETY: the caller's promise, for each arm.
+        unsafe {
+            match self.datatype {
+                Datatype::Int8 => self.typed::<i8>(sources, destinations, count),
+                Datatype::Uint8 => self.typed::<u8>(sources, destinations, count),
+                Datatype::Int32 => self.typed::<i32>(sources, destinations, count),
+                Datatype::Uint32 => self.typed::<u32>(sources, destinations, count),
+                Datatype::Int64 => self.typed::<i64>(sources, destinations, count),
+                Datatype::Uint64 => self.typed::<u64>(sources, destinations, count),
+                Datatype::Float16 => self.typed::<f16>(sources, destinations, count),
+                Datatype::Float32 => self.typed::<f32>(sources, destinations, count),
+                Datatype::Float64 => self.typed::<f64>(sources, destinations, count),
+                Datatype::Bfloat16 => self.typed::<bf16>(sources, destinations, count),
+                Datatype::Float8E4M3 => self.typed::<E4M3>(sources, destinations, count),
+                Datatype::Float8E5M2 => self.typed::<E5M2>(sources, destinations, count),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn typed<E: Element>(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
+        let ranks = sources.len();
+        // SAFETY: the caller's promise, for each arm.
+        unsafe {
+            match self.op {
+                ReductionOp::Sum => each::<E>(sources, destinations, count, |_, x| x, Lane::add, |x| x),
+                ReductionOp::Prod => each::<E>(sources, destinations, count, |_, x| x, Lane::mul, |x| x),
+                ReductionOp::Max => each::<E>(sources, destinations, count, |_, x| x, Lane::max, |x| x),
+                ReductionOp::Min => each::<E>(sources, destinations, count, |_, x| x, Lane::min, |x| x),
+                ReductionOp::Avg => match <E::Lane as Lane>::reciprocal(ranks) {
+                    Some(share) => {
+                        each::<E>(sources, destinations, count, move |_, x| Lane::mul(x, share), Lane::add, |x| x);
+                    }
+                    None => {
+                        let finish = move |x| Lane::divide(x, ranks);
+                        each::<E>(sources, destinations, count, |_, x| x, Lane::add, finish);
+                    }
+                },
+                ReductionOp::PreMulSum => {
+                    let factors: Vec<E::Lane> = self.scalars.iter().map(E::scalar).collect();
+                    let factors = factors.as_slice();
+                    let scale = |rank: usize, x| Lane::mul(x, factors[rank]);
+                    each::<E>(sources, destinations, count, scale, Lane::add, |x| x);
+                }
+            }
+        }
+    }
+}
+
+/// What sums run in.
+trait Lane: Copy + Default {
+    fn add(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn max(self, other: Self) -> Self;
+    fn min(self, other: Self) -> Self;
+    /// 1/n for floats; integers divide at the end instead.
+    fn reciprocal(ranks: usize) -> Option<Self>;
+    fn divide(self, ranks: usize) -> Self;
+}
+
+macro_rules! integer_lanes {
+    ($($type:ty),*) => {$(
+        impl Lane for $type {
+            #[inline(always)]
+            fn add(self, other: Self) -> Self { self.wrapping_add(other) }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self { Ord::max(self, other) }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self { Ord::min(self, other) }
+            fn reciprocal(_: usize) -> Option<Self> { None }
+            #[inline(always)]
+            fn divide(self, ranks: usize) -> Self {
+                // A number of ranks beyond the type's range leaves nothing of a sum that wrapped into it.
+                <$type>::try_from(ranks).map_or(0, |ranks| self / ranks)
+            }
+        }
+        impl Element for $type {
+            native!($type);
+        }
+    )*};
+}
+
+macro_rules! float_lanes {
+    ($($type:ty),*) => {$(
+        impl Lane for $type {
+            #[inline(always)]
+            fn add(self, other: Self) -> Self { self + other }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self { self * other }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self { <$type>::max(self, other) }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self { <$type>::min(self, other) }
+            fn reciprocal(ranks: usize) -> Option<Self> { Some(1.0 / ranks as $type) }
+            #[inline(always)]
+            fn divide(self, ranks: usize) -> Self { self / ranks as $type }
+        }
+    )*};
+}
+
+/// How an element type is read into lanes and written from them.
+trait Element {
+    type Lane: Lane;
+    /// Room for one chunk on its way to and from lanes; empty for types that are their own lane.
+    type Scratch;
+    const SIZE: usize;
+    fn scratch(length: usize) -> Self::Scratch;
+    /// A factor, as the caller's bytes give it.
+    fn scalar(bytes: &[u8; 8]) -> Self::Lane;
+    /// `lanes[i] = f(lanes[i], source[i])`.
+    unsafe fn combine(
+        lanes: &mut [Self::Lane],
+        source: *const u8,
+        scratch: &mut Self::Scratch,
+        f: impl Fn(Self::Lane, Self::Lane) -> Self::Lane,
+    );
+    /// The bytes to store for `lanes`.
+    fn encode<'a>(lanes: &'a [Self::Lane], scratch: &'a mut Self::Scratch) -> *const u8;
+}
+
+macro_rules! native {
+    ($type:ty) => {
+        type Lane = $type;
+        type Scratch = ();
+        const SIZE: usize = size_of::<$type>();
+        fn scratch(_: usize) {}
+        fn scalar(bytes: &[u8; 8]) -> $type {
+            let mut value = [0; size_of::<$type>()];
+            value.copy_from_slice(&bytes[..size_of::<$type>()]);
+            <$type>::from_ne_bytes(value)
+        }
+        #[inline(always)]
+        unsafe fn combine(lanes: &mut [$type], source: *const u8, (): &mut (), f: impl Fn($type, $type) -> $type) {
+            let source = source.cast::<$type>();
+            for (index, lane) in lanes.iter_mut().enumerate() {
+                // SAFETY: the caller's promise: `source` holds as many elements as there are lanes.
+                *lane = f(*lane, unsafe { source.add(index).read_unaligned() });
+            }
+        }
+        #[inline(always)]
+        fn encode<'a>(lanes: &'a [$type], (): &'a mut ()) -> *const u8 {
+            lanes.as_ptr().cast()
+        }
+    };
+}
+
+integer_lanes!(i8, u8, i32, u32, i64, u64);
+float_lanes!(f32, f64);
+impl Element for f32 {
+    native!(f32);
+}
+impl Element for f64 {
+    native!(f64);
+}
+
+/// Marks `Datatype::Float8E4M3` bytes.
+struct E4M3;
+/// Marks `Datatype::Float8E5M2` bytes.
+struct E5M2;
+
+macro_rules! widened {
+    ($type:ty, $stored:ty, $zero:expr, $decode:expr, $encode:expr) => {
+        impl Element for $type {
+            type Lane = f32;
+            type Scratch = (Vec<$stored>, Vec<f32>);
+            const SIZE: usize = size_of::<$stored>();
+            fn scratch(length: usize) -> Self::Scratch {
+                (vec![$zero; length], vec![0.0; length])
+            }
+            fn scalar(bytes: &[u8; 8]) -> f32 {
+                let mut lane = [0.0];
+                let mut stored = [$zero];
+                // SAFETY: eight bytes hold one element, and every bit pattern is one.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), stored.as_mut_ptr().cast(), Self::SIZE) };
+                $decode(&stored[..], &mut lane[..]);
+                lane[0]
+            }
+            #[inline(always)]
+            unsafe fn combine(
+                lanes: &mut [f32],
+                source: *const u8,
+                (stored, decoded): &mut Self::Scratch,
+                f: impl Fn(f32, f32) -> f32,
+            ) {
+                let (stored, decoded) = (&mut stored[..lanes.len()], &mut decoded[..lanes.len()]);
+                // SAFETY: the caller's promise: `source` holds as many elements as there are lanes.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(source, stored.as_mut_ptr().cast(), lanes.len() * Self::SIZE);
+                }
+                $decode(&*stored, &mut *decoded);
+                for (lane, value) in lanes.iter_mut().zip(&*decoded) {
+                    *lane = f(*lane, *value);
+                }
+            }
+            #[inline(always)]
+            fn encode<'a>(lanes: &'a [f32], (stored, _): &'a mut Self::Scratch) -> *const u8 {
+                $encode(lanes, &mut stored[..lanes.len()]);
+                stored.as_ptr().cast()
+            }
+        }
+    };
+}
+
+fn decode_f16(stored: &[f16], lanes: &mut [f32]) {
+    stored.convert_to_f32_slice(lanes);
+}
+
+fn encode_f16(lanes: &[f32], stored: &mut [f16]) {
+    stored.convert_from_f32_slice(lanes);
+}
+
+#[inline(always)]
+fn decode_bf16(stored: &[bf16], lanes: &mut [f32]) {
+    for (lane, value) in lanes.iter_mut().zip(stored) {
+        *lane = f32::from_bits(u32::from(value.to_bits()) << 16);
+    }
+}
+
+#[inline(always)]
+fn encode_bf16(lanes: &[f32], stored: &mut [bf16]) {
+    for (value, lane) in stored.iter_mut().zip(lanes) {
+        let bits = lane.to_bits();
+        let rounded = (bits.wrapping_add(0x7fff + ((bits >> 16) & 1))) >> 16;
+        let quiet = (bits >> 16) | 0x40;
+        *value = bf16::from_bits(if lane.is_nan() { quiet } else { rounded } as u16);
+    }
+}
+
+fn map_bytes(from: fn(u8) -> f32) -> impl Fn(&[u8], &mut [f32]) {
+    move |stored, lanes| lanes.iter_mut().zip(stored).for_each(|(lane, code)| *lane = from(*code))
+}
+
+fn map_lanes(to: fn(f32) -> u8) -> impl Fn(&[f32], &mut [u8]) {
+    move |lanes, stored| stored.iter_mut().zip(lanes).for_each(|(code, lane)| *code = to(*lane))
+}
+
+widened!(f16, f16, f16::ZERO, decode_f16, encode_f16);
+widened!(bf16, bf16, bf16::ZERO, decode_bf16, encode_bf16);
+widened!(E4M3, u8, 0u8, map_bytes(float8::e4m3_to_f32), map_lanes(float8::f32_to_e4m3));
+widened!(E5M2, u8, 0u8, map_bytes(float8::e5m2_to_f32), map_lanes(float8::f32_to_e5m2));
+
+#[inline(always)]
+unsafe fn each<E: Element>(
+    sources: &[*const u8],
+    destinations: &[*mut u8],
+    count: usize,
+    prepare: impl Fn(usize, E::Lane) -> E::Lane + Copy,
+    combine: impl Fn(E::Lane, E::Lane) -> E::Lane + Copy,
+    finish: impl Fn(E::Lane) -> E::Lane,
+) {
+    let mut lanes = vec![E::Lane::default(); CHUNK.min(count)];
+    let mut scratch = E::scratch(lanes.len());
+    let mut start = 0;
+    while start < count {
+        let length = CHUNK.min(count - start);
+        let lanes = &mut lanes[..length];
+        for (rank, source) in sources.iter().enumerate() {
+            // SAFETY: `start + length <= count`, and every source holds `count` elements.
+            unsafe {
+                let source = source.add(start * E::SIZE);
+                if rank == 0 {
+                    E::combine(lanes, source, &mut scratch, move |_, x| prepare(0, x));
+                } else {
+                    E::combine(lanes, source, &mut scratch, move |sum, x| combine(sum, prepare(rank, x)));
+                }
+            }
+        }
+        lanes.iter_mut().for_each(|lane| *lane = finish(*lane));
+        let result = E::encode(lanes, &mut scratch);
+        for destination in destinations {
+            // SAFETY: as above; the result lies in our own buffers, which overlap nothing of the caller's.
+            unsafe {
+                std::ptr::copy_nonoverlapping(result, destination.add(start * E::SIZE), length * E::SIZE);
+            }
+        }
+        start += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reduce<T: Copy + Default>(datatype: Datatype, op: ReductionOp, ranks: &[&[T]]) -> Vec<T> {
+        reduce_scaled(datatype, op, ranks, &[])
+    }
+
+    fn reduce_scaled<T: Copy + Default>(
+        datatype: Datatype,
+        op: ReductionOp,
+        ranks: &[&[T]],
+        scalars: &[[u8; 8]],
+    ) -> Vec<T> {
+        assert_eq!(size_of::<T>(), datatype.size());
+        let mut result = vec![T::default(); ranks[0].len()];
+        let sources: Vec<*const u8> = ranks.iter().map(|rank| rank.as_ptr().cast()).collect();
+        // SAFETY: every slice has the length of the first.
+        unsafe {
+            Reduction { datatype, op, scalars }.run(&sources, &[result.as_mut_ptr().cast()], result.len());
+        }
+        result
+    }
+
+    #[test]
+    fn integers_wrap_and_their_average_divides_the_wrapped_sum() {
+        use ReductionOp::{Avg, Max, Min, Prod, Sum};
+        assert_eq!(reduce::<i8>(Datatype::Int8, Avg, &[&[100], &[100]]), [-28]);
+        assert_eq!(reduce::<u8>(Datatype::Uint8, Avg, &[&[200], &[200]]), [72]);
+        assert_eq!(reduce::<i32>(Datatype::Int32, Avg, &[&[-7], &[0]]), [-3]);
+        assert_eq!(reduce::<i32>(Datatype::Int32, Sum, &[&[i32::MAX], &[1]]), [i32::MIN]);
+        assert_eq!(reduce::<u64>(Datatype::Uint64, Prod, &[&[1 << 63], &[3]]), [1 << 63]);
+        assert_eq!(reduce::<i64>(Datatype::Int64, Min, &[&[-1, 5], &[1, 4]]), [-1, 4]);
+        assert_eq!(reduce::<u32>(Datatype::Uint32, Max, &[&[u32::MAX], &[1]]), [u32::MAX]);
+    }
+
+    #[test]
+    fn max_and_min_drop_nan_on_either_side() {
+        for op in [ReductionOp::Max, ReductionOp::Min] {
+            assert_eq!(reduce::<f32>(Datatype::Float32, op, &[&[f32::NAN, 1.0], &[1.0, f32::NAN]]), [1.0, 1.0]);
+            assert_eq!(reduce::<f64>(Datatype::Float64, op, &[&[f64::NAN, 2.0], &[2.0, f64::NAN]]), [2.0, 2.0]);
+            let (nan, one) = (f16::NAN, f16::ONE);
+            assert_eq!(reduce::<f16>(Datatype::Float16, op, &[&[nan, one], &[one, nan]]), [one, one]);
+            // e4m3: 0x7f is NaN, 0x38 is 1.
+            assert_eq!(reduce::<u8>(Datatype::Float8E4M3, op, &[&[0x7f, 0x38], &[0x38, 0x7f]]), [0x38, 0x38]);
+        }
+        assert!(reduce::<f32>(Datatype::Float32, ReductionOp::Max, &[&[f32::NAN], &[f32::NAN]])[0].is_nan());
+    }
+
+    #[test]
+    fn small_floats_round_once() {
+        // 2048 + 1 + 1 in f16: rounding each step loses both ones, rounding once keeps their sum.
+        let (big, one) = (f16::from_f32(2048.0), f16::ONE);
+        assert_eq!(reduce::<f16>(Datatype::Float16, ReductionOp::Sum, &[&[big], &[one], &[one]]), [f16::from_f32(2050.0)]);
+        let (big, one) = (bf16::from_f32(256.0), bf16::ONE);
+        assert_eq!(
+            reduce::<bf16>(Datatype::Bfloat16, ReductionOp::Sum, &[&[big], &[one], &[one]]),
+            [bf16::from_f32(258.0)]
+        );
+        // e4m3: 0x38 is 1, 0x40 is 2; e5m2: 0x3c is 1, 0x40 is 2.
+        assert_eq!(reduce::<u8>(Datatype::Float8E4M3, ReductionOp::Sum, &[&[0x38], &[0x38]]), [0x40]);
+        assert_eq!(reduce::<u8>(Datatype::Float8E5M2, ReductionOp::Sum, &[&[0x3c], &[0x3c]]), [0x40]);
+    }
+
+    #[test]
+    fn bf16_encoding_is_the_half_crates() {
+        for step in 0..100_000u32 {
+            let value = f32::from_bits(step.wrapping_mul(2_654_435_761));
+            let mut stored = [bf16::ZERO];
+            encode_bf16(&[value], &mut stored);
+            assert_eq!(stored[0].to_bits(), bf16::from_f32(value).to_bits(), "{value}");
+        }
+    }
+
+    #[test]
+    fn averages_and_scaled_sums_of_floats() {
+        assert_eq!(reduce::<f32>(Datatype::Float32, ReductionOp::Avg, &[&[1.0], &[2.0], &[3.0], &[6.0]]), [3.0]);
+        let mut scalars = [[0; 8]; 2];
+        scalars[0][..4].copy_from_slice(&0.5f32.to_ne_bytes());
+        scalars[1][..4].copy_from_slice(&4f32.to_ne_bytes());
+        assert_eq!(
+            reduce_scaled::<f32>(Datatype::Float32, ReductionOp::PreMulSum, &[&[3.0], &[2.0]], &scalars),
+            [9.5]
+        );
+    }
+
+    #[test]
+    fn long_unaligned_and_in_place() {
+        let count = 3 * CHUNK + 17;
+        let mut bytes = vec![0u8; count * 4 + 1];
+        let other: Vec<f32> = (0..count).map(|index| index as f32).collect();
+        for (index, value) in other.iter().enumerate() {
+            bytes[1 + index * 4..5 + index * 4].copy_from_slice(&(value * 2.0).to_ne_bytes());
+        }
+        // SAFETY: one byte in, the buffer still holds `count` elements.
+        let odd = unsafe { bytes.as_mut_ptr().add(1) };
+        let reduction = Reduction { datatype: Datatype::Float32, op: ReductionOp::Sum, scalars: &[] };
+        // SAFETY: both buffers hold `count` elements; the destination equals a source.
+        unsafe { reduction.run(&[other.as_ptr().cast(), odd.cast_const()], &[odd], count) };
+        for (index, value) in other.iter().enumerate() {
+            let got = f32::from_ne_bytes(bytes[1 + index * 4..5 + index * 4].try_into().unwrap());
+            assert_eq!(got, value * 3.0);
+        }
+    }
+}
