@@ -1,2 +1,16 @@
-//! placeholder
+//! `libfakegpu.so`: CUDA, NCCL, NVML and the rest of NVIDIA's libraries, played on the host.
+//!
+//! How a call travels: `exports!` table -> `boundary::guard` (settings, fork, panics) -> body in `cuda_*`, `nccl`, `nvml`
+//! -> state in `device`. Nothing runs at library load: no constructor, thread, socket or output before the first call.
 #![expect(unsafe_code, reason = "a C boundary")]
+
+mod boundary;
+mod cuda_driver;
+mod cuda_runtime;
+mod device;
+mod report;
+mod settings;
+
+pub use boundary::exports::{Export, Status};
+pub use boundary::library::Library;
+pub use boundary::lookup::tables;

@@ -1,0 +1,149 @@
+//! `exports!`: one table per library gives its C symbols and the list of them. A name is `real` (answers), `refused`
+//! (NotSupported on purpose, as hardware may) or `stub` (we owe it). Only names in a table are exported.
+
+use super::library::Library;
+
+/// What stands behind a symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Answers.
+    Real,
+    /// NotSupported on purpose.
+    Refused,
+    /// We owe it: NotSupported and a gap.
+    Stub,
+}
+
+impl Status {
+    /// Word used in `exports/*.txt`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Refused => "refused",
+            Self::Stub => "stub",
+        }
+    }
+}
+
+/// Where a symbol's code starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Address(pub *const ());
+
+// SAFETY: the address of a function of this library, never written to.
+unsafe impl Sync for Address {}
+// SAFETY: as above.
+unsafe impl Send for Address {}
+
+/// One exported symbol.
+#[derive(Clone, Copy, Debug)]
+pub struct Export {
+    /// Symbol.
+    pub name: &'static str,
+    /// Whose it is.
+    pub library: Library,
+    /// What stands behind it.
+    pub status: Status,
+    /// Its code.
+    pub address: Address,
+}
+
+/// Declares the C symbols of one library, in this order of sections, each optional:
+///
+/// ```text
+/// exports! {
+///     library CudaDriver;
+///     real { fn cuInit(flags: c_uint) = context::init; }           // body: fn(..) -> Result<(), impl Into<u32>>
+///     bare { fn cudaRuntimeGetVersion(out: Out<c_int>) = version::runtime; }   // same, but does not initialise anything
+///     raw { fn cudaGetErrorString(code: u32) -> *const c_char = error::string; }  // body's value is returned as it is
+///     refused { cuFoo cuBar }
+///     stub { cuBaz }
+///     empty { cudnnGetFoo }     // a stub that returns 0 or NULL, for functions that return no status
+/// }
+/// ```
+///
+/// Bodies may be `unsafe fn`: C vouches for the pointers. The table is `EXPORTS` of the module that holds the macro; it
+/// must be listed in `lookup::tables`.
+macro_rules! exports {
+    (
+        library $library:ident;
+        $(real { $(fn $real:ident($($real_arg:ident: $real_type:ty),* $(,)?) = $real_body:expr;)* })?
+        $(bare { $(fn $bare:ident($($bare_arg:ident: $bare_type:ty),* $(,)?) = $bare_body:expr;)* })?
+        $(raw { $(fn $raw:ident($($raw_arg:ident: $raw_type:ty),* $(,)?) $(-> $raw_return:ty)? = $raw_body:expr;)* })?
+        $(refused { $($refused:ident)* })?
+        $(stub { $($stub:ident)* })?
+        $(empty { $($empty:ident)* })?
+    ) => {
+        $($(
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $real($($real_arg: $real_type),*) -> core::ffi::c_uint {
+                $crate::boundary::guard::call($crate::boundary::library::Library::$library, stringify!($real), || {
+                    let body: unsafe fn($($real_type),*) -> _ = $real_body;
+                    // SAFETY: the caller is C and answers for its pointers, as NVIDIA's documentation of the call asks.
+                    unsafe { body($($real_arg),*) }
+                })
+            }
+        )*)?
+        $($(
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $bare($($bare_arg: $bare_type),*) -> core::ffi::c_uint {
+                $crate::boundary::guard::bare($crate::boundary::library::Library::$library, stringify!($bare), || {
+                    let body: unsafe fn($($bare_type),*) -> _ = $bare_body;
+                    // SAFETY: the caller is C and answers for its pointers, as NVIDIA's documentation of the call asks.
+                    unsafe { body($($bare_arg),*) }
+                })
+            }
+        )*)?
+        $($(
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $raw($($raw_arg: $raw_type),*) $(-> $raw_return)? {
+                $crate::boundary::guard::raw($crate::boundary::library::Library::$library, stringify!($raw), || {
+                    let body: unsafe fn($($raw_type),*) $(-> $raw_return)? = $raw_body;
+                    // SAFETY: the caller is C and answers for its pointers, as NVIDIA's documentation of the call asks.
+                    unsafe { body($($raw_arg),*) }
+                })
+            }
+        )*)?
+        $($(
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $refused() -> u64 {
+                $crate::boundary::guard::refused($crate::boundary::library::Library::$library, stringify!($refused))
+            }
+        )*)?
+        $($(
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $stub() -> u64 {
+                $crate::boundary::guard::stub($crate::boundary::library::Library::$library, stringify!($stub))
+            }
+        )*)?
+        $($(
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $empty() -> u64 {
+                $crate::boundary::guard::stub($crate::boundary::library::Library::$library, stringify!($empty));
+                0
+            }
+        )*)?
+
+        /// Every symbol of the library.
+        pub(crate) const EXPORTS: &[$crate::boundary::exports::Export] = &[
+            $($($crate::boundary::exports::export!($library, Real, $real),)*)?
+            $($($crate::boundary::exports::export!($library, Real, $bare),)*)?
+            $($($crate::boundary::exports::export!($library, Real, $raw),)*)?
+            $($($crate::boundary::exports::export!($library, Refused, $refused),)*)?
+            $($($crate::boundary::exports::export!($library, Stub, $stub),)*)?
+            $($($crate::boundary::exports::export!($library, Stub, $empty),)*)?
+        ];
+    };
+}
+
+macro_rules! export {
+    ($library:ident, $status:ident, $name:ident) => {
+        $crate::boundary::exports::Export {
+            name: stringify!($name),
+            library: $crate::boundary::library::Library::$library,
+            status: $crate::boundary::exports::Status::$status,
+            address: $crate::boundary::exports::Address($name as *const ()),
+        }
+    };
+}
+
+pub(crate) use {export, exports};

@@ -1,0 +1,81 @@
+//! Gaps: uses of what we do not do. Each is counted for the device report and, as FAKEGPU_UNSUPPORTED_API says, told
+//! once per name on stderr or turned into an error.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use super::library::Library;
+use crate::settings::{self, GapPolicy};
+
+/// Details kept apart per name; further ones are counted together under `_other_`.
+const DETAILS: usize = 10_000;
+
+#[derive(Default)]
+struct Gaps {
+    counts: BTreeMap<(&'static str, &'static str), BTreeMap<String, u64>>,
+}
+
+static GAPS: Mutex<Gaps> = Mutex::new(Gaps { counts: BTreeMap::new() });
+
+/// A gap that the policy `error` turned into NotSupported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused(pub(crate) Library);
+
+impl From<Refused> for u32 {
+    fn from(refused: Refused) -> Self {
+        refused.0.not_supported()
+    }
+}
+
+/// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) tells uses of one name apart.
+pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
+    let first = {
+        let mut gaps = GAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let details = gaps.counts.entry((library.name(), name)).or_default();
+        let first = details.is_empty();
+        if let Some(count) = details.get_mut(detail) {
+            *count += 1;
+        } else if details.len() < DETAILS {
+            details.insert(detail.to_owned(), 1);
+        } else {
+            *details.entry("_other_".to_owned()).or_default() += 1;
+        }
+        first
+    };
+    crate::report::used();
+    if first && policy() == GapPolicy::Warn {
+        let colon = if detail.is_empty() { "" } else { ": " };
+        eprintln!(
+            "fakegpu: {name} ({}){colon}{detail}: not done on this pretended GPU; counted as a gap \
+             (FAKEGPU_UNSUPPORTED_API=allow silences this, =error refuses it)",
+            library.name()
+        );
+    }
+}
+
+/// [`record`], for a call that can go on without the effect (a kernel launch): an error only under the policy `error`.
+///
+/// # Errors
+/// [`Refused`] under FAKEGPU_UNSUPPORTED_API=error.
+pub(crate) fn tolerate(library: Library, name: &'static str, detail: &str) -> Result<(), Refused> {
+    record(library, name, detail);
+    if policy() == GapPolicy::Error { Err(Refused(library)) } else { Ok(()) }
+}
+
+/// A panic of ours in `name`: always said on stderr (by the panic hook) and a gap.
+pub(crate) fn panicked(library: Library, name: &'static str) {
+    let _ = std::panic::catch_unwind(|| record(library, name, "internal error"));
+}
+
+/// (library, name, detail, count) of every gap, sorted.
+pub(crate) fn all() -> Vec<(&'static str, &'static str, String, u64)> {
+    let gaps = GAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let rows = gaps.counts.iter().flat_map(|((library, name), details)| {
+        details.iter().map(move |(detail, count)| (*library, *name, detail.clone(), *count))
+    });
+    rows.collect()
+}
+
+fn policy() -> GapPolicy {
+    settings::get().map_or(GapPolicy::Warn, |settings| settings.gap_policy)
+}

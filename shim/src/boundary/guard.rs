@@ -1,0 +1,96 @@
+//! Around every call from C: settings read once, a forked child refused, panics caught, the runtime's last error kept.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{fork, gap, library::Library};
+use crate::{cuda_runtime, settings};
+
+/// A call that initialises CUDA if need be. Its status is what C gets.
+pub(crate) fn call<E: Into<u32>>(
+    library: Library,
+    name: &'static str,
+    body: impl FnOnce() -> Result<(), E>,
+) -> core::ffi::c_uint {
+    let code = if library.is_lost_by_fork() && !fork::enter() {
+        library.not_initialised()
+    } else if settings::get().is_err() {
+        library.not_initialised()
+    } else {
+        run(library, name, body)
+    };
+    finish(library, code)
+}
+
+/// A call that works before and without initialisation, and in a forked child.
+pub(crate) fn bare<E: Into<u32>>(
+    library: Library,
+    name: &'static str,
+    body: impl FnOnce() -> Result<(), E>,
+) -> core::ffi::c_uint {
+    finish(library, run(library, name, body))
+}
+
+/// A call that returns no status. Does not initialise anything.
+pub(crate) fn raw<T: Nothing>(library: Library, name: &'static str, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        gap::panicked(library, name);
+        T::nothing()
+    })
+}
+
+/// A symbol that we owe: a gap, and the library's NotSupported.
+pub(crate) fn stub(library: Library, name: &'static str) -> u64 {
+    let _ = catch_unwind(|| gap::record(library, name, ""));
+    u64::from(finish(library, library.not_supported()))
+}
+
+/// A symbol that is refused on purpose: the library's NotSupported, and a gap, since a program that needs it was not tested.
+pub(crate) fn refused(library: Library, name: &'static str) -> u64 {
+    stub(library, name)
+}
+
+fn run<E: Into<u32>>(library: Library, name: &'static str, body: impl FnOnce() -> Result<(), E>) -> u32 {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(error)) => error.into(),
+        Err(_) => {
+            gap::panicked(library, name);
+            library.internal()
+        }
+    }
+}
+
+fn finish(library: Library, code: u32) -> u32 {
+    if code != 0 && library == Library::CudaRuntime {
+        cuda_runtime::error::note(code);
+    }
+    code
+}
+
+/// What a call without a status returns when it broke.
+pub(crate) trait Nothing {
+    /// 0, NULL or nothing.
+    fn nothing() -> Self;
+}
+
+impl Nothing for () {
+    fn nothing() {}
+}
+
+impl<T> Nothing for *const T {
+    fn nothing() -> Self {
+        std::ptr::null()
+    }
+}
+
+impl<T> Nothing for *mut T {
+    fn nothing() -> Self {
+        std::ptr::null_mut()
+    }
+}
+
+macro_rules! zero {
+    ($($type:ty)*) => { $(impl Nothing for $type { fn nothing() -> Self { 0 } })* };
+}
+
+zero!(u8 i8 i32 u32 i64 u64 usize);

@@ -1,0 +1,18 @@
+//! From a name to its code: for cuGetProcAddress, cudaGetDriverEntryPoint and whoever asks at run time.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use super::exports::Export;
+
+/// The tables of all libraries; their names are exactly what the built library exports.
+pub fn tables() -> Vec<&'static [Export]> {
+    vec![crate::cuda_runtime::exports::EXPORTS, crate::cuda_driver::exports::EXPORTS]
+}
+
+/// The export called `name`.
+pub(crate) fn find(name: &str) -> Option<&'static Export> {
+    static INDEX: OnceLock<HashMap<&'static str, &'static Export>> = OnceLock::new();
+    let index = INDEX.get_or_init(|| tables().into_iter().flatten().map(|export| (export.name, export)).collect());
+    index.get(name).copied()
+}

@@ -1,0 +1,3 @@
+//! libcuda: `cu*`.
+
+pub(crate) mod exports;

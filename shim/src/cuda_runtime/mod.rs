@@ -1,0 +1,4 @@
+//! libcudart: `cuda*` and `__cuda*`.
+
+pub(crate) mod error;
+pub(crate) mod exports;

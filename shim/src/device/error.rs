@@ -1,0 +1,73 @@
+//! CUDA's error codes. `cudaError_t` and `CUresult` use the same numbers for what both can say (CUDA 10.1 and later).
+
+use crate::boundary::args::Null;
+use crate::boundary::gap::Refused;
+
+/// A code other than success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CudaError(pub(crate) u32);
+
+/// What a body answers.
+pub(crate) type CudaResult<T = ()> = Result<T, CudaError>;
+
+macro_rules! codes {
+    ($($name:ident = $code:literal,)*) => {
+        #[expect(dead_code, reason = "the list is kept whole")]
+        impl CudaError {
+            $(pub(crate) const $name: Self = Self($code);)*
+        }
+    };
+}
+
+codes! {
+    INVALID_VALUE = 1,
+    MEMORY_ALLOCATION = 2,
+    NOT_INITIALIZED = 3,
+    INVALID_CONFIGURATION = 9,
+    INVALID_PITCH = 12,
+    INVALID_SYMBOL = 13,
+    INVALID_MEMCPY_DIRECTION = 21,
+    MISSING_CONFIGURATION = 52,
+    INVALID_DEVICE_FUNCTION = 98,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    ARRAY_IS_MAPPED = 207,
+    PEER_ACCESS_UNSUPPORTED = 217,
+    FILE_NOT_FOUND = 301,
+    OPERATING_SYSTEM = 304,
+    INVALID_HANDLE = 400,
+    ILLEGAL_STATE = 401,
+    NOT_FOUND = 500,
+    NOT_READY = 600,
+    LAUNCH_OUT_OF_RESOURCES = 701,
+    PEER_ACCESS_ALREADY_ENABLED = 704,
+    PEER_ACCESS_NOT_ENABLED = 705,
+    PRIMARY_CONTEXT_ACTIVE = 708,
+    HOST_MEMORY_ALREADY_REGISTERED = 712,
+    HOST_MEMORY_NOT_REGISTERED = 713,
+    COOPERATIVE_LAUNCH_TOO_LARGE = 720,
+    NOT_PERMITTED = 800,
+    NOT_SUPPORTED = 801,
+    CAPTURE_UNSUPPORTED = 900,
+    UNKNOWN = 999,
+}
+
+impl From<CudaError> for u32 {
+    fn from(error: CudaError) -> Self {
+        error.0
+    }
+}
+
+impl From<Null> for CudaError {
+    fn from(_: Null) -> Self {
+        Self::INVALID_VALUE
+    }
+}
+
+impl From<Refused> for CudaError {
+    fn from(refused: Refused) -> Self {
+        Self(refused.0.not_supported())
+    }
+}

@@ -1,0 +1,177 @@
+//! Events: a point in a stream, with the time when the stream got there.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::Device;
+use super::error::{CudaError, CudaResult};
+use super::stream::Stream;
+use crate::boundary::handle::Handles;
+
+/// One event.
+#[derive(Debug)]
+pub(crate) struct Event {
+    device: u32,
+    has_timing: bool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Records asked for, and the latest that the stream got to.
+    recorded: u64,
+    reached: u64,
+    at: Option<Instant>,
+}
+
+static EVENTS: Handles<Event> = Handles::new(2);
+
+/// Makes an event and returns its handle.
+pub(crate) fn create(device: &Device, has_timing: bool) -> usize {
+    EVENTS.insert(Arc::new(Event {
+        device: device.ordinal,
+        has_timing,
+        state: Mutex::default(),
+        changed: Condvar::new(),
+    }))
+}
+
+/// The event behind a handle.
+///
+/// # Errors
+/// `INVALID_HANDLE` when it names no live event.
+pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Event>> {
+    EVENTS.get(handle).ok_or(CudaError::INVALID_HANDLE)
+}
+
+/// Ends an event; waits on it that are under way still end.
+///
+/// # Errors
+/// `INVALID_HANDLE` when it names no live event.
+pub(crate) fn destroy(handle: usize) -> CudaResult {
+    EVENTS.remove(handle).map(drop).ok_or(CudaError::INVALID_HANDLE)
+}
+
+impl Event {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Places the event after what `stream` was given so far.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` when event and stream are of different devices.
+    pub(crate) fn record(self: &Arc<Self>, stream: &Arc<Stream>) -> CudaResult {
+        if stream.device != self.device {
+            return Err(CudaError::INVALID_HANDLE);
+        }
+        let number = {
+            let mut state = self.lock();
+            state.recorded += 1;
+            state.recorded
+        };
+        let event = Arc::clone(self);
+        stream.run(move || {
+            let mut state = event.lock();
+            if state.reached < number {
+                state.reached = number;
+                state.at = Some(Instant::now());
+            }
+            event.changed.notify_all();
+        });
+        Ok(())
+    }
+
+    /// True when its latest record was reached, and for an event that was never recorded.
+    pub(crate) fn is_reached(&self) -> bool {
+        let state = self.lock();
+        state.reached >= state.recorded
+    }
+
+    fn wait_for(&self, number: u64) {
+        let mut state = self.lock();
+        while state.reached < number {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until its latest record is reached.
+    pub(crate) fn synchronize(&self) {
+        let number = self.lock().recorded;
+        self.wait_for(number);
+    }
+
+    /// Makes later work of `stream` wait for the event's latest record so far.
+    pub(crate) fn hold_up(self: &Arc<Self>, stream: &Arc<Stream>) {
+        let number = {
+            let state = self.lock();
+            if state.reached >= state.recorded {
+                return;
+            }
+            state.recorded
+        };
+        let event = Arc::clone(self);
+        super::stream::enqueue(stream, Box::new(move || event.wait_for(number)));
+    }
+
+    /// Milliseconds from this event to `end`.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` when one was never recorded, has no timing or is of another device; `NOT_READY` when one is
+    /// not reached yet.
+    pub(crate) fn elapsed_ms(&self, end: &Self) -> CudaResult<f32> {
+        if !self.has_timing || !end.has_timing || self.device != end.device {
+            return Err(CudaError::INVALID_HANDLE);
+        }
+        let time = |event: &Self| {
+            let state = event.lock();
+            if state.recorded == 0 {
+                return Err(CudaError::INVALID_HANDLE);
+            }
+            state.at.filter(|_| state.reached >= state.recorded).ok_or(CudaError::NOT_READY)
+        };
+        let (start, end) = (time(self)?, time(end)?);
+        let seconds = match end.checked_duration_since(start) {
+            Some(after) => after.as_secs_f64(),
+            None => -(start - end).as_secs_f64(),
+        };
+        Ok((seconds * 1e3) as f32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::device::stream::{self, Kind};
+
+    #[test]
+    fn an_event_orders_two_streams_and_tells_the_time_between() {
+        let device = crate::device::get(3).unwrap();
+        let first = stream::resolve(stream::create(device, Kind::NonBlocking, 0)).unwrap();
+        let second = stream::resolve(stream::create(device, Kind::NonBlocking, 0)).unwrap();
+        let start = resolve(create(device, true)).unwrap();
+        let end = resolve(create(device, true)).unwrap();
+        assert!(start.is_reached(), "never recorded");
+        assert_eq!(start.elapsed_ms(&end), Err(CudaError::INVALID_HANDLE));
+        start.record(&first).unwrap();
+        let (open, wait) = mpsc::channel();
+        stream::enqueue(&first, Box::new(move || wait.recv_timeout(Duration::from_secs(10)).unwrap()));
+        end.record(&first).unwrap();
+        assert!(start.is_reached() && !end.is_reached());
+        assert_eq!(start.elapsed_ms(&end), Err(CudaError::NOT_READY));
+        end.hold_up(&second);
+        let (said, heard) = mpsc::channel();
+        second.run(move || said.send(()).unwrap());
+        assert!(heard.try_recv().is_err(), "the second stream waits for the event");
+        open.send(()).unwrap();
+        second.synchronize();
+        assert_eq!(heard.try_recv(), Ok(()));
+        assert!(end.is_reached() && start.elapsed_ms(&end).unwrap() > 0.0);
+        let elsewhere = stream::legacy(crate::device::get(4).unwrap());
+        assert_eq!(start.record(&elsewhere), Err(CudaError::INVALID_HANDLE));
+    }
+}

@@ -1,0 +1,313 @@
+//! A device's memory and the host memory that CUDA knows: allocation, release, and what a pointer points into.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use dataplane::arena::Arena;
+
+use super::allocator::Allocator;
+use super::error::{CudaError, CudaResult};
+use super::{Device, all};
+
+/// Memory that a context takes before the program's first allocation.
+const CONTEXT_BYTES: u64 = 512 << 20;
+
+/// One device's memory.
+#[derive(Debug)]
+pub(crate) struct DeviceMemory {
+    capacity: u64,
+    arena: OnceLock<Arena>,
+    making: Mutex<()>,
+    book: Mutex<Book>,
+    current: AtomicU64,
+    peak: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Book {
+    allocator: Allocator,
+    kinds: BTreeMap<usize, Kind>,
+}
+
+/// How device memory was allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `cudaMalloc` and kin.
+    Plain,
+    /// `cudaMallocAsync`, from this pool.
+    Pool(usize),
+    /// `cudaMallocManaged`.
+    Managed,
+    /// A variable of the program (`__device__`), or an array: not the program's to free by address.
+    Internal,
+}
+
+/// Where a pointer points.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Location {
+    /// Whose memory.
+    pub(crate) device: &'static Device,
+    /// Of the pointer, in the device's arena.
+    pub(crate) offset: usize,
+    /// Address at which the allocation starts.
+    pub(crate) base: usize,
+    /// Bytes asked for.
+    pub(crate) size: usize,
+    /// Bytes from the pointer to the allocation's end.
+    pub(crate) bytes_left: usize,
+    /// How it was allocated.
+    pub(crate) kind: Kind,
+}
+
+/// What kind of host memory CUDA knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostKind {
+    /// `cudaHostAlloc` and kin: ours to release.
+    Allocated,
+    /// `cudaHostRegister`: the program's own.
+    Registered,
+    /// `cudaMallocManaged` beyond the device's memory.
+    Managed,
+}
+
+/// Host memory that CUDA knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostRange {
+    pub(crate) base: usize,
+    pub(crate) size: usize,
+    pub(crate) kind: HostKind,
+    /// Ordinal of the device that was current.
+    pub(crate) device: u32,
+    pub(crate) flags: u32,
+}
+
+/// Arenas by address: (first byte, length, ordinal).
+static ARENAS: RwLock<Vec<(usize, usize, u32)>> = RwLock::new(Vec::new());
+static HOST: RwLock<BTreeMap<usize, HostRange>> = RwLock::new(BTreeMap::new());
+
+impl DeviceMemory {
+    pub(crate) fn new(capacity: u64) -> Self {
+        let limit = (capacity - context_bytes(capacity)) as usize;
+        Self {
+            capacity,
+            arena: OnceLock::new(),
+            making: Mutex::new(()),
+            book: Mutex::new(Book { allocator: Allocator::new(limit, arena_length(capacity)), kinds: BTreeMap::new() }),
+            current: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory file, made at the first use.
+    ///
+    /// # Errors
+    /// `OPERATING_SYSTEM` when the system refuses it; said on stderr.
+    pub(crate) fn arena(&self, device: &Device) -> CudaResult<&Arena> {
+        if let Some(arena) = self.arena.get() {
+            return Ok(arena);
+        }
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(arena) = self.arena.get() {
+            return Ok(arena);
+        }
+        let length = arena_length(self.capacity);
+        let arena = Arena::create(&format!("fakegpu-device{}", device.ordinal), length).map_err(|error| {
+            eprintln!("fakegpu: device {} cannot have a memory file of {length} bytes: {error}", device.ordinal);
+            CudaError::OPERATING_SYSTEM
+        })?;
+        // SAFETY: the range is the mapping just made. As on a GPU, a forked child does not inherit device memory.
+        unsafe { libc::madvise(arena.base().cast(), length, libc::MADV_DONTFORK) };
+        let mut arenas = ARENAS.write().unwrap_or_else(PoisonError::into_inner);
+        arenas.push((arena.base() as usize, length, device.ordinal));
+        arenas.sort_unstable();
+        Ok(self.arena.get_or_init(|| arena))
+    }
+
+    /// (free, total) as `cudaMemGetInfo` tells them.
+    pub(crate) fn info(&self) -> (u64, u64) {
+        let book = self.book();
+        ((book.allocator.limit() - book.allocator.used()) as u64, self.capacity)
+    }
+
+    /// Bytes that the program holds, as it asked for them: (now, at most).
+    pub(crate) fn in_use(&self) -> (u64, u64) {
+        (self.current.load(Ordering::Relaxed), self.peak.load(Ordering::Relaxed))
+    }
+
+    /// Bytes taken from the device for all this, the context included; what NVML shows.
+    pub(crate) fn taken(&self) -> u64 {
+        let used = self.book().allocator.used() as u64;
+        if self.arena.get().is_some() { used + context_bytes(self.capacity) } else { used }
+    }
+}
+
+/// Small devices give a context a sixteenth.
+fn context_bytes(capacity: u64) -> u64 {
+    CONTEXT_BYTES.min(capacity / 16)
+}
+
+/// Addresses are twice the memory, so that holes between allocations do not matter (see `Allocator::new`).
+fn arena_length(capacity: u64) -> usize {
+    (capacity * 2) as usize
+}
+
+/// Allocates `size` bytes on `device`. A size of 0 gives a null pointer, as CUDA does.
+///
+/// # Errors
+/// `MEMORY_ALLOCATION` when the device's memory is used up; `OPERATING_SYSTEM`.
+pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> CudaResult<usize> {
+    crate::report::used();
+    if size == 0 {
+        return Ok(0);
+    }
+    let arena = device.memory.arena(device)?;
+    let mut book = device.memory.book();
+    let offset = book.allocator.allocate(size).ok_or(CudaError::MEMORY_ALLOCATION)?;
+    if kind != Kind::Plain {
+        book.kinds.insert(offset, kind);
+    }
+    drop(book);
+    let current = device.memory.current.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
+    device.memory.peak.fetch_max(current, Ordering::Relaxed);
+    device.counters.allocations.add(size as u64);
+    Ok(arena.base() as usize + offset)
+}
+
+/// Releases the allocation that starts at `address`, if it is device memory that the program may free.
+///
+/// # Errors
+/// `INVALID_VALUE` when no allocation starts there, or when it is freed already.
+pub(crate) fn free(address: usize) -> CudaResult {
+    let Some((device, offset)) = arena_at(address) else { return Err(CudaError::INVALID_VALUE) };
+    let arena = device.memory.arena(device)?;
+    let mut book = device.memory.book();
+    if book.kinds.get(&offset) == Some(&Kind::Internal) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    release(device, arena, &mut book, offset)
+}
+
+/// Releases memory of kind `Internal`.
+pub(crate) fn free_internal(address: usize) {
+    if let Some((device, offset)) = arena_at(address)
+        && let Ok(arena) = device.memory.arena(device)
+    {
+        let _ = release(device, arena, &mut device.memory.book(), offset);
+    }
+}
+
+fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize) -> CudaResult {
+    let freed = book.allocator.free(offset).ok_or(CudaError::INVALID_VALUE)?;
+    book.kinds.remove(&offset);
+    // Under the lock: nobody may be given these pages before they are empty.
+    if let Some((start, length)) = freed.pages
+        && let Err(error) = arena.release(start, length)
+    {
+        eprintln!("fakegpu: {length} freed bytes of device {} stay in use: {error}", device.ordinal);
+    }
+    device.memory.current.fetch_sub(freed.size as u64, Ordering::Relaxed);
+    device.counters.frees.add(freed.size as u64);
+    Ok(())
+}
+
+fn arena_at(address: usize) -> Option<(&'static Device, usize)> {
+    let arenas = ARENAS.read().unwrap_or_else(PoisonError::into_inner);
+    let index = arenas.partition_point(|(base, _, _)| *base <= address).checked_sub(1)?;
+    let (base, length, ordinal) = arenas[index];
+    (address - base < length).then(|| (&all()[ordinal as usize], address - base))
+}
+
+/// What device memory `address` points into.
+pub(crate) fn locate(address: usize) -> Option<Location> {
+    let (device, offset) = arena_at(address)?;
+    let book = device.memory.book();
+    let (start, size) = book.allocator.find(offset)?;
+    let kind = book.kinds.get(&start).copied().unwrap_or(Kind::Plain);
+    Some(Location { device, offset, base: address - (offset - start), size, bytes_left: start + size - offset, kind })
+}
+
+/// What host memory known to CUDA `address` points into.
+pub(crate) fn locate_host(address: usize) -> Option<HostRange> {
+    let host = HOST.read().unwrap_or_else(PoisonError::into_inner);
+    let (_, range) = host.range(..=address).next_back()?;
+    (address - range.base < range.size).then_some(*range)
+}
+
+/// Allocates host memory that CUDA knows (page-locked in real life).
+///
+/// # Errors
+/// `MEMORY_ALLOCATION` when the system has none.
+pub(crate) fn allocate_host(size: usize, kind: HostKind, device: u32, flags: u32) -> CudaResult<usize> {
+    crate::report::used();
+    if size == 0 {
+        return Ok(0);
+    }
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(CudaError::MEMORY_ALLOCATION);
+    }
+    let base = base as usize;
+    let mut host = HOST.write().unwrap_or_else(PoisonError::into_inner);
+    host.insert(base, HostRange { base, size, kind, device, flags });
+    Ok(base)
+}
+
+/// Releases host memory allocated by [`allocate_host`] with one of `kinds`.
+///
+/// # Errors
+/// `INVALID_VALUE` when no such allocation starts at `base`.
+pub(crate) fn free_host(base: usize, kinds: &[HostKind]) -> CudaResult {
+    let mut host = HOST.write().unwrap_or_else(PoisonError::into_inner);
+    let range = host.get(&base).copied().filter(|range| kinds.contains(&range.kind)).ok_or(CudaError::INVALID_VALUE)?;
+    host.remove(&base);
+    // SAFETY: the range was mapped by `allocate_host` and is in the table once; whoever frees it no longer uses it.
+    unsafe { libc::munmap(base as *mut libc::c_void, range.size) };
+    Ok(())
+}
+
+/// Makes the program's own memory known.
+///
+/// # Errors
+/// `INVALID_VALUE` for nothing, `HOST_MEMORY_ALREADY_REGISTERED` when a part of it is known already.
+pub(crate) fn register_host(base: usize, size: usize, device: u32, flags: u32) -> CudaResult {
+    if base == 0 || size == 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let mut host = HOST.write().unwrap_or_else(PoisonError::into_inner);
+    let before = host.range(..base + size).next_back().is_some_and(|(_, range)| range.base + range.size > base);
+    if before {
+        return Err(CudaError::HOST_MEMORY_ALREADY_REGISTERED);
+    }
+    host.insert(base, HostRange { base, size, kind: HostKind::Registered, device, flags });
+    Ok(())
+}
+
+/// Forgets memory made known by [`register_host`].
+///
+/// # Errors
+/// `HOST_MEMORY_NOT_REGISTERED` when none starts at `base`.
+pub(crate) fn unregister_host(base: usize) -> CudaResult {
+    let mut host = HOST.write().unwrap_or_else(PoisonError::into_inner);
+    match host.get(&base) {
+        Some(range) if range.kind == HostKind::Registered => {
+            host.remove(&base);
+            Ok(())
+        }
+        _ => Err(CudaError::HOST_MEMORY_NOT_REGISTERED),
+    }
+}

@@ -1,0 +1,107 @@
+//! What one GPU does inside a process: memory, streams, events, contexts, counters. Shared by runtime, driver and NCCL.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+
+use crate::settings::{self, Gpu};
+
+pub(crate) mod allocator;
+pub(crate) mod context;
+pub(crate) mod counters;
+pub(crate) mod error;
+pub(crate) mod event;
+pub(crate) mod memory;
+pub(crate) mod occupancy;
+pub(crate) mod stream;
+pub(crate) mod visible;
+
+use error::{CudaError, CudaResult};
+
+/// One GPU as CUDA shows it to this process.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// Its index for CUDA, after `CUDA_VISIBLE_DEVICES`.
+    pub(crate) ordinal: u32,
+    /// Its index for NVML, before the mask.
+    pub(crate) index: u32,
+    /// What it is.
+    pub(crate) gpu: &'static Gpu,
+    /// Its memory.
+    pub(crate) memory: memory::DeviceMemory,
+    /// Its streams.
+    pub(crate) streams: stream::Streams,
+    /// What was done with it.
+    pub(crate) counters: counters::Counters,
+    /// Times its primary context is retained by the driver API, plus one once the runtime has made it.
+    pub(crate) primary: context::Primary,
+    /// Devices whose memory this one may reach, as bits would not hold 1024 of them.
+    pub(crate) peers: context::Peers,
+    /// `cudaDeviceScheduleAuto` and friends.
+    pub(crate) flags: AtomicU32,
+    /// `cudaFuncCachePrefer*`.
+    pub(crate) cache_config: AtomicU32,
+    /// `cudaLimit*` values, by limit.
+    pub(crate) limits: [AtomicUsize; context::LIMITS],
+}
+
+/// The devices that this process sees, in order; the mask is read at the first call.
+pub(crate) fn all() -> &'static [Device] {
+    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    DEVICES.get_or_init(|| {
+        let Ok(settings) = settings::get() else { return Vec::new() };
+        let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let chosen = visible::choose(&settings.gpus, mask.as_deref());
+        let device = |(ordinal, index): (usize, usize)| Device {
+            ordinal: ordinal as u32,
+            index: index as u32,
+            gpu: &settings.gpus[index],
+            memory: memory::DeviceMemory::new(settings.gpus[index].profile.memory.bytes),
+            streams: stream::Streams::default(),
+            counters: counters::Counters::default(),
+            primary: context::Primary::default(),
+            peers: context::Peers::default(),
+            flags: AtomicU32::new(0),
+            cache_config: AtomicU32::new(0),
+            limits: context::default_limits(),
+        };
+        chosen.into_iter().enumerate().map(device).collect()
+    })
+}
+
+/// The device with this ordinal.
+///
+/// # Errors
+/// `NO_DEVICE` when none is visible, else `INVALID_DEVICE`.
+pub(crate) fn get(ordinal: i32) -> CudaResult<&'static Device> {
+    let devices = all();
+    if devices.is_empty() {
+        return Err(CudaError::NO_DEVICE);
+    }
+    usize::try_from(ordinal).ok().and_then(|ordinal| devices.get(ordinal)).ok_or(CudaError::INVALID_DEVICE)
+}
+
+thread_local! {
+    static CURRENT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The calling thread's device: 0 until it chooses another.
+///
+/// # Errors
+/// `NO_DEVICE` when none is visible.
+pub(crate) fn current() -> CudaResult<&'static Device> {
+    get(CURRENT.get() as i32)
+}
+
+/// Makes `device` the calling thread's.
+pub(crate) fn make_current(device: &Device) {
+    CURRENT.set(device.ordinal);
+}
+
+/// The device's memory file; made at the first use.
+///
+/// # Errors
+/// `OPERATING_SYSTEM` when it cannot be made (said on stderr).
+pub(crate) fn arena_of(device: &'static Device) -> CudaResult<&'static dataplane::arena::Arena> {
+    device.memory.arena(device)
+}

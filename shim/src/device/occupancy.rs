@@ -1,0 +1,1 @@
+//! How many blocks of a kernel fit on one SM: the arithmetic of NVIDIA's occupancy calculator over a profile's limits.

@@ -1,0 +1,261 @@
+//! The environment, read once at the first intercepted call. A bad value is said once on stderr, by name, and then every
+//! call answers "not initialised": the process is not killed for it, since it may never have wanted a GPU.
+
+use std::env;
+use std::sync::OnceLock;
+
+use protocol::env::{BadValue, Variable};
+use protocol::ids::Rank;
+use protocol::plan::ClusterPlan;
+use protocol::profile::{self, GpuProfile};
+
+/// What a gap does (`FAKEGPU_UNSUPPORTED_API`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GapPolicy {
+    /// Counted.
+    Allow,
+    /// Counted, and said once per name on stderr.
+    Warn,
+    /// Counted, and NotSupported to the caller.
+    Error,
+}
+
+impl GapPolicy {
+    /// Word of the variable and of the report.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One GPU of the machine that this process runs on, before `CUDA_VISIBLE_DEVICES`.
+#[derive(Clone, Debug)]
+pub(crate) struct Gpu {
+    /// What it claims to be.
+    pub(crate) profile: GpuProfile,
+    /// Its global rank in the cluster; its index without one.
+    pub(crate) rank: Rank,
+    /// Index of its node.
+    pub(crate) node: u32,
+    /// Index within its node.
+    pub(crate) local: u32,
+}
+
+impl Gpu {
+    /// The UUID's 16 bytes: a function of node, position and model, so the same in every rank and every run.
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        let seed = format!("ftest gpu {} {} {}", self.node, self.local, self.profile.id);
+        let mut bytes = [0; 16];
+        for (half, salt) in bytes.chunks_exact_mut(8).zip([0u64, 0x9e37_79b9_7f4a_7c15]) {
+            // FNV-1a, 64 bit.
+            let hash = seed.bytes().fold(0xcbf2_9ce4_8422_2325 ^ salt, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            half.copy_from_slice(&hash.to_be_bytes());
+        }
+        // Version 4, variant 1 of RFC 9562, as NVIDIA's are.
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        bytes
+    }
+
+    /// The UUID as `nvidia-smi -L` prints it.
+    pub(crate) fn uuid_text(&self) -> String {
+        let hex: String = self.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+
+    /// PCI domain and bus; the device number is 0. Unique over the nodes of a cluster.
+    pub(crate) fn pci(&self) -> (u32, u32) {
+        (self.node * 8 + self.local / 128, 1 + self.local % 128)
+    }
+
+    /// PCI address as `cudaDeviceGetPCIBusId` prints it.
+    pub(crate) fn pci_text(&self) -> String {
+        let (domain, bus) = self.pci();
+        format!("{domain:04X}:{bus:02X}:00.0")
+    }
+}
+
+/// The environment after it was checked.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// What a gap does.
+    pub(crate) gap_policy: GapPolicy,
+    /// GPUs of this machine, which NVML shows all of; CUDA shows those of `device::all`.
+    pub(crate) gpus: Vec<Gpu>,
+    /// The cluster, when there is one.
+    pub(crate) cluster: Option<ClusterPlan>,
+    /// Where the device report goes, with its placeholders.
+    pub(crate) report_path: Option<String>,
+    /// Print a summary at exit.
+    pub(crate) terminal_report: bool,
+}
+
+/// The settings, read at the first call.
+///
+/// # Errors
+/// The first bad value; it has been printed already.
+pub(crate) fn get() -> Result<&'static Settings, &'static BadValue> {
+    static SETTINGS: OnceLock<Result<Settings, BadValue>> = OnceLock::new();
+    let settings = SETTINGS.get_or_init(|| {
+        let settings = read(&|name| env::var(name).ok());
+        if let Err(error) = &settings {
+            eprintln!("fakegpu: {error}; every CUDA, NCCL and NVML call will fail until it is corrected");
+        }
+        settings
+    });
+    settings.as_ref()
+}
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
+    use protocol::env as names;
+    let given = |variable: &Variable| lookup(variable.name).filter(|value| !value.is_empty());
+
+    if let Some(value) = given(&names::MODE)
+        && names::MODE.choose(&value, &["simulate", "hybrid", "passthrough"])? != 0
+    {
+        return Err(BadValue {
+            expected: "simulate: the preloaded library needs no GPU and uses none".into(),
+            ..names::MODE.bad(&value)
+        });
+    }
+    let gap_policy = match given(&names::UNSUPPORTED_API) {
+        None => GapPolicy::Warn,
+        Some(value) => [GapPolicy::Allow, GapPolicy::Warn, GapPolicy::Error]
+            [names::UNSUPPORTED_API.choose(&value, &["allow", "warn", "error"])?],
+    };
+    let cluster = given(&names::CLUSTER).map(|value| cluster(&value)).transpose()?;
+    let gpus = match &cluster {
+        Some(cluster) => cluster_gpus(cluster, lookup)?,
+        None => listed_gpus(given(&names::PROFILES), given(&names::PROFILE), given(&names::DEVICE_COUNT))?,
+    };
+    let terminal_report =
+        given(&names::TERMINAL_REPORT).map_or(Ok(false), |value| names::TERMINAL_REPORT.switch(&value))?;
+    Ok(Settings { gap_policy, gpus, cluster, report_path: given(&names::REPORT_PATH), terminal_report })
+}
+
+fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {
+    serde_json::from_str(value).map_err(|error| BadValue {
+        expected: format!("the JSON that ftest and fgpu make ({error})"),
+        ..protocol::env::CLUSTER.bad(&value.chars().take(60).collect::<String>())
+    })
+}
+
+/// The node that torchrun's variables describe exactly, or else every GPU of the cluster in rank order.
+fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, BadValue> {
+    let number = |name: &str| lookup(name).and_then(|value| value.trim().parse::<u32>().ok());
+    let mine = match (number("RANK"), number("LOCAL_RANK"), number("LOCAL_WORLD_SIZE")) {
+        (Some(rank), Some(local), Some(size)) if local <= rank => {
+            let ranks: Vec<Rank> = (rank - local..(rank - local).saturating_add(size)).map(Rank).collect();
+            cluster.nodes.iter().position(|node| {
+                let mut own = node.ranks.clone();
+                own.sort_unstable();
+                own == ranks
+            })
+        }
+        _ => None,
+    };
+    let mut gpus = Vec::new();
+    for (index, node) in cluster.nodes.iter().enumerate() {
+        if mine.is_some_and(|mine| mine != index) {
+            continue;
+        }
+        for (local, (rank, id)) in node.ranks.iter().zip(&node.gpus).enumerate() {
+            let profile = cluster.profile(id).ok_or_else(|| BadValue {
+                expected: profile::unknown(id),
+                ..protocol::env::CLUSTER.bad(&cluster.name)
+            })?;
+            gpus.push(Gpu { profile: profile.clone(), rank: *rank, node: index as u32, local: local as u32 });
+        }
+    }
+    gpus.sort_by_key(|gpu| gpu.rank);
+    Ok(gpus)
+}
+
+fn listed_gpus(profiles: Option<String>, profile: Option<String>, count: Option<String>) -> Result<Vec<Gpu>, BadValue> {
+    use protocol::env as names;
+    let known = |variable: &Variable, value: &str, id: &str| {
+        profile::builtin(id.trim())
+            .ok_or_else(|| BadValue { expected: profile::unknown(id.trim()), ..variable.bad(value) })
+    };
+    let mut list = Vec::new();
+    if let Some(value) = profiles {
+        for entry in value.split(',') {
+            let (id, times) = match entry.split_once(':') {
+                Some((id, times)) => (id, times.trim().parse().ok().filter(|times| (1..=1024).contains(times))),
+                None => (entry, Some(1usize)),
+            };
+            let times = times.ok_or_else(|| names::PROFILES.bad(&value))?;
+            let profile = known(&names::PROFILES, &value, id)?;
+            list.extend(std::iter::repeat_n(profile, times));
+        }
+    } else {
+        let id = profile.as_deref().unwrap_or("a100");
+        let count = count.map_or(Ok(8), |value| names::DEVICE_COUNT.integer(&value, 1, 1024))?;
+        list = vec![known(&names::PROFILE, id, id)?; count as usize];
+    }
+    let gpu = |(index, profile): (usize, &GpuProfile)| Gpu {
+        profile: profile.clone(),
+        rank: Rank(index as u32),
+        node: 0,
+        local: index as u32,
+    };
+    Ok(list.into_iter().enumerate().map(gpu).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: &[(&str, &str)]) -> Result<Settings, BadValue> {
+        read(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn eight_a100_unless_told_otherwise() {
+        let ids = |pairs: &[(&str, &str)]| -> Vec<String> {
+            with(pairs).unwrap().gpus.into_iter().map(|gpu| gpu.profile.id).collect()
+        };
+        assert_eq!(ids(&[]), vec!["a100"; 8]);
+        assert_eq!(ids(&[("FAKEGPU_PROFILE", "H100"), ("FAKEGPU_DEVICE_COUNT", "2")]), ["h100", "h100"]);
+        assert_eq!(
+            ids(&[("FAKEGPU_PROFILES", "a100:2,h100"), ("FAKEGPU_DEVICE_COUNT", "7")]),
+            ["a100", "a100", "h100"]
+        );
+    }
+
+    #[test]
+    fn a_bad_value_is_named() {
+        for (name, value, says) in [
+            ("FAKEGPU_PROFILE", "h1000", "did you mean `h100`?"),
+            ("FAKEGPU_PROFILES", "a100:0", "id[:count]"),
+            ("FAKEGPU_PROFILES", "a100,,h100", "unknown GPU profile"),
+            ("FAKEGPU_DEVICE_COUNT", "eight", "1 to 1024"),
+            ("FAKEGPU_UNSUPPORTED_API", "wran", "did you mean `warn`?"),
+            ("FAKEGPU_MODE", "hybrid", "simulate"),
+            ("FTEST_CLUSTER", "{", "JSON"),
+        ] {
+            let error = with(&[(name, value)]).unwrap_err().to_string();
+            assert!(error.starts_with(name) && error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_gpu_has_a_uuid_and_an_address_of_its_own() {
+        let gpus = with(&[("FAKEGPU_DEVICE_COUNT", "1024")]).unwrap().gpus;
+        let mut uuids: Vec<String> = gpus.iter().map(Gpu::uuid_text).collect();
+        let mut addresses: Vec<String> = gpus.iter().map(Gpu::pci_text).collect();
+        for names in [&mut uuids, &mut addresses] {
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), 1024);
+        }
+        assert_eq!(uuids[0].len(), "GPU-".len() + 36);
+    }
+}

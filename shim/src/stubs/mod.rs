@@ -1,0 +1,42 @@
+//! NVIDIA's other libraries. Their handles, versions and texts are real; what computes is a stub: the library's own "not
+//! supported" and a gap. The tables hold what the supported PyTorch wheels link, and the calls around it.
+
+pub(crate) mod cublas;
+pub(crate) mod cublaslt;
+pub(crate) mod cudnn;
+pub(crate) mod cufft;
+pub(crate) mod cufile;
+pub(crate) mod cupti;
+pub(crate) mod curand;
+pub(crate) mod cusolver;
+pub(crate) mod cusparse;
+pub(crate) mod cusparselt;
+mod objects;
+mod release;
+pub(crate) mod nvjitlink;
+pub(crate) mod nvrtc;
+pub(crate) mod nvshmem;
+pub(crate) mod nvtx;
+
+use crate::boundary::exports::Export;
+
+/// The tables of all libraries here.
+pub(crate) fn tables() -> Vec<&'static [Export]> {
+    vec![
+        cublas::EXPORTS,
+        cublaslt::EXPORTS,
+        cudnn::EXPORTS,
+        cufft::EXPORTS,
+        cufile::EXPORTS,
+        cupti::EXPORTS,
+        curand::EXPORTS,
+        cusolver::EXPORTS,
+        cusparse::EXPORTS,
+        cusparselt::EXPORTS,
+        nvjitlink::EXPORTS,
+        nvrtc::EXPORTS,
+        nvshmem::EXPORTS,
+        nvshmem::DATA,
+        nvtx::EXPORTS,
+    ]
+}
