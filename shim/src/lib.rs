@@ -10,6 +10,7 @@ mod cuda_runtime;
 mod device;
 mod report;
 mod settings;
+mod stubs;
 
 pub use boundary::exports::{Export, Status};
 pub use boundary::library::Library;

@@ -46,7 +46,7 @@ impl Library {
             Self::Cufile => "libcufile",
             Self::Nvshmem => "libnvshmem_host",
             Self::Cudss => "libcudss",
-            Self::Nvtx => "libnvtx3interop",
+            Self::Nvtx => "libnvToolsExt",
         }
     }
 
@@ -65,7 +65,7 @@ impl Library {
             Self::Nvrtc => 11,    // NVRTC_ERROR_INTERNAL_ERROR
             Self::NvJitLink => 6, // NVJITLINK_ERROR_INTERNAL
             Self::Cupti => 27,
-            Self::Cufile => 5002, // CU_FILE_DRIVER_INVALID_PROPS .. see cuFileError_t::err
+            Self::Cufile => 5008, // CU_FILE_IO_NOT_SUPPORTED
             Self::Cudss => 5,
             Self::Nvtx => 1,
         }

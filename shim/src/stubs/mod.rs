@@ -11,12 +11,12 @@ pub(crate) mod curand;
 pub(crate) mod cusolver;
 pub(crate) mod cusparse;
 pub(crate) mod cusparselt;
-mod objects;
-mod release;
 pub(crate) mod nvjitlink;
 pub(crate) mod nvrtc;
 pub(crate) mod nvshmem;
 pub(crate) mod nvtx;
+mod objects;
+mod release;
 
 use crate::boundary::exports::Export;
 

@@ -1,0 +1,172 @@
+//! libcublas: handles, modes, stream and workspace are real. Products and the rest of BLAS are stubs.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
+use super::release;
+use crate::boundary::args::Out;
+use crate::boundary::exports::exports;
+use crate::device;
+
+/// CUBLAS_STATUS_NOT_INITIALIZED and CUBLAS_STATUS_INVALID_VALUE.
+pub(super) const REFUSALS: Refusals = Refusals { handle: 1, value: 7 };
+static HANDLES: Objects<Handle> = Objects::new(kind::CUBLAS, REFUSALS);
+
+#[derive(Debug, Default)]
+struct Handle {
+    stream: Stream,
+    modes: Mutex<Modes>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Modes {
+    pointer: c_int,
+    math: c_int,
+    atomics: c_int,
+    sm_count_target: c_int,
+    /// Address and bytes.
+    workspace: (usize, usize),
+}
+
+exports! {
+    library Cublas;
+    real {
+        fn cublasCreate_v2(handle: Out<usize>) = create;
+        fn cublasDestroy_v2(handle: usize) = |handle| HANDLES.destroy(handle);
+        fn cublasGetVersion_v2(handle: usize, version: Out<c_int>) = get_version;
+        fn cublasSetStream_v2(handle: usize, stream: usize) = set_stream;
+        fn cublasGetStream_v2(handle: usize, stream: Out<usize>) = get_stream;
+        fn cublasSetWorkspace_v2(handle: usize, workspace: *mut c_void, bytes: usize) = set_workspace;
+        fn cublasSetPointerMode_v2(handle: usize, mode: c_int) = |handle, mode| set(handle, mode, 0..=1, |modes| &mut modes.pointer);
+        fn cublasGetPointerMode_v2(handle: usize, mode: Out<c_int>) = |handle, mode| get(handle, mode, |modes| modes.pointer);
+        fn cublasSetAtomicsMode(handle: usize, mode: c_int) = |handle, mode| set(handle, mode, 0..=1, |modes| &mut modes.atomics);
+        fn cublasGetAtomicsMode(handle: usize, mode: Out<c_int>) = |handle, mode| get(handle, mode, |modes| modes.atomics);
+        fn cublasSetMathMode(handle: usize, mode: c_int) = set_math_mode;
+        fn cublasGetMathMode(handle: usize, mode: Out<c_int>) = |handle, mode| get(handle, mode, |modes| modes.math);
+        fn cublasSetSmCountTarget(handle: usize, count: c_int) = |handle, count| set(handle, count, 0..=c_int::MAX, |modes| &mut modes.sm_count_target);
+        fn cublasGetSmCountTarget(handle: usize, count: Out<c_int>) = |handle, count| get(handle, count, |modes| modes.sm_count_target);
+    }
+    bare {
+        fn cublasGetProperty(which: c_int, value: Out<c_int>) = get_property;
+    }
+    raw {
+        fn cublasGetCudartVersion() -> usize = || release::current().cudart as usize;
+        fn cublasGetStatusName(status: c_int) -> *const c_char = |status| text(status).0.as_ptr();
+        fn cublasGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
+    }
+    stub {
+        cublasAxpyEx cublasCaxpy_v2 cublasCcopy_v2 cublasCdotc_v2 cublasCdotu_v2 cublasCgelsBatched cublasCgemmBatched
+        cublasCgemmStridedBatched cublasCgemm_v2 cublasCgemv_v2 cublasCgeqrfBatched cublasCgerc_v2 cublasCgeru_v2
+        cublasCgetrfBatched cublasCgetrsBatched cublasChemm_v2 cublasChemv_v2 cublasCher2_v2 cublasCher2k_v2
+        cublasCher_v2 cublasCherk_v2 cublasCrot_v2 cublasCrotg_v2 cublasCscal_v2 cublasCsrot_v2 cublasCsscal_v2
+        cublasCswap_v2 cublasCsymm_v2 cublasCsymv_v2 cublasCsyr2_v2 cublasCsyr2k_v2 cublasCsyr_v2 cublasCsyrk_v2
+        cublasCtrmm_v2 cublasCtrmv_v2 cublasCtrsmBatched cublasCtrsm_v2 cublasCtrsv_v2 cublasDasum_v2 cublasDaxpy_v2
+        cublasDcopy_v2 cublasDdgmm cublasDdot_v2 cublasDgeam cublasDgelsBatched cublasDgemmBatched
+        cublasDgemmStridedBatched cublasDgemm_v2 cublasDgemv_v2 cublasDgeqrfBatched cublasDger_v2 cublasDgetrfBatched
+        cublasDgetriBatched cublasDgetrsBatched cublasDmatinvBatched cublasDnrm2_v2 cublasDotEx cublasDotcEx
+        cublasDrot_v2 cublasDrotg_v2 cublasDrotm_v2 cublasDrotmg_v2 cublasDscal_v2 cublasDswap_v2 cublasDsymm_v2
+        cublasDsymv_v2 cublasDsyr2_v2 cublasDsyr2k_v2 cublasDsyr_v2 cublasDsyrk_v2 cublasDtrmm_v2 cublasDtrmv_v2
+        cublasDtrsmBatched cublasDtrsm_v2 cublasDtrsv_v2 cublasDzasum_v2 cublasDznrm2_v2 cublasGemmBatchedEx
+        cublasGemmEx cublasGemmStridedBatchedEx cublasGetLoggerCallback cublasGetMatrix cublasGetMatrixAsync
+        cublasGetVector cublasGetVectorAsync cublasHgemm cublasHgemmBatched cublasHgemmStridedBatched cublasIcamax_v2
+        cublasIcamin_v2 cublasIdamax_v2 cublasIdamin_v2 cublasIsamax_v2 cublasIsamin_v2 cublasIzamax_v2 cublasIzamin_v2
+        cublasLoggerConfigure cublasNrm2Ex cublasSasum_v2 cublasSaxpy_v2 cublasScalEx cublasScasum_v2 cublasScnrm2_v2
+        cublasScopy_v2 cublasSdgmm cublasSdot_v2 cublasSetLoggerCallback cublasSetMatrix cublasSetMatrixAsync
+        cublasSetVector cublasSetVectorAsync cublasSgeam cublasSgelsBatched cublasSgemmBatched cublasSgemmEx
+        cublasSgemmStridedBatched cublasSgemm_v2 cublasSgemv_v2 cublasSgeqrfBatched cublasSger_v2 cublasSgetrfBatched
+        cublasSgetriBatched cublasSgetrsBatched cublasSmatinvBatched cublasSnrm2_v2 cublasSrot_v2 cublasSrotg_v2
+        cublasSrotm_v2 cublasSrotmg_v2 cublasSscal_v2 cublasSswap_v2 cublasSsymm_v2 cublasSsymv_v2 cublasSsyr2_v2
+        cublasSsyr2k_v2 cublasSsyr_v2 cublasSsyrk_v2 cublasStrmm_v2 cublasStrmv_v2 cublasStrsmBatched cublasStrsm_v2
+        cublasStrsv_v2 cublasZaxpy_v2 cublasZcopy_v2 cublasZdotc_v2 cublasZdotu_v2 cublasZdrot_v2 cublasZdscal_v2
+        cublasZgelsBatched cublasZgemmBatched cublasZgemmStridedBatched cublasZgemm_v2 cublasZgemv_v2
+        cublasZgeqrfBatched cublasZgerc_v2 cublasZgeru_v2 cublasZgetrfBatched cublasZgetrsBatched cublasZhemm_v2
+        cublasZhemv_v2 cublasZher2_v2 cublasZher2k_v2 cublasZher_v2 cublasZherk_v2 cublasZrot_v2 cublasZrotg_v2
+        cublasZscal_v2 cublasZswap_v2 cublasZsymm_v2 cublasZsymv_v2 cublasZsyr2_v2 cublasZsyr2k_v2 cublasZsyr_v2
+        cublasZsyrk_v2 cublasZtrmm_v2 cublasZtrmv_v2 cublasZtrsmBatched cublasZtrsm_v2 cublasZtrsv_v2
+    }
+}
+
+fn create(handle: Out<usize>) -> Answer {
+    device::current().map_err(|_| Code(REFUSALS.handle))?;
+    HANDLES.create(handle, Handle::default())
+}
+
+fn get_version(handle: usize, version: Out<c_int>) -> Answer {
+    HANDLES.get(handle)?;
+    version.set(release::current().cublas.ten_thousands()).map_err(REFUSALS.null())
+}
+
+fn get_property(which: c_int, value: Out<c_int>) -> Answer {
+    match release::current().cublas.property(which) {
+        Some(part) => value.set(part).map_err(REFUSALS.null()),
+        None => REFUSALS.value(),
+    }
+}
+
+fn set_stream(handle: usize, stream: usize) -> Answer {
+    let handle = HANDLES.get(handle)?;
+    handle.stream.set(stream);
+    // NVIDIA's documentation: choosing a stream resets the workspace to the library's own.
+    handle.modes.lock().unwrap_or_else(PoisonError::into_inner).workspace = (0, 0);
+    Ok(())
+}
+
+fn get_stream(handle: usize, stream: Out<usize>) -> Answer {
+    stream.set(HANDLES.get(handle)?.stream.get()).map_err(REFUSALS.null())
+}
+
+fn set_workspace(handle: usize, workspace: *mut c_void, bytes: usize) -> Answer {
+    let handle = HANDLES.get(handle)?;
+    if !(workspace as usize).is_multiple_of(256) {
+        return REFUSALS.value();
+    }
+    handle.modes.lock().unwrap_or_else(PoisonError::into_inner).workspace = (workspace as usize, bytes);
+    Ok(())
+}
+
+/// A math mode: one of the listed ones, with or without "disallow reduced precision reduction" (16).
+fn set_math_mode(handle: usize, mode: c_int) -> Answer {
+    if !(0..=5).contains(&(mode & !16)) {
+        HANDLES.get(handle)?;
+        return REFUSALS.value();
+    }
+    set(handle, mode, 0..=21, |modes| &mut modes.math)
+}
+
+fn set(
+    handle: usize,
+    value: c_int,
+    allowed: std::ops::RangeInclusive<c_int>,
+    field: fn(&mut Modes) -> &mut c_int,
+) -> Answer {
+    let handle = HANDLES.get(handle)?;
+    if !allowed.contains(&value) {
+        return REFUSALS.value();
+    }
+    *field(&mut handle.modes.lock().unwrap_or_else(PoisonError::into_inner)) = value;
+    Ok(())
+}
+
+fn get(handle: usize, out: Out<c_int>, field: fn(&Modes) -> c_int) -> Answer {
+    let handle = HANDLES.get(handle)?;
+    let value = field(&handle.modes.lock().unwrap_or_else(PoisonError::into_inner));
+    out.set(value).map_err(REFUSALS.null())
+}
+
+/// Name and sentence of a status, for cuBLAS and cuBLASLt.
+pub(super) fn text(status: c_int) -> (&'static std::ffi::CStr, &'static std::ffi::CStr) {
+    match status {
+        0 => (c"CUBLAS_STATUS_SUCCESS", c"success"),
+        1 => (c"CUBLAS_STATUS_NOT_INITIALIZED", c"the library was not initialized"),
+        3 => (c"CUBLAS_STATUS_ALLOC_FAILED", c"the resource allocation failed"),
+        7 => (c"CUBLAS_STATUS_INVALID_VALUE", c"an invalid value was used as an argument"),
+        8 => (c"CUBLAS_STATUS_ARCH_MISMATCH", c"an absent device architectural feature is required"),
+        11 => (c"CUBLAS_STATUS_MAPPING_ERROR", c"an access to GPU memory space failed"),
+        13 => (c"CUBLAS_STATUS_EXECUTION_FAILED", c"the function failed to launch on the GPU"),
+        14 => (c"CUBLAS_STATUS_INTERNAL_ERROR", c"an internal operation failed"),
+        15 => (c"CUBLAS_STATUS_NOT_SUPPORTED", c"the functionality is not supported"),
+        16 => (c"CUBLAS_STATUS_LICENSE_ERROR", c"license error"),
+        _ => (c"CUBLAS_STATUS_UNKNOWN", c"unknown status"),
+    }
+}

@@ -1,0 +1,69 @@
+//! libcufft: plans as objects, and the version, are real. Planning a transform and running it are stubs.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use super::objects::{Answer, Code, Refusals};
+use super::release;
+use crate::boundary::args::Out;
+use crate::boundary::exports::exports;
+
+/// CUFFT_INVALID_PLAN and CUFFT_INVALID_VALUE.
+const REFUSALS: Refusals = Refusals { handle: 1, value: 4 };
+
+/// A plan before it is made: what may be chosen about it.
+#[derive(Debug, Default)]
+struct Plan {
+    stream: usize,
+    auto_allocation: bool,
+    work_area: usize,
+}
+
+/// A plan is an int for C, not a pointer: the smallest one that is free.
+static PLANS: Mutex<BTreeMap<c_int, Plan>> = Mutex::new(BTreeMap::new());
+
+exports! {
+    library Cufft;
+    real {
+        fn cufftCreate(plan: Out<c_int>) = create;
+        fn cufftDestroy(plan: c_int) = destroy;
+        fn cufftSetStream(plan: c_int, stream: usize) = |plan, stream| with(plan, |plan| plan.stream = stream);
+        fn cufftSetAutoAllocation(plan: c_int, automatic: c_int) = |plan, automatic| with(plan, |plan| plan.auto_allocation = automatic != 0);
+        fn cufftSetWorkArea(plan: c_int, area: *mut c_void) = |plan, area| with(plan, |plan| plan.work_area = area as usize);
+    }
+    bare {
+        fn cufftGetVersion(version: Out<c_int>) = |version| version.set(release::current().cufft.thousands()).map_err(REFUSALS.null());
+        fn cufftGetProperty(which: c_int, value: Out<c_int>) = get_property;
+    }
+    stub {
+        cufftEstimate1d cufftExecC2C cufftExecC2R cufftExecD2Z cufftExecR2C cufftExecZ2D cufftExecZ2Z cufftGetSize
+        cufftGetSizeMany cufftMakePlan1d cufftMakePlan2d cufftMakePlan3d cufftMakePlanMany cufftMakePlanMany64
+        cufftPlan1d cufftPlan2d cufftPlan3d cufftPlanMany cufftXtExec cufftXtMakePlanMany
+    }
+}
+
+fn create(out: Out<c_int>) -> Answer {
+    let out = out.required().map_err(REFUSALS.null())?;
+    let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = (1..).find(|plan| !plans.contains_key(plan)).unwrap_or(c_int::MAX);
+    plans.insert(plan, Plan { auto_allocation: true, ..Plan::default() });
+    out.set(plan).map_err(REFUSALS.null())
+}
+
+fn destroy(plan: c_int) -> Answer {
+    let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
+    plans.remove(&plan).map(drop).ok_or(Code(REFUSALS.handle))
+}
+
+fn with(plan: c_int, change: impl FnOnce(&mut Plan)) -> Answer {
+    let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
+    plans.get_mut(&plan).map(change).ok_or(Code(REFUSALS.handle))
+}
+
+fn get_property(which: c_int, value: Out<c_int>) -> Answer {
+    match release::current().cufft.property(which) {
+        Some(part) => value.set(part).map_err(REFUSALS.null()),
+        None => REFUSALS.value(),
+    }
+}

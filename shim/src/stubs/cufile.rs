@@ -1,0 +1,27 @@
+//! libcufile (GPUDirect Storage): nothing of it is there. Its calls answer in three shapes, none of which is success.
+
+use crate::boundary::exports::exports;
+use crate::boundary::guard;
+use crate::boundary::library::Library;
+
+exports! {
+    library Cufile;
+    raw {
+        fn cuFileRead() -> i64 = || refuse("cuFileRead");
+        fn cuFileWrite() -> i64 = || refuse("cuFileWrite");
+    }
+    stub {
+        cuFileBatchIOGetStatus cuFileBatchIOSetUp cuFileBatchIOSubmit cuFileBufDeregister cuFileBufRegister
+        cuFileDriverClose cuFileDriverClose_v2 cuFileDriverGetProperties cuFileDriverOpen cuFileGetVersion
+        cuFileHandleRegister cuFileReadAsync cuFileStreamDeregister cuFileStreamRegister cuFileWriteAsync
+    }
+    empty {
+        cuFileHandleDeregister
+    }
+}
+
+/// The number of bytes moved, or the negative of an error.
+fn refuse(name: &'static str) -> i64 {
+    guard::stub(Library::Cufile, name);
+    -i64::from(Library::Cufile.not_supported())
+}

@@ -1,0 +1,32 @@
+//! libcurand: its version is real, its generators are stubs.
+
+use std::ffi::c_int;
+
+use super::objects::{Answer, Refusals};
+use super::release;
+use crate::boundary::args::Out;
+use crate::boundary::exports::exports;
+
+/// CURAND_STATUS_NOT_INITIALIZED and CURAND_STATUS_OUT_OF_RANGE.
+const REFUSALS: Refusals = Refusals { handle: 101, value: 104 };
+
+exports! {
+    library Curand;
+    bare {
+        fn curandGetVersion(version: Out<c_int>) = |version| version.set(release::current().curand.thousands()).map_err(REFUSALS.null());
+        fn curandGetProperty(which: c_int, value: Out<c_int>) = get_property;
+    }
+    stub {
+        curandCreateGenerator curandCreateGeneratorHost curandDestroyGenerator curandGenerate curandGenerateLogNormal
+        curandGenerateLogNormalDouble curandGenerateLongLong curandGenerateNormal curandGenerateNormalDouble
+        curandGeneratePoisson curandGenerateSeeds curandGenerateUniform curandGenerateUniformDouble
+        curandSetGeneratorOffset curandSetGeneratorOrdering curandSetPseudoRandomGeneratorSeed curandSetStream
+    }
+}
+
+fn get_property(which: c_int, value: Out<c_int>) -> Answer {
+    match release::current().curand.property(which) {
+        Some(part) => value.set(part).map_err(REFUSALS.null()),
+        None => REFUSALS.value(),
+    }
+}
