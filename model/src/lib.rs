@@ -1,9 +1,23 @@
 //! The rules of the pretended cluster as pure values: no sockets, files, clocks, environment or threads.
+//!
+//! Files become values in [`cluster_file`] (through [`yaml`], with every mistake a [`diagnostic`]). A run is one
+//! [`cluster::Cluster`]: inputs and the time go in, messages to send come out, and [`protocol::report::ClusterReport`]s
+//! can be taken at any moment. Tensor values are not here: ranks compute them.
 
 #![warn(missing_docs)]
 
 pub mod checker;
+pub mod cluster;
 pub mod cluster_file;
+mod communicator;
+pub mod cost;
 pub mod diagnostic;
+mod failure;
+mod gathering;
+mod ledger;
 pub mod node;
+pub mod report;
+mod status;
+mod timeline;
+pub mod topology;
 pub mod yaml;

@@ -1,1 +1,453 @@
-//! The cluster report: what the coordinator writes and `ftest` checks.
+//! The cluster report: what the coordinator writes and `ftest` checks. Field names are FakeGPU's where it has the field.
+//!
+//! Everything outside [`ClusterReport::measured`] is a function of workload and configuration, the same in every run.
+//! Numbers of type `f64` are rounded to three decimals. FakeGPU's `socket_*_payload_bytes` are left out: no payload
+//! passes through the coordinator.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::datatype::{Datatype, Operation, ReductionOp};
+use crate::ids::{CommunicatorId, Rank, Sequence};
+use crate::message::{BufferTransport, ErrorCode};
+
+/// Value of [`ClusterReport::schema_version`].
+pub const SCHEMA_VERSION: &str = "cluster_report.v1";
+
+macro_rules! report {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
+    )*};
+}
+
+report! {
+    /// What one run of a cluster did.
+    ClusterReport {
+        /// [`SCHEMA_VERSION`].
+        schema_version: String,
+        /// Rules behind the estimated times, "v1".
+        model: String,
+        /// The cluster as a whole.
+        cluster: ClusterSection,
+        /// Every communicator that formed, in the order of `comm_id`.
+        communicators: Vec<CommunicatorSection>,
+        /// Per collective, all of them, also those never called.
+        collectives: BTreeMap<String, CollectiveTotals>,
+        /// Sends and receives.
+        point_to_point: PointToPointTotals,
+        /// Directed node-to-node traffic, only pairs that saw some; source and destination are equal within a node.
+        links: Vec<LinkTotals>,
+        /// Every unordered pair of nodes; in clusters of more than 64 nodes only pairs that saw traffic.
+        node_pairs: Vec<NodePair>,
+        /// Every rank of the cluster.
+        ranks: Vec<RankTotals>,
+        /// Failures and recoveries.
+        resilience: Resilience,
+        /// The last operations, ordered by communicator and position in it.
+        operation_timeline: Timeline,
+        /// All that may differ between two runs of the same workload.
+        measured: Measured,
+    }
+
+    /// The cluster as a whole.
+    ClusterSection {
+        /// Name from the cluster file; absent without one.
+        name: Option<String>,
+        /// Backend named in the cluster file; absent without one.
+        default_backend: Option<String>,
+        /// "simulate".
+        mode: String,
+        /// Size of the largest communicator formed, else the configured size; 0 when neither is known.
+        world_size: u32,
+        /// Configured nodes, 0 without a cluster file.
+        node_count: u32,
+        /// Communicators formed.
+        communicators: u32,
+        /// "unix" or "tcp".
+        coordinator_transport: String,
+    }
+
+    /// One communicator.
+    CommunicatorSection {
+        /// Number in this report: by member ranks, then by order of formation.
+        comm_id: CommunicatorId,
+        /// The communicator it was split from.
+        parent_comm_id: Option<CommunicatorId>,
+        /// Global ranks in communicator order.
+        ranks: Vec<Rank>,
+        /// Collectives completed, barriers included.
+        collectives: u64,
+        /// Transfers completed.
+        transfers: u64,
+    }
+
+    /// One kind of collective.
+    CollectiveTotals {
+        /// Times it completed.
+        calls: u64,
+        /// Request bytes of all ranks together.
+        bytes: u64,
+        /// Modelled time, us.
+        estimated_time_us_total: f64,
+        /// Part of it due to oversubscription, us.
+        contention_penalty_us_total: f64,
+    }
+
+    /// Sends and receives.
+    PointToPointTotals {
+        /// Transfers: matched pairs of send and recv.
+        operations: u64,
+        /// Sends.
+        sends: u64,
+        /// Bytes sent.
+        bytes: u64,
+        /// Modelled time, us.
+        estimated_time_us_total: f64,
+        /// Part of it due to oversubscription, us.
+        contention_penalty_us_total: f64,
+    }
+
+    /// Traffic from one node to another or within one.
+    LinkTotals {
+        /// Source node.
+        src: String,
+        /// Destination node.
+        dst: String,
+        /// Which fabric.
+        scope: LinkScope,
+        /// Edges of operations that used the link.
+        samples: u64,
+        /// Operations that used it.
+        operations: u64,
+        /// Collectives among them.
+        collective_operations: u64,
+        /// Transfers among them.
+        point_to_point_operations: u64,
+        /// Modelled bytes on the wire.
+        bytes: u64,
+        /// Most bytes of one operation.
+        peak_bytes_per_operation: u64,
+        /// Of the fabric, Gbit/s.
+        bandwidth_gbps: f64,
+        /// Of the fabric, us.
+        avg_latency_us: f64,
+        /// Modelled time, us.
+        estimated_time_us_total: f64,
+        /// Part of it due to oversubscription, us.
+        contention_penalty_us_total: f64,
+        /// Bytes over modelled time, Gbit/s.
+        average_estimated_throughput_gbps: f64,
+        /// Highest of one operation, Gbit/s.
+        peak_estimated_throughput_gbps: f64,
+    }
+
+    /// Traffic between two nodes, both directions. `node_a` comes first in the alphabet.
+    NodePair {
+        /// One node.
+        node_a: String,
+        /// The other.
+        node_b: String,
+        /// Always `inter_node`.
+        scope: LinkScope,
+        /// From `node_a`.
+        a_to_b: Direction,
+        /// From `node_b`.
+        b_to_a: Direction,
+        /// Operations that used either direction; one that used both counts once.
+        operations: u64,
+        /// Collectives among them.
+        collective_operations: u64,
+        /// Transfers among them.
+        point_to_point_operations: u64,
+        /// Bytes both ways.
+        total_bytes: u64,
+        /// Most bytes of one operation, both ways together.
+        peak_combined_bytes_per_operation: u64,
+        /// Modelled time both ways, us.
+        estimated_time_us_total: f64,
+        /// Part of it due to oversubscription, us.
+        contention_penalty_us_total: f64,
+        /// Bytes over modelled time, Gbit/s.
+        average_estimated_throughput_gbps: f64,
+        /// Highest of one operation, Gbit/s.
+        peak_estimated_throughput_gbps: f64,
+    }
+
+    /// One direction of a node pair.
+    Direction {
+        /// Edges of operations.
+        transfers: u64,
+        /// Modelled bytes on the wire.
+        total_bytes: u64,
+        /// Most bytes of one operation.
+        peak_bytes_per_operation: u64,
+        /// Of the fabric, Gbit/s.
+        model_bandwidth_gbps: f64,
+        /// Of the fabric, us.
+        avg_latency_us: f64,
+        /// Modelled time, us.
+        estimated_time_us_total: f64,
+        /// Part of it due to oversubscription, us.
+        contention_penalty_us_total: f64,
+        /// Bytes over modelled time, Gbit/s.
+        average_estimated_throughput_gbps: f64,
+        /// Highest of one operation, Gbit/s.
+        peak_estimated_throughput_gbps: f64,
+    }
+
+    /// One rank's own records.
+    RankTotals {
+        /// Global rank.
+        rank: Rank,
+        /// Its node; absent without a cluster file.
+        node: Option<String>,
+        /// Waits that ended at the deadline.
+        timeouts: u64,
+        /// Communicators it came into, splits included.
+        communicator_inits: u64,
+        /// Collectives it completed, without barriers.
+        collective_calls: u64,
+        /// Sends and receives it completed.
+        point_to_point_calls: u64,
+        /// Barriers it completed.
+        barrier_calls: u64,
+    }
+
+    /// Failures and recoveries.
+    Resilience {
+        /// Length of `failure_events`.
+        failure_count: u64,
+        /// Length of `recovery_events`.
+        recovery_count: u64,
+        /// What failed, one event per communicator, position and kind.
+        failure_events: Vec<FailureEvent>,
+        /// Communicators that shrank.
+        recovery_events: Vec<RecoveryEvent>,
+    }
+
+    /// One failure as all ranks that noticed it saw it.
+    FailureEvent {
+        /// From 1.
+        index: u64,
+        /// Number of the communicator in this report; absent before one formed.
+        comm_id: Option<CommunicatorId>,
+        /// Position of the failed operation, 0 when it was none.
+        seqno: Sequence,
+        /// Rank at fault in the communicator, when one is.
+        local_rank: Option<Rank>,
+        /// The same as a global rank.
+        global_rank: Option<Rank>,
+        /// Ranks at fault or missing, global where the communicator formed, else in the communicator that did not.
+        culprits: Vec<Rank>,
+        /// What kind of cause.
+        source: FailureSource,
+        /// What the ranks were doing; "init" for a rendezvous, "none" for a death between operations.
+        operation: String,
+        /// Kind of failure.
+        error_code: ErrorCode,
+        /// Global ranks that noticed it, sorted.
+        observed_ranks: Vec<Rank>,
+        /// Bytes that those ranks tried to move.
+        attempted_payload_bytes: u64,
+    }
+
+    /// A communicator that shrank.
+    RecoveryEvent {
+        /// From 1.
+        index: u64,
+        /// The communicator that failed.
+        parent_comm_id: CommunicatorId,
+        /// Its successor.
+        new_comm_id: CommunicatorId,
+        /// Position in the parent.
+        seqno: Sequence,
+        /// Whether the parent was aborted.
+        abort_parent: bool,
+        /// Global ranks left out.
+        excluded_ranks: Vec<Rank>,
+        /// Global ranks that went on.
+        surviving_ranks: Vec<Rank>,
+    }
+
+    /// The last operations.
+    Timeline {
+        /// Length of `entries`.
+        retained_entries: u64,
+        /// Operations before them.
+        dropped_entries: u64,
+        /// In order.
+        entries: Vec<TimelineEntry>,
+    }
+
+    /// One operation.
+    TimelineEntry {
+        /// From 1, counting dropped ones.
+        index: u64,
+        /// Number of the communicator in this report.
+        comm_id: CommunicatorId,
+        /// Position among its collectives, or among the transfers of the ordered pair.
+        seqno: Sequence,
+        /// What kind.
+        kind: OperationKind,
+        /// Which; "send_recv" for a transfer.
+        operation: String,
+        /// Element type, where it has one.
+        data_type: Option<Datatype>,
+        /// Reduction operator, where it has one.
+        reduce_op: Option<ReductionOp>,
+        /// Global rank of the root, where it has one.
+        root: Option<Rank>,
+        /// Elements as the caller gave them.
+        count: u64,
+        /// How the bytes moved.
+        buffer_transport: BufferTransport,
+        /// Global ranks in communicator order; source and destination of a transfer.
+        ranks: Vec<Rank>,
+        /// Request bytes of all ranks together.
+        logical_payload_bytes: u64,
+        /// Modelled time, us.
+        modeled_time_us: f64,
+    }
+
+    /// All that may differ between two runs of the same workload.
+    Measured {
+        /// Version of the tool that wrote the report.
+        tool_version: String,
+        /// The cluster file.
+        config_path: Option<String>,
+        /// Where the Markdown sibling was written.
+        markdown_report_path: Option<String>,
+        /// Where the coordinator listened.
+        coordinator_address: String,
+        /// Per rank.
+        ranks: Vec<MeasuredRank>,
+        /// Per entry of the timeline.
+        operations: Vec<MeasuredOperation>,
+        /// Per failure event.
+        failures: Vec<MeasuredFailure>,
+    }
+
+    /// Measured facts of one rank.
+    MeasuredRank {
+        /// Global rank.
+        rank: Rank,
+        /// Processes that played it.
+        pids: Vec<u32>,
+        /// Time blocked waiting for other ranks, ms.
+        wait_time_ms: f64,
+    }
+
+    /// Measured facts of one operation.
+    MeasuredOperation {
+        /// Of the timeline entry.
+        index: u64,
+        /// Longest wait of a rank for the others, us.
+        rendezvous_wait_us: f64,
+        /// Longest time from all present to done, us.
+        execution_time_us: f64,
+    }
+
+    /// Measured facts of one failure.
+    MeasuredFailure {
+        /// Of the failure event.
+        index: u64,
+        /// One sentence for people.
+        error_detail: String,
+    }
+}
+
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        pub enum $name { $($(#[$variant_doc])* #[serde(rename = $text)] $variant,)* }
+
+        impl $name {
+            /// The word used in reports.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+        }
+    )*};
+}
+
+words! {
+    /// Which fabric a link belongs to.
+    LinkScope {
+        /// Within a node.
+        IntraNode = "intra_node",
+        /// Between nodes.
+        InterNode = "inter_node",
+    }
+
+    /// Kind of a timeline entry.
+    OperationKind {
+        /// All ranks of the communicator.
+        Collective = "collective",
+        /// Two ranks.
+        PointToPoint = "point_to_point",
+        /// No payload.
+        Barrier = "barrier",
+    }
+
+    /// Kind of cause of a failure.
+    FailureSource {
+        /// The suite asked for it.
+        Injected = "injected",
+        /// Ranks did not come to a collective.
+        CollectiveTimeout = "collective_timeout",
+        /// The other side of a transfer did not come.
+        PointToPointTimeout = "point_to_point_timeout",
+        /// Ranks did not come to a rendezvous or split.
+        RendezvousTimeout = "rendezvous_timeout",
+        /// A process ended.
+        RankLost = "rank_lost",
+        /// A rank aborted the communicator.
+        Aborted = "aborted",
+        /// Ranks disagreed or came twice.
+        Mismatch = "mismatch",
+        /// Anything else.
+        Other = "other",
+    }
+}
+
+/// The collectives that [`ClusterReport::collectives`] always lists.
+pub const COLLECTIVES: [Operation; 9] = [
+    Operation::AllReduce,
+    Operation::Reduce,
+    Operation::Broadcast,
+    Operation::AllGather,
+    Operation::ReduceScatter,
+    Operation::AllToAll,
+    Operation::Gather,
+    Operation::Scatter,
+    Operation::Barrier,
+];
+
+impl ErrorCode {
+    /// What kind of cause it speaks of.
+    pub fn source(self) -> FailureSource {
+        match self {
+            Self::InjectedRankFailure => FailureSource::Injected,
+            Self::TimeoutWaitingForCollective => FailureSource::CollectiveTimeout,
+            Self::TimeoutWaitingForP2p => FailureSource::PointToPointTimeout,
+            Self::TimeoutWaitingForRanks | Self::TimeoutWaitingForSplit => FailureSource::RendezvousTimeout,
+            Self::RankLost => FailureSource::RankLost,
+            Self::Aborted => FailureSource::Aborted,
+            Self::DuplicateRank
+            | Self::WorldSizeMismatch
+            | Self::CollectiveTypeMismatch
+            | Self::DtypeMismatch
+            | Self::CountMismatch
+            | Self::ReduceOpMismatch
+            | Self::RootMismatch => FailureSource::Mismatch,
+            Self::InvalidArgument | Self::UnknownCommunicator | Self::System => FailureSource::Other,
+        }
+    }
+}

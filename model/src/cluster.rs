@@ -1,0 +1,579 @@
+//! The cluster as a value: [`Cluster::step`] takes one input and the time and says what to send. Nothing else happens.
+
+use std::collections::BTreeMap;
+
+use protocol::datatype::Operation;
+use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::message::{ErrorCode, Member, ProcessInfo, ToCoordinator, ToRank};
+use protocol::plan::ClusterPlan;
+
+use crate::communicator::{self, Communicator, Presence, SplitApplicant};
+use crate::failure::{Failures, RankFailure};
+use crate::gathering::{Gathering, list};
+use crate::ledger::Ledger;
+
+/// A connection, numbered by whoever accepts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// What a cluster is made from.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Nodes and fabrics, when there is a cluster file.
+    pub plan: Option<ClusterPlan>,
+    /// How long a rank waits for the others at a rendezvous or split, us.
+    pub timeout_us: u64,
+    /// Operations kept in the report's timeline.
+    pub max_operations: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { plan: None, timeout_us: 600_000_000, max_operations: 4096 }
+    }
+}
+
+/// Something that happened outside.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A process said an acceptable hello.
+    Joined {
+        /// Its connection, new.
+        connection: ConnectionId,
+        /// Who it is.
+        info: ProcessInfo,
+    },
+    /// A process that joined said something.
+    Message {
+        /// Its connection.
+        connection: ConnectionId,
+        /// What it said.
+        message: ToCoordinator,
+    },
+    /// A connection closed.
+    Disconnected {
+        /// Which.
+        connection: ConnectionId,
+        /// Why, when the coordinator closed it: "sent a malformed frame".
+        reason: Option<String>,
+    },
+    /// Time passed: [`Cluster::deadline`] may be over.
+    Tick,
+}
+
+/// Something to do outside.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Send a message.
+    Send {
+        /// To whom.
+        connection: ConnectionId,
+        /// What.
+        message: ToRank,
+    },
+    /// Close a connection that broke the rules; `Disconnected` follows with the same reason.
+    Close {
+        /// Which.
+        connection: ConnectionId,
+        /// One sentence.
+        reason: String,
+    },
+}
+
+#[derive(Debug)]
+struct Applicant {
+    connection: ConnectionId,
+    request: u64,
+    member: Member,
+}
+
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) info: ProcessInfo,
+    /// It announced its end.
+    pub(crate) leaving: bool,
+}
+
+/// Everybody and everything of one run.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(crate) settings: Settings,
+    pub(crate) processes: BTreeMap<ConnectionId, Process>,
+    rendezvous: BTreeMap<Vec<u8>, Gathering<Applicant>>,
+    pub(crate) communicators: BTreeMap<CommunicatorId, Communicator>,
+    pub(crate) ledger: Ledger,
+    pub(crate) failures: Failures,
+    revision: u64,
+}
+
+impl Cluster {
+    /// Nobody is there yet.
+    pub fn new(settings: Settings) -> Self {
+        let ledger = Ledger::new(settings.plan.as_ref(), settings.max_operations);
+        Self {
+            settings,
+            processes: BTreeMap::new(),
+            rendezvous: BTreeMap::new(),
+            communicators: BTreeMap::new(),
+            ledger,
+            failures: Failures::default(),
+            revision: 0,
+        }
+    }
+
+    /// A number that grows whenever the report may have changed.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// When somebody's patience ends next, us: pass [`Input::Tick`] then.
+    pub fn deadline(&self) -> Option<u64> {
+        let splits = self.communicators.values().flat_map(|communicator| communicator.splits.values());
+        let rendezvous = self.rendezvous.values().map(Gathering::deadline_us);
+        rendezvous.chain(splits.map(Gathering::deadline_us)).min()
+    }
+
+    /// The processes that joined and have not gone, in the order of their connections.
+    pub fn processes(&self) -> impl Iterator<Item = (ConnectionId, &ProcessInfo)> {
+        self.processes.iter().map(|(connection, process)| (*connection, &process.info))
+    }
+
+    /// Takes one input at time `now_us` (of any clock that does not go back) and says what follows.
+    pub fn step(&mut self, input: Input, now_us: u64) -> Vec<Output> {
+        let mut out = Vec::new();
+        match input {
+            Input::Joined { connection, info } => {
+                self.processes.insert(connection, Process { info, leaving: false });
+                send(
+                    &mut out,
+                    connection,
+                    ToRank::Welcome { version: protocol::message::VERSION, cluster: self.settings.plan.clone() },
+                );
+            }
+            Input::Message { connection, message } => self.receive(connection, message, now_us, &mut out),
+            Input::Disconnected { connection, reason } => self.disconnect(connection, reason, &mut out),
+            Input::Tick => self.expire(now_us, &mut out),
+        }
+        out
+    }
+
+    fn receive(&mut self, from: ConnectionId, message: ToCoordinator, now_us: u64, out: &mut Vec<Output>) {
+        match message {
+            ToCoordinator::InitCommunicator { request, unique_id, size, rank, member } => {
+                let applicant = Applicant { connection: from, request, member };
+                self.init(unique_id, size, rank, applicant, now_us, out);
+            }
+            ToCoordinator::SplitCommunicator { request, parent, sequence, rank, color, key, member } => {
+                let applicant = SplitApplicant { connection: from, request, color, key, member };
+                self.split(parent, sequence, rank, applicant, now_us, out);
+            }
+            ToCoordinator::LeaveCommunicator { communicator, rank, aborted } => {
+                self.leave(from, communicator, rank, aborted, out);
+            }
+            ToCoordinator::Completed { records } => {
+                for record in records {
+                    let Some(communicator) = self.communicators.get(&record.communicator) else {
+                        return close(
+                            out,
+                            from,
+                            format!("reported an operation of unknown communicator {}", record.communicator),
+                        );
+                    };
+                    if communicator.seat_of(record.rank, from).is_none() {
+                        let (rank, id) = (record.rank, record.communicator);
+                        return close(
+                            out,
+                            from,
+                            format!("reported an operation as rank {rank} of communicator {id}, which it is not"),
+                        );
+                    }
+                    if let Err(reason) = self.ledger.book(communicator, &record) {
+                        return close(out, from, reason);
+                    }
+                    self.revision += 1;
+                }
+            }
+            ToCoordinator::Failed { failure } => {
+                let communicator = failure.communicator.and_then(|id| self.communicators.get(&id));
+                if failure.communicator.is_some()
+                    && communicator.is_none_or(|communicator| communicator.seat_of(failure.rank, from).is_none())
+                {
+                    return close(out, from, "reported a failure of a communicator that it is not in".to_owned());
+                }
+                let global = communicator.and_then(|communicator| communicator.global_rank(failure.rank));
+                let own = self.processes.get(&from).and_then(|process| process.info.rank);
+                self.ledger.count_failure(global.or(own).unwrap_or(failure.rank), failure.code);
+                self.failures.report(communicator, &failure);
+                self.revision += 1;
+            }
+            ToCoordinator::Goodbye => {
+                if let Some(process) = self.processes.get_mut(&from) {
+                    process.leaving = true;
+                }
+                self.lose_process(from, "exited", out);
+            }
+            // The connection's owner deals with these before they get here.
+            ToCoordinator::Hello { .. }
+            | ToCoordinator::Flushed { .. }
+            | ToCoordinator::Shutdown
+            | ToCoordinator::QueryStatus => {}
+        }
+    }
+
+    fn init(
+        &mut self,
+        unique_id: Vec<u8>,
+        size: u32,
+        rank: Rank,
+        applicant: Applicant,
+        now_us: u64,
+        out: &mut Vec<Output>,
+    ) {
+        let world = self.settings.plan.as_ref().map(ClusterPlan::world_size);
+        let refusal = if unique_id.len() != 128 {
+            Some((ErrorCode::InvalidArgument, format!("a unique id has 128 bytes, not {}", unique_id.len())))
+        } else if rank.0 >= size {
+            Some((ErrorCode::InvalidArgument, format!("rank {rank} is not below the size {size}")))
+        } else if let Some(world) = world.filter(|world| size > *world) {
+            Some((
+                ErrorCode::WorldSizeMismatch,
+                format!("a communicator of {size} ranks does not fit the cluster, which has {world}"),
+            ))
+        } else if let Some(world) = world.filter(|world| applicant.member.global_rank.0 >= *world) {
+            let global = applicant.member.global_rank;
+            Some((
+                ErrorCode::InvalidArgument,
+                format!("global rank {global} is not in the cluster, which has ranks 0 to {}", world.saturating_sub(1)),
+            ))
+        } else {
+            None
+        };
+        if let Some((code, detail)) = refusal {
+            self.fail_init(vec![applicant], code, &[], detail, out);
+            return;
+        }
+        let deadline = now_us.saturating_add(self.settings.timeout_us);
+        let gathering = self.rendezvous.entry(unique_id.clone()).or_insert_with(|| Gathering::new(size, deadline));
+        let clash = if gathering.size() != size {
+            let other = gathering.seated().next();
+            let (other_rank, other) = other.expect("a pending rendezvous has somebody");
+            Some((
+                ErrorCode::WorldSizeMismatch,
+                format!(
+                    "rank {rank} ({}) asked for a communicator of {size} ranks, rank {other_rank} ({}) for {}",
+                    whereabouts(self.settings.plan.as_ref(), &applicant.member),
+                    whereabouts(self.settings.plan.as_ref(), &other.member),
+                    gathering.size(),
+                ),
+            ))
+        } else {
+            gathering.seat(rank).map(|other| {
+                let detail = format!(
+                    "two processes came as rank {rank} of {size}: {} and {}",
+                    whereabouts(self.settings.plan.as_ref(), &other.member),
+                    whereabouts(self.settings.plan.as_ref(), &applicant.member),
+                );
+                (ErrorCode::DuplicateRank, detail)
+            })
+        };
+        if let Some((code, detail)) = clash {
+            let gathering = self.rendezvous.remove(&unique_id).expect("it is there");
+            let mut all: Vec<Applicant> = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+            all.push(applicant);
+            self.fail_init(all, code, &[rank], detail, out);
+            return;
+        }
+        gathering.sit(rank, applicant);
+        if gathering.is_full() {
+            let gathering = self.rendezvous.remove(&unique_id).expect("it is there");
+            let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+            self.form(None, applicants, out);
+        }
+    }
+
+    fn fail_init(
+        &mut self,
+        applicants: Vec<Applicant>,
+        code: ErrorCode,
+        culprits: &[Rank],
+        detail: String,
+        out: &mut Vec<Output>,
+    ) {
+        self.revision += 1;
+        let observed: Vec<Rank> = applicants.iter().map(|applicant| applicant.member.global_rank).collect();
+        for rank in &observed {
+            self.ledger.count_failure(*rank, code);
+        }
+        self.failures.rendezvous(code, observed, culprits.to_vec(), detail.clone());
+        for applicant in applicants {
+            let message = ToRank::RequestFailed { request: applicant.request, code, detail: detail.clone() };
+            send(out, applicant.connection, message);
+        }
+    }
+
+    /// A new communicator of `applicants`, who are in rank order.
+    fn form(&mut self, parent: Option<CommunicatorId>, applicants: Vec<Applicant>, out: &mut Vec<Output>) {
+        self.revision += 1;
+        let id = CommunicatorId(self.communicators.len() as u64 + 1);
+        let members: Vec<Member> = applicants.iter().map(|applicant| applicant.member.clone()).collect();
+        for (rank, applicant) in applicants.iter().enumerate() {
+            self.ledger.count_init(applicant.member.global_rank, applicant.member.pid);
+            send(
+                out,
+                applicant.connection,
+                ToRank::CommunicatorFormed {
+                    request: applicant.request,
+                    communicator: id,
+                    rank: Rank(rank as u32),
+                    members: members.clone(),
+                },
+            );
+        }
+        let seats = applicants.into_iter().map(|applicant| (applicant.connection, applicant.member)).collect();
+        self.communicators.insert(id, Communicator::new(id, parent, seats));
+    }
+
+    fn split(
+        &mut self,
+        parent: CommunicatorId,
+        sequence: Sequence,
+        rank: Rank,
+        applicant: SplitApplicant,
+        now_us: u64,
+        out: &mut Vec<Output>,
+    ) {
+        let plan = self.settings.plan.as_ref();
+        let Some(communicator) = self.communicators.get_mut(&parent) else {
+            let detail = format!("communicator {parent} is not known");
+            return fail_request(out, &applicant, ErrorCode::UnknownCommunicator, detail);
+        };
+        if communicator.seat_of(rank, applicant.connection).is_none() {
+            let detail = format!("this process is not rank {rank} of communicator {parent}");
+            return fail_request(out, &applicant, ErrorCode::InvalidArgument, detail);
+        }
+        if let Some((_, absent)) = communicator.first_absent() {
+            let detail = format!("{} is not there any more", describe(plan, &absent.member));
+            return fail_request(out, &applicant, ErrorCode::RankLost, detail);
+        }
+        let size = communicator.size();
+        let deadline = now_us.saturating_add(self.settings.timeout_us);
+        let gathering = communicator.splits.entry(sequence).or_insert_with(|| Gathering::new(size, deadline));
+        if gathering.seat(rank).is_some() {
+            let detail = format!("rank {rank} came to split {sequence} of communicator {parent} twice");
+            return fail_request(out, &applicant, ErrorCode::DuplicateRank, detail);
+        }
+        gathering.sit(rank, applicant);
+        if !gathering.is_full() {
+            return;
+        }
+        let gathering = communicator.splits.remove(&sequence).expect("it is there");
+        let (by_color, colorless) = communicator::children(gathering);
+        for applicants in by_color.into_values() {
+            let applicants = applicants
+                .into_iter()
+                .map(|SplitApplicant { connection, request, member, .. }| Applicant { connection, request, member })
+                .collect();
+            self.form(Some(parent), applicants, out);
+        }
+        for applicant in colorless {
+            send(out, applicant.connection, ToRank::NoCommunicator { request: applicant.request });
+        }
+    }
+
+    fn fail_splits(
+        &mut self,
+        id: CommunicatorId,
+        code: ErrorCode,
+        which: impl Fn(&Gathering<SplitApplicant>) -> bool,
+        detail: impl Fn(&Gathering<SplitApplicant>) -> String,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(communicator) = self.communicators.get_mut(&id) else { return };
+        let failed: Vec<Sequence> =
+            communicator.splits.iter().filter(|(_, split)| which(split)).map(|(sequence, _)| *sequence).collect();
+        for sequence in failed {
+            let Some(split) = communicator.splits.remove(&sequence) else { continue };
+            self.revision += 1;
+            let detail = detail(&split);
+            let missing = split.missing();
+            for (rank, applicant) in split.seated() {
+                fail_request(out, applicant, code, detail.clone());
+                self.ledger.count_failure(applicant.member.global_rank, code);
+                self.failures.by_rank(
+                    communicator,
+                    RankFailure {
+                        sequence,
+                        rank,
+                        operation: Operation::Split,
+                        code,
+                        detail: &detail,
+                        culprits: &missing,
+                        attempted_bytes: 0,
+                    },
+                );
+            }
+        }
+    }
+
+    fn leave(&mut self, from: ConnectionId, id: CommunicatorId, rank: Rank, aborted: bool, out: &mut Vec<Output>) {
+        let Some(communicator) = self.communicators.get_mut(&id) else {
+            return close(out, from, format!("left unknown communicator {id}"));
+        };
+        if communicator.seat_of(rank, from).is_none() {
+            return close(out, from, format!("left communicator {id} as rank {rank}, which it is not"));
+        }
+        let seat = &mut communicator.seats[rank.0 as usize];
+        if seat.presence != Presence::Present {
+            return;
+        }
+        seat.presence = if aborted { Presence::Gone } else { Presence::Left };
+        let name = describe(self.settings.plan.as_ref(), &seat.member);
+        if aborted {
+            let detail = format!("{name} called ncclCommAbort");
+            tell_others(communicator, rank, from, ErrorCode::Aborted, &detail, out);
+        }
+        let detail = format!("{name} left the communicator");
+        self.fail_splits(id, ErrorCode::RankLost, |_| true, |_| detail.clone(), out);
+    }
+
+    fn disconnect(&mut self, connection: ConnectionId, reason: Option<String>, out: &mut Vec<Output>) {
+        let Some(process) = self.processes.get(&connection) else { return };
+        if !process.leaving {
+            match reason {
+                Some(reason) => self.lose_process(connection, &format!("was cut off: it {reason}"), out),
+                None => self.lose_process(connection, "ended unexpectedly", out),
+            }
+        }
+        self.processes.remove(&connection);
+    }
+
+    /// Takes a process out of everything it is part of. `how` completes "rank 2 (pid 4711, node1) ...".
+    fn lose_process(&mut self, connection: ConnectionId, how: &str, out: &mut Vec<Output>) {
+        let died = self.processes.get(&connection).is_some_and(|process| !process.leaving);
+        let plan = self.settings.plan.clone();
+        let waiting: Vec<(Vec<u8>, Member)> = self
+            .rendezvous
+            .iter()
+            .filter_map(|(id, gathering)| {
+                let (_, applicant) = gathering.seated().find(|(_, applicant)| applicant.connection == connection)?;
+                Some((id.clone(), applicant.member.clone()))
+            })
+            .collect();
+        for (unique_id, member) in waiting {
+            let Some(gathering) = self.rendezvous.remove(&unique_id) else { continue };
+            let (lost, others): (Vec<_>, Vec<_>) =
+                gathering.into_seated().partition(|(_, applicant)| applicant.connection == connection);
+            let culprits: Vec<Rank> = lost.iter().map(|(rank, _)| *rank).collect();
+            let detail = format!("{} {how} before the communicator formed", describe(plan.as_ref(), &member));
+            let others = others.into_iter().map(|(_, applicant)| applicant).collect();
+            self.fail_init(others, ErrorCode::RankLost, &culprits, detail, out);
+        }
+        let ids: Vec<CommunicatorId> = self.communicators.keys().copied().collect();
+        for id in ids {
+            let Some(communicator) = self.communicators.get_mut(&id) else { continue };
+            let mut last = None;
+            for index in 0..communicator.seats.len() {
+                let seat = &mut communicator.seats[index];
+                if seat.connection != connection || seat.presence == Presence::Gone {
+                    continue;
+                }
+                let was_present = seat.presence == Presence::Present;
+                seat.presence = Presence::Gone;
+                let rank = Rank(index as u32);
+                let detail = format!("{} {how}", describe(plan.as_ref(), &seat.member));
+                tell_others(communicator, rank, connection, ErrorCode::RankLost, &detail, out);
+                if died && was_present {
+                    self.failures.lost(communicator, rank, &detail);
+                    self.revision += 1;
+                }
+                last = Some(detail);
+            }
+            if let Some(detail) = last {
+                self.fail_splits(id, ErrorCode::RankLost, |_| true, |_| detail.clone(), out);
+            }
+        }
+    }
+
+    fn expire(&mut self, now_us: u64, out: &mut Vec<Output>) {
+        let seconds = self.settings.timeout_us as f64 / 1e6;
+        let late: Vec<Vec<u8>> = self
+            .rendezvous
+            .iter()
+            .filter(|(_, gathering)| gathering.deadline_us() <= now_us)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for unique_id in late {
+            let Some(gathering) = self.rendezvous.remove(&unique_id) else { continue };
+            let missing = gathering.missing();
+            let detail = format!(
+                "waited {seconds} s for ranks of a communicator of {}; missing: {}",
+                gathering.size(),
+                list(&missing)
+            );
+            let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+            self.fail_init(applicants, ErrorCode::TimeoutWaitingForRanks, &missing, detail, out);
+        }
+        let ids: Vec<CommunicatorId> = self.communicators.keys().copied().collect();
+        for id in ids {
+            let detail = |split: &Gathering<SplitApplicant>| {
+                format!("waited {seconds} s for ranks to split communicator {id}; missing: {}", list(&split.missing()))
+            };
+            let late = |split: &Gathering<SplitApplicant>| split.deadline_us() <= now_us;
+            self.fail_splits(id, ErrorCode::TimeoutWaitingForSplit, late, detail, out);
+        }
+    }
+
+    /// Who waits for whom, for [`crate::status`]: (what, present, missing).
+    pub(crate) fn waiting(&self) -> Vec<(String, Vec<Rank>, Vec<Rank>)> {
+        let rendezvous = self.rendezvous.values().map(|gathering| {
+            let present = gathering.seated().map(|(rank, _)| rank).collect();
+            (format!("communicator of {} ranks", gathering.size()), present, gathering.missing())
+        });
+        let splits = self.communicators.values().flat_map(|communicator| {
+            communicator.splits.iter().map(|(sequence, split)| {
+                let present = split.seated().map(|(rank, _)| rank).collect();
+                (format!("split {sequence} of communicator {}", communicator.id), present, split.missing())
+            })
+        });
+        rendezvous.chain(splits).collect()
+    }
+}
+
+fn send(out: &mut Vec<Output>, connection: ConnectionId, message: ToRank) {
+    out.push(Output::Send { connection, message });
+}
+
+fn close(out: &mut Vec<Output>, connection: ConnectionId, reason: String) {
+    out.push(Output::Close { connection, reason });
+}
+
+fn fail_request(out: &mut Vec<Output>, applicant: &SplitApplicant, code: ErrorCode, detail: String) {
+    send(out, applicant.connection, ToRank::RequestFailed { request: applicant.request, code, detail });
+}
+
+fn tell_others(
+    communicator: &Communicator,
+    rank: Rank,
+    from: ConnectionId,
+    code: ErrorCode,
+    detail: &str,
+    out: &mut Vec<Output>,
+) {
+    for connection in communicator.listeners(from) {
+        let detail = detail.to_owned();
+        send(out, connection, ToRank::MemberLost { communicator: communicator.id, rank, code, detail });
+    }
+}
+
+/// "rank 2 (pid 4711, node1)".
+fn describe(plan: Option<&ClusterPlan>, member: &Member) -> String {
+    format!("rank {} ({})", member.global_rank, whereabouts(plan, member))
+}
+
+/// "pid 4711, node1".
+fn whereabouts(plan: Option<&ClusterPlan>, member: &Member) -> String {
+    match plan.and_then(|plan| plan.node_of(member.global_rank)) {
+        Some((_, node)) => format!("pid {}, {}", member.pid, node.id),
+        None => format!("pid {}", member.pid),
+    }
+}

@@ -1,0 +1,144 @@
+//! Failures as the report tells them: what several ranks notice of one failure becomes one event.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::datatype::Operation;
+use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::message::{ErrorCode, FailureRecord};
+
+use crate::communicator::Communicator;
+use crate::ledger::NO_SEQUENCE;
+
+/// One failure.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) communicator: Option<CommunicatorId>,
+    pub(crate) sequence: Sequence,
+    pub(crate) code: ErrorCode,
+    /// `None` is a rendezvous or a death between operations.
+    pub(crate) operation: Option<Operation>,
+    /// Ranks of the communicator.
+    pub(crate) culprits: BTreeSet<Rank>,
+    /// Global ranks.
+    pub(crate) observed: BTreeSet<Rank>,
+    /// (global rank, sequence) -> bytes, so that a rank that tells twice counts once.
+    attempted: BTreeMap<(Rank, Sequence), u64>,
+    pub(crate) detail: String,
+}
+
+impl Failure {
+    pub(crate) fn attempted_bytes(&self) -> u64 {
+        self.attempted.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+}
+
+/// What one rank noticed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RankFailure<'a> {
+    pub(crate) sequence: Sequence,
+    pub(crate) rank: Rank,
+    pub(crate) operation: Operation,
+    pub(crate) code: ErrorCode,
+    pub(crate) detail: &'a str,
+    pub(crate) culprits: &'a [Rank],
+    pub(crate) attempted_bytes: u64,
+}
+
+/// All failures of a run, in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    events: Vec<Failure>,
+}
+
+impl Failures {
+    pub(crate) fn events(&self) -> &[Failure] {
+        &self.events
+    }
+
+    /// A rank tells of a failure.
+    pub(crate) fn report(&mut self, communicator: Option<&Communicator>, record: &FailureRecord) {
+        match communicator {
+            Some(communicator) => self.by_rank(
+                communicator,
+                RankFailure {
+                    sequence: record.sequence,
+                    rank: record.rank,
+                    operation: record.operation,
+                    code: record.code,
+                    detail: &record.detail,
+                    culprits: &record.culprits,
+                    attempted_bytes: record.attempted_bytes,
+                },
+            ),
+            // The coordinator noted a rendezvous that failed when it refused it; anything else is news.
+            None if self.events.iter().any(|event| event.detail == record.detail) => {}
+            None => self.rendezvous(record.code, Vec::new(), record.culprits.clone(), record.detail.clone()),
+        }
+    }
+
+    pub(crate) fn by_rank(&mut self, communicator: &Communicator, told: RankFailure<'_>) {
+        let global = communicator.global_rank(told.rank).unwrap_or(told.rank);
+        let known = self.events.iter_mut().find(|event| {
+            event.communicator == Some(communicator.id)
+                && event.code == told.code
+                // Ranks notice a death at the operation they are at: it stays one failure, placed at the first of these.
+                && (event.sequence == told.sequence || told.code == ErrorCode::RankLost)
+        });
+        let event = match known {
+            Some(event) => event,
+            None => {
+                self.events.push(Failure {
+                    communicator: Some(communicator.id),
+                    sequence: told.sequence,
+                    code: told.code,
+                    operation: Some(told.operation),
+                    culprits: BTreeSet::new(),
+                    observed: BTreeSet::new(),
+                    attempted: BTreeMap::new(),
+                    detail: told.detail.to_owned(),
+                });
+                self.events.last_mut().expect("just pushed")
+            }
+        };
+        let earlier = told.sequence != NO_SEQUENCE && told.sequence < event.sequence;
+        if event.sequence == NO_SEQUENCE || earlier || event.operation.is_none() {
+            event.sequence = told.sequence;
+            event.operation = Some(told.operation);
+        }
+        event.observed.insert(global);
+        event.culprits.extend(told.culprits.iter().filter(|rank| rank.0 < communicator.size()));
+        event.attempted.insert((global, told.sequence), told.attempted_bytes);
+    }
+
+    /// The coordinator saw a member's process end. Deaths that follow a failure of the same communicator are its
+    /// consequence and depend on timing, so only the first is an event.
+    pub(crate) fn lost(&mut self, communicator: &Communicator, rank: Rank, detail: &str) {
+        if self.events.iter().any(|event| event.communicator == Some(communicator.id)) {
+            return;
+        }
+        self.events.push(Failure {
+            communicator: Some(communicator.id),
+            sequence: NO_SEQUENCE,
+            code: ErrorCode::RankLost,
+            operation: None,
+            culprits: BTreeSet::from([rank]),
+            observed: BTreeSet::new(),
+            attempted: BTreeMap::new(),
+            detail: detail.to_owned(),
+        });
+    }
+
+    /// No communicator formed. `observed` are global ranks, `culprits` ranks of the communicator that did not form.
+    pub(crate) fn rendezvous(&mut self, code: ErrorCode, observed: Vec<Rank>, culprits: Vec<Rank>, detail: String) {
+        self.events.push(Failure {
+            communicator: None,
+            sequence: NO_SEQUENCE,
+            code,
+            operation: None,
+            culprits: culprits.into_iter().collect(),
+            observed: observed.into_iter().collect(),
+            attempted: BTreeMap::new(),
+            detail,
+        });
+    }
+}
