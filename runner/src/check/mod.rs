@@ -1,10 +1,34 @@
 //! Checks: an observation against what a case expects. Pure, except that a snapshot reads and writes its file.
 
-use crate::case::Place;
+pub mod compare;
+pub mod exit;
+pub mod gap;
+pub mod invariant;
+pub mod output;
+pub mod report;
+pub mod report_shape;
+pub mod snapshot;
+
+use crate::case::{Case, KillTarget, Place};
+use crate::observation::{Exit, Observation, Role};
+use snapshot::SnapshotMode;
 
 /// What must come of a case.
 #[derive(Clone, Debug, Default)]
-pub struct Expectations {}
+pub struct Expectations {
+    /// How processes end.
+    pub exit: exit::ExitExpectation,
+    /// What they write.
+    pub output: Vec<output::OutputCheck>,
+    /// Values of reports.
+    pub report: Vec<report::ReportCheck>,
+    /// Expressions that are true.
+    pub invariants: Vec<invariant::Invariant>,
+    /// Accepted parts of reports.
+    pub snapshots: Vec<snapshot::SnapshotCheck>,
+    /// Gaps that occur.
+    pub gaps: Vec<gap::GapExpectation>,
+}
 
 /// What came of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +45,19 @@ pub enum Verdict {
     Timeout,
 }
 
+impl Verdict {
+    /// One word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Passed => "passed",
+            Verdict::Failed => "failed",
+            Verdict::Broken => "broken",
+            Verdict::Skipped(_) => "skipped",
+            Verdict::Timeout => "timeout",
+        }
+    }
+}
+
 /// A check that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -34,4 +71,104 @@ pub struct Failure {
     pub got: String,
     /// What to do next; may be empty.
     pub next: String,
+}
+
+/// The verdict, and every check that did not hold. `accept` makes the snapshots of a case whose other checks hold the accepted ones.
+pub fn judge(case: &Case, observation: &Observation, accept: bool) -> (Verdict, Vec<Failure>) {
+    if let Some(reason) = &observation.skipped {
+        return (Verdict::Skipped(reason.clone()), Vec::new());
+    }
+    let mut broken = ours(case, observation);
+    if observation.infra_error.is_some() {
+        return (Verdict::Broken, broken);
+    }
+    let mut failures = always(case, observation);
+    failures.extend(expected(case, observation));
+    let mode = match (broken.is_empty() && failures.is_empty(), accept) {
+        (false, _) => SnapshotMode::CompareOnly,
+        (true, false) => SnapshotMode::Review,
+        (true, true) => SnapshotMode::Accept,
+    };
+    failures.extend(case.expect.snapshots.iter().filter_map(|check| check.check(case, observation, mode)));
+    let verdict = match (broken.is_empty(), observation.timed_out, failures.is_empty()) {
+        (false, _, _) => Verdict::Broken,
+        (true, true, _) => Verdict::Timeout,
+        (true, false, false) => Verdict::Failed,
+        (true, false, true) => Verdict::Passed,
+    };
+    broken.extend(failures);
+    (verdict, broken)
+}
+
+/// What is our fault and not the program's.
+fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
+    let failure = |kind, expected: &str, got: String, next: &str| Failure {
+        place: None,
+        kind,
+        expected: expected.to_owned(),
+        got,
+        next: next.to_owned(),
+    };
+    let mut failures = Vec::new();
+    if let Some(error) = &observation.infra_error {
+        failures.push(failure("infra", "the case can be run", error.clone(), ""));
+    }
+    for gap in gap::not_allowed(case, observation) {
+        let rank = gap.rank.map(|rank| format!(" by rank {rank}")).unwrap_or_default();
+        let next = format!("ftest does not implement it; `allow_gaps: [{}.{}]` lets the case go on", gap.library, gap.name);
+        let got = format!("{}.{} used {} times{rank}", gap.library, gap.name, gap.count);
+        failures.push(failure("gap", "no gap", got, &next));
+    }
+    let killed = case.kill.iter().any(|kill| kill.target == KillTarget::Coordinator);
+    if let Some(coordinator) = observation.process(Role::Coordinator)
+        && coordinator.exit != Exit::Code(0)
+        && !killed
+    {
+        let next = format!("its stderr is {}", coordinator.stderr.path.display());
+        failures.push(failure("coordinator", "the coordinator ends with code 0", exit::describe(&coordinator.exit), &next));
+    }
+    if let Some(report) = &observation.cluster_report {
+        for mistake in report_shape::mistakes(report) {
+            failures.push(failure("schema", "the cluster report is valid against its schema", mistake, ""));
+        }
+    }
+    failures
+}
+
+/// What every case must satisfy.
+fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
+    let failure = |kind, expected: String, got: String, next: String| Failure { place: Some(case.place.clone()), kind, expected, got, next };
+    let mut failures = Vec::new();
+    if observation.timed_out {
+        let deadline = case.timeout.kill.as_secs_f64();
+        let unfinished: Vec<String> = observation
+            .processes
+            .iter()
+            .filter(|process| matches!(process.exit, Exit::Signal(_) | Exit::Unkillable | Exit::Unknown))
+            .filter(|process| process.role != Role::Coordinator)
+            .map(|process| process.role.to_string())
+            .collect();
+        let got = if unfinished.is_empty() { "still running".to_owned() } else { format!("still running: {}", unfinished.join(", ")) };
+        failures.push(failure("timeout", format!("ends within {deadline} s"), got, "raise `timeout.kill` if it only needs longer".to_owned()));
+    }
+    for kill in &observation.kills_not_triggered {
+        failures.push(failure("kill", "every `kill` is triggered".to_owned(), kill.clone(), String::new()));
+    }
+    for leak in &observation.leaked {
+        failures.push(failure("leak", "nothing is left behind".to_owned(), leak.clone(), String::new()));
+    }
+    failures
+}
+
+fn expected(case: &Case, observation: &Observation) -> Vec<Failure> {
+    let expect = &case.expect;
+    let mut failures = expect.exit.check(observation);
+    failures.extend(expect.output.iter().filter_map(|check| check.check(observation)));
+    failures.extend(expect.report.iter().flat_map(|check| check.check(observation)));
+    if !expect.invariants.is_empty() {
+        let context = invariant::context(case, observation);
+        failures.extend(expect.invariants.iter().filter_map(|invariant| invariant.check(&context)));
+    }
+    failures.extend(expect.gaps.iter().filter_map(|gap| gap.check(observation)));
+    failures
 }

@@ -1,0 +1,185 @@
+//! How processes must end: per rank, for the other ranks, for the launchers, or for all.
+
+use std::collections::BTreeMap;
+
+use crate::case::Place;
+use crate::check::Failure;
+use crate::observation::{Exit, Observation, Role};
+use crate::signal;
+
+/// How one process must end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExitWant {
+    /// With this code.
+    Code(i32),
+    /// With a code other than 0; a signal does not count.
+    NonZero,
+    /// By this signal.
+    Signal(i32),
+    /// By a signal, whichever.
+    AnySignal,
+    /// In any way, once it ran.
+    Any,
+}
+
+/// An [`ExitWant`] and where it is written.
+pub type Placed = (ExitWant, Place);
+
+/// How the processes of a case must end. What is not said must end with code 0.
+#[derive(Clone, Debug, Default)]
+pub struct ExitExpectation {
+    /// Every rank and launcher without a rule of its own.
+    pub all: Option<Placed>,
+    /// By global rank.
+    pub ranks: BTreeMap<u32, Placed>,
+    /// Ranks not in `ranks`.
+    pub others: Option<Placed>,
+    /// torchrun, or the one plain process.
+    pub launcher: Option<Placed>,
+    /// For failures of what is not said.
+    pub place: Place,
+}
+
+impl ExitWant {
+    /// For messages: `code 0`.
+    pub fn describe(&self) -> String {
+        match self {
+            ExitWant::Code(code) => format!("code {code}"),
+            ExitWant::NonZero => "a code other than 0".to_owned(),
+            ExitWant::Signal(number) => signal::name(*number),
+            ExitWant::AnySignal => "a signal".to_owned(),
+            ExitWant::Any => "any exit".to_owned(),
+        }
+    }
+
+    /// Whether `exit` is what is wanted.
+    pub fn accepts(&self, exit: &Exit) -> bool {
+        match (self, exit) {
+            (ExitWant::Code(want), Exit::Code(code)) => want == code,
+            (ExitWant::NonZero, Exit::Code(code)) => *code != 0,
+            (ExitWant::Signal(want), Exit::Signal(number)) => want == number,
+            (ExitWant::AnySignal, Exit::Signal(_)) => true,
+            (ExitWant::Any, Exit::Code(_) | Exit::Signal(_) | Exit::Unknown) => true,
+            _ => false,
+        }
+    }
+}
+
+/// For messages: `code 1`, `SIGKILL`.
+pub fn describe(exit: &Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("code {code}"),
+        Exit::Signal(number) => signal::name(*number),
+        Exit::NotStarted(why) => format!("never started: {why}"),
+        Exit::Unkillable => "still there after SIGKILL".to_owned(),
+        Exit::Unknown => "ended, how is not known".to_owned(),
+    }
+}
+
+impl ExitExpectation {
+    fn want(&self, role: Role) -> Placed {
+        let said = match role {
+            Role::Rank(rank) => self.ranks.get(&rank).or(self.others.as_ref()),
+            Role::Launcher(_) => self.launcher.as_ref(),
+            Role::Coordinator => None,
+        };
+        said.or(self.all.as_ref()).cloned().unwrap_or_else(|| (ExitWant::Code(0), self.place.clone()))
+    }
+
+    /// The processes that ended otherwise.
+    pub fn check(&self, observation: &Observation) -> Vec<Failure> {
+        let launchers_fine = observation
+            .processes
+            .iter()
+            .filter(|process| matches!(process.role, Role::Launcher(_)))
+            .all(|process| process.exit == Exit::Code(0));
+        let mut failures: Vec<Failure> = observation
+            .processes
+            .iter()
+            .filter(|process| process.role != Role::Coordinator)
+            .filter_map(|process| {
+                let (want, place) = self.want(process.role);
+                // torchrun returns 0 only if every worker did: its word stands for a worker that it reaped itself.
+                let vouched = process.exit == Exit::Unknown && want == ExitWant::Code(0) && launchers_fine;
+                if vouched || want.accepts(&process.exit) {
+                    return None;
+                }
+                Some(Failure {
+                    place: Some(place),
+                    kind: "exit",
+                    expected: format!("{} ends with {}", process.role, want.describe()),
+                    got: describe(&process.exit),
+                    next: format!("its stderr is {}", process.stderr.path.display()),
+                })
+            })
+            .collect();
+        for (rank, (want, place)) in &self.ranks {
+            if observation.process(Role::Rank(*rank)).is_none() {
+                failures.push(Failure {
+                    place: Some(place.clone()),
+                    kind: "exit",
+                    expected: format!("rank {rank} ends with {}", want.describe()),
+                    got: "no such rank was seen".to_owned(),
+                    next: String::new(),
+                });
+            }
+        }
+        failures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Captured, ProcessObservation};
+
+    fn seen(exits: &[(Role, Exit)]) -> Observation {
+        Observation {
+            processes: exits
+                .iter()
+                .map(|(role, exit)| ProcessObservation {
+                    role: *role,
+                    exit: exit.clone(),
+                    stdout: Captured::default(),
+                    stderr: Captured::default(),
+                })
+                .collect(),
+            ..Observation::default()
+        }
+    }
+
+    fn placed(want: ExitWant) -> Placed {
+        (want, Place::default())
+    }
+
+    #[test]
+    fn what_is_not_said_must_be_0() {
+        let observation = seen(&[(Role::Rank(0), Exit::Code(0)), (Role::Rank(1), Exit::Code(3)), (Role::Coordinator, Exit::Code(9))]);
+        let failures = ExitExpectation::default().check(&observation);
+        assert_eq!(failures.len(), 1);
+        assert_eq!((failures[0].expected.as_str(), failures[0].got.as_str()), ("rank 1 ends with code 0", "code 3"));
+    }
+
+    #[test]
+    fn a_signal_is_no_exit_code() {
+        let expectation = ExitExpectation {
+            ranks: BTreeMap::from([(3, placed(ExitWant::Signal(9)))]),
+            others: Some(placed(ExitWant::NonZero)),
+            launcher: Some(placed(ExitWant::Code(1))),
+            ..ExitExpectation::default()
+        };
+        let killed = [(Role::Rank(0), Exit::Code(1)), (Role::Rank(3), Exit::Signal(9)), (Role::Launcher(0), Exit::Code(1))];
+        assert!(expectation.check(&seen(&killed)).is_empty());
+        let crashed = [(Role::Rank(0), Exit::Signal(11)), (Role::Rank(3), Exit::Code(137)), (Role::Launcher(0), Exit::Code(1))];
+        assert_eq!(expectation.check(&seen(&crashed)).len(), 2);
+        assert_eq!(expectation.check(&seen(&killed[..1])).len(), 1);
+    }
+
+    #[test]
+    fn a_launcher_vouches_for_workers_it_reaped() {
+        let fine = seen(&[(Role::Rank(0), Exit::Unknown), (Role::Launcher(0), Exit::Code(0))]);
+        assert!(ExitExpectation::default().check(&fine).is_empty());
+        let bad = seen(&[(Role::Rank(0), Exit::Unknown), (Role::Launcher(0), Exit::Code(1))]);
+        assert_eq!(ExitExpectation::default().check(&bad).len(), 2);
+    }
+}

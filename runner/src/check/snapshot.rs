@@ -1,0 +1,104 @@
+//! Snapshot checks: parts of a report against the accepted text. A changed one waits beside it as `.snap.new`.
+
+use std::path::PathBuf;
+
+use similar::TextDiff;
+
+use crate::case::{Case, Place};
+use crate::check::Failure;
+use crate::check::report::ReportKind;
+use crate::observation::Observation;
+use crate::snapshot::{Comparison, Selection, SnapshotFile};
+
+/// Most lines of a difference that are shown.
+const DIFF_LINES: usize = 60;
+
+/// One snapshot of a case.
+#[derive(Clone, Debug)]
+pub struct SnapshotCheck {
+    /// Unique in the case.
+    pub name: String,
+    /// Which report.
+    pub of: ReportKind,
+    /// What of it.
+    pub selection: Selection,
+    /// The accepted file.
+    pub path: PathBuf,
+    /// Where it is written.
+    pub place: Place,
+}
+
+/// What happens to a text that is not the accepted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotMode {
+    /// It waits for review as `.snap.new`.
+    Review,
+    /// It is accepted.
+    Accept,
+    /// It is only compared: another check of the case did not hold, and a wrong run must not be blessed.
+    CompareOnly,
+}
+
+impl SnapshotCheck {
+    /// The failure, if the text is not the accepted one and is not accepted now.
+    pub fn check(&self, case: &Case, observation: &Observation, mode: SnapshotMode) -> Option<Failure> {
+        let failure = |expected: String, got: String, next: &str| {
+            Some(Failure { place: Some(self.place.clone()), kind: "snapshot", expected, got, next: next.to_owned() })
+        };
+        let wanted = format!("the {} is as in {}", self.of.name(), self.path.display());
+        let Some(document) = self.of.document(observation) else {
+            return failure(wanted, format!("there is no {}", self.of.name()), "");
+        };
+        let text = match self.selection.text(&document) {
+            Ok(text) => text,
+            Err(error) => return failure(wanted, error, ""),
+        };
+        let file = SnapshotFile {
+            path: self.path.clone(),
+            source: case.place.file.display().to_string(),
+            expression: format!("{} {}", case.full_id(), self.name),
+        };
+        let comparison = match file.compare(&text) {
+            Ok(comparison) => comparison,
+            Err(error) => return failure(wanted, error.to_string(), "remove the file and accept a new one"),
+        };
+        let got = match &comparison {
+            Comparison::Same => {
+                // A pending one from an earlier run has lost its reason. That it stays is no fault of the case.
+                let _ = file.forget_pending();
+                return None;
+            }
+            Comparison::New => "there is no accepted snapshot yet".to_owned(),
+            Comparison::Changed(accepted) => difference(accepted, &text),
+        };
+        match mode {
+            SnapshotMode::Accept => match file.accept(&text) {
+                Ok(()) => None,
+                Err(error) => failure(wanted, format!("cannot accept it: {error}"), ""),
+            },
+            SnapshotMode::Review => match file.leave_pending(&text) {
+                Ok(()) => {
+                    let next = format!(
+                        "review {} with `cargo insta review`, or accept it with `ftest run {} --filter '{}' --accept`",
+                        file.pending().display(),
+                        case.suite,
+                        case.id
+                    );
+                    failure(wanted, got, &next)
+                }
+                Err(error) => failure(wanted, got, &format!("{} cannot be written: {error}", file.pending().display())),
+            },
+            SnapshotMode::CompareOnly => failure(wanted, got, "nothing was left for review, since other checks did not hold"),
+        }
+    }
+}
+
+fn difference(accepted: &str, new: &str) -> String {
+    let diff = TextDiff::from_lines(accepted.trim_end(), new.trim_end());
+    let text = diff.unified_diff().context_radius(2).header("accepted", "new").missing_newline_hint(false).to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    match lines.get(DIFF_LINES..) {
+        Some(more) if !more.is_empty() => format!("{}\n... {} more lines", lines[..DIFF_LINES].join("\n"), more.len()),
+        _ => lines.join("\n"),
+    }
+}

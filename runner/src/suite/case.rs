@@ -1,0 +1,267 @@
+//! One item of `cases`, merged with `defaults`, once per matrix combination.
+
+use std::collections::BTreeMap;
+
+use model::node::{Node, Value};
+use serde_json::json;
+
+use crate::case::{Case, PythonNeed, Requirement, Resources, Timeout, Transport};
+use crate::suite::matrix::{self, Combination};
+use crate::suite::reader::{Mapping, Reader, did_you_mean};
+use crate::suite::{Shared, Span, cluster, expect, launch, slug, template};
+
+/// The cases that one item expands to, each with the place of its id.
+pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
+    let reader = shared.reader;
+    let Some(raw) = reader.mapping("a case", node) else { return Vec::new() };
+    let id_node = raw.required("id", "id: my-case");
+    let id = id_node.and_then(|node| slug(reader, "id", node)).unwrap_or_default();
+    let combinations = matrix::expand(reader, raw.get("matrix"));
+    let mut cases = Vec::new();
+    for combination in combinations {
+        if let Some(case) = expand(shared, node, &id, combination) {
+            cases.push((case, id_node.map_or(node.span.clone(), |node| node.span.clone())));
+        }
+    }
+    cases
+}
+
+fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combination) -> Option<Case> {
+    let reader = shared.reader;
+    let before = reader.count();
+    let full_id = format!("{id}{}", matrix::suffix(&combination));
+    let about = json!({ "id": full_id, "name": id });
+    // The cluster first: the rest may speak of it.
+    let context = shared.context(json!(combination), about.clone(), None);
+    let cluster_node = entry(node, "cluster").or_else(|| shared.defaults.and_then(|defaults| entry(defaults, "cluster")));
+    let cluster = match cluster_node {
+        Some(Node { value: Value::Null, .. }) | None => None,
+        Some(node) => {
+            let rendered = template::render(reader, node, &context);
+            match cluster::resolve(shared, &rendered, id) {
+                Some(plan) => Some(plan),
+                None if reader.count() > before => return None,
+                None => return None,
+            }
+        }
+    };
+    let context = shared.context(json!(combination), about, cluster.as_ref());
+    let rendered = template::render(reader, &without(node, "matrix"), &context);
+    let case = reader.mapping("a case", &rendered)?;
+    let defaults_node = shared.defaults.map(|defaults| template::render(reader, defaults, &context));
+    let defaults = defaults_node.as_ref().and_then(|node| reader.mapping("`defaults`", node));
+    case.get("id");
+    case.get("matrix");
+    let layers: Vec<&Mapping<'_, '_>> = defaults.iter().chain([&case]).collect();
+
+    let common = Common::read(reader, &layers);
+    let title = case.get("title").and_then(|node| reader.string("title", node));
+    let mut python = common.python;
+    let requires = read_requires(reader, &layers, &mut python);
+    let launch = case.required("launch", "launch: {argv: [program, argument]}").and_then(|node| launch::read(shared, node, cluster.as_ref()));
+    let world = launch.as_ref().and_then(launch::world_size);
+    let kill = case.get("kill").map(|node| launch::read_kills(reader, node, world, cluster.as_ref())).unwrap_or_default();
+    let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
+    let expect = expect::read(shared, case.get("expect"), &place, &full_id, world);
+    if let Some(true) = common.coordinator
+        && cluster.is_none()
+    {
+        reader.mistake(&rendered.span, "`coordinator: true` without a cluster", "add `cluster: ...`");
+    }
+    case.finish();
+    if let Some(defaults) = defaults {
+        defaults.finish();
+    }
+    Some(Case {
+        id: full_id,
+        title,
+        tags: common.tags,
+        suite: shared.suite.clone(),
+        place,
+        matrix: combination,
+        coordinator: common.coordinator.unwrap_or(true) && cluster.is_some(),
+        cluster,
+        transport: common.transport,
+        env: common.env,
+        env_unset: common.env_unset,
+        timeout: common.timeout,
+        requires,
+        python,
+        resources: common.resources,
+        launch: launch?,
+        kill,
+        expect,
+        allow_gaps: common.allow_gaps,
+        dir: shared.dir.clone(),
+    })
+}
+
+/// The keys that `defaults` and cases share; a case's value wins, lists and environments add up.
+struct Common {
+    tags: Vec<String>,
+    env: BTreeMap<String, String>,
+    env_unset: Vec<String>,
+    timeout: Timeout,
+    transport: Transport,
+    coordinator: Option<bool>,
+    python: Option<PythonNeed>,
+    resources: Resources,
+    allow_gaps: Vec<String>,
+}
+
+impl Common {
+    fn read(reader: &Reader<'_>, layers: &[&Mapping<'_, '_>]) -> Common {
+        let mut common = Common {
+            tags: Vec::new(),
+            env: BTreeMap::new(),
+            env_unset: Vec::new(),
+            timeout: Timeout::default(),
+            transport: Transport::Unix,
+            coordinator: None,
+            python: None,
+            resources: Resources { cpus: 1 },
+            allow_gaps: Vec::new(),
+        };
+        for layer in layers {
+            layer.get("cluster");
+            common.tags.extend(layer.get("tags").and_then(|node| reader.texts("tags", node)).unwrap_or_default());
+            common.allow_gaps.extend(layer.get("allow_gaps").and_then(|node| reader.texts("allow_gaps", node)).unwrap_or_default());
+            if let Some(node) = layer.get("env") {
+                common.read_env(reader, node);
+            }
+            if let Some(node) = layer.get("timeout") {
+                common.timeout = read_timeout(reader, node, common.timeout);
+            }
+            if let Some(index) = layer.get("transport").and_then(|node| reader.choice("transport", node, &["unix", "tcp"])) {
+                common.transport = [Transport::Unix, Transport::Tcp][index];
+            }
+            if let Some(node) = layer.get("coordinator") {
+                common.coordinator = reader.boolean("coordinator", node);
+            }
+            if let Some(node) = layer.get("python") {
+                common.python = read_python(reader, node);
+            }
+            if let Some(resources) = layer.get("resources").and_then(|node| reader.mapping("`resources`", node)) {
+                if let Some(cpus) = resources.get("cpus").and_then(|node| reader.integer("cpus", node, 1, 1024)) {
+                    common.resources.cpus = cpus;
+                }
+                resources.finish();
+            }
+        }
+        common.tags.sort_unstable();
+        common.tags.dedup();
+        common
+    }
+
+    fn read_env(&mut self, reader: &Reader<'_>, node: &Node) {
+        let Some(env) = reader.mapping("`env`", node) else { return };
+        for entry in env.entries() {
+            if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+                reader.mistake(&entry.key_span, format!("`{}` is no name of a variable", entry.key), "");
+            }
+            if entry.node.value == Value::Null {
+                self.env.remove(&entry.key);
+                self.env_unset.push(entry.key.clone());
+            } else if let Some(value) = reader.word(&entry.key, &entry.node) {
+                self.env_unset.retain(|name| *name != entry.key);
+                self.env.insert(entry.key.clone(), value);
+            }
+        }
+    }
+}
+
+fn read_timeout(reader: &Reader<'_>, node: &Node, before: Timeout) -> Timeout {
+    let mut timeout = before;
+    if !matches!(node.value, Value::Map(_)) {
+        timeout.kill = reader.duration("timeout", node).unwrap_or(timeout.kill);
+        timeout.slow = timeout.slow.min(timeout.kill);
+        return timeout;
+    }
+    let Some(mapping) = reader.mapping("`timeout`", node) else { return timeout };
+    for (key, value) in [("slow", &mut timeout.slow), ("kill", &mut timeout.kill), ("grace", &mut timeout.grace)] {
+        if let Some(duration) = mapping.get(key).and_then(|node| reader.duration(key, node)) {
+            *value = duration;
+        }
+    }
+    if mapping.get("slow").is_some() && timeout.slow > timeout.kill {
+        reader.mistake(&node.span, "`slow` is longer than `kill`", "a case that slow is never seen");
+    }
+    timeout.slow = timeout.slow.min(timeout.kill);
+    mapping.finish();
+    timeout
+}
+
+/// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`.
+fn read_python(reader: &Reader<'_>, node: &Node) -> Option<PythonNeed> {
+    let mut requirements = match &node.value {
+        Value::Map(_) => versions(reader, &reader.mapping("`python`", node)?),
+        _ => reader.texts("python", node)?,
+    };
+    requirements.sort_unstable();
+    requirements.dedup();
+    Some(PythonNeed { requirements })
+}
+
+fn versions(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<String> {
+    mapping
+        .entries()
+        .iter()
+        .filter_map(|entry| {
+            let version = reader.word(&entry.key, &entry.node)?;
+            let pinned = version.starts_with(|first: char| first.is_ascii_digit());
+            Some(format!("{}{}{version}", entry.key, if pinned { "==" } else { "" }))
+        })
+        .collect()
+}
+
+const REQUIREMENTS: [&str; 6] = ["platform", "command", "env", "file", "python_module", "torch"];
+
+fn read_requires(reader: &Reader<'_>, layers: &[&Mapping<'_, '_>], python: &mut Option<PythonNeed>) -> Vec<Requirement> {
+    let mut requires = Vec::new();
+    let lists = layers.iter().filter_map(|layer| layer.get("requires")).filter_map(|node| reader.list("requires", node));
+    for item in lists.flatten() {
+        let Some(mapping) = reader.mapping("`requires`", item) else { continue };
+        let [entry] = mapping.entries() else {
+            reader.mistake(&item.span, "each item of `requires` has one key", "write one `- key: value` per line");
+            continue;
+        };
+        let Some(value) = reader.word(&entry.key, &entry.node) else { continue };
+        requires.push(match entry.key.as_str() {
+            "platform" => Requirement::Platform(value),
+            "command" => Requirement::Command(value),
+            "env" => match value.split_once('=') {
+                Some((name, value)) => Requirement::Env { name: name.to_owned(), value: Some(value.to_owned()) },
+                None => Requirement::Env { name: value, value: None },
+            },
+            "file" => Requirement::File(value.into()),
+            "python_module" => Requirement::PythonModule(value),
+            "torch" => {
+                let need = python.get_or_insert_default();
+                need.requirements.retain(|requirement| requirement != "torch" && !requirement.starts_with("torch="));
+                need.requirements.push(format!("torch=={value}"));
+                need.requirements.sort_unstable();
+                continue;
+            }
+            other => {
+                reader.mistake(&entry.key_span, format!("unknown requirement `{other}`"), did_you_mean(other, REQUIREMENTS));
+                continue;
+            }
+        });
+    }
+    requires
+}
+
+fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
+    match &node.value {
+        Value::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node),
+        _ => None,
+    }
+}
+
+fn without(node: &Node, key: &str) -> Node {
+    let value = match &node.value {
+        Value::Map(entries) => Value::Map(entries.iter().filter(|entry| entry.key != key).cloned().collect()),
+        other => other.clone(),
+    };
+    Node { value, span: node.span.clone() }
+}

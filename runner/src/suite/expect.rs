@@ -1,0 +1,327 @@
+//! `expect`: what must come of a case.
+
+use model::node::{Entry, Node, Value};
+use serde_json_path::JsonPath;
+
+use crate::case::Place;
+use crate::check::Expectations;
+use crate::check::exit::{ExitExpectation, ExitWant, Placed};
+use crate::check::gap::GapExpectation;
+use crate::check::invariant::{self, Invariant};
+use crate::check::output::{OutputCheck, OutputWant, Stream, Whose};
+use crate::check::report::{Operator, ReportCheck, ReportKind};
+use crate::check::snapshot::SnapshotCheck;
+use crate::expression;
+use crate::snapshot::{self, Selection};
+use crate::suite::launch::{read_rank, read_signal, regex};
+use crate::suite::reader::{Mapping, Reader, did_you_mean};
+use crate::suite::{Shared, quantity, slug};
+
+/// The expectations of a case that stands at `place`; without an `expect` every process must end with 0.
+pub(super) fn read(shared: &Shared<'_>, node: Option<&Node>, place: &Place, case_id: &str, world: Option<u32>) -> Expectations {
+    let reader = shared.reader;
+    let mut expect = Expectations { exit: ExitExpectation { place: place.clone(), ..Default::default() }, ..Default::default() };
+    let Some(mapping) = node.and_then(|node| reader.mapping("`expect`", node)) else { return expect };
+    if let Some(node) = mapping.get("exit") {
+        read_exit(reader, node, world, &mut expect.exit);
+    }
+    for stream in [Stream::Stdout, Stream::Stderr] {
+        if let Some(node) = mapping.get(stream.name()) {
+            expect.output.extend(read_outputs(reader, node, stream, world));
+        }
+    }
+    if let Some(items) = mapping.get("report").and_then(|node| reader.list("report", node)) {
+        expect.report = items.iter().filter_map(|item| read_report(reader, item)).collect();
+    }
+    if let Some(items) = mapping.get("invariants").and_then(|node| reader.list("invariants", node)) {
+        expect.invariants = items.iter().filter_map(|item| read_invariant(reader, item)).collect();
+    }
+    if let Some(node) = mapping.get("snapshot") {
+        let one = std::slice::from_ref(node);
+        let items = if matches!(node.value, Value::Map(_)) { one } else { reader.list("snapshot", node).unwrap_or_default() };
+        expect.snapshots = items.iter().filter_map(|item| read_snapshot(shared, item, case_id)).collect();
+    }
+    if let Some(items) = mapping.get("gaps").and_then(|node| reader.list("gaps", node)) {
+        expect.gaps = items
+            .iter()
+            .filter_map(|item| Some(GapExpectation { pattern: reader.string("gaps", item)?, place: reader.place(&item.span) }))
+            .collect();
+    }
+    mapping.finish();
+    expect
+}
+
+fn read_exit(reader: &Reader<'_>, node: &Node, world: Option<u32>, exit: &mut ExitExpectation) {
+    let placed = |node: &Node| -> Option<Placed> { Some((read_want(reader, node)?, reader.place(&node.span))) };
+    if !matches!(node.value, Value::Map(_)) {
+        exit.all = placed(node);
+        return;
+    }
+    let Some(mapping) = reader.mapping("`exit`", node) else { return };
+    exit.all = mapping.get("all").and_then(placed);
+    exit.others = mapping.get("others").and_then(placed);
+    exit.launcher = mapping.get("launcher").and_then(placed);
+    if let Some(ranks) = mapping.get("rank").and_then(|node| reader.mapping("`rank`", node)) {
+        for entry in ranks.entries() {
+            let rank = Node { value: entry.key.parse().map_or(Value::Text(entry.key.clone()), Value::Integer), span: entry.key_span.clone() };
+            if let (Some(rank), Some(want)) = (read_rank(reader, &rank, world), placed(&entry.node)) {
+                exit.ranks.insert(rank, want);
+            }
+        }
+    }
+    // `exit: {code: 1}` says the same as `exit: 1`.
+    if mapping.entry("code").is_some() || mapping.entry("signal").is_some() {
+        exit.all = placed(node);
+        return;
+    }
+    mapping.finish();
+}
+
+fn read_want(reader: &Reader<'_>, node: &Node) -> Option<ExitWant> {
+    match &node.value {
+        Value::Integer(_) => Some(ExitWant::Code(reader.integer("exit", node, 0, 255)? as i32)),
+        Value::Text(text) if text == "nonzero" => Some(ExitWant::NonZero),
+        Value::Text(text) if text == "any" => Some(ExitWant::Any),
+        Value::Map(_) => {
+            let mapping = reader.mapping("`exit`", node)?;
+            let code = mapping.get("code").map(|node| match &node.value {
+                Value::Text(text) if text == "nonzero" => Some(ExitWant::NonZero),
+                _ => reader.integer("code", node, 0, 255).map(|code| ExitWant::Code(code as i32)),
+            });
+            let signal = mapping.get("signal").map(|node| match &node.value {
+                Value::Text(text) if text == "any" => Some(ExitWant::AnySignal),
+                _ => read_signal(reader, node).map(ExitWant::Signal),
+            });
+            mapping.finish();
+            match (code, signal) {
+                (Some(want), None) | (None, Some(want)) => want,
+                _ => {
+                    reader.mistake(&node.span, "an exit is one `code` or one `signal`", "write `{code: 0}`, `{code: nonzero}` or `{signal: SIGKILL}`");
+                    None
+                }
+            }
+        }
+        _ => {
+            let word = reader.scalar(node).unwrap_or_default();
+            let help = format!("{} or a code", did_you_mean(&word, ["nonzero", "any"]));
+            reader.mistake(&node.span, format!("unknown exit `{word}`"), help);
+            None
+        }
+    }
+}
+
+fn read_outputs(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u32>) -> Vec<OutputCheck> {
+    let items = match &node.value {
+        Value::List(items) => items.as_slice(),
+        _ => std::slice::from_ref(node),
+    };
+    items.iter().flat_map(|item| read_output(reader, item, stream, world)).collect()
+}
+
+fn read_output(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u32>) -> Vec<OutputCheck> {
+    let check = |whose, want, because: &Option<String>, node: &Node| OutputCheck {
+        stream,
+        whose,
+        want,
+        because: because.clone(),
+        place: reader.place(&node.span),
+    };
+    if let Value::Text(text) = &node.value {
+        return vec![check(Whose::Any, OutputWant::Contains(text.clone()), &None, node)];
+    }
+    let Some(mapping) = reader.mapping(&format!("`{}`", stream.name()), node) else { return Vec::new() };
+    let whose = mapping.get("rank").map(|node| read_whose(reader, node, world));
+    let because = mapping.get("because").and_then(|node| reader.string("because", node));
+    let mut wants = Vec::new();
+    for key in ["contains", "matches", "absent"] {
+        let Some(value) = mapping.get(key) else { continue };
+        let items = if let Value::List(items) = &value.value { items.as_slice() } else { std::slice::from_ref(value) };
+        for item in items {
+            let Some(text) = reader.scalar(item).filter(|text| !text.is_empty()) else {
+                reader.mistake(&item.span, format!("`{key}` must be text"), "put it in quotes");
+                continue;
+            };
+            let want = match key {
+                "contains" => Some(OutputWant::Contains(text)),
+                "absent" => Some(OutputWant::Absent(text)),
+                _ => regex(reader, item, &text).map(OutputWant::Matches),
+            };
+            wants.extend(want.map(|want| (want, item)));
+        }
+    }
+    if wants.is_empty() && !["contains", "matches", "absent"].iter().any(|key| mapping.get(key).is_some()) {
+        reader.mistake(&node.span, format!("this check of `{}` asks for nothing", stream.name()), "add `contains`, `matches` or `absent`");
+    }
+    mapping.finish();
+    wants
+        .into_iter()
+        .filter_map(|(want, item)| {
+            let usual = if matches!(want, OutputWant::Absent(_)) { Whose::All } else { Whose::Any };
+            Some(check(whose.unwrap_or(Some(usual))?, want, &because, item))
+        })
+        .collect()
+}
+
+fn read_whose(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Option<Whose> {
+    match &node.value {
+        Value::Integer(_) => read_rank(reader, node, world).map(Whose::Rank),
+        _ => {
+            let index = reader.choice("rank", node, &["any", "all", "launcher"])?;
+            Some([Whose::Any, Whose::All, Whose::Launcher][index])
+        }
+    }
+}
+
+fn read_path(reader: &Reader<'_>, span: &std::ops::Range<usize>, text: &str) -> Option<JsonPath> {
+    JsonPath::parse(text)
+        .map_err(|error| reader.mistake(span, format!("wrong path `{text}`: {error}"), "a path is RFC 9535 JSONPath, `$.ranks[*].calls`"))
+        .ok()
+}
+
+fn read_kind(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> ReportKind {
+    match mapping.get("of").and_then(|node| reader.choice("of", node, &["cluster", "report", "device"])) {
+        Some(2) => ReportKind::Device,
+        _ => ReportKind::Cluster,
+    }
+}
+
+fn read_report(reader: &Reader<'_>, node: &Node) -> Option<ReportCheck> {
+    let mapping = reader.mapping("a `report` check", node)?;
+    let path = mapping
+        .required("path", "path: $.world_size")
+        .and_then(|node| read_path(reader, &node.span, &reader.string("path", node)?));
+    let of = read_kind(reader, &mapping);
+    let because = mapping.get("because").and_then(|node| reader.string("because", node));
+    let operators = read_operators(reader, &mapping);
+    let quantified = |key| {
+        let Some(node) = mapping.get(key) else { return Some(Vec::new()) };
+        let inner = reader.mapping(&format!("`{key}`"), node)?;
+        let mut operators = read_operators(reader, &inner);
+        operators.extend(inner.get("len").and_then(|node| reader.integer("len", node, 0, u32::MAX)).map(|len| Operator::Len(len.into())));
+        if operators.is_empty() && inner.entries().is_empty() {
+            reader.mistake(&node.span, format!("`{key}` asks for nothing"), "write `{eq: 1}`");
+        }
+        inner.finish();
+        Some(operators)
+    };
+    let (all, any) = (quantified("all"), quantified("any"));
+    let len = mapping.get("len").and_then(|node| reader.integer("len", node, 0, u32::MAX)).map(u64::from);
+    let exists = mapping.get("exists").and_then(|node| reader.boolean("exists", node));
+    let absent = mapping.get("absent").and_then(|node| reader.boolean("absent", node));
+    if mapping.entries().iter().all(|entry| matches!(entry.key.as_str(), "path" | "of" | "because")) {
+        reader.mistake(&node.span, "this check compares nothing", "add an operator: eq, ne, lt, le, gt, ge, near, in, len, exists, absent, contains, matches, all or any");
+    }
+    if exists.is_some() && absent.is_some() {
+        reader.mistake(&node.span, "`exists` and `absent` say the same thing twice", "keep one of the two");
+    }
+    mapping.finish();
+    Some(ReportCheck {
+        of,
+        path: path?,
+        operators,
+        all: all?,
+        any: any?,
+        len,
+        exists: exists.or(absent.map(|absent| !absent)),
+        because,
+        place: reader.place(&node.span),
+    })
+}
+
+fn read_operators(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<Operator> {
+    let mut operators = Vec::new();
+    let value = |key| mapping.get(key).map(|node| reader.json(node));
+    operators.extend(value("eq").map(Operator::Eq));
+    operators.extend(value("ne").map(Operator::Ne));
+    let makers: [(&'static str, fn(serde_json::Value) -> Operator); 4] =
+        [("lt", Operator::Lt), ("le", Operator::Le), ("gt", Operator::Gt), ("ge", Operator::Ge)];
+    for (key, make) in makers {
+        let Some(node) = mapping.get(key) else { continue };
+        match &node.value {
+            Value::Integer(_) | Value::Float(_) => operators.push(make(reader.json(node))),
+            Value::Text(text) => match quantity::size(text) {
+                Some(bytes) => operators.push(make(serde_json::json!(bytes))),
+                None => reader.mistake(&node.span, format!("`{key}` must be a number or a size, found `{text}`"), "write `4` or `1GiB`"),
+            },
+            other => reader.mistake(&node.span, format!("`{key}` must be a number or a size, found {}", other.kind()), "write `4` or `1GiB`"),
+        }
+    }
+    let tolerance = |key| mapping.get(key).map(|node| (reader.number(key, node), node));
+    let (relative, absolute) = (tolerance("rel"), tolerance("abs"));
+    for (number, node) in [&relative, &absolute].into_iter().flatten() {
+        if number.is_some_and(|number| number < 0.0) {
+            reader.mistake(&node.span, "a tolerance below 0", "write 0 or more");
+        }
+    }
+    if let Some(node) = mapping.get("near") {
+        if relative.is_none() && absolute.is_none() {
+            reader.mistake(&node.span, "`near` without a tolerance", "add `rel: 1.0e-6` or `abs: 0.001`");
+        }
+        let number = |tolerance: &Option<(Option<f64>, &Node)>| tolerance.as_ref().and_then(|(number, _)| *number).unwrap_or(0.0);
+        operators.extend(
+            reader.number("near", node).map(|value| Operator::Near { value, relative: number(&relative), absolute: number(&absolute) }),
+        );
+    } else if let Some((_, node)) = relative.as_ref().or(absolute.as_ref()) {
+        reader.mistake(&node.span, "a tolerance without `near`", "add `near: NUMBER`");
+    }
+    if let Some(items) = mapping.get("in").and_then(|node| reader.list("in", node)) {
+        operators.push(Operator::In(items.iter().map(|item| reader.json(item)).collect()));
+    }
+    operators.extend(value("contains").map(Operator::Contains));
+    if let Some(node) = mapping.get("matches")
+        && let Some(text) = reader.string("matches", node)
+        && regex(reader, node, &text).is_some()
+    {
+        operators.extend(regex::Regex::new(&text).ok().map(Operator::Matches));
+    }
+    operators
+}
+
+fn read_invariant(reader: &Reader<'_>, node: &Node) -> Option<Invariant> {
+    let (id, that, because, at) = match &node.value {
+        Value::Map(_) => {
+            let mapping = reader.mapping("an invariant", node)?;
+            let id = mapping.get("id").and_then(|node| reader.string("id", node));
+            let that = mapping.required("that", "that: report.cluster.world_size == 4").and_then(|node| Some((reader.string("that", node)?, node)));
+            let because = mapping.get("because").and_then(|node| reader.string("because", node));
+            mapping.finish();
+            let (that, at) = that?;
+            (id, that, because, at)
+        }
+        _ => (None, reader.string("invariants", node)?, None, node),
+    };
+    match expression::names(&that) {
+        Err(error) => {
+            reader.mistake(&at.span, format!("wrong expression: {error}"), "");
+            return None;
+        }
+        Ok(names) => {
+            for name in names.iter().filter(|name| !invariant::NAMES.contains(&name.as_str())) {
+                reader.mistake(&at.span, format!("unknown name `{name}`"), did_you_mean(name, invariant::NAMES));
+            }
+        }
+    }
+    Some(Invariant { id, that, because, place: reader.place(&at.span) })
+}
+
+fn read_snapshot(shared: &Shared<'_>, node: &Node, case_id: &str) -> Option<SnapshotCheck> {
+    let reader = shared.reader;
+    let mapping = reader.mapping("a snapshot", node)?;
+    let name = mapping.get("name").map_or(Some("report".to_owned()), |node| slug(reader, "name", node));
+    let of = read_kind(reader, &mapping);
+    let path_of = |entry: &Entry| read_path(reader, &entry.key_span, &entry.key);
+    let select = mapping.get("select").and_then(|node| reader.list("select", node)).unwrap_or_default();
+    let select = select.iter().filter_map(|item| read_path(reader, &item.span, &reader.string("select", item)?)).collect();
+    let entries = |key: &'static str| {
+        let inner = mapping.get(key).and_then(|node| reader.mapping(&format!("`{key}`"), node));
+        inner.map(|inner| inner.entries()).unwrap_or_default()
+    };
+    let redact = entries("redact").iter().filter_map(|entry| Some((path_of(entry)?, reader.word("redact", &entry.node)?))).collect();
+    let round = entries("round").iter().filter_map(|entry| Some((path_of(entry)?, reader.integer("round", &entry.node, 0, 15)?))).collect();
+    let sort = entries("sort").iter().filter_map(|entry| Some((path_of(entry)?, reader.texts("sort", &entry.node)?))).collect();
+    mapping.finish();
+    let name = name?;
+    let beside = reader.file().parent().unwrap_or(std::path::Path::new(""));
+    let path = beside.join("snapshots").join(&shared.suite).join(snapshot::file_name(case_id, &name));
+    Some(SnapshotCheck { name, of, selection: Selection { select, redact, round, sort }, path, place: reader.place(&node.span) })
+}

@@ -1,0 +1,107 @@
+//! From the words on the command line to suite files: a path, or the name of a suite.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protocol::suggest;
+
+/// A word that names no suite.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no suite `{word}`{}", .hint)]
+pub struct UnknownSuite {
+    /// The word.
+    pub word: String,
+    /// What it may have meant, or which there are.
+    pub hint: String,
+}
+
+/// The suites of `directories`, by name; the first directory wins.
+pub fn named(directories: &[PathBuf]) -> BTreeMap<String, PathBuf> {
+    let mut suites = BTreeMap::new();
+    for directory in directories {
+        for path in files(directory) {
+            let stem = if path.ends_with("suite.yaml") { path.parent().and_then(Path::file_name) } else { path.file_stem() };
+            if let Some(name) = stem.and_then(|stem| stem.to_str()) {
+                suites.entry(name.to_owned()).or_insert(path);
+            }
+        }
+    }
+    suites
+}
+
+/// `NAME.yaml`, `NAME.yml` and `NAME/suite.yaml` of a directory, sorted.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter_map(|path| {
+            if path.is_dir() {
+                Some(path.join("suite.yaml")).filter(|suite| suite.is_file())
+            } else {
+                path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml").then_some(path)
+            }
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// The files that `words` mean, in their order, each once. No words mean nothing.
+///
+/// # Errors
+/// Every word that means none.
+pub fn resolve(words: &[String], directories: &[PathBuf]) -> Result<Vec<PathBuf>, Vec<UnknownSuite>> {
+    let known = named(directories);
+    let (mut found, mut unknown): (Vec<PathBuf>, Vec<UnknownSuite>) = Default::default();
+    for word in words {
+        let path = Path::new(word);
+        let here = if let Some(suite) = known.get(word) {
+            vec![suite.clone()]
+        } else if path.is_file() {
+            vec![path.to_owned()]
+        } else if path.is_dir() {
+            let own = path.join("suite.yaml");
+            if own.is_file() { vec![own] } else { files(path) }
+        } else {
+            Vec::new()
+        };
+        if here.is_empty() {
+            let hint = match suggest::nearest(word, known.keys().map(String::as_str)) {
+                Some(near) => format!("; did you mean `{near}`?"),
+                None if word.contains('/') => "; and no file of that name".to_owned(),
+                None if known.is_empty() => "; no directory `suites` was found".to_owned(),
+                None => format!("; there are: {}", known.keys().cloned().collect::<Vec<_>>().join(", ")),
+            };
+            unknown.push(UnknownSuite { word: word.clone(), hint });
+        }
+        for file in here {
+            if !found.contains(&file) {
+                found.push(file);
+            }
+        }
+    }
+    if unknown.is_empty() { Ok(found) } else { Err(unknown) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_paths_and_suggestions() {
+        let root = tempfile::tempdir().unwrap();
+        let suites = root.path().join("suites");
+        fs::create_dir_all(suites.join("faults")).unwrap();
+        for file in ["smoke.yaml", "dist.yaml", "faults/suite.yaml", "notes.txt"] {
+            fs::write(suites.join(file), "").unwrap();
+        }
+        let directories = [suites.clone(), root.path().join("nowhere")];
+        assert_eq!(named(&directories).into_keys().collect::<Vec<_>>(), ["dist", "faults", "smoke"]);
+        let words = ["smoke".to_owned(), suites.join("dist.yaml").display().to_string(), "smoke".to_owned()];
+        assert_eq!(resolve(&words, &directories).unwrap(), [suites.join("smoke.yaml"), suites.join("dist.yaml")]);
+        let unknown = resolve(&["smok".to_owned(), "x/y".to_owned()], &directories).unwrap_err();
+        assert_eq!(unknown[0].to_string(), "there is no suite `smok`; did you mean `smoke`?");
+        assert_eq!(unknown.len(), 2);
+    }
+}

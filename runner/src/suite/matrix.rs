@@ -1,0 +1,240 @@
+//! Matrix expansion, with the meaning GitHub gives to `include` and `exclude`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use model::node::{Node, Value};
+
+use crate::check::compare;
+use crate::suite::reader::{Reader, did_you_mean, to_json};
+
+/// One combination, by name.
+pub(crate) type Combination = BTreeMap<String, serde_json::Value>;
+
+/// Most combinations unless `max` says otherwise.
+const DEFAULT_MAX: u32 = 256;
+
+struct Rule {
+    values: Combination,
+    span: Range<usize>,
+}
+
+/// The combinations of a `matrix`; one empty combination where there is no matrix.
+pub(crate) fn expand(reader: &Reader<'_>, node: Option<&Node>) -> Vec<Combination> {
+    let Some(node) = node else { return vec![Combination::new()] };
+    let Some(matrix) = reader.mapping("`matrix`", node) else { return Vec::new() };
+    let axes = matrix.get("axes").map(|node| read_axes(reader, node)).unwrap_or_default();
+    let exclude = matrix.get("exclude").map(|node| read_rules(reader, "exclude", node)).unwrap_or_default();
+    let include = matrix.get("include").map(|node| read_rules(reader, "include", node)).unwrap_or_default();
+    let max = matrix.get("max").and_then(|node| reader.integer("max", node, 1, 10_000)).unwrap_or(DEFAULT_MAX);
+    matrix.finish();
+
+    let product: u128 = axes.iter().map(|(_, values)| values.len() as u128).product();
+    if product > 100_000 {
+        reader.mistake(&node.span, format!("the matrix has {product} combinations"), "leave out some values");
+        return Vec::new();
+    }
+    let mut combinations = if axes.is_empty() { Vec::new() } else { product_of(&axes) };
+    for rule in &exclude {
+        for name in rule.values.keys().filter(|name| !axes.iter().any(|(axis, _)| axis == *name)) {
+            let help = did_you_mean(name, axes.iter().map(|(axis, _)| axis.as_str()));
+            reader.mistake(&rule.span, format!("`exclude` names `{name}`, which is no axis"), help);
+        }
+        let before = combinations.len();
+        combinations.retain(|combination| !agrees(combination, &rule.values));
+        if combinations.len() == before {
+            reader.mistake(&rule.span, "this `exclude` excludes nothing", "remove it, or correct its values");
+        }
+    }
+    let originals = combinations.len();
+    for rule in &include {
+        let extends = |combination: &Combination| {
+            axes.iter().all(|(axis, _)| match (rule.values.get(axis), combination.get(axis)) {
+                (Some(wanted), Some(has)) => compare::equal(wanted, has),
+                _ => true,
+            })
+        };
+        let mut used = false;
+        for combination in combinations[..originals].iter_mut().filter(|combination| extends(combination)) {
+            combination.extend(rule.values.clone());
+            used = true;
+        }
+        if !used {
+            combinations.push(rule.values.clone());
+        }
+    }
+    report(reader, node, &combinations, max);
+    combinations
+}
+
+fn report(reader: &Reader<'_>, node: &Node, combinations: &[Combination], max: u32) {
+    if combinations.is_empty() {
+        reader.mistake(&node.span, "the matrix has no combination", "write `axes: {name: [value, ...]}`");
+    }
+    if combinations.len() > max as usize {
+        let message = format!("the matrix has {} combinations, more than `max: {max}`", combinations.len());
+        reader.mistake(&node.span, message, "raise `max`, or leave out some values");
+    }
+    let mut suffixes: Vec<String> = combinations.iter().map(suffix).collect();
+    suffixes.sort_unstable();
+    for pair in suffixes.windows(2).filter(|pair| pair[0] == pair[1]) {
+        reader.mistake(&node.span, format!("the combination {} comes twice", pair[0]), "each must come once");
+    }
+}
+
+/// `[dtype=bf16,world=4]`, sorted by name; nothing for an empty combination.
+pub(crate) fn suffix(combination: &Combination) -> String {
+    if combination.is_empty() {
+        return String::new();
+    }
+    let values: Vec<String> = combination
+        .iter()
+        .map(|(name, value)| match value {
+            serde_json::Value::String(text) => format!("{name}={text}"),
+            other => format!("{name}={other}"),
+        })
+        .collect();
+    format!("[{}]", values.join(","))
+}
+
+fn agrees(combination: &Combination, rule: &Combination) -> bool {
+    rule.iter().all(|(name, value)| combination.get(name).is_some_and(|has| compare::equal(has, value)))
+}
+
+fn product_of(axes: &[(String, Vec<serde_json::Value>)]) -> Vec<Combination> {
+    let mut combinations = vec![Combination::new()];
+    for (name, values) in axes {
+        combinations = combinations
+            .iter()
+            .flat_map(|combination| {
+                values.iter().map(move |value| {
+                    let mut next = combination.clone();
+                    next.insert(name.clone(), value.clone());
+                    next
+                })
+            })
+            .collect();
+    }
+    combinations
+}
+
+fn read_axes(reader: &Reader<'_>, node: &Node) -> Vec<(String, Vec<serde_json::Value>)> {
+    let Some(axes) = reader.mapping("`axes`", node) else { return Vec::new() };
+    axes.entries()
+        .iter()
+        .filter_map(|entry| {
+            is_name(reader, &entry.key, &entry.key_span);
+            let items = reader.list(&entry.key, &entry.node)?;
+            if items.is_empty() {
+                reader.mistake(&entry.node.span, format!("axis `{}` has no value", entry.key), "give it at least one");
+            }
+            Some((entry.key.clone(), items.iter().filter_map(|item| scalar(reader, &entry.key, item)).collect()))
+        })
+        .collect()
+}
+
+fn read_rules(reader: &Reader<'_>, what: &str, node: &Node) -> Vec<Rule> {
+    let items = reader.list(what, node).unwrap_or_default();
+    items
+        .iter()
+        .filter_map(|item| {
+            let rule = reader.mapping(&format!("`{what}`"), item)?;
+            if rule.entries().is_empty() {
+                reader.mistake(&item.span, format!("an empty `{what}`"), "name at least one value");
+            }
+            let values = rule
+                .entries()
+                .iter()
+                .filter_map(|entry| {
+                    is_name(reader, &entry.key, &entry.key_span);
+                    Some((entry.key.clone(), scalar(reader, &entry.key, &entry.node)?))
+                })
+                .collect();
+            Some(Rule { values, span: item.span.clone() })
+        })
+        .collect()
+}
+
+fn is_name(reader: &Reader<'_>, name: &str, span: &Range<usize>) {
+    let fits = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
+    if !fits {
+        reader.mistake(span, format!("`{name}` cannot be used in expressions"), "use letters, digits and `_`");
+    }
+}
+
+fn scalar(reader: &Reader<'_>, what: &str, node: &Node) -> Option<serde_json::Value> {
+    match &node.value {
+        Value::Bool(_) | Value::Integer(_) | Value::Float(_) => Some(to_json(node)),
+        Value::Text(text) if !text.contains([',', '[', ']', '=', '\n']) => Some(to_json(node)),
+        Value::Text(_) => {
+            reader.mistake(&node.span, format!("the value of `{what}` holds one of , [ ] = or a line end"), "matrix values are part of the case's id; use a plain word");
+            None
+        }
+        other => {
+            reader.mistake(&node.span, format!("the value of `{what}` must be a scalar, found {}", other.kind()), "");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    fn ids(text: &str) -> Result<Vec<String>, Vec<String>> {
+        let reader = Reader::new(Path::new("m.yaml"), text);
+        let node = reader.parse();
+        let combinations = expand(&reader, node.as_ref());
+        let mistakes = reader.finish();
+        if mistakes.is_empty() {
+            Ok(combinations.iter().map(suffix).collect())
+        } else {
+            Err(mistakes.iter().map(ToString::to_string).collect())
+        }
+    }
+
+    #[test]
+    fn axes_include_exclude() {
+        let text = "axes: {world: [2, 4], dtype: [f32, bf16]}\nexclude: [{world: 2, dtype: bf16}]\ninclude: [{world: 8, dtype: f32, big: true}, {world: 4, extra: 1}]\n";
+        assert_eq!(
+            ids(text).unwrap(),
+            ["[dtype=f32,world=2]", "[dtype=f32,extra=1,world=4]", "[dtype=bf16,extra=1,world=4]", "[big=true,dtype=f32,world=8]"]
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, part) in [
+            ("axes: {world: []}", "has no value"),
+            ("axes: {w: [1]}\nexclude: [{w: 2}]", "excludes nothing"),
+            ("axes: {w: [1]}\nexclude: [{v: 1}]", "which is no axis"),
+            ("axes: {w: [1, 1]}", "comes twice"),
+            ("axes: {w: [1, 2, 3]}\nmax: 2", "more than `max: 2`"),
+            ("axes: {w: [[1]]}", "must be a scalar"),
+            ("axis: {w: [1]}", "unknown key `axis`"),
+            ("axes: {w-x: [1]}", "cannot be used in expressions"),
+            ("{}", "no combination"),
+        ] {
+            let mistakes = ids(text).unwrap_err();
+            assert!(mistakes.iter().any(|mistake| mistake.contains(part)), "{text}: {mistakes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_number_of_combinations_is_the_product(sizes in proptest::collection::vec(1..5_usize, 1..4)) {
+            let axes: Vec<String> = sizes.iter().enumerate()
+                .map(|(axis, size)| format!("a{axis}: [{}]", (0..*size).map(|value| value.to_string()).collect::<Vec<_>>().join(", ")))
+                .collect();
+            let ids = ids(&format!("axes: {{{}}}\n", axes.join(", "))).unwrap();
+            prop_assert_eq!(ids.len(), sizes.iter().product::<usize>());
+            let mut unique = ids.clone();
+            unique.sort();
+            unique.dedup();
+            prop_assert_eq!(unique.len(), ids.len());
+        }
+    }
+}

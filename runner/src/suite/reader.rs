@@ -1,0 +1,296 @@
+//! Reads a located YAML tree: every reader notes the mistake with its place and goes on, so that all are reported at once.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::diagnostic::Diagnostic;
+use model::node::{Entry, Node, Value};
+use model::yaml;
+use protocol::suggest;
+use serde_json::json;
+
+use crate::case::Place;
+use crate::suite::quantity;
+
+/// One suite file, and the mistakes found in it so far.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    file: &'a Path,
+    name: String,
+    text: &'a str,
+    mistakes: RefCell<Vec<Diagnostic>>,
+}
+
+/// A mapping whose keys are asked for by name; [`Mapping::finish`] notes those that nobody asked for.
+#[derive(Debug)]
+pub(crate) struct Mapping<'r, 'n> {
+    reader: &'r Reader<'r>,
+    what: String,
+    span: Range<usize>,
+    entries: &'n [Entry],
+    asked: RefCell<Vec<&'static str>>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `text`, the content of `file`.
+    pub(crate) fn new(file: &'a Path, text: &'a str) -> Reader<'a> {
+        Reader { file, name: file.display().to_string(), text, mistakes: RefCell::default() }
+    }
+
+    /// The tree of the file. A repeated key is noted and its last value counts.
+    pub(crate) fn parse(&self) -> Option<Node> {
+        yaml::read_on(&self.name, self.text, &mut self.mistakes.borrow_mut())
+    }
+
+    /// Notes a mistake.
+    pub(crate) fn mistake(&self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+        let help = help.into();
+        let diagnostic = Diagnostic::new(&self.name, self.text, span.clone(), message);
+        self.note(if help.is_empty() { diagnostic } else { diagnostic.with_help(help) });
+    }
+
+    /// Notes a mistake that another reader of the same text found. The same mistake of two matrix combinations counts once.
+    pub(crate) fn note(&self, diagnostic: Diagnostic) {
+        let mut mistakes = self.mistakes.borrow_mut();
+        if !mistakes.contains(&diagnostic) {
+            mistakes.push(diagnostic);
+        }
+    }
+
+    /// Number of mistakes so far.
+    pub(crate) fn count(&self) -> usize {
+        self.mistakes.borrow().len()
+    }
+
+    /// The mistakes in the order of the file.
+    pub(crate) fn finish(self) -> Vec<Diagnostic> {
+        let mut mistakes = self.mistakes.into_inner();
+        mistakes.sort_by_key(|mistake| mistake.span.start);
+        mistakes
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &Path {
+        self.file
+    }
+
+    /// The file's name as the user gave it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its text.
+    pub(crate) fn text(&self) -> &str {
+        self.text
+    }
+
+    /// Where `span` starts.
+    pub(crate) fn place(&self, span: &Range<usize>) -> Place {
+        let place = Diagnostic::new(&self.name, self.text, span.clone(), "");
+        Place { file: PathBuf::from(self.file), line: place.line, column: place.column }
+    }
+
+    fn wrong_type<T>(&self, what: &str, node: &Node, expected: &str, help: &str) -> Option<T> {
+        self.mistake(&node.span, format!("`{what}` must be {expected}, found {}", node.value.kind()), help);
+        None
+    }
+
+    /// A mapping.
+    pub(crate) fn mapping<'r, 'n>(&'r self, what: &str, node: &'n Node) -> Option<Mapping<'r, 'n>>
+    where
+        'a: 'r,
+    {
+        let Value::Map(entries) = &node.value else { return self.wrong_type(what, node, "a mapping", "write `key: value` lines") };
+        // A shorter lifetime for the reader is fine: it is only read through it.
+        let reader: &'r Reader<'r> = self;
+        Some(Mapping { reader, what: what.to_owned(), span: node.span.clone(), entries, asked: RefCell::default() })
+    }
+
+    /// A list, also an empty one.
+    pub(crate) fn list<'n>(&self, what: &str, node: &'n Node) -> Option<&'n [Node]> {
+        match &node.value {
+            Value::List(items) => Some(items),
+            _ => self.wrong_type(what, node, "a list", "write `[a, b]` or one `- item` per line"),
+        }
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts(&self, what: &str, node: &Node) -> Option<Vec<String>> {
+        let items = self.list(what, node)?;
+        let texts: Vec<String> = items.iter().filter_map(|item| self.string(what, item)).collect();
+        (texts.len() == items.len()).then_some(texts)
+    }
+
+    /// Text that is not empty.
+    pub(crate) fn string(&self, what: &str, node: &Node) -> Option<String> {
+        match &node.value {
+            Value::Text(text) if !text.is_empty() => Some(text.clone()),
+            Value::Text(_) => {
+                self.mistake(&node.span, format!("`{what}` is empty"), "write some text");
+                None
+            }
+            Value::Integer(_) | Value::Float(_) | Value::Bool(_) => {
+                let help = format!("put it in quotes: \"{}\"", self.scalar(node).unwrap_or_default());
+                self.wrong_type(what, node, "text", &help)
+            }
+            _ => self.wrong_type(what, node, "text", ""),
+        }
+    }
+
+    /// Any scalar as the text it is written as: `010` stays `010`, and `no` stays `no`.
+    pub(crate) fn scalar(&self, node: &Node) -> Option<String> {
+        match &node.value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Bool(_) | Value::Integer(_) | Value::Float(_) => {
+                let written = self.text.get(node.span.clone()).unwrap_or_default();
+                let templated = written.is_empty() || written.contains("${{");
+                Some(if templated { plain(&node.value) } else { written.to_owned() })
+            }
+            Value::Null | Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// A scalar for a command line or an environment.
+    pub(crate) fn word(&self, what: &str, node: &Node) -> Option<String> {
+        self.scalar(node).or_else(|| self.wrong_type(what, node, "text or a number", ""))
+    }
+
+    /// A list of scalars for a command line.
+    pub(crate) fn words(&self, what: &str, node: &Node) -> Option<Vec<String>> {
+        let items = self.list(what, node)?;
+        let words: Vec<String> = items.iter().filter_map(|item| self.word(what, item)).collect();
+        (words.len() == items.len()).then_some(words)
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&self, what: &str, node: &Node) -> Option<bool> {
+        match node.value {
+            Value::Bool(value) => Some(value),
+            _ => self.wrong_type(what, node, "true or false", "write `true` or `false`"),
+        }
+    }
+
+    /// A whole number from `min` to `max`.
+    pub(crate) fn integer(&self, what: &str, node: &Node, min: u32, max: u32) -> Option<u32> {
+        let help = format!("write a whole number from {min} to {max}");
+        let Value::Integer(number) = node.value else { return self.wrong_type(what, node, "a whole number", &help) };
+        let fits = u32::try_from(number).ok().filter(|number| (min..=max).contains(number));
+        if fits.is_none() {
+            self.mistake(&node.span, format!("`{what}` is {number}"), help);
+        }
+        fits
+    }
+
+    /// A finite number.
+    pub(crate) fn number(&self, what: &str, node: &Node) -> Option<f64> {
+        match node.value {
+            Value::Integer(number) => Some(number as f64),
+            Value::Float(number) if number.is_finite() => Some(number),
+            _ => self.wrong_type(what, node, "a number", ""),
+        }
+    }
+
+    /// A duration with its unit.
+    pub(crate) fn duration(&self, what: &str, node: &Node) -> Option<Duration> {
+        let written = self.scalar(node).unwrap_or_default();
+        match quantity::duration(&written) {
+            Ok(duration) => Some(duration),
+            Err(help) => {
+                self.mistake(&node.span, format!("`{what}` must be a duration, found `{written}`"), help);
+                None
+            }
+        }
+    }
+
+    /// One of `choices`, by its index.
+    pub(crate) fn choice(&self, what: &str, node: &Node, choices: &[&str]) -> Option<usize> {
+        let written = self.scalar(node).unwrap_or_default();
+        let found = choices.iter().position(|choice| *choice == written);
+        if found.is_none() {
+            let help = did_you_mean(&written, choices.iter().copied());
+            self.mistake(&node.span, format!("unknown `{what}`: `{written}`"), help);
+        }
+        found
+    }
+
+    /// The value as JSON.
+    pub(crate) fn json(&self, node: &Node) -> serde_json::Value {
+        to_json(node)
+    }
+}
+
+impl<'r, 'n> Mapping<'r, 'n> {
+    /// The value of `key`, if it is there.
+    pub(crate) fn get(&self, key: &'static str) -> Option<&'n Node> {
+        self.entry(key).map(|entry| &entry.node)
+    }
+
+    /// The entry of `key`, if it is there.
+    pub(crate) fn entry(&self, key: &'static str) -> Option<&'n Entry> {
+        self.asked.borrow_mut().push(key);
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// The value of `key`; that it is missing is a mistake.
+    pub(crate) fn required(&self, key: &'static str, example: &str) -> Option<&'n Node> {
+        let found = self.get(key);
+        if found.is_none() {
+            self.reader.mistake(&self.span, format!("`{key}` is missing in {}", self.what), format!("add `{example}`"));
+        }
+        found
+    }
+
+    /// All entries.
+    pub(crate) fn entries(&self) -> &'n [Entry] {
+        self.entries
+    }
+
+    /// Notes the keys that nobody asked for.
+    pub(crate) fn finish(self) {
+        let asked = self.asked.into_inner();
+        for entry in self.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {
+            let message = format!("unknown key `{}` in {}", entry.key, self.what);
+            self.reader.mistake(&entry.key_span, message, did_you_mean(&entry.key, asked.iter().copied()));
+        }
+    }
+}
+
+/// Advice for a word that is none of `known`.
+pub(crate) fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str> + Clone) -> String {
+    match suggest::nearest(word, known.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let known: Vec<&str> = known.into_iter().collect();
+            if known.is_empty() { String::new() } else { format!("expected one of: {}", known.join(", ")) }
+        }
+    }
+}
+
+/// A node as JSON.
+pub(crate) fn to_json(node: &Node) -> serde_json::Value {
+    match &node.value {
+        Value::Null => serde_json::Value::Null,
+        Value::Bool(value) => json!(value),
+        Value::Integer(number) => match (i64::try_from(*number), u64::try_from(*number)) {
+            (Ok(number), _) => json!(number),
+            (_, Ok(number)) => json!(number),
+            _ => json!(*number as f64),
+        },
+        Value::Float(number) => json!(number),
+        Value::Text(text) => json!(text),
+        Value::List(items) => items.iter().map(to_json).collect(),
+        Value::Map(entries) => serde_json::Value::Object(entries.iter().map(|entry| (entry.key.clone(), to_json(&entry.node))).collect()),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Bool(value) => value.to_string(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Text(text) => text.clone(),
+        Value::Null | Value::List(_) | Value::Map(_) => String::new(),
+    }
+}
