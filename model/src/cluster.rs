@@ -121,6 +121,11 @@ impl Cluster {
         }
     }
 
+    /// The cluster file's content, if there is one.
+    pub fn plan(&self) -> Option<&ClusterPlan> {
+        self.settings.plan.as_ref()
+    }
+
     /// A number that grows whenever the report may have changed.
     pub fn revision(&self) -> u64 {
         self.revision

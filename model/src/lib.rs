@@ -17,6 +17,7 @@ mod gathering;
 mod ledger;
 pub mod node;
 pub mod report;
+pub mod report_markdown;
 mod status;
 mod timeline;
 pub mod topology;

@@ -1,0 +1,42 @@
+//! Who may speak: version and token of a hello, and the peer's user where there is no token.
+
+use protocol::message::VERSION;
+
+/// Whether `given` equals `expected`, in a time that depends on the lengths alone.
+fn same(given: &[u8], expected: &[u8]) -> bool {
+    given.len() == expected.len()
+        && given.iter().zip(expected).fold(0, |differ, (left, right)| differ | (left ^ right)) == 0
+}
+
+/// Why a hello is refused, or `None`. `same_user` is what the socket tells about the peer, if it tells.
+pub(crate) fn refusal(version: u32, token: &str, expected: Option<&str>, same_user: Option<bool>) -> Option<String> {
+    if version != VERSION {
+        return Some(format!(
+            "the peer speaks protocol version {version}, this coordinator {VERSION}; use binaries of one release"
+        ));
+    }
+    match expected {
+        Some(expected) if !same(token.as_bytes(), expected.as_bytes()) => {
+            Some("wrong token; FAKEGPU_COORDINATOR_TOKEN must be the one the coordinator was started with".to_owned())
+        }
+        Some(_) => None,
+        None if same_user == Some(false) => Some("the peer runs as another user and there is no token".to_owned()),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_token_and_user() {
+        assert_eq!(refusal(VERSION, "", None, Some(true)), None);
+        assert_eq!(refusal(VERSION, "surplus", None, None), None);
+        assert_eq!(refusal(VERSION, "secret", Some("secret"), Some(false)), None);
+        assert!(refusal(VERSION, "secre", Some("secret"), None).unwrap().contains("token"));
+        assert!(refusal(VERSION, "", Some("secret"), Some(true)).unwrap().contains("token"));
+        assert!(refusal(VERSION, "", None, Some(false)).unwrap().contains("another user"));
+        assert!(refusal(VERSION + 1, "", None, None).unwrap().contains("version"));
+    }
+}

@@ -1,0 +1,246 @@
+//! The single task that owns the cluster: everything that happens goes through here, one event at a time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use model::cluster::{Cluster, ConnectionId, Input, Output};
+use protocol::message::{ToCoordinator, ToRank};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use crate::report_file::{ReportError, ReportFile};
+use crate::session::{Event, Opener};
+
+/// The report is refreshed at most this often.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+/// Ranks have this long to hand over what they completed.
+const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
+
+pub(crate) struct Driver {
+    cluster: Cluster,
+    clients: BTreeMap<ConnectionId, Client>,
+    /// Zero of the cluster's time.
+    started: Instant,
+    report: Option<ReportFile>,
+    written_revision: u64,
+    written_at: Instant,
+    flush: Option<Flush>,
+    flushes: u64,
+    /// The run is to end; the flush under way is the last.
+    ending: bool,
+    /// A refresh that failed is told once.
+    refresh_failed: bool,
+}
+
+struct Client {
+    outbound: mpsc::Sender<ToRank>,
+    is_process: bool,
+}
+
+/// Processes asked for what they completed.
+struct Flush {
+    request: u64,
+    missing: BTreeSet<ConnectionId>,
+    deadline: Instant,
+}
+
+impl Driver {
+    /// Writes the report of the idle cluster at once, so that a bad path is known before ranks start.
+    pub(crate) fn new(cluster: Cluster, report: Option<ReportFile>) -> Result<Self, ReportError> {
+        if let Some(report) = &report {
+            report.write(&cluster)?;
+        }
+        let now = Instant::now();
+        Ok(Self {
+            written_revision: cluster.revision(),
+            cluster,
+            clients: BTreeMap::new(),
+            started: now,
+            report,
+            written_at: now,
+            flush: None,
+            flushes: 0,
+            ending: false,
+            refresh_failed: false,
+        })
+    }
+
+    /// Runs until `stop` or a control client's Shutdown, then collects, writes the report and says farewell.
+    pub(crate) async fn drive(
+        mut self,
+        events: &mut mpsc::Receiver<Event>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ReportError> {
+        let mut stop = pin!(stop);
+        loop {
+            let wake = self.wake();
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.handle(event),
+                    // Nobody is left who could say anything: no use waiting for a flush.
+                    None => {
+                        self.end();
+                        self.flush.iter_mut().for_each(|flush| flush.missing.clear());
+                    }
+                },
+                () = async { sleep_until(wake.unwrap_or_else(Instant::now)).await }, if wake.is_some() => self.expire(),
+                () = &mut stop, if !self.ending => self.end(),
+            }
+            if self.flush.as_ref().is_some_and(|flush| flush.missing.is_empty()) {
+                self.flush = None;
+                if self.ending {
+                    break;
+                }
+                self.refresh();
+            }
+        }
+        let written = self.report.as_ref().map_or(Ok(()), |report| report.write(&self.cluster));
+        for client in self.clients.values() {
+            // A peer whose queue is full has stopped reading; the end of the connection tells it the same.
+            let _ = client.outbound.try_send(ToRank::ShuttingDown);
+        }
+        written
+    }
+
+    fn now_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    /// When something is due without any event.
+    fn wake(&self) -> Option<Instant> {
+        let cluster = self.cluster.deadline().map(|us| self.started + Duration::from_micros(us));
+        let flush = self.flush.as_ref().map(|flush| flush.deadline);
+        let stale = self.report.is_some() && self.flush.is_none() && self.cluster.revision() != self.written_revision;
+        let refresh = stale.then(|| self.written_at + REFRESH_INTERVAL);
+        [cluster, flush, refresh].into_iter().flatten().min()
+    }
+
+    fn expire(&mut self) {
+        let now = Instant::now();
+        if self.cluster.deadline().is_some_and(|us| us <= self.now_us()) {
+            self.step(Input::Tick);
+        }
+        match &mut self.flush {
+            Some(flush) if flush.deadline <= now => flush.missing.clear(),
+            Some(_) => {}
+            None if self.written_at + REFRESH_INTERVAL <= now && self.cluster.revision() != self.written_revision => {
+                self.begin_flush();
+            }
+            None => {}
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Opened { connection, opener, outbound } => {
+                let is_process = matches!(opener, Opener::Process(_));
+                self.clients.insert(connection, Client { outbound, is_process });
+                match opener {
+                    Opener::Process(info) => self.step(Input::Joined { connection, info }),
+                    Opener::Control => {
+                        let cluster = self.cluster.plan().cloned();
+                        self.send(connection, ToRank::Welcome { version: protocol::message::VERSION, cluster });
+                    }
+                }
+            }
+            Event::Received { connection, message } => self.receive(connection, message),
+            Event::Closed { connection, reason } => self.drop_client(connection, reason),
+        }
+    }
+
+    fn receive(&mut self, connection: ConnectionId, message: ToCoordinator) {
+        let Some(client) = self.clients.get(&connection) else { return };
+        match message {
+            ToCoordinator::Flushed { request } => {
+                if let Some(flush) = self.flush.as_mut().filter(|flush| flush.request == request) {
+                    flush.missing.remove(&connection);
+                }
+            }
+            ToCoordinator::Shutdown if !client.is_process => self.end(),
+            ToCoordinator::QueryStatus => {
+                let json = self.cluster.status().to_string();
+                self.send(connection, ToRank::Status { json });
+            }
+            message if client.is_process => self.step(Input::Message { connection, message }),
+            _ => self.drop_client(connection, Some("a control client must not act as a rank".to_owned())),
+        }
+    }
+
+    fn step(&mut self, input: Input) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            for output in self.cluster.step(input, self.now_us()) {
+                match output {
+                    Output::Send { connection, message } => {
+                        if let Some(reason) = self.try_send(connection, message) {
+                            inputs.extend(self.forget(connection, Some(reason)));
+                        }
+                    }
+                    Output::Close { connection, reason } => inputs.extend(self.forget(connection, Some(reason))),
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, connection: ConnectionId, message: ToRank) {
+        if let Some(reason) = self.try_send(connection, message) {
+            self.drop_client(connection, Some(reason));
+        }
+    }
+
+    /// Why the peer cannot go on, if it cannot.
+    fn try_send(&self, connection: ConnectionId, message: ToRank) -> Option<String> {
+        let client = self.clients.get(&connection)?;
+        match client.outbound.try_send(message) {
+            // A closed queue: its end is on the way as an event.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => None,
+            Err(mpsc::error::TrySendError::Full(_)) => Some("does not read what it is sent".to_owned()),
+        }
+    }
+
+    fn drop_client(&mut self, connection: ConnectionId, reason: Option<String>) {
+        if let Some(input) = self.forget(connection, reason) {
+            self.step(input);
+        }
+    }
+
+    /// Takes a client off the list, which ends its session; what the cluster must hear of it.
+    fn forget(&mut self, connection: ConnectionId, reason: Option<String>) -> Option<Input> {
+        let client = self.clients.remove(&connection)?;
+        if let Some(flush) = &mut self.flush {
+            flush.missing.remove(&connection);
+        }
+        client.is_process.then_some(Input::Disconnected { connection, reason })
+    }
+
+    fn begin_flush(&mut self) {
+        self.flushes += 1;
+        let request = self.flushes;
+        let processes: BTreeSet<ConnectionId> =
+            self.clients.iter().filter(|(_, client)| client.is_process).map(|(connection, _)| *connection).collect();
+        self.flush = Some(Flush { request, missing: processes.clone(), deadline: Instant::now() + FLUSH_DEADLINE });
+        for connection in processes {
+            self.send(connection, ToRank::Flush { request });
+        }
+    }
+
+    fn end(&mut self) {
+        if !self.ending {
+            self.ending = true;
+            self.begin_flush();
+        }
+    }
+
+    fn refresh(&mut self) {
+        let Some(report) = &self.report else { return };
+        self.written_at = Instant::now();
+        self.written_revision = self.cluster.revision();
+        if let Err(error) = report.write(&self.cluster)
+            && !std::mem::replace(&mut self.refresh_failed, true)
+        {
+            crate::run::complain(&error.to_string());
+        }
+    }
+}

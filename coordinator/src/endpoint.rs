@@ -1,0 +1,188 @@
+//! The listening socket: where it may be, what may be replaced there, and how it goes away.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::session::Stream;
+use crate::settings::SettingsError;
+
+/// Longest path of a unix socket on Linux, without the closing zero.
+const MAX_UNIX_PATH: usize = 107;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A socket file.
+    Unix(PathBuf),
+    /// `HOST:PORT`.
+    Tcp(String),
+}
+
+impl Address {
+    /// Reads an address. `unix` says which kind it has to be; without it an absolute path is a socket file.
+    ///
+    /// # Errors
+    /// One sentence that says what to write.
+    pub fn parse(text: &str, unix: Option<bool>) -> Result<Self, String> {
+        if unix.unwrap_or_else(|| text.starts_with('/')) {
+            if !text.starts_with('/') {
+                return Err(format!(
+                    "a unix address must be an absolute path, for example /tmp/{}",
+                    text.replace('/', "-")
+                ));
+            }
+            if text.len() > MAX_UNIX_PATH {
+                let length = text.len();
+                return Err(format!(
+                    "the path has {length} bytes, a unix socket's at most {MAX_UNIX_PATH}; use a shorter directory"
+                ));
+            }
+            return Ok(Self::Unix(text.into()));
+        }
+        let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+        match port {
+            Some(Ok(_)) => Ok(Self::Tcp(text.to_owned())),
+            _ if text.starts_with('/') => Err("a path is a unix address; write HOST:PORT for tcp".to_owned()),
+            _ => Err("a tcp address is HOST:PORT, for example 127.0.0.1:0".to_owned()),
+        }
+    }
+
+    /// "unix" or "tcp".
+    pub fn transport(&self) -> &'static str {
+        match self {
+            Self::Unix(_) => "unix",
+            Self::Tcp(_) => "tcp",
+        }
+    }
+}
+
+/// Why nothing listens.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// The place is not usable: exit code 2.
+    #[error("cannot listen at {address}: {reason}")]
+    Place {
+        /// As given.
+        address: String,
+        /// What is there, and what to do.
+        reason: String,
+    },
+    /// The system refused: exit code 1.
+    #[error("cannot listen at {address}: {source}")]
+    System {
+        /// As given.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not safe as given: exit code 2.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Endpoint {
+    listener: Listener,
+    address: String,
+}
+
+#[derive(Debug)]
+enum Listener {
+    Unix { listener: UnixListener, path: PathBuf, inode: (u64, u64) },
+    Tcp(TcpListener),
+}
+
+impl Endpoint {
+    /// Listens. Without `has_token` a tcp address must be a loopback one.
+    ///
+    /// # Errors
+    /// [`BindError`] with the address and what to do.
+    pub async fn bind(address: &Address, has_token: bool) -> Result<Self, BindError> {
+        match address {
+            Address::Unix(path) => bind_unix(path),
+            Address::Tcp(text) => bind_tcp(text, has_token).await,
+        }
+    }
+
+    /// Where it listens: with the real port.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// What `accept` says; the listener stays usable.
+    pub(crate) async fn accept(&self) -> io::Result<Stream> {
+        match &self.listener {
+            Listener::Unix { listener, .. } => Ok(Stream::Unix(listener.accept().await?.0)),
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+        }
+    }
+}
+
+/// Removes the socket file, unless somebody has put another one there.
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        if let Listener::Unix { path, inode, .. } = &self.listener
+            && std::fs::symlink_metadata(&*path).is_ok_and(|found| (found.dev(), found.ino()) == *inode)
+        {
+            // Nobody is left to be told about a file that cannot be removed.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn bind_unix(path: &Path) -> Result<Endpoint, BindError> {
+    let address = path.display().to_string();
+    let place = |reason: &str| BindError::Place { address: address.clone(), reason: reason.to_owned() };
+    let system = |source| BindError::System { address: address.clone(), source };
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(place("a file that is no socket is there; choose another path"));
+        }
+        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => return Err(place("another process listens there; choose another path")),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path).map_err(system)?;
+            }
+            Err(error) => return Err(place(&format!("a socket is there that may be in use ({error}); remove it"))),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(system(error)),
+    }
+    let listener = UnixListener::bind(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => place("its directory does not exist; create it first"),
+        _ => system(error),
+    })?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(system)?;
+    let found = std::fs::symlink_metadata(path).map_err(system)?;
+    let inode = (found.dev(), found.ino());
+    Ok(Endpoint { listener: Listener::Unix { listener, path: path.to_owned(), inode }, address })
+}
+
+async fn bind_tcp(text: &str, has_token: bool) -> Result<Endpoint, BindError> {
+    let system = |source| BindError::System { address: text.to_owned(), source };
+    let candidates: Vec<SocketAddr> = tokio::net::lookup_host(text)
+        .await
+        .map_err(|error| BindError::Place {
+            address: text.to_owned(),
+            reason: format!("the host is not known ({error})"),
+        })?
+        .collect();
+    if !has_token && candidates.iter().any(|candidate| !candidate.ip().is_loopback()) {
+        return Err(SettingsError::NeedsToken(text.to_owned()).into());
+    }
+    let listener = TcpListener::bind(&candidates[..]).await.map_err(system)?;
+    let address = listener.local_addr().map_err(system)?.to_string();
+    Ok(Endpoint { listener: Listener::Tcp(listener), address })
+}

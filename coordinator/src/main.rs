@@ -1,0 +1,88 @@
+//! The `fakegpu-coordinator` program: arguments, signals, readiness, exit code.
+
+use std::fs::OpenOptions;
+use std::future::Future;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use coordinator::settings::{Arguments, Settings};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::signal::unix::{SignalKind, signal};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let settings = match Settings::resolve(arguments, &|name| std::env::var(name).ok()) {
+        Ok(settings) => settings,
+        Err(error) => return fail(2, &error.to_string()),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(1, &format!("cannot start: {error}")),
+    };
+    runtime.block_on(play(settings))
+}
+
+async fn play(settings: Settings) -> ExitCode {
+    let stop = match stop_requests(settings.lifeline_fd) {
+        Ok(stop) => stop,
+        Err((code, text)) => return fail(code, &text),
+    };
+    let ready_fd = settings.ready_fd;
+    let announced = |address: &str| {
+        // Whoever started this may not be reading: the cluster is played all the same.
+        let mut stdout = io::stdout();
+        let _ = writeln!(stdout, "fakegpu-coordinator listening on {address}").and_then(|()| stdout.flush());
+        if let Some(fd) = ready_fd
+            && let Err(error) = announce(fd, address)
+        {
+            let _ = writeln!(io::stderr(), "fakegpu-coordinator: --ready-fd {fd}: {error}");
+        }
+    };
+    match coordinator::run(settings, announced, stop).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(error.exit_code(), &error.to_string()),
+    }
+}
+
+/// Done at SIGTERM, SIGINT or the end of the lifeline. The handlers stand when this returns.
+fn stop_requests(lifeline_fd: Option<u32>) -> Result<impl Future<Output = ()>, (u8, String)> {
+    let handler = |kind| signal(kind).map_err(|error| (1, format!("cannot handle signals: {error}")));
+    let mut terminate = handler(SignalKind::terminate())?;
+    let mut interrupt = handler(SignalKind::interrupt())?;
+    let lifeline = lifeline_fd
+        .map(|fd| {
+            pipe::OpenOptions::new()
+                .open_receiver(format!("/proc/self/fd/{fd}"))
+                .map_err(|error| (2, format!("--lifeline-fd {fd} is no pipe to read from: {error}")))
+        })
+        .transpose()?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = ended(lifeline) => {}
+        }
+    })
+}
+
+/// Waits for the end of a pipe; for ever without one.
+async fn ended(lifeline: Option<pipe::Receiver>) {
+    let Some(mut lifeline) = lifeline else { return std::future::pending().await };
+    let mut ignored = [0; 64];
+    while lifeline.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
+}
+
+/// The inherited descriptor is reached by name: taking it over by number alone cannot be shown to be sound. Readers
+/// take the line; the descriptor itself closes with this process.
+fn announce(fd: u32, address: &str) -> io::Result<()> {
+    let mut pipe = OpenOptions::new().write(true).open(format!("/proc/self/fd/{fd}"))?;
+    pipe.write_all(format!("{address}\n").as_bytes())
+}
+
+fn fail(code: u8, text: &str) -> ExitCode {
+    let separator = if text.starts_with("error") { "\n" } else { " " };
+    let _ = writeln!(io::stderr(), "fakegpu-coordinator:{separator}{text}");
+    ExitCode::from(code)
+}

@@ -1,0 +1,103 @@
+//! Joins socket, sessions and driver, and ends them in order.
+
+use std::future::Future;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use model::cluster::{Cluster, ConnectionId};
+use model::report::RunFacts;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::driver::Driver;
+use crate::endpoint::{BindError, Endpoint};
+use crate::report_file::{ReportError, ReportFile};
+use crate::session::{self, Shared};
+use crate::settings::Settings;
+
+/// Events that may wait for the driver before sessions stop reading.
+const PENDING_EVENTS: usize = 256;
+/// After the farewell, peers have this long to read it.
+const FAREWELL_DEADLINE: Duration = Duration::from_secs(1);
+/// Pause of accepting when the process is out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a run did not end in order.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Nothing listens.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The report is not where it should be.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+}
+
+impl RunError {
+    /// The exit code: 2 for what the user wrote, 1 for what the system refused.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Bind(BindError::Place { .. } | BindError::Settings(_)) => 2,
+            Self::Bind(BindError::System { .. }) | Self::Report(_) => 1,
+        }
+    }
+}
+
+/// Plays the cluster until `stop` is done or a control client asks for the end. `ready` gets the address that ranks
+/// can connect to, once they can.
+///
+/// # Errors
+/// [`RunError`] when it cannot listen or cannot write the report; failures of clients are no errors.
+pub async fn run(settings: Settings, ready: impl FnOnce(&str), stop: impl Future<Output = ()>) -> Result<(), RunError> {
+    let endpoint = Endpoint::bind(&settings.address, settings.token.is_some()).await?;
+    let address = endpoint.address().to_owned();
+    let report = settings.report.map(|json| ReportFile {
+        facts: RunFacts {
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            transport: settings.address.transport().to_owned(),
+            address: address.clone(),
+            config_path: settings.config_path.map(|path| path.display().to_string()),
+            markdown_report_path: settings.markdown_report.as_ref().map(|path| path.display().to_string()),
+        },
+        json,
+        markdown: settings.markdown_report,
+    });
+    let cluster = Cluster::new(model::cluster::Settings {
+        plan: settings.plan,
+        timeout_us: settings.timeout.as_micros() as u64,
+        max_operations: settings.max_operations,
+    });
+    let driver = Driver::new(cluster, report)?;
+    let (sender, mut events) = mpsc::channel(PENDING_EVENTS);
+    let (close, closing) = watch::channel(false);
+    let shared = Shared { token: settings.token, events: sender, closing };
+    let acceptor = tokio::spawn(accept(endpoint, shared));
+    ready(&address);
+    let result = driver.drive(&mut events, stop).await;
+    acceptor.abort();
+    // Its end frees the socket file; being aborted is how it ends.
+    let _ = acceptor.await;
+    close.send_replace(true);
+    // Sessions hold the senders: the queue ends with the last of them.
+    let _ = timeout(FAREWELL_DEADLINE, async { while events.recv().await.is_some() {} }).await;
+    Ok(result?)
+}
+
+async fn accept(endpoint: Endpoint, shared: Shared) {
+    for number in 1.. {
+        let stream = loop {
+            match endpoint.accept().await {
+                Ok(stream) => break stream,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                // Out of descriptors or memory: only time or a closed connection helps.
+                Err(_) => sleep(ACCEPT_PAUSE).await,
+            }
+        };
+        tokio::spawn(session::serve(stream, ConnectionId(number), shared.clone()));
+    }
+}
+
+/// One line on stderr; nobody reading it is no reason to stop.
+pub(crate) fn complain(text: &str) {
+    let _ = writeln!(io::stderr(), "fakegpu-coordinator: {text}");
+}

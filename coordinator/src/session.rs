@@ -1,0 +1,188 @@
+//! One connection: frames in, frames out, and no way for its peer to hurt anybody else.
+
+use std::io;
+use std::time::Duration;
+
+use model::cluster::ConnectionId;
+use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR};
+use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use crate::access;
+
+/// A connection that says nothing acceptable for this long is closed.
+const HELLO_DEADLINE: Duration = Duration::from_secs(10);
+/// A peer that takes nothing for this long is closed.
+const WRITE_DEADLINE: Duration = Duration::from_secs(10);
+/// Room for one read.
+const READ_BYTES: usize = 16 << 10;
+/// Messages that may wait for a slow peer before it is cut off.
+pub(crate) const OUTBOUND_MESSAGES: usize = 1024;
+
+/// An accepted socket.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// What a session tells the driver.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A hello was accepted. The driver sends through `outbound`; dropping it ends the session.
+    Opened { connection: ConnectionId, opener: Opener, outbound: mpsc::Sender<ToRank> },
+    /// The peer said something.
+    Received { connection: ConnectionId, message: ToCoordinator },
+    /// The connection is over; `reason` when its peer broke the rules.
+    Closed { connection: ConnectionId, reason: Option<String> },
+}
+
+/// Who opened a connection.
+#[derive(Debug)]
+pub(crate) enum Opener {
+    Process(ProcessInfo),
+    Control,
+}
+
+/// What all sessions of a run have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) token: Option<String>,
+    pub(crate) events: mpsc::Sender<Event>,
+    /// Changes when the run ends: nobody is waited for who has not said hello.
+    pub(crate) closing: watch::Receiver<bool>,
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn serve(stream: Stream, connection: ConnectionId, shared: Shared) {
+    match stream {
+        Stream::Unix(stream) => {
+            let same_user = stream.peer_cred().ok().zip(own_user()).map(|(peer, own)| peer.uid() == own);
+            let (reader, writer) = stream.into_split();
+            converse(reader, writer, connection, same_user, shared).await;
+        }
+        Stream::Tcp(stream) => {
+            let (reader, writer) = stream.into_split();
+            converse(reader, writer, connection, None, shared).await;
+        }
+    }
+}
+
+/// This process's user, by the owner of its own entry in /proc.
+fn own_user() -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").ok().map(|entry| entry.uid())
+}
+
+async fn converse<R, W>(reader: R, mut writer: W, connection: ConnectionId, same_user: Option<bool>, shared: Shared)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut frames = Frames { reader, buffer: Vec::new() };
+    let Shared { token, events, mut closing } = shared;
+    let hello = tokio::select! {
+        hello = timeout(HELLO_DEADLINE, frames.next()) => hello,
+        _ = closing.changed() => return,
+    };
+    let opener = match hello {
+        Ok(Ok(Some(ToCoordinator::Hello { version, token: given, role }))) => {
+            match access::refusal(version, &given, token.as_deref(), same_user) {
+                None => match role {
+                    Role::Process(info) => Opener::Process(info),
+                    Role::Control => Opener::Control,
+                },
+                Some(reason) => return refuse(&mut writer, reason).await,
+            }
+        }
+        Ok(Ok(Some(_))) => return refuse(&mut writer, "the first message must be a hello".to_owned()).await,
+        Ok(Ok(None)) => return,
+        Ok(Err(error)) => return refuse(&mut writer, error.to_string()).await,
+        Err(_) => return refuse(&mut writer, format!("no hello within {} s", HELLO_DEADLINE.as_secs())).await,
+    };
+    let (outbound, queue) = mpsc::channel(OUTBOUND_MESSAGES);
+    if events.send(Event::Opened { connection, opener, outbound }).await.is_err() {
+        return;
+    }
+    // Whichever side ends first ends the session: a closed queue is the driver's wish, a closed reader the peer's.
+    let reason = tokio::select! {
+        reason = receive(&mut frames, connection, &events) => reason,
+        reason = transmit(&mut writer, queue) => reason,
+    };
+    // The driver is gone only when the whole run ends.
+    let _ = events.send(Event::Closed { connection, reason }).await;
+}
+
+/// Passes messages on until the peer closes (`None`) or breaks the rules.
+async fn receive<R: AsyncRead + Unpin>(
+    frames: &mut Frames<R>,
+    connection: ConnectionId,
+    events: &mpsc::Sender<Event>,
+) -> Option<String> {
+    loop {
+        match frames.next().await {
+            Ok(Some(ToCoordinator::Hello { .. })) => return Some("sent a second hello".to_owned()),
+            Ok(Some(message)) => events.send(Event::Received { connection, message }).await.ok()?,
+            Ok(None) => return None,
+            // A process that is killed may leave half a frame behind: that is a death, not a broken rule.
+            Err(ReadError::Io(_) | ReadError::Cut) => return None,
+            Err(ReadError::Frame(error)) => return Some(format!("sent bytes that are no message: {error}")),
+        }
+    }
+}
+
+/// Writes what the driver queues until it drops the queue (`None`) or the peer stops reading.
+async fn transmit<W: AsyncWrite + Unpin>(writer: &mut W, mut queue: mpsc::Receiver<ToRank>) -> Option<String> {
+    while let Some(message) = queue.recv().await {
+        match timeout(WRITE_DEADLINE, writer.write_all(&frame::encode(&message))).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return None,
+            Err(_) => return Some(format!("did not read for {} s", WRITE_DEADLINE.as_secs())),
+        }
+    }
+    None
+}
+
+async fn refuse<W: AsyncWrite + Unpin>(writer: &mut W, reason: String) {
+    let frame = frame::encode(&ToRank::Refused { reason });
+    // A peer that is refused and does not listen loses nothing but the reason.
+    let _ = timeout(WRITE_DEADLINE, async {
+        writer.write_all(&frame).await?;
+        writer.shutdown().await
+    })
+    .await;
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("the connection ended within a frame")]
+    Cut,
+}
+
+/// Frames out of a byte stream. Buffers at most one frame and one read.
+struct Frames<R> {
+    reader: R,
+    buffer: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Frames<R> {
+    /// The next message; `None` at an orderly end. Cancel safe.
+    async fn next(&mut self) -> Result<Option<ToCoordinator>, ReadError> {
+        loop {
+            if let Some(message) = frame::decode(&mut self.buffer, MAX_TO_COORDINATOR)? {
+                return Ok(Some(message));
+            }
+            self.buffer.reserve(READ_BYTES);
+            if self.reader.read_buf(&mut self.buffer).await? == 0 {
+                return if self.buffer.is_empty() { Ok(None) } else { Err(ReadError::Cut) };
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What this coordinator shall do: flags over environment, resolved and checked once.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser;
+use model::{cluster_file, diagnostic};
+use protocol::env::{self, BadValue};
+use protocol::plan::ClusterPlan;
+
+use crate::endpoint::Address;
+
+/// Play a GPU cluster for the ranks that connect.
+///
+/// Every option can also be given by its FAKEGPU_* variable; the option wins. Exit codes: 0 ended in order, 1 could
+/// not go on, 2 bad option, variable or cluster file.
+#[derive(Debug, Parser)]
+#[command(name = "fakegpu-coordinator", version)]
+pub struct Arguments {
+    /// How ranks connect [env: FAKEGPU_COORDINATOR_TRANSPORT; told from the address when left out]
+    #[arg(long, value_name = "unix|tcp")]
+    pub transport: Option<String>,
+    /// Where to listen: an absolute path, or HOST:PORT where port 0 takes a free one [env: FAKEGPU_COORDINATOR_ADDR]
+    #[arg(long, value_name = "PATH|HOST:PORT")]
+    pub address: Option<String>,
+    /// The cluster file [env: FTEST_CLUSTER (JSON), then FAKEGPU_CLUSTER_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub cluster_config: Option<PathBuf>,
+    /// Where to write the cluster report [env: FAKEGPU_CLUSTER_REPORT_PATH]
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Where to write it as Markdown; `none` for nowhere [env: FAKEGPU_CLUSTER_REPORT_MARKDOWN_PATH; default: beside the report]
+    #[arg(long, value_name = "FILE|none")]
+    pub markdown_report: Option<String>,
+    /// Write the address as one line to this inherited file descriptor once ranks can connect
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<u32>,
+    /// End in order when this inherited pipe closes
+    #[arg(long, value_name = "N")]
+    pub lifeline_fd: Option<u32>,
+}
+
+/// Everything resolved.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where to listen.
+    pub address: Address,
+    /// The cluster, if one is given.
+    pub plan: Option<ClusterPlan>,
+    /// The file it came from.
+    pub config_path: Option<PathBuf>,
+    /// JSON report.
+    pub report: Option<PathBuf>,
+    /// Markdown report.
+    pub markdown_report: Option<PathBuf>,
+    /// What a client must say, when it must say something.
+    pub token: Option<String>,
+    /// How long ranks wait for each other at a rendezvous.
+    pub timeout: Duration,
+    /// Operations kept in the report's timeline.
+    pub max_operations: usize,
+    /// Inherited descriptor to announce readiness on.
+    pub ready_fd: Option<u32>,
+    /// Inherited descriptor whose end ends the coordinator.
+    pub lifeline_fd: Option<u32>,
+}
+
+/// Bad flags, variables or files. Exit code 2.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// A variable holds something it must not.
+    #[error(transparent)]
+    Variable(#[from] BadValue),
+    /// Nowhere to listen.
+    #[error(
+        "no address to listen at; give --address or set FAKEGPU_COORDINATOR_ADDR, for example --address 127.0.0.1:0"
+    )]
+    NoAddress,
+    /// The address cannot be one.
+    #[error("--address {address}: {reason}")]
+    Address {
+        /// As given.
+        address: String,
+        /// What to write instead.
+        reason: String,
+    },
+    /// The cluster file cannot be read.
+    #[error("cannot read the cluster file {path}: {source}")]
+    Unreadable {
+        /// As given.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The cluster file has mistakes; rendered.
+    #[error("{rendered}")]
+    ClusterFile {
+        /// All of them with their places.
+        rendered: String,
+    },
+    /// `FTEST_CLUSTER` does not decode.
+    #[error("FTEST_CLUSTER does not hold a cluster: {0}; it is made by ftest, unset it to use --cluster-config")]
+    Plan(serde_json::Error),
+    /// A listening TCP socket that anybody can reach needs a token.
+    #[error(
+        "{0} is reachable from other machines; set FAKEGPU_COORDINATOR_TOKEN for the coordinator and its ranks, or listen on 127.0.0.1"
+    )]
+    NeedsToken(String),
+}
+
+impl Settings {
+    /// Resolves flags over `variable`, which gives a variable's value; an empty one counts as unset.
+    ///
+    /// # Errors
+    /// [`SettingsError`] with the flag, variable or place in the file, and what to write.
+    pub fn resolve(arguments: Arguments, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
+        let get = |which: &env::Variable| variable(which.name).filter(|value| !value.is_empty());
+        let address = arguments.address.or_else(|| get(&env::COORDINATOR_ADDR)).ok_or(SettingsError::NoAddress)?;
+        let transport = arguments.transport.or_else(|| get(&env::COORDINATOR_TRANSPORT));
+        let transport =
+            transport.map(|value| env::COORDINATOR_TRANSPORT.choose(&value, &["unix", "tcp"])).transpose()?;
+        let address = Address::parse(&address, transport.map(|choice| choice == 0))
+            .map_err(|reason| SettingsError::Address { address, reason })?;
+        let (plan, config_path) = match (arguments.cluster_config, get(&env::CLUSTER), get(&env::CLUSTER_CONFIG)) {
+            (Some(path), _, _) => (Some(read_plan(&path)?), Some(path)),
+            (None, Some(json), _) => (Some(serde_json::from_str(&json).map_err(SettingsError::Plan)?), None),
+            (None, None, Some(path)) => (Some(read_plan(Path::new(&path))?), Some(path.into())),
+            (None, None, None) => (None, None),
+        };
+        let report = arguments.report.or_else(|| get(&env::CLUSTER_REPORT_PATH).map(PathBuf::from));
+        let markdown = arguments.markdown_report.or_else(|| get(&env::CLUSTER_REPORT_MARKDOWN_PATH));
+        let markdown_report = match markdown.as_deref() {
+            Some("0" | "off" | "none") => None,
+            Some(path) => Some(PathBuf::from(path)),
+            None => report.as_ref().map(|report| report.with_extension("md")),
+        };
+        let timeout = match get(&env::COORDINATOR_TIMEOUT_MS) {
+            Some(value) => env::COORDINATOR_TIMEOUT_MS.integer(&value, 1, u64::from(u32::MAX))?,
+            None => 600_000,
+        };
+        let max_operations = match get(&env::CLUSTER_REPORT_MAX_OPERATIONS) {
+            Some(value) => env::CLUSTER_REPORT_MAX_OPERATIONS.integer(&value, 0, 1_000_000)? as usize,
+            None => 4096,
+        };
+        Ok(Self {
+            address,
+            plan,
+            config_path,
+            report,
+            markdown_report,
+            token: get(&env::COORDINATOR_TOKEN),
+            timeout: Duration::from_millis(timeout),
+            max_operations,
+            ready_fd: arguments.ready_fd,
+            lifeline_fd: arguments.lifeline_fd,
+        })
+    }
+}
+
+fn read_plan(path: &Path) -> Result<ClusterPlan, SettingsError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let load_profile =
+        |profile: &str| std::fs::read_to_string(directory.join(profile)).map_err(|error| error.to_string());
+    cluster_file::parse(&path.display().to_string(), &text, &load_profile)
+        .map_err(|mistakes| SettingsError::ClusterFile { rendered: diagnostic::render(&mistakes, &text) })
+}
