@@ -7,7 +7,11 @@ use super::exports::Export;
 
 /// The tables of all libraries; their names are exactly what the built library exports.
 pub fn tables() -> Vec<&'static [Export]> {
-    let mut tables = vec![crate::cuda_runtime::exports::EXPORTS, crate::cuda_driver::exports::EXPORTS];
+    let mut tables = vec![
+        crate::cuda_runtime::exports::EXPORTS,
+        crate::cuda_driver::exports::EXPORTS,
+        crate::nvml::exports::EXPORTS,
+    ];
     tables.extend(crate::stubs::tables());
     tables
 }

@@ -7,7 +7,7 @@ use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
 use crate::boundary::args::Out;
 use crate::boundary::exports::exports;
-use crate::device;
+use crate::device::{self, version};
 
 /// CUBLAS_STATUS_NOT_INITIALIZED and CUBLAS_STATUS_INVALID_VALUE.
 pub(super) const REFUSALS: Refusals = Refusals { handle: 1, value: 7 };
@@ -51,7 +51,7 @@ exports! {
         fn cublasGetProperty(which: c_int, value: Out<c_int>) = get_property;
     }
     raw {
-        fn cublasGetCudartVersion() -> usize = || release::current().cudart as usize;
+        fn cublasGetCudartVersion() -> usize = || version::version() as usize;
         fn cublasGetStatusName(status: c_int) -> *const c_char = |status| text(status).0.as_ptr();
         fn cublasGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
     }

@@ -9,6 +9,7 @@ use super::objects::{Answer, Objects, kind};
 use super::release;
 use crate::boundary::args::Out;
 use crate::boundary::exports::exports;
+use crate::device::version;
 
 static HANDLES: Objects<()> = Objects::new(kind::CUBLASLT, REFUSALS);
 static DESCRIPTORS: Objects<Descriptor> = Objects::new(kind::CUBLASLT_OBJECT, REFUSALS);
@@ -43,7 +44,7 @@ exports! {
     }
     raw {
         fn cublasLtGetVersion() -> usize = || release::current().cublas.ten_thousands() as usize;
-        fn cublasLtGetCudartVersion() -> usize = || release::current().cudart as usize;
+        fn cublasLtGetCudartVersion() -> usize = || version::version() as usize;
         fn cublasLtGetStatusName(status: c_int) -> *const c_char = |status| text(status).0.as_ptr();
         fn cublasLtGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
     }

@@ -1,7 +1,8 @@
 //! Which release of each library is played: the one that PyTorch's wheel for the loaded CUDA major was built with.
 
-use std::ffi::{CStr, c_int};
-use std::sync::OnceLock;
+use std::ffi::c_int;
+
+use crate::device::version;
 
 /// Major, minor and patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +33,6 @@ impl Version {
 /// The releases of one CUDA toolkit.
 #[derive(Debug)]
 pub(super) struct Release {
-    /// The runtime, as `cudaRuntimeGetVersion` says it.
-    pub(super) cudart: c_int,
     pub(super) toolkit: Version,
     pub(super) cublas: Version,
     pub(super) cudnn: Version,
@@ -48,7 +47,6 @@ pub(super) struct Release {
 
 // PyPI metadata of torch 2.9.1 (CUDA 12.8) and torch 2.15.0 (CUDA 13.2).
 const CUDA_12: Release = Release {
-    cudart: 12_080,
     toolkit: Version(12, 8, 0),
     cublas: Version(12, 8, 4),
     cudnn: Version(9, 10, 2),
@@ -60,7 +58,6 @@ const CUDA_12: Release = Release {
     cupti: 26,
 };
 const CUDA_13: Release = Release {
-    cudart: 13_020,
     toolkit: Version(13, 2, 0),
     cublas: Version(13, 3, 0),
     cudnn: Version(9, 26, 0),
@@ -72,22 +69,7 @@ const CUDA_13: Release = Release {
     cupti: 130_200,
 };
 
-/// The release that this process plays with: CUDA 12 where a holder of that major is loaded, else 13.
+/// The release that goes with the CUDA runtime that this process loaded.
 pub(super) fn current() -> &'static Release {
-    static RELEASE: OnceLock<&Release> = OnceLock::new();
-    RELEASE.get_or_init(|| {
-        let twelve: [&CStr; 4] = [c"libcudart.so.12", c"libcublas.so.12", c"libnvrtc.so.12", c"libcupti.so.12"];
-        if twelve.into_iter().any(is_loaded) { &CUDA_12 } else { &CUDA_13 }
-    })
-}
-
-fn is_loaded(soname: &CStr) -> bool {
-    // SAFETY: the name ends with NUL; RTLD_NOLOAD only looks the library up and runs no code of it.
-    let handle = unsafe { libc::dlopen(soname.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    if handle.is_null() {
-        return false;
-    }
-    // SAFETY: the handle came from dlopen just now and is given back once.
-    unsafe { libc::dlclose(handle) };
-    true
+    if version::is_twelve() { &CUDA_12 } else { &CUDA_13 }
 }

@@ -1,0 +1,144 @@
+//! NVLink, the fabric, and how far two GPUs are from each other.
+
+use std::ffi::{c_int, c_uint};
+
+use super::abi::{self, FabricInfo, FabricInfoV2, LINK_TO_SWITCH, MAX_LINKS, peer, topology};
+use super::device::Handle;
+use super::error::{NvmlError, NvmlResult};
+use super::system::gpus;
+use crate::boundary::args::Out;
+use crate::settings::{self, Gpu};
+
+/// True where the cluster file joins the GPUs of a node by NVLink, or says nothing and the model has links.
+fn node_has_nvlink() -> bool {
+    let cluster = settings::get().ok().and_then(|settings| settings.cluster.as_ref());
+    cluster.is_none_or(|cluster| cluster.intra_node.kind.to_ascii_lowercase().starts_with("nv"))
+}
+
+/// Number of links that lead from this GPU to others of its node.
+fn links(gpu: &Gpu) -> NvmlResult<u32> {
+    let neighbours = gpus()?.iter().filter(|other| other.node == gpu.node).count();
+    let nvlink = gpu.profile.nvlink.as_ref().ok_or(NvmlError::NOT_SUPPORTED)?;
+    Ok(if neighbours > 1 && node_has_nvlink() { nvlink.links.min(MAX_LINKS) } else { 0 })
+}
+
+/// The number of active links, for a link that may exist.
+fn checked(device: Handle, link: c_uint) -> NvmlResult<u32> {
+    let active = links(device.gpu()?)?;
+    if link < MAX_LINKS { Ok(active) } else { Err(NvmlError::INVALID_ARGUMENT) }
+}
+
+pub(super) fn state(device: Handle, link: c_uint, active: Out<c_uint>) -> NvmlResult {
+    Ok(active.set(u32::from(link < checked(device, link)?))?)
+}
+
+/// `NVML_NVLINK_VERSION_*`: 2.0 is 2, 3.0 is 4, 4.0 is 6, 5.0 is 7.
+pub(super) fn version(device: Handle, link: c_uint, out: Out<c_uint>) -> NvmlResult {
+    checked(device, link)?;
+    let generation = device.gpu()?.profile.nvlink.as_ref().map_or(0, |nvlink| nvlink.generation);
+    let version = match generation {
+        1 => 1,
+        2 => 2,
+        3 => 4,
+        4 => 6,
+        5 => 7,
+        _ => return Err(NvmlError::NOT_SUPPORTED),
+    };
+    Ok(out.set(version)?)
+}
+
+/// `NVML_NVLINK_CAP_*`: peer access and peer atomics (0, 2), and "this link is valid" (5); nothing with system memory or SLI.
+pub(super) fn capability(device: Handle, link: c_uint, which: c_int, out: Out<c_uint>) -> NvmlResult {
+    let active = link < checked(device, link)?;
+    match which {
+        0 | 2 | 5 => Ok(out.set(u32::from(active))?),
+        1 | 3 | 4 => Ok(out.set(0)?),
+        _ => Err(NvmlError::INVALID_ARGUMENT),
+    }
+}
+
+/// Links lead to switches, since every GPU of a node reaches every other at full width.
+pub(super) fn remote_type(device: Handle, link: c_uint, out: Out<c_int>) -> NvmlResult {
+    if link >= checked(device, link)? {
+        return Err(NvmlError::NOT_SUPPORTED);
+    }
+    Ok(out.set(LINK_TO_SWITCH)?)
+}
+
+/// No fabric manager joins GPUs of several nodes.
+pub(super) fn fabric(device: Handle, out: Out<FabricInfo>) -> NvmlResult {
+    device.gpu()?;
+    Ok(out.set(FabricInfo { cluster: [0; 16], status: 0, clique: 0, state: 0 })?)
+}
+
+pub(super) fn fabric_versioned(device: Handle, out: Out<FabricInfoV2>) -> NvmlResult {
+    device.gpu()?;
+    // Version 3 only appends to version 2, and its extra byte is a summary of the health mask: 0, not supported.
+    let version = Out(out.0.cast::<c_uint>()).get()?;
+    let tail = match version >> 24 {
+        2 if version == abi::version::<FabricInfoV2>(2) => None,
+        3 if version & 0xff_ffff == 40 => Some(36),
+        _ => return Err(NvmlError::ARGUMENT_VERSION_MISMATCH),
+    };
+    out.set(FabricInfoV2 { version, cluster: [0; 16], status: 0, clique: 0, state: 0, health: 0 })?;
+    if let Some(offset) = tail {
+        Out(out.0.cast::<u8>().wrapping_add(offset)).set(0)?;
+    }
+    Ok(())
+}
+
+/// GPUs of one node share a host; those of different nodes, which a process sees only without a launcher, do not.
+fn distance(one: &Gpu, other: &Gpu) -> c_int {
+    if one.rank == other.rank {
+        topology::INTERNAL
+    } else if one.node == other.node {
+        topology::NODE
+    } else {
+        topology::SYSTEM
+    }
+}
+
+pub(super) fn common_ancestor(device: Handle, other: Handle, level: Out<c_int>) -> NvmlResult {
+    Ok(level.set(distance(device.gpu()?, other.gpu()?))?)
+}
+
+/// The GPUs at a distance; `count` holds the room in `list` (0 only asks) and gets their number.
+///
+/// # Safety
+/// `list` has room for `count` handles.
+pub(super) unsafe fn nearest(device: Handle, level: c_int, count: Out<c_uint>, list: *mut Handle) -> NvmlResult {
+    let gpu = device.gpu()?;
+    let room = count.get()? as usize;
+    let near: Vec<Handle> = gpus()?
+        .iter()
+        .enumerate()
+        .filter(|(_, other)| other.rank != gpu.rank && distance(gpu, other) == level)
+        .map(|(index, _)| Handle::of(index))
+        .collect();
+    count.set(near.len() as c_uint)?;
+    if room == 0 {
+        return Ok(());
+    }
+    if list.is_null() {
+        return Err(NvmlError::INVALID_ARGUMENT);
+    }
+    for (slot, handle) in near.into_iter().take(room).enumerate() {
+        // SAFETY: the caller vouches for `room` handles, and `slot` is below it.
+        unsafe { list.add(slot).write_unaligned(handle) };
+    }
+    Ok(())
+}
+
+/// `NVML_P2P_CAPS_INDEX_*`: read, write, NVLink, atomics, PCIe.
+pub(super) fn peer_status(device: Handle, other: Handle, which: c_int, status: Out<c_int>) -> NvmlResult {
+    let (one, two) = (device.gpu()?, other.gpu()?);
+    let nvlink = links(one).unwrap_or(0) > 0 && links(two).unwrap_or(0) > 0;
+    let reachable = one.node == two.node && one.rank != two.rank;
+    let can = match which {
+        0 | 1 => reachable,
+        2 | 3 => reachable && nvlink,
+        4 => reachable && !nvlink,
+        _ => return Err(NvmlError::INVALID_ARGUMENT),
+    };
+    Ok(status.set(if can { peer::OK } else { peer::NOT_SUPPORTED })?)
+}

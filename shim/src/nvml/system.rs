@@ -1,0 +1,79 @@
+//! Initialisation, which is counted, and what NVML says about the driver.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::error::{NvmlError, NvmlResult};
+use crate::boundary::args::{self, Out};
+use crate::device::version;
+use crate::settings::{self, Gpu};
+
+static USERS: AtomicU32 = AtomicU32::new(0);
+
+/// The drivers that CUDA 12.8 and CUDA 13.2 came with (release notes, "CUDA Toolkit and Corresponding Driver Versions").
+const DRIVERS: [&str; 2] = ["570.124.06", "595.45.04"];
+
+fn driver() -> &'static str {
+    DRIVERS[usize::from(!version::is_twelve())]
+}
+
+/// One more user. Bad settings were said on stderr and answer "uninitialized" before this is reached.
+#[doc(alias = "nvmlInit_v2")]
+pub(super) fn init() -> NvmlResult {
+    USERS.fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// One user less.
+#[doc(alias = "nvmlShutdown")]
+pub(super) fn shutdown() -> NvmlResult {
+    let less = USERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |users| users.checked_sub(1));
+    less.map(drop).map_err(|_| NvmlError::UNINITIALIZED)
+}
+
+/// The GPUs of this node. `CUDA_VISIBLE_DEVICES` does not hide any from NVML.
+///
+/// # Errors
+/// `UNINITIALIZED` before the first init and after the last shutdown.
+pub(super) fn gpus() -> NvmlResult<&'static [Gpu]> {
+    if USERS.load(Ordering::Acquire) == 0 {
+        return Err(NvmlError::UNINITIALIZED);
+    }
+    settings::get().map(|settings| settings.gpus.as_slice()).map_err(|_| NvmlError::UNINITIALIZED)
+}
+
+/// Copies a text out; too short a buffer is an error and leaves it alone.
+pub(super) fn put(buffer: *mut c_char, length: c_uint, text: &str) -> NvmlResult {
+    if !buffer.is_null() && (length as usize) <= text.len() {
+        return Err(NvmlError::INSUFFICIENT_SIZE);
+    }
+    Ok(args::fill(buffer, length as usize, text)?)
+}
+
+pub(super) fn driver_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
+    gpus()?;
+    put(buffer, length, driver())
+}
+
+pub(super) fn nvml_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
+    gpus()?;
+    put(buffer, length, &format!("{}.{}", version::version() / 1000, driver()))
+}
+
+pub(super) fn cuda_driver_version(out: Out<c_int>) -> NvmlResult {
+    // The only NVML query that needs no initialisation.
+    Ok(out.set(version::version())?)
+}
+
+/// The name of a process, from the kernel.
+pub(super) fn process_name(pid: c_uint, buffer: *mut c_char, length: c_uint) -> NvmlResult {
+    gpus()?;
+    let path = std::fs::read_link(format!("/proc/{pid}/exe")).map_err(|_| NvmlError::NOT_FOUND)?;
+    Ok(args::fill(buffer, length as usize, &path.to_string_lossy())?)
+}
+
+/// There are no S-class units.
+pub(super) fn unit_count(count: Out<c_uint>) -> NvmlResult {
+    gpus()?;
+    Ok(count.set(0)?)
+}
