@@ -1,3 +1,7 @@
 //! Starting programs under the shim: the environment of a rank and the soname holders.
 
+pub mod environment;
+pub mod holder_cache;
 pub mod holders;
+pub mod program;
+pub mod settings;

@@ -1,0 +1,316 @@
+//! `ftest exec`: one command on a pretended cluster. Starts the coordinator, runs the command in the foreground, ends
+//! the coordinator in order, leaves no process.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use protocol::env;
+use protocol::plan::ClusterPlan;
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::Instant;
+
+use crate::case::Transport;
+use crate::execute::cookie::Cookie;
+use crate::execute::process::{Event, Running, exit_of};
+use crate::execute::sweep::Sweep;
+use crate::execute::{Cancel, RunContext, coordinator};
+use crate::install::Install;
+use crate::launch::environment::Environment;
+use crate::launch::settings::{self, DeviceArguments};
+use crate::launch::{holder_cache, program};
+use crate::observation::Exit;
+use crate::python;
+
+/// How long the coordinator may take to write its report.
+const REPORT: Duration = Duration::from_secs(10);
+/// How long processes that outlive the command may take to go.
+const LEAVE: Duration = Duration::from_millis(500);
+
+/// Arguments of `ftest exec`.
+#[derive(Args, Clone, Debug)]
+pub struct ExecArgs {
+    /// The cluster to play; without one, a single node with the devices of --profile and --device-count
+    #[arg(long, value_name = "FILE")]
+    pub cluster: Option<PathBuf>,
+    /// Where the cluster report is written
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// How ranks reach the coordinator
+    #[arg(long, value_enum, default_value_t = TransportName::Unix)]
+    pub transport: TransportName,
+    /// The devices
+    #[command(flatten)]
+    pub devices: DeviceArguments,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// `unix` or `tcp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TransportName {
+    /// A socket in the run's directory.
+    Unix,
+    /// A port on loopback.
+    Tcp,
+}
+
+/// Why a command could not be run, and the exit code that says so.
+#[derive(Debug)]
+struct Trouble {
+    code: i32,
+    message: String,
+}
+
+impl Trouble {
+    /// The user's mistake.
+    fn usage(message: impl ToString) -> Trouble {
+        Trouble { code: 2, message: message.to_string() }
+    }
+
+    /// Something that the run needs is missing or failed.
+    fn infra(message: impl ToString) -> Trouble {
+        Trouble { code: 3, message: message.to_string() }
+    }
+}
+
+/// Runs the command; gives its exit code, 128 + n for a signal, or 2 and 3 for our own troubles after saying them.
+pub fn run(arguments: &ExecArgs) -> i32 {
+    let result = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Trouble::infra)
+        .and_then(|runtime| runtime.block_on(execute(arguments)));
+    match result {
+        Ok(code) => code,
+        Err(Trouble { code, message }) => {
+            eprintln!("ftest exec: {message}");
+            code
+        }
+    }
+}
+
+/// A command on its way.
+struct Execution {
+    context: RunContext,
+    cookie: Cookie,
+    coordinator: Running,
+    received: tokio::sync::mpsc::UnboundedReceiver<Event>,
+}
+
+async fn execute(arguments: &ExecArgs) -> Result<i32, Trouble> {
+    settings::check_environment().map_err(Trouble::usage)?;
+    let plan = match &arguments.cluster {
+        Some(file) => Some(settings::read_cluster(file).map_err(Trouble::usage)?),
+        None => None,
+    };
+    let plan = match plan {
+        Some(plan) => plan,
+        None => arguments.devices.single_node().map_err(Trouble::usage)?,
+    };
+    let report = arguments.report.as_deref().map(checked_report).transpose()?;
+    let install = Install::find();
+    let shim = install.shim().map_err(Trouble::infra)?;
+    let steps = python::Steps::new();
+    let python = python::for_command(&arguments.command[0], &|step| steps.show(step)).map_err(Trouble::infra);
+    steps.done();
+    let python = python?;
+    let libraries = python.as_ref().and_then(|python| python.torch_libraries.as_deref());
+    let holders = holder_cache::directory(&shim, libraries).map_err(Trouble::infra)?;
+    let mut environment = Environment::new();
+    if let Some(python) = &python {
+        environment.python(&python.bin);
+    }
+    environment.python_defaults().preload(&shim, &holders).cluster(&plan);
+    let file = program::find(&arguments.command[0], environment.get("PATH").as_deref(), Path::new("."))
+        .map_err(|error| Trouble { code: error.exit_code(), message: error.to_string() })?;
+
+    // The command has the terminal's signals for itself; ours must not end us before the coordinator is down.
+    let mut signals = Signals::listen().map_err(Trouble::infra)?;
+    let context = RunContext::start(install, Cancel::new(), Arc::new(|_| {})).map_err(Trouble::infra)?;
+    let (mut execution, endpoint) = Execution::start(context, &plan, arguments.transport, report.as_deref()).await?;
+    environment.coordinator(&endpoint);
+    environment.set(env::COOKIE.name, execution.cookie.part("node0").to_string());
+    let mut command = tokio::process::Command::new(&file);
+    command.args(&arguments.command[1..]);
+    for (name, value) in environment.changes() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let ended = match command.spawn() {
+        Ok(mut child) => loop {
+            tokio::select! {
+                status = child.wait() => break status.map_err(|error| Trouble::infra(format!("wait: {error}"))),
+                number = signals.next() => forward(child.id(), number),
+            }
+        },
+        Err(error) => Err(Trouble { code: 126, message: format!("cannot start {}: {error}", file.display()) }),
+    };
+    let trouble = execution.end().await;
+    drop(execution);
+    let code = ended.map(code_of)?;
+    match trouble {
+        Some(message) if code == 0 => Err(Trouble::infra(message)),
+        Some(message) => {
+            eprintln!("ftest exec: {message}");
+            Ok(code)
+        }
+        None => Ok(code),
+    }
+}
+
+/// The report's path, absolute, when its directory is there.
+fn checked_report(report: &Path) -> Result<PathBuf, Trouble> {
+    let path = std::path::absolute(report).map_err(|error| Trouble::usage(format!("--report: {error}")))?;
+    match path.parent() {
+        Some(parent) if parent.is_dir() && !path.is_dir() => Ok(path),
+        Some(parent) if !parent.is_dir() => {
+            Err(Trouble::usage(format!("--report {}: no directory {}; make it first", report.display(), parent.display())))
+        }
+        _ => Err(Trouble::usage(format!("--report {}: is a directory; name a file", report.display()))),
+    }
+}
+
+impl Execution {
+    async fn start(
+        context: RunContext,
+        plan: &ClusterPlan,
+        transport: TransportName,
+        report: Option<&Path>,
+    ) -> Result<(Execution, crate::launch::environment::Endpoint), Trouble> {
+        let (scratch, cookie) = context.open_case().map_err(Trouble::infra)?;
+        let program = context.install.coordinator().map_err(Trouble::infra)?;
+        let (sender, mut received) = unbounded_channel();
+        let inside = coordinator::report_path(&scratch);
+        let plan = coordinator::Plan {
+            program: &program,
+            cluster: Some(plan),
+            transport: match transport {
+                TransportName::Unix => Transport::Unix,
+                TransportName::Tcp => Transport::Tcp,
+            },
+            scratch: &scratch,
+            report: report.unwrap_or(&inside),
+            environment: Environment::new(),
+            cookie: &cookie,
+        };
+        let started = plan.start(&sender, &mut received).await.map_err(Trouble::infra)?;
+        Ok((Execution { context, cookie, coordinator: started.running, received }, started.endpoint))
+    }
+
+    /// Ends what the command left, then the coordinator. Gives one sentence when that was not in order.
+    async fn end(&mut self) -> Option<String> {
+        let mut ranks = Sweep::new(self.cookie.clone());
+        ranks.spared.insert(self.coordinator.pid);
+        let left = ranks.wait(ranks.find(), Instant::now() + LEAVE).await;
+        let names: Vec<String> = left.iter().map(|process| process.describe()).collect();
+        if !names.is_empty() {
+            eprintln!("ftest exec: ended what the command left running: {}", names.join(", "));
+        }
+        ranks.clear(Duration::from_secs(5)).await;
+        let mut exit = None;
+        while let Ok(event) = self.received.try_recv() {
+            exit = ended(event).or(exit);
+        }
+        if let Some(exit) = exit {
+            return Some(format!("the coordinator ended before the command, with {exit:?}{}", self.complaint()));
+        }
+        let mut sweep = Sweep::new(self.cookie.part("coordinator"));
+        sweep.awaited = HashSet::from([self.coordinator.pid]);
+        for process in sweep.find() {
+            process.signal(Signal::TERM);
+        }
+        let deadline = Instant::now() + REPORT;
+        loop {
+            match tokio::time::timeout_at(deadline, self.received.recv()).await {
+                Ok(Some(event)) => match ended(event) {
+                    Some(Exit::Code(0)) => return None,
+                    Some(exit) => return Some(format!("the coordinator ended with {exit:?}{}", self.complaint())),
+                    None => {}
+                },
+                Ok(None) | Err(_) => {
+                    sweep.clear(Duration::from_secs(5)).await;
+                    return Some(format!("the coordinator did not end within {} s; no report", REPORT.as_secs()));
+                }
+            }
+        }
+    }
+
+    /// What the coordinator wrote on stderr, after a colon.
+    fn complaint(&self) -> String {
+        let text = std::fs::read_to_string(self.context.directory().join("0/coordinator.stderr")).unwrap_or_default();
+        if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) }
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        crate::execute::scratch::remove(&self.context.directory().join("0"));
+    }
+}
+
+fn ended(event: Event) -> Option<Exit> {
+    match event {
+        Event::Ended(_, exit) => Some(exit),
+        Event::Line(..) => None,
+    }
+}
+
+/// The signals that a person or a service sends to end a command.
+struct Signals {
+    streams: Vec<(i32, tokio::signal::unix::Signal)>,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Signals> {
+        let kinds =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+        let streams = kinds.into_iter().map(|kind| Ok((kind.as_raw_value(), signal(kind)?)));
+        Ok(Signals { streams: streams.collect::<std::io::Result<_>>()? })
+    }
+
+    async fn next(&mut self) -> i32 {
+        std::future::poll_fn(|context| {
+            for (number, stream) in &mut self.streams {
+                if stream.poll_recv(context).is_ready() {
+                    return std::task::Poll::Ready(*number);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}
+
+/// Passes a signal on to the command, which the terminal's own signals reach without us.
+fn forward(child: Option<u32>, number: i32) {
+    let from_terminal = matches!(number, libc::SIGINT | libc::SIGQUIT) && in_foreground();
+    let pid = child.and_then(|pid| rustix::process::Pid::from_raw(pid as i32));
+    if let (Some(pid), Some(signal), false) = (pid, Signal::from_named_raw(number), from_terminal) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Whether a terminal has us, and so the command, in its foreground.
+fn in_foreground() -> bool {
+    let terminal = std::fs::File::open("/dev/tty");
+    terminal.is_ok_and(|terminal| rustix::termios::tcgetpgrp(terminal).ok() == Some(rustix::process::getpgrp()))
+}
+
+/// The exit code of a shell for a status.
+fn code_of(status: ExitStatus) -> i32 {
+    match exit_of(status) {
+        Exit::Code(code) => code,
+        Exit::Signal(number) => 128 + number,
+        _ => 1,
+    }
+}

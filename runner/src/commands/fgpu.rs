@@ -1,0 +1,181 @@
+//! `fgpu CMD`: becomes CMD, with the shim preloaded and everything said in flags or `FAKEGPU_*` variables set.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Parser;
+use protocol::env::{self, Variable};
+
+use crate::install::Install;
+use crate::launch::environment::Environment;
+use crate::launch::settings::{self, DeviceArguments};
+use crate::launch::{holder_cache, program};
+use crate::python;
+
+/// Run a command on pretended GPUs.
+///
+/// The process becomes the command: its exit code and signals are the command's own. Every option can also be given by
+/// its FAKEGPU_* variable; the option wins. 2 is a bad option or variable, 3 a missing part, 126 and 127 a command that
+/// cannot be run or found.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "fgpu", version)]
+pub struct FgpuArgs {
+    /// Who computes [env: FAKEGPU_MODE; default: simulate]
+    #[arg(long, value_name = "simulate|hybrid|passthrough")]
+    pub mode: Option<String>,
+    /// Oversubscription in hybrid mode [env: FAKEGPU_OOM_POLICY]
+    #[arg(long, value_name = "clamp|managed|mapped_host|spill_cpu")]
+    pub oom_policy: Option<String>,
+    /// What a gap does [env: FAKEGPU_UNSUPPORTED_API; default: warn]
+    #[arg(long, value_name = "allow|warn|error")]
+    pub unsupported_api: Option<String>,
+    /// Who plays NCCL [env: FAKEGPU_DIST_MODE]
+    #[arg(long, value_name = "disabled|simulate|proxy|passthrough")]
+    pub dist_mode: Option<String>,
+    /// The cluster file [env: FAKEGPU_CLUSTER_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub cluster_config: Option<PathBuf>,
+    /// Where a running coordinator listens [env: FAKEGPU_COORDINATOR_ADDR]
+    #[arg(long, value_name = "HOST:PORT|PATH")]
+    pub coordinator_addr: Option<String>,
+    /// How it is reached [env: FAKEGPU_COORDINATOR_TRANSPORT; told from the address]
+    #[arg(long, value_name = "unix|tcp")]
+    pub coordinator_transport: Option<String>,
+    /// The devices
+    #[command(flatten)]
+    pub devices: DeviceArguments,
+    /// Directory of a build that holds the shim
+    #[arg(long, value_name = "DIR")]
+    pub build_dir: Option<PathBuf>,
+    /// Directory that holds the shim; wins over --build-dir
+    #[arg(long, value_name = "DIR")]
+    pub lib_dir: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Becomes the command. Comes back only with the exit code of a failure, which has been told on stderr.
+pub fn run(arguments: &FgpuArgs) -> i32 {
+    let (code, message) = match become_command(arguments) {
+        Ok(never) => match never {},
+        Err(trouble) => trouble,
+    };
+    eprintln!("fgpu: {message}");
+    code
+}
+
+type Trouble = (i32, String);
+
+fn usage(error: impl ToString) -> Trouble {
+    (2, error.to_string())
+}
+
+fn infra(error: impl ToString) -> Trouble {
+    (3, error.to_string())
+}
+
+fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trouble> {
+    settings::check_environment().map_err(usage)?;
+    let mut environment = Environment::new();
+    apply(arguments, &mut environment)?;
+    let mode = environment.get(env::MODE.name).unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    match mode.as_str() {
+        "hybrid" => {
+            return Err(usage("FAKEGPU_MODE=hybrid: needs a GPU beside the pretended ones, which this version cannot use; use simulate, or passthrough"));
+        }
+        "passthrough" => {}
+        _ => {
+            let steps = python::Steps::new();
+            let python = python::for_command(&arguments.command[0], &|step| steps.show(step));
+            steps.done();
+            let python = python.map_err(infra)?;
+            if let Some(python) = &python {
+                environment.python(&python.bin);
+            }
+            let shim = shim(arguments)?;
+            let libraries = python.as_ref().and_then(|python| python.torch_libraries.as_deref());
+            let holders = holder_cache::directory(&shim, libraries).map_err(infra)?;
+            environment.preload(&shim, &holders).python_defaults();
+        }
+    }
+    let here = std::env::current_dir().map_err(infra)?;
+    let file = program::find(&arguments.command[0], environment.get("PATH").as_deref(), &here)
+        .map_err(|error| (error.exit_code(), error.to_string()))?;
+    let mut command = Command::new(&file);
+    command.arg0(&arguments.command[0]).args(&arguments.command[1..]);
+    for (name, value) in environment.changes() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Err((126, format!("cannot run {}: {}", file.display(), command.exec())))
+}
+
+/// Flags to variables, checked.
+fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trouble> {
+    let devices = &arguments.devices;
+    let flags: [(&Variable, &Option<String>); 9] = [
+        (&env::MODE, &arguments.mode),
+        (&env::OOM_POLICY, &arguments.oom_policy),
+        (&env::UNSUPPORTED_API, &arguments.unsupported_api),
+        (&env::DIST_MODE, &arguments.dist_mode),
+        (&env::COORDINATOR_ADDR, &arguments.coordinator_addr),
+        (&env::COORDINATOR_TRANSPORT, &arguments.coordinator_transport),
+        (&env::PROFILE, &devices.profile),
+        (&env::DEVICE_COUNT, &devices.device_count),
+        (&env::PROFILES, &devices.devices),
+    ];
+    for (variable, value) in flags {
+        if let Some(value) = value {
+            settings::check(variable, value).map_err(usage)?;
+            environment.set(variable.name, value);
+        }
+    }
+    if devices.devices.is_none() && (devices.profile.is_some() || devices.device_count.is_some()) {
+        // A list from outside would win over the nearer flags.
+        environment.remove(env::PROFILES.name);
+    }
+    let said = devices.devices.is_some() || devices.profile.is_some() || devices.device_count.is_some();
+    let from_environment = environment.get(env::CLUSTER_CONFIG.name).filter(|file| !file.is_empty()).map(PathBuf::from);
+    match arguments.cluster_config.clone().or(from_environment) {
+        Some(_) if said => {
+            let both = "a cluster file and --profile, --device-count or --devices: the cluster file says which devices there are, leave the others out";
+            return Err(usage(both));
+        }
+        Some(file) => {
+            let plan = settings::read_cluster(&file).map_err(usage)?;
+            environment.cluster(&plan);
+            environment.set(env::CLUSTER_CONFIG.name, std::path::absolute(&file).unwrap_or(file));
+        }
+        // A cluster that an outer launcher left does not hide the devices that are asked for here.
+        None if said => {
+            environment.remove(env::CLUSTER.name);
+        }
+        None => {}
+    }
+    let addressed = environment.get(env::COORDINATOR_ADDR.name).is_some_and(|address| !address.is_empty());
+    if addressed && environment.get(env::DIST_MODE.name).is_none() {
+        environment.set(env::DIST_MODE.name, "simulate");
+    }
+    Ok(())
+}
+
+/// The shim that the flags name, else the installation's.
+fn shim(arguments: &FgpuArgs) -> Result<PathBuf, Trouble> {
+    let Some(directory) = arguments.lib_dir.as_ref().or(arguments.build_dir.as_ref()) else {
+        return Install::find().shim().map_err(infra);
+    };
+    let tried: Vec<PathBuf> =
+        ["", "lib", "release", "debug"].iter().map(|place| directory.join(place).join("libfakegpu.so")).collect();
+    match tried.iter().find(|file| file.is_file()) {
+        Some(file) => std::path::absolute(file).map_err(infra),
+        None => {
+            let tried: Vec<String> = tried.iter().map(|file| file.display().to_string()).collect();
+            Err(usage(format!("the shim not found; looked for {}", tried.join(", "))))
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! One stream of one process: drained always, written to a file, both ends kept in memory, watched for lines.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::observation::Captured;
+
+/// Bytes kept from the beginning of a stream.
+pub const HEAD: usize = 32 << 10;
+/// Bytes kept from its end.
+pub const TAIL: usize = 96 << 10;
+/// Bytes written to the file; what comes after is drained and dropped, except for the tail in memory.
+pub const FILE_LIMIT: u64 = 64 << 20;
+/// A line longer than this is given to watchers in pieces.
+const LINE: usize = 64 << 10;
+
+/// A stream being captured.
+#[derive(Debug)]
+pub struct Capture {
+    kept: Arc<Mutex<Kept>>,
+    task: JoinHandle<()>,
+    path: PathBuf,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    bytes: u64,
+}
+
+impl Kept {
+    fn push(&mut self, mut chunk: &[u8]) {
+        self.bytes += chunk.len() as u64;
+        let room = (HEAD - self.head.len()).min(chunk.len());
+        self.head.extend_from_slice(&chunk[..room]);
+        chunk = &chunk[room..];
+        if chunk.len() > TAIL {
+            chunk = &chunk[chunk.len() - TAIL..];
+        }
+        let surplus = (self.tail.len() + chunk.len()).saturating_sub(TAIL);
+        self.tail.drain(..surplus);
+        self.tail.extend(chunk);
+    }
+
+    fn captured(&self, path: &Path) -> Captured {
+        let (mut head, mut tail) = (self.head.clone(), self.tail.iter().copied().collect::<Vec<_>>());
+        let truncated = self.bytes > (HEAD + TAIL) as u64;
+        if !truncated {
+            head.append(&mut tail);
+        }
+        Captured { path: path.to_owned(), bytes: self.bytes, head, tail, truncated }
+    }
+}
+
+impl Capture {
+    /// Starts draining `stream` into `path`; every line also goes to `lines`, without its end.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn start(
+        stream: impl AsyncRead + Send + Unpin + 'static,
+        path: PathBuf,
+        lines: Option<UnboundedSender<Vec<u8>>>,
+    ) -> io::Result<Capture> {
+        let file = File::create(&path)?;
+        let kept = Arc::new(Mutex::new(Kept::default()));
+        let task = tokio::spawn(drain(stream, file, Arc::clone(&kept), lines));
+        Ok(Capture { kept, task, path })
+    }
+
+    /// Waits for the end of the stream, at most until `deadline`, then lets go of it. The flag tells whether it ended.
+    pub async fn finish(mut self, deadline: Instant) -> (Captured, bool) {
+        let ended = tokio::time::timeout_at(deadline, &mut self.task).await.is_ok();
+        if !ended {
+            self.task.abort();
+        }
+        (lock(&self.kept).captured(&self.path), ended)
+    }
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn drain(
+    mut stream: impl AsyncRead + Unpin,
+    mut file: File,
+    kept: Arc<Mutex<Kept>>,
+    lines: Option<UnboundedSender<Vec<u8>>>,
+) {
+    let mut chunk = vec![0; 64 << 10];
+    let mut line = Vec::new();
+    let mut written = 0;
+    loop {
+        let count = match stream.read(&mut chunk).await {
+            Ok(0) | Err(_) => break,
+            Ok(count) => count,
+        };
+        let bytes = &chunk[..count];
+        if written < FILE_LIMIT {
+            let part = &bytes[..count.min((FILE_LIMIT - written) as usize)];
+            // A full disk must not block the rank; the memory still has both ends.
+            let _ = file.write_all(part);
+            written += part.len() as u64;
+        }
+        lock(&kept).push(bytes);
+        if let Some(lines) = &lines {
+            for byte in bytes {
+                if *byte == b'\n' || line.len() >= LINE {
+                    let _ = lines.send(std::mem::take(&mut line));
+                }
+                if *byte != b'\n' {
+                    line.push(*byte);
+                }
+            }
+        }
+    }
+    if let Some(lines) = lines.filter(|_| !line.is_empty()) {
+        let _ = lines.send(line);
+    }
+}
+
+/// A stream that somebody else wrote to `path`; empty when there is no such file.
+pub fn from_file(path: &Path) -> Captured {
+    let read = || -> io::Result<Captured> {
+        let mut file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        let mut head = Vec::new();
+        if bytes <= (HEAD + TAIL) as u64 {
+            file.read_to_end(&mut head)?;
+            return Ok(Captured { path: path.to_owned(), bytes, head, tail: Vec::new(), truncated: false });
+        }
+        Read::by_ref(&mut file).take(HEAD as u64).read_to_end(&mut head)?;
+        file.seek(SeekFrom::Start(bytes - TAIL as u64))?;
+        let mut tail = Vec::new();
+        file.take(TAIL as u64).read_to_end(&mut tail)?;
+        Ok(Captured { path: path.to_owned(), bytes, head, tail, truncated: true })
+    };
+    read().unwrap_or_else(|_| Captured { path: path.to_owned(), ..Captured::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_are_kept_whatever_the_pieces() {
+        let text: Vec<u8> = (0..300_000u32).map(|index| (index % 251) as u8).collect();
+        for piece in [1, 7, 4096, 200_000] {
+            let mut kept = Kept::default();
+            text.chunks(piece).for_each(|chunk| kept.push(chunk));
+            let captured = kept.captured(Path::new("x"));
+            assert_eq!(captured.head, text[..HEAD]);
+            assert_eq!(captured.tail, text[text.len() - TAIL..]);
+            assert_eq!((captured.bytes, captured.truncated), (300_000, true));
+        }
+    }
+
+    #[test]
+    fn a_stream_that_fits_is_all_head() {
+        let mut kept = Kept::default();
+        kept.push(&[b'a'; HEAD + TAIL]);
+        let captured = kept.captured(Path::new("x"));
+        assert_eq!((captured.head.len(), captured.tail.len(), captured.truncated), (HEAD + TAIL, 0, false));
+    }
+
+    #[test]
+    fn a_file_gives_the_same_ends() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = vec![b'z'; HEAD + TAIL + 1];
+        std::fs::write(file.path(), &text).unwrap();
+        let captured = from_file(file.path());
+        assert_eq!((captured.head.len(), captured.tail.len(), captured.truncated), (HEAD, TAIL, true));
+        assert_eq!(from_file(Path::new("/nonexistent/x")).bytes, 0);
+    }
+}

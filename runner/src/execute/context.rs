@@ -1,0 +1,121 @@
+//! What all cases of a run share: the installation, the mark, the directory, the guard, Python environments.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::process::{Resource, Rlimit};
+use tokio::sync::{Mutex, OnceCell};
+
+use super::cancel::Cancel;
+use super::cookie::Cookie;
+use super::guard::Guard;
+use super::{scratch, sweep};
+use crate::case::PythonNeed;
+use crate::install::Install;
+use crate::observation::Observation;
+use crate::python::{self, Python};
+
+/// Says what everybody waits for, as `Progress::Preparing` does.
+pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
+
+type Provided = Arc<OnceCell<Result<Python, String>>>;
+
+/// A run.
+pub struct RunContext {
+    /// Where our parts are.
+    pub install: Install,
+    /// Raised when the user wants to stop.
+    pub cancel: Cancel,
+    cookie: Cookie,
+    directory: PathBuf,
+    guard: Option<Guard>,
+    announce: Announce,
+    cases: AtomicU64,
+    pythons: Mutex<HashMap<PythonNeed, Provided>>,
+}
+
+impl RunContext {
+    /// Makes the run's directory and starts its guard. Orphans come to this process from now on, and neither it nor
+    /// what it starts leaves core files.
+    ///
+    /// # Errors
+    /// One sentence: what is missing or could not be made.
+    pub fn start(install: Install, cancel: Cancel, announce: Announce) -> Result<RunContext, String> {
+        let program = install.ftest().map_err(|error| error.to_string())?;
+        let cookie = Cookie::run();
+        let directory = scratch::run_directory().map_err(|error| error.to_string())?;
+        let guard = Guard::start(&program, &cookie, &directory).map_err(|error| {
+            scratch::remove(&directory);
+            format!("cannot start the guard {}: {error}", program.display())
+        })?;
+        sweep::become_subreaper();
+        // An aborted rank would else write gigabytes into the working directory.
+        let none = Rlimit { current: Some(0), maximum: rustix::process::getrlimit(Resource::Core).maximum };
+        let _ = rustix::process::setrlimit(Resource::Core, none);
+        Ok(RunContext {
+            install,
+            cancel,
+            cookie,
+            directory,
+            guard: Some(guard),
+            announce,
+            cases: AtomicU64::new(0),
+            pythons: Mutex::default(),
+        })
+    }
+
+    /// The directory of a new case and its mark.
+    ///
+    /// # Errors
+    /// One sentence when it cannot be made.
+    pub fn open_case(&self) -> Result<(PathBuf, Cookie), String> {
+        let number = self.cases.fetch_add(1, Ordering::Relaxed);
+        let directory = self.directory.join(number.to_string());
+        std::fs::create_dir(&directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
+        Ok((directory, self.cookie.part(number)))
+    }
+
+    /// Removes what a case kept in its scratch directory.
+    pub fn discard(&self, observation: &Observation) {
+        if observation.scratch.starts_with(&self.directory) {
+            scratch::remove(&observation.scratch);
+        }
+    }
+
+    /// The Python for `need`, made once per run however many cases ask.
+    ///
+    /// # Errors
+    /// One sentence: why there is none.
+    pub async fn python(&self, need: &PythonNeed) -> Result<Python, String> {
+        let provided = Arc::clone(self.pythons.lock().await.entry(need.clone()).or_default());
+        let make = async || {
+            let (need, announce) = (need.clone(), Arc::clone(&self.announce));
+            let made = tokio::task::spawn_blocking(move || {
+                python::provide(&need.requirements, &|step| announce(step.to_owned()))
+            });
+            match made.await {
+                Ok(result) => result.map_err(|error| error.to_string()),
+                Err(error) => Err(format!("making the Python environment failed: {error}")),
+            }
+        };
+        provided.get_or_init(make).await.clone()
+    }
+
+    /// The run's directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for RunContext {
+    /// Orderly end: the guard goes, orphans that ended are taken, the directory goes unless a case is kept in it.
+    fn drop(&mut self) {
+        // Fails while a kept case is inside; that is what keeping means.
+        let _ = std::fs::remove_dir(&self.directory);
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
+        }
+    }
+}

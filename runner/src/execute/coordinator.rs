@@ -1,0 +1,123 @@
+//! The coordinator of one case: started, waited for until it says where it listens, ended in order.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use protocol::plan::ClusterPlan;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::time::{Instant, timeout_at};
+
+use super::cookie::{Cookie, random_word};
+use super::process::{Event, Planned, Running};
+use crate::case::Transport;
+use crate::launch::environment::{Endpoint, Environment};
+use crate::observation::Role;
+
+/// How long it may take until it listens.
+const READY: Duration = Duration::from_secs(10);
+/// What stands before the address on the line that announces it.
+const ANNOUNCEMENT: &str = "listening on ";
+/// A longer path does not fit into `sockaddr_un`.
+pub const SOCKET_PATH_LIMIT: usize = 107;
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The binary.
+    pub program: &'a Path,
+    /// The cluster that it plays.
+    pub cluster: Option<&'a ClusterPlan>,
+    /// How ranks reach it.
+    pub transport: Transport,
+    /// Where its socket and streams go.
+    pub scratch: &'a Path,
+    /// Where it writes the cluster report.
+    pub report: &'a Path,
+    /// What differs from our environment.
+    pub environment: Environment,
+    /// The case's mark.
+    pub cookie: &'a Cookie,
+}
+
+/// A coordinator that listens.
+#[derive(Debug)]
+pub struct Started {
+    /// Its process.
+    pub running: Running,
+    /// Where.
+    pub endpoint: Endpoint,
+}
+
+impl Plan<'_> {
+    /// Starts it and waits until it listens. Its end goes to `events`.
+    ///
+    /// # Errors
+    /// One sentence: it could not start, ended, or did not say in time where it listens; with what it wrote.
+    pub async fn start(
+        self,
+        events: &UnboundedSender<Event>,
+        received: &mut UnboundedReceiver<Event>,
+    ) -> Result<Started, String> {
+        let token = random_word();
+        let (transport, address) = match self.transport {
+            Transport::Unix => ("unix", self.scratch.join("c.sock").display().to_string()),
+            Transport::Tcp => ("tcp", "127.0.0.1:0".to_owned()),
+        };
+        if transport == "unix" && address.len() > SOCKET_PATH_LIMIT {
+            return Err(format!("{address}: longer than the {SOCKET_PATH_LIMIT} bytes of a socket path; set TMPDIR"));
+        }
+        let mut environment = self.environment;
+        // What a rank is told does not concern the coordinator, and what the user said about it stands on the line.
+        environment.remove(protocol::env::COORDINATOR_ADDR.name).remove(protocol::env::COORDINATOR_TRANSPORT.name);
+        environment.remove(protocol::env::CLUSTER_CONFIG.name);
+        environment.set(protocol::env::COORDINATOR_TOKEN.name, &token);
+        environment.set(protocol::env::COOKIE.name, self.cookie.part("coordinator").to_string());
+        if let Some(cluster) = self.cluster {
+            environment.cluster(cluster);
+        }
+        let argv: Vec<OsString> = vec![
+            self.program.into(),
+            "--transport".into(),
+            transport.into(),
+            "--address".into(),
+            address.into(),
+            "--report".into(),
+            self.report.into(),
+            // Standard input: it ends in order when we vanish.
+            "--lifeline-fd".into(),
+            "0".into(),
+        ];
+        let directory = self.scratch.to_owned();
+        let planned = Planned { role: Role::Coordinator, argv, environment, directory, lifeline: true };
+        let mut running = planned.start(self.scratch, events, true)?;
+        let deadline = Instant::now() + READY;
+        let why = loop {
+            match timeout_at(deadline, received.recv()).await {
+                Ok(Some(Event::Line(Role::Coordinator, line))) => {
+                    let line = String::from_utf8_lossy(&line).into_owned();
+                    if let Some((_, address)) = line.split_once(ANNOUNCEMENT) {
+                        let endpoint = Endpoint { transport, address: address.trim().to_owned(), token };
+                        return Ok(Started { running, endpoint });
+                    }
+                }
+                Ok(Some(Event::Ended(Role::Coordinator, exit))) => {
+                    let why = format!("it ended with {exit:?} before it listened");
+                    running.exit = Some(exit);
+                    break why;
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break "its events stopped".to_owned(),
+                Err(_) => break format!("it did not say within {} s where it listens", READY.as_secs()),
+            }
+        };
+        let (seen, _) = running.observe(Instant::now() + Duration::from_millis(500)).await;
+        let said = String::from_utf8_lossy(&seen.stderr.head).trim().to_owned();
+        Err(format!("the coordinator could not be started: {why}{}{said}", if said.is_empty() { "" } else { ": " }))
+    }
+}
+
+/// Where the report of a case goes.
+pub fn report_path(scratch: &Path) -> PathBuf {
+    scratch.join("cluster-report.json")
+}

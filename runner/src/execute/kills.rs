@@ -1,0 +1,95 @@
+//! Kills that a case asks for: which line triggers which, and whom the signal hits.
+
+use rustix::process::Signal;
+
+use super::process::Event;
+use super::ranks::node_cookie;
+use super::sweep::Sweep;
+use super::torchrun;
+use crate::case::{Case, Kill, KillTarget, Launch};
+use crate::observation::Role;
+
+/// The kills of a case and which of them happened.
+#[derive(Debug)]
+pub struct Kills<'a> {
+    case: &'a Case,
+    done: Vec<bool>,
+    /// What was killed, in words.
+    pub notes: Vec<String>,
+    /// Roles hit on purpose: their end is no surprise.
+    pub coordinator_hit: bool,
+}
+
+impl<'a> Kills<'a> {
+    /// None happened yet.
+    pub fn new(case: &'a Case) -> Kills<'a> {
+        Kills { case, done: vec![false; case.kill.len()], notes: Vec::new(), coordinator_hit: false }
+    }
+
+    /// Looks at a line and kills what it triggers. `coordinator` is its pid, `sweep` finds the case's processes.
+    pub fn see(&mut self, event: &Event, sweep: &Sweep, coordinator: Option<i32>) {
+        let Event::Line(role, line) = event else { return };
+        let Some((rank, text)) = self.spoken(*role, line) else { return };
+        for index in 0..self.done.len() {
+            let kill = &self.case.kill[index];
+            if !self.done[index] && kill.watch == rank && kill.output.is_match(text) {
+                self.done[index] = true;
+                let hit = hit(kill, sweep, coordinator);
+                self.coordinator_hit |= kill.target == KillTarget::Coordinator;
+                self.notes.push(format!("{}: {} when rank {rank} wrote {:?}", kill.place, hit, String::from_utf8_lossy(text)));
+            }
+        }
+    }
+
+    /// The kills that never happened, in words.
+    pub fn missed(&self) -> Vec<String> {
+        let missed = self.case.kill.iter().zip(&self.done).filter(|(_, done)| !**done);
+        missed
+            .map(|(kill, _)| {
+                format!("{}: rank {} never wrote a line that matches /{}/", kill.place, kill.watch, kill.output.as_str())
+            })
+            .collect()
+    }
+
+    /// The global rank that wrote a line, and the line as it wrote it.
+    fn spoken<'line>(&self, role: Role, line: &'line [u8]) -> Option<(u32, &'line [u8])> {
+        match (role, &self.case.launch) {
+            (Role::Rank(rank), _) => Some((rank, line)),
+            (Role::Launcher(node), Launch::Torchrun { nproc_per_node, .. }) => {
+                let (local_rank, text) = torchrun::teed(line)?;
+                Some((node * nproc_per_node + local_rank, text))
+            }
+            // The one plain process counts as rank 0.
+            (Role::Launcher(_), Launch::Argv { .. }) => Some((0, line)),
+            (Role::Coordinator, _) => None,
+        }
+    }
+}
+
+/// Sends the signal and says what it hit.
+fn hit(kill: &Kill, sweep: &Sweep, coordinator: Option<i32>) -> String {
+    let Some(signal) = Signal::from_named_raw(kill.signal) else {
+        return format!("signal {} does not exist, nothing was killed", kill.signal);
+    };
+    let targets = match kill.target {
+        KillTarget::Coordinator => {
+            let mut all = Sweep::new(sweep.cookie.part("coordinator"));
+            all.awaited = sweep.awaited.clone();
+            all.find().into_iter().filter(|process| Some(process.pid) == coordinator).collect()
+        }
+        KillTarget::Node(node) => Sweep::new(node_cookie(&sweep.cookie, node)).find(),
+        KillTarget::Rank(rank) => {
+            let all: Vec<_> = sweep.find().into_iter().filter(|process| process.rank == Some(rank)).collect();
+            // A rank's helpers inherit its number: the process of the rank is the one whose parent is not of the rank.
+            let inner = |pid: i32| all.iter().any(|process| process.pid == pid);
+            all.iter().filter(|process| !inner(process.parent)).take(1).cloned().collect()
+        }
+    };
+    let hit: Vec<String> =
+        targets.iter().filter(|process| process.signal(signal)).map(|process| process.describe()).collect();
+    match hit.as_slice() {
+        [] => format!("signal {} found nobody", kill.signal),
+        _ => format!("signal {} sent to {}", kill.signal, hit.join(", ")),
+    }
+}
+

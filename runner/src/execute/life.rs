@@ -1,0 +1,404 @@
+//! The life of one case: scratch directory, coordinator, ranks, watching, ending, collecting. Every wait has a deadline.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep_until};
+
+use super::cookie::Cookie;
+use super::kills::Kills;
+use super::port::HeldPort;
+use super::process::{Event, Running};
+use super::ranks::{self, Shared};
+use super::sweep::{Process, Sweep};
+use super::{RunContext, capture, coordinator, reports, torchrun};
+use crate::case::{Case, Launch, Requirement};
+use crate::launch::environment::{Endpoint, Environment};
+use crate::launch::holder_cache;
+use crate::observation::{Exit, Observation, ProcessObservation, Role};
+use crate::python::Python;
+
+/// What outlives the ranks for longer than this was left behind; shorter is a helper on its way out.
+const LEAVE: Duration = Duration::from_millis(500);
+/// How long a coordinator may take to write its report after SIGTERM.
+const REPORT: Duration = Duration::from_secs(10);
+/// How long processes may take to vanish after SIGKILL.
+const VANISH: Duration = Duration::from_secs(5);
+/// How long a rank may take to print its stacks and die of SIGABRT.
+const STACKS: Duration = Duration::from_secs(2);
+
+/// Runs a case and tells what was seen. Returns when nothing of it runs any more, or is named in the observation.
+///
+/// What cannot be run is an observation with `infra_error`, never a panic.
+pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
+    if context.cancel.is_raised() {
+        let skipped = Some("the run was interrupted".to_owned());
+        return Observation { skipped, cancelled: true, ..Observation::default() };
+    }
+    let (scratch, cookie) = match context.open_case() {
+        Ok(opened) => opened,
+        Err(error) => return Observation::infra(error),
+    };
+    let (sender, received) = unbounded_channel();
+    let mut life = Life {
+        case,
+        context,
+        sweep: Sweep::new(cookie.clone()),
+        cookie,
+        sender,
+        received,
+        running: Vec::new(),
+        coordinator: None,
+        kills: Kills::new(case),
+        observation: Observation { scratch: scratch.clone(), ..Observation::default() },
+        scratch,
+    };
+    let started = Instant::now();
+    if let Err(error) = life.run().await {
+        life.observation.infra_error.get_or_insert(error);
+    }
+    life.end().await;
+    life.observation.duration = started.elapsed();
+    life.observation
+}
+
+struct Life<'a> {
+    case: &'a Case,
+    context: &'a RunContext,
+    scratch: PathBuf,
+    cookie: Cookie,
+    sweep: Sweep,
+    sender: UnboundedSender<Event>,
+    received: UnboundedReceiver<Event>,
+    running: Vec<Running>,
+    coordinator: Option<Running>,
+    kills: Kills<'a>,
+    observation: Observation,
+}
+
+impl Life<'_> {
+    /// Starts everything and watches until the ranks ended, the deadline passed or the user wants to stop.
+    async fn run(&mut self) -> Result<(), String> {
+        let python = match &self.case.python {
+            Some(need) => Some(self.context.python(need).await?),
+            None => None,
+        };
+        if let Some(reason) = self.unmet(python.as_ref()).await {
+            self.observation.skipped = Some(reason);
+            return Ok(());
+        }
+        let deadline = Instant::now() + self.case.timeout.kill;
+        let base = self.environment(python.as_ref())?;
+        let endpoint = if self.case.coordinator { Some(self.start_coordinator().await?) } else { None };
+        // Held until the ranks are through: the port is theirs alone.
+        let port = HeldPort::take().map_err(|error| format!("no free port: {error}"))?;
+        let shared = Shared {
+            environment: self.for_ranks(base, endpoint.as_ref()),
+            cookie: &self.cookie,
+            scratch: &self.scratch,
+            python: python.as_ref().map(|python| python.program.as_path()),
+            port: port.number,
+        };
+        let planned = ranks::plan(self.case, &shared)?;
+        for process in planned {
+            let watched = !self.case.kill.is_empty();
+            match process.start(&self.scratch, &self.sender, watched) {
+                Ok(running) => {
+                    self.sweep.awaited.insert(running.pid);
+                    self.running.push(running);
+                }
+                Err(error) => {
+                    let exit = Exit::NotStarted(error.clone());
+                    let (stdout, stderr) = Default::default();
+                    self.observation.processes.push(ProcessObservation { role: process.role, exit, stdout, stderr });
+                    return Err(error);
+                }
+            }
+        }
+        self.watch(deadline).await;
+        Ok(())
+    }
+
+    /// A requirement that needs the case's Python to be judged.
+    async fn unmet(&self, python: Option<&Python>) -> Option<String> {
+        for requirement in &self.case.requires {
+            let Requirement::PythonModule(module) = requirement else { continue };
+            let Some(python) = python else { return Some(format!("requires Python module {module}, and no Python")) };
+            if !python.has_module(module).await {
+                return Some(format!("requires Python module {module}, which {} lacks", python.program.display()));
+            }
+        }
+        None
+    }
+
+    /// The environment of every process of the case but the coordinator.
+    fn environment(&self, python: Option<&Python>) -> Result<Environment, String> {
+        let install = &self.context.install;
+        let mut environment = Environment::new();
+        environment.isolate().reproducible();
+        for name in &self.case.env_unset {
+            environment.remove(name);
+        }
+        for directory in install.binary_directories().filter(|directory| directory.is_dir()) {
+            environment.prepend("PATH", directory);
+        }
+        if let Some(python) = python {
+            environment.python(&python.bin);
+        }
+        let shared = self.scratch.join("shared");
+        std::fs::create_dir(&shared).map_err(|error| format!("cannot make {}: {error}", shared.display()))?;
+        environment.set("FTEST_SCRATCH", shared);
+        if let Some(cluster) = &self.case.cluster {
+            let shim = install.shim().map_err(|error| error.to_string())?;
+            let libraries = python.and_then(|python| python.torch_libraries.as_deref());
+            environment.preload(&shim, &holder_cache::directory(&shim, libraries)?).cluster(cluster);
+            environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
+        }
+        Ok(environment)
+    }
+
+    /// What the suite sets comes last and wins.
+    fn for_ranks(&self, mut environment: Environment, endpoint: Option<&Endpoint>) -> Environment {
+        if let Some(endpoint) = endpoint {
+            environment.coordinator(endpoint);
+        }
+        for (name, value) in &self.case.env {
+            environment.set(name, value);
+        }
+        environment
+    }
+
+    async fn start_coordinator(&mut self) -> Result<Endpoint, String> {
+        let program = self.context.install.coordinator().map_err(|error| error.to_string())?;
+        let mut environment = Environment::new();
+        environment.isolate().set("TZ", "UTC");
+        for (name, value) in &self.case.env {
+            if name.starts_with("FAKEGPU_") {
+                environment.set(name, value);
+            }
+        }
+        let plan = coordinator::Plan {
+            program: &program,
+            cluster: self.case.cluster.as_ref(),
+            transport: self.case.transport,
+            scratch: &self.scratch,
+            report: &coordinator::report_path(&self.scratch),
+            environment,
+            cookie: &self.cookie,
+        };
+        let started = plan.start(&self.sender, &mut self.received).await?;
+        // It ends last, in order, when the ranks are gone.
+        self.sweep.spared.insert(started.running.pid);
+        self.coordinator = Some(started.running);
+        Ok(started.endpoint)
+    }
+
+    async fn watch(&mut self, deadline: Instant) {
+        while self.left() > 0 {
+            tokio::select! {
+                biased;
+                () = self.context.cancel.raised(1) => {
+                    self.observation.cancelled = true;
+                    return;
+                }
+                Some(event) = self.received.recv() => self.see(event),
+                () = sleep_until(deadline) => {
+                    self.observation.timed_out = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Ranks and launchers that have not ended.
+    fn left(&self) -> usize {
+        self.running.iter().filter(|running| running.exit.is_none()).count()
+    }
+
+    fn see(&mut self, event: Event) {
+        let coordinator = self.coordinator.as_ref().filter(|running| running.exit.is_none()).map(|running| running.pid);
+        self.kills.see(&event, &self.sweep, coordinator);
+        let Event::Ended(role, exit) = event else { return };
+        if role == Role::Coordinator {
+            if !self.kills.coordinator_hit && self.left() > 0 {
+                self.observation.infra_error = Some(format!("the coordinator ended during the case with {exit:?}"));
+            }
+            if let Some(running) = &mut self.coordinator {
+                running.exit = Some(exit);
+            }
+            return;
+        }
+        if let Some(running) = self.running.iter_mut().find(|running| running.role == role) {
+            self.sweep.awaited.remove(&running.pid);
+            running.exit = Some(exit);
+        }
+    }
+
+    /// Takes events until no rank is left or `deadline` passes.
+    async fn pump(&mut self, deadline: Instant) {
+        while self.left() > 0 {
+            tokio::select! {
+                biased;
+                Some(event) = self.received.recv() => self.see(event),
+                () = sleep_until(deadline) => return,
+            }
+        }
+    }
+
+    /// Ends what still runs, then collects. Order: ranks, their leftovers, coordinator, streams, reports.
+    async fn end(&mut self) {
+        if self.left() > 0 {
+            self.ladder().await;
+        }
+        let straggling = self.sweep.find();
+        let straggling = self.sweep.wait(straggling, Instant::now() + LEAVE).await;
+        let normal = !self.observation.timed_out && !self.observation.cancelled && self.observation.infra_error.is_none();
+        if normal {
+            let left = straggling.iter().map(|process| format!("process {} outlived its ranks", process.describe()));
+            self.observation.leaked.extend(left);
+        }
+        let swept = self.sweep.clear(VANISH).await;
+        for process in swept.unkillable {
+            self.observation.leaked.push(format!("process {process} does not go away"));
+        }
+        self.pump(Instant::now() + VANISH).await;
+        self.end_coordinator().await;
+        self.collect().await;
+    }
+
+    /// Stacks where they help, then SIGTERM, then, after the grace, SIGKILL by the sweep.
+    async fn ladder(&mut self) {
+        if self.observation.timed_out {
+            let pythons: Vec<Process> = self.sweep.find().into_iter().filter(prints_stacks).collect();
+            for process in &pythons {
+                process.signal(Signal::ABORT);
+            }
+            self.sweep.wait(pythons, Instant::now() + STACKS).await;
+        }
+        let (ranks, others): (Vec<Process>, Vec<Process>) =
+            self.sweep.find().into_iter().partition(|process| process.rank.is_some());
+        for process in ranks.iter().chain(&others) {
+            process.signal(Signal::TERM);
+            // A stopped process would keep the signal for later.
+            process.signal(Signal::CONT);
+        }
+        let grace = Instant::now() + self.case.timeout.grace;
+        tokio::select! {
+            _ = self.sweep.wait(ranks.into_iter().chain(others).collect(), grace) => {}
+            () = self.context.cancel.raised(2) => {}
+        }
+    }
+
+    async fn end_coordinator(&mut self) {
+        let Some(pid) = self.coordinator.as_ref().filter(|running| running.exit.is_none()).map(|running| running.pid)
+        else {
+            return;
+        };
+        let mut sweep = Sweep::new(self.cookie.part("coordinator"));
+        sweep.awaited = HashSet::from([pid]);
+        let mut alive = sweep.find();
+        for process in &alive {
+            process.signal(Signal::TERM);
+        }
+        alive = sweep.wait(alive, Instant::now() + REPORT).await;
+        if !alive.is_empty() {
+            let wrong = format!("the coordinator did not end within {} s after SIGTERM", REPORT.as_secs());
+            self.observation.infra_error.get_or_insert(wrong);
+            sweep.clear(VANISH).await;
+        }
+        let deadline = Instant::now() + VANISH;
+        while self.coordinator.as_ref().is_some_and(|running| running.exit.is_none()) {
+            tokio::select! {
+                Some(event) = self.received.recv() => self.see(event),
+                () = sleep_until(deadline) => return,
+            }
+        }
+        self.sweep.spared.clear();
+    }
+
+    async fn collect(&mut self) {
+        let deadline = Instant::now() + LEAVE;
+        for running in std::mem::take(&mut self.running) {
+            let role = running.role;
+            let (process, ended) = running.observe(deadline).await;
+            if !ended {
+                self.observation.leaked.push(format!("somebody still holds the output of {role} open"));
+            }
+            self.observation.processes.push(process);
+        }
+        self.add_workers();
+        if let Some(running) = self.coordinator.take() {
+            let (process, _) = running.observe(deadline).await;
+            self.observation.processes.push(process);
+        }
+        self.observation.processes.sort_by_key(|process| process.role);
+        self.observation.notes.append(&mut self.kills.notes);
+        if self.observation.skipped.is_none() && self.observation.infra_error.is_none() {
+            self.observation.kills_not_triggered = self.kills.missed();
+        }
+        self.read_reports();
+        self.find_files();
+    }
+
+    fn read_reports(&mut self) {
+        let cluster = reports::cluster(&coordinator::report_path(&self.scratch));
+        let devices = reports::devices(&self.scratch);
+        for error in [cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
+            self.observation.infra_error.get_or_insert(error.clone());
+        }
+        self.observation.cluster_report = cluster.unwrap_or_default();
+        self.observation.device_reports = devices.unwrap_or_default();
+        self.observation.gaps =
+            reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
+    }
+
+    /// Sockets that should have gone with their owner.
+    fn find_files(&mut self) {
+        let socket = self.scratch.join("c.sock");
+        if socket.exists() && !self.kills.coordinator_hit {
+            self.observation.leaked.push(format!("socket {}", socket.display()));
+            let _ = std::fs::remove_file(socket);
+        }
+    }
+
+    /// torchrun's workers are not our children: their streams are in its logs, their ends in its summary.
+    fn add_workers(&mut self) {
+        let Launch::Torchrun { nproc_per_node, nnodes, .. } = &self.case.launch else { return };
+        let mut ends = std::collections::BTreeMap::new();
+        let mut fine = HashSet::new();
+        for process in &self.observation.processes {
+            if let Role::Launcher(node) = process.role {
+                let stderr = if process.stderr.truncated { &process.stderr.tail } else { &process.stderr.head };
+                ends.append(&mut torchrun::failures(stderr));
+                if process.exit == Exit::Code(0) {
+                    fine.insert(node);
+                }
+            }
+        }
+        for node in 0..*nnodes {
+            for local_rank in 0..*nproc_per_node {
+                let rank = node * nproc_per_node + local_rank;
+                let Some((stdout, stderr)) = torchrun::logs_of(&self.scratch, node, local_rank) else { continue };
+                let exit = match ends.remove(&rank) {
+                    Some(exit) => exit,
+                    None if fine.contains(&node) => Exit::Code(0),
+                    None => Exit::Unknown,
+                };
+                let (stdout, stderr) = (capture::from_file(&stdout), capture::from_file(&stderr));
+                self.observation.processes.push(ProcessObservation { role: Role::Rank(rank), exit, stdout, stderr });
+            }
+        }
+    }
+}
+
+/// A rank that runs Python: with `PYTHONFAULTHANDLER` it prints where it stands when it is aborted.
+fn prints_stacks(process: &Process) -> bool {
+    let program = std::fs::read_link(Path::new("/proc").join(process.pid.to_string()).join("exe"));
+    let python = program.is_ok_and(|program| {
+        program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"))
+    });
+    process.rank.is_some() && python
+}

@@ -1,0 +1,21 @@
+//! Execution: from a case to what was seen. Starts coordinator and ranks, watches them, ends them, leaves nothing behind.
+
+pub mod cancel;
+pub mod capture;
+pub mod context;
+pub mod cookie;
+pub mod coordinator;
+pub mod guard;
+mod kills;
+mod life;
+mod port;
+pub mod process;
+pub mod ranks;
+pub mod reports;
+pub mod scratch;
+pub mod sweep;
+pub mod torchrun;
+
+pub use cancel::Cancel;
+pub use context::RunContext;
+pub use life::run_case;

@@ -1,0 +1,44 @@
+//! A port that nobody else gets until its user takes it.
+
+use tokio::net::TcpSocket;
+
+/// A bound, not listening socket. The kernel gives its port to nobody who asks for any port, and to those who ask for
+/// this very one with `SO_REUSEADDR`, as torch's store does, it gives it.
+#[derive(Debug)]
+pub struct HeldPort {
+    _socket: TcpSocket,
+    /// Its number.
+    pub number: u16,
+}
+
+impl HeldPort {
+    /// Takes a free port on all addresses.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn take() -> std::io::Result<HeldPort> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(([0, 0, 0, 0], 0).into())?;
+        let number = socket.local_addr()?.port();
+        Ok(HeldPort { _socket: socket, number })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_held_port_goes_to_one_listener_and_to_no_other() {
+        let held = HeldPort::take().unwrap();
+        let listen = || {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.set_reuseaddr(true).unwrap();
+            socket.bind(([0, 0, 0, 0], held.number).into()).and_then(|()| socket.listen(1))
+        };
+        let first = listen().unwrap();
+        assert!(listen().is_err());
+        drop(first);
+    }
+}

@@ -1,0 +1,195 @@
+//! Which processes a launch needs and where on the cluster each stands: from a case to programs and variables.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use protocol::plan::ClusterPlan;
+
+use super::cookie::Cookie;
+use super::process::Planned;
+use super::torchrun::Torchrun;
+use crate::case::{Case, Launch};
+use crate::launch::environment::Environment;
+use crate::observation::Role;
+
+/// What all processes of a case share.
+#[derive(Debug)]
+pub struct Shared<'a> {
+    /// Their environment before anything of their own.
+    pub environment: Environment,
+    /// The case's mark.
+    pub cookie: &'a Cookie,
+    /// A directory for torchrun's logs.
+    pub scratch: &'a Path,
+    /// The interpreter that runs torchrun.
+    pub python: Option<&'a Path>,
+    /// A port that the case holds and nobody else gets.
+    pub port: u16,
+}
+
+/// The place of one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seat {
+    node: u32,
+    nodes: u32,
+    local_rank: u32,
+    local_size: u32,
+}
+
+/// The processes of `case`, in the order in which they are started.
+///
+/// # Errors
+/// One sentence when the launch does not fit the cluster or lacks its interpreter.
+pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
+    match &case.launch {
+        Launch::Argv { argv, ranks } => {
+            let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
+            let planned = |role, environment| Planned {
+                role,
+                argv: argv.clone(),
+                environment,
+                directory: case.dir.clone(),
+                lifeline: false,
+            };
+            let Some(size) = *ranks else {
+                let mut environment = shared.environment.clone();
+                environment.set(protocol::env::COOKIE.name, shared.cookie.part("node0").to_string());
+                return Ok(vec![planned(Role::Launcher(0), environment)]);
+            };
+            let seats = seats(case.cluster.as_ref(), size)?;
+            Ok(seats
+                .into_iter()
+                .enumerate()
+                .map(|(rank, seat)| planned(Role::Rank(rank as u32), seated(shared, rank as u32, size, seat)))
+                .collect())
+        }
+        Launch::Torchrun { nproc_per_node, nnodes, script, args, max_restarts } => {
+            let python = shared.python.ok_or("torchrun needs a Python environment and the case has none")?;
+            if let Some(cluster) = &case.cluster {
+                let (world, there) = (nproc_per_node * nnodes, cluster.world_size());
+                if world > there {
+                    return Err(format!("torchrun starts {world} ranks and the cluster has {there} GPUs"));
+                }
+            }
+            let torchrun = Torchrun {
+                python,
+                nproc_per_node: *nproc_per_node,
+                nnodes: *nnodes,
+                script,
+                arguments: args,
+                max_restarts: *max_restarts,
+                port: shared.port,
+                logs: shared.scratch,
+                tee: !case.kill.is_empty(),
+            };
+            Ok((0..*nnodes)
+                .map(|node| {
+                    let mut environment = shared.environment.clone();
+                    environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, node).to_string());
+                    Planned {
+                        role: Role::Launcher(node),
+                        argv: torchrun.argv(node),
+                        environment,
+                        directory: case.dir.clone(),
+                lifeline: false,
+                    }
+                })
+                .collect())
+        }
+    }
+}
+
+/// The mark of the processes of one node.
+pub fn node_cookie(cookie: &Cookie, node: u32) -> Cookie {
+    cookie.part(format_args!("node{node}"))
+}
+
+fn seated(shared: &Shared<'_>, rank: u32, size: u32, seat: Seat) -> Environment {
+    let mut environment = shared.environment.clone();
+    let numbers = [
+        ("RANK", rank),
+        ("WORLD_SIZE", size),
+        ("LOCAL_RANK", seat.local_rank),
+        ("LOCAL_WORLD_SIZE", seat.local_size),
+        ("GROUP_RANK", seat.node),
+        ("GROUP_WORLD_SIZE", seat.nodes),
+        ("NODE_RANK", seat.node),
+        ("MASTER_PORT", u32::from(shared.port)),
+    ];
+    for (name, number) in numbers {
+        environment.set(name, number.to_string());
+    }
+    environment.set("MASTER_ADDR", "127.0.0.1");
+    environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, seat.node).to_string());
+    environment
+}
+
+/// The seats of ranks `0..size`, by rank.
+fn seats(cluster: Option<&ClusterPlan>, size: u32) -> Result<Vec<Seat>, String> {
+    let Some(cluster) = cluster else {
+        return Ok((0..size).map(|rank| Seat { node: 0, nodes: 1, local_rank: rank, local_size: size }).collect());
+    };
+    if size > cluster.world_size() {
+        return Err(format!("the launch has {size} ranks and the cluster only {} GPUs", cluster.world_size()));
+    }
+    let used: Vec<Vec<u32>> = cluster
+        .nodes
+        .iter()
+        .map(|node| node.ranks.iter().map(|rank| rank.0).filter(|rank| *rank < size).collect())
+        .collect();
+    let nodes = used.iter().filter(|ranks| !ranks.is_empty()).count() as u32;
+    let mut seats = vec![Seat { node: 0, nodes, local_rank: 0, local_size: 0 }; size as usize];
+    for (node, ranks) in used.iter().enumerate() {
+        for (local_rank, rank) in ranks.iter().enumerate() {
+            seats[*rank as usize] =
+                Seat { node: node as u32, nodes, local_rank: local_rank as u32, local_size: ranks.len() as u32 };
+        }
+    }
+    Ok(seats)
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::ids::Rank;
+    use protocol::plan::{FabricPlan, NodePlan};
+
+    use super::*;
+
+    fn cluster(nodes: &[&[u32]]) -> ClusterPlan {
+        let fabric =
+            FabricPlan { kind: "nvlink".into(), bandwidth_gbps: 1.0, latency_us: 0.0, oversubscription: 1.0 };
+        ClusterPlan {
+            name: "c".into(),
+            default_backend: "nccl".into(),
+            nodes: nodes
+                .iter()
+                .enumerate()
+                .map(|(index, ranks)| NodePlan {
+                    id: format!("node{index}"),
+                    host: "127.0.0.1".into(),
+                    ranks: ranks.iter().copied().map(Rank).collect(),
+                    gpus: vec!["a100".into(); ranks.len()],
+                })
+                .collect(),
+            intra_node: fabric.clone(),
+            inter_node: fabric,
+            custom_profiles: Default::default(),
+        }
+    }
+
+    #[test]
+    fn ranks_sit_on_the_node_that_lists_them() {
+        let seats = seats(Some(&cluster(&[&[0, 3], &[1, 2]])), 4).unwrap();
+        let told: Vec<_> = seats.iter().map(|seat| (seat.node, seat.local_rank, seat.local_size)).collect();
+        assert_eq!(told, [(0, 0, 2), (1, 0, 2), (1, 1, 2), (0, 1, 2)]);
+        assert!(seats.iter().all(|seat| seat.nodes == 2));
+    }
+
+    #[test]
+    fn fewer_ranks_than_gpus_use_the_first_and_more_are_refused() {
+        let two = cluster(&[&[0, 1], &[2, 3]]);
+        let seats_of_two = seats(Some(&two), 2).unwrap();
+        assert!(seats_of_two.iter().all(|seat| (seat.node, seat.nodes, seat.local_size) == (0, 1, 2)));
+        assert!(seats(Some(&two), 5).unwrap_err().contains("5 ranks"));
+    }
+}

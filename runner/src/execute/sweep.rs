@@ -1,0 +1,265 @@
+//! Finding and ending every process of a case: by its mark in `/proc/PID/environ` and by descent, so that a process that
+//! left its session, its group or its parent is found too. A process is signalled through a pidfd: never a reused pid.
+
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
+
+use super::cookie::Cookie;
+
+/// A process as `/proc` showed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: i32,
+    /// Its parent's id.
+    pub parent: i32,
+    /// Start time in clock ticks since boot: with the pid, its identity.
+    pub start: u64,
+    /// The kernel's letter for its state.
+    pub state: char,
+    /// Command name, at most 15 bytes.
+    pub name: String,
+    /// `RANK` and `LOCAL_RANK` of its environment.
+    pub rank: Option<u32>,
+    /// `FTEST_CASE_COOKIE` of its environment.
+    pub cookie: Option<String>,
+}
+
+impl Process {
+    /// Reads one process; `None` when it is gone.
+    fn read(pid: i32) -> Option<Process> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let mut process = parse_stat(&String::from_utf8_lossy(&stat))?;
+        // Unreadable for another user's process; then it is none of ours.
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        for entry in environ.split(|byte| *byte == 0) {
+            let Ok(entry) = std::str::from_utf8(entry) else { continue };
+            if let Some(cookie) = entry.strip_prefix("FTEST_CASE_COOKIE=") {
+                process.cookie = Some(cookie.to_owned());
+            } else if let Some(rank) = entry.strip_prefix("RANK=") {
+                process.rank = rank.parse().ok();
+            }
+        }
+        Some(process)
+    }
+
+    /// Whether it can still run.
+    pub fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// A handle that stays with this very process; `None` when it is gone.
+    fn open(&self) -> Option<OwnedFd> {
+        let pidfd = rustix::process::pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        // Opened by number: the number may have passed to another process since it was read.
+        let now = std::fs::read(format!("/proc/{}/stat", self.pid)).ok()?;
+        (parse_stat(&String::from_utf8_lossy(&now))?.start == self.start).then_some(pidfd)
+    }
+
+    /// Sends a signal; false when the process is gone.
+    pub fn signal(&self, signal: Signal) -> bool {
+        self.open().is_some_and(|pidfd| rustix::process::pidfd_send_signal(&pidfd, signal).is_ok())
+    }
+
+    /// "python (pid 4711, rank 2)".
+    pub fn describe(&self) -> String {
+        match self.rank {
+            Some(rank) => format!("{} (pid {}, rank {rank})", self.name, self.pid),
+            None => format!("{} (pid {})", self.name, self.pid),
+        }
+    }
+}
+
+/// The fields of `/proc/PID/stat` that matter; the name may hold spaces and parentheses.
+fn parse_stat(stat: &str) -> Option<Process> {
+    let (pid, rest) = stat.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(Process {
+        pid: pid.trim().parse().ok()?,
+        parent: fields.get(1)?.parse().ok()?,
+        start: fields.get(19)?.parse().ok()?,
+        state: fields.first()?.chars().next()?,
+        name: name.to_owned(),
+        rank: None,
+        cookie: None,
+    })
+}
+
+/// What to look for, and whom to leave alone.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// Covers the processes.
+    pub cookie: Cookie,
+    /// Neither found nor signalled.
+    pub spared: HashSet<i32>,
+    /// Our own children, whose exit somebody else takes.
+    pub awaited: HashSet<i32>,
+}
+
+/// What a sweep met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Processes that it had to kill, in words.
+    pub killed: Vec<String>,
+    /// Processes that did not go away, in words.
+    pub unkillable: Vec<String>,
+}
+
+impl Sweep {
+    /// Everything that `cookie` covers.
+    pub fn new(cookie: Cookie) -> Sweep {
+        Sweep { cookie, spared: HashSet::new(), awaited: HashSet::new() }
+    }
+
+    /// Every living process that the cookie covers, and all their descendants; never this process.
+    pub fn find(&self) -> Vec<Process> {
+        let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+        let own = std::process::id() as i32;
+        let all: Vec<Process> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|pid| *pid != own)
+            .filter_map(Process::read)
+            .collect();
+        self.belonging(all)
+    }
+
+    fn belonging(&self, all: Vec<Process>) -> Vec<Process> {
+        let marked = |process: &Process| process.cookie.as_deref().is_some_and(|mark| self.cookie.covers(mark));
+        let mut chosen: HashSet<i32> =
+            all.iter().filter(|process| marked(process)).map(|process| process.pid).collect();
+        loop {
+            let before = chosen.len();
+            for process in &all {
+                if chosen.contains(&process.parent) && !self.spared.contains(&process.parent) {
+                    chosen.insert(process.pid);
+                }
+            }
+            if chosen.len() == before {
+                break;
+            }
+        }
+        all.into_iter()
+            .filter(|process| chosen.contains(&process.pid) && !self.spared.contains(&process.pid))
+            .filter(Process::is_alive)
+            .collect()
+    }
+
+    /// Waits until each of `processes` ended, at most until `deadline`; gives those that did not.
+    pub async fn wait(&self, processes: Vec<Process>, deadline: Instant) -> Vec<Process> {
+        let mut left = Vec::new();
+        for process in processes {
+            let Some(pidfd) = process.open() else { continue };
+            #[expect(deprecated, reason = "sound for an OwnedFd, which stays open while registered; the other is unsafe")]
+            let registered = AsyncFd::with_interest(pidfd, Interest::READABLE);
+            let ended = match registered {
+                Ok(pidfd) => tokio::time::timeout_at(deadline, pidfd.readable()).await.is_ok(),
+                Err(_) => false,
+            };
+            if !ended {
+                left.push(process);
+            } else if !self.awaited.contains(&process.pid) {
+                reap(process.pid);
+            }
+        }
+        left
+    }
+
+    /// Kills everything that it finds until two passes in a row find nothing, for at most `limit`.
+    pub async fn clear(&self, limit: Duration) -> Swept {
+        let deadline = Instant::now() + limit;
+        let mut swept = Swept::default();
+        let mut seen = HashSet::new();
+        let mut clean = 0;
+        while clean < 2 {
+            let alive = self.find();
+            if alive.is_empty() {
+                clean += 1;
+                continue;
+            }
+            clean = 0;
+            for process in &alive {
+                if process.signal(Signal::KILL) && seen.insert((process.pid, process.start)) {
+                    swept.killed.push(process.describe());
+                }
+            }
+            let left = self.wait(alive, deadline).await;
+            if Instant::now() >= deadline {
+                swept.unkillable = left.iter().map(Process::describe).collect();
+                break;
+            }
+        }
+        swept
+    }
+}
+
+/// Takes the exit status of an orphan that came to us; somebody else's child is left alone.
+fn reap(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+    }
+}
+
+/// Makes orphans of our descendants ours, so that their end can be seen and their remains taken.
+pub fn become_subreaper() {
+    // Only where the kernel has it; without it orphans go to init, and the sweep finds them there.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+/// Takes the exit statuses of all dead children. Only for the end of a run, when nobody waits for a child any more.
+pub fn reap_all() {
+    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32, parent: i32, cookie: Option<&str>) -> Process {
+        Process {
+            pid,
+            parent,
+            start: 1,
+            state: 'S',
+            name: "p".into(),
+            rank: None,
+            cookie: cookie.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_stat_line_with_a_wild_name_is_read() {
+        let stat = "42 (a) b (c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 1";
+        let process = parse_stat(stat).unwrap();
+        assert_eq!((process.pid, process.parent, process.state, process.start), (42, 7, 'S', 98765));
+        assert_eq!(process.name, "a) b (c)");
+        assert!(parse_stat("").is_none());
+    }
+
+    #[test]
+    fn marked_processes_and_descendants_belong_and_spared_ones_do_not() {
+        let all = vec![
+            process(1, 0, None),
+            process(10, 1, Some("r/1")),
+            process(11, 10, None),
+            process(12, 11, None),
+            process(20, 1, Some("r/10")),
+            process(30, 1, Some("r/1/x")),
+            process(31, 30, None),
+        ];
+        let pids = |spared: &[i32]| {
+            let mut sweep = Sweep::new(Cookie::from_text("r/1"));
+            sweep.spared = spared.iter().copied().collect();
+            sweep.belonging(all.clone()).iter().map(|process| process.pid).collect::<Vec<_>>()
+        };
+        assert_eq!(pids(&[]), [10, 11, 12, 30, 31]);
+        assert_eq!(pids(&[30]), [10, 11, 12]);
+    }
+}

@@ -1,0 +1,234 @@
+//! The environment of a process under the shim: which variables are set, changed and removed, as a value.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use protocol::env;
+use protocol::plan::ClusterPlan;
+
+/// Variables that a launcher or an outer run leaves behind and that would place the ranks of a case wrongly.
+const LAUNCHER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_"];
+/// The same by name.
+const LAUNCHER_NAMES: &[&str] = &[
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_NAME",
+    "ROLE_WORLD_SIZE",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "FTEST_CLUSTER",
+    "FTEST_CASE_COOKIE",
+    "PYTHONSTARTUP",
+];
+
+/// Where the ranks reach their coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `unix` or `tcp`.
+    pub transport: &'static str,
+    /// Absolute path or `host:port`.
+    pub address: String,
+    /// The run's token; empty for none.
+    pub token: String,
+}
+
+/// Changes to an environment; a later change of one variable replaces the earlier.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// The value to set, or `None` to remove.
+    changes: BTreeMap<OsString, Option<OsString>>,
+}
+
+impl Environment {
+    /// No change.
+    pub fn new() -> Environment {
+        Environment::default()
+    }
+
+    /// Sets a variable.
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> &mut Self {
+        self.changes.insert(name.into(), Some(value.into()));
+        self
+    }
+
+    /// Removes a variable.
+    pub fn remove(&mut self, name: impl Into<OsString>) -> &mut Self {
+        self.changes.insert(name.into(), None);
+        self
+    }
+
+    /// What a process started with these changes sees under `name`.
+    pub fn get(&self, name: impl AsRef<OsStr>) -> Option<OsString> {
+        match self.changes.get(name.as_ref()) {
+            Some(value) => value.clone(),
+            None => std::env::var_os(name),
+        }
+    }
+
+    /// Puts `entry` before what the variable holds, separated by a colon.
+    pub fn prepend(&mut self, name: &str, entry: &Path) -> &mut Self {
+        let mut value = entry.as_os_str().to_owned();
+        if let Some(present) = self.get(name).filter(|present| !present.is_empty()) {
+            value.push(":");
+            value.push(present);
+        }
+        self.set(name, value)
+    }
+
+    /// Puts `entry` after what the variable holds, separated by a colon.
+    pub fn append(&mut self, name: &str, entry: &Path) -> &mut Self {
+        let mut value = self.get(name).unwrap_or_default();
+        if !value.is_empty() {
+            value.push(":");
+        }
+        value.push(entry);
+        self.set(name, value)
+    }
+
+    /// The changes, by name: a value to set, or `None` to remove.
+    pub fn changes(&self) -> impl Iterator<Item = (&OsStr, Option<&OsStr>)> {
+        self.changes.iter().map(|(name, value)| (name.as_os_str(), value.as_deref()))
+    }
+
+    /// Removes what an outer launcher or an outer ftest left: ranks, ports, CUDA and NCCL settings, our own switches.
+    pub fn isolate(&mut self) -> &mut Self {
+        self.isolate_from(std::env::vars_os().map(|(name, _)| name))
+    }
+
+    fn isolate_from(&mut self, names: impl Iterator<Item = OsString>) -> &mut Self {
+        for name in names {
+            let Some(text) = name.to_str() else { continue };
+            if LAUNCHER_NAMES.contains(&text) || LAUNCHER_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+                self.remove(text);
+            }
+        }
+        self
+    }
+
+    /// Output and threads as a test wants them, and a locale and time zone that are the same everywhere.
+    pub fn reproducible(&mut self) -> &mut Self {
+        self.set("LC_ALL", "C.UTF-8").set("TZ", "UTC").python_defaults()
+    }
+
+    /// Python speaks at once and prints its stacks when it is aborted; one thread per rank.
+    pub fn python_defaults(&mut self) -> &mut Self {
+        for (name, value) in [("PYTHONUNBUFFERED", "1"), ("PYTHONFAULTHANDLER", "1"), ("OMP_NUM_THREADS", "1")] {
+            if self.get(name).is_none() {
+                self.set(name, value);
+            }
+        }
+        self
+    }
+
+    /// Loads the shim first and finds its holders. A preload that is there stays before it: sanitizers must come first.
+    pub fn preload(&mut self, shim: &Path, holders: &Path) -> &mut Self {
+        let present = self.get("LD_PRELOAD").unwrap_or_default();
+        let already = present.to_string_lossy().split([':', ' ']).any(|entry| Path::new(entry) == shim);
+        if !already {
+            self.append("LD_PRELOAD", shim);
+        }
+        self.prepend("LD_LIBRARY_PATH", holders)
+    }
+
+    /// The pretended machines. A name of a profile in the environment no longer counts.
+    pub fn cluster(&mut self, plan: &ClusterPlan) -> &mut Self {
+        self.set(env::CLUSTER.name, cluster_json(plan))
+    }
+
+    /// Where the coordinator is; NCCL is played by it.
+    pub fn coordinator(&mut self, endpoint: &Endpoint) -> &mut Self {
+        self.set(env::COORDINATOR_TRANSPORT.name, endpoint.transport)
+            .set(env::COORDINATOR_ADDR.name, &endpoint.address)
+            .set(env::DIST_MODE.name, "simulate");
+        if endpoint.token.is_empty() {
+            self.remove(env::COORDINATOR_TOKEN.name)
+        } else {
+            self.set(env::COORDINATOR_TOKEN.name, &endpoint.token)
+        }
+    }
+
+    /// `python` and the programs beside it come first in PATH.
+    pub fn python(&mut self, bin: &Path) -> &mut Self {
+        self.prepend("PATH", bin)
+    }
+}
+
+/// The checked cluster as it travels in `FTEST_CLUSTER`.
+pub fn cluster_json(plan: &ClusterPlan) -> String {
+    serde_json::to_string(plan).expect("a plan has string keys only and no number that JSON refuses")
+}
+
+/// The environment of a helper tool: without any preload and without what belongs to a case.
+pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Command {
+    for name in ["LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "FTEST_CLUSTER", "FTEST_CASE_COOKIE"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The user's cache directory for ftest: `FTEST_CACHE_DIR`, `$XDG_CACHE_HOME/ftest` or `~/.cache/ftest`.
+///
+/// # Errors
+/// One sentence when none of the three variables is set.
+pub fn cache_directory() -> Result<PathBuf, String> {
+    cache_directory_from(|name| std::env::var_os(name))
+}
+
+fn cache_directory_from(get: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
+    let set = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = set(env::CACHE.name) {
+        return Ok(std::path::absolute(&path).unwrap_or(path));
+    }
+    // The XDG specification has relative paths ignored.
+    if let Some(path) = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()) {
+        return Ok(path.join("ftest"));
+    }
+    set("HOME").map(|home| home.join(".cache/ftest")).ok_or_else(|| {
+        format!("no cache directory: none of {}, XDG_CACHE_HOME and HOME is set", env::CACHE.name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shim_follows_a_preload_and_holders_precede_the_library_path() {
+        let mut environment = Environment::new();
+        environment.set("LD_PRELOAD", "libasan.so").set("LD_LIBRARY_PATH", "/opt/lib");
+        environment.preload(Path::new("/x/libfakegpu.so"), Path::new("/h"));
+        environment.preload(Path::new("/x/libfakegpu.so"), Path::new("/h2"));
+        assert_eq!(environment.get("LD_PRELOAD").unwrap(), "libasan.so:/x/libfakegpu.so");
+        assert_eq!(environment.get("LD_LIBRARY_PATH").unwrap(), "/h2:/h:/opt/lib");
+    }
+
+    #[test]
+    fn an_outer_launch_leaves_nothing() {
+        let mut environment = Environment::new();
+        let names = ["RANK", "NCCL_DEBUG", "FAKEGPU_PROFILE", "TORCHELASTIC_RUN_ID", "PATH", "RANKING"];
+        environment.isolate_from(names.into_iter().map(OsString::from));
+        let removed: Vec<_> = environment.changes().map(|(name, _)| name.to_str().unwrap().to_owned()).collect();
+        assert_eq!(removed, ["FAKEGPU_PROFILE", "NCCL_DEBUG", "RANK", "TORCHELASTIC_RUN_ID"]);
+    }
+
+    #[test]
+    fn the_cache_directory_follows_the_variables_in_order() {
+        let with = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<(String, OsString)> =
+                pairs.iter().map(|(name, value)| (name.to_string(), value.into())).collect();
+            cache_directory_from(move |name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone()))
+        };
+        assert_eq!(with(&[("HOME", "/h")]), Ok(PathBuf::from("/h/.cache/ftest")));
+        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]), Ok(PathBuf::from("/c/ftest")));
+        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "rel")]), Ok(PathBuf::from("/h/.cache/ftest")));
+        assert_eq!(with(&[("FTEST_CACHE_DIR", "/f"), ("XDG_CACHE_HOME", "/c")]), Ok(PathBuf::from("/f")));
+        assert!(with(&[]).unwrap_err().contains("FTEST_CACHE_DIR"));
+    }
+}

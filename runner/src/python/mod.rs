@@ -1,0 +1,151 @@
+//! The Python that a program runs in: the one the user named, the active environment, or a managed one.
+
+use std::path::{Path, PathBuf};
+
+pub mod managed;
+mod progress;
+mod requirement;
+
+pub use managed::Error;
+pub use progress::Steps;
+
+/// What a managed environment holds when nobody asks for anything else.
+pub const DEFAULT_REQUIREMENTS: &[&str] = &["numpy", "torch==2.15.0"];
+
+/// An interpreter and what stands beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Python {
+    /// The interpreter.
+    pub program: PathBuf,
+    /// The directory that comes first in PATH.
+    pub bin: PathBuf,
+    /// `torch/lib` of its torch, where it has one.
+    pub torch_libraries: Option<PathBuf>,
+}
+
+impl Python {
+    /// Describes the interpreter `program`.
+    ///
+    /// # Errors
+    /// [`Error`] when it does not run.
+    pub fn describe(program: &Path) -> Result<Python, Error> {
+        // find_spec does not import torch, which would fail without the shim.
+        const QUESTION: &str = "import importlib.util as u; s = u.find_spec('torch'); \
+                                print(s.submodule_search_locations[0] if s and s.submodule_search_locations else '')";
+        let answer = managed::run(program, &["-c", QUESTION])?;
+        let place = answer.lines().last().unwrap_or_default().trim();
+        let torch_libraries = Some(Path::new(place).join("lib")).filter(|path| !place.is_empty() && path.is_dir());
+        let bin = program.parent().unwrap_or(Path::new("/")).to_owned();
+        Ok(Python { program: program.to_owned(), bin, torch_libraries })
+    }
+
+    /// Whether it can find `module`, without importing it.
+    pub async fn has_module(&self, module: &str) -> bool {
+        const QUESTION: &str = "import importlib.util as u, sys; sys.exit(not u.find_spec(sys.argv[1]))";
+        let mut command = std::process::Command::new(&self.program);
+        crate::launch::environment::scrubbed(&mut command).args(["-c", QUESTION, module]);
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+        command.stderr(std::process::Stdio::null());
+        let mut command = tokio::process::Command::from(command);
+        command.kill_on_drop(true);
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(60), command.status()).await;
+        answer.is_ok_and(|status| status.is_ok_and(|status| status.success()))
+    }
+}
+
+/// The interpreter that the user chose: `FTEST_PYTHON`, else the active virtual or conda environment.
+///
+/// # Errors
+/// [`Error::Chosen`] when what is named is not there.
+pub fn chosen() -> Result<Option<PathBuf>, Error> {
+    chosen_from(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
+}
+
+fn chosen_from(get: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>, Error> {
+    let named = [
+        (protocol::env::PYTHON.name, get(protocol::env::PYTHON.name)),
+        ("VIRTUAL_ENV", get("VIRTUAL_ENV").map(|root| root.join("bin/python"))),
+        ("CONDA_PREFIX", get("CONDA_PREFIX").map(|root| root.join("bin/python"))),
+    ];
+    for (variable, program) in named {
+        let Some(program) = program else { continue };
+        let program = std::path::absolute(&program).unwrap_or(program);
+        return if program.is_file() { Ok(Some(program)) } else { Err(Error::Chosen { variable, program }) };
+    }
+    Ok(None)
+}
+
+/// The Python for `requirements`: the chosen one as it is, else a managed environment, made when it is missing.
+/// `announce` is told each step that takes time.
+///
+/// # Errors
+/// [`Error`]: what failed and what to do.
+pub fn provide(requirements: &[String], announce: &dyn Fn(&str)) -> Result<Python, Error> {
+    match chosen()? {
+        Some(program) => Python::describe(&program),
+        None => managed::provide(requirements, announce),
+    }
+}
+
+/// Programs that run other programs: what they start may be Python.
+const RUNNERS: &[&str] = &["sh", "bash", "dash", "zsh", "env", "make", "nice", "time", "timeout", "xargs"];
+
+/// The Python for a command that a person typed: the chosen one, else the managed one. That is made only when the command
+/// can need it, because it takes a gigabyte: Python itself, a script, a program that runs others, or one that only the
+/// environment has.
+///
+/// # Errors
+/// [`Error`]: what failed and what to do.
+pub fn for_command(command: &std::ffi::OsStr, announce: &dyn Fn(&str)) -> Result<Option<Python>, Error> {
+    if let Some(program) = chosen()? {
+        return Python::describe(&program).map(Some);
+    }
+    if may_be_python(command) {
+        return managed::provide(&[], announce).map(Some);
+    }
+    managed::present(&[])
+}
+
+fn may_be_python(command: &std::ffi::OsStr) -> bool {
+    let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if name.starts_with("python") || RUNNERS.contains(&name.as_str()) {
+        return true;
+    }
+    let path = std::env::var_os("PATH");
+    let Ok(file) = crate::launch::program::find(command, path.as_deref(), Path::new(".")) else {
+        return !command.as_encoded_bytes().contains(&b'/');
+    };
+    let mut start = [0; 2];
+    let read = std::fs::File::open(file).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
+    read.is_ok() && start == *b"#!"
+}
+
+/// The default requirements as a list.
+pub fn default_requirements() -> Vec<String> {
+    DEFAULT_REQUIREMENTS.iter().map(|requirement| (*requirement).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_choice_wins_over_the_active_environment() {
+        let root = tempfile::tempdir().unwrap();
+        let python = root.path().join("bin/python");
+        std::fs::create_dir(root.path().join("bin")).unwrap();
+        std::fs::write(&python, "").unwrap();
+        let active = root.path().to_owned();
+        let with = |named: Option<&str>| {
+            let (named, active) = (named.map(PathBuf::from), active.clone());
+            chosen_from(move |name| match name {
+                "FTEST_PYTHON" => named.clone(),
+                "VIRTUAL_ENV" => Some(active.clone()),
+                _ => None,
+            })
+        };
+        assert_eq!(with(None).unwrap(), Some(python));
+        assert!(with(Some("/nowhere/python")).unwrap_err().to_string().contains("FTEST_PYTHON=/nowhere/python"));
+        assert_eq!(chosen_from(|_| None).unwrap(), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Requirements as pip writes them: which are installed lean, and what a lean package still needs of its dependencies.
+
+/// Packages installed without their dependencies, because those are the NVIDIA libraries that the shim replaces.
+const LEAN: &[&str] = &["torch", "torchvision", "torchaudio"];
+/// How the names of packages that the shim replaces, or that only a GPU can use, begin.
+const REPLACED: &[&str] = &["nvidia-", "cuda-", "triton", "pytorch-triton"];
+
+/// The package of a requirement, as PyPI normalises names.
+pub(super) fn name(requirement: &str) -> String {
+    let end = requirement.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-_.".contains(letter)));
+    requirement[..end.unwrap_or(requirement.len())].to_ascii_lowercase().replace(['_', '.'], "-")
+}
+
+/// Whether it is installed without its dependencies.
+pub(super) fn is_lean(requirement: &str) -> bool {
+    LEAN.contains(&name(requirement).as_str())
+}
+
+/// What remains of the `Requires-Dist` entries of a lean package: no extras, nothing that the shim replaces, and
+/// nothing that is lean itself and asked for anyway.
+pub(super) fn remaining<'a>(requires: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    requires
+        .into_iter()
+        .map(str::trim)
+        .filter(|entry| {
+            let marker = entry.split_once(';').map_or("", |(_, marker)| marker);
+            let name = name(entry);
+            !marker.contains("extra ==") && !REPLACED.iter().any(|prefix| name.starts_with(prefix)) && !is_lean(entry)
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The `Requires-Dist` entries of a METADATA file.
+pub(super) fn requires_dist(metadata: &str) -> Vec<&str> {
+    // The headers end at the first empty line; the long description follows.
+    metadata
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("Requires-Dist:"))
+        .map(str::trim)
+        .collect()
+}
+
+/// Sorted, trimmed, each once: equal needs share an environment however they are written.
+pub(super) fn canonical(requirements: &[String]) -> Vec<String> {
+    let mut canonical: Vec<String> = requirements
+        .iter()
+        .map(|requirement| requirement.chars().filter(|letter| !letter.is_whitespace()).collect::<String>())
+        .filter(|requirement| !requirement.is_empty())
+        .collect();
+    canonical.sort();
+    canonical.dedup();
+    canonical
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_normalised() {
+        let cases = [("torch==2.15.0", "torch"), ("Typing_Extensions>=4", "typing-extensions"), ("a.b[c]; x", "a-b")];
+        for (requirement, expected) in cases {
+            assert_eq!(name(requirement), expected);
+        }
+    }
+
+    #[test]
+    fn only_the_needs_that_no_gpu_library_meets_remain() {
+        let metadata = "Name: torch\nRequires-Dist: filelock\nRequires-Dist: typing-extensions>=4.13.0\n\
+            Requires-Dist: cuda-toolkit[cublas]==13.2.2; platform_system == \"Linux\"\n\
+            Requires-Dist: nvidia-cudnn-cu13==9.26.0.51; platform_system == \"Linux\"\n\
+            Requires-Dist: triton~=3.9.0; platform_system == \"Linux\"\n\
+            Requires-Dist: setuptools ; python_version >= \"3.12\"\n\
+            Requires-Dist: pyyaml; extra == \"pyyaml\"\n\nRequires-Dist: not-a-header\n";
+        let expected = ["filelock", "typing-extensions>=4.13.0", "setuptools ; python_version >= \"3.12\""];
+        assert_eq!(remaining(requires_dist(metadata)), expected);
+    }
+
+    #[test]
+    fn the_order_and_spaces_of_requirements_do_not_matter() {
+        let one = canonical(&["torch == 2.9.1".into(), "numpy".into()]);
+        assert_eq!(one, canonical(&["numpy".into(), "torch==2.9.1".into(), "numpy ".into()]));
+    }
+}
