@@ -221,8 +221,8 @@ impl Segment {
         }
     }
 
-    /// Waits until everybody came to barrier `target`.
-    pub(crate) fn wait(&self, target: u64, deadline: Instant) -> Arrival {
+    /// Waits until everybody came to barrier `target`. `rank` is the waiter's: once it is lost itself (aborted), it stops.
+    pub(crate) fn wait(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
         let header = self.header();
         let everybody = target * u64::from(self.size);
         for _ in 0..self.spins {
@@ -243,6 +243,9 @@ impl Segment {
                 return Arrival::All;
             }
             let lost: Vec<u32> = missing.iter().copied().filter(|rank| self.status(*rank).is_some()).collect();
+            if self.status(rank).is_some() {
+                return Arrival::Lost(vec![rank]);
+            }
             if !lost.is_empty() {
                 return Arrival::Lost(lost);
             }
@@ -378,9 +381,9 @@ mod tests {
         segment.arrive(0, 1);
         segment.arrive(2, 1);
         let soon = Instant::now() + Duration::from_millis(20);
-        assert_eq!(segment.wait(1, soon), Arrival::Missing(vec![1]));
+        assert_eq!(segment.wait(0, 1, soon), Arrival::Missing(vec![1]));
         segment.arrive(1, 1);
-        assert_eq!(segment.wait(1, soon), Arrival::All);
+        assert_eq!(segment.wait(0, 1, soon), Arrival::All);
     }
 
     #[test]
@@ -389,13 +392,13 @@ mod tests {
         segment.arrive(0, 1);
         let waiter = {
             let segment = Arc::clone(&segment);
-            std::thread::spawn(move || segment.wait(1, Instant::now() + Duration::from_secs(20)))
+            std::thread::spawn(move || segment.wait(0, 1, Instant::now() + Duration::from_secs(20)))
         };
         segment.lose(1, ErrorCode::RankLost, "rank 1 is gone");
         assert_eq!(waiter.join().unwrap(), Arrival::Lost(vec![1]));
         assert_eq!(segment.status(1), Some((ErrorCode::RankLost, "rank 1 is gone".to_owned())));
         // It had come to this barrier before it was lost: nothing is missing.
         segment.arrive(1, 1);
-        assert_eq!(segment.wait(1, Instant::now()), Arrival::All);
+        assert_eq!(segment.wait(0, 1, Instant::now()), Arrival::All);
     }
 }

@@ -3,12 +3,28 @@
 
 pub mod arena;
 pub mod call;
+pub mod communicator;
 mod control;
 mod descriptor;
 mod failure;
 pub mod float8;
 mod futex;
+pub mod host;
+mod hub;
+mod listener;
 pub mod mapping;
+mod mesh;
+pub mod process;
 pub mod reduce;
+pub mod session;
+pub mod settings;
+mod shared;
+mod socket_transfers;
+mod sockets;
+mod transfers;
+mod transport;
+mod turn;
+pub mod unique;
+mod wake;
 
 pub use failure::Failure;

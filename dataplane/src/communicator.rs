@@ -1,0 +1,482 @@
+//! A communicator as one of its ranks holds it: runs operations in order, keeps the first failure, hears of lost ranks.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use protocol::datatype::Operation;
+use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::message::{BufferTransport, ErrorCode, FailureRecord, Member, OperationRecord};
+
+use crate::arena::Arena;
+use crate::call::Call;
+use crate::control::Segment;
+use crate::failure::Failure;
+use crate::listener::Listener;
+use crate::mesh::Mesh;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::transport::{Scene, Timing};
+use crate::turn::Turns;
+use crate::wake::Wake;
+use crate::{socket_transfers, sockets, transfers};
+
+/// Connections on which ranks agree how to move bytes.
+const SETUP_CHANNEL: u8 = 255;
+
+/// Who is told what a communicator did.
+pub trait Journal: Send + Sync {
+    /// An operation is complete on this rank.
+    fn completed(&self, record: OperationRecord);
+    /// An operation failed on this rank.
+    fn failed(&self, failure: FailureRecord);
+    /// This rank left.
+    fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: bool);
+}
+
+/// What a rendezvous answers.
+#[derive(Clone, Debug)]
+pub struct Formed {
+    /// Identity in the run.
+    pub communicator: CommunicatorId,
+    /// The receiver's rank.
+    pub rank: Rank,
+    /// Everybody, in rank order.
+    pub members: Vec<Member>,
+}
+
+/// One rank's end of a communicator.
+pub struct Communicator {
+    id: CommunicatorId,
+    rank: u32,
+    members: Vec<Member>,
+    settings: Settings,
+    journal: Arc<dyn Journal>,
+    turns: Turns,
+    running: Mutex<Running>,
+    /// Set when bytes move through shared memory.
+    segment: OnceLock<Segment>,
+    failure: Mutex<Option<Failure>>,
+    lost: Mutex<BTreeMap<u32, (ErrorCode, String)>>,
+    wake: Arc<Wake>,
+    left: AtomicBool,
+    /// Splits asked for so far.
+    splits: Mutex<u64>,
+}
+
+/// What only the running operation touches.
+struct Running {
+    sequence: u64,
+    shared: Shared,
+    mesh: Mesh,
+    memory: socket_transfers::Memory,
+}
+
+/// A place in a communicator's order of operations, taken when the program issues one.
+pub struct Ticket {
+    communicator: Arc<Communicator>,
+    number: u64,
+}
+
+impl Communicator {
+    /// Sets up the bytes' way between the members: shared memory when all of them are on one host and can map each other's
+    /// memory, else sockets. Every rank comes to the same decision. `control` is the memory file this rank offered; `register`
+    /// makes the communicator known and answers the losses heard of before.
+    ///
+    /// # Errors
+    /// A lost member, the deadline, or the system's refusal.
+    pub(crate) fn form(
+        formed: Formed,
+        control: Arena,
+        settings: Settings,
+        journal: Arc<dyn Journal>,
+        listener: &Arc<Listener>,
+        register: &dyn Fn(&Arc<Self>) -> Vec<(u32, ErrorCode, String)>,
+    ) -> Result<Arc<Self>, Failure> {
+        let (rank, size) = (formed.rank.0, formed.members.len() as u32);
+        let system = |error| Failure::system("cannot make an event descriptor", &error);
+        let wake = Arc::new(Wake::new().map_err(system)?);
+        listener.watch(formed.communicator.0, rank, &wake);
+        let mesh = |wake| {
+            let (token, chunk) = (settings.token.clone(), settings.chunk_bytes);
+            Mesh::new(formed.communicator.0, token, chunk, Arc::clone(listener), wake)
+        };
+        let communicator = Arc::new(Self {
+            id: formed.communicator,
+            rank,
+            members: formed.members,
+            journal,
+            turns: Turns::default(),
+            running: Mutex::new(Running {
+                sequence: 0,
+                shared: Shared::new(),
+                mesh: mesh(Arc::clone(&wake)),
+                memory: socket_transfers::Memory::default(),
+            }),
+            segment: OnceLock::new(),
+            failure: Mutex::new(None),
+            lost: Mutex::default(),
+            wake,
+            left: AtomicBool::new(false),
+            settings,
+            splits: Mutex::new(0),
+        });
+        for (rank, code, detail) in register(&communicator) {
+            communicator.lose(rank, code, &detail);
+        }
+        let one_host = communicator.members.iter().all(|member| {
+            member.arena.is_some() && member.control.is_some() && member.host == communicator.members[0].host
+        });
+        if one_host {
+            let segment = communicator.map_segment(control, size);
+            if size == 1 || communicator.agree(segment.is_some())? {
+                if let Some(segment) = segment {
+                    let _ = communicator.segment.set(segment);
+                }
+                // Losses that came before the segment was there.
+                let lost = communicator.lost.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                for (rank, (code, detail)) in lost {
+                    communicator.lose(rank, code, &detail);
+                }
+            }
+        }
+        Ok(communicator)
+    }
+
+    /// Rank 0's segment, when this process can map it and everybody else's memory.
+    fn map_segment(&self, control: Arena, size: u32) -> Option<Segment> {
+        if self.rank == 0 {
+            return Some(Segment::found(control, size));
+        }
+        let reachable = self.members.iter().all(|member| {
+            let fd = member.control.map_or(-1, |file| file.fd);
+            std::fs::OpenOptions::new().read(true).write(true).open(format!("/proc/{}/fd/{fd}", member.pid)).is_ok()
+        });
+        let host = &self.members[0];
+        let fd = host.control.map_or(-1, |file| file.fd);
+        if reachable { Segment::join(host.pid, fd, size).ok() } else { None }
+    }
+
+    /// Asks every rank, through rank 0, whether it could map what it must. Also keeps rank 0 alive until all have mapped it.
+    fn agree(&self, mapped: bool) -> Result<bool, Failure> {
+        let scene = self.scene(0);
+        let lost = |rank| self.why_lost(rank);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mesh = &mut running.mesh;
+        let stopped = |stop: crate::mesh::Stop| {
+            stop.failure(&scene, "setting up the communicator", |missing| {
+                let detail = format!(
+                    "rank {} waited {} ms for {} to set up the communicator",
+                    scene.rank,
+                    scene.timeout_ms,
+                    crate::failure::name_ranks(&missing)
+                );
+                Failure::new(ErrorCode::TimeoutWaitingForRanks, detail).blaming(missing)
+            })
+        };
+        let mut all = mapped;
+        if self.rank == 0 {
+            let answers: Vec<_> =
+                (1..scene.size).map(|other| mesh.receive_own(other, SETUP_CHANNEL, 1)).collect();
+            mesh.finish(&scene, &lost).map_err(stopped)?;
+            for answer in answers {
+                all &= mesh.taken(answer) == [1];
+            }
+            for other in 1..scene.size {
+                mesh.send_own(other, SETUP_CHANNEL, vec![u8::from(all)]);
+            }
+            mesh.finish(&scene, &lost).map_err(stopped)?;
+        } else {
+            mesh.send_own(0, SETUP_CHANNEL, vec![u8::from(mapped)]);
+            let answer = mesh.receive_own(0, SETUP_CHANNEL, 1);
+            mesh.finish(&scene, &lost).map_err(stopped)?;
+            all = mesh.taken(answer) == [1];
+        }
+        mesh.hang_up(SETUP_CHANNEL);
+        Ok(all)
+    }
+
+    fn scene(&self, sequence: u64) -> Scene<'_> {
+        Scene {
+            rank: self.rank,
+            size: self.members.len() as u32,
+            members: &self.members,
+            sequence,
+            deadline: Instant::now() + self.settings.timeout,
+            timeout_ms: self.settings.timeout.as_millis(),
+        }
+    }
+
+    /// Identity in the run.
+    pub fn id(&self) -> CommunicatorId {
+        self.id
+    }
+
+    /// This process's rank in it.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    /// Everybody, in rank order.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// How bytes move between its ranks.
+    pub fn transport(&self) -> BufferTransport {
+        if self.segment.get().is_some() { BufferTransport::SharedMemory } else { BufferTransport::SocketPayload }
+    }
+
+    /// The first failure; it stays.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Number of the next split of this communicator, from 1.
+    pub(crate) fn next_split(&self) -> Sequence {
+        let mut splits = self.splits.lock().unwrap_or_else(PoisonError::into_inner);
+        *splits += 1;
+        Sequence(*splits)
+    }
+
+    /// Checks a call's arguments, as far as this rank can tell alone.
+    ///
+    /// # Errors
+    /// `InvalidArgument`; the communicator stays usable.
+    pub fn check(&self, call: &Call) -> Result<(), Failure> {
+        call.check(self.rank, self.size())
+    }
+
+    /// Takes a place in the order of operations. A dropped ticket gives the place back.
+    pub fn ticket(self: &Arc<Self>) -> Ticket {
+        Ticket { communicator: Arc::clone(self), number: self.turns.issue() }
+    }
+
+    /// Runs `calls` now: collectives in order, then all sends and recvs at once.
+    ///
+    /// # Errors
+    /// The failure, which stays: later operations answer it at once.
+    pub fn run(self: &Arc<Self>, calls: &[Call]) -> Result<(), Failure> {
+        self.ticket().run(calls)
+    }
+
+    fn execute(&self, calls: &[Call]) -> Result<(), Failure> {
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let transfers: Vec<Call> = calls.iter().copied().filter(is_transfer).collect();
+        for call in calls.iter().filter(|call| !is_transfer(call)) {
+            // NCCL returns at once from a collective of nothing; only our own barrier has no elements.
+            if call.count == 0 && call.operation != Operation::Barrier {
+                continue;
+            }
+            running.sequence += 1;
+            let sequence = running.sequence;
+            match self.collective(&mut running, sequence, call) {
+                Ok(timing) => self.note(sequence, call, timing),
+                Err(failure) => return Err(self.fail(&mut running, failure, call, sequence)),
+            }
+        }
+        if transfers.is_empty() {
+            return Ok(());
+        }
+        match self.transfers(&mut running, &transfers) {
+            Ok(timings) => {
+                for (call, timing) in transfers.iter().zip(timings) {
+                    self.note(timing.transfer, call, timing);
+                }
+                Ok(())
+            }
+            Err(failure) => Err(self.fail(&mut running, failure, &transfers[0], 0)),
+        }
+    }
+
+    fn collective(&self, running: &mut Running, sequence: u64, call: &Call) -> Result<Timing, Failure> {
+        let scene = self.scene(sequence);
+        call.check(self.rank, self.size())?;
+        if let Some(fault) = self.settings.fault {
+            let here = self.members[self.rank as usize].global_rank.0 == fault.rank;
+            if here && fault.sequence == sequence && fault.operation == call.operation {
+                let detail = format!(
+                    "FAKEGPU_NCCL_FAULT_RANK={} FAKEGPU_NCCL_FAULT_SEQNO={sequence}: injected failure in {}",
+                    fault.rank, call.operation
+                );
+                return Err(Failure::new(ErrorCode::InjectedRankFailure, detail).blaming(vec![self.rank]));
+            }
+        }
+        match self.segment.get() {
+            Some(segment) => running.shared.collective(segment, &scene, call),
+            None => {
+                self.refuse_large_pieces(call.send_bytes(self.rank, scene.size))?;
+                sockets::collective(&mut running.mesh, &scene, &|rank| self.why_lost(rank), call)
+            }
+        }
+    }
+
+    fn transfers(&self, running: &mut Running, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
+        let scene = self.scene(0);
+        for call in calls {
+            call.check(self.rank, self.size())?;
+        }
+        match self.segment.get() {
+            Some(segment) => transfers::run(segment, &mut running.shared.mappings, &scene, calls),
+            None => {
+                for call in calls {
+                    self.refuse_large_pieces(call.send_bytes(self.rank, scene.size))?;
+                }
+                let Running { mesh, memory, .. } = running;
+                socket_transfers::run(mesh, memory, &scene, &|rank| self.why_lost(rank), calls)
+            }
+        }
+    }
+
+    fn refuse_large_pieces(&self, bytes: usize) -> Result<(), Failure> {
+        let piece = bytes.min(self.settings.chunk_bytes);
+        match self.settings.max_bytes {
+            Some(max) if piece > max && self.size() > 1 => Err(Failure::new(
+                ErrorCode::InvalidArgument,
+                format!(
+                    "a piece of {piece} bytes exceeds FAKEGPU_STAGING_MAX_BYTES={max}; \
+                     lower FAKEGPU_STAGING_CHUNK_BYTES (now {}) to {max} or raise the limit",
+                    self.settings.chunk_bytes
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&self, sequence: u64, call: &Call, timing: Timing) {
+        let alone = self.size() == 1 || call.operation == Operation::Barrier;
+        self.journal.completed(OperationRecord {
+            communicator: self.id,
+            sequence: Sequence(sequence),
+            rank: Rank(self.rank),
+            operation: call.operation,
+            count: call.count,
+            datatype: call.datatype,
+            reduction_op: call.reduction,
+            root: call.root.map(Rank),
+            peer: call.peer.map(Rank),
+            transport: if alone { BufferTransport::Control } else { self.transport() },
+            wait_us: timing.wait_us,
+            execute_us: timing.execute_us,
+        });
+    }
+
+    /// Keeps the first failure, tells the others and the journal, and returns what is kept.
+    fn fail(&self, running: &mut Running, failure: Failure, call: &Call, sequence: u64) -> Failure {
+        let kept = {
+            let mut held = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            held.get_or_insert_with(|| failure.clone()).clone()
+        };
+        let detail = format!("rank {} failed: {}", self.rank, kept.detail);
+        if let Some(segment) = self.segment.get() {
+            segment.lose(self.rank, kept.code, &detail);
+        } else {
+            let scene = self.scene(sequence);
+            running.mesh.close(&scene, kept.code, &detail);
+        }
+        self.journal.failed(FailureRecord {
+            communicator: Some(self.id),
+            sequence: Sequence(sequence),
+            rank: Rank(self.rank),
+            operation: call.operation,
+            code: kept.code,
+            detail: kept.detail.clone(),
+            culprits: kept.culprits.clone(),
+            attempted_bytes: call.send_bytes(self.rank, self.size()) as u64,
+        });
+        kept
+    }
+
+    fn why_lost(&self, rank: u32) -> Option<(ErrorCode, String)> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(&rank).cloned()
+    }
+
+    /// A member will not come again: wakes those who wait for it. Operations that do not need it go on.
+    pub fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
+        if rank >= self.size() {
+            return;
+        }
+        let first = {
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            lost.entry(rank).or_insert_with(|| (code, detail.to_owned())).clone()
+        };
+        if let Some(segment) = self.segment.get() {
+            segment.lose(rank, first.0, &first.1);
+        }
+        self.wake.ring();
+    }
+
+    /// `ncclCommAbort`: whatever runs or waits fails, here and on the other ranks.
+    pub fn abort(&self) {
+        let failure = Failure::new(ErrorCode::Aborted, format!("rank {} aborted the communicator", self.rank));
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure.clone());
+        self.lose(self.rank, ErrorCode::Aborted, &failure.detail);
+        self.leave_as(true, ErrorCode::Aborted, &failure.detail);
+    }
+
+    /// `ncclCommDestroy`: this rank takes no part any more. Call it when its operations are complete.
+    pub fn leave(&self) {
+        let detail = format!("rank {} left the communicator", self.rank);
+        self.leave_as(false, ErrorCode::RankLost, &detail);
+        self.failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert(Failure::new(ErrorCode::UnknownCommunicator, "the communicator was destroyed"));
+    }
+
+    fn leave_as(&self, aborted: bool, code: ErrorCode, detail: &str) {
+        if self.left.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(segment) = self.segment.get() {
+            segment.lose(self.rank, code, detail);
+        } else if let Ok(mut running) = self.running.try_lock() {
+            // A running operation was woken by `abort` and closes the mesh itself when it fails.
+            running.mesh.close(&self.scene(0), code, detail);
+        }
+        self.journal.left(self.id, Rank(self.rank), aborted);
+    }
+}
+
+fn is_transfer(call: &Call) -> bool {
+    matches!(call.operation, Operation::Send | Operation::Recv)
+}
+
+impl Ticket {
+    /// Waits for its turn and runs `calls`, as [`Communicator::run`].
+    ///
+    /// # Errors
+    /// As [`Communicator::run`].
+    pub fn run(self, calls: &[Call]) -> Result<(), Failure> {
+        let communicator = &self.communicator;
+        if !communicator.turns.wait(self.number, Instant::now() + communicator.settings.timeout) {
+            if let Some(failure) = communicator.failure() {
+                return Err(failure);
+            }
+            let detail = format!(
+                "rank {} waited {} ms for its own earlier operations on the communicator",
+                communicator.rank,
+                communicator.settings.timeout.as_millis()
+            );
+            let failure = Failure::new(ErrorCode::TimeoutWaitingForCollective, detail);
+            communicator.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure.clone());
+            return Err(failure);
+        }
+        communicator.execute(calls)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.communicator.turns.finish(self.number);
+    }
+}

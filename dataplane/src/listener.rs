@@ -1,0 +1,242 @@
+//! Where other ranks reach this process with data connections: one listening socket per process, and the connections that
+//! have come but that nobody has asked for yet.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use crate::wake::Wake;
+
+/// How long a stranger may take to say who it is.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+const MAGIC: u32 = 0x6674_6461;
+/// Longest token that is compared.
+const MAX_TOKEN: usize = 1024;
+
+/// What a data connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Route {
+    pub(crate) communicator: u64,
+    /// Rank of the listening side.
+    pub(crate) to: u32,
+    /// Rank of the connecting side.
+    pub(crate) from: u32,
+    pub(crate) channel: u8,
+}
+
+/// The process's data socket.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    /// `tcp:HOST:PORT` or `unix:@NAME`.
+    pub(crate) address: String,
+    token: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    arrived: HashMap<Route, OwnedFd>,
+    /// Whom to tell of an arrival, by communicator and rank.
+    waiting: HashMap<(u64, u32), Weak<Wake>>,
+    /// What to tell those who come for a rank that has failed or left.
+    closed: HashMap<(u64, u32), Vec<u8>>,
+    told: HashSet<Route>,
+}
+
+/// What to listen on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope {
+    /// This host only: an abstract unix socket.
+    Host,
+    /// Reachable under this address.
+    Network(IpAddr),
+}
+
+impl Listener {
+    /// Opens the socket and accepts in a thread for the rest of the process's life.
+    pub(crate) fn open(scope: Scope, token: String) -> io::Result<Arc<Self>> {
+        match scope {
+            Scope::Host => {
+                let name = format!("ftest-data-{}-{:016x}", std::process::id(), crate::unique::random_u64()?);
+                let socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+                let listener = Self::new(format!("unix:@{name}"), token);
+                listener.serve(move || socket.accept().map(|(stream, _)| Stream::Unix(stream)))?;
+                Ok(listener)
+            }
+            Scope::Network(host) => {
+                let socket = TcpListener::bind((host, 0))?;
+                let listener = Self::new(format!("tcp:{}", socket.local_addr()?), token);
+                listener.serve(move || socket.accept().map(|(stream, _)| Stream::Tcp(stream)))?;
+                Ok(listener)
+            }
+        }
+    }
+
+    fn new(address: String, token: String) -> Arc<Self> {
+        Arc::new(Self { address, token, state: Mutex::default() })
+    }
+
+    fn serve(self: &Arc<Self>, accept: impl Fn() -> io::Result<Stream> + Send + 'static) -> io::Result<()> {
+        let listener = Arc::clone(self);
+        let serve = move || loop {
+            match accept() {
+                Ok(stream) => {
+                    let listener = Arc::clone(&listener);
+                    // A stranger that says nothing must not keep the others waiting, hence a thread for each greeting.
+                    let greet = move || {
+                        let _ = listener.greet(stream);
+                    };
+                    let _ = std::thread::Builder::new().name("ftest-greet".to_owned()).spawn(greet);
+                }
+                // Out of descriptors: those who wait have deadlines, and the kernel keeps the connection queued.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        std::thread::Builder::new().name("ftest-data".to_owned()).spawn(serve).map(drop)
+    }
+
+    fn greet(&self, mut stream: Stream) -> io::Result<()> {
+        stream.set_read_timeout(Some(HELLO_TIMEOUT))?;
+        let refused = || io::Error::new(io::ErrorKind::PermissionDenied, "not of this run");
+        let mut head = [0; 6];
+        stream.read_exact(&mut head)?;
+        let magic = u32::from_le_bytes(head[..4].try_into().expect("four bytes"));
+        let length = usize::from(u16::from_le_bytes([head[4], head[5]]));
+        if magic != MAGIC || length > MAX_TOKEN {
+            return Err(refused());
+        }
+        let mut token = vec![0; length];
+        stream.read_exact(&mut token)?;
+        let differences = token.iter().zip(self.token.as_bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
+        if token.len() != self.token.len() || differences != 0 {
+            return Err(refused());
+        }
+        let mut body = [0; 17];
+        stream.read_exact(&mut body)?;
+        stream.set_read_timeout(None)?;
+        let word = |at: usize| u32::from_le_bytes(body[at..at + 4].try_into().expect("four bytes"));
+        let route = Route {
+            communicator: u64::from_le_bytes(body[..8].try_into().expect("eight bytes")),
+            to: word(8),
+            from: word(12),
+            channel: body[16],
+        };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(notice) = state.closed.get(&(route.communicator, route.to)).cloned() {
+            if state.told.insert(route) {
+                stream.write_all(&notice)?;
+            }
+            return Ok(());
+        }
+        state.arrived.insert(route, stream.into());
+        if let Some(wake) = state.waiting.get(&(route.communicator, route.to)).and_then(Weak::upgrade) {
+            wake.ring();
+        }
+        Ok(())
+    }
+
+    /// From now on, `wake` is rung when a connection for `rank` of `communicator` comes.
+    pub(crate) fn watch(&self, communicator: u64, rank: u32, wake: &Arc<Wake>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting.insert((communicator, rank), Arc::downgrade(wake));
+        wake.ring();
+    }
+
+    /// The connection for `route`, once it has come.
+    pub(crate) fn claim(&self, route: Route) -> Option<OwnedFd> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).arrived.remove(&route)
+    }
+
+    /// Those who come for `rank` from now on are told `notice`.
+    pub(crate) fn close(&self, communicator: u64, rank: u32, notice: Vec<u8>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting.remove(&(communicator, rank));
+        let mine = |route: &Route| route.communicator == communicator && route.to == rank;
+        let early: Vec<Route> = state.arrived.keys().copied().filter(mine).collect();
+        for route in early {
+            if let Some(stream) = state.arrived.remove(&route) {
+                let _ = std::fs::File::from(stream).write_all(&notice);
+            }
+        }
+        state.closed.insert((communicator, rank), notice);
+    }
+}
+
+/// Connects to another rank's data socket and says what for.
+pub(crate) fn connect(address: &str, token: &str, route: Route, timeout: Duration) -> io::Result<OwnedFd> {
+    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("`{address}` is no data address"));
+    let mut stream = if let Some(name) = address.strip_prefix("unix:@") {
+        Stream::Unix(UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?)
+    } else if let Some(target) = address.strip_prefix("tcp:") {
+        let target = target.to_socket_addrs()?.next().ok_or_else(invalid)?;
+        let stream = TcpStream::connect_timeout(&target, timeout)?;
+        stream.set_nodelay(true)?;
+        Stream::Tcp(stream)
+    } else {
+        return Err(invalid());
+    };
+    let mut hello = Vec::with_capacity(32 + token.len());
+    hello.extend_from_slice(&MAGIC.to_le_bytes());
+    hello.extend_from_slice(&(token.len() as u16).to_le_bytes());
+    hello.extend_from_slice(token.as_bytes());
+    hello.extend_from_slice(&route.communicator.to_le_bytes());
+    hello.extend_from_slice(&route.to.to_le_bytes());
+    hello.extend_from_slice(&route.from.to_le_bytes());
+    hello.push(route.channel);
+    stream.write_all(&hello)?;
+    Ok(stream.into())
+}
+
+/// Either kind of stream.
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(timeout),
+            Self::Tcp(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(timeout)
+            }
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(buffer),
+            Self::Tcp(stream) => stream.write(buffer),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl From<Stream> for OwnedFd {
+    fn from(stream: Stream) -> Self {
+        match stream {
+            Stream::Unix(stream) => stream.into(),
+            Stream::Tcp(stream) => stream.into(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What the environment says about moving bytes: deadlines, sockets, chunks, injected faults, and where the coordinator is.
+
+use std::time::Duration;
+
+use protocol::datatype::Operation;
+use protocol::env::{self, BadValue, Variable};
+
+/// How long a rank waits for the others unless told otherwise.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Where the coordinator listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A socket file.
+    Unix(String),
+    /// `host:port`.
+    Tcp(String),
+}
+
+/// A failure asked for by `FAKEGPU_NCCL_FAULT_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Global rank that fails.
+    pub rank: u32,
+    /// At which collective of a communicator, from 1.
+    pub sequence: u64,
+    /// Only when that collective is this operation.
+    pub operation: Operation,
+}
+
+/// Everything the environment decides here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `None`: only ranks of one process can meet.
+    pub coordinator: Option<Address>,
+    /// The run's token.
+    pub token: String,
+    /// How long to wait for others, in a rendezvous or an operation.
+    pub timeout: Duration,
+    /// Move bytes over sockets although the ranks share a host.
+    pub force_sockets: bool,
+    /// Size of the pieces of a socket payload, bytes.
+    pub chunk_bytes: usize,
+    /// Largest piece allowed, bytes.
+    pub max_bytes: Option<usize>,
+    /// Injected failure.
+    pub fault: Option<Fault>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            coordinator: None,
+            token: String::new(),
+            timeout: DEFAULT_TIMEOUT,
+            force_sockets: false,
+            chunk_bytes: 1 << 20,
+            max_bytes: None,
+            fault: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads the process's environment.
+    ///
+    /// # Errors
+    /// [`BadValue`] naming the variable, what it holds and what it may hold.
+    pub fn from_environment() -> Result<Self, BadValue> {
+        Self::read(|name| std::env::var(name).ok())
+    }
+
+    /// Reads the variables through `lookup`.
+    ///
+    /// # Errors
+    /// As [`Self::from_environment`].
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadValue> {
+        let text = |variable: &Variable| lookup(variable.name).filter(|value| !value.is_empty());
+        let number = |variable: &Variable, min: u64| {
+            text(variable).map(|value| variable.integer(&value, min, i64::MAX as u64)).transpose()
+        };
+        let mut settings = Self { token: text(&env::COORDINATOR_TOKEN).unwrap_or_default(), ..Self::default() };
+        settings.coordinator = coordinator(text(&env::COORDINATOR_ADDR), text(&env::COORDINATOR_TRANSPORT))?;
+        if let Some(milliseconds) = number(&env::COORDINATOR_TIMEOUT_MS, 1)? {
+            settings.timeout = Duration::from_millis(milliseconds);
+        }
+        if let Some(value) = text(&env::STAGING_FORCE_SOCKET) {
+            settings.force_sockets = env::STAGING_FORCE_SOCKET.switch(&value)?;
+        }
+        if let Some(bytes) = number(&env::STAGING_CHUNK_BYTES, 1)? {
+            settings.chunk_bytes = bytes as usize;
+        }
+        settings.max_bytes = number(&env::STAGING_MAX_BYTES, 1)?.map(|bytes| bytes as usize);
+        let operations = [
+            Operation::AllReduce,
+            Operation::Reduce,
+            Operation::Broadcast,
+            Operation::AllGather,
+            Operation::ReduceScatter,
+            Operation::AllToAll,
+        ];
+        let operation = match text(&env::NCCL_FAULT_OPERATION) {
+            None => Operation::AllReduce,
+            Some(value) => operations[env::NCCL_FAULT_OPERATION.choose(&value, &operations.map(Operation::name))?],
+        };
+        if let (Some(rank), Some(sequence)) = (number(&env::NCCL_FAULT_RANK, 0)?, number(&env::NCCL_FAULT_SEQNO, 1)?) {
+            settings.fault = Some(Fault { rank: rank as u32, sequence, operation });
+        }
+        Ok(settings)
+    }
+}
+
+fn coordinator(address: Option<String>, transport: Option<String>) -> Result<Option<Address>, BadValue> {
+    let Some(address) = address else { return Ok(None) };
+    let tcp = match transport {
+        Some(value) => env::COORDINATOR_TRANSPORT.choose(&value, &["unix", "tcp"])? == 1,
+        None => !address.starts_with('/'),
+    };
+    if tcp {
+        let port = address.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then(|| port.parse::<u16>().ok()));
+        if port.flatten().is_none() {
+            return Err(env::COORDINATOR_ADDR.bad(&address));
+        }
+        return Ok(Some(Address::Tcp(address)));
+    }
+    if !address.starts_with('/') {
+        return Err(env::COORDINATOR_ADDR.bad(&address));
+    }
+    Ok(Some(Address::Unix(address)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Settings, BadValue> {
+        Settings::read(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn the_transport_is_told_from_the_address() {
+        assert_eq!(read(&[]).unwrap(), Settings::default());
+        let unix = read(&[("FAKEGPU_COORDINATOR_ADDR", "/tmp/c.sock")]).unwrap();
+        assert_eq!(unix.coordinator, Some(Address::Unix("/tmp/c.sock".to_owned())));
+        let tcp = read(&[("FAKEGPU_COORDINATOR_ADDR", "127.0.0.1:4000")]).unwrap();
+        assert_eq!(tcp.coordinator, Some(Address::Tcp("127.0.0.1:4000".to_owned())));
+    }
+
+    #[test]
+    fn bad_values_name_their_variable() {
+        for (name, value) in [
+            ("FAKEGPU_COORDINATOR_TIMEOUT_MS", "soon"),
+            ("FAKEGPU_STAGING_CHUNK_BYTES", "0"),
+            ("FAKEGPU_COORDINATOR_ADDR", "nowhere"),
+            ("FAKEGPU_NCCL_FAULT_OPERATION", "all_reduction"),
+        ] {
+            assert_eq!(read(&[(name, value)]).unwrap_err().variable, name);
+        }
+    }
+
+    #[test]
+    fn a_fault_needs_rank_and_sequence() {
+        assert_eq!(read(&[("FAKEGPU_NCCL_FAULT_RANK", "2")]).unwrap().fault, None);
+        let both = read(&[("FAKEGPU_NCCL_FAULT_RANK", "2"), ("FAKEGPU_NCCL_FAULT_SEQNO", "3")]).unwrap();
+        assert_eq!(both.fault, Some(Fault { rank: 2, sequence: 3, operation: Operation::AllReduce }));
+    }
+}

@@ -1,0 +1,231 @@
+//! Collectives through memory that all ranks map: descriptors meet at a barrier, then every rank reads the others' buffers
+//! where they lie and writes its part of the result, and a second barrier lets the buffers go.
+
+use std::time::Instant;
+
+use protocol::datatype::{Operation, ReductionOp};
+use protocol::message::ErrorCode;
+
+use crate::arena::Arena;
+use crate::call::{Call, Place};
+use crate::control::{Arrival, INLINE_BYTES, Segment};
+use crate::descriptor::{self, Descriptor};
+use crate::failure::Failure;
+use crate::mapping::{self, Mappings};
+use crate::reduce::Reduction;
+use crate::transport::{self, Scene, Timing, microseconds, pull, share};
+
+/// Shared memory as a way of moving bytes: the segment, and what only the running operation touches.
+pub(crate) struct Shared {
+    pub(crate) barriers: u64,
+    pub(crate) mappings: Mappings,
+    send_bounce: Option<Bounce>,
+    receive_bounce: Option<Bounce>,
+}
+
+/// A memory file through which buffers outside the arenas travel.
+struct Bounce {
+    arena: Arena,
+    file_id: u64,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        Self { barriers: 0, mappings: Mappings::default(), send_bounce: None, receive_bounce: None }
+    }
+
+    /// Runs one collective to its end on this rank.
+    pub(crate) fn collective(&mut self, segment: &Segment, scene: &Scene, call: &Call) -> Result<Timing, Failure> {
+        let start = Instant::now();
+        let (rank, size) = (scene.rank, scene.size);
+        let contributed = call.send_bytes(rank, size);
+        let beside = call.largest_contribution(size) <= INLINE_BYTES;
+        let mut descriptor = Descriptor::of(call, scene.sequence);
+        let mut own = Own { send: call.send.address, receive: call.receive.address, copy_out: 0 };
+        if !beside {
+            self.place_buffers(scene, call, &mut descriptor, &mut own)?;
+        }
+        // SAFETY: this is the only running operation of this rank; the send buffer is the caller's promise. Everybody has passed
+        // the barrier of the previous collective, hence is done with the one before it.
+        unsafe { segment.publish(rank, descriptor, call.send.address, if beside { contributed } else { 0 }) };
+        self.barrier(segment, scene, call.operation)?;
+        let met = Instant::now();
+        let calls: Vec<(Descriptor, *const u8)> =
+            (0..size).map(|other| segment.published(other, scene.sequence)).collect();
+        let descriptors: Vec<Descriptor> = calls.iter().map(|(descriptor, _)| *descriptor).collect();
+        descriptor::compare(scene.sequence, &descriptors)?;
+        let scalars: Vec<[u8; 8]> = descriptors.iter().map(|call| call.scalar).collect();
+        if beside {
+            let sends: Vec<*const u8> = calls.iter().map(|(_, payload)| *payload).collect();
+            // SAFETY: each payload lies in its slot; the receive buffer is the caller's promise.
+            unsafe { pull(call, rank, size, &sends, &scalars, call.receive.address) };
+        } else {
+            self.move_bytes(scene, call, &descriptors, &scalars, &own)?;
+            self.barrier(segment, scene, call.operation)?;
+            if own.copy_out > 0 {
+                // SAFETY: both hold the operation's result; the bounce is ours alone after the barrier.
+                unsafe { std::ptr::copy_nonoverlapping(own.receive, call.receive.address, own.copy_out) };
+            }
+        }
+        Ok(Timing { wait_us: microseconds(start, met), execute_us: microseconds(met, Instant::now()), transfer: 0 })
+    }
+
+    fn barrier(&mut self, segment: &Segment, scene: &Scene, operation: Operation) -> Result<(), Failure> {
+        self.barriers += 1;
+        segment.arrive(scene.rank, self.barriers);
+        match segment.wait(scene.rank, self.barriers, scene.deadline) {
+            Arrival::All => Ok(()),
+            Arrival::Lost(lost) => {
+                let what = format!("{operation} (collective {})", scene.sequence);
+                Err(scene.lost(&what, &lost, lost.first().and_then(|rank| segment.status(*rank))))
+            }
+            Arrival::Missing(missing) => Err(scene.late(operation, missing)),
+        }
+    }
+
+    /// Gives every buffer that others must reach a place in a memory file.
+    fn place_buffers(
+        &mut self,
+        scene: &Scene,
+        call: &Call,
+        descriptor: &mut Descriptor,
+        own: &mut Own,
+    ) -> Result<(), Failure> {
+        let pid = scene.members[scene.rank as usize].pid;
+        let one_process = scene.members.iter().all(|member| member.pid == pid);
+        let contributed = call.send_bytes(scene.rank, scene.size);
+        let overlap = transport::overlaps(call, scene.rank, scene.size);
+        if contributed > 0 && (overlap || (call.send.place.is_none() && !one_process)) {
+            let bounce = Bounce::of_at_least(&mut self.send_bounce, contributed)?;
+            own.send = bounce.arena.base();
+            // SAFETY: the bounce is long enough and nobody else's; the send buffer is the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(call.send.address, own.send, contributed) };
+            descriptor.send = bounce.place();
+            descriptor.send_address = own.send as u64;
+        }
+        // Only in these do others write into this rank's result.
+        let written_by_others = matches!(call.operation, Operation::AllReduce | Operation::Reduce);
+        let got = call.receive_bytes(scene.rank, scene.size);
+        if written_by_others && got > 0 && call.receive.place.is_none() && !one_process {
+            let bounce = Bounce::of_at_least(&mut self.receive_bounce, got)?;
+            own.receive = bounce.arena.base();
+            own.copy_out = got;
+            descriptor.receive = bounce.place();
+            descriptor.receive_address = own.receive as u64;
+        }
+        Ok(())
+    }
+
+    fn move_bytes(
+        &mut self,
+        scene: &Scene,
+        call: &Call,
+        descriptors: &[Descriptor],
+        scalars: &[[u8; 8]],
+        own: &Own,
+    ) -> Result<(), Failure> {
+        let (rank, size) = (scene.rank, scene.size);
+        let mut sends = Vec::with_capacity(size as usize);
+        for other in 0..size {
+            let descriptor = &descriptors[other as usize];
+            let bytes = call.send_bytes(other, size);
+            let address = if other == rank { own.send } else {
+                self.reach(scene, call, other, &descriptor.send, descriptor.send_address, bytes)?
+            };
+            sends.push(address.cast_const());
+        }
+        let root = call.root.unwrap_or(0);
+        let writes_to = |other: u32| match call.operation {
+            Operation::AllReduce => true,
+            Operation::Reduce => other == root,
+            _ => false,
+        };
+        if !matches!(call.operation, Operation::AllReduce | Operation::Reduce) {
+            // SAFETY: `reach` checked that each buffer holds what its rank contributes; ours is the caller's promise.
+            unsafe { pull(call, rank, size, &sends, scalars, own.receive) };
+            return Ok(());
+        }
+        let mut receives = Vec::with_capacity(size as usize);
+        for other in (0..size).filter(|other| writes_to(*other)) {
+            let descriptor = &descriptors[other as usize];
+            let bytes = call.receive_bytes(other, size);
+            receives.push(if other == rank { own.receive } else {
+                self.reach(scene, call, other, &descriptor.receive, descriptor.receive_address, bytes)?
+            });
+        }
+        let (first, length) = share(call.count as usize, rank, size);
+        let skip = first * call.datatype.size();
+        let reduction = Reduction { datatype: call.datatype, op: call.reduction.unwrap_or(ReductionOp::Sum), scalars };
+        // SAFETY: `reach` checked all buffers; each rank works on its own share, and a rank's result is its contribution
+        // (in place) or does not overlap it.
+        unsafe {
+            let sends: Vec<*const u8> = sends.iter().map(|send| send.add(skip)).collect();
+            let receives: Vec<*mut u8> = receives.iter().map(|receive| receive.add(skip)).collect();
+            reduction.run(&sends, &receives, length);
+        }
+        Ok(())
+    }
+
+    /// Another rank's buffer in this process.
+    fn reach(
+        &mut self,
+        scene: &Scene,
+        call: &Call,
+        other: u32,
+        place: &Place,
+        address: u64,
+        bytes: usize,
+    ) -> Result<*mut u8, Failure> {
+        if bytes == 0 {
+            return Ok(std::ptr::null_mut());
+        }
+        let what = format!("{} (collective {})", call.operation, scene.sequence);
+        reach(&mut self.mappings, scene, &what, other, place, address, bytes)
+    }
+}
+
+/// Another rank's buffer in this process: directly for a rank of the same process, else through its memory file.
+pub(crate) fn reach(
+    mappings: &mut Mappings,
+    scene: &Scene,
+    what: &str,
+    other: u32,
+    place: &Place,
+    address: u64,
+    bytes: usize,
+) -> Result<*mut u8, Failure> {
+    let pid = scene.members[other as usize].pid;
+    if pid == scene.members[scene.rank as usize].pid && (place.valid == 0 || address != 0) {
+        return Ok(address as *mut u8);
+    }
+    mappings.resolve(pid, place, bytes).map_err(|error| {
+        let gone = matches!(error.kind(), std::io::ErrorKind::NotFound);
+        let code = if gone { ErrorCode::RankLost } else { ErrorCode::System };
+        Failure::new(code, format!("{what} cannot map the memory of {}: {error}", scene.name(other))).blaming(vec![other])
+    })
+}
+
+/// This rank's buffers as the operation uses them.
+struct Own {
+    send: *mut u8,
+    receive: *mut u8,
+    /// Bytes to copy from `receive` to the caller's buffer at the end.
+    copy_out: usize,
+}
+
+impl Bounce {
+    fn of_at_least(held: &mut Option<Self>, bytes: usize) -> Result<&mut Self, Failure> {
+        if held.as_ref().is_none_or(|bounce| bounce.arena.length() < bytes) {
+            let length = bytes.next_power_of_two().max(1 << 20);
+            let failed = |error| Failure::system("cannot make a memory file for a buffer outside device memory", &error);
+            let arena = Arena::create("ftest bounce", length).map_err(failed)?;
+            let file_id = mapping::file_id(arena.fd()).map_err(failed)?;
+            *held = Some(Self { arena, file_id });
+        }
+        Ok(held.as_mut().expect("was just filled"))
+    }
+
+    fn place(&self) -> Place {
+        Place { file_id: self.file_id, length: self.arena.length() as u64, offset: 0, fd: self.arena.fd(), valid: 1 }
+    }
+}

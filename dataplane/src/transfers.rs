@@ -1,0 +1,235 @@
+//! Send and recv through mapped memory. All transfers of a group are under way at once: announce what can be announced, take
+//! what has arrived, and sleep on the own bell only when nothing moved.
+
+use std::time::Instant;
+
+use protocol::datatype::{Datatype, Operation};
+use protocol::message::ErrorCode;
+
+use crate::call::{Call, Place};
+use crate::control::{EAGER_BYTES, Message, RING_SLOTS, Segment};
+use crate::failure::{Failure, name_ranks};
+use crate::mapping::{self, Mappings};
+use crate::arena::Arena;
+use crate::shared::reach;
+use crate::transport::{Scene, Timing, microseconds};
+
+/// One send or recv on its way.
+struct Transfer<'a> {
+    call: &'a Call,
+    peer: u32,
+    /// Position in the ring, once announced (send) or taken (recv).
+    index: Option<u64>,
+    done: Option<Timing>,
+    /// Holds a contribution outside the arenas until the receiver took it.
+    bounce: Option<(Arena, u64)>,
+}
+
+/// Runs a group's sends and recvs to their end; timings are in the order of `calls`.
+pub(crate) fn run(
+    segment: &Segment,
+    mappings: &mut Mappings,
+    scene: &Scene,
+    calls: &[Call],
+) -> Result<Vec<Timing>, Failure> {
+    let start = Instant::now();
+    let mut transfers: Vec<Transfer> = calls
+        .iter()
+        .map(|call| Transfer { call, peer: call.peer.unwrap_or(0), index: None, done: None, bounce: None })
+        .collect();
+    loop {
+        let bell = segment.bell(scene.rank);
+        let mut moved = false;
+        for at in 0..transfers.len() {
+            if transfers[at].done.is_some() {
+                continue;
+            }
+            let (before, rest) = transfers.split_at_mut(at);
+            let transfer = &mut rest[0];
+            // Transfers between two ranks keep their order: one waits until those before it have their place in the ring.
+            let queued = before.iter().any(|earlier| {
+                earlier.peer == transfer.peer
+                    && earlier.call.operation == transfer.call.operation
+                    && earlier.index.is_none()
+            });
+            moved |= match transfer.call.operation {
+                Operation::Send => advance_send(segment, scene, transfer, start, queued)?,
+                _ => !queued && take(segment, mappings, scene, transfer, start)?,
+            };
+        }
+        let waiting: Vec<&Transfer> = transfers.iter().filter(|transfer| transfer.done.is_none()).collect();
+        if waiting.is_empty() {
+            return Ok(transfers.into_iter().filter_map(|transfer| transfer.done).collect());
+        }
+        if moved {
+            continue;
+        }
+        if let Some(gone) = lost(segment, scene, &waiting) {
+            // What it announced before it was lost may have come since we looked.
+            if segment.bell(scene.rank) == bell || segment.status(scene.rank).is_some() {
+                return Err(gone);
+            }
+            continue;
+        }
+        if Instant::now() >= scene.deadline {
+            return Err(late(scene, &waiting));
+        }
+        segment.wait_bell(scene.rank, bell, scene.deadline);
+    }
+}
+
+/// Announces a send when the ring has room, and completes it when it was taken. True when anything changed.
+fn advance_send(
+    segment: &Segment,
+    scene: &Scene,
+    transfer: &mut Transfer,
+    start: Instant,
+    queued: bool,
+) -> Result<bool, Failure> {
+    use std::sync::atomic::Ordering::Acquire;
+    let ring = segment.ring(scene.rank, transfer.peer);
+    let call = transfer.call;
+    let bytes = call.block_bytes();
+    if let Some(index) = transfer.index {
+        if ring.tail.0.load(Acquire) <= index {
+            return Ok(false);
+        }
+        if let Some((code, count, datatype)) = ring.answer(index) {
+            let theirs = Message { count, datatype, ..Message::default() };
+            return Err(mismatch(scene, transfer.peer, code, call, &theirs));
+        }
+        transfer.done = Some(timing(start, Instant::now(), index));
+        return Ok(true);
+    }
+    let index = ring.head.0.load(Acquire);
+    if queued || index - ring.tail.0.load(Acquire) >= RING_SLOTS {
+        return Ok(false);
+    }
+    let eager = bytes <= EAGER_BYTES;
+    let mut place = call.send.place;
+    let mut address = call.send.address;
+    let same_process = scene.members[transfer.peer as usize].pid == scene.members[scene.rank as usize].pid;
+    if !eager && place.is_none() && !same_process {
+        let failed = |error| Failure::system("cannot make a memory file for a buffer outside device memory", &error);
+        let arena = Arena::create("ftest bounce", bytes).map_err(failed)?;
+        let file_id = mapping::file_id(arena.fd()).map_err(failed)?;
+        // SAFETY: the file is as long as the buffer, which the caller promised.
+        unsafe { std::ptr::copy_nonoverlapping(address, arena.base(), bytes) };
+        address = arena.base();
+        place = Some(Place { file_id, length: arena.length() as u64, offset: 0, fd: arena.fd(), valid: 1 });
+        transfer.bounce = Some((arena, file_id));
+    }
+    let message = Message {
+        count: call.count,
+        datatype: call.datatype.code(),
+        eager: u32::from(eager),
+        place: place.unwrap_or_default(),
+        address: address as u64,
+    };
+    // SAFETY: this rank is the ring's one sender and it has room; the buffer is the caller's promise.
+    unsafe { ring.announce(index, message, call.send.address, if eager { bytes } else { 0 }) };
+    segment.ring_bell(transfer.peer);
+    transfer.index = Some(index);
+    if eager {
+        transfer.done = Some(timing(start, Instant::now(), index));
+    }
+    Ok(true)
+}
+
+/// Takes the next message from the peer if there is one.
+fn take(
+    segment: &Segment,
+    mappings: &mut Mappings,
+    scene: &Scene,
+    transfer: &mut Transfer,
+    start: Instant,
+) -> Result<bool, Failure> {
+    use std::sync::atomic::Ordering::Acquire;
+    let ring = segment.ring(transfer.peer, scene.rank);
+    let index = ring.tail.0.load(Acquire);
+    if ring.head.0.load(Acquire) <= index {
+        return Ok(false);
+    }
+    let call = transfer.call;
+    let bytes = call.block_bytes();
+    let (message, payload) = ring.message(index);
+    let met = Instant::now();
+    let differs = if message.datatype != call.datatype.code() {
+        Some(ErrorCode::DtypeMismatch)
+    } else if message.count != call.count {
+        Some(ErrorCode::CountMismatch)
+    } else {
+        None
+    };
+    if let Some(code) = differs {
+        ring.take(index, Some(code), call.count, call.datatype.code());
+        segment.ring_bell(transfer.peer);
+        return Err(mismatch(scene, transfer.peer, code, call, &message));
+    }
+    let source = if message.eager == 1 {
+        payload
+    } else {
+        let what = format!("recv from rank {}", transfer.peer);
+        reach(mappings, scene, &what, transfer.peer, &message.place, message.address, bytes)?.cast_const()
+    };
+    if bytes > 0 && source != call.receive.address.cast_const() {
+        // SAFETY: the source holds the message (checked by `reach`, or in its slot); the destination is the caller's promise.
+        // A send to self may overlap, which `copy` allows.
+        unsafe { std::ptr::copy(source, call.receive.address, bytes) };
+    }
+    ring.take(index, None, call.count, call.datatype.code());
+    segment.ring_bell(transfer.peer);
+    transfer.index = Some(index);
+    transfer.done = Some(timing(start, met, index));
+    Ok(true)
+}
+
+fn timing(start: Instant, met: Instant, index: u64) -> Timing {
+    Timing {
+        wait_us: microseconds(start, met),
+        execute_us: microseconds(met, Instant::now()),
+        transfer: index + 1,
+    }
+}
+
+/// The failure of a transfer whose two sides disagree; both ranks tell it with the same kind.
+pub(crate) fn mismatch(scene: &Scene, peer: u32, code: ErrorCode, call: &Call, theirs: &Message) -> Failure {
+    let datatype = Datatype::from_code(theirs.datatype).map_or("?", Datatype::name);
+    let (mine, other) = if call.operation == Operation::Send { ("sends", "receives") } else { ("receives", "sends") };
+    let detail = format!(
+        "send and recv differ: rank {} {mine} {} elements of {}, rank {peer} {other} {} of {datatype}",
+        scene.rank, call.count, call.datatype, theirs.count
+    );
+    Failure::new(code, detail).blaming(vec![scene.rank, peer])
+}
+
+fn lost(segment: &Segment, scene: &Scene, waiting: &[&Transfer]) -> Option<Failure> {
+    if let Some((code, detail)) = segment.status(scene.rank) {
+        return Some(Failure::new(code, detail).blaming(vec![scene.rank]));
+    }
+    waiting.iter().find_map(|transfer| {
+        let reason = segment.status(transfer.peer)?;
+        Some(scene.lost(&describe(transfer), &[transfer.peer], Some(reason)))
+    })
+}
+
+fn late(scene: &Scene, waiting: &[&Transfer]) -> Failure {
+    let mut missing: Vec<u32> = waiting.iter().map(|transfer| transfer.peer).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    let what: Vec<String> = waiting.iter().take(8).map(|transfer| describe(transfer)).collect();
+    let detail = format!(
+        "rank {} waited {} ms for {}: {}",
+        scene.rank,
+        scene.timeout_ms,
+        name_ranks(&missing),
+        what.join(", ")
+    );
+    Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(missing)
+}
+
+fn describe(transfer: &Transfer) -> String {
+    let way = if transfer.call.operation == Operation::Send { "to" } else { "from" };
+    let call = transfer.call;
+    format!("{} of {} {} {way} rank {}", call.operation, call.count, call.datatype, transfer.peer)
+}

@@ -1,0 +1,143 @@
+//! What a way of moving bytes (shared memory, sockets) is given and what it answers.
+
+use std::time::Instant;
+
+use protocol::datatype::{Operation, ReductionOp};
+use protocol::message::{ErrorCode, Member};
+
+use crate::call::Call;
+use crate::failure::{Failure, name_ranks};
+use crate::reduce::Reduction;
+
+/// The communicator and the moment, as an operation sees them.
+pub(crate) struct Scene<'a> {
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+    pub(crate) members: &'a [Member],
+    /// Position of the collective, from 1; 0 for transfers.
+    pub(crate) sequence: u64,
+    pub(crate) deadline: Instant,
+    pub(crate) timeout_ms: u128,
+}
+
+/// How long an operation waited for others and how long it moved bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timing {
+    pub(crate) wait_us: f64,
+    pub(crate) execute_us: f64,
+    /// For send and recv: which transfer of the ordered pair, from 1.
+    pub(crate) transfer: u64,
+}
+
+impl Scene<'_> {
+    /// "rank 2 (pid 4711)".
+    pub(crate) fn name(&self, rank: u32) -> String {
+        match self.members.get(rank as usize) {
+            Some(member) if member.global_rank.0 != rank => {
+                format!("rank {rank} (global rank {}, pid {})", member.global_rank, member.pid)
+            }
+            Some(member) => format!("rank {rank} (pid {})", member.pid),
+            None => format!("rank {rank}"),
+        }
+    }
+
+    /// The failure of `what` when `lost` will not come, for the reason the first of them gave.
+    pub(crate) fn lost(&self, what: &str, lost: &[u32], reason: Option<(ErrorCode, String)>) -> Failure {
+        let (code, reason) = reason.unwrap_or((ErrorCode::RankLost, "it is gone".to_owned()));
+        let names: Vec<String> = lost.iter().map(|rank| self.name(*rank)).collect();
+        Failure::new(code, format!("{what} needs {}, which will not come: {reason}", names.join(", ")))
+            .blaming(lost.to_vec())
+    }
+
+    /// The failure of a collective that `missing` did not come to in time.
+    pub(crate) fn late(&self, operation: Operation, missing: Vec<u32>) -> Failure {
+        let detail = format!(
+            "rank {} waited {} ms in {operation} (collective {}) for {}",
+            self.rank,
+            self.timeout_ms,
+            self.sequence,
+            name_ranks(&missing)
+        );
+        Failure::new(ErrorCode::TimeoutWaitingForCollective, detail).blaming(missing)
+    }
+}
+
+/// Microseconds between two moments.
+pub(crate) fn microseconds(from: Instant, to: Instant) -> f64 {
+    to.saturating_duration_since(from).as_secs_f64() * 1e6
+}
+
+/// The part of `count` elements that `rank` of `size` works on, as (first, length). Parts begin on cache lines.
+pub(crate) fn share(count: usize, rank: u32, size: u32) -> (usize, usize) {
+    const GRAIN: usize = 128;
+    let each = count.div_ceil(size as usize).next_multiple_of(GRAIN);
+    let first = (each * rank as usize).min(count);
+    (first, each.min(count - first))
+}
+
+/// Moves what `rank` is to get when it can read every rank's contribution: all collectives but the reductions that ranks
+/// share among each other.
+///
+/// # Safety
+/// `sends[r]` is readable for what rank r contributes; the call's receive buffer is writable for what `rank` gets.
+pub(crate) unsafe fn pull(call: &Call, rank: u32, size: u32, sends: &[*const u8], scalars: &[[u8; 8]], receive: *mut u8) {
+    let block = call.block_bytes();
+    let (count, me) = (call.count as usize, rank as usize);
+    let root = call.root.unwrap_or(0) as usize;
+    let reduction = Reduction { datatype: call.datatype, op: call.reduction.unwrap_or(ReductionOp::Sum), scalars };
+    // SAFETY: offsets are multiples of the block within what each rank contributes or gets; source and destination of a copy
+    // are the same range or do not overlap (the rules for in-place calls; all_to_all was moved aside before).
+    unsafe {
+        let copy = |from: *const u8, to: *mut u8| {
+            if from != to.cast_const() {
+                std::ptr::copy(from, to, block);
+            }
+        };
+        match call.operation {
+            Operation::AllReduce => reduction.run(sends, &[receive], count),
+            Operation::Reduce if me == root => reduction.run(sends, &[receive], count),
+            Operation::ReduceScatter => {
+                let mine: Vec<*const u8> = sends.iter().map(|send| send.wrapping_add(me * block)).collect();
+                reduction.run(&mine, &[receive], count);
+            }
+            Operation::Broadcast => copy(sends[root], receive),
+            Operation::Scatter => copy(sends[root].wrapping_add(me * block), receive),
+            Operation::AllGather => (0..size as usize).for_each(|from| copy(sends[from], receive.add(from * block))),
+            Operation::Gather if me == root => {
+                (0..size as usize).for_each(|from| copy(sends[from], receive.add(from * block)));
+            }
+            Operation::AllToAll => {
+                (0..size as usize).for_each(|from| copy(sends[from].wrapping_add(me * block), receive.add(from * block)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// True when the buffers of an all_to_all overlap: its contribution must be moved aside first.
+pub(crate) fn overlaps(call: &Call, rank: u32, size: u32) -> bool {
+    let (send, receive) = (call.send.address as usize, call.receive.address as usize);
+    call.operation == Operation::AllToAll
+        && send < receive + call.receive_bytes(rank, size)
+        && receive < send + call.send_bytes(rank, size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_cover_everything_once() {
+        for count in [0, 1, 127, 128, 129, 1000, 4096, 100_003] {
+            for size in 1..6 {
+                let mut next = 0;
+                for rank in 0..size {
+                    let (first, length) = share(count, rank, size);
+                    assert!(length == 0 || first == next, "{count} {size} {rank}");
+                    next += length;
+                }
+                assert_eq!(next, count);
+            }
+        }
+    }
+}

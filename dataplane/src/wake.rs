@@ -1,0 +1,40 @@
+//! A descriptor that becomes readable when somebody rings: lets a thread that polls sockets hear of a lost rank.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// An eventfd.
+#[derive(Debug)]
+pub(crate) struct Wake {
+    file: OwnedFd,
+}
+
+impl Wake {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no preconditions.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: fresh from the kernel, owned by nobody else.
+        Ok(Self { file: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// Makes the descriptor readable.
+    pub(crate) fn ring(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight readable bytes; a full counter is readable already, so the error is none.
+        unsafe { libc::write(self.fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Makes it unreadable again.
+    pub(crate) fn clear(&self) {
+        let mut counter = [0u8; 8];
+        // SAFETY: eight writable bytes; an error means that it was clear.
+        unsafe { libc::read(self.fd(), counter.as_mut_ptr().cast(), counter.len()) };
+    }
+}
