@@ -2,6 +2,20 @@
 
 pub mod case;
 pub mod check;
+pub mod cli;
+pub mod commands;
+pub mod execute;
+pub mod exit_code;
+mod expression;
+pub mod filter;
+pub mod install;
 pub mod launch;
 pub mod observation;
 pub mod progress;
+pub mod python;
+pub mod report;
+pub mod requirement;
+pub mod schedule;
+pub mod signal;
+pub mod snapshot;
+pub mod suite;

@@ -78,6 +78,9 @@ pub fn judge(case: &Case, observation: &Observation, accept: bool) -> (Verdict, 
     if let Some(reason) = &observation.skipped {
         return (Verdict::Skipped(reason.clone()), Vec::new());
     }
+    if observation.cancelled {
+        return (Verdict::Skipped("interrupted while it ran".to_owned()), Vec::new());
+    }
     let mut broken = ours(case, observation);
     if observation.infra_error.is_some() {
         return (Verdict::Broken, broken);

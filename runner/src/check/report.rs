@@ -219,7 +219,17 @@ impl ReportCheck {
             failures.push(self.failure(format!("{} selects something", self.path), "nothing", &next));
             return failures;
         }
-        if let Some(first) = self.operators.first() {
+        // Of several values, `contains` asks for one of them; every other operator is about one value.
+        let among = |operator: &&Operator| matches!(operator, Operator::Contains(_)) && values.len() > 1;
+        for operator in self.operators.iter().filter(among) {
+            let Operator::Contains(wanted) = operator else { continue };
+            if !values.iter().any(|(_, value)| compare::equal(value, wanted) || operator.holds(value)) {
+                let got: Vec<String> = values.iter().take(8).map(|(_, value)| shorten(value)).collect();
+                failures.push(self.failure(format!("{} {operator}", self.path), &got.join(", "), ""));
+            }
+        }
+        let single: Vec<&Operator> = self.operators.iter().filter(|operator| !among(operator)).collect();
+        if let Some(first) = single.first() {
             match values.as_slice() {
                 [(place, value)] => self.check_each(place, value, &self.operators, &mut failures),
                 many => {
@@ -390,6 +400,8 @@ mod tests {
         assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Eq(json!(3))], "$.ranks[*].calls"), 1);
         assert_eq!(number_of_failures(|check| check.any = vec![Operator::Eq(json!(5))], "$.ranks[*].calls"), 0);
         assert_eq!(number_of_failures(|check| check.all = vec![Operator::Ge(json!(4))], "$.ranks[*].calls"), 1);
+        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Contains(json!(5))], "$.ranks[*].calls"), 0);
+        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Contains(json!(6))], "$.ranks[*].calls"), 1);
         assert_eq!(number_of_failures(|check| check.len = Some(2), "$.ranks"), 0);
         assert_eq!(number_of_failures(|check| check.len = Some(2), "$.ranks[*].calls"), 0);
         assert_eq!(number_of_failures(|check| check.len = Some(3), "$.name"), 0);

@@ -1,0 +1,155 @@
+//! The command line of `ftest`: what may be typed, and nothing of what it does.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::commands::env::EnvArgs;
+use crate::commands::exec::ExecArgs;
+use crate::exit_code;
+
+/// Runs distributed GPU programs on pretended clusters and checks what they did. No GPU is needed.
+///
+/// `ftest SUITE...` is short for `ftest run SUITE...`.
+#[derive(Debug, Parser)]
+#[command(name = "ftest", version, after_help = exit_code::HELP, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Cli {
+    /// When to use colors
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// When to use colors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// What `ftest` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run suites and check what they expect
+    Run(RunArgs),
+    /// Read suites and report every mistake, without running anything
+    Check(CheckArgs),
+    /// List the built-in GPU profiles
+    Profiles,
+    /// Run one command on a pretended cluster
+    Exec(ExecArgs),
+    /// Show or remove the managed Python environments
+    Env(EnvArgs),
+    /// Print the completion script of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Arguments of `ftest run`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = exit_code::HELP)]
+pub struct RunArgs {
+    /// Names of suites, suite files, or directories of them
+    #[arg(value_name = "SUITE")]
+    pub suites: Vec<String>,
+    /// Only print the ids of the selected cases
+    #[arg(long)]
+    pub list: bool,
+    /// Only cases whose id holds this text, or that an expression accepts: `tag(smoke) & !case(/killed/)`
+    #[arg(long, short = 'E', value_name = "FILTER")]
+    pub filter: Option<String>,
+    /// CPU slots; a case takes `resources.cpus` of them [default: the number of cores]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: Option<u32>,
+    /// Write JUnit XML to this file, after every finished case anew
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Accept new and changed snapshots of cases whose other checks hold
+    #[arg(long)]
+    pub accept: bool,
+    /// Go on after a case that did not pass (as always when CI is set)
+    #[arg(long)]
+    pub no_fail_fast: bool,
+    /// Keep the scratch directories of all cases
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Arguments of `ftest check`.
+#[derive(Args, Clone, Debug)]
+pub struct CheckArgs {
+    /// Names of suites, suite files, or directories of them
+    #[arg(value_name = "SUITE", required = true)]
+    pub suites: Vec<String>,
+}
+
+impl Cli {
+    /// Reads the command line; a first word that is no command is a suite to run.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Cli {
+        Cli::parse_from(with_run(arguments.into_iter().collect()))
+    }
+
+    /// The completion script of `shell`.
+    pub fn completions(shell: clap_complete::Shell, out: &mut dyn std::io::Write) {
+        clap_complete::generate(shell, &mut Cli::command(), "ftest", out);
+    }
+}
+
+fn with_run(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let command = Cli::command();
+    let is_command = |word: &str| command.get_subcommands().any(|known| known.get_name() == word);
+    // Options of the top level before the first word stay before `run`.
+    let mut first = 1;
+    while let Some(word) = arguments.get(first).and_then(|word| word.to_str()) {
+        match word {
+            "--color" => first += 2,
+            word if word.starts_with("--color=") => first += 1,
+            _ => break,
+        }
+    }
+    match arguments.get(first).map(|word| word.to_string_lossy().into_owned()) {
+        Some(word) if is_command(&word) || matches!(word.as_str(), "-h" | "--help" | "-V" | "--version") => {}
+        Some(_) => arguments.insert(first, "run".into()),
+        None => {}
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn run_may_be_left_out() {
+        for (typed, meant) in [
+            ("ftest smoke dist", "ftest run smoke dist"),
+            ("ftest --list smoke", "ftest run --list smoke"),
+            ("ftest --color never smoke", "ftest --color never run smoke"),
+            ("ftest run smoke", "ftest run smoke"),
+            ("ftest check smoke", "ftest check smoke"),
+            ("ftest --help", "ftest --help"),
+            ("ftest", "ftest"),
+        ] {
+            assert_eq!(with_run(words(typed)), words(meant));
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,9 @@
+//! What the programs do, one file per command; parsing of the command line stands beside what it means.
+
+pub mod check;
+pub mod env;
+pub mod exec;
+pub mod fgpu;
+pub mod profiles;
+pub mod run;
+mod suites;

@@ -1,0 +1,63 @@
+//! What `run` and `check` share: from words to suites, with every mistake on stderr.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use crate::exit_code::ExitCode;
+use crate::install::Install;
+use crate::suite::{self, Suite, SuiteError, find};
+
+/// The directories in which names of suites are looked up: those of the working directory come before the installed ones.
+fn directories(install: &Install) -> Vec<PathBuf> {
+    [PathBuf::from("suites")].into_iter().chain(install.suites().ok()).collect()
+}
+
+/// `; there are: a, b`.
+pub(super) fn choices(install: &Install) -> String {
+    let names: Vec<String> = find::named(&directories(install)).into_keys().collect();
+    if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) }
+}
+
+/// The suites that `words` name.
+///
+/// # Errors
+/// After every mistake was written to stderr.
+pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, ExitCode> {
+    let files = find::resolve(words, &directories(install)).map_err(|unknown| {
+        for error in unknown {
+            eprintln!("ftest: {error}");
+        }
+        ExitCode::Usage
+    })?;
+    let mut suites: Vec<Suite> = Vec::new();
+    let mut mistakes = 0;
+    for file in &files {
+        match suite::load(file) {
+            Ok(suite) => match suites.iter().find(|other| other.name == suite.name) {
+                Some(other) => {
+                    eprintln!("ftest: {} and {} are both the suite `{}`; give one another name", other.file.display(), file.display(), suite.name);
+                    mistakes += 1;
+                }
+                None => suites.push(suite),
+            },
+            Err(SuiteError::Mistakes(found)) => {
+                mistakes += found.count();
+                let styled = std::io::stderr().is_terminal() && anstream::stderr().current_choice() != anstream::ColorChoice::Never;
+                anstream::eprint!("{}", if styled { found.styled() } else { found.to_string() });
+            }
+            Err(error @ SuiteError::Read { .. }) => {
+                mistakes += 1;
+                eprintln!("ftest: {error}");
+            }
+        }
+    }
+    if mistakes > 0 {
+        eprintln!("ftest: {mistakes} {} in {} {}; nothing was run", plural(mistakes, "mistake"), files.len(), plural(files.len(), "file"));
+        return Err(ExitCode::Usage);
+    }
+    Ok(suites)
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}

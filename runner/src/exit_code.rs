@@ -1,0 +1,49 @@
+//! The exit codes of `ftest`: documented and stable.
+
+use crate::check::Verdict;
+
+/// How a run ended, as its exit code. The highest of what happened counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ExitCode {
+    /// Every selected case passed or was skipped.
+    Passed = 0,
+    /// A case failed or ran into its deadline.
+    Failed = 1,
+    /// Wrong usage, or a suite with mistakes.
+    Usage = 2,
+    /// A case could not be run, or used what ftest does not implement.
+    CouldNotRun = 3,
+    /// No case was selected.
+    NothingSelected = 4,
+    /// Ctrl-C.
+    Interrupted = 130,
+    /// SIGTERM or SIGHUP.
+    Terminated = 143,
+}
+
+/// For `--help`.
+pub const HELP: &str = "\
+Exit codes:
+  0    every selected case passed or was skipped
+  1    a case failed or ran into its deadline
+  2    wrong usage, or a mistake in a suite
+  3    a case could not be run, or used something that ftest does not implement
+  4    no case was selected
+  130  interrupted by Ctrl-C; 143 by SIGTERM";
+
+impl ExitCode {
+    /// What a verdict makes of the run.
+    pub fn of(verdict: &Verdict) -> ExitCode {
+        match verdict {
+            Verdict::Passed | Verdict::Skipped(_) => ExitCode::Passed,
+            Verdict::Failed | Verdict::Timeout => ExitCode::Failed,
+            Verdict::Broken => ExitCode::CouldNotRun,
+        }
+    }
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        std::process::ExitCode::from(code as u8)
+    }
+}

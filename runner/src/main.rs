@@ -1,0 +1,38 @@
+//! `ftest`: command line -> command -> exit code.
+
+use std::process::ExitCode;
+
+use anstream::ColorChoice;
+use runner::cli::{Cli, Color, Command};
+use runner::commands::{check, env, exec, profiles, run};
+use runner::execute::guard;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT) {
+        let rest: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
+        return from_number(guard::main(&rest));
+    }
+    let cli = Cli::read(std::env::args_os());
+    match cli.color {
+        Color::Auto => ColorChoice::Auto,
+        Color::Always => ColorChoice::Always,
+        Color::Never => ColorChoice::Never,
+    }
+    .write_global();
+    match &cli.command {
+        Command::Run(arguments) => run::run(arguments).into(),
+        Command::Check(arguments) => check::run(arguments).into(),
+        Command::Profiles => profiles::run().into(),
+        Command::Exec(arguments) => from_number(exec::run(arguments)),
+        Command::Env(arguments) => from_number(env::run(arguments)),
+        Command::Completions { shell } => {
+            Cli::completions(*shell, &mut std::io::stdout());
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn from_number(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}

@@ -1,0 +1,75 @@
+//! The order of a run: which case starts when, how many at once, and when to stop starting.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::case::Case;
+use crate::check::{self, Verdict};
+use crate::execute::{RunContext, run_case};
+use crate::observation::Observation;
+use crate::progress::{Outcome, Progress};
+use crate::requirement;
+
+/// How a run goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// CPU slots. A case that wants more than there are runs alone.
+    pub slots: u32,
+    /// After a case that did not pass, no other is started.
+    pub fail_fast: bool,
+    /// Snapshots of cases whose other checks hold become the accepted ones.
+    pub accept: bool,
+    /// Scratch directories stay, also those of passed cases.
+    pub keep: bool,
+}
+
+/// Runs `cases` and announces what happens. Returns when every started case is cleaned up.
+pub async fn run(cases: &[Arc<Case>], context: Rc<RunContext>, settings: Settings, mut announce: impl FnMut(Progress)) {
+    let started = Instant::now();
+    announce(Progress::RunStarted { cases: cases.to_vec(), at: SystemTime::now() });
+    let local = LocalSet::new();
+    local.run_until(start_all(cases, &context, settings, &mut announce)).await;
+    announce(Progress::RunFinished { duration: started.elapsed(), interrupted: context.cancel.is_raised() });
+}
+
+async fn start_all(cases: &[Arc<Case>], context: &Rc<RunContext>, settings: Settings, announce: &mut impl FnMut(Progress)) {
+    let mut running: JoinSet<(usize, u32, Outcome)> = JoinSet::new();
+    let (mut next, mut free, mut stop) = (0, settings.slots, false);
+    loop {
+        while let Some(case) = cases.get(next).filter(|_| !stop && !context.cancel.is_raised()) {
+            let slots = case.resources.cpus.min(settings.slots);
+            if slots > free {
+                break;
+            }
+            free -= slots;
+            announce(Progress::CaseStarted { index: next });
+            let (index, case, context) = (next, Arc::clone(case), Rc::clone(context));
+            running.spawn_local(async move { (index, slots, one(&case, &context, settings).await) });
+            next += 1;
+        }
+        let Some(finished) = running.join_next().await else { return };
+        // A panic in a case is a bug of ours; it must not look like an end of the run.
+        let (index, slots, outcome) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        free += slots;
+        stop |= settings.fail_fast && !matches!(outcome.verdict, Verdict::Passed | Verdict::Skipped(_));
+        announce(Progress::CaseFinished { index, outcome: Arc::new(outcome) });
+    }
+}
+
+async fn one(case: &Case, context: &RunContext, settings: Settings) -> Outcome {
+    let observation = match requirement::unmet(case) {
+        Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
+        None => run_case(case, context).await,
+    };
+    let (verdict, failures) = check::judge(case, &observation, settings.accept);
+    let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped(_));
+    let slow = verdict == Verdict::Passed && observation.duration > case.timeout.slow;
+    let kept = (settings.keep || !clean) && observation.scratch.is_dir();
+    if !kept {
+        context.discard(&observation);
+    }
+    Outcome { verdict, failures, observation, slow, kept }
+}
