@@ -1,0 +1,195 @@
+//! What the library exports is what its tables say, what the committed lists say, and at least what PyTorch's wheels link.
+//! `UPDATE_GOLDENS=1` rewrites the lists; with `FTEST_TORCH_LIB=.../torch/lib` also that wheel's list of needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use fakegpu::{Export, tables};
+use object::elf;
+use object::endian::Endianness;
+use object::read::ReadCache;
+use object::read::elf::{FileHeader, Sym};
+
+type Needs = BTreeSet<(String, String)>;
+
+fn exports() -> Vec<&'static Export> {
+    tables().into_iter().flatten().collect()
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("exports")
+}
+
+fn updating() -> bool {
+    std::env::var_os("UPDATE_GOLDENS").is_some_and(|value| value == "1")
+}
+
+/// The shared library that cargo built beside this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let beside = test.parent().unwrap().join("libfakegpu.so");
+    assert!(beside.exists(), "{} is not there: cargo builds it with this test", beside.display());
+    beside
+}
+
+/// One dynamic symbol: name, soname that its version names, and whether it is defined here and weak.
+struct Symbol {
+    name: String,
+    soname: Option<String>,
+    defined: bool,
+    weak: bool,
+}
+
+fn symbols(path: &Path) -> Vec<Symbol> {
+    let cache = ReadCache::new(File::open(path).unwrap());
+    let data = &cache;
+    let header = elf::FileHeader64::<Endianness>::parse(data).unwrap();
+    let endian = header.endian().unwrap();
+    let sections = header.sections(endian, data).unwrap();
+    let table = sections.symbols(endian, data, elf::SHT_DYNSYM).unwrap();
+    let versions = sections.versions(endian, data).unwrap();
+    let mut symbols = Vec::new();
+    for (index, symbol) in table.enumerate() {
+        if symbol.st_bind() == elf::STB_LOCAL {
+            continue;
+        }
+        let name = String::from_utf8_lossy(table.symbol_name(endian, symbol).unwrap()).into_owned();
+        let soname = versions.as_ref().and_then(|versions| {
+            let version = versions.version(versions.version_index(endian, index).index()).ok()??;
+            Some(String::from_utf8_lossy(version.file()?).into_owned())
+        });
+        let defined = symbol.st_shndx(endian) != elf::SHN_UNDEF;
+        symbols.push(Symbol { name, soname, defined, weak: symbol.st_bind() == elf::STB_WEAK });
+    }
+    symbols
+}
+
+#[test]
+fn the_library_exports_its_tables_and_nothing_else() {
+    let listed: BTreeSet<String> = exports().iter().map(|export| export.name.to_owned()).collect();
+    assert_eq!(listed.len(), exports().len(), "no name stands in two tables");
+    let built: BTreeSet<String> =
+        symbols(&library()).into_iter().filter(|symbol| symbol.defined).map(|symbol| symbol.name).collect();
+    let missing: Vec<_> = listed.difference(&built).collect();
+    let extra: Vec<_> = built.difference(&listed).collect();
+    assert!(missing.is_empty() && extra.is_empty(), "in a table but not exported: {missing:?}; the opposite: {extra:?}");
+}
+
+#[test]
+fn the_committed_lists_are_the_tables() {
+    let mut files: BTreeMap<String, BTreeMap<&str, &str>> = BTreeMap::new();
+    for export in exports() {
+        let file = format!("{}.txt", export.library.name());
+        files.entry(file).or_default().insert(export.name, export.status.word());
+    }
+    let text = |names: &BTreeMap<&str, &str>| -> String {
+        names.iter().map(|(name, status)| format!("{name} {status}\n")).collect()
+    };
+    let mut committed = BTreeSet::new();
+    for entry in fs::read_dir(directory()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !name.starts_with("needs-") {
+            if updating() && !files.contains_key(&name) {
+                fs::remove_file(&path).unwrap();
+            } else {
+                committed.insert(name);
+            }
+        }
+    }
+    for (file, names) in &files {
+        let path = directory().join(file);
+        if updating() {
+            fs::write(&path, text(names)).unwrap();
+        } else {
+            let found = fs::read_to_string(&path).unwrap_or_default();
+            assert_eq!(found, text(names), "shim/exports/{file} is old: UPDATE_GOLDENS=1 cargo test -p shim --test exports");
+        }
+    }
+    if !updating() {
+        assert_eq!(committed, files.into_keys().collect(), "files in shim/exports");
+    }
+}
+
+/// The NVIDIA library behind an undefined symbol: its version says it, or where there is none, the way the name begins.
+fn owner(symbol: &Symbol) -> Option<String> {
+    let nvidias = ["libcu", "libnv", "libnccl"];
+    if let Some(soname) = &symbol.soname {
+        let stem = soname.split(".so").next()?;
+        return nvidias.iter().any(|prefix| stem.starts_with(prefix)).then(|| stem.to_owned());
+    }
+    let prefixes = [
+        ("cusparseLt", "libcusparseLt"),
+        ("cuFile", "libcufile"),
+        ("nccl", "libnccl"),
+        ("nvml", "libnvidia-ml"),
+        ("nvshmem", "libnvshmem_host"),
+        ("nvtx", "libnvToolsExt"),
+        ("cuda", "libcudart"),
+    ];
+    let named = prefixes.iter().find(|(prefix, _)| symbol.name.starts_with(prefix)).map(|(_, library)| *library);
+    // The driver's names go on with a capital: cuInit, but not LAPACK's cungqr_.
+    let drivers = || {
+        let rest = symbol.name.strip_prefix("cu")?;
+        rest.starts_with(|next: char| next.is_ascii_uppercase()).then_some("libcuda")
+    };
+    named.or_else(drivers).map(str::to_owned)
+}
+
+/// What the libraries of a wheel's `torch/lib` want from NVIDIA's.
+fn needs_of(directory: &Path) -> Needs {
+    let mut needs = Needs::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() && path.file_name().unwrap().to_string_lossy().contains(".so") {
+            let wanted = symbols(&path).into_iter().filter(|symbol| !symbol.defined && !symbol.weak);
+            needs.extend(wanted.filter_map(|symbol| Some((owner(&symbol)?, symbol.name))));
+        }
+    }
+    needs
+}
+
+fn missing(needs: &Needs) -> Vec<String> {
+    let have: BTreeSet<(&str, &str)> =
+        exports().iter().map(|export| (export.library.name(), export.name)).collect();
+    let lacks = needs.iter().filter(|(library, name)| !have.contains(&(library.as_str(), name.as_str())));
+    lacks.map(|(library, name)| format!("{library} {name}")).collect()
+}
+
+#[test]
+fn everything_that_the_supported_wheels_link_is_exported() {
+    let mut wheels = 0;
+    for entry in fs::read_dir(directory()).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.file_name().unwrap().to_string_lossy().starts_with("needs-torch-") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let needs: Needs = text
+            .lines()
+            .map(|line| line.split_once(' ').expect("`library symbol`"))
+            .map(|(library, name)| (library.to_owned(), name.to_owned()))
+            .collect();
+        assert!(needs.len() > 500, "{} lists {} needs", path.display(), needs.len());
+        assert_eq!(missing(&needs), Vec::<String>::new(), "{}", path.display());
+        wheels += 1;
+    }
+    assert!(wheels >= 2, "one list per supported PyTorch");
+}
+
+#[test]
+fn the_lists_of_needs_are_what_the_wheel_links() {
+    // Without a wheel at hand the committed lists stand for it, in the test above.
+    let Some(libraries) = std::env::var_os("FTEST_TORCH_LIB").map(PathBuf::from) else { return };
+    let version = fs::read_to_string(libraries.join("../version.py")).expect("FTEST_TORCH_LIB is a wheel's torch/lib");
+    let version = version.split('\'').nth(1).expect("__version__ = '2.15.0+cu132'").split('+').next().unwrap();
+    let needs = needs_of(&libraries);
+    let text: String = needs.iter().map(|(library, name)| format!("{library} {name}\n")).collect();
+    let path = directory().join(format!("needs-torch-{version}.txt"));
+    if updating() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), text, "{}", path.display());
+    assert_eq!(missing(&needs), Vec::<String>::new());
+}
