@@ -183,7 +183,8 @@ fn the_lists_of_needs_are_what_the_wheel_links() {
     // Without a wheel at hand the committed lists stand for it, in the test above.
     let Some(libraries) = std::env::var_os("FTEST_TORCH_LIB").map(PathBuf::from) else { return };
     let version = fs::read_to_string(libraries.join("../version.py")).expect("FTEST_TORCH_LIB is a wheel's torch/lib");
-    let version = version.split('\'').nth(1).expect("__version__ = '2.15.0+cu132'").split('+').next().unwrap();
+    let (_, version) = version.split_once("__version__ = '").expect("__version__ = '2.15.0+cu132'");
+    let version = version.split(['+', '\'']).next().unwrap();
     let needs = needs_of(&libraries);
     let text: String = needs.iter().map(|(library, name)| format!("{library} {name}\n")).collect();
     let path = directory().join(format!("needs-torch-{version}.txt"));
