@@ -1,6 +1,6 @@
 //! The cluster as a value: [`Cluster::step`] takes one input and the time and says what to send. Nothing else happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
@@ -87,6 +87,18 @@ struct Applicant {
     member: Member,
 }
 
+/// A rendezvous that failed before everybody came: late ranks must not wait for those who were sent away.
+#[derive(Debug)]
+struct GivenUp {
+    size: u32,
+    untold: BTreeSet<Rank>,
+    code: ErrorCode,
+    detail: String,
+}
+
+/// Failed rendezvous that are remembered at most.
+const MAX_GIVEN_UP: usize = 256;
+
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) info: ProcessInfo,
@@ -100,6 +112,7 @@ pub struct Cluster {
     pub(crate) settings: Settings,
     pub(crate) processes: BTreeMap<ConnectionId, Process>,
     rendezvous: BTreeMap<Vec<u8>, Gathering<Applicant>>,
+    given_up: BTreeMap<Vec<u8>, GivenUp>,
     pub(crate) communicators: BTreeMap<CommunicatorId, Communicator>,
     pub(crate) ledger: Ledger,
     pub(crate) failures: Failures,
@@ -114,6 +127,7 @@ impl Cluster {
             settings,
             processes: BTreeMap::new(),
             rendezvous: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             communicators: BTreeMap::new(),
             ledger,
             failures: Failures::default(),
@@ -257,6 +271,10 @@ impl Cluster {
             self.fail_init(vec![applicant], code, &[], detail, out);
             return;
         }
+        if let Some((code, detail)) = self.turned_away(&unique_id, size, rank) {
+            self.fail_init(vec![applicant], code, &[], detail, out);
+            return;
+        }
         let deadline = now_us.saturating_add(self.settings.timeout_us);
         let gathering = self.rendezvous.entry(unique_id.clone()).or_insert_with(|| Gathering::new(size, deadline));
         let clash = if gathering.size() != size {
@@ -283,9 +301,14 @@ impl Cluster {
         };
         if let Some((code, detail)) = clash {
             let gathering = self.rendezvous.remove(&unique_id).expect("it is there");
+            let mut untold = gathering.missing();
+            untold.retain(|missing| *missing != rank);
+            self.give_up(unique_id, gathering.size(), untold, code, &detail);
             let mut all: Vec<Applicant> = gathering.into_seated().map(|(_, applicant)| applicant).collect();
             all.push(applicant);
-            self.fail_init(all, code, &[rank], detail, out);
+            // Who differs in size depends on who came first; who came twice does not.
+            let culprits: &[Rank] = if code == ErrorCode::DuplicateRank { &[rank] } else { &[] };
+            self.fail_init(all, code, culprits, detail, out);
             return;
         }
         gathering.sit(rank, applicant);
@@ -294,6 +317,30 @@ impl Cluster {
             let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
             self.form(None, applicants, out);
         }
+    }
+
+    fn give_up(&mut self, unique_id: Vec<u8>, size: u32, untold: Vec<Rank>, code: ErrorCode, detail: &str) {
+        if untold.is_empty() {
+            return;
+        }
+        let untold = untold.into_iter().collect();
+        self.given_up.insert(unique_id, GivenUp { size, untold, code, detail: detail.to_owned() });
+        if self.given_up.len() > MAX_GIVEN_UP {
+            self.given_up.pop_first();
+        }
+    }
+
+    /// Why `rank` comes too late for a rendezvous that failed without it; it is told once.
+    fn turned_away(&mut self, unique_id: &[u8], size: u32, rank: Rank) -> Option<(ErrorCode, String)> {
+        let given_up = self.given_up.get_mut(unique_id).filter(|given_up| given_up.size == size)?;
+        if !given_up.untold.remove(&rank) {
+            return None;
+        }
+        let answer = (given_up.code, given_up.detail.clone());
+        if given_up.untold.is_empty() {
+            self.given_up.remove(unique_id);
+        }
+        Some(answer)
     }
 
     fn fail_init(
@@ -466,10 +513,12 @@ impl Cluster {
             .collect();
         for (unique_id, member) in waiting {
             let Some(gathering) = self.rendezvous.remove(&unique_id) else { continue };
+            let (size, untold) = (gathering.size(), gathering.missing());
             let (lost, others): (Vec<_>, Vec<_>) =
                 gathering.into_seated().partition(|(_, applicant)| applicant.connection == connection);
             let culprits: Vec<Rank> = lost.iter().map(|(rank, _)| *rank).collect();
             let detail = format!("{} {how} before the communicator formed", describe(plan.as_ref(), &member));
+            self.give_up(unique_id, size, untold, ErrorCode::RankLost, &detail);
             let others = others.into_iter().map(|(_, applicant)| applicant).collect();
             self.fail_init(others, ErrorCode::RankLost, &culprits, detail, out);
         }
@@ -515,8 +564,10 @@ impl Cluster {
                 gathering.size(),
                 list(&missing)
             );
+            let code = ErrorCode::TimeoutWaitingForRanks;
+            self.give_up(unique_id, gathering.size(), missing.clone(), code, &detail);
             let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
-            self.fail_init(applicants, ErrorCode::TimeoutWaitingForRanks, &missing, detail, out);
+            self.fail_init(applicants, code, &missing, detail, out);
         }
         let ids: Vec<CommunicatorId> = self.communicators.keys().copied().collect();
         for id in ids {

@@ -44,6 +44,9 @@ pub(crate) struct RankFailure<'a> {
     pub(crate) attempted_bytes: u64,
 }
 
+/// Events beyond this many are not kept: no run of use to anybody has them.
+const MAX_EVENTS: usize = 10_000;
+
 /// All failures of a run, in the order in which they came.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
@@ -78,6 +81,7 @@ impl Failures {
 
     pub(crate) fn by_rank(&mut self, communicator: &Communicator, told: RankFailure<'_>) {
         let global = communicator.global_rank(told.rank).unwrap_or(told.rank);
+        let full = self.events.len() >= MAX_EVENTS;
         let known = self.events.iter_mut().find(|event| {
             event.communicator == Some(communicator.id)
                 && event.code == told.code
@@ -86,6 +90,7 @@ impl Failures {
         });
         let event = match known {
             Some(event) => event,
+            None if full => return,
             None => {
                 self.events.push(Failure {
                     communicator: Some(communicator.id),
@@ -130,6 +135,14 @@ impl Failures {
 
     /// No communicator formed. `observed` are global ranks, `culprits` ranks of the communicator that did not form.
     pub(crate) fn rendezvous(&mut self, code: ErrorCode, observed: Vec<Rank>, culprits: Vec<Rank>, detail: String) {
+        let known = |event: &&mut Failure| event.communicator.is_none() && event.code == code && event.detail == detail;
+        if let Some(event) = self.events.iter_mut().find(known) {
+            event.observed.extend(observed);
+            return;
+        }
+        if self.events.len() >= MAX_EVENTS {
+            return;
+        }
         self.events.push(Failure {
             communicator: None,
             sequence: NO_SEQUENCE,

@@ -1,0 +1,7 @@
+//! The cluster as a whole: conversations, numbers of model v1, properties, and the report's schema.
+
+mod harness;
+mod model_v1;
+mod properties;
+mod report_schema;
+mod scripts;

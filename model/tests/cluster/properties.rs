@@ -1,0 +1,202 @@
+//! What holds for every workload and every order of arrival.
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use model::cluster::{ConnectionId, Input, Output};
+use protocol::datatype::{Datatype, Operation};
+use protocol::ids::{Rank, Sequence};
+use protocol::message::{OperationRecord, ToCoordinator, ToRank};
+use protocol::report::{ClusterReport, OperationKind};
+
+use crate::harness::{World, plan, record};
+
+const SIZE: u32 = 4;
+
+/// What every rank of a communicator of four does: collectives, and transfers between neighbours.
+fn workload() -> impl Strategy<Value = Vec<(Operation, u64, Datatype)>> {
+    let operation = prop::sample::select(vec![
+        Operation::AllReduce,
+        Operation::Reduce,
+        Operation::Broadcast,
+        Operation::AllGather,
+        Operation::ReduceScatter,
+        Operation::AllToAll,
+        Operation::Gather,
+        Operation::Scatter,
+        Operation::Barrier,
+        Operation::Send,
+    ]);
+    let datatype = prop::sample::select(Datatype::ALL);
+    prop::collection::vec((operation, 0..5000_u64, datatype), 1..30)
+}
+
+/// The records of each rank, in its own order.
+fn records(workload: &[(Operation, u64, Datatype)]) -> Vec<Vec<OperationRecord>> {
+    let of_rank = |rank: u32| {
+        let (mut collectives, mut transfers) = (0, 0);
+        let mut records = Vec::new();
+        for &(operation, count, datatype) in workload {
+            let base = |operation, sequence| OperationRecord {
+                datatype,
+                root: Some(Rank(1)),
+                ..record(operation, sequence, rank, count)
+            };
+            if operation == Operation::Send {
+                transfers += 1;
+                let send = base(Operation::Send, transfers);
+                records.push(OperationRecord { peer: Some(Rank((rank + 1) % SIZE)), root: None, ..send });
+                let recv = base(Operation::Recv, transfers);
+                records.push(OperationRecord { peer: Some(Rank((rank + SIZE - 1) % SIZE)), root: None, ..recv });
+            } else {
+                collectives += 1;
+                records.push(base(operation, collectives));
+            }
+        }
+        records
+    };
+    (0..SIZE).map(of_rank).collect()
+}
+
+/// Plays the records of all ranks, taking the next from the rank that `turns` names.
+fn played(workload: &[(Operation, u64, Datatype)], turns: &[usize], kept: usize) -> ClusterReport {
+    let mut world = World::formed(Some(plan(2, 2)), SIZE, kept);
+    let mut queues: Vec<_> = records(workload).into_iter().map(Vec::into_iter).collect();
+    let mut turns = turns.iter().copied().cycle();
+    while queues.iter().any(|queue| queue.len() > 0) {
+        let turn = turns.next().unwrap();
+        let rank = (turn..turn + queues.len()).map(|rank| rank % SIZE as usize).find(|rank| queues[*rank].len() > 0);
+        let rank = rank.unwrap();
+        world.done(rank as u64, queues[rank].next().unwrap());
+    }
+    world.report()
+}
+
+fn config() -> ProptestConfig {
+    // A fixed seed: a failure on one machine is one on every other.
+    ProptestConfig { cases: 64, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn the_report_does_not_depend_on_who_reports_first(
+        workload in workload(),
+        turns in prop::collection::vec(0..SIZE as usize, 1..50),
+        kept in 0..40_usize,
+    ) {
+        let straight = played(&workload, &[0], kept);
+        let mut shuffled = played(&workload, &turns, kept);
+        shuffled.measured = straight.measured.clone();
+        prop_assert_eq!(straight, shuffled);
+    }
+
+    #[test]
+    fn the_sums_of_a_report_agree(workload in workload(), kept in 0..40_usize) {
+        let report = played(&workload, &[0, 1, 2, 3], kept);
+        let calls: u64 = report.collectives.values().map(|totals| totals.calls).sum();
+        let timeline = &report.operation_timeline;
+        prop_assert_eq!(timeline.retained_entries + timeline.dropped_entries, calls + report.point_to_point.operations);
+        prop_assert!(timeline.entries.len() <= kept);
+        prop_assert!(timeline.entries.windows(2).all(|pair| pair[0].index + 1 == pair[1].index));
+        let sends = workload.iter().filter(|(operation, ..)| *operation == Operation::Send).count() as u64;
+        prop_assert_eq!(report.point_to_point.sends, sends * u64::from(SIZE));
+        prop_assert!(report.ranks.iter().all(|rank| rank.point_to_point_calls == 2 * sends));
+        for pair in &report.node_pairs {
+            prop_assert_eq!(pair.total_bytes, pair.a_to_b.total_bytes + pair.b_to_a.total_bytes);
+            prop_assert_eq!(pair.operations, pair.collective_operations + pair.point_to_point_operations);
+            prop_assert!(pair.peak_combined_bytes_per_operation >= pair.a_to_b.peak_bytes_per_operation);
+            for (direction, src, dst) in [(&pair.a_to_b, &pair.node_a, &pair.node_b), (&pair.b_to_a, &pair.node_b, &pair.node_a)] {
+                let link = report.links.iter().find(|link| link.src == *src && link.dst == *dst);
+                prop_assert_eq!(direction.total_bytes, link.map_or(0, |link| link.bytes));
+                prop_assert_eq!(direction.transfers, link.map_or(0, |link| link.samples));
+            }
+        }
+        let of_links: f64 = report.links.iter().map(|link| link.estimated_time_us_total).sum();
+        let of_operations: f64 = report.collectives.values().map(|totals| totals.estimated_time_us_total).sum();
+        let total = of_operations + report.point_to_point.estimated_time_us_total;
+        // Each summand is rounded to 0.001.
+        prop_assert!((of_links - total).abs() < 0.02, "links {} operations {}", of_links, total);
+    }
+
+    #[test]
+    fn kept_operations_agree_with_the_totals_when_none_is_dropped(workload in workload()) {
+        let report = played(&workload, &[0], 1000);
+        prop_assert_eq!(report.operation_timeline.dropped_entries, 0);
+        for (name, totals) in &report.collectives {
+            let entries = report.operation_timeline.entries.iter().filter(|entry| entry.operation == *name);
+            let (calls, bytes) = entries.fold((0, 0), |(calls, bytes), entry| (calls + 1, bytes + entry.logical_payload_bytes));
+            prop_assert_eq!((calls, bytes), (totals.calls, totals.bytes));
+        }
+        let transfers = report.operation_timeline.entries.iter().filter(|entry| entry.kind == OperationKind::PointToPoint);
+        prop_assert_eq!(transfers.count() as u64, report.point_to_point.operations);
+    }
+
+    #[test]
+    fn every_request_is_answered_once(
+        applications in prop::collection::vec((0..8_u64, 0..3_u8, 0..5_u32, 0..5_u32), 1..40),
+        deaths in prop::collection::vec(0..8_u64, 0..4),
+    ) {
+        let mut world = World::new(Some(plan(2, 2)), 10);
+        (0..8).for_each(|process| drop(world.join(process)));
+        let mut outputs = Vec::new();
+        for (request, (process, id, size, rank)) in applications.iter().enumerate() {
+            outputs.extend(world.say(*process, ToCoordinator::InitCommunicator {
+                request: request as u64,
+                unique_id: vec![*id; 128],
+                size: *size,
+                rank: Rank(*rank),
+                member: crate::harness::member(*process as u32 % 4, 1),
+            }));
+        }
+        let mut dead = Vec::new();
+        for process in deaths {
+            dead.push(process);
+            outputs.extend(world.step(Input::Disconnected { connection: ConnectionId(process), reason: None }));
+        }
+        world.now_us += 10_000_000;
+        outputs.extend(world.step(Input::Tick));
+        prop_assert_eq!(world.cluster.deadline(), None);
+        let mut answered = vec![0; applications.len()];
+        for output in outputs {
+            if let Output::Send { connection, message: ToRank::CommunicatorFormed { request, .. } | ToRank::RequestFailed { request, .. } } = output {
+                prop_assert_eq!(connection.0, applications[request as usize].0);
+                answered[request as usize] += 1;
+            }
+        }
+        for (answers, (process, ..)) in answered.iter().zip(&applications) {
+            prop_assert!(*answers == 1 || (*answers == 0 && dead.contains(process)));
+        }
+    }
+
+    #[test]
+    fn no_record_can_break_the_books(
+        rank in 0..6_u32, sequence in any::<u64>(), count in any::<u64>(), peer in prop::option::of(0..6_u32),
+        operation in prop::sample::select(Operation::ALL), wait in any::<f64>(),
+    ) {
+        let mut world = World::formed(Some(plan(2, 2)), SIZE, 10);
+        let records = vec![OperationRecord {
+            peer: peer.map(Rank),
+            root: peer.map(Rank),
+            sequence: Sequence(sequence),
+            wait_us: wait,
+            ..record(operation, 1, rank, count)
+        }];
+        world.say(0, ToCoordinator::Completed { records });
+        let json = serde_json::to_string(&world.report()).unwrap();
+        serde_json::from_str::<ClusterReport>(&json).unwrap();
+    }
+
+    #[test]
+    fn no_text_makes_the_cluster_reader_panic(at in 0..400_usize, cut in 0..40_usize, insert in "[-:{}\\[\\]\"'&*a-z0-9 \n]{0,6}") {
+        let mut text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/two_nodes.yaml")).unwrap();
+        let at = at.min(text.len());
+        let end = (at + cut).min(text.len());
+        text.replace_range(at..end, &insert);
+        if let Err(mistakes) = model::cluster_file::parse("c.yaml", &text, &|_| Err("none".to_owned())) {
+            prop_assert!(!mistakes.is_empty());
+            prop_assert!(!model::diagnostic::render(&mistakes, &text).is_empty());
+        }
+    }
+}
