@@ -1,9 +1,45 @@
 //! Whether a cluster report is what its committed JSON Schema says.
 
+use std::sync::OnceLock;
+
+use jsonschema::Validator;
 use serde_json::Value;
 
-/// Every deviation of `report`, with its place; empty if it is valid.
+/// The committed schema, the same that users get.
+const SCHEMA: &str = include_str!("../../../schema/cluster_report.v1.json");
+/// Most deviations that are told.
+const LIMIT: usize = 5;
+
+/// The first deviations of `report`, each with its place; empty if it is valid.
 pub fn mistakes(report: &Value) -> Vec<String> {
-    let _ = report;
-    Vec::new()
+    validator()
+        .iter_errors(report)
+        .take(LIMIT)
+        .map(|error| {
+            let place = error.instance_path().to_string();
+            let text: String = error.to_string().chars().take(300).collect();
+            format!("{}: {text}", if place.is_empty() { "/" } else { &place })
+        })
+        .collect()
+}
+
+fn validator() -> &'static Validator {
+    static VALIDATOR: OnceLock<Validator> = OnceLock::new();
+    VALIDATOR.get_or_init(|| {
+        let schema = serde_json::from_str(SCHEMA).expect("the committed schema is JSON");
+        jsonschema::validator_for(&schema).expect("the committed schema is a schema")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn deviations_have_a_place() {
+        let found = mistakes(&json!({"schema_version": 3}));
+        assert!(found.iter().any(|mistake| mistake.contains("schema_version")), "{found:?}");
+        assert!(!mistakes(&json!([])).is_empty());
+    }
 }

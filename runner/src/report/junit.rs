@@ -267,7 +267,7 @@ mod tests {
                     let name = String::from_utf8(tag.name().as_ref().to_vec()).unwrap();
                     let attributes = tag.attributes().map(|attribute| {
                         let attribute = attribute.unwrap();
-                        let value = attribute.unescape_value().unwrap().into_owned();
+                        let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).unwrap().into_owned();
                         (String::from_utf8(attribute.key.as_ref().to_vec()).unwrap(), value)
                     });
                     let entry = seen.entry(name).or_insert_with(|| (0, attributes.collect()));

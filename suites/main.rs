@@ -1,0 +1,119 @@
+//! `cargo test --test suites`: lists and runs the cases of the suites that need no Python. A bridge; `ftest` is the engine.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, OnceLock};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use runner::case::Case;
+use runner::check::{self, Verdict};
+use runner::execute::{Cancel, RunContext, run_case};
+use runner::install::Install;
+use runner::progress::Outcome;
+use runner::report::human;
+use runner::requirement;
+use runner::suite::{self, SuiteError};
+
+/// The suites that are run here, in this order.
+const SUITES: [&str; 3] = ["smoke", "dist", "ddp"];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    // Paths in messages and in snapshots are those of the checkout.
+    if let Err(error) = std::env::set_current_dir(env!("CARGO_MANIFEST_DIR")) {
+        eprintln!("{}: {error}", env!("CARGO_MANIFEST_DIR"));
+        return ExitCode::from(2);
+    }
+    let mut trials = Vec::new();
+    let shared = Arc::new(Shared::default());
+    for name in SUITES {
+        match suite::load(&PathBuf::from(format!("suites/{name}.yaml"))) {
+            Ok(suite) => trials.extend(suite.cases.into_iter().map(|case| trial(case, Arc::clone(&shared)))),
+            Err(SuiteError::Mistakes(mistakes)) => {
+                eprint!("{mistakes}");
+                return ExitCode::from(2);
+            }
+            Err(error @ SuiteError::Read { .. }) => {
+                eprintln!("{error}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    shared.end();
+    conclusion.exit_code()
+}
+
+fn trial(case: Arc<Case>, shared: Arc<Shared>) -> Trial {
+    let needs_python = case.python.is_some();
+    let name = case.full_id();
+    let trial = Trial::ignorable_test(name, move || {
+        if let Some(reason) = requirement::unmet(&case) {
+            return Ok(Completion::ignored_with(reason));
+        }
+        let context = shared.context()?;
+        run(&case, &context)
+    });
+    if needs_python { trial.with_kind("needs Python: ./ftest").with_ignored_flag(true) } else { trial }
+}
+
+fn run(case: &Case, context: &RunContext) -> Result<Completion, Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let observation = runtime.block_on(run_case(case, context));
+    let (verdict, failures) = check::judge(case, &observation, false);
+    match verdict {
+        Verdict::Passed => {
+            context.discard(&observation);
+            Ok(Completion::Completed)
+        }
+        Verdict::Skipped(reason) => Ok(Completion::ignored_with(reason)),
+        Verdict::Failed | Verdict::Broken | Verdict::Timeout => {
+            let kept = observation.scratch.is_dir();
+            let outcome = Outcome { verdict, failures, observation, slow: false, kept };
+            Err(Failed::from(format!("{}\n{}", outcome.verdict.word(), human::details(case, &outcome))))
+        }
+    }
+}
+
+/// The run that all cases share, made when the first one runs: listing builds and starts nothing.
+#[derive(Default)]
+struct Shared(OnceLock<Result<std::sync::Mutex<Option<Arc<RunContext>>>, String>>);
+
+impl Shared {
+    fn context(&self) -> Result<Arc<RunContext>, Failed> {
+        let made = self.0.get_or_init(|| {
+            build()?;
+            let context = RunContext::start(Install::find(), Cancel::new(), Arc::new(|step| eprintln!("{step}")))?;
+            Ok(std::sync::Mutex::new(Some(Arc::new(context))))
+        });
+        let slot = made.as_ref().map_err(|error| Failed::from(error.clone()))?;
+        let context = slot.lock().map_err(|_| Failed::from("another case panicked"))?;
+        context.clone().ok_or_else(|| Failed::from("the run has ended"))
+    }
+
+    /// Ends the run in order: its directory and its guard go.
+    fn end(&self) {
+        if let Some(Ok(slot)) = self.0.get()
+            && let Ok(mut context) = slot.lock()
+        {
+            context.take();
+        }
+    }
+}
+
+/// Builds what the cases start: cargo builds the binaries of other packages only when it is asked for them.
+fn build() -> Result<(), String> {
+    let Some(cargo) = std::env::var_os("CARGO") else { return Ok(()) };
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    // .../target/debug/deps/suites-1234
+    let profile = program.parent().and_then(Path::parent);
+    let target = profile.and_then(Path::parent).ok_or("this program stands outside of a build directory")?;
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "-p", "runner", "-p", "coordinator", "-p", "shim", "-p", "fixtures"]);
+    command.arg("--target-dir").arg(target);
+    if profile.is_some_and(|profile| profile.ends_with("release")) {
+        command.arg("--release");
+    }
+    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("the programs of the cases do not build: cargo ended with {status}")) }
+}
