@@ -1,6 +1,7 @@
 //! Around every call from C: settings read once, a forked child refused, panics caught, the runtime's last error kept.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{fork, gap, library::Library};
 use crate::{cuda_runtime, settings};
@@ -13,13 +14,32 @@ pub(crate) fn call<E: Into<u32>>(
 ) -> core::ffi::c_uint {
     let code = if library.is_lost_by_fork() && !fork::enter() {
         library.not_initialised()
-    } else if settings::get().is_err() {
+    } else if settings::get().is_err() || !may_begin(library, name) {
         library.not_initialised()
     } else {
         run(library, name, body)
     };
     finish(library, code)
 }
+
+/// The driver wants `cuInit` first; the runtime calls it by itself.
+fn may_begin(library: Library, name: &str) -> bool {
+    match library {
+        Library::CudaRuntime => initialised(),
+        Library::CudaDriver => return INITIALISED.load(Ordering::Relaxed) || name == "cuInit",
+        _ => {}
+    }
+    true
+}
+
+/// From now on the driver's calls are answered.
+pub(crate) fn initialised() {
+    if !INITIALISED.load(Ordering::Relaxed) {
+        INITIALISED.store(true, Ordering::Relaxed);
+    }
+}
+
+static INITIALISED: AtomicBool = AtomicBool::new(false);
 
 /// A call that works before and without initialisation, and in a forked child.
 pub(crate) fn bare<E: Into<u32>>(
@@ -91,6 +111,12 @@ impl<T> Nothing for *mut T {
 
 macro_rules! zero {
     ($($type:ty)*) => { $(impl Nothing for $type { fn nothing() -> Self { 0 } })* };
+}
+
+impl<T> Nothing for Option<T> {
+    fn nothing() -> Self {
+        None
+    }
 }
 
 zero!(u8 i8 i32 u32 i64 u64 usize);

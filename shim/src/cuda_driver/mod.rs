@@ -1,3 +1,8 @@
 //! libcuda: `cu*`.
 
+pub(crate) mod context;
+pub(crate) mod device;
 pub(crate) mod exports;
+pub(crate) mod memory;
+pub(crate) mod module;
+pub(crate) mod stream;

@@ -1,12 +1,271 @@
-//! The table of libcudart.
+//! The table of libcudart: every symbol that CUDA 12.8's and 13.2's runtime export.
 
-use super::error;
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+
+use super::abi::{
+    AccessDescription, Copy3D, Copy3DPeer, Dim3, FunctionAttributes, LaunchConfig, MemLocation, PitchedPtr,
+    PointerAttributes, PoolProperties, Three,
+};
+use super::stream::{Callback, HostFunction};
+use super::{copy, device, entry_point, error, launch, memory, pool, properties, stream};
+use crate::boundary::args::{Out, Text};
 use crate::boundary::exports::exports;
 
 exports! {
     library CudaRuntime;
+    real {
+        fn cudaGetDeviceCount(out: Out<c_int>) = device::count;
+        fn cudaGetDevice(out: Out<c_int>) = device::get;
+        fn cudaSetDevice(ordinal: c_int) = device::set;
+        fn cudaInitDevice(ordinal: c_int, device_flags: c_uint, flags: c_uint) = device::init;
+        fn cudaGetDeviceProperties(out: Out<u8>, ordinal: c_int) = properties::get;
+        fn cudaGetDeviceProperties_v2(out: Out<u8>, ordinal: c_int) = properties::get_v2;
+        fn cudaDeviceGetAttribute(out: Out<c_int>, number: c_int, ordinal: c_int) = device::get_attribute;
+        fn cudaDeviceSynchronize() = device::synchronize;
+        fn cudaDeviceReset() = device::reset;
+        fn cudaSetDeviceFlags(flags: c_uint) = device::set_flags;
+        fn cudaGetDeviceFlags(out: Out<c_uint>) = device::get_flags;
+        fn cudaDeviceSetCacheConfig(config: c_uint) = device::set_cache_config;
+        fn cudaDeviceGetCacheConfig(out: Out<c_uint>) = device::get_cache_config;
+        fn cudaDeviceGetLimit(out: Out<usize>, limit: c_uint) = device::get_limit;
+        fn cudaDeviceSetLimit(limit: c_uint, value: usize) = device::set_limit;
+        fn cudaDeviceGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) = device::priority_range;
+        fn cudaDeviceGetPCIBusId(out: *mut c_char, length: c_int, ordinal: c_int) = device::pci_address;
+        fn cudaDeviceGetByPCIBusId(out: Out<c_int>, address: Text) = device::by_pci_address;
+        fn cudaDeviceCanAccessPeer(out: Out<c_int>, ordinal: c_int, peer: c_int) = device::can_access_peer;
+        fn cudaDeviceEnablePeerAccess(peer: c_int, flags: c_uint) = device::enable_peer;
+        fn cudaDeviceDisablePeerAccess(peer: c_int) = device::disable_peer;
+        fn cudaDeviceGetP2PAttribute(out: Out<c_int>, number: c_uint, from: c_int, to: c_int) = device::peer_attribute;
+        fn cudaDeviceGetDefaultMemPool(out: Out<usize>, ordinal: c_int) = pool::default_of;
+        fn cudaDeviceGetMemPool(out: Out<usize>, ordinal: c_int) = pool::current_of;
+        fn cudaDeviceSetMemPool(ordinal: c_int, pool: usize) = pool::set_current;
+        fn cudaMalloc(out: Out<usize>, size: usize) = memory::malloc;
+        fn cudaFree(address: usize) = memory::free;
+        fn cudaMallocManaged(out: Out<usize>, size: usize, flags: c_uint) = memory::malloc_managed;
+        fn cudaMallocPitch(out: Out<usize>, pitch: Out<usize>, width: usize, height: usize) = memory::malloc_pitch;
+        fn cudaMalloc3D(out: Out<PitchedPtr>, extent: Three) = memory::malloc_3d;
+        fn cudaMallocHost(out: Out<usize>, size: usize) = memory::malloc_host;
+        fn cudaHostAlloc(out: Out<usize>, size: usize, flags: c_uint) = memory::host_alloc;
+        fn cudaFreeHost(address: usize) = memory::free_host;
+        fn cudaHostRegister(address: usize, size: usize, flags: c_uint) = memory::host_register;
+        fn cudaHostUnregister(address: usize) = memory::host_unregister;
+        fn cudaHostGetDevicePointer(out: Out<usize>, address: usize, flags: c_uint) = memory::host_device_pointer;
+        fn cudaHostGetFlags(out: Out<c_uint>, address: usize) = memory::host_flags;
+        fn cudaMemGetInfo(free: Out<usize>, total: Out<usize>) = memory::info;
+        fn cudaPointerGetAttributes(out: Out<PointerAttributes>, address: usize) = memory::attributes;
+        fn cudaMemAdvise(address: usize, size: usize) = memory::hint;
+        fn cudaMemAdvise_v2(address: usize, size: usize) = memory::hint;
+        fn cudaMemPrefetchAsync(address: usize, size: usize) = memory::hint;
+        fn cudaMemPrefetchAsync_v2(address: usize, size: usize) = memory::hint;
+        fn cudaMallocAsync(out: Out<usize>, size: usize, stream: usize) = pool::malloc_async;
+        fn cudaMallocFromPoolAsync(out: Out<usize>, size: usize, pool: usize, stream: usize) = pool::malloc_from_pool;
+        fn cudaFreeAsync(address: usize, stream: usize) = pool::free_async;
+        fn cudaMemPoolCreate(out: Out<usize>, properties: Out<PoolProperties>) = pool::create;
+        fn cudaMemPoolDestroy(pool: usize) = pool::destroy;
+        fn cudaMemPoolTrimTo(pool: usize, keep: usize) = pool::trim;
+        fn cudaMemPoolSetAttribute(pool: usize, attribute: c_uint, value: Out<u8>) = pool::set_attribute;
+        fn cudaMemPoolGetAttribute(pool: usize, attribute: c_uint, value: Out<u8>) = pool::get_attribute;
+        fn cudaMemPoolSetAccess(pool: usize, list: Out<AccessDescription>, count: usize) = pool::set_access;
+        fn cudaMemPoolGetAccess(out: Out<c_uint>, pool: usize, location: Out<MemLocation>) = pool::get_access;
+        fn cudaMemcpy(to: usize, from: usize, bytes: usize, kind: c_uint) = copy::linear;
+        fn cudaMemcpyAsync(to: usize, from: usize, bytes: usize, kind: c_uint, stream: usize) = copy::linear_async;
+        fn cudaMemcpyPeer(to: usize, to_device: c_int, from: usize, from_device: c_int, bytes: usize) = copy::peer;
+        fn cudaMemcpyPeerAsync(to: usize, to_device: c_int, from: usize, from_device: c_int, bytes: usize, stream: usize) = copy::peer_async;
+        fn cudaMemcpy2D(to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize, kind: c_uint) = copy::rows;
+        fn cudaMemcpy2DAsync(to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize, kind: c_uint, stream: usize) = copy::rows_async;
+        fn cudaMemcpy3D(parameters: Out<Copy3D>) = copy::box_3d;
+        fn cudaMemcpy3DAsync(parameters: Out<Copy3D>, stream: usize) = copy::box_3d_async;
+        fn cudaMemcpy3DPeer(parameters: Out<Copy3DPeer>) = copy::box_3d_peer;
+        fn cudaMemcpy3DPeerAsync(parameters: Out<Copy3DPeer>, stream: usize) = copy::box_3d_peer_async;
+        fn cudaMemcpyToSymbol(symbol: usize, from: usize, bytes: usize, offset: usize, kind: c_uint) = copy::to_symbol;
+        fn cudaMemcpyToSymbolAsync(symbol: usize, from: usize, bytes: usize, offset: usize, kind: c_uint, stream: usize) = copy::to_symbol_async;
+        fn cudaMemcpyFromSymbol(to: usize, symbol: usize, bytes: usize, offset: usize, kind: c_uint) = copy::from_symbol;
+        fn cudaMemcpyFromSymbolAsync(to: usize, symbol: usize, bytes: usize, offset: usize, kind: c_uint, stream: usize) = copy::from_symbol_async;
+        fn cudaGetSymbolAddress(out: Out<usize>, symbol: usize) = copy::symbol_address;
+        fn cudaGetSymbolSize(out: Out<usize>, symbol: usize) = copy::symbol_size;
+        fn cudaMemset(to: usize, value: c_int, bytes: usize) = copy::set;
+        fn cudaMemsetAsync(to: usize, value: c_int, bytes: usize, stream: usize) = copy::set_async;
+        fn cudaMemset2D(to: usize, pitch: usize, value: c_int, width: usize, height: usize) = copy::set_rows;
+        fn cudaMemset2DAsync(to: usize, pitch: usize, value: c_int, width: usize, height: usize, stream: usize) = copy::set_rows_async;
+        fn cudaMemset3D(to: PitchedPtr, value: c_int, extent: Three) = copy::set_3d;
+        fn cudaMemset3DAsync(to: PitchedPtr, value: c_int, extent: Three, stream: usize) = copy::set_3d_async;
+        fn cudaStreamCreate(out: Out<usize>) = stream::create;
+        fn cudaStreamCreateWithFlags(out: Out<usize>, flags: c_uint) = stream::create_with_flags;
+        fn cudaStreamCreateWithPriority(out: Out<usize>, flags: c_uint, priority: c_int) = stream::create_with_priority;
+        fn cudaStreamDestroy(handle: usize) = stream::destroy;
+        fn cudaStreamSynchronize(handle: usize) = stream::synchronize;
+        fn cudaStreamQuery(handle: usize) = stream::query;
+        fn cudaStreamWaitEvent(handle: usize, event: usize, flags: c_uint) = stream::wait_event;
+        fn cudaStreamAddCallback(handle: usize, function: Callback, data: *mut c_void, flags: c_uint) = stream::callback;
+        fn cudaLaunchHostFunc(handle: usize, function: HostFunction, data: *mut c_void) = stream::host_function;
+        fn cudaLaunchHostFunc_v2(handle: usize, function: HostFunction, data: *mut c_void, sync: c_uint) = stream::host_function_v2;
+        fn cudaStreamGetPriority(handle: usize, out: Out<c_int>) = stream::priority;
+        fn cudaStreamGetFlags(handle: usize, out: Out<c_uint>) = stream::flags;
+        fn cudaStreamGetId(handle: usize, out: Out<c_ulonglong>) = stream::id;
+        fn cudaStreamGetDevice(handle: usize, out: Out<c_int>) = stream::device;
+        fn cudaStreamIsCapturing(handle: usize, out: Out<c_uint>) = stream::is_capturing;
+        fn cudaStreamGetCaptureInfo(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = stream::capture_info;
+        fn cudaStreamGetCaptureInfo_v2(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = stream::capture_info;
+        fn cudaStreamGetCaptureInfo_v3(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = stream::capture_info;
+        fn cudaThreadExchangeStreamCaptureMode(mode: Out<c_uint>) = stream::exchange_capture_mode;
+        fn cudaEventCreate(out: Out<usize>) = stream::event_create;
+        fn cudaEventCreateWithFlags(out: Out<usize>, flags: c_uint) = stream::event_create_with_flags;
+        fn cudaEventDestroy(handle: usize) = stream::event_destroy;
+        fn cudaEventRecord(event: usize, stream: usize) = stream::event_record;
+        fn cudaEventRecordWithFlags(event: usize, stream: usize, flags: c_uint) = stream::event_record_with_flags;
+        fn cudaEventQuery(handle: usize) = stream::event_query;
+        fn cudaEventSynchronize(handle: usize) = stream::event_synchronize;
+        fn cudaEventElapsedTime(out: Out<f32>, start: usize, end: usize) = stream::event_elapsed;
+        fn cudaEventElapsedTime_v2(out: Out<f32>, start: usize, end: usize) = stream::event_elapsed;
+        fn cudaLaunchKernel(function: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared_bytes: usize, stream: usize) = launch::launch;
+        fn cudaLaunchCooperativeKernel(function: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared_bytes: usize, stream: usize) = launch::launch_cooperative;
+        fn cudaLaunchKernelExC(configuration: Out<LaunchConfig>, function: usize, arguments: *const c_void) = launch::launch_configured;
+        fn __cudaLaunchKernel(function: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared_bytes: usize, stream: usize) = launch::launch;
+        fn cudaFuncGetAttributes(out: Out<FunctionAttributes>, function: usize) = launch::attributes;
+        fn cudaFuncSetAttribute(function: usize, number: c_uint, value: c_int) = launch::set_attribute;
+        fn cudaFuncSetCacheConfig(function: usize, config: c_uint) = launch::set_cache_config;
+        fn cudaFuncGetName(out: Out<*const c_char>, function: usize) = launch::name;
+        fn cudaKernelSetAttributeForDevice(kernel: usize, number: c_uint, value: c_int, ordinal: c_int) = launch::set_attribute_for;
+        fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize) = launch::occupancy;
+        fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize, flags: c_uint) = launch::occupancy_with_flags;
+        fn cudaGetKernel(out: Out<usize>, function: usize) = launch::get_kernel;
+        fn cudaGetFuncBySymbol(out: Out<usize>, function: usize) = launch::get_kernel;
+        fn cudaLibraryLoadData(out: Out<usize>, image: *const c_void, jit: *const c_void, jit_values: *const c_void, jit_count: c_uint, options: *const c_void, values: *const c_void, count: c_uint) = launch::library_load;
+        fn cudaLibraryUnload(library: usize) = launch::library_unload;
+        fn cudaLibraryGetKernel(out: Out<usize>, library: usize, name: *const c_char) = launch::library_kernel;
+        fn cudaProfilerStart() = device::profiler;
+        fn cudaProfilerStop() = device::profiler;
+    }
+    bare {
+        fn cudaRuntimeGetVersion(out: Out<c_int>) = device::runtime_version;
+        fn cudaDriverGetVersion(out: Out<c_int>) = device::runtime_version;
+        fn cudaGetDriverEntryPoint(symbol: Text, out: Out<usize>, flags: c_ulonglong, status: Out<c_uint>) = entry_point::entry_point;
+        fn cudaGetDriverEntryPointByVersion(symbol: Text, out: Out<usize>, wanted: c_uint, flags: c_ulonglong, status: Out<c_uint>) = entry_point::entry_point_by_version;
+        fn __cudaPopCallConfiguration(grid: Out<Dim3>, block: Out<Dim3>, shared_bytes: Out<usize>, stream: Out<usize>) = launch::pop_configuration;
+        fn __cudaGetKernel(out: Out<usize>, function: usize) = launch::get_kernel;
+    }
     raw {
         fn cudaGetLastError() -> u32 = error::get_last;
         fn cudaPeekAtLastError() -> u32 = error::peek;
+        fn cudaGetErrorName(code: u32) -> *const c_char = error::name;
+        fn cudaGetErrorString(code: u32) -> *const c_char = error::string;
+        fn __cudaRegisterFatBinary(image: *const c_void) -> *mut *mut c_void = launch::register_fat_binary;
+        fn __cudaRegisterFatBinaryEnd(handle: *mut *mut c_void) = launch::registered;
+        fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) = launch::registered;
+        fn __cudaRegisterFunction(handle: *mut *mut c_void, host: usize, device: *const c_char, name: *const c_char, thread_limit: c_int, thread: *const c_void, block: *const c_void, block_size: *const c_void, grid_size: *const c_void, warp_size: *const c_int) = launch::register_function;
+        fn __cudaRegisterVar(handle: *mut *mut c_void, host: usize, address: *const c_char, name: *const c_char, external: c_int, size: usize, constant: c_int, global: c_int) = launch::register_variable;
+        fn __cudaRegisterManagedVar(handle: *mut *mut c_void, place: Out<usize>, address: *const c_char, name: *const c_char, external: c_int, size: usize, constant: c_int, global: c_int) = launch::register_managed;
+        fn __cudaInitModule(handle: *mut *mut c_void) -> u8 = launch::init_module;
+        fn __cudaPushCallConfiguration(grid: Dim3, block: Dim3, shared_bytes: usize, stream: usize) -> c_uint = launch::push_configuration;
+    }
+    refused {
+        cudaDeviceGetNvSciSyncAttributes cudaEGLStreamConsumerAcquireFrame cudaEGLStreamConsumerConnect
+        cudaEGLStreamConsumerConnectWithFlags cudaEGLStreamConsumerDisconnect cudaEGLStreamConsumerReleaseFrame
+        cudaEGLStreamProducerConnect cudaEGLStreamProducerDisconnect cudaEGLStreamProducerPresentFrame
+        cudaEGLStreamProducerReturnFrame cudaEventCreateFromEGLSync cudaGLGetDevices cudaGLMapBufferObject
+        cudaGLMapBufferObjectAsync cudaGLRegisterBufferObject cudaGLSetBufferObjectMapFlags cudaGLSetGLDevice
+        cudaGLUnmapBufferObject cudaGLUnmapBufferObjectAsync cudaGLUnregisterBufferObject
+        cudaGraphicsEGLRegisterImage cudaGraphicsGLRegisterBuffer cudaGraphicsGLRegisterImage
+        cudaGraphicsMapResources cudaGraphicsResourceGetMappedEglFrame
+        cudaGraphicsResourceGetMappedMipmappedArray cudaGraphicsResourceGetMappedPointer
+        cudaGraphicsResourceSetMapFlags cudaGraphicsSubResourceGetMappedArray cudaGraphicsUnmapResources
+        cudaGraphicsUnregisterResource cudaGraphicsVDPAURegisterOutputSurface
+        cudaGraphicsVDPAURegisterVideoSurface cudaVDPAUGetDevice cudaVDPAUSetVDPAUDevice
+    }
+    stub {
+        __cudaGetProcAddress __cudaLaunchKernel_ptsz __cudaRegisterHostVar __cudaRegisterUnifiedTable
+        cudaArrayGetInfo cudaArrayGetMemoryRequirements cudaArrayGetPlane cudaArrayGetSparseProperties
+        cudaChooseDevice cudaCreateSurfaceObject cudaCreateTextureObject cudaCtxResetPersistingL2Cache
+        cudaDestroyExternalMemory cudaDestroyExternalSemaphore cudaDestroySurfaceObject cudaDestroyTextureObject
+        cudaDevResourceGenerateDesc cudaDevSmResourceSplit cudaDevSmResourceSplitByCount
+        cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetDevResource cudaDeviceGetExecutionCtx
+        cudaDeviceGetGraphMemAttribute cudaDeviceGetHostAtomicCapabilities cudaDeviceGetP2PAtomicCapabilities
+        cudaDeviceGetSharedMemConfig cudaDeviceGetTexture1DLinearMaxWidth cudaDeviceGraphMemTrim
+        cudaDeviceRegisterAsyncNotification cudaDeviceSetGraphMemAttribute cudaDeviceSetSharedMemConfig
+        cudaDeviceUnregisterAsyncNotification cudaEventRecordWithFlags_ptsz cudaEventRecord_ptsz
+        cudaExecutionCtxDestroy cudaExecutionCtxGetDevResource cudaExecutionCtxGetDevice cudaExecutionCtxGetId
+        cudaExecutionCtxRecordEvent cudaExecutionCtxStreamCreate cudaExecutionCtxSynchronize
+        cudaExecutionCtxWaitEvent cudaExternalMemoryGetMappedBuffer cudaExternalMemoryGetMappedMipmappedArray
+        cudaFreeArray cudaFreeAsync_ptsz cudaFreeMipmappedArray cudaFuncGetParamCount cudaFuncGetParamInfo
+        cudaFuncSetSharedMemConfig cudaGetChannelDesc cudaGetDriverEntryPointByVersion_ptsz
+        cudaGetDriverEntryPoint_ptsz cudaGetExportTable cudaGetMipmappedArrayLevel
+        cudaGetSurfaceObjectResourceDesc cudaGetTextureObjectResourceDesc cudaGetTextureObjectResourceViewDesc
+        cudaGetTextureObjectTextureDesc cudaGraphAddChildGraphNode cudaGraphAddDependencies
+        cudaGraphAddDependencies_v2 cudaGraphAddEmptyNode cudaGraphAddEventRecordNode cudaGraphAddEventWaitNode
+        cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode cudaGraphAddHostNode
+        cudaGraphAddKernelNode cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode cudaGraphAddMemcpyNode
+        cudaGraphAddMemcpyNode1D cudaGraphAddMemcpyNodeFromSymbol cudaGraphAddMemcpyNodeToSymbol
+        cudaGraphAddMemsetNode cudaGraphAddNode cudaGraphAddNode_v2 cudaGraphChildGraphNodeGetGraph
+        cudaGraphClone cudaGraphConditionalHandleCreate cudaGraphConditionalHandleCreate_v2 cudaGraphCreate
+        cudaGraphDebugDotPrint cudaGraphDestroy cudaGraphDestroyNode cudaGraphEventRecordNodeGetEvent
+        cudaGraphEventRecordNodeSetEvent cudaGraphEventWaitNodeGetEvent cudaGraphEventWaitNodeSetEvent
+        cudaGraphExecChildGraphNodeSetParams cudaGraphExecDestroy cudaGraphExecEventRecordNodeSetEvent
+        cudaGraphExecEventWaitNodeSetEvent cudaGraphExecExternalSemaphoresSignalNodeSetParams
+        cudaGraphExecExternalSemaphoresWaitNodeSetParams cudaGraphExecGetFlags cudaGraphExecGetId
+        cudaGraphExecHostNodeSetParams cudaGraphExecKernelNodeSetParams cudaGraphExecMemcpyNodeSetParams
+        cudaGraphExecMemcpyNodeSetParams1D cudaGraphExecMemcpyNodeSetParamsFromSymbol
+        cudaGraphExecMemcpyNodeSetParamsToSymbol cudaGraphExecMemsetNodeSetParams cudaGraphExecNodeSetParams
+        cudaGraphExecUpdate cudaGraphExternalSemaphoresSignalNodeGetParams
+        cudaGraphExternalSemaphoresSignalNodeSetParams cudaGraphExternalSemaphoresWaitNodeGetParams
+        cudaGraphExternalSemaphoresWaitNodeSetParams cudaGraphGetEdges cudaGraphGetEdges_v2 cudaGraphGetId
+        cudaGraphGetNodes cudaGraphGetRootNodes cudaGraphHostNodeGetParams cudaGraphHostNodeSetParams
+        cudaGraphInstantiate cudaGraphInstantiateWithFlags cudaGraphInstantiateWithParams
+        cudaGraphInstantiateWithParams_ptsz cudaGraphKernelNodeCopyAttributes cudaGraphKernelNodeGetAttribute
+        cudaGraphKernelNodeGetParams cudaGraphKernelNodeSetAttribute cudaGraphKernelNodeSetParams
+        cudaGraphLaunch cudaGraphLaunch_ptsz cudaGraphMemAllocNodeGetParams cudaGraphMemFreeNodeGetParams
+        cudaGraphMemcpyNodeGetParams cudaGraphMemcpyNodeSetParams cudaGraphMemcpyNodeSetParams1D
+        cudaGraphMemcpyNodeSetParamsFromSymbol cudaGraphMemcpyNodeSetParamsToSymbol cudaGraphMemsetNodeGetParams
+        cudaGraphMemsetNodeSetParams cudaGraphNodeFindInClone cudaGraphNodeGetContainingGraph
+        cudaGraphNodeGetDependencies cudaGraphNodeGetDependencies_v2 cudaGraphNodeGetDependentNodes
+        cudaGraphNodeGetDependentNodes_v2 cudaGraphNodeGetEnabled cudaGraphNodeGetLocalId cudaGraphNodeGetParams
+        cudaGraphNodeGetToolsId cudaGraphNodeGetType cudaGraphNodeSetEnabled cudaGraphNodeSetParams
+        cudaGraphReleaseUserObject cudaGraphRemoveDependencies cudaGraphRemoveDependencies_v2
+        cudaGraphRetainUserObject cudaGraphUpload cudaGraphUpload_ptsz cudaGreenCtxCreate
+        cudaImportExternalMemory cudaImportExternalSemaphore cudaIpcCloseMemHandle cudaIpcGetEventHandle
+        cudaIpcGetMemHandle cudaIpcOpenEventHandle cudaIpcOpenMemHandle cudaLaunchCooperativeKernelMultiDevice
+        cudaLaunchCooperativeKernel_ptsz cudaLaunchHostFunc_ptsz cudaLaunchHostFunc_v2_ptsz
+        cudaLaunchKernelExC_ptsz cudaLaunchKernel_ptsz cudaLibraryEnumerateKernels cudaLibraryGetGlobal
+        cudaLibraryGetKernelCount cudaLibraryGetManaged cudaLibraryGetUnifiedFunction cudaLibraryLoadFromFile
+        cudaLogsCurrent cudaLogsDumpToFile cudaLogsDumpToMemory cudaLogsRegisterCallback
+        cudaLogsUnregisterCallback cudaMalloc3DArray cudaMallocArray cudaMallocAsync_ptsz
+        cudaMallocFromPoolAsync_ptsz cudaMallocMipmappedArray cudaMemDiscardAndPrefetchBatchAsync
+        cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync cudaMemDiscardBatchAsync_ptsz
+        cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemPoolExportPointer cudaMemPoolExportToShareableHandle
+        cudaMemPoolImportFromShareableHandle cudaMemPoolImportPointer cudaMemPrefetchAsync_ptsz
+        cudaMemPrefetchAsync_v2_ptsz cudaMemPrefetchBatchAsync cudaMemPrefetchBatchAsync_ptsz
+        cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaMemSetMemPool cudaMemcpy2DArrayToArray
+        cudaMemcpy2DArrayToArray_ptds cudaMemcpy2DAsync_ptsz cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync
+        cudaMemcpy2DFromArrayAsync_ptsz cudaMemcpy2DFromArray_ptds cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync
+        cudaMemcpy2DToArrayAsync_ptsz cudaMemcpy2DToArray_ptds cudaMemcpy2D_ptds cudaMemcpy3DAsync_ptsz
+        cudaMemcpy3DBatchAsync cudaMemcpy3DBatchAsync_ptsz cudaMemcpy3DPeerAsync_ptsz cudaMemcpy3DPeer_ptds
+        cudaMemcpy3DWithAttributesAsync cudaMemcpy3DWithAttributesAsync_ptsz cudaMemcpy3D_ptds
+        cudaMemcpyArrayToArray cudaMemcpyArrayToArray_ptds cudaMemcpyAsync_ptsz cudaMemcpyBatchAsync
+        cudaMemcpyBatchAsync_ptsz cudaMemcpyFromArray cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz
+        cudaMemcpyFromArray_ptds cudaMemcpyFromSymbolAsync_ptsz cudaMemcpyFromSymbol_ptds cudaMemcpyToArray
+        cudaMemcpyToArrayAsync cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds cudaMemcpyToSymbolAsync_ptsz
+        cudaMemcpyToSymbol_ptds cudaMemcpyWithAttributesAsync cudaMemcpyWithAttributesAsync_ptsz cudaMemcpy_ptds
+        cudaMemset2DAsync_ptsz cudaMemset2D_ptds cudaMemset3DAsync_ptsz cudaMemset3D_ptds cudaMemsetAsync_ptsz
+        cudaMemset_ptds cudaMipmappedArrayGetMemoryRequirements cudaMipmappedArrayGetSparseProperties
+        cudaOccupancyAvailableDynamicSMemPerBlock cudaOccupancyMaxActiveClusters
+        cudaOccupancyMaxPotentialClusterSize cudaSetDoubleForDevice cudaSetDoubleForHost cudaSetValidDevices
+        cudaSignalExternalSemaphoresAsync cudaSignalExternalSemaphoresAsync_ptsz
+        cudaSignalExternalSemaphoresAsync_v2 cudaSignalExternalSemaphoresAsync_v2_ptsz
+        cudaStreamAddCallback_ptsz cudaStreamAttachMemAsync cudaStreamAttachMemAsync_ptsz cudaStreamBeginCapture
+        cudaStreamBeginCaptureToGraph cudaStreamBeginCaptureToGraph_ptsz cudaStreamBeginCapture_ptsz
+        cudaStreamCopyAttributes cudaStreamCopyAttributes_ptsz cudaStreamEndCapture cudaStreamEndCapture_ptsz
+        cudaStreamGetAttribute cudaStreamGetAttribute_ptsz cudaStreamGetCaptureInfo_ptsz
+        cudaStreamGetCaptureInfo_v2_ptsz cudaStreamGetCaptureInfo_v3_ptsz cudaStreamGetDevResource
+        cudaStreamGetDevResource_ptsz cudaStreamGetDevice_ptsz cudaStreamGetFlags_ptsz cudaStreamGetId_ptsz
+        cudaStreamGetPriority_ptsz cudaStreamIsCapturing_ptsz cudaStreamQuery_ptsz cudaStreamSetAttribute
+        cudaStreamSetAttribute_ptsz cudaStreamSynchronize_ptsz cudaStreamUpdateCaptureDependencies
+        cudaStreamUpdateCaptureDependencies_ptsz cudaStreamUpdateCaptureDependencies_v2
+        cudaStreamUpdateCaptureDependencies_v2_ptsz cudaStreamWaitEvent_ptsz cudaThreadExit
+        cudaThreadGetCacheConfig cudaThreadGetLimit cudaThreadSetCacheConfig cudaThreadSetLimit
+        cudaThreadSynchronize cudaUserObjectCreate cudaUserObjectRelease cudaUserObjectRetain
+        cudaWaitExternalSemaphoresAsync cudaWaitExternalSemaphoresAsync_ptsz cudaWaitExternalSemaphoresAsync_v2
+        cudaWaitExternalSemaphoresAsync_v2_ptsz
+    }
+    empty {
+        cudaCreateChannelDesc
     }
 }

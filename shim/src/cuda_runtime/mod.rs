@@ -1,4 +1,13 @@
 //! libcudart: `cuda*` and `__cuda*`.
 
+pub(crate) mod abi;
+pub(crate) mod copy;
+pub(crate) mod device;
+pub(crate) mod entry_point;
 pub(crate) mod error;
 pub(crate) mod exports;
+pub(crate) mod launch;
+pub(crate) mod memory;
+pub(crate) mod pool;
+pub(crate) mod properties;
+pub(crate) mod stream;

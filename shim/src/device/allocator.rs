@@ -157,6 +157,11 @@ impl Allocator {
         (offset < start + size).then_some((start, size))
     }
 
+    /// Where allocations start.
+    pub(crate) fn starts(&self) -> Vec<usize> {
+        self.live.keys().copied().collect()
+    }
+
     /// Bytes of pages in use.
     pub(crate) fn used(&self) -> usize {
         self.used

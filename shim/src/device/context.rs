@@ -1,11 +1,13 @@
 //! Contexts: a device's primary one, the peers it may reach, its limits.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::Device;
 use super::error::{CudaError, CudaResult};
+use super::{Device, all, make_current};
+use crate::boundary::handle::Handles;
 
 /// Number of `cudaLimit` values.
 pub(crate) const LIMITS: usize = 8;
@@ -89,4 +91,149 @@ impl Peers {
 /// True where one device can read another's memory: two devices of one node.
 pub(crate) fn can_reach(device: &Device, peer: &Device) -> bool {
     device.ordinal != peer.ordinal && device.gpu.node == peer.gpu.node
+}
+
+/// A driver context.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// Its device.
+    pub(crate) device: u32,
+    /// The primary one, which the runtime uses.
+    pub(crate) is_primary: bool,
+}
+
+static CONTEXTS: Handles<Context> = Handles::new(3);
+
+thread_local! {
+    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Handle of the device's primary context.
+pub(crate) fn primary_of(device: &Device) -> usize {
+    static PRIMARY: OnceLock<Vec<usize>> = OnceLock::new();
+    let handles = PRIMARY.get_or_init(|| {
+        let context = |device: &Device| Arc::new(Context { device: device.ordinal, is_primary: true });
+        all().iter().map(|device| CONTEXTS.insert(context(device))).collect()
+    });
+    handles[device.ordinal as usize]
+}
+
+/// The context behind a handle.
+///
+/// # Errors
+/// `INVALID_CONTEXT`.
+pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Context>> {
+    CONTEXTS.get(handle).ok_or(CudaError::INVALID_CONTEXT)
+}
+
+/// Makes a context of its own on `device`, current in the calling thread.
+pub(crate) fn create(device: &Device) -> usize {
+    let handle = CONTEXTS.insert(Arc::new(Context { device: device.ordinal, is_primary: false }));
+    STACK.with_borrow_mut(|stack| stack.push(handle));
+    make_current(device);
+    handle
+}
+
+/// Ends a context made by [`create`].
+///
+/// # Errors
+/// `INVALID_CONTEXT`, also for a primary context.
+pub(crate) fn destroy(handle: usize) -> CudaResult {
+    if resolve(handle)?.is_primary {
+        return Err(CudaError::INVALID_CONTEXT);
+    }
+    CONTEXTS.remove(handle);
+    STACK.with_borrow_mut(|stack| stack.retain(|known| *known != handle));
+    follow();
+    Ok(())
+}
+
+/// The calling thread's context; 0 for none.
+pub(crate) fn current() -> usize {
+    STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
+}
+
+/// Replaces the calling thread's context; 0 takes it away.
+///
+/// # Errors
+/// `INVALID_CONTEXT`.
+pub(crate) fn set_current(handle: usize) -> CudaResult {
+    if handle != 0 {
+        resolve(handle)?;
+    }
+    STACK.with_borrow_mut(|stack| {
+        stack.pop();
+        if handle != 0 {
+            stack.push(handle);
+        }
+    });
+    follow();
+    Ok(())
+}
+
+/// Puts a context on the calling thread's stack.
+///
+/// # Errors
+/// `INVALID_CONTEXT`.
+pub(crate) fn push(handle: usize) -> CudaResult {
+    resolve(handle)?;
+    STACK.with_borrow_mut(|stack| stack.push(handle));
+    follow();
+    Ok(())
+}
+
+/// Takes the top context off the calling thread's stack.
+///
+/// # Errors
+/// `INVALID_CONTEXT` when there is none.
+pub(crate) fn pop() -> CudaResult<usize> {
+    let handle = STACK.with_borrow_mut(Vec::pop).ok_or(CudaError::INVALID_CONTEXT)?;
+    follow();
+    Ok(handle)
+}
+
+/// The current device is that of the top context.
+fn follow() {
+    if let Ok(context) = resolve(current()) {
+        make_current(&all()[context.device as usize]);
+    }
+}
+
+/// What the runtime does before its work: the current device, its primary context made and current.
+///
+/// # Errors
+/// `NO_DEVICE`.
+pub(crate) fn enter() -> CudaResult<&'static Device> {
+    let device = super::current()?;
+    device.primary.activate();
+    if current() == 0 {
+        STACK.with_borrow_mut(|stack| stack.push(primary_of(device)));
+    }
+    crate::report::used();
+    Ok(device)
+}
+
+/// The driver's work needs a context that is current.
+///
+/// # Errors
+/// `INVALID_CONTEXT`.
+pub(crate) fn required() -> CudaResult<&'static Device> {
+    let context = resolve(current())?;
+    let device = &all()[context.device as usize];
+    if context.is_primary && !device.primary.is_active() {
+        return Err(CudaError::INVALID_CONTEXT);
+    }
+    crate::report::used();
+    Ok(device)
+}
+
+/// `cudaSetDevice`: the device's primary context takes the place of the current one.
+pub(crate) fn select(device: &'static Device) {
+    make_current(device);
+    device.primary.activate();
+    let primary = primary_of(device);
+    STACK.with_borrow_mut(|stack| {
+        stack.pop();
+        stack.push(primary);
+    });
 }

@@ -39,6 +39,8 @@ pub(crate) enum Kind {
     Pool(usize),
     /// `cudaMallocManaged`.
     Managed,
+    /// `cuMemCreate`, seen through a mapping.
+    Mapped,
     /// A variable of the program (`__device__`), or an array: not the program's to free by address.
     Internal,
 }
@@ -192,6 +194,21 @@ pub(crate) fn free(address: usize) -> CudaResult {
     release(device, arena, &mut book, offset)
 }
 
+/// Releases everything on the device, as `cudaDeviceReset` does.
+///
+/// # Errors
+/// `OPERATING_SYSTEM`.
+pub(crate) fn reset(device: &Device) -> CudaResult {
+    let Some(arena) = device.memory.arena.get() else { return Ok(()) };
+    let mut book = device.memory.book();
+    for offset in book.allocator.starts() {
+        if book.kinds.get(&offset) != Some(&Kind::Internal) {
+            release(device, arena, &mut book, offset)?;
+        }
+    }
+    Ok(())
+}
+
 /// Releases memory of kind `Internal`.
 pub(crate) fn free_internal(address: usize) {
     if let Some((device, offset)) = arena_at(address)
@@ -224,7 +241,7 @@ fn arena_at(address: usize) -> Option<(&'static Device, usize)> {
 
 /// What device memory `address` points into.
 pub(crate) fn locate(address: usize) -> Option<Location> {
-    let (device, offset) = arena_at(address)?;
+    let Some((device, offset)) = arena_at(address) else { return super::mapping::locate(address) };
     let book = device.memory.book();
     let (start, size) = book.allocator.find(offset)?;
     let kind = book.kinds.get(&start).copied().unwrap_or(Kind::Plain);
@@ -236,6 +253,49 @@ pub(crate) fn locate_host(address: usize) -> Option<HostRange> {
     let host = HOST.read().unwrap_or_else(PoisonError::into_inner);
     let (_, range) = host.range(..=address).next_back()?;
     (address - range.base < range.size).then_some(*range)
+}
+
+/// What CUDA knows of a range.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Known {
+    /// Memory of this device.
+    Device(&'static Device),
+    /// Host memory allocated or registered through CUDA.
+    Host,
+    /// Nothing: pageable host memory, or no memory at all.
+    Unknown,
+}
+
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Device(left), Self::Device(right)) => left.ordinal == right.ordinal,
+            (Self::Host, Self::Host) | (Self::Unknown, Self::Unknown) => true,
+            _ => false,
+        }
+    }
+}
+
+/// What CUDA knows of the `length` bytes at `address`.
+///
+/// # Errors
+/// `INVALID_VALUE` for device memory that is not allocated, or a range that leaves its allocation.
+pub(crate) fn known(address: usize, length: usize) -> CudaResult<Known> {
+    if let Some(location) = locate(address) {
+        let mut reached = location.bytes_left;
+        // Mappings of virtual memory may lie one after another.
+        while reached < length {
+            match locate(address + reached) {
+                Some(next) if next.base == address + reached => reached += next.bytes_left,
+                _ => return Err(CudaError::INVALID_VALUE),
+            }
+        }
+        return Ok(Known::Device(location.device));
+    }
+    if arena_at(address).is_some() || super::mapping::is_reserved(address) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(if locate_host(address).is_some() { Known::Host } else { Known::Unknown })
 }
 
 /// Allocates host memory that CUDA knows (page-locked in real life).

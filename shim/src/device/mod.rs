@@ -7,13 +7,20 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use crate::settings::{self, Gpu};
 
 pub(crate) mod allocator;
+pub(crate) mod attribute;
 pub(crate) mod context;
+pub(crate) mod copy;
 pub(crate) mod counters;
 pub(crate) mod error;
 pub(crate) mod event;
+pub(crate) mod kernel;
+pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod occupancy;
+pub(crate) mod pool;
 pub(crate) mod stream;
+pub(crate) mod symbol;
+pub(crate) mod version;
 pub(crate) mod visible;
 
 use error::{CudaError, CudaResult};

@@ -1,0 +1,62 @@
+//! Devices and versions: `cuInit`, `cuDevice*`.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::sync::atomic::Ordering;
+
+use crate::boundary::args::{Out, fill};
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::{self, attribute, version};
+
+/// `cuInit`; without a device it says so, as NVIDIA's does.
+pub(crate) fn init(flags: c_uint) -> CudaResult {
+    if flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if device::all().is_empty() {
+        return Err(CudaError::NO_DEVICE);
+    }
+    crate::boundary::guard::initialised();
+    Ok(())
+}
+
+pub(crate) fn driver_version(out: Out<c_int>) -> CudaResult {
+    Ok(out.set(version::version())?)
+}
+
+pub(crate) fn get(out: Out<c_int>, ordinal: c_int) -> CudaResult {
+    Ok(out.set(device::get(ordinal)?.ordinal as c_int)?)
+}
+
+pub(crate) fn count(out: Out<c_int>) -> CudaResult {
+    Ok(out.set(device::all().len() as c_int)?)
+}
+
+pub(crate) fn name(out: *mut c_char, length: c_int, ordinal: c_int) -> CudaResult {
+    let length = usize::try_from(length).map_err(|_| CudaError::INVALID_VALUE)?;
+    Ok(fill(out, length, &device::get(ordinal)?.gpu.profile.name)?)
+}
+
+pub(crate) fn uuid(out: Out<[u8; 16]>, ordinal: c_int) -> CudaResult {
+    Ok(out.set(device::get(ordinal)?.gpu.uuid())?)
+}
+
+pub(crate) fn total_memory(out: Out<usize>, ordinal: c_int) -> CudaResult {
+    Ok(out.set(device::get(ordinal)?.gpu.profile.memory.bytes as usize)?)
+}
+
+pub(crate) fn capability(major: Out<c_int>, minor: Out<c_int>, ordinal: c_int) -> CudaResult {
+    let capability = attribute::capability(device::get(ordinal)?);
+    major.set(capability.0)?;
+    Ok(minor.set(capability.1)?)
+}
+
+pub(crate) fn primary_state(ordinal: c_int, flags: Out<c_uint>, is_active: Out<c_int>) -> CudaResult {
+    let device = device::get(ordinal)?;
+    flags.set(device.flags.load(Ordering::Relaxed))?;
+    Ok(is_active.set(c_int::from(device.primary.is_active()))?)
+}
+
+pub(crate) fn primary_flags(ordinal: c_int, flags: c_uint) -> CudaResult {
+    device::get(ordinal)?.flags.store(flags, Ordering::Relaxed);
+    Ok(())
+}

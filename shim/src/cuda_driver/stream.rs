@@ -1,0 +1,50 @@
+//! Streams and events: `cuStream*`, `cuEvent*`. The bodies are the runtime's, once there is a context.
+
+use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+
+use super::context::in_context;
+use crate::boundary::args::Out;
+use crate::cuda_runtime::stream as runtime;
+use crate::device::error::CudaResult;
+use crate::device::stream::resolve;
+use crate::device::{all, context};
+
+in_context! {
+    create(out: Out<usize>, flags: c_uint) = runtime::create_with_flags;
+    create_with_priority(out: Out<usize>, flags: c_uint, priority: c_int) = runtime::create_with_priority;
+    destroy(handle: usize) = runtime::destroy;
+    synchronize(handle: usize) = runtime::synchronize;
+    query(handle: usize) = runtime::query;
+    wait_event(handle: usize, event: usize, flags: c_uint) = runtime::wait_event;
+    priority(handle: usize, out: Out<c_int>) = runtime::priority;
+    flags(handle: usize, out: Out<c_uint>) = runtime::flags;
+    id(handle: usize, out: Out<c_ulonglong>) = runtime::id;
+    device(handle: usize, out: Out<c_int>) = runtime::device;
+    host_function(handle: usize, function: runtime::HostFunction, data: *mut c_void) = runtime::host_function;
+    callback(handle: usize, function: runtime::Callback, data: *mut c_void, flags: c_uint) = runtime::callback;
+    is_capturing(handle: usize, out: Out<c_uint>) = runtime::is_capturing;
+    capture_info(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = runtime::capture_info;
+    event_create(out: Out<usize>, flags: c_uint) = runtime::event_create_with_flags;
+    event_destroy(handle: usize) = runtime::event_destroy;
+    event_record(event: usize, stream: usize) = runtime::event_record;
+    event_record_with_flags(event: usize, stream: usize, flags: c_uint) = runtime::event_record_with_flags;
+    event_query(handle: usize) = runtime::event_query;
+    event_synchronize(handle: usize) = runtime::event_synchronize;
+    event_elapsed(out: Out<f32>, start: usize, end: usize) = runtime::event_elapsed;
+}
+
+/// The stream's context: the current one where it is of the stream's device, else that device's primary one.
+pub(crate) fn context_of(handle: usize, out: Out<usize>) -> CudaResult {
+    context::required()?;
+    let device = &all()[resolve(handle)?.device as usize];
+    let current = context::current();
+    let is_here = context::resolve(current).is_ok_and(|context| context.device == device.ordinal);
+    Ok(out.set(if is_here { current } else { context::primary_of(device) })?)
+}
+
+/// The same, and no green context.
+pub(crate) fn context_of_v2(handle: usize, out: Out<usize>, green: Out<usize>) -> CudaResult {
+    context_of(handle, out)?;
+    green.set_if_wanted(0);
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! Copies and fills: `cudaMemcpy*`, `cudaMemset*`.
+
+use std::ffi::{c_int, c_uint};
+use std::sync::Arc;
+
+use super::abi::{Copy3D, Copy3DPeer, PitchedPtr, Three};
+use crate::boundary::args::Out;
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::device::copy::{Direction, Extent, Layout, When, copy, fill};
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::stream::{self, Stream};
+use crate::device::symbol::{self, Symbol};
+use crate::device::{self, context};
+
+fn default_stream() -> CudaResult<Arc<Stream>> {
+    Ok(stream::legacy(context::enter()?))
+}
+
+fn stream_of(handle: usize) -> CudaResult<Arc<Stream>> {
+    context::enter()?;
+    stream::resolve(handle)
+}
+
+pub(crate) fn linear(to: usize, from: usize, bytes: usize, kind: c_uint) -> CudaResult {
+    let direction = Direction::from_kind(kind)?;
+    copy(&default_stream()?, Layout::line(to), Layout::line(from), Extent::line(bytes), direction, When::Now)
+}
+
+pub(crate) fn linear_async(to: usize, from: usize, bytes: usize, kind: c_uint, handle: usize) -> CudaResult {
+    let direction = Direction::from_kind(kind)?;
+    copy(&stream_of(handle)?, Layout::line(to), Layout::line(from), Extent::line(bytes), direction, When::InOrder)
+}
+
+pub(crate) fn peer(to: usize, to_device: c_int, from: usize, from_device: c_int, bytes: usize) -> CudaResult {
+    device::get(to_device)?;
+    device::get(from_device)?;
+    linear(to, from, bytes, 4)
+}
+
+pub(crate) fn peer_async(
+    to: usize,
+    to_device: c_int,
+    from: usize,
+    from_device: c_int,
+    bytes: usize,
+    handle: usize,
+) -> CudaResult {
+    device::get(to_device)?;
+    device::get(from_device)?;
+    linear_async(to, from, bytes, 4, handle)
+}
+
+pub(crate) fn rows(
+    to: usize,
+    to_pitch: usize,
+    from: usize,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: c_uint,
+) -> CudaResult {
+    let extent = Extent { width, height, depth: 1 };
+    let (to, from) = (Layout::rows(to, to_pitch), Layout::rows(from, from_pitch));
+    copy(&default_stream()?, to, from, extent, Direction::from_kind(kind)?, When::Now)
+}
+
+pub(crate) fn rows_async(
+    to: usize,
+    to_pitch: usize,
+    from: usize,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: c_uint,
+    handle: usize,
+) -> CudaResult {
+    let extent = Extent { width, height, depth: 1 };
+    let (to, from) = (Layout::rows(to, to_pitch), Layout::rows(from, from_pitch));
+    copy(&stream_of(handle)?, to, from, extent, Direction::from_kind(kind)?, When::InOrder)
+}
+
+fn pitched(pointer: PitchedPtr, at: Three) -> Layout {
+    let slice = pointer.pitch * pointer.height;
+    Layout { address: pointer.address + at.z * slice + at.y * pointer.pitch + at.x, pitch: pointer.pitch, slice }
+}
+
+fn extent(three: Three) -> Extent {
+    Extent { width: three.x, height: three.y, depth: three.z }
+}
+
+fn no_arrays(from: usize, to: usize, name: &'static str) -> CudaResult {
+    if from == 0 && to == 0 {
+        return Ok(());
+    }
+    gap::record(Library::CudaRuntime, name, "of a cudaArray");
+    Err(CudaError::NOT_SUPPORTED)
+}
+
+fn three_d(parameters: Out<Copy3D>, stream: &Arc<Stream>, when: When) -> CudaResult {
+    let p = parameters.get()?;
+    no_arrays(p.from_array, p.to_array, "cudaMemcpy3D")?;
+    let (to, from) = (pitched(p.to, p.to_position), pitched(p.from, p.from_position));
+    copy(stream, to, from, extent(p.extent), Direction::from_kind(p.kind)?, when)
+}
+
+pub(crate) fn box_3d(parameters: Out<Copy3D>) -> CudaResult {
+    three_d(parameters, &default_stream()?, When::Now)
+}
+
+pub(crate) fn box_3d_async(parameters: Out<Copy3D>, handle: usize) -> CudaResult {
+    three_d(parameters, &stream_of(handle)?, When::InOrder)
+}
+
+fn three_d_peer(parameters: Out<Copy3DPeer>, stream: &Arc<Stream>, when: When) -> CudaResult {
+    let p = parameters.get()?;
+    no_arrays(p.from_array, p.to_array, "cudaMemcpy3DPeer")?;
+    device::get(p.from_device)?;
+    device::get(p.to_device)?;
+    let (to, from) = (pitched(p.to, p.to_position), pitched(p.from, p.from_position));
+    copy(stream, to, from, extent(p.extent), Direction::ANY, when)
+}
+
+pub(crate) fn box_3d_peer(parameters: Out<Copy3DPeer>) -> CudaResult {
+    three_d_peer(parameters, &default_stream()?, When::Now)
+}
+
+pub(crate) fn box_3d_peer_async(parameters: Out<Copy3DPeer>, handle: usize) -> CudaResult {
+    three_d_peer(parameters, &stream_of(handle)?, When::InOrder)
+}
+
+pub(crate) fn set(to: usize, value: c_int, bytes: usize) -> CudaResult {
+    fill(&default_stream()?, Layout::line(to), value as u32, 1, Extent::line(bytes), When::Now)
+}
+
+pub(crate) fn set_async(to: usize, value: c_int, bytes: usize, handle: usize) -> CudaResult {
+    fill(&stream_of(handle)?, Layout::line(to), value as u32, 1, Extent::line(bytes), When::InOrder)
+}
+
+pub(crate) fn set_rows(to: usize, pitch: usize, value: c_int, width: usize, height: usize) -> CudaResult {
+    let extent = Extent { width, height, depth: 1 };
+    fill(&default_stream()?, Layout::rows(to, pitch), value as u32, 1, extent, When::Now)
+}
+
+pub(crate) fn set_rows_async(
+    to: usize,
+    pitch: usize,
+    value: c_int,
+    width: usize,
+    height: usize,
+    handle: usize,
+) -> CudaResult {
+    let extent = Extent { width, height, depth: 1 };
+    fill(&stream_of(handle)?, Layout::rows(to, pitch), value as u32, 1, extent, When::InOrder)
+}
+
+const ORIGIN: Three = Three { x: 0, y: 0, z: 0 };
+
+pub(crate) fn set_3d(to: PitchedPtr, value: c_int, size: Three) -> CudaResult {
+    fill(&default_stream()?, pitched(to, ORIGIN), value as u32, 1, extent(size), When::Now)
+}
+
+pub(crate) fn set_3d_async(to: PitchedPtr, value: c_int, size: Three, handle: usize) -> CudaResult {
+    fill(&stream_of(handle)?, pitched(to, ORIGIN), value as u32, 1, extent(size), When::InOrder)
+}
+
+/// The part of a symbol that a copy touches. Reading a variable that was never written is a gap: its initial value
+/// stands in the program's device image, which is not loaded.
+fn part(host: usize, offset: usize, bytes: usize, reads: bool) -> CudaResult<Symbol> {
+    let symbol = symbol::place(host, context::enter()?)?;
+    if offset.checked_add(bytes).is_none_or(|end| end > symbol.size) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if symbol.is_new && (reads || bytes < symbol.size) {
+        gap::tolerate(Library::CudaRuntime, "__cudaRegisterVar", &format!("initial value of {}", symbol.name()))?;
+    }
+    Ok(symbol)
+}
+
+pub(crate) fn to_symbol(host: usize, from: usize, bytes: usize, offset: usize, kind: c_uint) -> CudaResult {
+    let symbol = part(host, offset, bytes, false)?;
+    linear(symbol.address + offset, from, bytes, kind)
+}
+
+pub(crate) fn to_symbol_async(
+    host: usize,
+    from: usize,
+    bytes: usize,
+    offset: usize,
+    kind: c_uint,
+    handle: usize,
+) -> CudaResult {
+    let symbol = part(host, offset, bytes, false)?;
+    linear_async(symbol.address + offset, from, bytes, kind, handle)
+}
+
+pub(crate) fn from_symbol(to: usize, host: usize, bytes: usize, offset: usize, kind: c_uint) -> CudaResult {
+    let symbol = part(host, offset, bytes, true)?;
+    linear(to, symbol.address + offset, bytes, kind)
+}
+
+pub(crate) fn from_symbol_async(
+    to: usize,
+    host: usize,
+    bytes: usize,
+    offset: usize,
+    kind: c_uint,
+    handle: usize,
+) -> CudaResult {
+    let symbol = part(host, offset, bytes, true)?;
+    linear_async(to, symbol.address + offset, bytes, kind, handle)
+}
+
+pub(crate) fn symbol_address(out: Out<usize>, host: usize) -> CudaResult {
+    let out = out.required()?;
+    Ok(out.set(part(host, 0, 0, true)?.address)?)
+}
+
+pub(crate) fn symbol_size(out: Out<usize>, host: usize) -> CudaResult {
+    Ok(out.set(symbol::size(host)?)?)
+}

@@ -1,0 +1,298 @@
+//! Kernels: registration by compiled code, launches (recorded, not executed), attributes, occupancy, libraries.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use super::abi::{Dim3, FunctionAttributes, LaunchConfig};
+use crate::boundary::args::Out;
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::kernel::{self, Kernel, Launch};
+use crate::device::occupancy::{self, Need};
+use crate::device::{Device, attribute, context, memory, stream, symbol};
+
+/// `__cudaRegisterFatBinary`. The image is not read: the answer only has to be a pointer of its own.
+pub(crate) fn register_fat_binary(image: *const c_void) -> *mut *mut c_void {
+    Box::into_raw(Box::new(image.cast_mut()))
+}
+
+/// Nothing: the little that was kept may still be asked for.
+pub(crate) fn registered(_handle: *mut *mut c_void) {}
+
+#[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
+pub(crate) fn register_function(
+    _handle: *mut *mut c_void,
+    host: usize,
+    _device: *const c_char,
+    name: *const c_char,
+    _thread_limit: c_int,
+    _thread: *const c_void,
+    _block: *const c_void,
+    _block_size: *const c_void,
+    _grid_size: *const c_void,
+    _warp_size: *const c_int,
+) {
+    kernel::register(host, name);
+}
+
+#[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
+pub(crate) fn register_variable(
+    _handle: *mut *mut c_void,
+    host: usize,
+    _address: *const c_char,
+    name: *const c_char,
+    _is_external: c_int,
+    size: usize,
+    _is_constant: c_int,
+    _is_global: c_int,
+) {
+    symbol::register(host, name, size);
+}
+
+/// A managed variable needs its memory at once: the program reads it through `*place`.
+#[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
+pub(crate) fn register_managed(
+    _handle: *mut *mut c_void,
+    place: Out<usize>,
+    _address: *const c_char,
+    name: *const c_char,
+    _is_external: c_int,
+    size: usize,
+    _is_constant: c_int,
+    _is_global: c_int,
+) {
+    if let Ok(address) = memory::allocate_host(size, memory::HostKind::Managed, 0, 1) {
+        place.set_if_wanted(address);
+        symbol::register(address, name, size);
+    }
+}
+
+pub(crate) fn init_module(_handle: *mut *mut c_void) -> u8 {
+    1
+}
+
+type Configuration = (Dim3, Dim3, usize, usize);
+
+thread_local! {
+    static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) fn push_configuration(grid: Dim3, block: Dim3, shared_bytes: usize, stream: usize) -> c_uint {
+    CONFIGURATIONS.with_borrow_mut(|stack| stack.push((grid, block, shared_bytes, stream)));
+    0
+}
+
+pub(crate) fn pop_configuration(
+    grid: Out<Dim3>,
+    block: Out<Dim3>,
+    shared_bytes: Out<usize>,
+    stream: Out<usize>,
+) -> CudaResult {
+    let top = CONFIGURATIONS.with_borrow_mut(Vec::pop).ok_or(CudaError::MISSING_CONFIGURATION)?;
+    grid.set(top.0)?;
+    block.set(top.1)?;
+    shared_bytes.set(top.2)?;
+    Ok(stream.set(top.3)?)
+}
+
+/// A kernel's handle is its host function: both name it in every call.
+pub(crate) fn get_kernel(out: Out<usize>, host: usize) -> CudaResult {
+    Ok(out.set(host)?)
+}
+
+fn launch_by(call: &'static str, function: usize, launch: Launch, handle: usize) -> CudaResult {
+    context::enter()?;
+    let stream = stream::resolve(handle)?;
+    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
+    kernel::launch(stream.device(), &kernel, launch, Library::CudaRuntime, call)
+}
+
+pub(crate) fn launch(
+    function: usize,
+    grid: Dim3,
+    block: Dim3,
+    _arguments: *const c_void,
+    shared_bytes: usize,
+    stream: usize,
+) -> CudaResult {
+    let launch = Launch { grid: grid.into(), block: block.into(), shared_bytes };
+    launch_by("cudaLaunchKernel", function, launch, stream)
+}
+
+pub(crate) fn launch_cooperative(
+    function: usize,
+    grid: Dim3,
+    block: Dim3,
+    _arguments: *const c_void,
+    shared_bytes: usize,
+    stream: usize,
+) -> CudaResult {
+    let launch = Launch { grid: grid.into(), block: block.into(), shared_bytes };
+    launch_by("cudaLaunchCooperativeKernel", function, launch, stream)
+}
+
+pub(crate) fn launch_configured(
+    configuration: Out<LaunchConfig>,
+    function: usize,
+    _arguments: *const c_void,
+) -> CudaResult {
+    let configuration = configuration.get()?;
+    let launch = Launch {
+        grid: configuration.grid.into(),
+        block: configuration.block.into(),
+        shared_bytes: configuration.shared_bytes,
+    };
+    launch_by("cudaLaunchKernelExC", function, launch, configuration.stream)
+}
+
+/// What we say of a kernel whose image we do not read: a middling register count and no static shared memory.
+const ASSUMED_REGISTERS: c_int = 32;
+
+/// The attributes of a kernel as far as they follow from the device. Registers and static memory are assumed: a gap.
+fn assumed(kernel: &Kernel, library: Library, call: &'static str) -> CudaResult {
+    let detail =
+        format!("{}: assumes {ASSUMED_REGISTERS} registers, no static memory", kernel.name().to_string_lossy());
+    Ok(gap::tolerate(library, call, &detail)?)
+}
+
+pub(crate) fn attributes(out: Out<FunctionAttributes>, function: usize) -> CudaResult {
+    let (device, out) = (context::enter()?, out.required()?);
+    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
+    assumed(&kernel, Library::CudaRuntime, "cudaFuncGetAttributes")?;
+    let (major, minor) = attribute::capability(device);
+    let version = major * 10 + minor;
+    Ok(out.set(FunctionAttributes {
+        shared_bytes: 0,
+        constant_bytes: 0,
+        local_bytes: 0,
+        max_threads_per_block: 1024,
+        registers: ASSUMED_REGISTERS,
+        ptx_version: version,
+        binary_version: version,
+        cache_mode_ca: 0,
+        max_dynamic_shared_bytes: device.gpu.profile.limits.shared_memory_per_block as c_int,
+        preferred_carveout: -1,
+        rest: [0; 23],
+    })?)
+}
+
+/// One attribute, as `cuFuncGetAttribute` and `cuKernelGetAttribute` number them.
+pub(crate) fn one_attribute(device: &Device, kernel: &Kernel, number: c_uint, call: &'static str) -> CudaResult<c_int> {
+    assumed(kernel, Library::CudaDriver, call)?;
+    let (major, minor) = attribute::capability(device);
+    Ok(match number {
+        0 => 1024,
+        1..=3 | 7 | 10..=15 => 0,
+        4 => ASSUMED_REGISTERS,
+        5 | 6 => major * 10 + minor,
+        8 => device.gpu.profile.limits.shared_memory_per_block as c_int,
+        9 => -1,
+        _ => return Err(CudaError::INVALID_VALUE),
+    })
+}
+
+/// Setting an attribute changes nothing that is computed; a value that the device could not keep is refused.
+pub(crate) fn check_attribute(device: &Device, number: c_uint, value: c_int) -> CudaResult {
+    let limit = device.gpu.profile.limits.shared_memory_per_block_optin as c_int;
+    let fits = match number {
+        8 => (0..=limit).contains(&value),
+        9 => (-1..=100).contains(&value),
+        10..=15 => value >= 0,
+        _ => false,
+    };
+    if fits { Ok(()) } else { Err(CudaError::INVALID_VALUE) }
+}
+
+pub(crate) fn set_attribute(function: usize, number: c_uint, value: c_int) -> CudaResult {
+    let device = context::enter()?;
+    Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
+    check_attribute(device, number, value)
+}
+
+pub(crate) fn set_attribute_for(function: usize, number: c_uint, value: c_int, ordinal: c_int) -> CudaResult {
+    Kernel::find(function).ok_or(CudaError::INVALID_HANDLE)?;
+    check_attribute(crate::device::get(ordinal)?, number, value)
+}
+
+pub(crate) fn set_cache_config(function: usize, config: c_uint) -> CudaResult {
+    context::enter()?;
+    Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
+    if config > 3 { Err(CudaError::INVALID_VALUE) } else { Ok(()) }
+}
+
+pub(crate) fn name(out: Out<*const c_char>, function: usize) -> CudaResult {
+    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
+    Ok(out.set(kernel.name().as_ptr())?)
+}
+
+/// Blocks per SM, with the assumed attributes.
+pub(crate) fn occupancy_of(
+    device: &Device,
+    kernel: &Kernel,
+    threads: c_int,
+    dynamic_shared: usize,
+    library: Library,
+    call: &'static str,
+) -> CudaResult<c_int> {
+    if threads <= 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    assumed(kernel, library, call)?;
+    let need = Need {
+        threads: threads as u32,
+        registers_per_thread: ASSUMED_REGISTERS as u32,
+        shared_bytes: u32::try_from(dynamic_shared).unwrap_or(u32::MAX / 2),
+    };
+    Ok(occupancy::blocks_per_sm(&device.gpu.profile.limits, attribute::capability(device).0, need) as c_int)
+}
+
+pub(crate) fn occupancy(out: Out<c_int>, function: usize, threads: c_int, dynamic_shared: usize) -> CudaResult {
+    let (device, out) = (context::enter()?, out.required()?);
+    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
+    let call = "cudaOccupancyMaxActiveBlocksPerMultiprocessor";
+    Ok(out.set(occupancy_of(device, &kernel, threads, dynamic_shared, Library::CudaRuntime, call)?)?)
+}
+
+pub(crate) fn occupancy_with_flags(
+    out: Out<c_int>,
+    function: usize,
+    threads: c_int,
+    dynamic_shared: usize,
+    _flags: c_uint,
+) -> CudaResult {
+    occupancy(out, function, threads, dynamic_shared)
+}
+
+/// `cudaLibraryLoadData`: a library is a module here. Its image is not read, so its kernels are taken on trust: a gap.
+#[expect(clippy::too_many_arguments, reason = "NVIDIA's interface")]
+pub(crate) fn library_load(
+    out: Out<usize>,
+    image: *const c_void,
+    _jit: *const c_void,
+    _jit_values: *const c_void,
+    _jit_count: c_uint,
+    _options: *const c_void,
+    _values: *const c_void,
+    _count: c_uint,
+) -> CudaResult {
+    context::enter()?;
+    if image.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    gap::tolerate(Library::CudaRuntime, "cudaLibraryLoadData", "the image is not read")?;
+    Ok(out.set(kernel::load())?)
+}
+
+pub(crate) fn library_unload(library: usize) -> CudaResult {
+    kernel::unload(library)
+}
+
+pub(crate) unsafe fn library_kernel(out: Out<usize>, library: usize, name: *const c_char) -> CudaResult {
+    if name.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: C passed a text that is not null.
+    let name = unsafe { CStr::from_ptr(name) };
+    Ok(out.set(kernel::lookup(library, name)?)?)
+}

@@ -1,0 +1,130 @@
+//! The stream-ordered allocator: `cudaMallocAsync`, pools and their attributes.
+
+use std::ffi::{c_int, c_uint};
+
+use super::abi::{AccessDescription, MemLocation, PoolProperties};
+use crate::boundary::args::Out;
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::pool::{self, Value};
+use crate::device::{self, context, stream};
+
+pub(crate) fn malloc_async(out: Out<usize>, size: usize, handle: usize) -> CudaResult {
+    context::enter()?;
+    let (out, stream) = (out.required()?, stream::resolve(handle)?);
+    let pool = CURRENT.get(stream.device);
+    Ok(out.set(pool::allocate(pool, size, &stream)?)?)
+}
+
+pub(crate) fn malloc_from_pool(out: Out<usize>, size: usize, pool: usize, handle: usize) -> CudaResult {
+    context::enter()?;
+    let (out, stream) = (out.required()?, stream::resolve(handle)?);
+    Ok(out.set(pool::allocate(pool, size, &stream)?)?)
+}
+
+pub(crate) fn free_async(address: usize, handle: usize) -> CudaResult {
+    context::enter()?;
+    let stream = stream::resolve(handle)?;
+    if address == 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    pool::free(address, &stream)
+}
+
+pub(crate) fn create(out: Out<usize>, properties: Out<PoolProperties>) -> CudaResult {
+    context::enter()?;
+    let properties = properties.get()?;
+    // Pinned memory (1) on a device (1), not to be shared (0).
+    if properties.allocation_type != 1 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if properties.location.kind != 1 || properties.handle_types != 0 {
+        gap::record(Library::CudaRuntime, "cudaMemPoolCreate", "a pool of host memory or one to share");
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    Ok(out.set(pool::create(device::get(properties.location.id)?))?)
+}
+
+pub(crate) fn destroy(pool: usize) -> CudaResult {
+    pool::destroy(pool)
+}
+
+pub(crate) fn default_of(out: Out<usize>, ordinal: c_int) -> CudaResult {
+    Ok(out.set(pool::default_of(device::get(ordinal)?))?)
+}
+
+pub(crate) fn current_of(out: Out<usize>, ordinal: c_int) -> CudaResult {
+    Ok(out.set(CURRENT.get(device::get(ordinal)?.ordinal))?)
+}
+
+pub(crate) fn set_current(ordinal: c_int, pool: usize) -> CudaResult {
+    let device = device::get(ordinal)?;
+    if pool::resolve(pool)?.device != device.ordinal {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    CURRENT.set(device.ordinal, pool);
+    Ok(())
+}
+
+/// Our pools keep nothing back, so there is nothing to trim.
+pub(crate) fn trim(pool: usize, _keep: usize) -> CudaResult {
+    pool::resolve(pool).map(drop)
+}
+
+pub(crate) fn set_attribute(pool: usize, attribute: c_uint, value: Out<u8>) -> CudaResult {
+    let pool = pool::resolve(pool)?;
+    let value = match attribute {
+        1..=3 => Value::Switch(Out(value.0.cast()).get()?),
+        _ => Value::Bytes(Out(value.0.cast()).get()?),
+    };
+    pool.set(attribute, value)
+}
+
+pub(crate) fn get_attribute(pool: usize, attribute: c_uint, value: Out<u8>) -> CudaResult {
+    match pool::resolve(pool)?.get(attribute)? {
+        Value::Switch(number) => Ok(Out(value.0.cast()).set(number)?),
+        Value::Bytes(number) => Ok(Out(value.0.cast()).set(number)?),
+    }
+}
+
+/// Every device of the node can reach a pool's memory; nothing has to be kept to make it so.
+pub(crate) fn set_access(pool: usize, list: Out<AccessDescription>, count: usize) -> CudaResult {
+    let owner = device::get(pool::resolve(pool)?.device as c_int)?;
+    for index in 0..count {
+        let entry = Out(list.required()?.0.wrapping_add(index)).get()?;
+        let device = device::get(entry.location.id)?;
+        if device.ordinal == owner.ordinal && entry.flags != 3 {
+            return Err(CudaError::INVALID_DEVICE);
+        }
+        if device.ordinal != owner.ordinal && !context::can_reach(device, owner) {
+            return Err(CudaError::INVALID_DEVICE);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn get_access(out: Out<c_uint>, pool: usize, location: Out<MemLocation>) -> CudaResult {
+    let owner = device::get(pool::resolve(pool)?.device as c_int)?;
+    let device = device::get(location.get()?.id)?;
+    let may = device.ordinal == owner.ordinal || context::can_reach(device, owner);
+    Ok(out.set(if may { 3 } else { 0 })?)
+}
+
+/// The pool that `cudaMallocAsync` uses, by device; the default pool until another is set.
+struct Current(std::sync::Mutex<std::collections::BTreeMap<u32, usize>>);
+
+static CURRENT: Current = Current(std::sync::Mutex::new(std::collections::BTreeMap::new()));
+
+impl Current {
+    fn get(&self, device: u32) -> usize {
+        let chosen = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&device).copied();
+        chosen
+            .filter(|pool| pool::resolve(*pool).is_ok())
+            .unwrap_or_else(|| pool::default_of(&device::all()[device as usize]))
+    }
+
+    fn set(&self, device: u32, pool: usize) {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(device, pool);
+    }
+}

@@ -1,0 +1,228 @@
+//! Copies and fills: checked against what CUDA knows of the pointers, then done in stream order.
+
+use std::sync::Arc;
+
+use super::counters::HOST_COPIES;
+use super::error::{CudaError, CudaResult};
+use super::memory::{self, Known};
+use super::stream::Stream;
+
+/// A box of bytes in memory: `depth` slices of `height` rows of `width` bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Address of the first byte.
+    pub(crate) address: usize,
+    /// Bytes from one row to the next.
+    pub(crate) pitch: usize,
+    /// Bytes from one slice to the next.
+    pub(crate) slice: usize,
+}
+
+impl Layout {
+    /// Bytes one after another.
+    pub(crate) fn line(address: usize) -> Self {
+        Self { address, pitch: 0, slice: 0 }
+    }
+
+    /// Rows.
+    pub(crate) fn rows(address: usize, pitch: usize) -> Self {
+        Self { address, pitch, slice: 0 }
+    }
+}
+
+/// Size of the box.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+}
+
+impl Extent {
+    /// `bytes` one after another.
+    pub(crate) fn line(bytes: usize) -> Self {
+        Self { width: bytes, height: 1, depth: 1 }
+    }
+
+    fn bytes(self) -> usize {
+        self.width * self.height * self.depth
+    }
+
+    /// Bytes from the box's first to its last in `layout`.
+    fn span(self, layout: Layout) -> usize {
+        (self.depth - 1) * layout.slice + (self.height - 1) * layout.pitch + self.width
+    }
+}
+
+/// Who waits for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// The caller waits until it is done.
+    Now,
+    /// In stream order; the caller goes on.
+    InOrder,
+}
+
+/// What the caller said about the two pointers (`cudaMemcpyKind`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Direction {
+    from_device: Option<bool>,
+    to_device: Option<bool>,
+}
+
+impl Direction {
+    /// Told from the pointers.
+    pub(crate) const ANY: Self = Self { from_device: None, to_device: None };
+
+    /// From `cudaMemcpyKind`.
+    ///
+    /// # Errors
+    /// `INVALID_MEMCPY_DIRECTION`.
+    pub(crate) fn from_kind(kind: u32) -> CudaResult<Self> {
+        let told = |from, to| Ok(Self { from_device: Some(from), to_device: Some(to) });
+        match kind {
+            0 => told(false, false),
+            1 => told(false, true),
+            2 => told(true, false),
+            3 => told(true, true),
+            4 => Ok(Self::ANY),
+            _ => Err(CudaError::INVALID_MEMCPY_DIRECTION),
+        }
+    }
+}
+
+/// Copies a box.
+///
+/// # Errors
+/// `INVALID_VALUE` when a pointer is null, is said to be device memory and is not, or the box leaves its allocation;
+/// `INVALID_PITCH` when rows overlap.
+pub(crate) fn copy(
+    stream: &Arc<Stream>,
+    to: Layout,
+    from: Layout,
+    extent: Extent,
+    direction: Direction,
+    when: When,
+) -> CudaResult {
+    if extent.bytes() == 0 {
+        return Ok(());
+    }
+    if extent.height > 1 && (to.pitch < extent.width || from.pitch < extent.width) {
+        return Err(CudaError::INVALID_PITCH);
+    }
+    let source = known(from, extent, direction.from_device)?;
+    let target = known(to, extent, direction.to_device)?;
+    count(source, target, extent.bytes() as u64);
+    // A pageable target is complete when the call returns, and a pageable source may be reused then (CUDA runtime
+    // manual, "API synchronization behavior").
+    if when == When::Now || target == Known::Unknown {
+        stream.synchronize();
+        // SAFETY: both boxes lie in live memory: device and known memory were checked, the rest C answers for.
+        unsafe { move_box(to, from, extent) };
+    } else if source == Known::Unknown && !stream.is_idle() {
+        let mut staged = vec![0u8; extent.bytes()];
+        let packed =
+            Layout { address: staged.as_mut_ptr() as usize, pitch: extent.width, slice: extent.width * extent.height };
+        // SAFETY: `staged` has room for the packed box.
+        unsafe { move_box(packed, from, extent) };
+        stream.run(move || {
+            let packed = Layout { address: staged.as_ptr() as usize, ..packed };
+            // SAFETY: `staged` moved in here; the target was checked, and freeing it waits for this stream.
+            unsafe { move_box(to, packed, extent) };
+        });
+    } else {
+        // SAFETY: both boxes were checked, and freeing device memory waits for this stream.
+        stream.run(move || unsafe { move_box(to, from, extent) });
+    }
+    Ok(())
+}
+
+/// Fills a box with `pattern`, 1, 2 or 4 bytes.
+///
+/// # Errors
+/// `INVALID_VALUE` when the memory is not CUDA's or the box leaves its allocation; `INVALID_PITCH`.
+pub(crate) fn fill(
+    stream: &Arc<Stream>,
+    to: Layout,
+    pattern: u32,
+    bytes_per_element: usize,
+    extent: Extent,
+    when: When,
+) -> CudaResult {
+    if extent.bytes() == 0 {
+        return Ok(());
+    }
+    if extent.height > 1 && to.pitch < extent.width {
+        return Err(CudaError::INVALID_PITCH);
+    }
+    if to.address % bytes_per_element != 0 || to.pitch % bytes_per_element != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if let Known::Device(device) = known(to, extent, Some(true))? {
+        device.counters.memset.add(extent.bytes() as u64);
+    }
+    let task = move || {
+        for (row, _) in rows(to, to, extent) {
+            // SAFETY: the box was checked to lie in live memory, and freeing it waits for this stream.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(row as *mut u8, extent.width) };
+            match bytes_per_element {
+                1 => bytes.fill(pattern as u8),
+                size => {
+                    bytes.chunks_exact_mut(size).for_each(|part| part.copy_from_slice(&pattern.to_le_bytes()[..size]))
+                }
+            }
+        }
+    };
+    if when == When::Now {
+        stream.synchronize();
+        task();
+    } else {
+        stream.run(task);
+    }
+    Ok(())
+}
+
+fn known(layout: Layout, extent: Extent, is_device: Option<bool>) -> CudaResult<Known> {
+    if layout.address == 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let known = memory::known(layout.address, extent.span(layout))?;
+    if known == Known::Unknown && is_device == Some(true) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(known)
+}
+
+fn count(source: Known, target: Known, bytes: u64) {
+    match (source, target) {
+        (Known::Device(from), Known::Device(to)) if from.ordinal == to.ordinal => {
+            from.counters.device_to_device.add(bytes)
+        }
+        (Known::Device(from), Known::Device(to)) => {
+            from.counters.peer_sent.add(bytes);
+            to.counters.peer_received.add(bytes);
+        }
+        (Known::Device(from), _) => from.counters.device_to_host.add(bytes),
+        (_, Known::Device(to)) => to.counters.host_to_device.add(bytes),
+        _ => HOST_COPIES.add(bytes),
+    }
+}
+
+/// The rows of the box in both layouts.
+fn rows(to: Layout, from: Layout, extent: Extent) -> impl Iterator<Item = (usize, usize)> {
+    (0..extent.depth).flat_map(move |slice| {
+        (0..extent.height).map(move |row| {
+            let at = |layout: Layout| layout.address + slice * layout.slice + row * layout.pitch;
+            (at(to), at(from))
+        })
+    })
+}
+
+/// # Safety
+/// Both boxes lie in live memory.
+unsafe fn move_box(to: Layout, from: Layout, extent: Extent) {
+    for (to, from) in rows(to, from, extent) {
+        // SAFETY: rows of boxes that the caller answers for.
+        unsafe { std::ptr::copy(from as *const u8, to as *mut u8, extent.width) };
+    }
+}

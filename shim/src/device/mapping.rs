@@ -1,0 +1,227 @@
+//! Virtual memory management (`cuMemCreate`, `cuMemMap`, ...): parts of a device's memory file mapped where the program
+//! wants them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::allocator::PAGE;
+use super::error::{CudaError, CudaResult};
+use super::memory::{self, Kind, Location};
+use super::{Device, all, arena_of, stream};
+use crate::boundary::handle::Handles;
+
+/// Physical memory made by `cuMemCreate`; given back when its handle and its last mapping are gone.
+#[derive(Debug)]
+pub(crate) struct Physical {
+    /// Whose.
+    pub(crate) device: u32,
+    address: usize,
+    /// Bytes.
+    pub(crate) size: usize,
+}
+
+impl Drop for Physical {
+    fn drop(&mut self) {
+        memory::free_internal(self.address);
+    }
+}
+
+struct Mapping {
+    size: usize,
+    physical: Arc<Physical>,
+    /// Of the mapping's first byte, in the device's memory file.
+    offset: usize,
+}
+
+struct Space {
+    reserved: BTreeMap<usize, usize>,
+    mapped: BTreeMap<usize, Mapping>,
+}
+
+static SPACE: Mutex<Space> = Mutex::new(Space { reserved: BTreeMap::new(), mapped: BTreeMap::new() });
+static PHYSICAL: Handles<Physical> = Handles::new(7);
+
+fn space() -> MutexGuard<'static, Space> {
+    SPACE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What sizes and offsets must be multiples of, bytes.
+pub(crate) const GRANULARITY: usize = PAGE;
+
+/// Makes physical memory and returns its handle.
+///
+/// # Errors
+/// `INVALID_VALUE` for a size that is 0 or no multiple of the granularity, `MEMORY_ALLOCATION`.
+pub(crate) fn create(device: &'static Device, size: usize) -> CudaResult<usize> {
+    if size == 0 || size % GRANULARITY != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let address = memory::allocate(device, size, Kind::Internal)?;
+    Ok(PHYSICAL.insert(Arc::new(Physical { device: device.ordinal, address, size })))
+}
+
+/// The memory behind a handle.
+///
+/// # Errors
+/// `INVALID_VALUE`.
+pub(crate) fn physical(handle: usize) -> CudaResult<Arc<Physical>> {
+    PHYSICAL.get(handle).ok_or(CudaError::INVALID_VALUE)
+}
+
+/// Lets go of a handle.
+///
+/// # Errors
+/// `INVALID_VALUE`.
+pub(crate) fn release(handle: usize) -> CudaResult {
+    PHYSICAL.remove(handle).map(drop).ok_or(CudaError::INVALID_VALUE)
+}
+
+/// A new handle for the memory mapped at `address`.
+///
+/// # Errors
+/// `INVALID_VALUE` when none is mapped there.
+pub(crate) fn retain(address: usize) -> CudaResult<usize> {
+    let space = space();
+    let (start, mapping) = space.mapped.range(..=address).next_back().ok_or(CudaError::INVALID_VALUE)?;
+    if address - start >= mapping.size {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(PHYSICAL.insert(Arc::clone(&mapping.physical)))
+}
+
+/// Reserves `size` bytes of addresses.
+///
+/// # Errors
+/// `INVALID_VALUE` for a bad size or alignment, `MEMORY_ALLOCATION`.
+pub(crate) fn reserve(size: usize, alignment: usize) -> CudaResult<usize> {
+    if size == 0 || size % GRANULARITY != 0 || (alignment != 0 && !alignment.is_power_of_two()) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let alignment = alignment.max(GRANULARITY);
+    let whole = size.checked_add(alignment).ok_or(CudaError::MEMORY_ALLOCATION)?;
+    let start = map(0, whole, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)?;
+    let base = start.next_multiple_of(alignment);
+    // SAFETY: the parts before and after the aligned range belong to the mapping just made.
+    unsafe {
+        if base > start {
+            libc::munmap(start as *mut libc::c_void, base - start);
+        }
+        if start + whole > base + size {
+            libc::munmap((base + size) as *mut libc::c_void, start + whole - base - size);
+        }
+    }
+    space().reserved.insert(base, size);
+    Ok(base)
+}
+
+/// Gives a reservation back.
+///
+/// # Errors
+/// `INVALID_VALUE` when there is none of this size, or something is still mapped in it.
+pub(crate) fn unreserve(base: usize, size: usize) -> CudaResult {
+    let mut space = space();
+    if space.reserved.get(&base) != Some(&size) || space.mapped.range(base..base + size).next().is_some() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    space.reserved.remove(&base);
+    // SAFETY: the range is a reservation of ours in which nothing is mapped.
+    unsafe { libc::munmap(base as *mut libc::c_void, size) };
+    Ok(())
+}
+
+/// True inside a reservation.
+pub(crate) fn is_reserved(address: usize) -> bool {
+    let space = space();
+    space.reserved.range(..=address).next_back().is_some_and(|(base, size)| address - base < *size)
+}
+
+/// Maps `size` bytes of physical memory at `address`.
+///
+/// # Errors
+/// `INVALID_VALUE` when sizes do not fit, or the addresses are not reserved or already mapped.
+pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) -> CudaResult {
+    let physical = physical(handle)?;
+    let fits = size > 0 && [address, size, offset].iter().all(|number| number % GRANULARITY == 0);
+    if !fits || offset.checked_add(size).is_none_or(|end| end > physical.size) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let mut space = space();
+    let inside =
+        space.reserved.range(..=address).next_back().is_some_and(|(base, length)| address + size <= base + length);
+    let taken = space.mapped.range(..address + size).next_back().is_some_and(|(at, old)| at + old.size > address);
+    if !inside || taken {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let arena = arena_of(&all()[physical.device as usize])?;
+    let offset = physical.address - arena.base() as usize + offset;
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    map(address, size, libc::PROT_READ | libc::PROT_WRITE, flags, arena.fd(), offset)?;
+    space.mapped.insert(address, Mapping { size, physical, offset });
+    Ok(())
+}
+
+/// Unmaps the mappings that make up the range, after the device's work is done.
+///
+/// # Errors
+/// `INVALID_VALUE` when the range is not made of whole mappings.
+pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
+    let parts: Vec<(usize, usize, u32)> = {
+        let space = space();
+        space.mapped.range(address..address + size).map(|(at, part)| (*at, part.size, part.physical.device)).collect()
+    };
+    let mut next = address;
+    for (at, size, _) in &parts {
+        if *at != next {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        next += size;
+    }
+    if size == 0 || next != address + size {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    for (_, _, device) in &parts {
+        stream::synchronize_device(&all()[*device as usize]);
+    }
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    map(address, size, libc::PROT_NONE, flags, -1, 0)?;
+    let gone: Vec<Mapping> = {
+        let mut space = space();
+        parts.iter().filter_map(|(at, _, _)| space.mapped.remove(at)).collect()
+    };
+    drop(gone);
+    Ok(())
+}
+
+/// What physical memory `address` shows.
+pub(crate) fn locate(address: usize) -> Option<Location> {
+    let space = space();
+    let (base, mapping) = space.mapped.range(..=address).next_back()?;
+    let within = address - base;
+    (within < mapping.size).then(|| Location {
+        device: &all()[mapping.physical.device as usize],
+        offset: mapping.offset + within,
+        base: *base,
+        size: mapping.size,
+        bytes_left: mapping.size - within,
+        kind: Kind::Mapped,
+    })
+}
+
+/// True when the whole range is mapped.
+pub(crate) fn is_mapped(address: usize, size: usize) -> bool {
+    let space = space();
+    let mut next = address;
+    while next < address + size {
+        match space.mapped.range(..=next).next_back() {
+            Some((at, mapping)) if next - at < mapping.size => next = at + mapping.size,
+            _ => return false,
+        }
+    }
+    size > 0
+}
+
+fn map(address: usize, size: usize, protection: i32, flags: i32, fd: i32, offset: usize) -> CudaResult<usize> {
+    // SAFETY: a fresh mapping, or a fixed one inside a reservation of ours, as the callers check.
+    let base = unsafe { libc::mmap(address as *mut libc::c_void, size, protection, flags, fd, offset as libc::off_t) };
+    if base == libc::MAP_FAILED { Err(CudaError::MEMORY_ALLOCATION) } else { Ok(base as usize) }
+}

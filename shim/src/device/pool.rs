@@ -1,0 +1,159 @@
+//! Memory pools of the stream-ordered allocator. Our pools keep no freed memory back, so what is reserved is what is used.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::error::{CudaError, CudaResult};
+use super::memory::{self, Kind};
+use super::stream::Stream;
+use super::{Device, all};
+use crate::boundary::handle::Handles;
+
+/// One pool.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    /// Whose memory.
+    pub(crate) device: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Attributes 1 to 3, whether freed memory may be reused in three situations: kept, and without effect here.
+    reuse: [i32; 3],
+    threshold: u64,
+    used: u64,
+    used_high: u64,
+    reserved_high: u64,
+}
+
+static POOLS: Handles<Pool> = Handles::new(4);
+
+/// A value of `cudaMemPoolAttr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Switch(i32),
+    Bytes(u64),
+}
+
+/// Makes a pool on `device` and returns its handle.
+pub(crate) fn create(device: &Device) -> usize {
+    POOLS.insert(Arc::new(Pool {
+        device: device.ordinal,
+        state: Mutex::new(State { reuse: [1; 3], ..State::default() }),
+    }))
+}
+
+/// Handle of the device's default pool.
+pub(crate) fn default_of(device: &Device) -> usize {
+    static DEFAULTS: OnceLock<Vec<usize>> = OnceLock::new();
+    DEFAULTS.get_or_init(|| all().iter().map(create).collect())[device.ordinal as usize]
+}
+
+/// The pool behind a handle.
+///
+/// # Errors
+/// `INVALID_VALUE`.
+pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Pool>> {
+    POOLS.get(handle).ok_or(CudaError::INVALID_VALUE)
+}
+
+/// Ends a pool; what was allocated from it stays until it is freed.
+///
+/// # Errors
+/// `INVALID_VALUE` for a default pool or a handle that names no pool.
+pub(crate) fn destroy(handle: usize) -> CudaResult {
+    let pool = resolve(handle)?;
+    if default_of(&all()[pool.device as usize]) == handle {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    POOLS.remove(handle).map(drop).ok_or(CudaError::INVALID_VALUE)
+}
+
+impl Pool {
+    fn change(&self, body: impl FnOnce(&mut State)) {
+        body(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// An attribute of `cudaMemPoolAttr`.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for one that does not exist.
+    pub(crate) fn get(&self, attribute: u32) -> CudaResult<Value> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(match attribute {
+            1..=3 => Value::Switch(state.reuse[attribute as usize - 1]),
+            4 => Value::Bytes(state.threshold),
+            5 | 7 => Value::Bytes(state.used),
+            6 => Value::Bytes(state.reserved_high),
+            8 => Value::Bytes(state.used_high),
+            _ => return Err(CudaError::INVALID_VALUE),
+        })
+    }
+
+    /// Sets an attribute; high-water marks can only be reset to 0.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for one that does not exist or cannot be set.
+    pub(crate) fn set(&self, attribute: u32, value: Value) -> CudaResult {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match (attribute, value) {
+            (1..=3, Value::Switch(value)) => state.reuse[attribute as usize - 1] = value,
+            (4, Value::Bytes(bytes)) => state.threshold = bytes,
+            (6, Value::Bytes(0)) => state.reserved_high = state.used,
+            (8, Value::Bytes(0)) => state.used_high = state.used,
+            _ => return Err(CudaError::INVALID_VALUE),
+        }
+        Ok(())
+    }
+}
+
+/// Allocates from a pool in stream order.
+///
+/// # Errors
+/// `MEMORY_ALLOCATION`, `INVALID_VALUE`.
+pub(crate) fn allocate(handle: usize, size: usize, stream: &Arc<Stream>) -> CudaResult<usize> {
+    let pool = resolve(handle)?;
+    let device = &all()[pool.device as usize];
+    let address = memory::allocate(device, size, Kind::Pool(handle)).or_else(|error| {
+        // Memory whose release stands in the stream before us is ours to reuse.
+        stream.synchronize();
+        if error == CudaError::MEMORY_ALLOCATION {
+            memory::allocate(device, size, Kind::Pool(handle))
+        } else {
+            Err(error)
+        }
+    })?;
+    pool.change(|state| {
+        state.used += size as u64;
+        state.used_high = state.used_high.max(state.used);
+        state.reserved_high = state.reserved_high.max(state.used);
+    });
+    Ok(address)
+}
+
+/// Frees in stream order; memory of `cudaMalloc` too.
+///
+/// # Errors
+/// `INVALID_VALUE` when no allocation starts at `address`.
+pub(crate) fn free(address: usize, stream: &Arc<Stream>) -> CudaResult {
+    let location =
+        memory::locate(address).filter(|location| location.base == address).ok_or(CudaError::INVALID_VALUE)?;
+    if matches!(location.kind, Kind::Internal | Kind::Mapped) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    stream.run(move || {
+        if memory::free(address).is_ok()
+            && let Kind::Pool(pool) = location.kind
+        {
+            forget(pool, location.size);
+        }
+    });
+    Ok(())
+}
+
+/// Counts memory of a pool as freed.
+pub(crate) fn forget(handle: usize, size: usize) {
+    if let Ok(pool) = resolve(handle) {
+        pool.change(|state| state.used = state.used.saturating_sub(size as u64));
+    }
+}

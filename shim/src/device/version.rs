@@ -1,0 +1,37 @@
+//! Which CUDA we are: the one whose runtime the process loaded, so that versions and layouts match its headers.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::OnceLock;
+
+/// CUDA 13.2, as PyTorch 2.15 is built with; for a process that loaded no runtime as well.
+const NEWEST: i32 = 13020;
+/// CUDA 12.8, as PyTorch 2.9 is built with.
+const TWELVE: i32 = 12080;
+
+/// Version of runtime and driver, 1000 x major + 10 x minor.
+pub(crate) fn version() -> i32 {
+    static VERSION: OnceLock<i32> = OnceLock::new();
+    *VERSION.get_or_init(|| if loads("libcudart.so.12") { TWELVE } else { NEWEST })
+}
+
+/// True for CUDA 12, whose layouts differ.
+pub(crate) fn is_twelve() -> bool {
+    version() < 13000
+}
+
+/// True if a file of this name is loaded.
+fn loads(name: &str) -> bool {
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+        // SAFETY: glibc passes a valid description, and `data` is the pair below.
+        let (path, search) = unsafe { ((*info).dlpi_name, &mut *data.cast::<(&str, bool)>()) };
+        if !path.is_null() {
+            // SAFETY: glibc keeps the path as a C string.
+            search.1 |= unsafe { CStr::from_ptr(path) }.to_string_lossy().contains(search.0);
+        }
+        c_int::from(search.1)
+    }
+    let mut search = (name, false);
+    // SAFETY: the callback gets a pointer to `search`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
+    search.1
+}
