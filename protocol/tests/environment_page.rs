@@ -28,5 +28,8 @@ fn the_page_is_the_table() {
         fs::write(&path, &page).expect("docs/ is writable");
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == page, "docs/environment.md is not the table of protocol/src/env.rs; UPDATE_GOLDENS=1 rewrites it");
+    assert!(
+        committed == page,
+        "docs/environment.md is not the table of protocol/src/env.rs; UPDATE_GOLDENS=1 rewrites it"
+    );
 }

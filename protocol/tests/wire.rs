@@ -1,0 +1,216 @@
+//! One encoded sample per message. A changed byte needs a new `message::VERSION`; `UPDATE_GOLDENS=1` rewrites them.
+
+use std::collections::BTreeSet;
+use std::fmt::{Debug, Write};
+use std::path::{Path, PathBuf};
+
+use protocol::datatype::{Datatype, Operation, ReductionOp};
+use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
+use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::message::{
+    BufferTransport, ErrorCode, FailureRecord, Member, OperationRecord, ProcessInfo, Role, SharedFile, ToCoordinator,
+    ToRank, VERSION,
+};
+use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+fn member() -> Member {
+    Member {
+        global_rank: Rank(3),
+        device: 1,
+        pid: 4711,
+        host: "host".to_owned(),
+        arena: Some(SharedFile { fd: 7, length: 1 << 36 }),
+        control: None,
+        data_address: "unix:@data".to_owned(),
+    }
+}
+
+fn plan() -> ClusterPlan {
+    let fabric = |kind: &str, bandwidth_gbps| FabricPlan {
+        kind: kind.to_owned(),
+        bandwidth_gbps,
+        latency_us: 3.0,
+        oversubscription: 1.5,
+    };
+    ClusterPlan {
+        name: "pair".to_owned(),
+        default_backend: "nccl".to_owned(),
+        nodes: vec![NodePlan {
+            id: "node0".to_owned(),
+            host: "127.0.0.1".to_owned(),
+            ranks: vec![Rank(0), Rank(1)],
+            gpus: vec!["a100".to_owned(), "h100".to_owned()],
+        }],
+        intra_node: fabric("nvlink", 300.0),
+        inter_node: fabric("infiniband", 200.0),
+        custom_profiles: Default::default(),
+    }
+}
+
+fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
+    let info = ProcessInfo { pid: 4711, rank: Some(Rank(3)), world_size: Some(4), program: "train.py".to_owned() };
+    let hello = |role| ToCoordinator::Hello { version: VERSION, token: "secret".to_owned(), role };
+    let record = OperationRecord {
+        communicator: CommunicatorId(2),
+        sequence: Sequence(300),
+        rank: Rank(1),
+        operation: Operation::AllReduce,
+        count: 1 << 20,
+        datatype: Datatype::Bfloat16,
+        reduction_op: Some(ReductionOp::Avg),
+        root: None,
+        peer: None,
+        transport: BufferTransport::SharedMemory,
+        wait_us: 12.5,
+        execute_us: 0.25,
+    };
+    let failure = FailureRecord {
+        communicator: Some(CommunicatorId(2)),
+        sequence: Sequence(301),
+        rank: Rank(1),
+        operation: Operation::Broadcast,
+        code: ErrorCode::RootMismatch,
+        detail: "rank 0 gave root 0, rank 1 gave root 1".to_owned(),
+        culprits: vec![Rank(1)],
+        attempted_bytes: 4096,
+    };
+    let (request, communicator, rank) = (9, CommunicatorId(2), Rank(1));
+    vec![
+        ("hello_process", hello(Role::Process(info))),
+        ("hello_control", hello(Role::Control)),
+        (
+            "init_communicator",
+            ToCoordinator::InitCommunicator { request, unique_id: (0..128).collect(), size: 4, rank, member: member() },
+        ),
+        (
+            "split_communicator",
+            ToCoordinator::SplitCommunicator {
+                request,
+                parent: communicator,
+                sequence: Sequence(1),
+                rank,
+                color: Some(5),
+                key: -2,
+                member: member(),
+            },
+        ),
+        ("leave_communicator", ToCoordinator::LeaveCommunicator { communicator, rank, aborted: true }),
+        ("completed", ToCoordinator::Completed { records: vec![record] }),
+        ("failed", ToCoordinator::Failed { failure }),
+        ("flushed", ToCoordinator::Flushed { request }),
+        ("goodbye", ToCoordinator::Goodbye),
+        ("shutdown", ToCoordinator::Shutdown),
+        ("query_status", ToCoordinator::QueryStatus),
+    ]
+}
+
+fn to_rank() -> Vec<(&'static str, ToRank)> {
+    let (request, communicator, rank) = (9, CommunicatorId(2), Rank(1));
+    let detail = "rank 2 (pid 4711, node1) ended unexpectedly".to_owned();
+    vec![
+        ("welcome", ToRank::Welcome { version: VERSION, cluster: Some(plan()) }),
+        ("refused", ToRank::Refused { reason: "wrong token".to_owned() }),
+        ("communicator_formed", ToRank::CommunicatorFormed { request, communicator, rank, members: vec![member(); 2] }),
+        ("no_communicator", ToRank::NoCommunicator { request }),
+        (
+            "request_failed",
+            ToRank::RequestFailed {
+                request,
+                code: ErrorCode::TimeoutWaitingForRanks,
+                detail: "missing: 1, 3".to_owned(),
+            },
+        ),
+        ("member_lost", ToRank::MemberLost { communicator, rank, code: ErrorCode::RankLost, detail }),
+        ("flush", ToRank::Flush { request }),
+        ("shutting_down", ToRank::ShuttingDown),
+        ("status", ToRank::Status { json: "{}".to_owned() }),
+    ]
+}
+
+fn check<M>(direction: &str, samples: Vec<(&'static str, M)>, limit: usize) -> BTreeSet<PathBuf>
+where
+    M: Serialize + DeserializeOwned + PartialEq + Debug,
+{
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut files = BTreeSet::new();
+    for (name, message) in samples {
+        let mut encoded = frame::encode(&message);
+        let path = directory.join(format!("{direction}.{name}.hex"));
+        let text = hex(&encoded);
+        if std::env::var_os("UPDATE_GOLDENS").is_some() {
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(&path, &text).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(
+            text,
+            committed,
+            "{}: the encoding of {direction} {name} changed: raise message::VERSION",
+            path.display()
+        );
+        assert_eq!(frame::decode::<M>(&mut encoded, limit), Ok(Some(message)));
+        assert!(encoded.is_empty());
+        files.insert(path);
+    }
+    files
+}
+
+/// Sixteen bytes a line.
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for line in bytes.chunks(16) {
+        let line: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(text, "{}", line.join(" ")).unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_encoding_is_the_committed_one() {
+    let mut files = check("to_coordinator", to_coordinator(), MAX_TO_COORDINATOR);
+    files.extend(check("to_rank", to_rank(), MAX_TO_RANK));
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let there: BTreeSet<PathBuf> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(there, files, "a golden of no message");
+}
+
+#[test]
+fn every_message_has_a_sample() {
+    // The first byte after the prefix is the variant's number: the samples must leave no gap.
+    let variants = |frames: Vec<Vec<u8>>| frames.into_iter().map(|frame| frame[4]).collect::<BTreeSet<u8>>();
+    let samples = variants(to_coordinator().iter().map(|(_, message)| frame::encode(message)).collect());
+    assert_eq!(samples, (0..10).collect());
+    assert!(postcard_refuses::<ToCoordinator>(10));
+    let samples = variants(to_rank().iter().map(|(_, message)| frame::encode(message)).collect());
+    assert_eq!(samples, (0..9).collect());
+    assert!(postcard_refuses::<ToRank>(9));
+}
+
+/// Whether no variant has that number.
+fn postcard_refuses<M: DeserializeOwned + Debug>(variant: u8) -> bool {
+    let mut frame = [&[64, 0, 0, 0, variant][..], &[0; 63]].concat();
+    let error = frame::decode::<M>(&mut frame, 1000).unwrap_err();
+    !error.to_string().contains("left over")
+}
+
+#[test]
+fn frames_come_in_pieces_and_bad_ones_are_refused() {
+    let message = ToRank::Flush { request: 1 };
+    let whole = [frame::encode(&message), frame::encode(&ToRank::ShuttingDown)].concat();
+    let mut buffer = Vec::new();
+    let mut decoded: Vec<ToRank> = Vec::new();
+    for byte in whole {
+        buffer.push(byte);
+        decoded.extend(frame::decode(&mut buffer, MAX_TO_RANK).unwrap());
+    }
+    assert_eq!(decoded, [message, ToRank::ShuttingDown]);
+    let mut huge = u32::MAX.to_le_bytes().to_vec();
+    let too_large = FrameError::TooLarge { length: u32::MAX as usize, limit: MAX_TO_COORDINATOR };
+    assert_eq!(frame::decode::<ToCoordinator>(&mut huge, MAX_TO_COORDINATOR), Err(too_large));
+    for body in [&[200, 1][..], &[8, 0], &[]] {
+        let mut frame = [&(body.len() as u32).to_le_bytes()[..], body].concat();
+        assert!(matches!(frame::decode::<ToCoordinator>(&mut frame, 100), Err(FrameError::Malformed(_))), "{body:?}");
+    }
+}
