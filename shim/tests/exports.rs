@@ -73,7 +73,10 @@ fn the_library_exports_its_tables_and_nothing_else() {
         symbols(&library()).into_iter().filter(|symbol| symbol.defined).map(|symbol| symbol.name).collect();
     let missing: Vec<_> = listed.difference(&built).collect();
     let extra: Vec<_> = built.difference(&listed).collect();
-    assert!(missing.is_empty() && extra.is_empty(), "in a table but not exported: {missing:?}; the opposite: {extra:?}");
+    assert!(
+        missing.is_empty() && extra.is_empty(),
+        "in a table but not exported: {missing:?}; the opposite: {extra:?}"
+    );
 }
 
 #[test]
@@ -104,7 +107,11 @@ fn the_committed_lists_are_the_tables() {
             fs::write(&path, text(names)).unwrap();
         } else {
             let found = fs::read_to_string(&path).unwrap_or_default();
-            assert_eq!(found, text(names), "shim/exports/{file} is old: UPDATE_GOLDENS=1 cargo test -p shim --test exports");
+            assert_eq!(
+                found,
+                text(names),
+                "shim/exports/{file} is old: UPDATE_GOLDENS=1 cargo test -p shim --test exports"
+            );
         }
     }
     if !updating() {
@@ -151,8 +158,7 @@ fn needs_of(directory: &Path) -> Needs {
 }
 
 fn missing(needs: &Needs) -> Vec<String> {
-    let have: BTreeSet<(&str, &str)> =
-        exports().iter().map(|export| (export.library.name(), export.name)).collect();
+    let have: BTreeSet<(&str, &str)> = exports().iter().map(|export| (export.library.name(), export.name)).collect();
     let lacks = needs.iter().filter(|(library, name)| !have.contains(&(library.as_str(), name.as_str())));
     lacks.map(|(library, name)| format!("{library} {name}")).collect()
 }

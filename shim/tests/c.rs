@@ -1,0 +1,165 @@
+//! The ABI as C sees it: the programs in `tests/c`, one per noun, compiled against NVIDIA's public headers of CUDA 12 and 13
+//! and run on the shim. The headers come from PyPI once and stay in the user's cache; nothing of theirs is in this tree.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A CUDA release: the soname of its runtime and the packages with its headers.
+struct Cuda {
+    runtime: &'static str,
+    packages: &'static [&'static str],
+}
+
+// The compiler's own part of CUDA 12's headers is only in the package of nvcc; that of 13 serves both.
+const CUDA_12: Cuda = Cuda {
+    runtime: "libcudart.so.12",
+    packages: &["nvidia-cuda-runtime-cu12==12.8.90", "nvidia-cuda-crt==13.2.86", "nvidia-nvml-dev-cu12==12.9.79"],
+};
+const CUDA_13: Cuda = Cuda {
+    runtime: "libcudart.so.13",
+    packages: &["nvidia-cuda-runtime==13.2.75", "nvidia-cuda-crt==13.2.86", "nvidia-nvml-dev-cu12==12.9.79"],
+};
+/// A large download for one header, hence apart.
+const NCCL: &str = "nvidia-nccl-cu13==2.30.7";
+
+/// Keeps the include directory of a wheel: arguments are the wheel and where to.
+const EXTRACT: &str = r#"
+import pathlib, sys, zipfile
+wheel, target = zipfile.ZipFile(sys.argv[1]), pathlib.Path(sys.argv[2])
+for name in wheel.namelist():
+    head, found, tail = name.partition("/include/")
+    if found and tail and not tail.endswith("/"):
+        file = target / tail
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(wheel.read(name))
+"#;
+
+fn cache() -> PathBuf {
+    let directory = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    directory("FTEST_CACHE_DIR")
+        .or_else(|| directory("XDG_CACHE_HOME").map(|cache| cache.join("ftest")))
+        .or_else(|| directory("HOME").map(|home| home.join(".cache/ftest")))
+        .expect("HOME, XDG_CACHE_HOME or FTEST_CACHE_DIR says where NVIDIA's headers are kept")
+        .join("headers")
+}
+
+/// Runs a tool; what it says is the message when it fails.
+fn run(command: &mut Command, why: &str) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{why}: cannot start {command:?}: {error}"));
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{why}: {command:?} ended with {}:\n{text}", output.status);
+    text
+}
+
+/// The include directory of `package==version`, downloaded at the first use. Several tests and processes may ask at once.
+fn headers(requirement: &str) -> PathBuf {
+    let cache = cache();
+    let target = cache.join(requirement.replace("==", "-"));
+    if target.is_dir() {
+        return target;
+    }
+    fs::create_dir_all(&cache).unwrap();
+    let (package, _) = requirement.split_once("==").unwrap();
+    let lock = File::create(cache.join(format!(".{package}.lock"))).unwrap();
+    lock.lock().unwrap();
+    if target.is_dir() {
+        return target;
+    }
+    let python = std::env::var_os("FTEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let why = format!("NVIDIA's public headers are needed once from {requirement} (kept in {})", target.display());
+    let work = tempfile::tempdir_in(&cache).unwrap();
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "download", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"]);
+    run(pip.args(["--only-binary", ":all:", "--timeout", "60", "--dest"]).arg(work.path()).arg(requirement), &why);
+    let wheel = fs::read_dir(work.path()).unwrap().next().expect("pip downloaded a wheel").unwrap().path();
+    let include = work.path().join("include");
+    run(Command::new(&python).arg("-c").arg(EXTRACT).arg(wheel).arg(&include), &why);
+    fs::rename(&include, &target).unwrap();
+    target
+}
+
+/// The shared library that cargo built beside this test.
+fn shim() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let shim = test.parent().unwrap().join("libfakegpu.so");
+    assert!(shim.exists(), "{} is not there: cargo builds it with this test", shim.display());
+    shim
+}
+
+/// Compiles `tests/c/NAME.c` for one CUDA and runs it. A program says on stderr what did not hold.
+fn check_with(cuda: &Cuda, name: &str, more: &[&str]) {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let work = tempfile::tempdir().unwrap();
+    let (runtime, program, shim) = (work.path().join(cuda.runtime), work.path().join(name), shim());
+
+    // A library of this name is how a process says which CUDA it was built for.
+    let empty = work.path().join("empty.c");
+    fs::write(&empty, "").unwrap();
+    let soname = format!("-Wl,-soname,{}", cuda.runtime);
+    run(Command::new("cc").args(["-shared", &soname, "-o"]).arg(&runtime).arg(&empty), "linking an empty runtime");
+
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-I"]).arg(&sources);
+    for package in cuda.packages.iter().chain(more) {
+        cc.arg("-isystem").arg(headers(package));
+    }
+    cc.arg(sources.join(format!("{name}.c"))).arg("-o").arg(&program);
+    cc.arg("-Wl,--no-as-needed").args([&runtime, &shim]).arg("-lpthread");
+    run(&mut cc, "compiling against NVIDIA's headers");
+
+    let paths = std::env::join_paths([work.path(), shim.parent().unwrap()]).unwrap();
+    let mut command = Command::new("timeout");
+    for (variable, _) in std::env::vars_os() {
+        let text = variable.to_string_lossy();
+        let ours = ["FAKEGPU_", "FTEST_", "CUDA_", "NCCL_"].iter().any(|prefix| text.starts_with(prefix));
+        if ours || ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"].contains(&text.as_ref()) {
+            command.env_remove(&variable);
+        }
+    }
+    command.args([OsStr::new("60"), program.as_os_str()]).env("LD_LIBRARY_PATH", paths);
+    command.env("FAKEGPU_PROFILES", "a100:2").env("FAKEGPU_UNSUPPORTED_API", "allow");
+    run(&mut command, &format!("{name}.c on {}", cuda.runtime));
+}
+
+fn check(name: &str) {
+    check_with(&CUDA_12, name, &[]);
+    check_with(&CUDA_13, name, &[]);
+}
+
+#[test]
+fn device() {
+    check("device");
+}
+
+#[test]
+fn memory() {
+    check("memory");
+}
+
+#[test]
+fn stream() {
+    check("stream");
+}
+
+#[test]
+fn entry_point() {
+    check("entry_point");
+}
+
+#[test]
+fn nvml() {
+    check("nvml");
+}
+
+#[test]
+fn libraries() {
+    check("libraries");
+}
+
+#[test]
+fn nccl() {
+    check_with(&CUDA_12, "nccl", &[NCCL]);
+    check_with(&CUDA_13, "nccl", &[NCCL]);
+}

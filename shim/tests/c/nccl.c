@@ -1,0 +1,54 @@
+/* NCCL in one process: two communicators by ncclCommInitAll, a grouped sum, the errors of bad arguments. */
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include "check.h"
+
+enum { COUNT = 1000 };
+
+int main(void) {
+    ncclComm_t comms[2];
+    float *send[2], *receive[2], host[COUNT];
+    cudaStream_t streams[2];
+    int version = 0, value = -1;
+    SAME(ncclGetVersion(&version), ncclSuccess);
+    EXPECT(version >= 22000);
+    SAME(ncclCommInitAll(comms, 2, NULL), ncclSuccess);
+    for (int rank = 0; rank < 2; rank++) {
+        SAME(cudaSetDevice(rank), cudaSuccess);
+        SAME(ncclCommCount(comms[rank], &value), ncclSuccess);
+        SAME(value, 2);
+        SAME(ncclCommUserRank(comms[rank], &value), ncclSuccess);
+        SAME(value, rank);
+        SAME(ncclCommCuDevice(comms[rank], &value), ncclSuccess);
+        SAME(value, rank);
+        SAME(cudaMalloc((void **)&send[rank], sizeof host), cudaSuccess);
+        SAME(cudaMalloc((void **)&receive[rank], sizeof host), cudaSuccess);
+        SAME(cudaStreamCreate(&streams[rank]), cudaSuccess);
+        for (int i = 0; i < COUNT; i++) host[i] = (float)(i * (rank + 1));
+        SAME(cudaMemcpy(send[rank], host, sizeof host, cudaMemcpyHostToDevice), cudaSuccess);
+    }
+    SAME(ncclGroupStart(), ncclSuccess);
+    for (int rank = 0; rank < 2; rank++)
+        SAME(ncclAllReduce(send[rank], receive[rank], COUNT, ncclFloat, ncclSum, comms[rank], streams[rank]), ncclSuccess);
+    SAME(ncclGroupEnd(), ncclSuccess);
+    for (int rank = 0; rank < 2; rank++) {
+        SAME(cudaSetDevice(rank), cudaSuccess);
+        SAME(cudaStreamSynchronize(streams[rank]), cudaSuccess);
+        SAME(cudaMemcpy(host, receive[rank], sizeof host, cudaMemcpyDeviceToHost), cudaSuccess);
+        for (int i = 0; i < COUNT; i++) {
+            if (host[i] != (float)(i * 3)) {
+                SAME(host[i], i * 3);
+                break;
+            }
+        }
+    }
+    SAME(ncclGroupEnd(), ncclInvalidUsage);
+    SAME(ncclAllReduce(send[0], receive[0], COUNT, (ncclDataType_t)99, ncclSum, comms[0], streams[0]), ncclInvalidArgument);
+    SAME(ncclAllReduce(send[0], receive[0], COUNT, ncclFloat, ncclSum, NULL, streams[0]), ncclInvalidArgument);
+    for (int rank = 0; rank < 2; rank++) {
+        SAME(ncclCommFinalize(comms[rank]), ncclSuccess);
+        SAME(ncclCommDestroy(comms[rank]), ncclSuccess);
+    }
+    return failures();
+}

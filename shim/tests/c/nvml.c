@@ -1,0 +1,119 @@
+/* NVML: what a monitor asks. Two A100, of which CUDA_VISIBLE_DEVICES hides none from it. */
+#include <nvml.h>
+#include <stdlib.h>
+
+#include "check.h"
+
+int main(void) {
+    unsigned int count = 0, number = 0, other = 0;
+    int major = 0, minor = 0, version = 0;
+    nvmlDevice_t first, second, found;
+    char name[96], uuid[96], text[96];
+    SAME(nvmlDeviceGetCount_v2(&count), NVML_ERROR_UNINITIALIZED);
+    SAME(nvmlShutdown(), NVML_ERROR_UNINITIALIZED);
+    SAME(nvmlInit_v2(), NVML_SUCCESS);
+    SAME(nvmlInit_v2(), NVML_SUCCESS);
+    SAME(nvmlShutdown(), NVML_SUCCESS);
+    EXPECT(strcmp(nvmlErrorString(NVML_SUCCESS), nvmlErrorString(NVML_ERROR_NOT_SUPPORTED)) != 0);
+
+    setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+    SAME(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS);
+    SAME(count, 2);
+    SAME(nvmlSystemGetCudaDriverVersion_v2(&version), NVML_SUCCESS);
+    EXPECT(version >= 12000);
+    SAME(nvmlSystemGetDriverVersion(text, sizeof text), NVML_SUCCESS);
+    EXPECT(atoi(text) >= 500);
+    SAME(nvmlSystemGetDriverVersion(text, 3), NVML_ERROR_INSUFFICIENT_SIZE);
+
+    SAME(nvmlDeviceGetHandleByIndex_v2(0, &first), NVML_SUCCESS);
+    SAME(nvmlDeviceGetHandleByIndex_v2(1, &second), NVML_SUCCESS);
+    SAME(nvmlDeviceGetHandleByIndex_v2(2, &found), NVML_ERROR_INVALID_ARGUMENT);
+    EXPECT(first != second);
+    SAME(nvmlDeviceGetName(second, name, sizeof name), NVML_SUCCESS);
+    EXPECT(strcmp(name, "NVIDIA A100-SXM4-80GB") == 0);
+    SAME(nvmlDeviceGetName(NULL, name, sizeof name), NVML_ERROR_INVALID_ARGUMENT);
+    SAME(nvmlDeviceGetName((nvmlDevice_t)&count, name, sizeof name), NVML_ERROR_INVALID_ARGUMENT);
+
+    SAME(nvmlDeviceGetUUID(second, uuid, sizeof uuid), NVML_SUCCESS);
+    EXPECT(strncmp(uuid, "GPU-", 4) == 0 && strlen(uuid) == 40);
+    SAME(nvmlDeviceGetHandleByUUID(uuid, &found), NVML_SUCCESS);
+    EXPECT(found == second);
+    SAME(nvmlDeviceGetHandleByUUID("GPU-none", &found), NVML_ERROR_NOT_FOUND);
+    nvmlPciInfo_t pci;
+    SAME(nvmlDeviceGetPciInfo_v3(second, &pci), NVML_SUCCESS);
+    SAME(pci.pciDeviceId & 0xffff, 0x10de);
+    SAME(nvmlDeviceGetHandleByPciBusId_v2(pci.busId, &found), NVML_SUCCESS);
+    EXPECT(found == second);
+    SAME(nvmlDeviceGetHandleByPciBusId_v2(pci.busIdLegacy, &found), NVML_SUCCESS);
+    EXPECT(found == second);
+    SAME(nvmlDeviceGetIndex(second, &number), NVML_SUCCESS);
+    SAME(number, 1);
+
+    SAME(nvmlDeviceGetCudaComputeCapability(first, &major, &minor), NVML_SUCCESS);
+    SAME(major * 10 + minor, 80);
+    nvmlDeviceArchitecture_t architecture = 0;
+    SAME(nvmlDeviceGetArchitecture(first, &architecture), NVML_SUCCESS);
+    SAME(architecture, NVML_DEVICE_ARCH_AMPERE);
+    SAME(nvmlDeviceGetNumGpuCores(first, &number), NVML_SUCCESS);
+    SAME(number, 6912);
+    SAME(nvmlDeviceGetMaxClockInfo(first, NVML_CLOCK_SM, &number), NVML_SUCCESS);
+    SAME(number, 1410);
+    SAME(nvmlDeviceGetEnforcedPowerLimit(first, &number), NVML_SUCCESS);
+    SAME(number, 400000);
+    SAME(nvmlDeviceGetMaxPcieLinkGeneration(first, &number), NVML_SUCCESS);
+    SAME(number, 4);
+    SAME(nvmlDeviceGetMigMode(first, &number, &other), NVML_SUCCESS);
+    SAME(number + other, 0);
+
+    nvmlMemory_t memory;
+    SAME(nvmlDeviceGetMemoryInfo(first, &memory), NVML_SUCCESS);
+    SAME(memory.total, 80LL << 30);
+    SAME(memory.used + memory.free, memory.total);
+    nvmlMemory_v2_t memory2 = {.version = nvmlMemory_v2};
+    SAME(nvmlDeviceGetMemoryInfo_v2(first, &memory2), NVML_SUCCESS);
+    SAME(memory2.total, 80LL << 30);
+    memory2.version = 77;
+    SAME(nvmlDeviceGetMemoryInfo_v2(first, &memory2), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+
+    /* Nothing invented: no sensor, no number. */
+    nvmlUtilization_t utilization;
+    SAME(nvmlDeviceGetTemperature(first, NVML_TEMPERATURE_GPU, &number), NVML_ERROR_NOT_SUPPORTED);
+    SAME(nvmlDeviceGetUtilizationRates(first, &utilization), NVML_ERROR_NOT_SUPPORTED);
+    SAME(nvmlDeviceGetPowerUsage(first, &number), NVML_ERROR_NOT_SUPPORTED);
+
+    nvmlProcessInfo_t processes[4];
+    count = 4;
+    SAME(nvmlDeviceGetComputeRunningProcesses_v3(first, &count, processes), NVML_SUCCESS);
+    SAME(count, 0);
+
+    nvmlGpuTopologyLevel_t level;
+    nvmlGpuP2PStatus_t status;
+    nvmlEnableState_t active;
+    SAME(nvmlDeviceGetTopologyCommonAncestor(first, first, &level), NVML_SUCCESS);
+    SAME(level, NVML_TOPOLOGY_INTERNAL);
+    SAME(nvmlDeviceGetTopologyCommonAncestor(first, second, &level), NVML_SUCCESS);
+    SAME(level, NVML_TOPOLOGY_NODE);
+    SAME(nvmlDeviceGetP2PStatus(first, second, NVML_P2P_CAPS_INDEX_READ, &status), NVML_SUCCESS);
+    SAME(status, NVML_P2P_STATUS_OK);
+    SAME(nvmlDeviceGetP2PStatus(first, second, NVML_P2P_CAPS_INDEX_NVLINK, &status), NVML_SUCCESS);
+    SAME(status, NVML_P2P_STATUS_OK);
+    SAME(nvmlDeviceGetNvLinkState(first, 11, &active), NVML_SUCCESS);
+    SAME(active, NVML_FEATURE_ENABLED);
+    SAME(nvmlDeviceGetNvLinkState(first, 12, &active), NVML_SUCCESS);
+    SAME(active, NVML_FEATURE_DISABLED);
+    SAME(nvmlDeviceGetNvLinkState(first, NVML_NVLINK_MAX_LINKS, &active), NVML_ERROR_INVALID_ARGUMENT);
+    SAME(nvmlDeviceGetNvLinkVersion(first, 0, &number), NVML_SUCCESS);
+    SAME(number, NVML_NVLINK_VERSION_3_0);
+
+    nvmlGpuFabricInfoV_t fabric = {.version = nvmlGpuFabricInfo_v2};
+    SAME(nvmlDeviceGetGpuFabricInfoV(first, &fabric), NVML_SUCCESS);
+    SAME(fabric.state, NVML_GPU_FABRIC_STATE_NOT_SUPPORTED);
+    nvmlFieldValue_t fields[2] = {{.fieldId = NVML_FI_DEV_POWER_INSTANT}, {.fieldId = NVML_FI_DEV_MEMORY_TEMP}};
+    SAME(nvmlDeviceGetFieldValues(first, 2, fields), NVML_SUCCESS);
+    SAME(fields[0].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
+    SAME(fields[1].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
+
+    SAME(nvmlShutdown(), NVML_SUCCESS);
+    SAME(nvmlDeviceGetCount_v2(&count), NVML_ERROR_UNINITIALIZED);
+    return failures();
+}
