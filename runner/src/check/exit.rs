@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::case::Place;
 use crate::check::Failure;
-use crate::observation::{Exit, Observation, Role};
+use crate::observation::{Exit, Observation, ProcessObservation, Role};
 use crate::signal;
 
 /// How one process must end.
@@ -93,24 +93,33 @@ impl ExitExpectation {
             .iter()
             .filter(|process| matches!(process.role, Role::Launcher(_)))
             .all(|process| process.exit == Exit::Code(0));
-        let mut failures: Vec<Failure> = observation
-            .processes
-            .iter()
-            .filter(|process| process.role != Role::Coordinator)
-            .filter_map(|process| {
-                let (want, place) = self.want(process.role);
-                // torchrun returns 0 only if every worker did: its word stands for a worker that it reaped itself.
-                let vouched = process.exit == Exit::Unknown && want == ExitWant::Code(0) && launchers_fine;
-                if vouched || want.accepts(&process.exit) {
-                    return None;
-                }
-                Some(Failure {
+        // Ranks with the same want and the same end are told together.
+        let mut groups: Vec<(Placed, &Exit, Vec<&ProcessObservation>)> = Vec::new();
+        for process in observation.processes.iter().filter(|process| process.role != Role::Coordinator) {
+            let placed = self.want(process.role);
+            // torchrun returns 0 only if every worker did: its word stands for a worker that it reaped itself.
+            let vouched = process.exit == Exit::Unknown && placed.0 == ExitWant::Code(0) && launchers_fine;
+            if vouched || placed.0.accepts(&process.exit) {
+                continue;
+            }
+            let same = |group: &&mut (Placed, &Exit, Vec<&ProcessObservation>)| group.0 == placed && *group.1 == process.exit;
+            match groups.iter_mut().find(same) {
+                Some((_, _, processes)) => processes.push(process),
+                None => groups.push((placed, &process.exit, vec![process])),
+            }
+        }
+        let mut failures: Vec<Failure> = groups
+            .into_iter()
+            .map(|((want, place), exit, processes)| {
+                let names: Vec<String> = processes.iter().map(|process| process.role.to_string()).collect();
+                let verb = if names.len() == 1 { "ends" } else { "end" };
+                Failure {
                     place: Some(place),
                     kind: "exit",
-                    expected: format!("{} ends with {}", process.role, want.describe()),
-                    got: describe(&process.exit),
-                    next: format!("its stderr is {}", process.stderr.path.display()),
-                })
+                    expected: format!("{} {verb} with {}", names.join(", "), want.describe()),
+                    got: describe(exit),
+                    next: format!("the stderr of {} is {}", names[0], processes[0].stderr.path.display()),
+                }
             })
             .collect();
         for (rank, (want, place)) in &self.ranks {
@@ -131,7 +140,7 @@ impl ExitExpectation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{Captured, ProcessObservation};
+    use crate::observation::Captured;
 
     fn seen(exits: &[(Role, Exit)]) -> Observation {
         Observation {
@@ -181,5 +190,8 @@ mod tests {
         assert!(ExitExpectation::default().check(&fine).is_empty());
         let bad = seen(&[(Role::Rank(0), Exit::Unknown), (Role::Launcher(0), Exit::Code(1))]);
         assert_eq!(ExitExpectation::default().check(&bad).len(), 2);
+        let alike = seen(&[(Role::Rank(0), Exit::Code(2)), (Role::Rank(1), Exit::Code(2))]);
+        let failures = ExitExpectation::default().check(&alike);
+        assert_eq!((failures.len(), failures[0].expected.as_str()), (1, "rank 0, rank 1 end with code 0"));
     }
 }

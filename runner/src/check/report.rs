@@ -186,7 +186,7 @@ impl ReportCheck {
         };
         let selected = self.path.query_located(&document).all();
         let values: Vec<(String, &Value)> =
-            selected.iter().map(|node| (node.location().to_string(), node.node())).collect();
+            selected.iter().map(|node| (dotted(&node.location().to_string()), node.node())).collect();
         let mut failures = Vec::new();
         match self.exists {
             Some(false) => {
@@ -320,6 +320,27 @@ fn plain_names(path: &str) -> Vec<String> {
     }
 }
 
+/// `$['ranks'][0]` as a person writes it: `$.ranks[0]`.
+fn dotted(normalized: &str) -> String {
+    let mut out = String::new();
+    let mut rest = normalized;
+    while let Some(start) = rest.find("['") {
+        out.push_str(&rest[..start]);
+        let Some(end) = rest[start..].find("']") else { break };
+        let name = &rest[start + 2..start + end];
+        let plain = !name.is_empty() && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
+        if plain {
+            out.push('.');
+            out.push_str(name);
+        } else {
+            out.push_str(&rest[start..start + end + 2]);
+        }
+        rest = &rest[start + end + 2..];
+    }
+    out.push_str(rest);
+    out
+}
+
 /// A value on one line, cut where it is long.
 pub fn shorten(value: &Value) -> String {
     let text = value.to_string();
@@ -416,7 +437,7 @@ mod tests {
         let mut wrong = check("$.ranks[*].calls");
         wrong.all = vec![Operator::Ge(json!(4))];
         let failure = wrong.check(&observation()).remove(0);
-        assert_eq!((failure.expected.as_str(), failure.got.as_str()), ("$['ranks'][0]['calls'] >= 4", "3"));
+        assert_eq!((failure.expected.as_str(), failure.got.as_str()), ("$.ranks[0].calls >= 4", "3"));
     }
 
     #[test]

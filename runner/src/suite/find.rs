@@ -69,7 +69,7 @@ pub fn resolve(words: &[String], directories: &[PathBuf]) -> Result<Vec<PathBuf>
         if here.is_empty() {
             let hint = match suggest::nearest(word, known.keys().map(String::as_str)) {
                 Some(near) => format!("; did you mean `{near}`?"),
-                None if word.contains('/') => "; and no file of that name".to_owned(),
+                None if word.contains('/') || word.ends_with(".yaml") => ", and no file of that name".to_owned(),
                 None if known.is_empty() => "; no directory `suites` was found".to_owned(),
                 None => format!("; there are: {}", known.keys().cloned().collect::<Vec<_>>().join(", ")),
             };

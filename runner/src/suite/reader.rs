@@ -102,7 +102,11 @@ impl<'a> Reader<'a> {
     where
         'a: 'r,
     {
-        let Value::Map(entries) = &node.value else { return self.wrong_type(what, node, "a mapping", "write `key: value` lines") };
+        let Value::Map(entries) = &node.value else {
+            let message = format!("{what} must be a mapping, found {}", node.value.kind());
+            self.mistake(&node.span, message, "write `key: value` lines");
+            return None;
+        };
         // A shorter lifetime for the reader is fine: it is only read through it.
         let reader: &'r Reader<'r> = self;
         Some(Mapping { reader, what: what.to_owned(), span: node.span.clone(), entries, asked: RefCell::default() })

@@ -14,7 +14,7 @@ pub(crate) fn render(reader: &Reader<'_>, node: &Node, context: &serde_json::Val
         Value::Text(text) if text.contains(OPEN) => match scalar(text, context) {
             Ok(value) => value,
             Err(error) => {
-                reader.mistake(&node.span, error, "matrix, case, suite, dir, cluster and env (the environment of ftest) may be used");
+                reader.mistake(&node.span, error, names(context));
                 Value::Text(POISON.to_owned())
             }
         },
@@ -32,6 +32,13 @@ pub(crate) fn render(reader: &Reader<'_>, node: &Node, context: &serde_json::Val
         other => other.clone(),
     };
     Node { value, span: node.span.clone() }
+}
+
+fn names(context: &serde_json::Value) -> String {
+    let matrix: Vec<&str> = context["matrix"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let matrix = if matrix.is_empty() { String::new() } else { format!("matrix.{}, ", matrix.join(", matrix.")) };
+    let cluster = if context.get("cluster").is_some() { "cluster, " } else { "" };
+    format!("there are {matrix}{cluster}case.id, suite, dir and env (the environment of ftest)")
 }
 
 /// What a scalar with a wrong expression becomes. The file is refused anyway.

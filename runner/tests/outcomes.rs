@@ -1,0 +1,89 @@
+//! Black-box cases: `tests/cases/<outcome>/<name>/suite.yaml` is run by the built `ftest`, and stdout, stderr and exit
+//! code must be the texts beside it. `FTEST_REWRITE=1 cargo test -p runner --test outcomes` writes them anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use regex::Regex;
+
+#[test]
+fn pass() {
+    outcome("pass", &[0]);
+}
+
+#[test]
+fn fail() {
+    outcome("fail", &[1]);
+}
+
+#[test]
+fn invalid() {
+    outcome("invalid", &[2, 4]);
+}
+
+#[test]
+fn broken() {
+    outcome("broken", &[3]);
+}
+
+fn outcome(kind: &str, codes: &[i32]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(kind);
+    let mut cases: Vec<PathBuf> = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "no case in {}", root.display());
+    let differences: Vec<String> = cases.iter().flat_map(|case| run(case, codes)).collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Runs one case and tells what differs.
+fn run(case: &Path, codes: &[i32]) -> Vec<String> {
+    let words = fs::read_to_string(case.join("args")).unwrap_or_else(|_| "run suite.yaml --no-fail-fast".to_owned());
+    let output = Command::new(env!("CARGO_BIN_EXE_ftest"))
+        .args(words.split_whitespace())
+        .current_dir(case)
+        .env_remove("CI")
+        .env_remove("FTEST_HOME")
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let kept = Regex::new(r"kept: (/tmp/ft-[0-9a-f]+)").unwrap();
+    for found in kept.captures_iter(&String::from_utf8_lossy(&output.stdout)) {
+        fs::remove_dir_all(&found[1]).unwrap_or_default();
+    }
+    let code = output.status.code().unwrap_or(-1);
+    let mut differences = Vec::new();
+    if !codes.contains(&code) {
+        differences.push(format!("{}: exit code {code}, not one of {codes:?}", case.display()));
+    }
+    let texts = [
+        ("stdout", plain(case, &output.stdout)),
+        ("stderr", plain(case, &output.stderr)),
+        ("exit", format!("{code}\n")),
+    ];
+    let rewrite = std::env::var_os("FTEST_REWRITE").is_some();
+    for (name, text) in texts {
+        let path = case.join(name);
+        let expected = fs::read_to_string(&path).unwrap_or_default();
+        if rewrite {
+            if text.is_empty() { drop(fs::remove_file(&path)) } else { fs::write(&path, &text).unwrap() }
+        } else if expected != text {
+            let diff = similar::TextDiff::from_lines(&expected, &text).unified_diff().header("expected", "got").to_string();
+            differences.push(format!("{}\n{diff}", path.display()));
+        }
+    }
+    differences
+}
+
+/// Output without what differs from run to run.
+fn plain(case: &Path, bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes).replace(&case.display().to_string(), "$CASE");
+    let rules = [
+        (r"\[ *\d+\.\d{3} s\]", "[TIME]"),
+        (r"\bin \d+\.\d s", "in TIME"),
+        (r"PATH=\S+", "PATH=..."),
+        (r"/tmp/ft-[0-9a-f]+", "$$RUN"),
+    ];
+    rules.iter().fold(text, |text, (pattern, with)| Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned())
+}
