@@ -77,7 +77,7 @@ fn an_allowed_gap_breaks_nothing_and_a_wanted_one_must_come() {
 #[test]
 fn a_snapshot_is_left_for_review_accepted_and_compared() {
     let dir = tempfile::tempdir().unwrap();
-    let case = case(dir.path(), "expect: {snapshot: {of: device, select: ["$[*].calls"]}}");
+    let case = case(dir.path(), "expect: {snapshot: {of: device, select: ['$[*].calls']}}");
     let accepted = dir.path().join("snapshots/s/one.snap");
     let pending = dir.path().join("snapshots/s/one.snap.new");
 
