@@ -11,23 +11,23 @@ use crate::observation::Role;
 
 /// The kills of a case and which of them happened.
 #[derive(Debug)]
-pub struct Kills<'a> {
+pub(super) struct Kills<'a> {
     case: &'a Case,
     done: Vec<bool>,
     /// What was killed, in words.
-    pub notes: Vec<String>,
+    pub(super) notes: Vec<String>,
     /// Roles hit on purpose: their end is no surprise.
-    pub coordinator_hit: bool,
+    pub(super) coordinator_hit: bool,
 }
 
 impl<'a> Kills<'a> {
     /// None happened yet.
-    pub fn new(case: &'a Case) -> Kills<'a> {
+    pub(super) fn new(case: &'a Case) -> Kills<'a> {
         Kills { case, done: vec![false; case.kill.len()], notes: Vec::new(), coordinator_hit: false }
     }
 
     /// Looks at a line and kills what it triggers. `coordinator` is its pid, `sweep` finds the case's processes.
-    pub fn see(&mut self, event: &Event, sweep: &Sweep, coordinator: Option<i32>) {
+    pub(super) fn see(&mut self, event: &Event, sweep: &Sweep, coordinator: Option<i32>) {
         let Event::Line(role, line) = event else { return };
         let Some((rank, text)) = self.spoken(*role, line) else { return };
         for index in 0..self.done.len() {
@@ -42,7 +42,7 @@ impl<'a> Kills<'a> {
     }
 
     /// The kills that never happened, in words.
-    pub fn missed(&self) -> Vec<String> {
+    pub(super) fn missed(&self) -> Vec<String> {
         let missed = self.case.kill.iter().zip(&self.done).filter(|(_, done)| !**done);
         missed
             .map(|(kill, _)| {

@@ -148,9 +148,12 @@ impl Life<'_> {
         if let Some(python) = python {
             environment.python(&python.bin);
         }
-        let shared = self.scratch.join("shared");
-        std::fs::create_dir(&shared).map_err(|error| format!("cannot make {}: {error}", shared.display()))?;
-        environment.set("FTEST_SCRATCH", shared);
+        // Ranks meet in the one, and what programs put into the other goes with the case.
+        for (variable, name) in [("FTEST_SCRATCH", "shared"), ("TMPDIR", "tmp")] {
+            let directory = self.scratch.join(name);
+            std::fs::create_dir(&directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
+            environment.set(variable, directory);
+        }
         if let Some(cluster) = &self.case.cluster {
             let shim = install.shim().map_err(|error| error.to_string())?;
             let libraries = python.and_then(|python| python.torch_libraries.as_deref());

@@ -5,10 +5,10 @@ use tokio::net::TcpSocket;
 /// A bound, not listening socket. The kernel gives its port to nobody who asks for any port, and to those who ask for
 /// this very one with `SO_REUSEADDR`, as torch's store does, it gives it.
 #[derive(Debug)]
-pub struct HeldPort {
+pub(super) struct HeldPort {
     _socket: TcpSocket,
     /// Its number.
-    pub number: u16,
+    pub(super) number: u16,
 }
 
 impl HeldPort {
@@ -16,7 +16,7 @@ impl HeldPort {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn take() -> std::io::Result<HeldPort> {
+    pub(super) fn take() -> std::io::Result<HeldPort> {
         let socket = TcpSocket::new_v4()?;
         socket.set_reuseaddr(true)?;
         socket.bind(([0, 0, 0, 0], 0).into())?;

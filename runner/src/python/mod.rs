@@ -90,6 +90,9 @@ pub fn provide(requirements: &[String], announce: &dyn Fn(&str)) -> Result<Pytho
 /// Programs that run other programs: what they start may be Python.
 const RUNNERS: &[&str] = &["sh", "bash", "dash", "zsh", "env", "make", "nice", "time", "timeout", "xargs"];
 
+/// Programs that come with what the default environment holds.
+const ENVIRONMENT_ONLY: &[&str] = &["torchrun", "torchfrtrace", "pip", "pip3"];
+
 /// The Python for a command that a person typed: the chosen one, else the managed one. That is made only when the command
 /// can need it, because it takes a gigabyte: Python itself, a script, a program that runs others, or one that only the
 /// environment has.
@@ -113,7 +116,7 @@ fn may_be_python(command: &std::ffi::OsStr) -> bool {
     }
     let path = std::env::var_os("PATH");
     let Ok(file) = crate::launch::program::find(command, path.as_deref(), Path::new(".")) else {
-        return !command.as_encoded_bytes().contains(&b'/');
+        return ENVIRONMENT_ONLY.contains(&name.as_str());
     };
     let mut start = [0; 2];
     let read = std::fs::File::open(file).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
