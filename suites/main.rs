@@ -115,5 +115,9 @@ fn build() -> Result<(), String> {
         command.arg("--release");
     }
     let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("the programs of the cases do not build: cargo ended with {status}")) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the programs of the cases do not build: cargo ended with {status}"))
+    }
 }

@@ -87,7 +87,12 @@ fn attribute(item: &JinjaValue, path: &str, index: usize) -> Result<JinjaValue, 
 }
 
 /// Jinja's `map`, except that a missing attribute is an error unless `default` is given.
-fn map(state: &mut State<'_, '_>, list: &JinjaValue, args: Rest<JinjaValue>, kwargs: Kwargs) -> Result<Vec<JinjaValue>, Error> {
+fn map(
+    state: &mut State<'_, '_>,
+    list: &JinjaValue,
+    args: Rest<JinjaValue>,
+    kwargs: Kwargs,
+) -> Result<Vec<JinjaValue>, Error> {
     if let Some(path) = kwargs.get::<Option<String>>("attribute")? {
         let default = kwargs.get::<Option<JinjaValue>>("default")?;
         kwargs.assert_all_used()?;
@@ -102,7 +107,8 @@ fn map(state: &mut State<'_, '_>, list: &JinjaValue, args: Rest<JinjaValue>, kwa
     }
     let mut args = args.iter();
     let name = args.next().and_then(|name| name.as_str().map(str::to_owned));
-    let name = name.ok_or_else(|| Error::new(ErrorKind::MissingArgument, "map needs attribute='...' or a filter's name"))?;
+    let name =
+        name.ok_or_else(|| Error::new(ErrorKind::MissingArgument, "map needs attribute='...' or a filter's name"))?;
     let rest: Vec<JinjaValue> = args.cloned().collect();
     list.try_iter()?
         .map(|item| {
@@ -127,7 +133,10 @@ fn sum(list: &JinjaValue, kwargs: Kwargs) -> Result<JinjaValue, Error> {
             let message = format!("sum: item {index} is {value}, not a number");
             return Err(Error::new(ErrorKind::InvalidOperation, message));
         }
-        whole = whole.filter(|_| value.is_integer()).zip(i128::try_from(value.clone()).ok()).and_then(|(sum, item)| sum.checked_add(item));
+        whole = whole
+            .filter(|_| value.is_integer())
+            .zip(i128::try_from(value.clone()).ok())
+            .and_then(|(sum, item)| sum.checked_add(item));
         float += f64::try_from(value.clone())?;
     }
     Ok(whole.map_or_else(|| JinjaValue::from(float), JinjaValue::from))
@@ -160,11 +169,20 @@ mod tests {
     #[test]
     fn a_wrong_name_is_an_error_everywhere() {
         let context = json!({"ranks": [{"n": 1}]});
-        for expression in
-            ["rank", "ranks[0].m", "ranks | map(attribute='m') | sum", "ranks | pluck('m')", "ranks | sum(attribute='m')", "1 +", "['a'] | sum"]
-        {
+        for expression in [
+            "rank",
+            "ranks[0].m",
+            "ranks | map(attribute='m') | sum",
+            "ranks | pluck('m')",
+            "ranks | sum(attribute='m')",
+            "1 +",
+            "['a'] | sum",
+        ] {
             assert!(evaluate(expression, &context).is_err(), "{expression}");
         }
-        assert_eq!(names("ranks | length == matrix.world + range(2) | length"), Ok(vec!["matrix".into(), "ranks".into()]));
+        assert_eq!(
+            names("ranks | length == matrix.world + range(2) | length"),
+            Ok(vec!["matrix".into(), "ranks".into()])
+        );
     }
 }

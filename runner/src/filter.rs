@@ -34,7 +34,9 @@ pub enum Matcher {
 
 /// A filter that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("filter `{filter}`, character {at}: {message}; write a part of the id, or tag(NAME), suite(NAME), case(NAME or /REGEX/) with !, &, | and parentheses")]
+#[error(
+    "filter `{filter}`, character {at}: {message}; write a part of the id, or tag(NAME), suite(NAME), case(NAME or /REGEX/) with !, &, | and parentheses"
+)]
 pub struct FilterError {
     filter: String,
     at: usize,
@@ -103,7 +105,11 @@ impl<'a> Parser<'a> {
     }
 
     fn error(&self, message: impl Into<String>) -> FilterError {
-        FilterError { filter: self.text.to_owned(), at: self.text[..self.at].chars().count() + 1, message: message.into() }
+        FilterError {
+            filter: self.text.to_owned(),
+            at: self.text[..self.at].chars().count() + 1,
+            message: message.into(),
+        }
     }
 
     fn either(&mut self) -> Result<Filter, FilterError> {
@@ -126,7 +132,8 @@ impl<'a> Parser<'a> {
         if self.take("!") || self.take("not ") {
             return Ok(Filter::Not(Box::new(self.one()?)));
         }
-        let kinds: [(&str, fn(Matcher) -> Filter); 3] = [("tag(", Filter::Tag), ("suite(", Filter::Suite), ("case(", Filter::Case)];
+        type Make = fn(Matcher) -> Filter;
+        let kinds: [(&str, Make); 3] = [("tag(", Filter::Tag), ("suite(", Filter::Suite), ("case(", Filter::Case)];
         for (word, make) in kinds {
             if self.take(word) {
                 return Ok(make(self.matcher()?));
@@ -144,7 +151,8 @@ impl<'a> Parser<'a> {
         self.space();
         if let Some(pattern) = self.rest().strip_prefix('/') {
             let end = pattern.find("/)").ok_or_else(|| self.error("the expression has no end `/)`"))?;
-            let regex = Regex::new(&pattern[..end]).map_err(|error| self.error(error.to_string().lines().last().unwrap_or_default()))?;
+            let regex = Regex::new(&pattern[..end])
+                .map_err(|error| self.error(error.to_string().lines().last().unwrap_or_default()))?;
             self.at += end + 3;
             return Ok(Matcher::Regex(regex));
         }

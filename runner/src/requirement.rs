@@ -16,7 +16,9 @@ fn reason(requirement: &Requirement, dir: &Path) -> Option<String> {
             let here = [env::consts::OS.to_owned(), format!("{}-{}", env::consts::OS, env::consts::ARCH)];
             (!here.contains(wanted)).then(|| format!("requires platform {wanted} (this is {})", here[1]))
         }
-        Requirement::Command(program) => on_path(program).is_none().then(|| format!("requires the command {program}, which is not on PATH")),
+        Requirement::Command(program) => {
+            on_path(program).is_none().then(|| format!("requires the command {program}, which is not on PATH"))
+        }
         Requirement::Env { name, value } => {
             let has = env::var_os(name).filter(|has| !has.is_empty());
             match (has, value) {
@@ -46,8 +48,14 @@ mod tests {
     fn reasons_name_what_is_missing() {
         let dir = Path::new("/");
         assert_eq!(reason(&Requirement::Command("sh".into()), dir), None);
-        assert_eq!(reason(&Requirement::Command("no-such-program".into()), dir).unwrap(), "requires the command no-such-program, which is not on PATH");
-        assert_eq!(reason(&Requirement::Platform("plan9".into()), dir).unwrap().split(" (").next(), Some("requires platform plan9"));
+        assert_eq!(
+            reason(&Requirement::Command("no-such-program".into()), dir).unwrap(),
+            "requires the command no-such-program, which is not on PATH"
+        );
+        assert_eq!(
+            reason(&Requirement::Platform("plan9".into()), dir).unwrap().split(" (").next(),
+            Some("requires platform plan9")
+        );
         assert_eq!(reason(&Requirement::Platform(env::consts::OS.into()), dir), None);
         assert_eq!(reason(&Requirement::File("no/such".into()), dir).unwrap(), "requires the file /no/such");
         let path = |value: Option<&str>| Requirement::Env { name: "PATH".into(), value: value.map(str::to_owned) };

@@ -35,7 +35,12 @@ pub async fn run(cases: &[Arc<Case>], context: Rc<RunContext>, settings: Setting
     announce(Progress::RunFinished { duration: started.elapsed(), interrupted: context.cancel.is_raised() });
 }
 
-async fn start_all(cases: &[Arc<Case>], context: &Rc<RunContext>, settings: Settings, announce: &mut impl FnMut(Progress)) {
+async fn start_all(
+    cases: &[Arc<Case>],
+    context: &Rc<RunContext>,
+    settings: Settings,
+    announce: &mut impl FnMut(Progress),
+) {
     let mut running: JoinSet<(usize, u32, Outcome)> = JoinSet::new();
     let (mut next, mut free, mut stop) = (0, settings.slots, false);
     loop {

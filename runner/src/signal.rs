@@ -35,7 +35,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// The number of `SIGKILL` or `KILL`; case does not matter.
 pub fn number(name: &str) -> Option<c_int> {
     let wanted = name.to_ascii_uppercase();
-    NAMES.iter().find(|(_, name)| *name == wanted || name.strip_prefix("SIG") == Some(&wanted)).map(|(number, _)| *number)
+    NAMES
+        .iter()
+        .find(|(_, name)| *name == wanted || name.strip_prefix("SIG") == Some(&wanted))
+        .map(|(number, _)| *number)
 }
 
 /// The name of a signal, or `signal N`.

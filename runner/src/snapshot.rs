@@ -90,7 +90,11 @@ fn keep(value: &Value, locations: &[String], here: &str) -> Option<Value> {
                 .collect(),
         )),
         Value::Array(items) => Some(Value::Array(
-            items.iter().enumerate().filter_map(|(index, value)| keep(value, locations, &format!("{here}[{index}]"))).collect(),
+            items
+                .iter()
+                .enumerate()
+                .filter_map(|(index, value)| keep(value, locations, &format!("{here}[{index}]")))
+                .collect(),
         )),
         _ => None,
     }
@@ -108,7 +112,8 @@ fn drop_measured(value: &mut Value) {
 }
 
 fn change(value: &mut Value, path: &JsonPath, mut edit: impl FnMut(&mut Value)) {
-    let pointers: Vec<String> = path.query_located(value).all().iter().map(|node| node.location().to_json_pointer()).collect();
+    let pointers: Vec<String> =
+        path.query_located(value).all().iter().map(|node| node.location().to_json_pointer()).collect();
     for pointer in pointers {
         if let Some(part) = value.pointer_mut(&pointer) {
             edit(part);
@@ -119,7 +124,9 @@ fn change(value: &mut Value, path: &JsonPath, mut edit: impl FnMut(&mut Value)) 
 /// Numbers before texts, numbers by value: as text with leading zeros.
 fn sort_key(item: &Value, keys: &[String]) -> Vec<String> {
     let one = |value: Option<&Value>| match value {
-        Some(Value::Number(number)) if number.as_u64().is_some() => format!("0{:020}", number.as_u64().unwrap_or_default()),
+        Some(Value::Number(number)) if number.as_u64().is_some() => {
+            format!("0{:020}", number.as_u64().unwrap_or_default())
+        }
         Some(value) => format!("1{value}"),
         None => String::new(),
     };
@@ -129,7 +136,8 @@ fn sort_key(item: &Value, keys: &[String]) -> Vec<String> {
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(entries) => {
-            let mut entries: Vec<(String, Value)> = entries.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            let mut entries: Vec<(String, Value)> =
+                entries.into_iter().map(|(key, value)| (key, sorted(value))).collect();
             entries.sort_by(|left, right| left.0.cmp(&right.0));
             Value::Object(entries.into_iter().collect())
         }
@@ -178,9 +186,14 @@ impl SnapshotFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Comparison::New),
             Err(error) => return Err(error),
         };
-        let accepted = body(&file).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a snapshot: its header does not end"))?;
+        let accepted = body(&file)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a snapshot: its header does not end"))?;
         // insta rewrites the end of a file on acceptance; line ends there say nothing.
-        if accepted.trim_end() == text.trim_end() { Ok(Comparison::Same) } else { Ok(Comparison::Changed(accepted.to_owned())) }
+        if accepted.trim_end() == text.trim_end() {
+            Ok(Comparison::Same)
+        } else {
+            Ok(Comparison::Changed(accepted.to_owned()))
+        }
     }
 
     /// Makes `text` the accepted one and removes a pending one.
@@ -279,7 +292,10 @@ mod tests {
         };
         let text = selection.text(&report).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(value, json!({"a": {"c": 2, "z": 1}, "b": [{"op": "x", "pid": "[pid]", "t": 2.0}, {"op": "y", "t": 1.23}]}));
+        assert_eq!(
+            value,
+            json!({"a": {"c": 2, "z": 1}, "b": [{"op": "x", "pid": "[pid]", "t": 2.0}, {"op": "y", "t": 1.23}]})
+        );
         assert!(text.find("\"c\"").unwrap() < text.find("\"z\"").unwrap(), "keys are sorted");
         let typo = Selection { select: vec![path("$.typo")], ..Selection::default() };
         assert_eq!(typo.text(&report), Err("`select: $.typo` selects nothing".to_owned()));

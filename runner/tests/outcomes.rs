@@ -69,7 +69,8 @@ fn run(case: &Path, codes: &[i32]) -> Vec<String> {
         if rewrite {
             if text.is_empty() { drop(fs::remove_file(&path)) } else { fs::write(&path, &text).unwrap() }
         } else if expected != text {
-            let diff = similar::TextDiff::from_lines(&expected, &text).unified_diff().header("expected", "got").to_string();
+            let diff =
+                similar::TextDiff::from_lines(&expected, &text).unified_diff().header("expected", "got").to_string();
             differences.push(format!("{}\n{diff}", path.display()));
         }
     }

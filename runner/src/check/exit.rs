@@ -102,7 +102,8 @@ impl ExitExpectation {
             if vouched || placed.0.accepts(&process.exit) {
                 continue;
             }
-            let same = |group: &&mut (Placed, &Exit, Vec<&ProcessObservation>)| group.0 == placed && *group.1 == process.exit;
+            let same =
+                |group: &&mut (Placed, &Exit, Vec<&ProcessObservation>)| group.0 == placed && *group.1 == process.exit;
             match groups.iter_mut().find(same) {
                 Some((_, _, processes)) => processes.push(process),
                 None => groups.push((placed, &process.exit, vec![process])),
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn what_is_not_said_must_be_0() {
-        let observation = seen(&[(Role::Rank(0), Exit::Code(0)), (Role::Rank(1), Exit::Code(3)), (Role::Coordinator, Exit::Code(9))]);
+        let observation =
+            seen(&[(Role::Rank(0), Exit::Code(0)), (Role::Rank(1), Exit::Code(3)), (Role::Coordinator, Exit::Code(9))]);
         let failures = ExitExpectation::default().check(&observation);
         assert_eq!(failures.len(), 1);
         assert_eq!((failures[0].expected.as_str(), failures[0].got.as_str()), ("rank 1 ends with code 0", "code 3"));
@@ -177,9 +179,11 @@ mod tests {
             launcher: Some(placed(ExitWant::Code(1))),
             ..ExitExpectation::default()
         };
-        let killed = [(Role::Rank(0), Exit::Code(1)), (Role::Rank(3), Exit::Signal(9)), (Role::Launcher(0), Exit::Code(1))];
+        let killed =
+            [(Role::Rank(0), Exit::Code(1)), (Role::Rank(3), Exit::Signal(9)), (Role::Launcher(0), Exit::Code(1))];
         assert!(expectation.check(&seen(&killed)).is_empty());
-        let crashed = [(Role::Rank(0), Exit::Signal(11)), (Role::Rank(3), Exit::Code(137)), (Role::Launcher(0), Exit::Code(1))];
+        let crashed =
+            [(Role::Rank(0), Exit::Signal(11)), (Role::Rank(3), Exit::Code(137)), (Role::Launcher(0), Exit::Code(1))];
         assert_eq!(expectation.check(&seen(&crashed)).len(), 2);
         assert_eq!(expectation.check(&seen(&killed[..1])).len(), 1);
     }

@@ -43,7 +43,11 @@ pub fn glob(pattern: &str, text: &str) -> bool {
 
 /// Whether a pattern means this gap. A pattern without a dot is about the name alone.
 fn means(pattern: &str, gap: &Gap) -> bool {
-    if pattern.contains('.') { glob(pattern, &format!("{}.{}", gap.library, gap.name)) } else { glob(pattern, &gap.name) }
+    if pattern.contains('.') {
+        glob(pattern, &format!("{}.{}", gap.library, gap.name))
+    } else {
+        glob(pattern, &gap.name)
+    }
 }
 
 /// The gaps that break `case`.
@@ -90,6 +94,8 @@ mod tests {
             assert_eq!(glob(pattern, text), expected, "{pattern} {text}");
         }
         let gap = Gap { library: "cudart".into(), name: "cudaLaunchKernel".into(), count: 1, rank: None };
-        assert!(means("cudaLaunch*", &gap) && means("cudart.*", &gap) && !means("cublas.*", &gap) && !means("cudart", &gap));
+        assert!(
+            means("cudaLaunch*", &gap) && means("cudart.*", &gap) && !means("cublas.*", &gap) && !means("cudart", &gap)
+        );
     }
 }

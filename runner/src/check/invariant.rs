@@ -142,7 +142,10 @@ fn split<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
             _ => {}
         }
         if depth == 0 && quote.is_none() {
-            let found = separators.iter().filter(|separator| text[at..].starts_with(**separator)).max_by_key(|separator| separator.len());
+            let found = separators
+                .iter()
+                .filter(|separator| text[at..].starts_with(**separator))
+                .max_by_key(|separator| separator.len());
             if let Some(separator) = found {
                 parts.push(&text[start..at]);
                 start = at + separator.len();

@@ -118,7 +118,8 @@ fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
     }
     for gap in gap::not_allowed(case, observation) {
         let rank = gap.rank.map(|rank| format!(" by rank {rank}")).unwrap_or_default();
-        let next = format!("ftest does not implement it; `allow_gaps: [{}.{}]` lets the case go on", gap.library, gap.name);
+        let next =
+            format!("ftest does not implement it; `allow_gaps: [{}.{}]` lets the case go on", gap.library, gap.name);
         let got = format!("{}.{} used {} times{rank}", gap.library, gap.name, gap.count);
         failures.push(failure("gap", "no gap", got, &next));
     }
@@ -128,7 +129,12 @@ fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
         && !killed
     {
         let next = format!("its stderr is {}", coordinator.stderr.path.display());
-        failures.push(failure("coordinator", "the coordinator ends with code 0", exit::describe(&coordinator.exit), &next));
+        failures.push(failure(
+            "coordinator",
+            "the coordinator ends with code 0",
+            exit::describe(&coordinator.exit),
+            &next,
+        ));
     }
     if let Some(report) = &observation.cluster_report {
         for mistake in report_shape::mistakes(report) {
@@ -140,7 +146,13 @@ fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
 
 /// What every case must satisfy.
 fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
-    let failure = |kind, expected: String, got: String, next: String| Failure { place: Some(case.place.clone()), kind, expected, got, next };
+    let failure = |kind, expected: String, got: String, next: String| Failure {
+        place: Some(case.place.clone()),
+        kind,
+        expected,
+        got,
+        next,
+    };
     let mut failures = Vec::new();
     if observation.timed_out {
         let deadline = case.timeout.kill.as_secs_f64();
@@ -151,8 +163,17 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
             .filter(|process| process.role != Role::Coordinator)
             .map(|process| process.role.to_string())
             .collect();
-        let got = if unfinished.is_empty() { "still running".to_owned() } else { format!("still running: {}", unfinished.join(", ")) };
-        failures.push(failure("timeout", format!("ends within {deadline} s"), got, "raise `timeout.kill` if it only needs longer".to_owned()));
+        let got = if unfinished.is_empty() {
+            "still running".to_owned()
+        } else {
+            format!("still running: {}", unfinished.join(", "))
+        };
+        failures.push(failure(
+            "timeout",
+            format!("ends within {deadline} s"),
+            got,
+            "raise `timeout.kill` if it only needs longer".to_owned(),
+        ));
     }
     for kill in &observation.kills_not_triggered {
         failures.push(failure("kill", "every `kill` is triggered".to_owned(), kill.clone(), String::new()));

@@ -92,7 +92,9 @@ impl OutputWant {
             OutputWant::Matches(regex) => regex.find(&bytes).map(|found| found.start()),
         };
         match (self, found) {
-            (OutputWant::Absent(_), Some(at)) => Err(format!("line {}: {}", line_number(&bytes, at), line_at(&bytes, at))),
+            (OutputWant::Absent(_), Some(at)) => {
+                Err(format!("line {}: {}", line_number(&bytes, at), line_at(&bytes, at)))
+            }
             (OutputWant::Absent(_), None) if !whole => {
                 Err(format!("not in what was kept, but the stream of {} bytes was cut", stream.bytes))
             }
@@ -181,10 +183,8 @@ impl OutputCheck {
             Whose::All if has_ranks => "every rank".to_owned(),
             Whose::Any | Whose::All | Whose::Launcher => "the launcher".to_owned(),
         };
-        let got: Vec<String> = results
-            .into_iter()
-            .filter_map(|(role, result)| result.err().map(|why| format!("{role}: {why}")))
-            .collect();
+        let got: Vec<String> =
+            results.into_iter().filter_map(|(role, result)| result.err().map(|why| format!("{role}: {why}"))).collect();
         Some(Failure {
             place: Some(self.place.clone()),
             kind: self.stream.name(),
@@ -240,8 +240,13 @@ mod tests {
     #[test]
     fn a_cut_stream_never_proves_absence() {
         let mut observation = ranks(&["abc"]);
-        observation.processes[0].stdout =
-            Captured { bytes: 1000, head: b"ab".to_vec(), tail: b"cd".to_vec(), truncated: true, ..Captured::default() };
+        observation.processes[0].stdout = Captured {
+            bytes: 1000,
+            head: b"ab".to_vec(),
+            tail: b"cd".to_vec(),
+            truncated: true,
+            ..Captured::default()
+        };
         assert!(check(Whose::All, OutputWant::Absent("zzz".into())).check(&observation).is_some());
         assert!(check(Whose::All, OutputWant::Contains("cd".into())).check(&observation).is_none());
         assert!(check(Whose::All, OutputWant::Contains("bc".into())).check(&observation).is_some());

@@ -87,7 +87,9 @@ impl fmt::Display for Operator {
             Operator::Le(value) => write!(f, "<= {value}"),
             Operator::Gt(value) => write!(f, "> {value}"),
             Operator::Ge(value) => write!(f, ">= {value}"),
-            Operator::Near { value, relative, absolute } => write!(f, "near {value} (rel {relative:e}, abs {absolute:e})"),
+            Operator::Near { value, relative, absolute } => {
+                write!(f, "near {value} (rel {relative:e}, abs {absolute:e})")
+            }
             Operator::In(values) => write!(f, "in {}", Value::Array(values.clone())),
             Operator::Contains(value) => write!(f, "contains {value}"),
             Operator::Matches(regex) => write!(f, "matches /{regex}/"),
@@ -182,7 +184,11 @@ impl ReportCheck {
     pub fn check(&self, observation: &Observation) -> Vec<Failure> {
         let Some(document) = self.of.document(observation) else {
             let got = "there is no cluster report";
-            return vec![self.failure(format!("{} {}", self.of.name(), self.path), got, "a case has one if it has a cluster and its coordinator ran")];
+            return vec![self.failure(
+                format!("{} {}", self.of.name(), self.path),
+                got,
+                "a case has one if it has a cluster and its coordinator ran",
+            )];
         };
         let selected = self.path.query_located(&document).all();
         let values: Vec<(String, &Value)> =
@@ -191,7 +197,11 @@ impl ReportCheck {
         match self.exists {
             Some(false) => {
                 if let Some((place, value)) = values.first() {
-                    failures.push(self.failure(format!("{} selects nothing", self.path), &format!("{place} = {}", shorten(value)), ""));
+                    failures.push(self.failure(
+                        format!("{} selects nothing", self.path),
+                        &format!("{place} = {}", shorten(value)),
+                        "",
+                    ));
                 }
                 return failures;
             }
@@ -234,18 +244,28 @@ impl ReportCheck {
                 [(place, value)] => self.check_each(place, value, &self.operators, &mut failures),
                 many => {
                     let got = format!("{} values", many.len());
-                    failures.push(self.failure(format!("{} selects one value that is {first}", self.path), &got, "write `all: {...}` or `any: {...}`"));
+                    failures.push(self.failure(
+                        format!("{} selects one value that is {first}", self.path),
+                        &got,
+                        "write `all: {...}` or `any: {...}`",
+                    ));
                 }
             }
         }
         for (place, value) in &values {
             self.check_each(place, value, &self.all, &mut failures);
         }
-        if !self.any.is_empty() && !values.iter().any(|(_, value)| self.any.iter().all(|operator| operator.holds(value))) {
+        if !self.any.is_empty()
+            && !values.iter().any(|(_, value)| self.any.iter().all(|operator| operator.holds(value)))
+        {
             let wanted: Vec<String> = self.any.iter().map(Operator::to_string).collect();
             let got: Vec<String> = values.iter().take(8).map(|(_, value)| shorten(value)).collect();
             let more = if values.len() > 8 { format!(" and {} more", values.len() - 8) } else { String::new() };
-            failures.push(self.failure(format!("a value of {} {}", self.path, wanted.join(" and ")), &format!("{}{more}", got.join(", ")), ""));
+            failures.push(self.failure(
+                format!("a value of {} {}", self.path, wanted.join(" and ")),
+                &format!("{}{more}", got.join(", ")),
+                "",
+            ));
         }
         failures
     }
@@ -254,7 +274,8 @@ impl ReportCheck {
         for operator in operators.iter().filter(|operator| !operator.holds(value)) {
             let got = match operator {
                 Operator::Near { value: want, .. } => {
-                    let difference = value.as_f64().map(|got| format!(" (off by {:e})", (got - want).abs())).unwrap_or_default();
+                    let difference =
+                        value.as_f64().map(|got| format!(" (off by {:e})", (got - want).abs())).unwrap_or_default();
                     format!("{}{difference}", shorten(value))
                 }
                 _ => shorten(value),
@@ -328,7 +349,8 @@ fn dotted(normalized: &str) -> String {
         out.push_str(&rest[..start]);
         let Some(end) = rest[start..].find("']") else { break };
         let name = &rest[start + 2..start + end];
-        let plain = !name.is_empty() && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
+        let plain =
+            !name.is_empty() && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
         if plain {
             out.push('.');
             out.push_str(name);
@@ -421,8 +443,14 @@ mod tests {
         assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Eq(json!(3))], "$.ranks[*].calls"), 1);
         assert_eq!(number_of_failures(|check| check.any = vec![Operator::Eq(json!(5))], "$.ranks[*].calls"), 0);
         assert_eq!(number_of_failures(|check| check.all = vec![Operator::Ge(json!(4))], "$.ranks[*].calls"), 1);
-        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Contains(json!(5))], "$.ranks[*].calls"), 0);
-        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Contains(json!(6))], "$.ranks[*].calls"), 1);
+        assert_eq!(
+            number_of_failures(|check| check.operators = vec![Operator::Contains(json!(5))], "$.ranks[*].calls"),
+            0
+        );
+        assert_eq!(
+            number_of_failures(|check| check.operators = vec![Operator::Contains(json!(6))], "$.ranks[*].calls"),
+            1
+        );
         assert_eq!(number_of_failures(|check| check.len = Some(2), "$.ranks"), 0);
         assert_eq!(number_of_failures(|check| check.len = Some(2), "$.ranks[*].calls"), 0);
         assert_eq!(number_of_failures(|check| check.len = Some(3), "$.name"), 0);
@@ -443,8 +471,15 @@ mod tests {
     #[test]
     fn singular_paths() {
         for (path, singular) in [
-            ("$.a.b", true), ("$['a.*']", true), ("$.a[0]", true), ("$.a[*]", false), ("$..a", false),
-            ("$.a[0,1]", false), ("$.a[0:2]", false), ("$.a[?@.b]", false), ("$['a:b,c']", true),
+            ("$.a.b", true),
+            ("$['a.*']", true),
+            ("$.a[0]", true),
+            ("$.a[*]", false),
+            ("$..a", false),
+            ("$.a[0,1]", false),
+            ("$.a[0:2]", false),
+            ("$.a[?@.b]", false),
+            ("$['a:b,c']", true),
         ] {
             assert_eq!(is_singular(path), singular, "{path}");
         }

@@ -88,7 +88,9 @@ impl SnapshotCheck {
                 }
                 Err(error) => failure(wanted, got, &format!("{} cannot be written: {error}", file.pending().display())),
             },
-            SnapshotMode::CompareOnly => failure(wanted, got, "nothing was left for review, since other checks did not hold"),
+            SnapshotMode::CompareOnly => {
+                failure(wanted, got, "nothing was left for review, since other checks did not hold")
+            }
         }
     }
 }

@@ -35,14 +35,20 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
         match suite::load(file) {
             Ok(suite) => match suites.iter().find(|other| other.name == suite.name) {
                 Some(other) => {
-                    eprintln!("ftest: {} and {} are both the suite `{}`; give one another name", other.file.display(), file.display(), suite.name);
+                    eprintln!(
+                        "ftest: {} and {} are both the suite `{}`; give one another name",
+                        other.file.display(),
+                        file.display(),
+                        suite.name
+                    );
                     mistakes += 1;
                 }
                 None => suites.push(suite),
             },
             Err(SuiteError::Mistakes(found)) => {
                 mistakes += found.count();
-                let styled = std::io::stderr().is_terminal() && anstream::stderr().current_choice() != anstream::ColorChoice::Never;
+                let styled = std::io::stderr().is_terminal()
+                    && anstream::stderr().current_choice() != anstream::ColorChoice::Never;
                 anstream::eprint!("{}", if styled { found.styled() } else { found.to_string() });
             }
             Err(error @ SuiteError::Read { .. }) => {
@@ -52,7 +58,12 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
         }
     }
     if mistakes > 0 {
-        eprintln!("ftest: {mistakes} {} in {} {}; nothing was run", plural(mistakes, "mistake"), files.len(), plural(files.len(), "file"));
+        eprintln!(
+            "ftest: {mistakes} {} in {} {}; nothing was run",
+            plural(mistakes, "mistake"),
+            files.len(),
+            plural(files.len(), "file")
+        );
         return Err(ExitCode::Usage);
     }
     Ok(suites)

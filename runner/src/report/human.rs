@@ -95,7 +95,8 @@ impl HumanReport {
 
     fn show_running(&self) {
         let Some(bar) = &self.bar else { return };
-        let mut names: Vec<String> = self.running.iter().take(NAMED).map(|index| self.cases[*index].full_id()).collect();
+        let mut names: Vec<String> =
+            self.running.iter().take(NAMED).map(|index| self.cases[*index].full_id()).collect();
         if self.running.len() > NAMED {
             names.push(format!("and {} more", self.running.len() - NAMED));
         }
@@ -154,7 +155,13 @@ impl HumanReport {
             text.push_str("interrupted\n");
         }
         let plural = if self.cases.len() == 1 { "case" } else { "cases" };
-        let _ = writeln!(text, "{BOLD}{} {plural}{RESET}: {} in {:.1} s", self.cases.len(), parts.join(", "), duration.as_secs_f64());
+        let _ = writeln!(
+            text,
+            "{BOLD}{} {plural}{RESET}: {} in {:.1} s",
+            self.cases.len(),
+            parts.join(", "),
+            duration.as_secs_f64()
+        );
         if !interrupted {
             for (reason, count) in &self.skips {
                 let _ = writeln!(text, "  skipped {count}: {reason}");
@@ -208,7 +215,13 @@ pub fn details(case: &Case, outcome: &Outcome) -> String {
         for (name, stream) in [("stderr", &process.stderr), ("stdout", &process.stdout)] {
             let lines = tail(stream, TAIL_LINES);
             if !lines.is_empty() {
-                let _ = writeln!(text, "{name} of {} (last {} lines of {}):", process.role, lines.len(), stream.path.display());
+                let _ = writeln!(
+                    text,
+                    "{name} of {} (last {} lines of {}):",
+                    process.role,
+                    lines.len(),
+                    stream.path.display()
+                );
                 for line in lines {
                     let _ = writeln!(text, "  | {line}");
                 }

@@ -10,10 +10,10 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 
 use crate::case::Case;
 use crate::check::Verdict;
+use crate::observation::{Captured, ProcessObservation};
 use crate::progress::{Outcome, Progress};
 use crate::report::xml_text::XmlText;
 use crate::report::{exits, human};
-use crate::observation::{Captured, ProcessObservation};
 
 /// Most bytes of one stream.
 const STREAM_LIMIT: usize = 64 << 10;
@@ -33,7 +33,14 @@ pub struct JunitReport {
 impl JunitReport {
     /// A report that goes to `path`.
     pub fn new(path: PathBuf) -> JunitReport {
-        JunitReport { path, cases: Vec::new(), finished: BTreeMap::new(), at: None, duration: Duration::ZERO, not_run: "not run: the run did not end" }
+        JunitReport {
+            path,
+            cases: Vec::new(),
+            finished: BTreeMap::new(),
+            at: None,
+            duration: Duration::ZERO,
+            not_run: "not run: the run did not end",
+        }
     }
 
     /// Takes note and writes the file where something changed.
@@ -52,7 +59,11 @@ impl JunitReport {
             }
             Progress::RunFinished { duration, interrupted } => {
                 self.duration = *duration;
-                self.not_run = if *interrupted { "not run: the run was interrupted" } else { "not run: another case did not pass before" };
+                self.not_run = if *interrupted {
+                    "not run: the run was interrupted"
+                } else {
+                    "not run: another case did not pass before"
+                };
             }
             Progress::Preparing(_) | Progress::CaseStarted { .. } => return Ok(()),
         }
@@ -142,7 +153,10 @@ fn test_case(case: &Case, outcome: &Outcome) -> TestCase {
                 || outcome.verdict.word().to_owned(),
                 |failure| format!("{}: expected {}, got {}", failure.kind, failure.expected, failure.got),
             );
-            status.set_message(one_line(&message)).set_type(name).set_description(XmlText::new(&human::details(case, outcome)));
+            status
+                .set_message(one_line(&message))
+                .set_type(name)
+                .set_description(XmlText::new(&human::details(case, outcome)));
             status
         }
     };
@@ -188,7 +202,12 @@ fn streams(processes: &[ProcessObservation], of: impl Fn(&ProcessObservation) ->
             text.push_str(&format!("[{}] {line}\n", process.role));
         }
         if cut {
-            text.push_str(&format!("[{}] ... the stream has {} bytes; {} holds it\n", process.role, stream.bytes, stream.path.display()));
+            text.push_str(&format!(
+                "[{}] ... the stream has {} bytes; {} holds it\n",
+                process.role,
+                stream.bytes,
+                stream.path.display()
+            ));
         }
     }
     XmlText::new(&text)
@@ -249,9 +268,24 @@ mod tests {
 
     fn outcome(verdict: Verdict, stdout: &[u8]) -> Arc<Outcome> {
         let stream = Captured { bytes: stdout.len() as u64, head: stdout.to_vec(), ..Captured::default() };
-        let process = ProcessObservation { role: Role::Rank(0), exit: Exit::Code(1), stdout: stream, stderr: Captured::default() };
-        let failure = Failure { place: None, kind: "exit", expected: "<a & \"b\">".into(), got: String::from_utf8_lossy(stdout).into_owned(), next: String::new() };
-        let observation = Observation { processes: vec![process], duration: Duration::from_micros(1_234_567), ..Observation::default() };
+        let process = ProcessObservation {
+            role: Role::Rank(0),
+            exit: Exit::Code(1),
+            stdout: stream,
+            stderr: Captured::default(),
+        };
+        let failure = Failure {
+            place: None,
+            kind: "exit",
+            expected: "<a & \"b\">".into(),
+            got: String::from_utf8_lossy(stdout).into_owned(),
+            next: String::new(),
+        };
+        let observation = Observation {
+            processes: vec![process],
+            duration: Duration::from_micros(1_234_567),
+            ..Observation::default()
+        };
         Arc::new(Outcome { verdict, failures: vec![failure], observation, slow: false, kept: false })
     }
 
@@ -267,7 +301,8 @@ mod tests {
                     let name = String::from_utf8(tag.name().as_ref().to_vec()).unwrap();
                     let attributes = tag.attributes().map(|attribute| {
                         let attribute = attribute.unwrap();
-                        let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).unwrap().into_owned();
+                        let value =
+                            attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).unwrap().into_owned();
                         (String::from_utf8(attribute.key.as_ref().to_vec()).unwrap(), value)
                     });
                     let entry = seen.entry(name).or_insert_with(|| (0, attributes.collect()));
@@ -287,7 +322,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deep/out.xml");
         let mut report = JunitReport::new(path.clone());
-        report.on(&Progress::RunStarted { cases: cases(), at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_219_200) }).unwrap();
+        report
+            .on(&Progress::RunStarted {
+                cases: cases(),
+                at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_219_200),
+            })
+            .unwrap();
         report.on(&Progress::CaseFinished { index: 2, outcome: outcome(Verdict::Broken, b"x") }).unwrap();
         let seen = read(&std::fs::read_to_string(&path).unwrap());
         let totals = &seen["testsuites"].1;
@@ -299,7 +339,11 @@ mod tests {
         let seen = read(&text);
         for element in ["testsuites", "testsuite"] {
             let totals = &seen[element].1;
-            assert_eq!((&*totals["tests"], &*totals["skipped"], &*totals["errors"], &*totals["failures"]), ("3", "0", "1", "1"), "{element}");
+            assert_eq!(
+                (&*totals["tests"], &*totals["skipped"], &*totals["errors"], &*totals["failures"]),
+                ("3", "0", "1", "1"),
+                "{element}"
+            );
         }
         assert_eq!(seen["testcase"].0, 3);
         assert_eq!((&*seen["testcase"].1["classname"], &*seen["testcase"].1["line"]), ("ftest.s.one", "4"));

@@ -5,8 +5,8 @@ pub mod junit;
 pub mod xml_text;
 
 use crate::case::Case;
-use crate::observation::{Captured, Observation, Role};
 use crate::check::exit;
+use crate::observation::{Captured, Observation, Role};
 
 /// The last lines of a stream, decoded for display.
 pub fn tail(stream: &Captured, lines: usize) -> Vec<String> {
@@ -18,8 +18,11 @@ pub fn tail(stream: &Captured, lines: usize) -> Vec<String> {
 
 /// `rank 0: code 0, rank 1: SIGKILL`.
 pub fn exits(observation: &Observation) -> String {
-    let exits: Vec<String> =
-        observation.processes.iter().map(|process| format!("{}: {}", process.role, exit::describe(&process.exit))).collect();
+    let exits: Vec<String> = observation
+        .processes
+        .iter()
+        .map(|process| format!("{}: {}", process.role, exit::describe(&process.exit)))
+        .collect();
     exits.join(", ")
 }
 

@@ -9,7 +9,12 @@ pub struct XmlText(String);
 impl XmlText {
     /// `text` without terminal escapes; what XML forbids becomes U+FFFD.
     pub fn new(text: &str) -> XmlText {
-        XmlText(strip_escapes(text).chars().map(|character| if allowed(character) { character } else { '\u{fffd}' }).collect())
+        XmlText(
+            strip_escapes(text)
+                .chars()
+                .map(|character| if allowed(character) { character } else { '\u{fffd}' })
+                .collect(),
+        )
     }
 
     /// Bytes of any kind, decoded as far as they are UTF-8.

@@ -32,7 +32,8 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let about = json!({ "id": full_id, "name": id });
     // The cluster first: the rest may speak of it.
     let context = shared.context(json!(combination), about.clone(), None);
-    let cluster_node = entry(node, "cluster").or_else(|| shared.defaults.and_then(|defaults| entry(defaults, "cluster")));
+    let cluster_node =
+        entry(node, "cluster").or_else(|| shared.defaults.and_then(|defaults| entry(defaults, "cluster")));
     let cluster = match cluster_node {
         Some(Node { value: Value::Null, .. }) | None => None,
         Some(node) => {
@@ -56,10 +57,13 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let title = case.get("title").and_then(|node| reader.string("title", node));
     let mut python = common.python;
     let requires = read_requires(reader, &layers, &mut python);
-    let launch = case.required("launch", "launch: {argv: [program, argument]}").and_then(|node| launch::read(shared, node, cluster.as_ref()));
+    let launch = case
+        .required("launch", "launch: {argv: [program, argument]}")
+        .and_then(|node| launch::read(shared, node, cluster.as_ref()));
     // After a mistake in `launch` nothing is known about ranks, so no rank is wrong.
     let world = launch.as_ref().map_or(Some(u32::MAX), launch::world_size);
-    let kill = case.get("kill").map(|node| launch::read_kills(reader, node, world, cluster.as_ref())).unwrap_or_default();
+    let kill =
+        case.get("kill").map(|node| launch::read_kills(reader, node, world, cluster.as_ref())).unwrap_or_default();
     let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
     let expect = expect::read(shared, case.get("expect"), &place, &full_id, world);
     if let Some(true) = common.coordinator
@@ -124,14 +128,18 @@ impl Common {
         for layer in layers {
             layer.get("cluster");
             common.tags.extend(layer.get("tags").and_then(|node| reader.texts("tags", node)).unwrap_or_default());
-            common.allow_gaps.extend(layer.get("allow_gaps").and_then(|node| reader.texts("allow_gaps", node)).unwrap_or_default());
+            common
+                .allow_gaps
+                .extend(layer.get("allow_gaps").and_then(|node| reader.texts("allow_gaps", node)).unwrap_or_default());
             if let Some(node) = layer.get("env") {
                 common.read_env(reader, node);
             }
             if let Some(node) = layer.get("timeout") {
                 common.timeout = read_timeout(reader, node, common.timeout);
             }
-            if let Some(index) = layer.get("transport").and_then(|node| reader.choice("transport", node, &["unix", "tcp"])) {
+            if let Some(index) =
+                layer.get("transport").and_then(|node| reader.choice("transport", node, &["unix", "tcp"]))
+            {
                 common.transport = [Transport::Unix, Transport::Tcp][index];
             }
             if let Some(node) = layer.get("coordinator") {
@@ -215,9 +223,14 @@ fn versions(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<String> {
 
 const REQUIREMENTS: [&str; 6] = ["platform", "command", "env", "file", "python_module", "torch"];
 
-fn read_requires(reader: &Reader<'_>, layers: &[&Mapping<'_, '_>], python: &mut Option<PythonNeed>) -> Vec<Requirement> {
+fn read_requires(
+    reader: &Reader<'_>,
+    layers: &[&Mapping<'_, '_>],
+    python: &mut Option<PythonNeed>,
+) -> Vec<Requirement> {
     let mut requires = Vec::new();
-    let lists = layers.iter().filter_map(|layer| layer.get("requires")).filter_map(|node| reader.list("requires", node));
+    let lists =
+        layers.iter().filter_map(|layer| layer.get("requires")).filter_map(|node| reader.list("requires", node));
     for item in lists.flatten() {
         let Some(mapping) = reader.mapping("`requires`", item) else { continue };
         let [entry] = mapping.entries() else {
@@ -242,7 +255,11 @@ fn read_requires(reader: &Reader<'_>, layers: &[&Mapping<'_, '_>], python: &mut 
                 continue;
             }
             other => {
-                reader.mistake(&entry.key_span, format!("unknown requirement `{other}`"), did_you_mean(other, REQUIREMENTS));
+                reader.mistake(
+                    &entry.key_span,
+                    format!("unknown requirement `{other}`"),
+                    did_you_mean(other, REQUIREMENTS),
+                );
                 continue;
             }
         });

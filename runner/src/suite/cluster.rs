@@ -47,7 +47,11 @@ pub(super) fn read(shared: &mut Shared<'_>, node: &Node, name: &str) -> Option<C
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) => {
-            reader.mistake(&file_node.span, format!("{}: {error}", path.display()), "the path is taken from the suite's directory");
+            reader.mistake(
+                &file_node.span,
+                format!("{}: {error}", path.display()),
+                "the path is taken from the suite's directory",
+            );
             return None;
         }
     };

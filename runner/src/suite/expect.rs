@@ -18,9 +18,16 @@ use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::{Shared, quantity, slug};
 
 /// The expectations of a case that stands at `place`; without an `expect` every process must end with 0.
-pub(super) fn read(shared: &Shared<'_>, node: Option<&Node>, place: &Place, case_id: &str, world: Option<u32>) -> Expectations {
+pub(super) fn read(
+    shared: &Shared<'_>,
+    node: Option<&Node>,
+    place: &Place,
+    case_id: &str,
+    world: Option<u32>,
+) -> Expectations {
     let reader = shared.reader;
-    let mut expect = Expectations { exit: ExitExpectation { place: place.clone(), ..Default::default() }, ..Default::default() };
+    let mut expect =
+        Expectations { exit: ExitExpectation { place: place.clone(), ..Default::default() }, ..Default::default() };
     let Some(mapping) = node.and_then(|node| reader.mapping("`expect`", node)) else { return expect };
     if let Some(node) = mapping.get("exit") {
         read_exit(reader, node, world, &mut expect.exit);
@@ -38,13 +45,16 @@ pub(super) fn read(shared: &Shared<'_>, node: Option<&Node>, place: &Place, case
     }
     if let Some(node) = mapping.get("snapshot") {
         let one = std::slice::from_ref(node);
-        let items = if matches!(node.value, Value::Map(_)) { one } else { reader.list("snapshot", node).unwrap_or_default() };
+        let items =
+            if matches!(node.value, Value::Map(_)) { one } else { reader.list("snapshot", node).unwrap_or_default() };
         expect.snapshots = items.iter().filter_map(|item| read_snapshot(shared, item, case_id)).collect();
     }
     if let Some(items) = mapping.get("gaps").and_then(|node| reader.list("gaps", node)) {
         expect.gaps = items
             .iter()
-            .filter_map(|item| Some(GapExpectation { pattern: reader.string("gaps", item)?, place: reader.place(&item.span) }))
+            .filter_map(|item| {
+                Some(GapExpectation { pattern: reader.string("gaps", item)?, place: reader.place(&item.span) })
+            })
             .collect();
     }
     mapping.finish();
@@ -63,7 +73,10 @@ fn read_exit(reader: &Reader<'_>, node: &Node, world: Option<u32>, exit: &mut Ex
     exit.launcher = mapping.get("launcher").and_then(placed);
     if let Some(ranks) = mapping.get("rank").and_then(|node| reader.mapping("`rank`", node)) {
         for entry in ranks.entries() {
-            let rank = Node { value: entry.key.parse().map_or(Value::Text(entry.key.clone()), Value::Integer), span: entry.key_span.clone() };
+            let rank = Node {
+                value: entry.key.parse().map_or(Value::Text(entry.key.clone()), Value::Integer),
+                span: entry.key_span.clone(),
+            };
             if let (Some(rank), Some(want)) = (read_rank(reader, &rank, world), placed(&entry.node)) {
                 exit.ranks.insert(rank, want);
             }
@@ -96,7 +109,11 @@ fn read_want(reader: &Reader<'_>, node: &Node) -> Option<ExitWant> {
             match (code, signal) {
                 (Some(want), None) | (None, Some(want)) => want,
                 _ => {
-                    reader.mistake(&node.span, "an exit is one `code` or one `signal`", "write `{code: 0}`, `{code: nonzero}` or `{signal: SIGKILL}`");
+                    reader.mistake(
+                        &node.span,
+                        "an exit is one `code` or one `signal`",
+                        "write `{code: 0}`, `{code: nonzero}` or `{signal: SIGKILL}`",
+                    );
                     None
                 }
             }
@@ -150,7 +167,11 @@ fn read_output(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u
         }
     }
     if wants.is_empty() && !["contains", "matches", "absent"].iter().any(|key| mapping.get(key).is_some()) {
-        reader.mistake(&node.span, format!("this check of `{}` asks for nothing", stream.name()), "add `contains`, `matches` or `absent`");
+        reader.mistake(
+            &node.span,
+            format!("this check of `{}` asks for nothing", stream.name()),
+            "add `contains`, `matches` or `absent`",
+        );
     }
     mapping.finish();
     wants
@@ -174,7 +195,13 @@ fn read_whose(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Option<Wh
 
 fn read_path(reader: &Reader<'_>, span: &std::ops::Range<usize>, text: &str) -> Option<JsonPath> {
     JsonPath::parse(text)
-        .map_err(|error| reader.mistake(span, format!("wrong path `{text}`: {error}"), "a path is RFC 9535 JSONPath, `$.ranks[*].calls`"))
+        .map_err(|error| {
+            reader.mistake(
+                span,
+                format!("wrong path `{text}`: {error}"),
+                "a path is RFC 9535 JSONPath, `$.ranks[*].calls`",
+            )
+        })
         .ok()
 }
 
@@ -197,7 +224,12 @@ fn read_report(reader: &Reader<'_>, node: &Node) -> Option<ReportCheck> {
         let Some(node) = mapping.get(key) else { return Some(Vec::new()) };
         let inner = reader.mapping(&format!("`{key}`"), node)?;
         let mut operators = read_operators(reader, &inner);
-        operators.extend(inner.get("len").and_then(|node| reader.integer("len", node, 0, u32::MAX)).map(|len| Operator::Len(len.into())));
+        operators.extend(
+            inner
+                .get("len")
+                .and_then(|node| reader.integer("len", node, 0, u32::MAX))
+                .map(|len| Operator::Len(len.into())),
+        );
         if operators.is_empty() && inner.entries().is_empty() {
             reader.mistake(&node.span, format!("`{key}` asks for nothing"), "write `{eq: 1}`");
         }
@@ -209,7 +241,11 @@ fn read_report(reader: &Reader<'_>, node: &Node) -> Option<ReportCheck> {
     let exists = mapping.get("exists").and_then(|node| reader.boolean("exists", node));
     let absent = mapping.get("absent").and_then(|node| reader.boolean("absent", node));
     if mapping.entries().iter().all(|entry| matches!(entry.key.as_str(), "path" | "of" | "because")) {
-        reader.mistake(&node.span, "this check compares nothing", "add an operator: eq, ne, lt, le, gt, ge, near, in, len, exists, absent, contains, matches, all or any");
+        reader.mistake(
+            &node.span,
+            "this check compares nothing",
+            "add an operator: eq, ne, lt, le, gt, ge, near, in, len, exists, absent, contains, matches, all or any",
+        );
     }
     if exists.is_some() && absent.is_some() {
         reader.mistake(&node.span, "`exists` and `absent` say the same thing twice", "keep one of the two");
@@ -233,7 +269,8 @@ fn read_operators(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<Operato
     let value = |key| mapping.get(key).map(|node| reader.json(node));
     operators.extend(value("eq").map(Operator::Eq));
     operators.extend(value("ne").map(Operator::Ne));
-    let makers: [(&'static str, fn(serde_json::Value) -> Operator); 4] =
+    type Make = fn(serde_json::Value) -> Operator;
+    let makers: [(&'static str, Make); 4] =
         [("lt", Operator::Lt), ("le", Operator::Le), ("gt", Operator::Gt), ("ge", Operator::Ge)];
     for (key, make) in makers {
         let Some(node) = mapping.get(key) else { continue };
@@ -241,9 +278,17 @@ fn read_operators(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<Operato
             Value::Integer(_) | Value::Float(_) => operators.push(make(reader.json(node))),
             Value::Text(text) => match quantity::size(text) {
                 Some(bytes) => operators.push(make(serde_json::json!(bytes))),
-                None => reader.mistake(&node.span, format!("`{key}` must be a number or a size, found `{text}`"), "write `4` or `1GiB`"),
+                None => reader.mistake(
+                    &node.span,
+                    format!("`{key}` must be a number or a size, found `{text}`"),
+                    "write `4` or `1GiB`",
+                ),
             },
-            other => reader.mistake(&node.span, format!("`{key}` must be a number or a size, found {}", other.kind()), "write `4` or `1GiB`"),
+            other => reader.mistake(
+                &node.span,
+                format!("`{key}` must be a number or a size, found {}", other.kind()),
+                "write `4` or `1GiB`",
+            ),
         }
     }
     let tolerance = |key| mapping.get(key).map(|node| (reader.number(key, node), node));
@@ -257,10 +302,14 @@ fn read_operators(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<Operato
         if relative.is_none() && absolute.is_none() {
             reader.mistake(&node.span, "`near` without a tolerance", "add `rel: 1.0e-6` or `abs: 0.001`");
         }
-        let number = |tolerance: &Option<(Option<f64>, &Node)>| tolerance.as_ref().and_then(|(number, _)| *number).unwrap_or(0.0);
-        operators.extend(
-            reader.number("near", node).map(|value| Operator::Near { value, relative: number(&relative), absolute: number(&absolute) }),
-        );
+        let number = |tolerance: &Option<(Option<f64>, &Node)>| {
+            tolerance.as_ref().and_then(|(number, _)| *number).unwrap_or(0.0)
+        };
+        operators.extend(reader.number("near", node).map(|value| Operator::Near {
+            value,
+            relative: number(&relative),
+            absolute: number(&absolute),
+        }));
     } else if let Some((_, node)) = relative.as_ref().or(absolute.as_ref()) {
         reader.mistake(&node.span, "a tolerance without `near`", "add `near: NUMBER`");
     }
@@ -282,7 +331,9 @@ fn read_invariant(reader: &Reader<'_>, node: &Node) -> Option<Invariant> {
         Value::Map(_) => {
             let mapping = reader.mapping("an invariant", node)?;
             let id = mapping.get("id").and_then(|node| reader.string("id", node));
-            let that = mapping.required("that", "that: report.cluster.world_size == 4").and_then(|node| Some((reader.string("that", node)?, node)));
+            let that = mapping
+                .required("that", "that: report.cluster.world_size == 4")
+                .and_then(|node| Some((reader.string("that", node)?, node)));
             let because = mapping.get("because").and_then(|node| reader.string("because", node));
             mapping.finish();
             let (that, at) = that?;
@@ -311,17 +362,33 @@ fn read_snapshot(shared: &Shared<'_>, node: &Node, case_id: &str) -> Option<Snap
     let of = read_kind(reader, &mapping);
     let path_of = |entry: &Entry| read_path(reader, &entry.key_span, &entry.key);
     let select = mapping.get("select").and_then(|node| reader.list("select", node)).unwrap_or_default();
-    let select = select.iter().filter_map(|item| read_path(reader, &item.span, &reader.string("select", item)?)).collect();
+    let select =
+        select.iter().filter_map(|item| read_path(reader, &item.span, &reader.string("select", item)?)).collect();
     let entries = |key: &'static str| {
         let inner = mapping.get(key).and_then(|node| reader.mapping(&format!("`{key}`"), node));
         inner.map(|inner| inner.entries()).unwrap_or_default()
     };
-    let redact = entries("redact").iter().filter_map(|entry| Some((path_of(entry)?, reader.word("redact", &entry.node)?))).collect();
-    let round = entries("round").iter().filter_map(|entry| Some((path_of(entry)?, reader.integer("round", &entry.node, 0, 15)?))).collect();
-    let sort = entries("sort").iter().filter_map(|entry| Some((path_of(entry)?, reader.texts("sort", &entry.node)?))).collect();
+    let redact = entries("redact")
+        .iter()
+        .filter_map(|entry| Some((path_of(entry)?, reader.word("redact", &entry.node)?)))
+        .collect();
+    let round = entries("round")
+        .iter()
+        .filter_map(|entry| Some((path_of(entry)?, reader.integer("round", &entry.node, 0, 15)?)))
+        .collect();
+    let sort = entries("sort")
+        .iter()
+        .filter_map(|entry| Some((path_of(entry)?, reader.texts("sort", &entry.node)?)))
+        .collect();
     mapping.finish();
     let name = name?;
     let beside = reader.file().parent().unwrap_or(std::path::Path::new(""));
     let path = beside.join("snapshots").join(&shared.suite).join(snapshot::file_name(case_id, &name));
-    Some(SnapshotCheck { name, of, selection: Selection { select, redact, round, sort }, path, place: reader.place(&node.span) })
+    Some(SnapshotCheck {
+        name,
+        of,
+        selection: Selection { select, redact, round, sort },
+        path,
+        place: reader.place(&node.span),
+    })
 }

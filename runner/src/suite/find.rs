@@ -21,7 +21,8 @@ pub fn named(directories: &[PathBuf]) -> BTreeMap<String, PathBuf> {
     let mut suites = BTreeMap::new();
     for directory in directories {
         for path in files(directory) {
-            let stem = if path.ends_with("suite.yaml") { path.parent().and_then(Path::file_name) } else { path.file_stem() };
+            let stem =
+                if path.ends_with("suite.yaml") { path.parent().and_then(Path::file_name) } else { path.file_stem() };
             if let Some(name) = stem.and_then(|stem| stem.to_str()) {
                 suites.entry(name.to_owned()).or_insert(path);
             }

@@ -66,7 +66,12 @@ fn too_many(reader: &Reader<'_>, node: &Node, ranks: u32, cluster: &ClusterPlan)
     reader.mistake(&node.span, message, format!("write at most {}, or enlarge the cluster", cluster.world_size()));
 }
 
-fn read_torchrun(shared: &Shared<'_>, node: &Node, outer_args: Option<&Node>, cluster: Option<&ClusterPlan>) -> Option<Launch> {
+fn read_torchrun(
+    shared: &Shared<'_>,
+    node: &Node,
+    outer_args: Option<&Node>,
+    cluster: Option<&ClusterPlan>,
+) -> Option<Launch> {
     let reader = shared.reader;
     let torchrun = reader.mapping("`torchrun`", node)?;
     let nproc_per_node = torchrun
@@ -95,12 +100,15 @@ fn read_torchrun(shared: &Shared<'_>, node: &Node, outer_args: Option<&Node>, cl
         if ranks > cluster.world_size() {
             too_many(reader, node, ranks, cluster);
         } else if nnodes as usize > cluster.nodes.len() {
-            let message = format!("{nnodes} nodes on the cluster `{}`, which has {}", cluster.name, cluster.nodes.len());
+            let message =
+                format!("{nnodes} nodes on the cluster `{}`, which has {}", cluster.name, cluster.nodes.len());
             reader.mistake(&node.span, message, "lower `nnodes`, or enlarge the cluster");
         } else if nnodes > 1 {
-            let small = cluster.nodes.iter().take(nnodes as usize).find(|node| (node.ranks.len() as u32) < nproc_per_node);
+            let small =
+                cluster.nodes.iter().take(nnodes as usize).find(|node| (node.ranks.len() as u32) < nproc_per_node);
             if let Some(small) = small {
-                let message = format!("{nproc_per_node} ranks per node, but node `{}` has {} GPUs", small.id, small.ranks.len());
+                let message =
+                    format!("{nproc_per_node} ranks per node, but node `{}` has {} GPUs", small.id, small.ranks.len());
                 reader.mistake(&node.span, message, "lower `nproc_per_node`, or enlarge the node");
             }
         }
@@ -108,14 +116,20 @@ fn read_torchrun(shared: &Shared<'_>, node: &Node, outer_args: Option<&Node>, cl
     Some(Launch::Torchrun { nproc_per_node, nnodes, script: script?, args: args?, max_restarts: max_restarts? })
 }
 
-pub(super) fn read_kills(reader: &Reader<'_>, node: &Node, world: Option<u32>, cluster: Option<&ClusterPlan>) -> Vec<Kill> {
+pub(super) fn read_kills(
+    reader: &Reader<'_>,
+    node: &Node,
+    world: Option<u32>,
+    cluster: Option<&ClusterPlan>,
+) -> Vec<Kill> {
     let items = reader.list("kill", node).unwrap_or_default();
     items.iter().filter_map(|item| read_kill(reader, item, world, cluster)).collect()
 }
 
 fn read_kill(reader: &Reader<'_>, node: &Node, world: Option<u32>, cluster: Option<&ClusterPlan>) -> Option<Kill> {
     let mapping = reader.mapping("`kill`", node)?;
-    let target = mapping.required("target", "target: {rank: 1}").and_then(|node| read_target(reader, node, world, cluster));
+    let target =
+        mapping.required("target", "target: {rank: 1}").and_then(|node| read_target(reader, node, world, cluster));
     let signal = mapping.get("signal").map_or(Some(libc::SIGKILL), |node| read_signal(reader, node));
     let when = mapping.required("when", "when: {output: REGEX}").and_then(|node| {
         let when = reader.mapping("`when`", node)?;
@@ -136,12 +150,18 @@ fn read_kill(reader: &Reader<'_>, node: &Node, world: Option<u32>, cluster: Opti
     Some(Kill { target, signal: signal?, watch, output, place: reader.place(&node.span) })
 }
 
-fn read_target(reader: &Reader<'_>, node: &Node, world: Option<u32>, cluster: Option<&ClusterPlan>) -> Option<KillTarget> {
+fn read_target(
+    reader: &Reader<'_>,
+    node: &Node,
+    world: Option<u32>,
+    cluster: Option<&ClusterPlan>,
+) -> Option<KillTarget> {
     if let Value::Text(text) = &node.value {
         if text == "coordinator" && cluster.is_some() {
             return Some(KillTarget::Coordinator);
         }
-        let message = if text == "coordinator" { "there is no coordinator without a cluster" } else { "unknown target" };
+        let message =
+            if text == "coordinator" { "there is no coordinator without a cluster" } else { "unknown target" };
         reader.mistake(&node.span, message, "write `{rank: 1}`, `{node: 0}` or `coordinator`");
         return None;
     }
@@ -185,7 +205,11 @@ pub(super) fn read_signal(reader: &Reader<'_>, node: &Node) -> Option<i32> {
     let name = reader.string("signal", node)?;
     let number = signal::number(&name);
     if number.is_none() {
-        reader.mistake(&node.span, format!("unknown signal `{name}`"), did_you_mean(&name, signal::names().collect::<Vec<_>>()));
+        reader.mistake(
+            &node.span,
+            format!("unknown signal `{name}`"),
+            did_you_mean(&name, signal::names().collect::<Vec<_>>()),
+        );
     }
     number
 }
@@ -197,7 +221,11 @@ pub(super) fn regex(reader: &Reader<'_>, node: &Node, text: &str) -> Option<rege
         .build()
         .map_err(|error| {
             let reason = error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            reader.mistake(&node.span, format!("wrong regular expression: {reason}"), "its syntax is that of Rust's regex crate");
+            reader.mistake(
+                &node.span,
+                format!("wrong regular expression: {reason}"),
+                "its syntax is that of Rust's regex crate",
+            );
         })
         .ok()
 }

@@ -168,7 +168,11 @@ fn scalar(reader: &Reader<'_>, what: &str, node: &Node) -> Option<serde_json::Va
         Value::Bool(_) | Value::Integer(_) | Value::Float(_) => Some(to_json(node)),
         Value::Text(text) if !text.contains([',', '[', ']', '=', '\n']) => Some(to_json(node)),
         Value::Text(_) => {
-            reader.mistake(&node.span, format!("the value of `{what}` holds one of , [ ] = or a line end"), "matrix values are part of the case's id; use a plain word");
+            reader.mistake(
+                &node.span,
+                format!("the value of `{what}` holds one of , [ ] = or a line end"),
+                "matrix values are part of the case's id; use a plain word",
+            );
             None
         }
         other => {
@@ -201,7 +205,12 @@ mod tests {
         let text = "axes: {world: [2, 4], dtype: [f32, bf16]}\nexclude: [{world: 2, dtype: bf16}]\ninclude: [{world: 8, dtype: f32, big: true}, {world: 4, extra: 1}]\n";
         assert_eq!(
             ids(text).unwrap(),
-            ["[dtype=f32,world=2]", "[dtype=f32,extra=1,world=4]", "[dtype=bf16,extra=1,world=4]", "[big=true,dtype=f32,world=8]"]
+            [
+                "[dtype=f32,world=2]",
+                "[dtype=f32,extra=1,world=4]",
+                "[dtype=bf16,extra=1,world=4]",
+                "[big=true,dtype=f32,world=8]"
+            ]
         );
     }
 

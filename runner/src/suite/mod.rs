@@ -70,7 +70,11 @@ impl Mistakes {
 
     /// For a terminal.
     pub fn styled(&self) -> String {
-        self.files.iter().map(|(text, mistakes)| diagnostic::render_styled(mistakes, text)).collect::<Vec<_>>().join("\n")
+        self.files
+            .iter()
+            .map(|(text, mistakes)| diagnostic::render_styled(mistakes, text))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -130,10 +134,15 @@ pub fn parse(file: &Path, text: &str, dir: &Path) -> Result<Suite, SuiteError> {
 
 fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String, Vec<Diagnostic>)>) -> Option<Suite> {
     let root = reader.mapping("a suite", node)?;
-    if let Some(version) = root.required("ftest", "ftest: 1").and_then(|node| Some((reader.integer("ftest", node, 1, u32::MAX)?, node)))
+    if let Some(version) =
+        root.required("ftest", "ftest: 1").and_then(|node| Some((reader.integer("ftest", node, 1, u32::MAX)?, node)))
         && version.0 != VERSION
     {
-        reader.mistake(&version.1.span, format!("`ftest: {}` is not known here", version.0), "this ftest reads `ftest: 1`");
+        reader.mistake(
+            &version.1.span,
+            format!("`ftest: {}` is not known here", version.0),
+            "this ftest reads `ftest: 1`",
+        );
     }
     let name = root.required("suite", "suite: my-suite").and_then(|node| slug(reader, "suite", node));
     let description = root.get("description").and_then(|node| reader.string("description", node));
@@ -182,11 +191,16 @@ fn unique(reader: &Reader<'_>, cases: &[(Case, Span)]) {
     for (case, span) in cases {
         if let Some(first) = seen.insert(&case.id, span) {
             let place = reader.place(first);
-            reader.mistake(span, format!("a second case `{}`", case.id), format!("the first is at line {}", place.line));
+            reader.mistake(
+                span,
+                format!("a second case `{}`", case.id),
+                format!("the first is at line {}", place.line),
+            );
         }
         for snapshot in &case.expect.snapshots {
             if let Some(other) = files.insert(&snapshot.path, &case.id) {
-                let message = format!("the snapshot `{}` of `{}` would be the file of `{other}`", snapshot.name, case.id);
+                let message =
+                    format!("the snapshot `{}` of `{}` would be the file of `{other}`", snapshot.name, case.id);
                 reader.mistake(span, message, "give it another `name`");
             }
         }
@@ -199,13 +213,22 @@ fn slug(reader: &Reader<'_>, what: &str, node: &Node) -> Option<String> {
     if text.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.')) {
         return Some(text);
     }
-    reader.mistake(&node.span, format!("`{what}: {text}` holds other characters than letters, digits, `-`, `_` and `.`"), "free text goes into `title` or `description`");
+    reader.mistake(
+        &node.span,
+        format!("`{what}: {text}` holds other characters than letters, digits, `-`, `_` and `.`"),
+        "free text goes into `title` or `description`",
+    );
     None
 }
 
 impl Shared<'_> {
     /// The names that templates see.
-    fn context(&self, matrix: serde_json::Value, case: serde_json::Value, cluster: Option<&ClusterPlan>) -> serde_json::Value {
+    fn context(
+        &self,
+        matrix: serde_json::Value,
+        case: serde_json::Value,
+        cluster: Option<&ClusterPlan>,
+    ) -> serde_json::Value {
         let env: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();

@@ -29,7 +29,10 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
             _ => return Err(wrong()),
         };
         rest = rest[letters..].trim_start();
-        total = Duration::try_from_secs_f64(number * seconds).ok().and_then(|part| total.checked_add(part)).ok_or_else(wrong)?;
+        total = Duration::try_from_secs_f64(number * seconds)
+            .ok()
+            .and_then(|part| total.checked_add(part))
+            .ok_or_else(wrong)?;
     }
     if total.is_zero() { Err("it must be above 0".to_owned()) } else { Ok(total) }
 }
@@ -60,7 +63,9 @@ mod tests {
 
     #[test]
     fn durations_need_a_unit() {
-        for (text, milliseconds) in [("500ms", 500), ("15s", 15_000), ("1m30s", 90_000), ("0.5h", 1_800_000), ("1m 5s", 65_000)] {
+        for (text, milliseconds) in
+            [("500ms", 500), ("15s", 15_000), ("1m30s", 90_000), ("0.5h", 1_800_000), ("1m 5s", 65_000)]
+        {
             assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
         }
         for text in ["30", "", "s", "5x", "0s", "-1s", "1s2", "1e400s", "..s"] {

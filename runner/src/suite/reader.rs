@@ -285,7 +285,9 @@ pub(crate) fn to_json(node: &Node) -> serde_json::Value {
         Value::Float(number) => json!(number),
         Value::Text(text) => json!(text),
         Value::List(items) => items.iter().map(to_json).collect(),
-        Value::Map(entries) => serde_json::Value::Object(entries.iter().map(|entry| (entry.key.clone(), to_json(&entry.node))).collect()),
+        Value::Map(entries) => {
+            serde_json::Value::Object(entries.iter().map(|entry| (entry.key.clone(), to_json(&entry.node))).collect())
+        }
     }
 }
 

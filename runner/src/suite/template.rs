@@ -35,7 +35,8 @@ pub(crate) fn render(reader: &Reader<'_>, node: &Node, context: &serde_json::Val
 }
 
 fn names(context: &serde_json::Value) -> String {
-    let matrix: Vec<&str> = context["matrix"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let matrix: Vec<&str> =
+        context["matrix"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     let matrix = if matrix.is_empty() { String::new() } else { format!("matrix.{}, ", matrix.join(", matrix.")) };
     let cluster = if context.get("cluster").is_some() { "cluster, " } else { "" };
     format!("there are {matrix}{cluster}case.id, suite, dir and env (the environment of ftest)")
@@ -86,7 +87,9 @@ fn from_json(value: serde_json::Value) -> Result<Value, String> {
             _ => return Err(format!("{number} is no number")),
         },
         serde_json::Value::String(text) => Value::Text(text),
-        serde_json::Value::Array(items) => Value::List(items.into_iter().map(|item| from_json(item).map(located)).collect::<Result<_, _>>()?),
+        serde_json::Value::Array(items) => {
+            Value::List(items.into_iter().map(|item| from_json(item).map(located)).collect::<Result<_, _>>()?)
+        }
         serde_json::Value::Object(entries) => Value::Map(
             entries
                 .into_iter()
