@@ -1,1 +1,225 @@
-//! The device report: what one process did with its pretended GPUs.
+//! The device report: what one process did with its pretended GPUs. Written by the shim, read by ftest.
+//!
+//! Everything outside [`Measured`] is a function of workload and configuration. FakeGPU's field names are kept.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of this layout.
+pub const REPORT_VERSION: u32 = 1;
+
+/// One process's report.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeviceReport {
+    /// [`REPORT_VERSION`].
+    pub report_version: u32,
+    /// `simulate`.
+    pub mode: String,
+    /// `allow`, `warn` or `error`.
+    pub unsupported_api_policy: String,
+    /// Copies from host memory to host memory.
+    pub host_io: HostIo,
+    /// Totals over the devices.
+    pub summary: Summary,
+    /// The devices that the process saw, in its order.
+    pub devices: Vec<DeviceEntry>,
+    /// What the program used and we do not do, sorted by library, name and detail.
+    pub gaps: Vec<GapEntry>,
+    /// What differs from run to run.
+    pub measured: Measured,
+}
+
+/// Copies between host buffers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HostIo {
+    /// Calls.
+    pub memcpy_calls: u64,
+    /// Bytes.
+    pub memcpy_bytes: u64,
+}
+
+/// Calls and bytes of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tally {
+    /// Calls.
+    pub calls: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Calls and floating-point operations of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Work {
+    /// Calls.
+    pub calls: u64,
+    /// Floating-point operations.
+    pub flops: u64,
+}
+
+/// Bytes moved by CUDA calls, by direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Io {
+    /// Host to device.
+    pub h2d: Tally,
+    /// Device to host.
+    pub d2h: Tally,
+    /// Within one device.
+    pub d2d: Tally,
+    /// Sent to another device of the process.
+    pub peer_tx: Tally,
+    /// Received from another device of the process.
+    pub peer_rx: Tally,
+    /// Filled.
+    pub memset: Tally,
+}
+
+impl std::ops::AddAssign for Io {
+    fn add_assign(&mut self, other: Self) {
+        self.h2d += other.h2d;
+        self.d2h += other.d2h;
+        self.d2d += other.d2d;
+        self.peer_tx += other.peer_tx;
+        self.peer_rx += other.peer_rx;
+        self.memset += other.memset;
+    }
+}
+
+/// Matrix products that were computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Compute {
+    /// By cuBLAS.
+    pub cublas_gemm: Work,
+    /// By cuBLASLt.
+    pub cublaslt_matmul: Work,
+}
+
+/// Totals over the devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Summary {
+    /// Devices that the process saw.
+    pub device_count: u64,
+    /// Allocations, as asked for.
+    pub alloc: Tally,
+    /// Releases.
+    pub free: Tally,
+    /// Copies and fills.
+    pub io: Io,
+    /// Products.
+    pub compute: Compute,
+}
+
+/// One device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeviceEntry {
+    /// Its ordinal for CUDA.
+    pub index: u32,
+    /// "NVIDIA A100-SXM4-80GB".
+    pub name: String,
+    /// "GPU-...".
+    pub uuid: String,
+    /// What it claims to be.
+    pub gpu_profile: ProfileEntry,
+    /// Capacity, bytes.
+    pub total_memory: u64,
+    /// Most bytes held at once, as asked for.
+    pub used_memory_peak: u64,
+    /// Bytes held at exit.
+    pub used_memory_current: u64,
+    /// Allocations, as asked for.
+    pub alloc: Tally,
+    /// Releases.
+    pub free: Tally,
+    /// Copies and fills.
+    pub io: Io,
+    /// Products.
+    pub compute: Compute,
+    /// Launches, none of which was executed.
+    pub kernel_launches: KernelLaunches,
+}
+
+/// The profile in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProfileEntry {
+    /// `a100`.
+    pub id: String,
+    /// `ampere`.
+    pub architecture: String,
+    /// "8.0".
+    pub compute_capability: String,
+    /// Datatypes that it computes in.
+    pub supported_types: Vec<String>,
+}
+
+/// Kernel launches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KernelLaunches {
+    /// All of them.
+    pub total: u64,
+    /// By the kernel's mangled name; above 10 000 names the rest counts as `_other_`.
+    pub by_name: BTreeMap<String, u64>,
+}
+
+/// A use of what we do not do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GapEntry {
+    /// `libcudart`, ...
+    pub library: String,
+    /// The function.
+    pub name: String,
+    /// A kernel's name, a datatype; empty where the name says all.
+    pub detail: String,
+    /// Uses.
+    pub count: u64,
+}
+
+/// What differs from run to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Measured {
+    /// Process id.
+    pub pid: u32,
+    /// `RANK`, where the launcher set it.
+    pub rank: Option<u32>,
+    /// The program's file.
+    pub program: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_keep_fakegpus_names() {
+        let report = DeviceReport { devices: vec![DeviceEntry::default()], ..DeviceReport::default() };
+        let json = serde_json::to_value(&report).unwrap();
+        for path in [
+            "/host_io/memcpy_bytes",
+            "/summary/io/peer_tx/bytes",
+            "/summary/compute/cublas_gemm/flops",
+            "/devices/0/gpu_profile/supported_types",
+            "/devices/0/used_memory_peak",
+            "/devices/0/kernel_launches/by_name",
+        ] {
+            assert!(json.pointer(path).is_some(), "{path}");
+        }
+    }
+}

@@ -1,4 +1,159 @@
-//! The device report: written at exit by a process that used a device, atomically.
+//! The device report: written at exit by a process that used a device, and not by its forked children.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{env, fs, io};
+
+use protocol::device_report::{
+    DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REPORT_VERSION, Summary,
+    Tally,
+};
+
+use crate::boundary::{at_exit, gap};
+use crate::device::{self, Device, counters};
+use crate::settings::{self, Settings};
+
+static USED: AtomicBool = AtomicBool::new(false);
 
 /// Marks this process as one that used a device, so that it leaves a report.
-pub(crate) fn used() {}
+pub(crate) fn used() {
+    if !USED.swap(true, Ordering::Relaxed) {
+        at_exit::at_exit(write);
+    }
+}
+
+fn write() {
+    let Ok(settings) = settings::get() else { return };
+    let report = make(settings);
+    if let Some(path) = &settings.report_path {
+        let path = place(path, report.measured.pid, report.measured.rank);
+        if let Err(error) = save(&path, &report) {
+            eprintln!("fakegpu: the device report cannot be written to {}: {error}", path.display());
+        }
+    }
+    if settings.terminal_report {
+        eprint!("{}", summary(&report));
+    }
+}
+
+/// `{pid}` and `{rank}` replaced; a process without a rank is `none`.
+fn place(path: &str, pid: u32, rank: Option<u32>) -> PathBuf {
+    let rank = rank.map_or_else(|| "none".to_owned(), |rank| rank.to_string());
+    PathBuf::from(path.replace("{pid}", &pid.to_string()).replace("{rank}", &rank))
+}
+
+/// Written beside its place and moved there, so that a reader never sees half of it.
+fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", report.measured.pid));
+    let mut text = serde_json::to_vec_pretty(report)?;
+    text.push(b'\n');
+    fs::write(&beside, text)?;
+    fs::rename(&beside, path)
+}
+
+fn make(settings: &Settings) -> DeviceReport {
+    let devices: Vec<DeviceEntry> = device::all().iter().map(entry).collect();
+    let mut summary = Summary { device_count: devices.len() as u64, ..Summary::default() };
+    for device in &devices {
+        summary.alloc += device.alloc;
+        summary.free += device.free;
+        summary.io += device.io;
+    }
+    let (memcpy_calls, memcpy_bytes) = counters::HOST_COPIES.get();
+    let gap = |(library, name, detail, count): (&str, &str, String, u64)| GapEntry {
+        library: library.to_owned(),
+        name: name.to_owned(),
+        detail,
+        count,
+    };
+    DeviceReport {
+        report_version: REPORT_VERSION,
+        mode: "simulate".to_owned(),
+        unsupported_api_policy: settings.gap_policy.word().to_owned(),
+        host_io: HostIo { memcpy_calls, memcpy_bytes },
+        summary,
+        devices,
+        gaps: gap::all().into_iter().map(gap).collect(),
+        measured: Measured {
+            pid: std::process::id(),
+            rank: env::var("RANK").ok().and_then(|rank| rank.parse().ok()),
+            program: env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
+        },
+    }
+}
+
+fn entry(device: &Device) -> DeviceEntry {
+    let (profile, counters) = (&device.gpu.profile, &device.counters);
+    let tally = |tally: &counters::Tally| {
+        let (calls, bytes) = tally.get();
+        Tally { calls, bytes }
+    };
+    let (used_memory_current, used_memory_peak) = device.memory.in_use();
+    let by_name = counters.kernels();
+    DeviceEntry {
+        index: device.ordinal,
+        name: profile.name.clone(),
+        uuid: device.gpu.uuid_text(),
+        gpu_profile: ProfileEntry {
+            id: profile.id.clone(),
+            architecture: format!("{:?}", profile.architecture).to_lowercase(),
+            compute_capability: profile.compute_capability.clone(),
+            supported_types: profile.supported_types.clone(),
+        },
+        total_memory: profile.memory.bytes,
+        used_memory_peak,
+        used_memory_current,
+        alloc: tally(&counters.allocations),
+        free: tally(&counters.frees),
+        io: Io {
+            h2d: tally(&counters.host_to_device),
+            d2h: tally(&counters.device_to_host),
+            d2d: tally(&counters.device_to_device),
+            peer_tx: tally(&counters.peer_sent),
+            peer_rx: tally(&counters.peer_received),
+            memset: tally(&counters.memset),
+        },
+        compute: Default::default(),
+        kernel_launches: KernelLaunches { total: by_name.values().sum(), by_name },
+    }
+}
+
+/// `FAKEGPU_TERMINAL_REPORT`: one line per device that did something, and the gaps.
+fn summary(report: &DeviceReport) -> String {
+    let mut text = format!("fakegpu: device report of process {}\n", report.measured.pid);
+    for device in report.devices.iter().filter(|device| device.alloc.calls + device.kernel_launches.total > 0) {
+        text += &format!(
+            "  device {} {}: {} bytes at most, {} allocations, {} kernel launches (not executed)\n",
+            device.index, device.name, device.used_memory_peak, device.alloc.calls, device.kernel_launches.total
+        );
+    }
+    let uses: u64 = report.gaps.iter().map(|gap| gap.count).sum();
+    text + &format!("  {} gaps, used {uses} times\n", report.gaps.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_has_pid_and_rank_in_it() {
+        assert_eq!(place("/r/{rank}-{pid}.json", 7, Some(3)), Path::new("/r/3-7.json"));
+        assert_eq!(place("{rank}.json", 7, None), Path::new("none.json"));
+    }
+
+    #[test]
+    fn a_report_is_saved_whole() {
+        let directory = env::temp_dir().join(format!("shim-report-{}", std::process::id()));
+        let path = directory.join("deep/report.json");
+        let report = make(settings::get().unwrap());
+        save(&path, &report).unwrap();
+        let read: DeviceReport = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(read, report);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

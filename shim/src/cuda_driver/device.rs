@@ -1,9 +1,11 @@
 //! Devices and versions: `cuInit`, `cuDevice*`.
 
 use std::ffi::{c_char, c_int, c_uint};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::boundary::args::{Out, fill};
+use crate::boundary::handle::Handles;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::{self, attribute, version};
 
@@ -59,4 +61,23 @@ pub(crate) fn primary_state(ordinal: c_int, flags: Out<c_uint>, is_active: Out<c
 pub(crate) fn primary_flags(ordinal: c_int, flags: c_uint) -> CudaResult {
     device::get(ordinal)?.flags.store(flags, Ordering::Relaxed);
     Ok(())
+}
+
+/// A log callback. It is called for the driver's own log lines, of which there are none.
+struct LogCallback;
+
+static LOG_CALLBACKS: Handles<LogCallback> = Handles::new(8);
+
+/// `cuLogsRegisterCallback`
+pub(crate) fn register_log(function: usize, _data: usize, out: Out<usize>) -> CudaResult {
+    if function == 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    out.set_if_wanted(LOG_CALLBACKS.insert(Arc::new(LogCallback)));
+    Ok(())
+}
+
+/// `cuLogsUnregisterCallback`
+pub(crate) fn unregister_log(handle: usize) -> CudaResult {
+    LOG_CALLBACKS.remove(handle).map(drop).ok_or(CudaError::INVALID_VALUE)
 }

@@ -171,6 +171,8 @@ exports! {
         fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize, flags: c_uint) = module::occupancy_with_flags;
     }
     bare {
+        fn cuLogsRegisterCallback(function: usize, data: usize, out: Out<usize>) = device::register_log;
+        fn cuLogsUnregisterCallback(handle: usize) = device::unregister_log;
         fn cuDriverGetVersion(out: Out<c_int>) = device::driver_version;
         fn cuGetErrorName(code: c_uint, out: Out<*const c_char>) = error::driver_name;
         fn cuGetErrorString(code: c_uint, out: Out<*const c_char>) = error::driver_string;
@@ -250,30 +252,30 @@ exports! {
         cuLaunchKernelEx_ptsz cuLaunchKernel_ptsz cuLibraryEnumerateKernels cuLibraryGetGlobal
         cuLibraryGetKernelCount cuLibraryGetManaged cuLibraryGetUnifiedFunction cuLibraryLoadFromFile
         cuLinkAddData cuLinkAddData_v2 cuLinkAddFile cuLinkAddFile_v2 cuLinkComplete cuLinkCreate
-        cuLinkCreate_v2 cuLinkDestroy cuLogsCurrent cuLogsDumpToFile cuLogsDumpToMemory cuLogsRegisterCallback
-        cuLogsUnregisterCallback cuMemAdvise cuMemAdvise_v2 cuMemAlloc cuMemAllocAsync_ptsz
-        cuMemAllocFromPoolAsync_ptsz cuMemAllocHost cuMemAllocPitch cuMemBatchDecompressAsync
-        cuMemBatchDecompressAsync_ptsz cuMemDiscardAndPrefetchBatchAsync cuMemDiscardAndPrefetchBatchAsync_ptsz
-        cuMemDiscardBatchAsync cuMemDiscardBatchAsync_ptsz cuMemFree cuMemFreeAsync_ptsz cuMemGetAddressRange
-        cuMemGetDefaultMemPool cuMemGetHandleForAddressRange cuMemGetInfo cuMemGetMemPool
-        cuMemHostGetDevicePointer cuMemHostRegister cuMemImportFromShareableHandle cuMemMapArrayAsync
-        cuMemMapArrayAsync_ptsz cuMemPoolExportPointer cuMemPoolExportToShareableHandle
-        cuMemPoolImportFromShareableHandle cuMemPoolImportPointer cuMemPrefetchAsync cuMemPrefetchAsync_ptsz
-        cuMemPrefetchAsync_v2 cuMemPrefetchAsync_v2_ptsz cuMemPrefetchBatchAsync cuMemPrefetchBatchAsync_ptsz
-        cuMemRangeGetAttribute cuMemRangeGetAttributes cuMemSetMemPool cuMemcpy2D cuMemcpy2DAsync
-        cuMemcpy2DAsync_v2_ptsz cuMemcpy2DUnaligned cuMemcpy2DUnaligned_v2_ptds cuMemcpy2D_v2_ptds cuMemcpy3D
-        cuMemcpy3DAsync cuMemcpy3DAsync_v2_ptsz cuMemcpy3DBatchAsync cuMemcpy3DBatchAsync_ptsz
-        cuMemcpy3DBatchAsync_v2 cuMemcpy3DBatchAsync_v2_ptsz cuMemcpy3DPeer cuMemcpy3DPeerAsync
-        cuMemcpy3DPeerAsync_ptsz cuMemcpy3DPeer_ptds cuMemcpy3DWithAttributesAsync
-        cuMemcpy3DWithAttributesAsync_ptsz cuMemcpy3D_v2_ptds cuMemcpyAsync_ptsz cuMemcpyAtoA cuMemcpyAtoA_v2
-        cuMemcpyAtoA_v2_ptds cuMemcpyAtoD cuMemcpyAtoD_v2 cuMemcpyAtoD_v2_ptds cuMemcpyAtoH cuMemcpyAtoHAsync
-        cuMemcpyAtoHAsync_v2 cuMemcpyAtoHAsync_v2_ptsz cuMemcpyAtoH_v2 cuMemcpyAtoH_v2_ptds cuMemcpyBatchAsync
-        cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync_v2 cuMemcpyBatchAsync_v2_ptsz cuMemcpyDtoA cuMemcpyDtoA_v2
-        cuMemcpyDtoA_v2_ptds cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoDAsync_v2_ptsz cuMemcpyDtoD_v2_ptds
-        cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyDtoHAsync_v2_ptsz cuMemcpyDtoH_v2_ptds cuMemcpyHtoA
-        cuMemcpyHtoAAsync cuMemcpyHtoAAsync_v2 cuMemcpyHtoAAsync_v2_ptsz cuMemcpyHtoA_v2 cuMemcpyHtoA_v2_ptds
-        cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyHtoDAsync_v2_ptsz cuMemcpyHtoD_v2_ptds cuMemcpyPeerAsync_ptsz
-        cuMemcpyPeer_ptds cuMemcpyWithAttributesAsync cuMemcpyWithAttributesAsync_ptsz cuMemcpy_ptds cuMemsetD16
+        cuLinkCreate_v2 cuLinkDestroy cuLogsCurrent cuLogsDumpToFile cuLogsDumpToMemory cuMemAdvise
+        cuMemAdvise_v2 cuMemAlloc cuMemAllocAsync_ptsz cuMemAllocFromPoolAsync_ptsz cuMemAllocHost
+        cuMemAllocPitch cuMemBatchDecompressAsync cuMemBatchDecompressAsync_ptsz
+        cuMemDiscardAndPrefetchBatchAsync cuMemDiscardAndPrefetchBatchAsync_ptsz cuMemDiscardBatchAsync
+        cuMemDiscardBatchAsync_ptsz cuMemFree cuMemFreeAsync_ptsz cuMemGetAddressRange cuMemGetDefaultMemPool
+        cuMemGetHandleForAddressRange cuMemGetInfo cuMemGetMemPool cuMemHostGetDevicePointer cuMemHostRegister
+        cuMemImportFromShareableHandle cuMemMapArrayAsync cuMemMapArrayAsync_ptsz cuMemPoolExportPointer
+        cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle cuMemPoolImportPointer
+        cuMemPrefetchAsync cuMemPrefetchAsync_ptsz cuMemPrefetchAsync_v2 cuMemPrefetchAsync_v2_ptsz
+        cuMemPrefetchBatchAsync cuMemPrefetchBatchAsync_ptsz cuMemRangeGetAttribute cuMemRangeGetAttributes
+        cuMemSetMemPool cuMemcpy2D cuMemcpy2DAsync cuMemcpy2DAsync_v2_ptsz cuMemcpy2DUnaligned
+        cuMemcpy2DUnaligned_v2_ptds cuMemcpy2D_v2_ptds cuMemcpy3D cuMemcpy3DAsync cuMemcpy3DAsync_v2_ptsz
+        cuMemcpy3DBatchAsync cuMemcpy3DBatchAsync_ptsz cuMemcpy3DBatchAsync_v2 cuMemcpy3DBatchAsync_v2_ptsz
+        cuMemcpy3DPeer cuMemcpy3DPeerAsync cuMemcpy3DPeerAsync_ptsz cuMemcpy3DPeer_ptds
+        cuMemcpy3DWithAttributesAsync cuMemcpy3DWithAttributesAsync_ptsz cuMemcpy3D_v2_ptds cuMemcpyAsync_ptsz
+        cuMemcpyAtoA cuMemcpyAtoA_v2 cuMemcpyAtoA_v2_ptds cuMemcpyAtoD cuMemcpyAtoD_v2 cuMemcpyAtoD_v2_ptds
+        cuMemcpyAtoH cuMemcpyAtoHAsync cuMemcpyAtoHAsync_v2 cuMemcpyAtoHAsync_v2_ptsz cuMemcpyAtoH_v2
+        cuMemcpyAtoH_v2_ptds cuMemcpyBatchAsync cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync_v2
+        cuMemcpyBatchAsync_v2_ptsz cuMemcpyDtoA cuMemcpyDtoA_v2 cuMemcpyDtoA_v2_ptds cuMemcpyDtoD
+        cuMemcpyDtoDAsync cuMemcpyDtoDAsync_v2_ptsz cuMemcpyDtoD_v2_ptds cuMemcpyDtoH cuMemcpyDtoHAsync
+        cuMemcpyDtoHAsync_v2_ptsz cuMemcpyDtoH_v2_ptds cuMemcpyHtoA cuMemcpyHtoAAsync cuMemcpyHtoAAsync_v2
+        cuMemcpyHtoAAsync_v2_ptsz cuMemcpyHtoA_v2 cuMemcpyHtoA_v2_ptds cuMemcpyHtoD cuMemcpyHtoDAsync
+        cuMemcpyHtoDAsync_v2_ptsz cuMemcpyHtoD_v2_ptds cuMemcpyPeerAsync_ptsz cuMemcpyPeer_ptds
+        cuMemcpyWithAttributesAsync cuMemcpyWithAttributesAsync_ptsz cuMemcpy_ptds cuMemsetD16
         cuMemsetD16Async_ptsz cuMemsetD16_v2_ptds cuMemsetD2D16 cuMemsetD2D16Async cuMemsetD2D16Async_ptsz
         cuMemsetD2D16_v2 cuMemsetD2D16_v2_ptds cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32Async_ptsz
         cuMemsetD2D32_v2 cuMemsetD2D32_v2_ptds cuMemsetD2D8 cuMemsetD2D8Async cuMemsetD2D8Async_ptsz

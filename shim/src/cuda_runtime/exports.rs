@@ -10,6 +10,7 @@ use super::stream::{Callback, HostFunction};
 use super::{copy, device, entry_point, error, launch, memory, pool, properties, stream};
 use crate::boundary::args::{Out, Text};
 use crate::boundary::exports::exports;
+use crate::cuda_driver::device as driver_device;
 
 exports! {
     library CudaRuntime;
@@ -137,6 +138,8 @@ exports! {
         fn cudaProfilerStop() = device::profiler;
     }
     bare {
+        fn cudaLogsRegisterCallback(function: usize, data: usize, out: Out<usize>) = driver_device::register_log;
+        fn cudaLogsUnregisterCallback(handle: usize) = driver_device::unregister_log;
         fn cudaRuntimeGetVersion(out: Out<c_int>) = device::runtime_version;
         fn cudaDriverGetVersion(out: Out<c_int>) = device::runtime_version;
         fn cudaGetDriverEntryPoint(symbol: Text, out: Out<usize>, flags: c_ulonglong, status: Out<c_uint>) = entry_point::entry_point;
@@ -226,26 +229,26 @@ exports! {
         cudaLaunchCooperativeKernel_ptsz cudaLaunchHostFunc_ptsz cudaLaunchHostFunc_v2_ptsz
         cudaLaunchKernelExC_ptsz cudaLaunchKernel_ptsz cudaLibraryEnumerateKernels cudaLibraryGetGlobal
         cudaLibraryGetKernelCount cudaLibraryGetManaged cudaLibraryGetUnifiedFunction cudaLibraryLoadFromFile
-        cudaLogsCurrent cudaLogsDumpToFile cudaLogsDumpToMemory cudaLogsRegisterCallback
-        cudaLogsUnregisterCallback cudaMalloc3DArray cudaMallocArray cudaMallocAsync_ptsz
-        cudaMallocFromPoolAsync_ptsz cudaMallocMipmappedArray cudaMemDiscardAndPrefetchBatchAsync
-        cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync cudaMemDiscardBatchAsync_ptsz
-        cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemPoolExportPointer cudaMemPoolExportToShareableHandle
-        cudaMemPoolImportFromShareableHandle cudaMemPoolImportPointer cudaMemPrefetchAsync_ptsz
-        cudaMemPrefetchAsync_v2_ptsz cudaMemPrefetchBatchAsync cudaMemPrefetchBatchAsync_ptsz
-        cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaMemSetMemPool cudaMemcpy2DArrayToArray
-        cudaMemcpy2DArrayToArray_ptds cudaMemcpy2DAsync_ptsz cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync
-        cudaMemcpy2DFromArrayAsync_ptsz cudaMemcpy2DFromArray_ptds cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync
-        cudaMemcpy2DToArrayAsync_ptsz cudaMemcpy2DToArray_ptds cudaMemcpy2D_ptds cudaMemcpy3DAsync_ptsz
-        cudaMemcpy3DBatchAsync cudaMemcpy3DBatchAsync_ptsz cudaMemcpy3DPeerAsync_ptsz cudaMemcpy3DPeer_ptds
-        cudaMemcpy3DWithAttributesAsync cudaMemcpy3DWithAttributesAsync_ptsz cudaMemcpy3D_ptds
-        cudaMemcpyArrayToArray cudaMemcpyArrayToArray_ptds cudaMemcpyAsync_ptsz cudaMemcpyBatchAsync
-        cudaMemcpyBatchAsync_ptsz cudaMemcpyFromArray cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz
-        cudaMemcpyFromArray_ptds cudaMemcpyFromSymbolAsync_ptsz cudaMemcpyFromSymbol_ptds cudaMemcpyToArray
-        cudaMemcpyToArrayAsync cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds cudaMemcpyToSymbolAsync_ptsz
-        cudaMemcpyToSymbol_ptds cudaMemcpyWithAttributesAsync cudaMemcpyWithAttributesAsync_ptsz cudaMemcpy_ptds
-        cudaMemset2DAsync_ptsz cudaMemset2D_ptds cudaMemset3DAsync_ptsz cudaMemset3D_ptds cudaMemsetAsync_ptsz
-        cudaMemset_ptds cudaMipmappedArrayGetMemoryRequirements cudaMipmappedArrayGetSparseProperties
+        cudaLogsCurrent cudaLogsDumpToFile cudaLogsDumpToMemory cudaMalloc3DArray cudaMallocArray
+        cudaMallocAsync_ptsz cudaMallocFromPoolAsync_ptsz cudaMallocMipmappedArray
+        cudaMemDiscardAndPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync
+        cudaMemDiscardBatchAsync_ptsz cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemPoolExportPointer
+        cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle cudaMemPoolImportPointer
+        cudaMemPrefetchAsync_ptsz cudaMemPrefetchAsync_v2_ptsz cudaMemPrefetchBatchAsync
+        cudaMemPrefetchBatchAsync_ptsz cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaMemSetMemPool
+        cudaMemcpy2DArrayToArray cudaMemcpy2DArrayToArray_ptds cudaMemcpy2DAsync_ptsz cudaMemcpy2DFromArray
+        cudaMemcpy2DFromArrayAsync cudaMemcpy2DFromArrayAsync_ptsz cudaMemcpy2DFromArray_ptds
+        cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync cudaMemcpy2DToArrayAsync_ptsz cudaMemcpy2DToArray_ptds
+        cudaMemcpy2D_ptds cudaMemcpy3DAsync_ptsz cudaMemcpy3DBatchAsync cudaMemcpy3DBatchAsync_ptsz
+        cudaMemcpy3DPeerAsync_ptsz cudaMemcpy3DPeer_ptds cudaMemcpy3DWithAttributesAsync
+        cudaMemcpy3DWithAttributesAsync_ptsz cudaMemcpy3D_ptds cudaMemcpyArrayToArray
+        cudaMemcpyArrayToArray_ptds cudaMemcpyAsync_ptsz cudaMemcpyBatchAsync cudaMemcpyBatchAsync_ptsz
+        cudaMemcpyFromArray cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz cudaMemcpyFromArray_ptds
+        cudaMemcpyFromSymbolAsync_ptsz cudaMemcpyFromSymbol_ptds cudaMemcpyToArray cudaMemcpyToArrayAsync
+        cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds cudaMemcpyToSymbolAsync_ptsz cudaMemcpyToSymbol_ptds
+        cudaMemcpyWithAttributesAsync cudaMemcpyWithAttributesAsync_ptsz cudaMemcpy_ptds cudaMemset2DAsync_ptsz
+        cudaMemset2D_ptds cudaMemset3DAsync_ptsz cudaMemset3D_ptds cudaMemsetAsync_ptsz cudaMemset_ptds
+        cudaMipmappedArrayGetMemoryRequirements cudaMipmappedArrayGetSparseProperties
         cudaOccupancyAvailableDynamicSMemPerBlock cudaOccupancyMaxActiveClusters
         cudaOccupancyMaxPotentialClusterSize cudaSetDoubleForDevice cudaSetDoubleForHost cudaSetValidDevices
         cudaSignalExternalSemaphoresAsync cudaSignalExternalSemaphoresAsync_ptsz
