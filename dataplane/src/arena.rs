@@ -10,6 +10,7 @@ pub struct Arena {
     base: *mut u8,
     length: usize,
     file: OwnedFd,
+    file_id: u64,
 }
 
 // SAFETY: the mapping is plain memory that any thread may address; who may write where is the program's own contract,
@@ -52,6 +53,12 @@ impl Arena {
     }
 
     fn map(file: OwnedFd, length: usize) -> io::Result<Self> {
+        // SAFETY: all-zero is a value of this plain C struct.
+        let mut status: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `status` is live for the call.
+        if unsafe { libc::fstat(file.as_raw_fd(), &raw mut status) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
         // SAFETY: a fresh mapping at an address of the kernel's choice; the descriptor is open.
         let base = unsafe {
             libc::mmap(
@@ -66,7 +73,7 @@ impl Arena {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { base: base.cast(), length, file })
+        Ok(Self { base: base.cast(), length, file, file_id: status.st_ino })
     }
 
     /// First byte.
@@ -82,6 +89,11 @@ impl Arena {
     /// The descriptor, which peers open through `/proc`.
     pub fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
+    }
+
+    /// Identity of the file (its inode number): the same in every process that maps it, and never reused as descriptors are.
+    pub fn file_id(&self) -> u64 {
+        self.file_id
     }
 
     /// Gives the pages of a range back to the system; they read as zero afterwards.

@@ -238,8 +238,8 @@ impl Communicator {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Number of the next split of this communicator, from 1.
-    pub(crate) fn next_split(&self) -> Sequence {
+    /// Number of the next split of this communicator, from 1; taken when the program asks for the split.
+    pub fn split_ticket(&self) -> Sequence {
         let mut splits = self.splits.lock().unwrap_or_else(PoisonError::into_inner);
         *splits += 1;
         Sequence(*splits)

@@ -12,7 +12,7 @@ mod futex;
 pub mod host;
 mod hub;
 mod listener;
-pub mod mapping;
+mod mapping;
 mod mesh;
 pub mod process;
 pub mod reduce;

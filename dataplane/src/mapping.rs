@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::arena::Arena;
@@ -14,20 +13,6 @@ type Key = (u32, u64);
 fn registry() -> &'static Mutex<HashMap<Key, Weak<Arena>>> {
     static REGISTRY: OnceLock<Mutex<HashMap<Key, Weak<Arena>>>> = OnceLock::new();
     REGISTRY.get_or_init(Mutex::default)
-}
-
-/// Identity of an open memory file (its inode number), for [`Place::file_id`].
-///
-/// # Errors
-/// What `fstat` answers.
-pub fn file_id(fd: RawFd) -> io::Result<u64> {
-    // SAFETY: all-zero is a value of this plain C struct.
-    let mut status: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `status` is live for the call.
-    if unsafe { libc::fstat(fd, &raw mut status) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(status.st_ino)
 }
 
 /// A communicator's view of its peers' files. Keeps what it mapped until dropped.
@@ -67,7 +52,7 @@ fn open(key: Key, place: &Place) -> io::Result<Arc<Arena>> {
         return Ok(arena);
     }
     let arena = Arena::open(key.0, place.fd, place.length as usize)?;
-    if file_id(arena.fd())? != place.file_id {
+    if arena.file_id() != place.file_id {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a peer's descriptor names another file than announced"));
     }
     let arena = Arc::new(arena);

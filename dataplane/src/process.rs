@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
-use protocol::ids::{CommunicatorId, Rank};
+use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{ErrorCode, FailureRecord, Member, OperationRecord, SharedFile, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
 
@@ -160,13 +160,14 @@ impl Process {
         self.form(formed, control)
     }
 
-    /// Splits `parent`; `None` for a rank without color.
+    /// Splits `parent`; `None` for a rank without color. `sequence` is the parent's [`Communicator::split_ticket`].
     ///
     /// # Errors
     /// As [`Self::init_communicator`].
     pub fn split(
         self: &Arc<Self>,
         parent: &Communicator,
+        sequence: Sequence,
         color: Option<u32>,
         key: i32,
         seat: Seat,
@@ -175,7 +176,6 @@ impl Process {
             return Err(failure);
         }
         let (member, control) = self.offer(seat, parent.size())?;
-        let sequence = parent.next_split();
         let timeout = self.settings.timeout;
         let child = match &self.meeting {
             Meeting::Local(hub) => {

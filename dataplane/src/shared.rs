@@ -11,7 +11,7 @@ use crate::call::{Call, Place};
 use crate::control::{Arrival, INLINE_BYTES, Segment};
 use crate::descriptor::{self, Descriptor};
 use crate::failure::Failure;
-use crate::mapping::{self, Mappings};
+use crate::mapping::Mappings;
 use crate::reduce::Reduction;
 use crate::transport::{self, Scene, Timing, microseconds, pull, share};
 
@@ -26,7 +26,6 @@ pub(crate) struct Shared {
 /// A memory file through which buffers outside the arenas travel.
 struct Bounce {
     arena: Arena,
-    file_id: u64,
 }
 
 impl Shared {
@@ -219,13 +218,12 @@ impl Bounce {
             let length = bytes.next_power_of_two().max(1 << 20);
             let failed = |error| Failure::system("cannot make a memory file for a buffer outside device memory", &error);
             let arena = Arena::create("ftest bounce", length).map_err(failed)?;
-            let file_id = mapping::file_id(arena.fd()).map_err(failed)?;
-            *held = Some(Self { arena, file_id });
+            *held = Some(Self { arena });
         }
         Ok(held.as_mut().expect("was just filled"))
     }
 
     fn place(&self) -> Place {
-        Place { file_id: self.file_id, length: self.arena.length() as u64, offset: 0, fd: self.arena.fd(), valid: 1 }
+        Place { file_id: self.arena.file_id(), length: self.arena.length() as u64, offset: 0, fd: self.arena.fd(), valid: 1 }
     }
 }

@@ -9,7 +9,7 @@ use protocol::message::ErrorCode;
 use crate::call::{Call, Place};
 use crate::control::{EAGER_BYTES, Message, RING_SLOTS, Segment};
 use crate::failure::{Failure, name_ranks};
-use crate::mapping::{self, Mappings};
+use crate::mapping::Mappings;
 use crate::arena::Arena;
 use crate::shared::reach;
 use crate::transport::{Scene, Timing, microseconds};
@@ -22,7 +22,7 @@ struct Transfer<'a> {
     index: Option<u64>,
     done: Option<Timing>,
     /// Holds a contribution outside the arenas until the receiver took it.
-    bounce: Option<(Arena, u64)>,
+    bounce: Option<Arena>,
 }
 
 /// Runs a group's sends and recvs to their end; timings are in the order of `calls`.
@@ -112,12 +112,11 @@ fn advance_send(
     if !eager && place.is_none() && !same_process {
         let failed = |error| Failure::system("cannot make a memory file for a buffer outside device memory", &error);
         let arena = Arena::create("ftest bounce", bytes).map_err(failed)?;
-        let file_id = mapping::file_id(arena.fd()).map_err(failed)?;
         // SAFETY: the file is as long as the buffer, which the caller promised.
         unsafe { std::ptr::copy_nonoverlapping(address, arena.base(), bytes) };
         address = arena.base();
-        place = Some(Place { file_id, length: arena.length() as u64, offset: 0, fd: arena.fd(), valid: 1 });
-        transfer.bounce = Some((arena, file_id));
+        place = Some(Place { file_id: arena.file_id(), length: arena.length() as u64, offset: 0, fd: arena.fd(), valid: 1 });
+        transfer.bounce = Some(arena);
     }
     let message = Message {
         count: call.count,

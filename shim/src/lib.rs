@@ -8,6 +8,7 @@ mod boundary;
 mod cuda_driver;
 mod cuda_runtime;
 mod device;
+mod nccl;
 mod nvml;
 mod report;
 mod settings;

@@ -9,7 +9,6 @@ use dataplane::Failure;
 use dataplane::arena::Arena;
 use dataplane::call::{Buffer, Call, Place};
 use dataplane::communicator::Communicator;
-use dataplane::mapping::file_id;
 use dataplane::process::{Process, Seat};
 use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
@@ -55,7 +54,7 @@ impl Player {
 
     pub(crate) fn buffer_at(&self, offset: u64) -> Buffer {
         let place = Place {
-            file_id: file_id(self.arena.fd()).unwrap(),
+            file_id: self.arena.file_id(),
             length: self.arena.length() as u64,
             offset,
             fd: self.arena.fd(),

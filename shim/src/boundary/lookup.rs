@@ -10,6 +10,7 @@ pub fn tables() -> Vec<&'static [Export]> {
     let mut tables = vec![
         crate::cuda_runtime::exports::EXPORTS,
         crate::cuda_driver::exports::EXPORTS,
+        crate::nccl::exports::EXPORTS,
         crate::nvml::exports::EXPORTS,
     ];
     tables.extend(crate::stubs::tables());

@@ -1,0 +1,164 @@
+//! The collective calls: arguments to a checked call, the call into the group.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use dataplane::call::{Buffer, Call, Place};
+use protocol::datatype::Operation;
+
+use super::communicator::{Communicator, resolve};
+use super::error::{NcclError, NcclResult};
+use super::{group, reduction};
+use crate::device::memory::{self, Known};
+use crate::device::{self, stream};
+
+/// What every collective is given.
+struct Arguments {
+    operation: Operation,
+    send: *const c_void,
+    receive: *mut c_void,
+    count: usize,
+    datatype: c_int,
+    op: Option<c_int>,
+    root: Option<c_int>,
+    peer: Option<c_int>,
+    communicator: usize,
+    stream: usize,
+}
+
+impl Arguments {
+    fn of(operation: Operation, count: usize, datatype: c_int, communicator: usize, stream: usize) -> Self {
+        let (send, receive) = (std::ptr::null(), std::ptr::null_mut());
+        Self { operation, send, receive, count, datatype, op: None, root: None, peer: None, communicator, stream }
+    }
+
+    fn submit(self) -> NcclResult {
+        group::within(|| self.check())
+    }
+
+    fn check(self) -> NcclResult {
+        let communicator = resolve(self.communicator)?;
+        let ranks = communicator.usable()?;
+        let datatype = reduction::datatype(self.datatype)?;
+        let mut call = Call::new(self.operation, self.count as u64, datatype);
+        if let Some(op) = self.op {
+            let (op, scalar) = reduction::operator(&communicator, op, datatype)?;
+            (call.reduction, call.scalar) = (Some(op), scalar);
+        }
+        call.root = self.root.map(|root| rank(self.operation, "root", root)).transpose()?;
+        call.peer = self.peer.map(|peer| rank(self.operation, "peer", peer)).transpose()?;
+        call.send.address = self.send.cast_mut().cast();
+        call.receive.address = self.receive.cast();
+        ranks.check(&call).map_err(|failure| NcclError::from(&failure))?;
+        call.send = place(&communicator, "send", call.send.address, call.send_bytes(ranks.rank(), ranks.size()))?;
+        call.receive =
+            place(&communicator, "receive", call.receive.address, call.receive_bytes(ranks.rank(), ranks.size()))?;
+        let stream = match self.stream {
+            0 | 1 => stream::legacy(communicator.device),
+            2 => stream::per_thread(communicator.device),
+            handle => stream::resolve(handle)
+                .map_err(|_| NcclError::UNHANDLED_CUDA_ERROR.because(format!("{handle:#x} is no stream")))?,
+        };
+        group::operate(communicator, stream, call)
+    }
+}
+
+fn rank(operation: Operation, what: &str, value: c_int) -> NcclResult<u32> {
+    u32::try_from(value)
+        .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("{operation}: {what} {value} is not a rank")))
+}
+
+/// Where `bytes` at `address` lie. Refuses what a kernel on the communicator's device could not reach.
+fn place(communicator: &Arc<Communicator>, what: &str, address: *mut u8, bytes: usize) -> NcclResult<Buffer> {
+    if bytes == 0 {
+        return Ok(Buffer { address, place: None });
+    }
+    let refuse = |why: String| Err(NcclError::INVALID_ARGUMENT.because(format!("the {what} buffer {address:p}: {why}")));
+    match memory::known(address as usize, bytes) {
+        Ok(Known::Host) => Ok(Buffer::host(address)),
+        Ok(Known::Unknown) => refuse("it is neither device memory nor host memory known to CUDA".to_owned()),
+        Err(_) => refuse(format!("its {bytes} bytes are not all in one live allocation")),
+        Ok(Known::Device(device)) if device.ordinal != communicator.device.ordinal => refuse(format!(
+            "it is memory of device {}, the communicator uses device {}",
+            device.ordinal, communicator.device.ordinal
+        )),
+        Ok(Known::Device(device)) => {
+            // A range over several mappings is not contiguous in the file: it travels as host memory does.
+            let location = memory::locate(address as usize).filter(|location| location.bytes_left >= bytes);
+            let place = location.and_then(|location| in_arena(device, location.offset));
+            Ok(Buffer { address, place })
+        }
+    }
+}
+
+fn in_arena(device: &'static device::Device, offset: usize) -> Option<Place> {
+    let arena = device::arena_of(device).ok()?;
+    Some(Place { file_id: arena.file_id(), length: arena.length() as u64, offset: offset as u64, fd: arena.fd(), valid: 1 })
+}
+
+macro_rules! bodies {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*)
+        = $operation:ident($count:expr, $datatype:expr, $op:expr, $root:expr);)*) => {
+        $($(#[$doc])*
+        pub(crate) fn $name(
+            send: *const c_void,
+            receive: *mut c_void,
+            $($argument: $type,)*
+            communicator: usize,
+            stream: usize,
+        ) -> NcclResult {
+            let arguments = Arguments::of(Operation::$operation, $count, $datatype, communicator, stream);
+            Arguments { send, receive, op: $op, root: $root, ..arguments }.submit()
+        })*
+    };
+}
+
+bodies! {
+    /// Body of `ncclAllReduce`.
+    all_reduce(count: usize, datatype: c_int, op: c_int) = AllReduce(count, datatype, Some(op), None);
+    /// Body of `ncclReduce`.
+    reduce(count: usize, datatype: c_int, op: c_int, root: c_int) = Reduce(count, datatype, Some(op), Some(root));
+    /// Body of `ncclBroadcast`.
+    broadcast(count: usize, datatype: c_int, root: c_int) = Broadcast(count, datatype, None, Some(root));
+    /// Body of `ncclAllGather`; the count is what each rank sends.
+    all_gather(count: usize, datatype: c_int) = AllGather(count, datatype, None, None);
+    /// Body of `ncclReduceScatter`; the count is what each rank receives.
+    reduce_scatter(count: usize, datatype: c_int, op: c_int) = ReduceScatter(count, datatype, Some(op), None);
+    /// Body of `ncclAlltoAll`; the count is what each pair exchanges.
+    all_to_all(count: usize, datatype: c_int) = AllToAll(count, datatype, None, None);
+    /// Body of `ncclGather`; the count is what each rank sends.
+    gather(count: usize, datatype: c_int, root: c_int) = Gather(count, datatype, None, Some(root));
+    /// Body of `ncclScatter`; the count is what each rank receives.
+    scatter(count: usize, datatype: c_int, root: c_int) = Scatter(count, datatype, None, Some(root));
+}
+
+/// Body of `ncclBcast`, broadcast in place.
+pub(crate) fn bcast(
+    buffer: *mut c_void,
+    count: usize,
+    datatype: c_int,
+    root: c_int,
+    communicator: usize,
+    stream: usize,
+) -> NcclResult {
+    broadcast(buffer.cast_const(), buffer, count, datatype, root, communicator, stream)
+}
+
+/// `ncclSend` and `ncclRecv`.
+pub(super) fn transfer(
+    operation: Operation,
+    buffer: *mut c_void,
+    count: usize,
+    datatype: c_int,
+    peer: c_int,
+    communicator: usize,
+    stream: usize,
+) -> NcclResult {
+    let mut arguments = Arguments::of(operation, count, datatype, communicator, stream);
+    match operation {
+        Operation::Send => arguments.send = buffer.cast_const(),
+        _ => arguments.receive = buffer,
+    }
+    arguments.peer = Some(peer);
+    arguments.submit()
+}

@@ -1,0 +1,103 @@
+//! NCCL's C symbols.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use super::abi::{Config, SimulationInfo, UniqueId};
+use super::{collective, group, info, init, memory, point_to_point, reduction};
+use crate::boundary::args::Out;
+use crate::boundary::exports::exports;
+
+exports! {
+    library Nccl;
+    real {
+        fn ncclGetUniqueId(out: Out<UniqueId>) = init::unique_id;
+        fn ncclCommInitRank(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int) = init::init_rank;
+        fn ncclCommInitRankConfig(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int, config: Out<Config>)
+            = init::init_rank_config;
+        fn ncclCommInitRankScalable(
+            out: Out<usize>, size: c_int, rank: c_int, id_count: c_int, ids: Out<UniqueId>, config: Out<Config>
+        ) = init::init_rank_scalable;
+        fn ncclCommInitAll(out: Out<usize>, count: c_int, devices: *const c_int) = init::init_all;
+        fn ncclCommSplit(parent: usize, color: c_int, key: c_int, out: Out<usize>, config: Out<Config>) = init::split;
+        fn ncclCommFinalize(communicator: usize) = init::finalize;
+        fn ncclCommDestroy(communicator: usize) = init::destroy;
+        fn ncclCommAbort(communicator: usize) = init::abort;
+        fn ncclCommGetAsyncError(communicator: usize, out: Out<c_uint>) = info::async_error;
+        fn ncclCommCount(communicator: usize, out: Out<c_int>) = info::count;
+        fn ncclCommUserRank(communicator: usize, out: Out<c_int>) = info::user_rank;
+        fn ncclCommCuDevice(communicator: usize, out: Out<c_int>) = info::device;
+        fn ncclGroupStart() = group::start;
+        fn ncclGroupEnd() = group::end;
+        fn ncclGroupSimulateEnd(out: Out<SimulationInfo>) = group::simulate_end;
+        fn ncclRedOpCreatePreMulSum(
+            out: Out<c_int>, scalar: *mut c_void, datatype: c_int, residence: c_uint, communicator: usize
+        ) = reduction::create_premultiplied;
+        fn ncclRedOpDestroy(op: c_int, communicator: usize) = reduction::destroy;
+        fn ncclAllReduce(
+            send: *const c_void, receive: *mut c_void, count: usize, datatype: c_int, op: c_int,
+            communicator: usize, stream: usize
+        ) = collective::all_reduce;
+        fn ncclReduce(
+            send: *const c_void, receive: *mut c_void, count: usize, datatype: c_int, op: c_int, root: c_int,
+            communicator: usize, stream: usize
+        ) = collective::reduce;
+        fn ncclBcast(
+            buffer: *mut c_void, count: usize, datatype: c_int, root: c_int, communicator: usize, stream: usize
+        ) = collective::bcast;
+        fn ncclBroadcast(
+            send: *const c_void, receive: *mut c_void, count: usize, datatype: c_int, root: c_int,
+            communicator: usize, stream: usize
+        ) = collective::broadcast;
+        fn ncclAllGather(
+            send: *const c_void, receive: *mut c_void, count: usize, datatype: c_int,
+            communicator: usize, stream: usize
+        ) = collective::all_gather;
+        fn ncclReduceScatter(
+            send: *const c_void, receive: *mut c_void, count: usize, datatype: c_int, op: c_int,
+            communicator: usize, stream: usize
+        ) = collective::reduce_scatter;
+        fn ncclAlltoAll(
+            send: *const c_void, receive: *mut c_void, count: usize, datatype: c_int,
+            communicator: usize, stream: usize
+        ) = collective::all_to_all;
+        fn ncclAllToAll(
+            send: *const c_void, receive: *mut c_void, count: usize, datatype: c_int,
+            communicator: usize, stream: usize
+        ) = collective::all_to_all;
+        fn ncclGather(
+            send: *const c_void, receive: *mut c_void, count: usize, datatype: c_int, root: c_int,
+            communicator: usize, stream: usize
+        ) = collective::gather;
+        fn ncclScatter(
+            send: *const c_void, receive: *mut c_void, count: usize, datatype: c_int, root: c_int,
+            communicator: usize, stream: usize
+        ) = collective::scatter;
+        fn ncclSend(
+            buffer: *const c_void, count: usize, datatype: c_int, peer: c_int, communicator: usize, stream: usize
+        ) = point_to_point::send;
+        fn ncclRecv(
+            buffer: *mut c_void, count: usize, datatype: c_int, peer: c_int, communicator: usize, stream: usize
+        ) = point_to_point::receive;
+        fn ncclMemAlloc(out: Out<usize>, size: usize) = memory::allocate;
+        fn ncclMemFree(address: usize) = memory::free;
+        fn ncclCommRegister(communicator: usize, base: *mut c_void, size: usize, out: Out<usize>) = memory::register;
+        fn ncclCommDeregister(communicator: usize, handle: usize) = memory::deregister;
+        fn ncclCommWindowRegister(
+            communicator: usize, base: *mut c_void, size: usize, out: Out<usize>, flags: c_int
+        ) = memory::register_window;
+        fn ncclCommWindowDeregister(communicator: usize, window: usize) = memory::deregister_window;
+        fn ncclWinGetUserPtr(communicator: usize, window: usize, out: Out<usize>) = memory::window_pointer;
+    }
+    bare {
+        fn ncclGetVersion(out: Out<c_int>) = info::version;
+    }
+    raw {
+        fn ncclGetErrorString(result: c_uint) -> *const c_char = info::error_string;
+        fn ncclGetLastError(communicator: usize) -> *const c_char = info::last_error;
+    }
+    stub {
+        ncclCommGetUniqueId ncclCommGrow ncclCommMemStats ncclCommResume ncclCommRevoke ncclCommShrink ncclCommSuspend
+        ncclDevCommCreate ncclDevCommDestroy ncclGetLsaMultimemDevicePointer ncclGetPeerDevicePointer
+        ncclPutSignal ncclSignal ncclWaitSignal
+    }
+}

@@ -1,0 +1,269 @@
+//! Groups: calls between `ncclGroupStart` and the outermost `ncclGroupEnd` take effect together. A call outside a group is a
+//! group of one. Communicators form side by side; operations become one launch for each communicator.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use dataplane::call::Call;
+
+use super::abi::{SimulationInfo, UNDEFINED_TIME};
+use super::communicator::{COMMUNICATORS, Communicator};
+use super::error::{NcclError, NcclResult};
+use crate::boundary::args::Out;
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::device::stream::{self, Stream};
+
+/// A rendezvous to be held: does it, and tells the communicator.
+pub(crate) type Forming = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Group {
+    depth: u32,
+    forming: Vec<Pending>,
+    operations: Vec<Operation>,
+    /// The first mistake: the whole group answers it and does nothing.
+    mistake: Option<NcclError>,
+}
+
+struct Pending {
+    communicator: Arc<Communicator>,
+    handle: usize,
+    out: Out<usize>,
+    work: Forming,
+    /// Does not wait for the others (`blocking = 0`).
+    in_background: bool,
+}
+
+struct Operation {
+    communicator: Arc<Communicator>,
+    stream: Arc<Stream>,
+    call: Call,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// Body of `ncclGroupStart`.
+pub(crate) fn start() -> NcclResult {
+    GROUP.with_borrow_mut(|group| group.depth += 1);
+    Ok(())
+}
+
+/// Body of `ncclGroupEnd`.
+pub(crate) fn end() -> NcclResult {
+    match close()? {
+        Some(group) => execute(group),
+        None => Ok(()),
+    }
+}
+
+/// Body of `ncclGroupSimulateEnd`: the group's operations are dropped. Their time is not estimated, which is a gap.
+pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
+    if !out.is_null() {
+        let mut info = out.get()?;
+        info.estimated_time = UNDEFINED_TIME;
+        out.set(info)?;
+        gap::record(Library::Nccl, "ncclGroupSimulateEnd", "estimated time");
+    }
+    match close()? {
+        Some(Group { mistake: Some(mistake), .. }) => Err(mistake),
+        _ => Ok(()),
+    }
+}
+
+/// Ends one level; the group itself when it was the outermost.
+fn close() -> NcclResult<Option<Group>> {
+    GROUP.with_borrow_mut(|group| match group.depth {
+        0 => Err(NcclError::INVALID_USAGE.because("ncclGroupEnd without ncclGroupStart")),
+        1 => Ok(Some(std::mem::take(group))),
+        _ => {
+            group.depth -= 1;
+            Ok(None)
+        }
+    })
+}
+
+/// Runs a call's body as part of the thread's group: a mistake spoils the group.
+pub(crate) fn within(body: impl FnOnce() -> NcclResult) -> NcclResult {
+    let result = body();
+    if let Err(mistake) = result {
+        GROUP.with_borrow_mut(|group| {
+            if group.depth > 0 {
+                group.mistake.get_or_insert(mistake);
+            }
+        });
+    }
+    result
+}
+
+/// A communicator is to form through `work`; `out` gets its handle.
+pub(crate) fn form(communicator: Arc<Communicator>, out: Out<usize>, in_background: bool, work: Forming) -> NcclResult {
+    let handle = COMMUNICATORS.insert(Arc::clone(&communicator));
+    out.set(handle)?;
+    let pending = Pending { communicator, handle, out, work, in_background };
+    let now = GROUP.with_borrow_mut(|group| {
+        if group.depth > 0 {
+            group.forming.push(pending);
+            return None;
+        }
+        Some(pending)
+    });
+    match now {
+        Some(pending) => execute(Group { forming: vec![pending], ..Group::default() }),
+        None => Ok(()),
+    }
+}
+
+/// An operation is to go into `stream`.
+pub(crate) fn operate(communicator: Arc<Communicator>, stream: Arc<Stream>, call: Call) -> NcclResult {
+    let operation = Operation { communicator, stream, call };
+    let now = GROUP.with_borrow_mut(|group| {
+        if group.depth > 0 {
+            group.operations.push(operation);
+            return None;
+        }
+        Some(operation)
+    });
+    match now {
+        Some(operation) => launch(vec![operation]),
+        None => Ok(()),
+    }
+}
+
+fn execute(group: Group) -> NcclResult {
+    if let Some(mistake) = group.mistake {
+        for pending in group.forming {
+            COMMUNICATORS.remove(pending.handle);
+            pending.out.set_if_wanted(0);
+        }
+        return Err(mistake);
+    }
+    let mut in_progress = false;
+    let mut result = form_all(group.forming, &mut in_progress);
+    if result.is_ok() {
+        result = launch(group.operations);
+    }
+    result?;
+    if in_progress { Err(NcclError::IN_PROGRESS) } else { Ok(()) }
+}
+
+/// Holds all rendezvous side by side, each in a thread, since one may wait for another of the same process.
+fn form_all(forming: Vec<Pending>, in_progress: &mut bool) -> NcclResult {
+    let mut waited_for = Vec::new();
+    let alone = forming.len() == 1;
+    for Pending { communicator, handle, out, work, in_background } in forming {
+        *in_progress |= in_background;
+        if alone && !in_background {
+            work();
+        } else {
+            let thread = std::thread::Builder::new().name("fakegpu-nccl-init".to_owned()).spawn(work);
+            thread.map_err(|error| NcclError::SYSTEM.because(format!("no thread for a rendezvous: {error}")))?;
+        }
+        if !in_background {
+            waited_for.push((communicator, handle, out));
+        }
+    }
+    let mut result = Ok(());
+    for (communicator, handle, out) in waited_for {
+        communicator.drain();
+        match communicator.failure() {
+            Some(failure) => {
+                COMMUNICATORS.remove(handle);
+                out.set_if_wanted(0);
+                result = Err(NcclError::from(failure));
+            }
+            None if communicator.is_nothing() => {
+                COMMUNICATORS.remove(handle);
+                out.set_if_wanted(0);
+            }
+            None => {}
+        }
+    }
+    result
+}
+
+/// One launch for each communicator, in the order in which the group first used them.
+fn launch(operations: Vec<Operation>) -> NcclResult {
+    let mut launches: Vec<(Arc<Communicator>, Vec<Arc<Stream>>, Vec<Call>)> = Vec::new();
+    for Operation { communicator, stream, call } in operations {
+        let at = launches.iter().position(|launch| Arc::ptr_eq(&launch.0, &communicator)).unwrap_or_else(|| {
+            launches.push((communicator, Vec::new(), Vec::new()));
+            launches.len() - 1
+        });
+        if !launches[at].1.iter().any(|known| Arc::ptr_eq(known, &stream)) {
+            launches[at].1.push(stream);
+        }
+        launches[at].2.push(call);
+    }
+    for (communicator, streams, calls) in launches {
+        let ranks = communicator.usable()?;
+        let ticket = ranks.ticket();
+        communicator.begin();
+        let task = {
+            let communicator = Arc::clone(&communicator);
+            move || communicator.end(&ticket.run(&calls))
+        };
+        match streams.as_slice() {
+            [stream] => stream::enqueue(stream, Box::new(task)),
+            [first, others @ ..] => meet(first, others, task),
+            [] => {}
+        }
+    }
+    Ok(())
+}
+
+/// Longest time for which the streams of one launch wait for each other.
+const MEETING: Duration = Duration::from_secs(24 * 3600);
+
+/// Runs `task` in `first` once all streams got here, and holds the others until it is done.
+fn meet(first: &Arc<Stream>, others: &[Arc<Stream>], task: impl FnOnce() + Send + 'static) {
+    let gate = Arc::new(Gate::default());
+    let count = others.len();
+    for other in others {
+        let gate = Arc::clone(&gate);
+        stream::enqueue(
+            other,
+            Box::new(move || {
+                gate.change(|state| state.0 += 1);
+                gate.wait(|state| state.1);
+            }),
+        );
+    }
+    stream::enqueue(
+        first,
+        Box::new(move || {
+            gate.wait(|state| state.0 == count);
+            task();
+            gate.change(|state| state.1 = true);
+        }),
+    );
+}
+
+/// (streams that have come, done).
+#[derive(Default)]
+struct Gate {
+    state: Mutex<(usize, bool)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn change(&self, change: impl FnOnce(&mut (usize, bool))) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, open: impl Fn(&(usize, bool)) -> bool) {
+        let deadline = Instant::now() + MEETING;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while !open(&state) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Questions about NCCL and its communicators.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use super::abi::{VERSION_NEWEST, VERSION_TWELVE};
+use super::communicator::{COMMUNICATORS, resolve};
+use super::error::{self, NcclResult};
+use crate::boundary::args::Out;
+use crate::device::version;
+
+/// Body of `ncclGetVersion`: the NCCL that the process's CUDA major is shipped with in PyTorch's wheels.
+pub(crate) fn version(out: Out<c_int>) -> NcclResult {
+    Ok(out.set(if version::is_twelve() { VERSION_TWELVE } else { VERSION_NEWEST })?)
+}
+
+/// Body of `ncclGetErrorString`.
+pub(crate) fn error_string(result: c_uint) -> *const c_char {
+    error::text(result)
+}
+
+/// Body of `ncclGetLastError`: the communicator's first failure, else the process's last one.
+pub(crate) fn last_error(handle: usize) -> *const c_char {
+    if let Some(failure) = COMMUNICATORS.get(handle).and_then(|communicator| communicator.failure()) {
+        error::note(failure.detail);
+    }
+    error::last()
+}
+
+/// Body of `ncclCommGetAsyncError`.
+pub(crate) fn async_error(handle: usize, out: Out<c_uint>) -> NcclResult {
+    let communicator = resolve(handle)?;
+    Ok(out.set(communicator.async_error())?)
+}
+
+/// Body of `ncclCommCount`.
+pub(crate) fn count(handle: usize, out: Out<c_int>) -> NcclResult {
+    let ranks = resolve(handle)?.ranks()?;
+    Ok(out.set(ranks.size() as c_int)?)
+}
+
+/// Body of `ncclCommUserRank`.
+pub(crate) fn user_rank(handle: usize, out: Out<c_int>) -> NcclResult {
+    let ranks = resolve(handle)?.ranks()?;
+    Ok(out.set(ranks.rank() as c_int)?)
+}
+
+/// Body of `ncclCommCuDevice`.
+pub(crate) fn device(handle: usize, out: Out<c_int>) -> NcclResult {
+    let communicator = resolve(handle)?;
+    communicator.ranks()?;
+    Ok(out.set(communicator.device.ordinal as c_int)?)
+}

@@ -1,0 +1,197 @@
+//! How communicators begin and end: unique ids, init in its four forms, split, finalize, destroy, abort.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::abi::{CONFIG_MAGIC, CONFIG_UNDEFINED, Config, NO_COLOR, UniqueId};
+use super::communicator::{COMMUNICATORS, Communicator, process, resolve, seat};
+use super::error::{NcclError, NcclResult};
+use super::group;
+use crate::boundary::args::Out;
+use crate::device::{self, Device, context};
+
+/// How long an abort waits for operations that it has just woken.
+const ABORT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Body of `ncclGetUniqueId`.
+pub(crate) fn unique_id(out: Out<UniqueId>) -> NcclResult {
+    let out = out.required()?;
+    Ok(out.set(fresh_id()?)?)
+}
+
+fn fresh_id() -> NcclResult<UniqueId> {
+    let mut bytes = [0; 128];
+    dataplane::unique::fill(&mut bytes)
+        .map_err(|error| NcclError::SYSTEM.because(format!("no random bytes for a unique id: {error}")))?;
+    Ok(UniqueId(bytes))
+}
+
+/// Body of `ncclCommInitRank`.
+pub(crate) fn init_rank(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int) -> NcclResult {
+    group::within(|| begin(out, size, &id, rank, device_now()?, true, false))
+}
+
+/// Body of `ncclCommInitRankConfig`.
+pub(crate) fn init_rank_config(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int, config: Out<Config>) -> NcclResult {
+    group::within(|| begin(out, size, &id, rank, device_now()?, true, in_background(config)?))
+}
+
+/// Body of `ncclCommInitRankScalable`. The ids are one rendezvous, which the first of them names.
+pub(crate) fn init_rank_scalable(
+    out: Out<usize>,
+    size: c_int,
+    rank: c_int,
+    id_count: c_int,
+    ids: Out<UniqueId>,
+    config: Out<Config>,
+) -> NcclResult {
+    group::within(|| {
+        if id_count < 1 || id_count > size {
+            return Err(NcclError::INVALID_ARGUMENT.because(format!("{id_count} unique ids for {size} ranks")));
+        }
+        begin(out, size, &ids.get()?, rank, device_now()?, true, in_background(config)?)
+    })
+}
+
+/// Body of `ncclCommInitAll`: one rank on each listed device of this process.
+///
+/// # Safety
+/// `out` has room for `count` handles; `devices` is null or holds `count` ordinals.
+pub(crate) unsafe fn init_all(out: Out<usize>, count: c_int, devices: *const c_int) -> NcclResult {
+    let out = out.required()?;
+    let visible = device::all().len();
+    let Some(count) = usize::try_from(count).ok().filter(|count| (1..=visible).contains(count)) else {
+        return Err(NcclError::INVALID_ARGUMENT.because(format!("{count} communicators on {visible} devices")));
+    };
+    let ordinals: Vec<c_int> = if devices.is_null() {
+        (0..count as c_int).collect()
+    } else {
+        // SAFETY: the caller's promise.
+        (0..count).map(|index| unsafe { devices.add(index).read_unaligned() }).collect()
+    };
+    let mut chosen = Vec::with_capacity(count);
+    for (index, ordinal) in ordinals.iter().enumerate() {
+        let device = device::get(*ordinal)
+            .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("there is no device {ordinal}")))?;
+        if ordinals[..index].contains(ordinal) {
+            return Err(NcclError::INVALID_USAGE.because(format!("device {ordinal} is listed twice")));
+        }
+        chosen.push(device);
+    }
+    let id = fresh_id()?;
+    group::start()?;
+    for (rank, device) in chosen.into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        let slot = Out(unsafe { out.0.add(rank) });
+        group::within(|| begin(slot, count as c_int, &id, rank as c_int, device, false, false)).ok();
+    }
+    group::end()
+}
+
+fn device_now() -> NcclResult<&'static Device> {
+    context::enter()?;
+    Ok(device::current()?)
+}
+
+/// True when the config asks not to wait.
+fn in_background(config: Out<Config>) -> NcclResult<bool> {
+    if config.is_null() {
+        return Ok(false);
+    }
+    let config = config.get()?;
+    if config.magic != CONFIG_MAGIC || config.size < size_of::<Config>() {
+        return Err(NcclError::INVALID_ARGUMENT.because("the config was not made with NCCL_CONFIG_INITIALIZER"));
+    }
+    match config.blocking {
+        CONFIG_UNDEFINED | 1 => Ok(false),
+        0 => Ok(true),
+        other => Err(NcclError::INVALID_ARGUMENT.because(format!("config.blocking is {other}, expected 0 or 1"))),
+    }
+}
+
+fn begin(
+    out: Out<usize>,
+    size: c_int,
+    id: &UniqueId,
+    rank: c_int,
+    device: &'static Device,
+    one_rank: bool,
+    in_background: bool,
+) -> NcclResult {
+    let out = out.required()?;
+    if size < 1 || !(0..size).contains(&rank) {
+        return Err(NcclError::INVALID_ARGUMENT.because(format!("rank {rank} of {size} ranks")));
+    }
+    let (process, seat, id) = (process()?, seat(device, one_rank)?, id.0);
+    let communicator = Communicator::forming(device);
+    let forming = Arc::clone(&communicator);
+    let work = move || {
+        forming.formed(process.init_communicator(&id, size as u32, rank as u32, seat).map(Some));
+    };
+    group::form(communicator, out, in_background, Box::new(work))
+}
+
+/// Body of `ncclCommSplit`.
+pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, config: Out<Config>) -> NcclResult {
+    group::within(|| {
+        let parent = resolve(parent)?;
+        let (out, ranks) = (out.required()?, parent.usable()?);
+        if color < NO_COLOR {
+            return Err(NcclError::INVALID_ARGUMENT.because(format!("color {color} is neither 0 or more nor NCCL_SPLIT_NOCOLOR")));
+        }
+        let in_background = in_background(config)?;
+        let process = process()?;
+        let mut seat = seat(parent.device, false)?;
+        // Its place in the launch does not change.
+        seat.global_rank = ranks.members()[ranks.rank() as usize].global_rank.0;
+        let color = u32::try_from(color).ok();
+        let communicator = Communicator::forming(parent.device);
+        let forming = Arc::clone(&communicator);
+        let order = ranks.split_ticket();
+        let work = move || forming.formed(process.split(&ranks, order, color, key, seat));
+        group::form(communicator, out, in_background, Box::new(work))
+    })
+}
+
+/// Body of `ncclCommFinalize`.
+pub(crate) fn finalize(handle: usize) -> NcclResult {
+    let communicator = resolve(handle)?;
+    communicator.usable()?;
+    communicator.finalize();
+    communicator.drain();
+    match communicator.failure() {
+        Some(failure) => Err(failure.into()),
+        None => Ok(()),
+    }
+}
+
+/// Body of `ncclCommDestroy`. Null is nothing to destroy.
+pub(crate) fn destroy(handle: usize) -> NcclResult {
+    if handle == 0 {
+        return Ok(());
+    }
+    let communicator = resolve(handle)?;
+    communicator.finalize();
+    communicator.drain();
+    COMMUNICATORS.remove(handle);
+    if let Ok(ranks) = communicator.ranks() {
+        ranks.leave();
+    }
+    Ok(())
+}
+
+/// Body of `ncclCommAbort`. Null is nothing to abort.
+pub(crate) fn abort(handle: usize) -> NcclResult {
+    if handle == 0 {
+        return Ok(());
+    }
+    let communicator = resolve(handle)?;
+    COMMUNICATORS.remove(handle);
+    communicator.finalize();
+    if let Ok(ranks) = communicator.ranks() {
+        ranks.abort();
+    }
+    communicator.drain_for(ABORT_PATIENCE);
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! NCCL: handles, groups and streams here; rendezvous, matching and bytes in the crate `dataplane`.
+
+pub(crate) mod abi;
+mod collective;
+mod communicator;
+mod error;
+pub(crate) mod exports;
+mod group;
+mod info;
+mod init;
+mod memory;
+mod point_to_point;
+mod reduction;
