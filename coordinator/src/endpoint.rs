@@ -134,7 +134,7 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         if let Listener::Unix { path, inode, .. } = &self.listener
-            && std::fs::symlink_metadata(&*path).is_ok_and(|found| (found.dev(), found.ino()) == *inode)
+            && std::fs::symlink_metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == *inode)
         {
             // Nobody is left to be told about a file that cannot be removed.
             let _ = std::fs::remove_file(path);

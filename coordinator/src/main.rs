@@ -77,7 +77,7 @@ async fn ended(lifeline: Option<pipe::Receiver>) {
 /// The inherited descriptor is reached by name: taking it over by number alone cannot be shown to be sound. Readers
 /// take the line; the descriptor itself closes with this process.
 fn announce(fd: u32, address: &str) -> io::Result<()> {
-    let mut pipe = OpenOptions::new().write(true).open(format!("/proc/self/fd/{fd}"))?;
+    let mut pipe = OpenOptions::new().append(true).open(format!("/proc/self/fd/{fd}"))?;
     pipe.write_all(format!("{address}\n").as_bytes())
 }
 

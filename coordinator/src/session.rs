@@ -139,7 +139,8 @@ async fn transmit<W: AsyncWrite + Unpin>(writer: &mut W, mut queue: mpsc::Receiv
     while let Some(message) = queue.recv().await {
         match timeout(WRITE_DEADLINE, writer.write_all(&frame::encode(&message))).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => return None,
+            // The peer is gone, but what it said before may still wait to be read: reading finds the end.
+            Ok(Err(_)) => return std::future::pending().await,
             Err(_) => return Some(format!("did not read for {} s", WRITE_DEADLINE.as_secs())),
         }
     }

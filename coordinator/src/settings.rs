@@ -18,7 +18,7 @@ use crate::endpoint::Address;
 #[command(name = "fakegpu-coordinator", version)]
 pub struct Arguments {
     /// How ranks connect [env: FAKEGPU_COORDINATOR_TRANSPORT; told from the address when left out]
-    #[arg(long, value_name = "unix|tcp")]
+    #[arg(long, value_parser = ["unix", "tcp"])]
     pub transport: Option<String>,
     /// Where to listen: an absolute path, or HOST:PORT where port 0 takes a free one [env: FAKEGPU_COORDINATOR_ADDR]
     #[arg(long, value_name = "PATH|HOST:PORT")]

@@ -1,0 +1,8 @@
+//! The coordinator as a process on real sockets: life and death, strangers, and peers that misbehave.
+
+mod access;
+mod harness;
+mod lifecycle;
+mod misbehaviour;
+mod ranks;
+mod usage;

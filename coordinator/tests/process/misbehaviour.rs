@@ -1,0 +1,109 @@
+//! Peers that send garbage, too much, too little, or do not read: only they suffer.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use protocol::frame;
+use protocol::ids::{CommunicatorId, Rank};
+use protocol::message::{ErrorCode, Role, ToCoordinator, ToRank};
+
+use crate::harness::{Coordinator, Stream, info};
+
+#[test]
+fn bad_frames_cost_only_their_own_connection() {
+    let hello = frame::encode(&ToCoordinator::Hello {
+        version: protocol::message::VERSION,
+        token: String::new(),
+        role: Role::Process(info(1)),
+    });
+    let garbage: [(&str, Vec<u8>); 4] = [
+        ("a line of text", b"PING payload_bytes=9999999999999999\n".to_vec()),
+        ("a frame of 4 GiB", u32::MAX.to_le_bytes().to_vec()),
+        ("an unknown message", [&hello[..], &[1, 0, 0, 0, 99]].concat()),
+        ("a frame above the limit after hello", [&hello[..], &(2_u32 << 20).to_le_bytes()].concat()),
+    ];
+    for transport in ["unix", "tcp"] {
+        let coordinator = Coordinator::start(transport);
+        let mut others = coordinator.world();
+        for (what, bytes) in &garbage {
+            let mut bad = coordinator.connect();
+            bad.stream.write(bytes).unwrap();
+            while let Some(answer) = bad.receive() {
+                assert!(matches!(answer, ToRank::Welcome { .. } | ToRank::Refused { .. }), "{what}: {answer:?}");
+            }
+        }
+        others[0].status();
+        let mut rest = coordinator.control();
+        assert!(rest.status().contains("\"failures\":[]"));
+    }
+}
+
+#[test]
+fn a_member_that_sends_garbage_is_lost_to_the_others_with_the_reason() {
+    let coordinator = Coordinator::start("unix");
+    let mut clients = coordinator.world();
+    clients[2].stream.write(&u32::MAX.to_le_bytes()).unwrap();
+    for rank in [0, 1, 3] {
+        let Some(ToRank::MemberLost { rank, code, detail, .. }) = clients[rank].receive() else { panic!("not told") };
+        assert_eq!((rank, code), (Rank(2), ErrorCode::RankLost));
+        assert!(
+            detail.starts_with("rank 2 (pid 102, node1) was cut off: it sent bytes that are no message"),
+            "{detail}"
+        );
+    }
+}
+
+#[test]
+fn a_trickle_without_hello_and_an_idle_connection_hold_nobody_up() {
+    let coordinator = Coordinator::start("tcp");
+    let mut trickle = coordinator.connect();
+    trickle.stream.write(&[10, 0]).unwrap();
+    let _idle = coordinator.connect();
+    let start = Instant::now();
+    coordinator.world();
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_and_the_others_go_on() {
+    let coordinator = Coordinator::start("unix");
+    let mut clients = coordinator.world();
+    // Answers that it never reads fill its socket, then its queue; then it is gone for the others.
+    let query = frame::encode(&ToCoordinator::QueryStatus);
+    let mut deaf = clients.remove(3);
+    if let Stream::Unix(stream) = &mut deaf.stream {
+        stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+        for _ in 0..20_000 {
+            if stream.write_all(&query).is_err() {
+                break;
+            }
+        }
+    }
+    loop {
+        match clients[0].receive() {
+            Some(ToRank::MemberLost { communicator, rank, detail, .. }) => {
+                assert_eq!((communicator, rank), (CommunicatorId(1), Rank(3)));
+                assert!(detail.contains("does not read what it is sent"), "{detail}");
+                break;
+            }
+            Some(ToRank::Flush { request }) => clients[0].send(&ToCoordinator::Flushed { request }),
+            other => panic!("not told but {other:?}"),
+        }
+    }
+    coordinator.control().status();
+}
+
+#[test]
+fn out_of_descriptors_is_survived() {
+    let mut command = std::process::Command::new("sh");
+    let coordinator = Coordinator::start("unix");
+    let pid = coordinator.child.id().to_string();
+    // The limit falls on the running process; a few more connections than it allows.
+    let limited = command.args(["-c", "prlimit --pid \"$0\" --nofile=24:24", &pid]).status().unwrap();
+    assert!(limited.success(), "prlimit (util-linux) is needed");
+    let mut first = coordinator.control();
+    let crowd: Vec<_> = (0..40).map(|_| coordinator.connect()).collect();
+    first.status();
+    drop(crowd);
+    coordinator.control().status();
+}

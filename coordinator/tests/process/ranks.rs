@@ -1,0 +1,86 @@
+//! Ranks that come together, work, and die.
+
+use std::time::{Duration, Instant};
+
+use protocol::ids::{CommunicatorId, Rank};
+use protocol::message::{ErrorCode, ToCoordinator, ToRank};
+
+use crate::harness::Coordinator;
+
+#[test]
+fn a_world_forms_over_both_transports() {
+    for transport in ["unix", "tcp"] {
+        let coordinator = Coordinator::start(transport);
+        let mut clients: Vec<_> = (0..4).map(|rank| coordinator.process(100 + rank)).collect();
+        for (rank, client) in clients.iter_mut().enumerate().rev() {
+            client.init(7, 4, rank as u32);
+        }
+        for (expected, client) in clients.iter_mut().enumerate() {
+            match client.receive() {
+                Some(ToRank::CommunicatorFormed { request: 1, communicator, rank, members }) => {
+                    assert_eq!((communicator, rank), (CommunicatorId(1), Rank(expected as u32)));
+                    assert_eq!(members.iter().map(|member| member.pid).collect::<Vec<_>>(), [100, 101, 102, 103]);
+                }
+                other => panic!("not formed but {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_death_is_told_at_once() {
+    for transport in ["unix", "tcp"] {
+        let mut coordinator = Coordinator::start(transport);
+        let mut clients = coordinator.world();
+        let start = Instant::now();
+        drop(clients.remove(2));
+        for client in &mut clients {
+            match client.receive() {
+                Some(ToRank::MemberLost { communicator, rank, code, detail }) => {
+                    assert_eq!((communicator, rank, code), (CommunicatorId(1), Rank(2), ErrorCode::RankLost));
+                    assert_eq!(detail, "rank 2 (pid 102, node1) ended unexpectedly");
+                }
+                other => panic!("not told but {other:?}"),
+            }
+        }
+        assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+        coordinator.signal(libc::SIGTERM);
+        drop(clients);
+        coordinator.ended();
+        let report = coordinator.report();
+        assert_eq!(report.resilience.failure_count, 1);
+        assert_eq!(report.resilience.failure_events[0].global_rank, Some(Rank(2)));
+    }
+}
+
+#[test]
+fn a_goodbye_is_no_failure() {
+    let mut coordinator = Coordinator::start("unix");
+    let mut clients = coordinator.world();
+    for (rank, client) in clients.iter_mut().enumerate() {
+        client.done(rank as u32, 1);
+        client.send(&ToCoordinator::Goodbye);
+    }
+    drop(clients);
+    coordinator.signal(libc::SIGTERM);
+    coordinator.ended();
+    let report = coordinator.report();
+    assert_eq!(report.resilience.failure_count, 0);
+    assert_eq!(report.collectives["all_reduce"].calls, 1);
+    assert!(report.ranks.iter().all(|rank| rank.collective_calls == 1));
+}
+
+#[test]
+fn a_missing_rank_is_named_when_the_time_is_up() {
+    let coordinator = Coordinator::start_with("unix", |command| {
+        command.env("FAKEGPU_COORDINATOR_TIMEOUT_MS", "200");
+    });
+    let mut client = coordinator.process(100);
+    client.init(7, 4, 1);
+    match client.receive() {
+        Some(ToRank::RequestFailed { request: 1, code: ErrorCode::TimeoutWaitingForRanks, detail }) => {
+            assert_eq!(detail, "waited 0.2 s for ranks of a communicator of 4; missing: 0, 2, 3");
+        }
+        other => panic!("no timeout but {other:?}"),
+    }
+}
