@@ -1,0 +1,132 @@
+//! `ftest env` with a stand-in for Python: made once, also by two at once; a crash is cleaned up; without network a clear end.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Answers what the managed environment asks of python3 and pip, and notes what was installed.
+const STAND_IN: &str = r#"#!/bin/sh
+case "$*" in
+    *version_info*) echo 3.99 ;;
+    *find_spec*) echo ;;
+    *purelib*) echo /nonexistent ;;
+    *"-m venv"*)
+        for directory; do :; done
+        mkdir -p "$directory/bin"
+        cp "$0" "$directory/bin/python"
+        echo venv >> "$LOG" ;;
+    *"--dry-run"*) echo '{"install": [{"metadata": {"requires_dist": ["filelock", "nvidia-nccl-cu13==2.30.7"]}}]}' ;;
+    *install*)
+        if [ -n "${NO_NETWORK-}" ]; then echo "no route to the index" >&2; exit 1; fi
+        if [ -n "${CRASH-}" ]; then kill -9 $PPID; exit 1; fi
+        echo "$*${LD_PRELOAD:+ under $LD_PRELOAD}" | sed 's/.*--progress-bar=off/install/' >> "$LOG" ;;
+esac
+"#;
+
+struct Machine {
+    root: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let root = tempfile::tempdir().unwrap();
+        let python = root.path().join("bin/python3");
+        std::fs::create_dir(root.path().join("bin")).unwrap();
+        std::fs::write(&python, STAND_IN).unwrap();
+        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Machine { root }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.root.path().join("log")
+    }
+
+    fn installed(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.log()).unwrap_or_default();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+
+    fn ftest(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+        command.args(arguments).env_clear().env("LOG", self.log()).env("HOME", self.root.path());
+        command.env("PATH", format!("{}:/usr/bin:/bin", self.root.path().join("bin").display()));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+#[test]
+fn an_environment_is_made_lean_reused_listed_and_removed() {
+    let machine = Machine::new();
+    let made = machine.ftest(&["env", "path", "torch == 2.9.1", "numpy"]).output().unwrap();
+    assert_eq!(code(&made), Some(0), "{}", text(&made.stderr));
+    let path = text(&made.stdout).trim().to_owned();
+    assert!(path.starts_with(machine.root.path().join(".cache/ftest/envs/torch-2.9.1-py3.99-").to_str().unwrap()), "{path}");
+    assert!(Path::new(&path).join("bin/python").is_file());
+    // torch without what it asks for, and of that only what no shim replaces.
+    let expected = ["install --no-deps torch==2.9.1", "install numpy filelock", "venv"];
+    assert_eq!(machine.installed(), expected);
+
+    let again = machine.ftest(&["env", "path", "numpy", "torch==2.9.1"]).output().unwrap();
+    assert_eq!((text(&again.stdout), text(&again.stderr)), (text(&made.stdout), String::new()));
+    assert_eq!(machine.installed(), expected);
+
+    let key = Path::new(&path).file_name().unwrap().to_str().unwrap();
+    let listed = machine.ftest(&["env", "list"]).output().unwrap();
+    assert_eq!(text(&listed.stdout), format!("{key}\t0 MB\tnumpy torch==2.9.1\n"));
+    assert_eq!(code(&machine.ftest(&["env", "remove", "torch"]).output().unwrap()), Some(2));
+    assert_eq!(code(&machine.ftest(&["env", "remove", key]).output().unwrap()), Some(0));
+    assert!(!Path::new(&path).exists());
+}
+
+#[test]
+fn two_at_once_make_one() {
+    let machine = Machine::new();
+    let children: Vec<_> = (0..2).map(|_| machine.ftest(&["env", "path", "numpy"]).spawn().unwrap()).collect();
+    for child in children {
+        assert_eq!(code(&child.wait_with_output().unwrap()), Some(0));
+    }
+    assert_eq!(machine.installed(), ["install numpy", "venv"]);
+}
+
+#[test]
+fn what_a_crash_left_is_made_anew() {
+    let machine = Machine::new();
+    let crashed = machine.ftest(&["env", "path", "numpy"]).env("CRASH", "1").output().unwrap();
+    assert_eq!(code(&crashed), None);
+    let listed = machine.ftest(&["env", "list"]).output().unwrap();
+    assert!(text(&listed.stdout).contains("(not complete)"), "{}", text(&listed.stdout));
+    assert_eq!(code(&machine.ftest(&["env", "path", "numpy"]).output().unwrap()), Some(0));
+    assert_eq!(machine.installed(), ["install numpy", "venv", "venv"]);
+}
+
+#[test]
+fn without_network_the_end_is_clear_and_nothing_stays() {
+    let machine = Machine::new();
+    let failed = machine.ftest(&["env", "path", "torch==2.15.0"]).env("NO_NETWORK", "1").output().unwrap();
+    assert_eq!(code(&failed), Some(3));
+    let said = text(&failed.stderr);
+    for part in ["torch==2.15.0", "no route to the index", "FTEST_PYTHON"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert_eq!(text(&machine.ftest(&["env", "list"]).output().unwrap().stdout), "");
+}
+
+#[test]
+fn helper_tools_run_without_the_shim() {
+    let machine = Machine::new();
+    // A preload that does not exist: the loader says so on stderr, and the stand-in would note its name.
+    let made = machine.ftest(&["env", "path", "numpy"]).env("LD_PRELOAD", "libno-such.so").output().unwrap();
+    assert_eq!(code(&made), Some(0));
+    assert_eq!(machine.installed(), ["install numpy", "venv"]);
+}

@@ -1,0 +1,137 @@
+//! `fgpu` from outside: what it sets, what it becomes, what it refuses.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Any shared object can be preloaded: one that this test itself uses stands in for the shim.
+fn stand_in() -> PathBuf {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mapped = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));
+    mapped.map(PathBuf::from).find(|path| path.to_string_lossy().contains("libgcc_s")).expect("Rust programs use libgcc_s")
+}
+
+struct Machine {
+    root: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("build/lib")).unwrap();
+        std::fs::copy(stand_in(), root.path().join("build/lib/libfakegpu.so")).unwrap();
+        Machine { root }
+    }
+
+    fn fgpu(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fgpu"));
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.root.path());
+        command.envs(variables.iter().copied()).current_dir(self.root.path());
+        command.args(["--build-dir", "build"]).args(arguments).output().unwrap()
+    }
+
+    /// The value of `variable` in the command, with these arguments and variables.
+    fn value(&self, variable: &str, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+        let all = [arguments, &["printenv", variable]].concat();
+        text(&self.fgpu(&all, variables).stdout).trim_end().to_owned()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn flags_become_variables_and_win_over_them() {
+    let machine = Machine::new();
+    let pairs = [
+        ("--mode", "FAKEGPU_MODE", "simulate"),
+        ("--oom-policy", "FAKEGPU_OOM_POLICY", "managed"),
+        ("--unsupported-api", "FAKEGPU_UNSUPPORTED_API", "error"),
+        ("--dist-mode", "FAKEGPU_DIST_MODE", "simulate"),
+        ("--coordinator-addr", "FAKEGPU_COORDINATOR_ADDR", "127.0.0.1:4000"),
+        ("--coordinator-transport", "FAKEGPU_COORDINATOR_TRANSPORT", "tcp"),
+        ("--profile", "FAKEGPU_PROFILE", "h100"),
+        ("--device-count", "FAKEGPU_DEVICE_COUNT", "3"),
+        ("--devices", "FAKEGPU_PROFILES", "a100:2,h100"),
+    ];
+    for (flag, variable, value) in pairs {
+        assert_eq!(machine.value(variable, &[flag, value], &[]), value, "{flag}");
+    }
+    assert_eq!(machine.value("FAKEGPU_PROFILE", &["--profile", "h100"], &[("FAKEGPU_PROFILE", "a100")]), "h100");
+    assert_eq!(machine.value("FAKEGPU_PROFILE", &[], &[("FAKEGPU_PROFILE", "t4")]), "t4");
+    // The nearer word: a list from outside does not hide a flag.
+    assert_eq!(machine.value("FAKEGPU_PROFILES", &["--profile", "h100"], &[("FAKEGPU_PROFILES", "a100")]), "");
+    assert_eq!(machine.value("FAKEGPU_DIST_MODE", &["--coordinator-addr", "/run/c"], &[]), "simulate");
+}
+
+#[test]
+fn the_shim_and_the_holders_are_set_and_passthrough_sets_none() {
+    let machine = Machine::new();
+    let shim = machine.root.path().join("build/lib/libfakegpu.so");
+    assert_eq!(machine.value("LD_PRELOAD", &[], &[]), shim.display().to_string());
+    let library_path = machine.value("LD_LIBRARY_PATH", &[], &[("LD_LIBRARY_PATH", "/opt/lib")]);
+    let (holders, rest) = library_path.split_once(':').unwrap();
+    assert!(Path::new(holders).join("libcudart.so.13").is_file() && rest == "/opt/lib", "{library_path}");
+    assert_eq!(machine.value("LD_PRELOAD", &["--mode", "passthrough"], &[]), "");
+}
+
+#[test]
+fn a_cluster_file_is_checked_and_handed_on() {
+    let machine = Machine::new();
+    let file = machine.root.path().join("c.yaml");
+    std::fs::write(&file, "nodes: 2\ngpus_per_node: 2\nprofile: h100\n").unwrap();
+    let plan: serde_json::Value =
+        serde_json::from_str(&machine.value("FTEST_CLUSTER", &["--cluster-config", "c.yaml"], &[])).unwrap();
+    assert_eq!(plan["nodes"][1]["gpus"], serde_json::json!(["h100", "h100"]));
+    assert_eq!(machine.value("FAKEGPU_CLUSTER_CONFIG", &[], &[("FAKEGPU_CLUSTER_CONFIG", "c.yaml")]), file.display().to_string());
+
+    std::fs::write(&file, "nodes: 2\ngpus_per_node: 2\nprofile: h1000\n").unwrap();
+    let refused = machine.fgpu(&["--cluster-config", "c.yaml", "true"], &[]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(said.contains("c.yaml:3:10") && said.contains("h100"), "{said}");
+    let both = machine.fgpu(&["--cluster-config", "c.yaml", "--device-count", "2", "true"], &[]);
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
+fn bad_values_name_their_variable_wherever_they_stand() {
+    let machine = Machine::new();
+    let by_flag = [
+        ("--mode", "simulat", "FAKEGPU_MODE=simulat"),
+        ("--unsupported-api", "wran", "did you mean `warn`?"),
+        ("--profile", "a1000", "FAKEGPU_PROFILE=a1000"),
+        ("--device-count", "0", "FAKEGPU_DEVICE_COUNT=0: expected an integer from 1 to 1024"),
+        ("--devices", "a100:x", "FAKEGPU_PROFILES=a100:x"),
+    ];
+    for (flag, value, expected) in by_flag {
+        let refused = machine.fgpu(&[flag, value, "true"], &[]);
+        assert_eq!(refused.status.code(), Some(2), "{flag}");
+        assert!(text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
+    }
+    for (variable, value) in [("FAKEGPU_STAGING_CHUNK_BYTES", "0"), ("FAKEGPU_STRICT_COMPAT", "maybe"), ("FAKEGPU_MODE", "x")] {
+        let refused = machine.fgpu(&["true"], &[(variable, value)]);
+        assert_eq!(refused.status.code(), Some(2), "{variable}");
+        assert!(text(&refused.stderr).contains(&format!("{variable}={value}: expected ")), "{}", text(&refused.stderr));
+    }
+    let hybrid = machine.fgpu(&["--mode", "hybrid", "true"], &[]);
+    assert_eq!((hybrid.status.code(), text(&hybrid.stderr).contains("hybrid")), (Some(2), true));
+}
+
+#[test]
+fn it_becomes_the_command() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let machine = Machine::new();
+    assert_eq!(machine.fgpu(&["--mode=passthrough", "sh", "-c", "exit 7"], &[]).status.code(), Some(7));
+    assert_eq!(machine.fgpu(&["--mode=passthrough", "sh", "-c", "kill -9 $$"], &[]).status.signal(), Some(9));
+    // Flags after the command are the command's.
+    let said = machine.fgpu(&["--mode=passthrough", "echo", "--mode", "x"], &[]);
+    assert_eq!(text(&said.stdout), "--mode x\n");
+    let missing = machine.fgpu(&["no-such-program-anywhere"], &[]);
+    assert_eq!((missing.status.code(), text(&missing.stderr).contains("not found in PATH=")), (Some(127), true));
+    assert_eq!(machine.fgpu(&[], &[]).status.code(), Some(2));
+    let elsewhere = Command::new(env!("CARGO_BIN_EXE_fgpu")).args(["--lib-dir", "/nowhere", "true"]).output().unwrap();
+    assert_eq!(elsewhere.status.code(), Some(2));
+    assert!(text(&elsewhere.stderr).contains("/nowhere/libfakegpu.so"));
+}
