@@ -56,13 +56,35 @@ pub(crate) struct RankCounts {
     pub(crate) wait_us: f64,
 }
 
-/// Collectives of a communicator that some ranks reported and others not yet.
+/// Sequences seen, mostly in order: all up to the floor, and some beyond.
+#[derive(Debug, Default)]
+struct Seen {
+    floor: u64,
+    beyond: BTreeSet<u64>,
+}
+
+impl Seen {
+    /// Whether `sequence` is new.
+    fn insert(&mut self, sequence: u64) -> bool {
+        if sequence <= self.floor || !self.beyond.insert(sequence) {
+            return false;
+        }
+        while self.beyond.remove(&(self.floor + 1)) {
+            self.floor += 1;
+        }
+        true
+    }
+}
+
+/// What the ranks of a communicator reported so far: some may be ahead of others.
 #[derive(Debug, Default)]
 struct Progress {
     /// Every rank reported all up to here.
     floor: u64,
     /// Beyond the floor: who reported.
     open: BTreeMap<u64, BTreeSet<Rank>>,
+    /// Transfers by (sender, receiver, whether the receiver reported).
+    pairs: BTreeMap<(Rank, Rank, bool), Seen>,
     collectives: u64,
     transfers: u64,
 }
@@ -146,7 +168,9 @@ impl Ledger {
         };
         if kind == OperationKind::PointToPoint {
             let Some(peer) = record.peer else { return wrong("without the other side") };
-            self.book_transfer(communicator, record, peer);
+            if !self.book_transfer(communicator, record, peer) {
+                return wrong("twice");
+            }
             self.ranks.entry(own).or_default().transfers += 1;
         } else {
             match self.arrive(record, size) {
@@ -203,14 +227,18 @@ impl Ledger {
         self.timeline.push(communicator.id, position, entry);
     }
 
-    /// A transfer is booked from its send; the recv only adds what its rank saw.
-    fn book_transfer(&mut self, communicator: &Communicator, record: &OperationRecord, peer: Rank) {
+    /// A transfer is booked from its send; the recv only counts for its rank. False when this side reported it before.
+    fn book_transfer(&mut self, communicator: &Communicator, record: &OperationRecord, peer: Rank) -> bool {
         let receives = record.operation == Operation::Recv;
         let (src, dst) = if receives { (peer, record.rank) } else { (record.rank, peer) };
-        if receives {
-            return;
+        let progress = self.progress.entry(communicator.id).or_default();
+        if !progress.pairs.entry((src, dst, receives)).or_default().insert(record.sequence.0) {
+            return false;
         }
-        self.progress.entry(communicator.id).or_default().transfers += 1;
+        if receives {
+            return true;
+        }
+        progress.transfers += 1;
         let bytes = cost::request_bytes(Operation::Send, 2, record.count, record.datatype.size() as u64);
         let edge = Edge { src, dst, bytes };
         let moves = src != dst && bytes > 0;
@@ -221,6 +249,7 @@ impl Ledger {
         let entry = self.entry(ranks, communicator, record, bytes, time);
         let position = (record.sequence, OperationKind::PointToPoint, Some((src, dst)));
         self.timeline.push(communicator.id, position, entry);
+        true
     }
 
     fn entry(

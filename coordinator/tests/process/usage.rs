@@ -13,14 +13,15 @@ fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
     (status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
-type Words<'a> = &'a [&'a str];
+/// Arguments, variables, and what stderr must contain.
+type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a [&'a str]);
 
 #[test]
 fn wrong_usage_exits_2_and_says_what_to_write() {
     let long = format!("/tmp/{}", "x".repeat(120));
     let tcp = ["--address", "127.0.0.1:0"];
     let none: &[(&str, &str)] = &[];
-    let cases: &[(Words<'_>, &[(&str, &str)], Words<'_>)] = &[
+    let cases: &[Case<'_>] = &[
         (&[], none, &["--address 127.0.0.1:0", "FAKEGPU_COORDINATOR_ADDR"]),
         (&["--address", "relative/path", "--transport", "unix"], none, &["absolute path"]),
         (&["--address", &long], none, &["125 bytes", "107"]),

@@ -1,5 +1,7 @@
 //! The cluster as a whole: conversations, numbers of model v1, properties, and the report's schema.
 
+#![expect(clippy::disallowed_methods, reason = "tests read their scripts and goldens")]
+
 mod harness;
 mod model_v1;
 mod properties;
