@@ -12,9 +12,8 @@ pub(crate) fn call<E: Into<u32>>(
     name: &'static str,
     body: impl FnOnce() -> Result<(), E>,
 ) -> core::ffi::c_uint {
-    let code = if library.is_lost_by_fork() && !fork::enter() {
-        library.not_initialised()
-    } else if settings::get().is_err() || !may_begin(library, name) {
+    let is_lost = library.is_lost_by_fork() && !fork::enter();
+    let code = if is_lost || settings::get().is_err() || !may_begin(library, name) {
         library.not_initialised()
     } else {
         run(library, name, body)

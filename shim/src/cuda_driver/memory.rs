@@ -406,7 +406,7 @@ fn write(handle: usize, address: usize, value: &[u8], flags: c_uint) -> CudaResu
     let stream = stream::resolve(handle)?;
     let is_known =
         locate(address).is_some_and(|location| location.bytes_left >= value.len()) || locate_host(address).is_some();
-    if flags > 1 || address % value.len() != 0 || !is_known {
+    if flags > 1 || !address.is_multiple_of(value.len()) || !is_known {
         return Err(CudaError::INVALID_VALUE);
     }
     let (mut number, width) = ([0; 8], value.len());

@@ -25,7 +25,7 @@ pub(crate) fn get(device: &Device, number: i32) -> Option<i32> {
     let since = |capability: i32| i32::from(major >= capability);
     let (domain, bus) = device.gpu.pci();
     let value = match number {
-        1 | 2 | 3 => 1024,
+        1..=3 => 1024,
         4 => 64,
         5 => i32::MAX,
         6 | 7 => 65535,

@@ -155,7 +155,7 @@ pub(crate) fn fill(
     if extent.height > 1 && to.pitch < extent.width {
         return Err(CudaError::INVALID_PITCH);
     }
-    if to.address % bytes_per_element != 0 || to.pitch % bytes_per_element != 0 {
+    if !to.address.is_multiple_of(bytes_per_element) || !to.pitch.is_multiple_of(bytes_per_element) {
         return Err(CudaError::INVALID_VALUE);
     }
     if let Known::Device(device) = known(to, extent, Some(true))? {

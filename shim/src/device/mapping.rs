@@ -53,7 +53,7 @@ pub(crate) const GRANULARITY: usize = PAGE;
 /// # Errors
 /// `INVALID_VALUE` for a size that is 0 or no multiple of the granularity, `MEMORY_ALLOCATION`.
 pub(crate) fn create(device: &'static Device, size: usize) -> CudaResult<usize> {
-    if size == 0 || size % GRANULARITY != 0 {
+    if size == 0 || !size.is_multiple_of(GRANULARITY) {
         return Err(CudaError::INVALID_VALUE);
     }
     let address = memory::allocate(device, size, Kind::Internal)?;
@@ -94,7 +94,7 @@ pub(crate) fn retain(address: usize) -> CudaResult<usize> {
 /// # Errors
 /// `INVALID_VALUE` for a bad size or alignment, `MEMORY_ALLOCATION`.
 pub(crate) fn reserve(size: usize, alignment: usize) -> CudaResult<usize> {
-    if size == 0 || size % GRANULARITY != 0 || (alignment != 0 && !alignment.is_power_of_two()) {
+    if size == 0 || !size.is_multiple_of(GRANULARITY) || (alignment != 0 && !alignment.is_power_of_two()) {
         return Err(CudaError::INVALID_VALUE);
     }
     let alignment = alignment.max(GRANULARITY);
@@ -141,7 +141,7 @@ pub(crate) fn is_reserved(address: usize) -> bool {
 /// `INVALID_VALUE` when sizes do not fit, or the addresses are not reserved or already mapped.
 pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) -> CudaResult {
     let physical = physical(handle)?;
-    let fits = size > 0 && [address, size, offset].iter().all(|number| number % GRANULARITY == 0);
+    let fits = size > 0 && [address, size, offset].iter().all(|number| number.is_multiple_of(GRANULARITY));
     if !fits || offset.checked_add(size).is_none_or(|end| end > physical.size) {
         return Err(CudaError::INVALID_VALUE);
     }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::error::{CudaError, CudaResult};
@@ -56,6 +56,8 @@ impl std::fmt::Debug for Queue {
 /// A device's streams.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
+    /// Tasks in queues of all its streams that are not done.
+    unfinished: AtomicUsize,
     legacy: OnceLock<Arc<Stream>>,
     list: Mutex<Vec<Weak<Stream>>>,
 }
@@ -125,8 +127,11 @@ impl Stream {
 
     /// What the next piece of work on this stream has to wait for and is not done yet.
     fn pending(self: &Arc<Self>) -> Vec<Point> {
-        let mut points = vec![self.tail()];
         let streams = &self.device().streams;
+        if streams.unfinished.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let mut points = vec![self.tail()];
         match self.kind {
             Kind::NonBlocking => {}
             Kind::Blocking => points.extend(streams.legacy.get().map(|legacy| legacy.tail())),
@@ -178,6 +183,7 @@ impl Stream {
             let _ = catch_unwind(AssertUnwindSafe(task));
             let _queue = self.lock();
             self.done.fetch_add(1, Ordering::Release);
+            self.device().streams.unfinished.fetch_sub(1, Ordering::Release);
             self.changed.notify_all();
         }
     }
@@ -213,6 +219,7 @@ pub(crate) fn enqueue(stream: &Arc<Stream>, task: Task) {
         }
         queue.has_worker = true;
     }
+    stream.device().streams.unfinished.fetch_add(1, Ordering::Release);
     stream.issued.fetch_add(1, Ordering::Release);
     queue.tasks.push_back(task);
     stream.changed.notify_all();
