@@ -11,6 +11,9 @@ use crate::case::Place;
 use crate::check::{Failure, compare};
 use crate::observation::Observation;
 
+/// Most wrong values that are shown of one check.
+const SHOWN: usize = 4;
+
 /// One check of one report.
 #[derive(Clone, Debug)]
 pub struct ReportCheck {
@@ -252,8 +255,20 @@ impl ReportCheck {
                 }
             }
         }
-        for (place, value) in &values {
-            self.check_each(place, value, &self.all, &mut failures);
+        for operator in &self.all {
+            let wrong: Vec<&(String, &Value)> = values.iter().filter(|(_, value)| !operator.holds(value)).collect();
+            match wrong.as_slice() {
+                [] => {}
+                [(place, value)] => self.check_each(place, value, std::slice::from_ref(operator), &mut failures),
+                many => {
+                    let mut lines: Vec<String> =
+                        many.iter().take(SHOWN).map(|(place, value)| format!("{place} = {}", shorten(value))).collect();
+                    if many.len() > SHOWN {
+                        lines.push(format!("and {} more of {} values", many.len() - SHOWN, values.len()));
+                    }
+                    failures.push(self.failure(format!("every {} {operator}", self.path), &lines.join("\n"), ""));
+                }
+            }
         }
         if !self.any.is_empty()
             && !values.iter().any(|(_, value)| self.any.iter().all(|operator| operator.holds(value)))
@@ -466,6 +481,16 @@ mod tests {
         wrong.all = vec![Operator::Ge(json!(4))];
         let failure = wrong.check(&observation()).remove(0);
         assert_eq!((failure.expected.as_str(), failure.got.as_str()), ("$.ranks[0].calls >= 4", "3"));
+    }
+
+    #[test]
+    fn many_wrong_values_are_one_failure() {
+        let report = json!({"ranks": [1, 2, 3, 4, 5, 6, 7]});
+        let mut wrong = check("$.ranks[*]");
+        wrong.all = vec![Operator::Lt(json!(2))];
+        let failures = wrong.check(&Observation { cluster_report: Some(report), ..Observation::default() });
+        assert_eq!(failures.len(), 1);
+        assert!(failures[0].got.starts_with("$.ranks[1] = 2\n") && failures[0].got.ends_with("and 2 more of 7 values"));
     }
 
     #[test]

@@ -85,10 +85,10 @@ impl HumanReport {
     fn start(&mut self, cases: &[Arc<Case>]) {
         self.cases = cases.to_vec();
         if let Some(bar) = &self.bar {
-            bar.set_length(cases.len() as u64);
             if let Ok(style) = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {elapsed} {wide_msg}") {
                 bar.set_style(style.progress_chars("=> "));
             }
+            bar.set_length(cases.len() as u64);
             bar.enable_steady_tick(Duration::from_millis(250));
         }
     }
