@@ -15,6 +15,8 @@ use crate::session::{Event, Opener};
 
 /// The report is refreshed at most this often.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+/// And takes at most one part in this many of the time: a long timeline takes long to write.
+const REFRESH_SHARE: u32 = 20;
 /// Ranks have this long to hand over what they completed.
 const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -25,7 +27,8 @@ pub(crate) struct Driver {
     started: Instant,
     report: Option<ReportFile>,
     written_revision: u64,
-    written_at: Instant,
+    /// When the next refresh may be.
+    refresh_from: Instant,
     flush: Option<Flush>,
     flushes: u64,
     /// The run is to end; the flush under way is the last.
@@ -59,7 +62,7 @@ impl Driver {
             clients: BTreeMap::new(),
             started: now,
             report,
-            written_at: now,
+            refresh_from: now + REFRESH_INTERVAL,
             flush: None,
             flushes: 0,
             ending: false,
@@ -113,7 +116,7 @@ impl Driver {
         let cluster = self.cluster.deadline().map(|us| self.started + Duration::from_micros(us));
         let flush = self.flush.as_ref().map(|flush| flush.deadline);
         let stale = self.report.is_some() && self.flush.is_none() && self.cluster.revision() != self.written_revision;
-        let refresh = stale.then(|| self.written_at + REFRESH_INTERVAL);
+        let refresh = stale.then_some(self.refresh_from);
         [cluster, flush, refresh].into_iter().flatten().min()
     }
 
@@ -125,7 +128,7 @@ impl Driver {
         match &mut self.flush {
             Some(flush) if flush.deadline <= now => flush.missing.clear(),
             Some(_) => {}
-            None if self.written_at + REFRESH_INTERVAL <= now && self.cluster.revision() != self.written_revision => {
+            None if self.refresh_from <= now && self.cluster.revision() != self.written_revision => {
                 self.begin_flush();
             }
             None => {}
@@ -235,9 +238,12 @@ impl Driver {
 
     fn refresh(&mut self) {
         let Some(report) = &self.report else { return };
-        self.written_at = Instant::now();
+        let start = Instant::now();
         self.written_revision = self.cluster.revision();
-        if let Err(error) = report.write(&self.cluster)
+        let result = report.write(&self.cluster);
+        let end = Instant::now();
+        self.refresh_from = end + REFRESH_INTERVAL.max((end - start) * REFRESH_SHARE);
+        if let Err(error) = result
             && !std::mem::replace(&mut self.refresh_failed, true)
         {
             crate::run::complain(&error.to_string());

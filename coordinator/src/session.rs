@@ -187,3 +187,64 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::frame::MAX_TO_RANK;
+    use protocol::message::VERSION;
+    use tokio::io::{DuplexStream, duplex, split};
+
+    use super::*;
+
+    /// A session on one end of a pipe of `capacity` bytes each way; time is paused, so deadlines cost nothing.
+    fn session(capacity: usize) -> (DuplexStream, mpsc::Receiver<Event>, watch::Sender<bool>) {
+        let (peer, own) = duplex(capacity);
+        let (reader, writer) = split(own);
+        let (events, received) = mpsc::channel(16);
+        let (close, closing) = watch::channel(false);
+        let shared = Shared { token: None, events, closing };
+        tokio::spawn(converse(reader, writer, ConnectionId(1), None, shared));
+        (peer, received, close)
+    }
+
+    async fn answers(peer: &mut DuplexStream) -> Vec<ToRank> {
+        let mut bytes = Vec::new();
+        peer.read_to_end(&mut bytes).await.unwrap();
+        std::iter::from_fn(|| frame::decode(&mut bytes, MAX_TO_RANK).unwrap()).collect()
+    }
+
+    fn hello() -> Vec<u8> {
+        frame::encode(&ToCoordinator::Hello { version: VERSION, token: String::new(), role: Role::Control })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_refused_at_the_deadline() {
+        let (mut peer, mut events, _close) = session(1024);
+        peer.write_all(&hello()[..3]).await.unwrap();
+        let answers = answers(&mut peer).await;
+        assert_eq!(answers, [ToRank::Refused { reason: "no hello within 10 s".to_owned() }]);
+        assert!(events.recv().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_does_not_read_is_cut_off_at_the_deadline() {
+        let (mut peer, mut events, _close) = session(64);
+        peer.write_all(&hello()).await.unwrap();
+        let Some(Event::Opened { outbound, .. }) = events.recv().await else { panic!("not opened") };
+        outbound.send(ToRank::Status { json: "x".repeat(1000) }).await.unwrap();
+        let Some(Event::Closed { reason, .. }) = events.recv().await else { panic!("not closed") };
+        assert_eq!(reason.as_deref(), Some("did not read for 10 s"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_queue_is_emptied_before_the_end() {
+        let (mut peer, mut events, _close) = session(1024);
+        peer.write_all(&hello()).await.unwrap();
+        let Some(Event::Opened { outbound, .. }) = events.recv().await else { panic!("not opened") };
+        outbound.send(ToRank::Flush { request: 1 }).await.unwrap();
+        outbound.send(ToRank::ShuttingDown).await.unwrap();
+        drop(outbound);
+        assert_eq!(answers(&mut peer).await, [ToRank::Flush { request: 1 }, ToRank::ShuttingDown]);
+        assert!(matches!(events.recv().await, Some(Event::Closed { reason: None, .. })));
+    }
+}

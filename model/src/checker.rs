@@ -31,11 +31,6 @@ impl<'a> Checker<'a> {
         self.mistakes
     }
 
-    /// The file's name as the user gave it.
-    pub fn file(&self) -> &'a str {
-        self.file
-    }
-
     /// A mapping with no keys but `known`.
     pub fn mapping<'n>(&mut self, what: &str, node: &'n Node, known: &[&str]) -> Option<&'n [Entry]> {
         let Value::Map(entries) = &node.value else {
