@@ -15,7 +15,7 @@ use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::sweep::{Process, Sweep};
 use super::{RunContext, capture, coordinator, reports, torchrun};
-use crate::case::{Case, Launch, Requirement};
+use crate::case::{Case, Launch, PythonNeed, Requirement};
 use crate::launch::environment::{Endpoint, Environment};
 use crate::launch::holder_cache;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
@@ -82,7 +82,8 @@ struct Life<'a> {
 impl Life<'_> {
     /// Starts everything and watches until the ranks ended, the deadline passed or the user wants to stop.
     async fn run(&mut self) -> Result<(), String> {
-        let python = match &self.case.python {
+        let need = self.case.python.clone().or_else(|| speaks_python(&self.case.launch).then(PythonNeed::default));
+        let python = match &need {
             Some(need) => Some(self.context.python(need).await?),
             None => None,
         };
@@ -393,6 +394,16 @@ impl Life<'_> {
                 let (stdout, stderr) = (capture::from_file(&stdout), capture::from_file(&stderr));
                 self.observation.processes.push(ProcessObservation { role: Role::Rank(rank), exit, stdout, stderr });
             }
+        }
+    }
+}
+
+/// Whether a launch needs a Python although its case names none: the default environment is for it.
+fn speaks_python(launch: &Launch) -> bool {
+    match launch {
+        Launch::Torchrun { .. } => true,
+        Launch::Argv { argv, .. } => {
+            argv.first().is_some_and(|program| matches!(program.as_str(), "python" | "python3" | "torchrun"))
         }
     }
 }
