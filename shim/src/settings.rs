@@ -31,6 +31,25 @@ impl GapPolicy {
     }
 }
 
+/// Whether cuBLAS products are computed (`FAKEGPU_CPU_GEMM_MODE`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum GemmMode {
+    /// Computed, exactly (there is one way of computing them, so `auto`, `exact` and `fast` are the same).
+    #[default]
+    Compute,
+    /// Left undone: a gap.
+    Skip,
+}
+
+/// Which cuBLAS products are computed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GemmPolicy {
+    /// Whether at all.
+    pub(crate) mode: GemmMode,
+    /// Larger ones, in multiply-adds, are a gap.
+    pub(crate) max_operations: Option<u64>,
+}
+
 /// One GPU of the machine that this process runs on, before `CUDA_VISIBLE_DEVICES`.
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
@@ -89,6 +108,8 @@ pub(crate) struct Settings {
     pub(crate) gpus: Vec<Gpu>,
     /// The cluster, when there is one.
     pub(crate) cluster: Option<ClusterPlan>,
+    /// Which cuBLAS products are computed.
+    pub(crate) gemm: GemmPolicy,
     /// Where the device report goes, with its placeholders.
     pub(crate) report_path: Option<String>,
     /// Print a summary at exit.
@@ -135,9 +156,21 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         Some(cluster) => cluster_gpus(cluster, lookup)?,
         None => listed_gpus(given(&names::PROFILES), given(&names::PROFILE), given(&names::DEVICE_COUNT))?,
     };
+    let gemm = GemmPolicy {
+        mode: match given(&names::CPU_GEMM_MODE) {
+            Some(value) if names::CPU_GEMM_MODE.choose(&value, &["auto", "exact", "skip", "fast"])? == 2 => {
+                GemmMode::Skip
+            }
+            _ => GemmMode::Compute,
+        },
+        max_operations: match given(&names::CPU_GEMM_MAX_OPS) {
+            Some(value) => Some(names::CPU_GEMM_MAX_OPS.integer(&value, 0, u64::MAX)?).filter(|most| *most > 0),
+            None => None,
+        },
+    };
     let terminal_report =
         given(&names::TERMINAL_REPORT).map_or(Ok(false), |value| names::TERMINAL_REPORT.switch(&value))?;
-    Ok(Settings { gap_policy, gpus, cluster, report_path: given(&names::REPORT_PATH), terminal_report })
+    Ok(Settings { gap_policy, gpus, cluster, gemm, report_path: given(&names::REPORT_PATH), terminal_report })
 }
 
 fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {

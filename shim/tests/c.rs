@@ -159,6 +159,11 @@ fn libraries() {
 }
 
 #[test]
+fn gemm() {
+    check("gemm");
+}
+
+#[test]
 fn nccl() {
     check_with(&CUDA_12, "nccl", &[NCCL]);
     check_with(&CUDA_13, "nccl", &[NCCL]);

@@ -84,6 +84,8 @@ pub(crate) struct FabricInfo {
     pub(super) status: c_uint,
     pub(super) clique: c_uint,
     pub(super) state: u8,
+    /// Zeroed, as bindings read the state as a wider number.
+    pub(super) padding: [u8; 3],
 }
 
 /// `nvmlGpuFabricInfo_v2_t`; version 3 appends a byte.
@@ -95,6 +97,8 @@ pub(crate) struct FabricInfoV2 {
     pub(super) status: c_uint,
     pub(super) clique: c_uint,
     pub(super) state: u8,
+    /// Zeroed, as bindings read the state as a wider number.
+    pub(super) padding: [u8; 3],
     pub(super) health: c_uint,
 }
 

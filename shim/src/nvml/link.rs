@@ -68,7 +68,7 @@ pub(super) fn remote_type(device: Handle, link: c_uint, out: Out<c_int>) -> Nvml
 /// No fabric manager joins GPUs of several nodes.
 pub(super) fn fabric(device: Handle, out: Out<FabricInfo>) -> NvmlResult {
     device.gpu()?;
-    Ok(out.set(FabricInfo { cluster: [0; 16], status: 0, clique: 0, state: 0 })?)
+    Ok(out.set(FabricInfo { cluster: [0; 16], status: 0, clique: 0, state: 0, padding: [0; 3] })?)
 }
 
 pub(super) fn fabric_versioned(device: Handle, out: Out<FabricInfoV2>) -> NvmlResult {
@@ -80,7 +80,7 @@ pub(super) fn fabric_versioned(device: Handle, out: Out<FabricInfoV2>) -> NvmlRe
         3 if version & 0xff_ffff == 40 => Some(36),
         _ => return Err(NvmlError::ARGUMENT_VERSION_MISMATCH),
     };
-    out.set(FabricInfoV2 { version, cluster: [0; 16], status: 0, clique: 0, state: 0, health: 0 })?;
+    out.set(FabricInfoV2 { version, cluster: [0; 16], status: 0, clique: 0, state: 0, padding: [0; 3], health: 0 })?;
     if let Some(offset) = tail {
         Out(out.0.cast::<u8>().wrapping_add(offset)).set(0)?;
     }

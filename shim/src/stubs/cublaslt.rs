@@ -1,11 +1,12 @@
-//! libcublasLt: handles and descriptors are real, they keep what is put into them. Searching and running products is a stub.
+//! libcublasLt: handles, descriptors, which keep what is put into them, and real-valued products. The rest is a stub.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cublas::{REFUSALS, text};
-use super::objects::{Answer, Objects, kind};
+use super::lt_product::{self, Heuristic};
+use super::objects::{Answer, Code, Objects, kind};
 use super::release;
 use crate::boundary::args::Out;
 use crate::boundary::exports::exports;
@@ -16,7 +17,24 @@ static DESCRIPTORS: Objects<Descriptor> = Objects::new(kind::CUBLASLT_OBJECT, RE
 
 /// A product, layout or preference descriptor: attribute -> bytes.
 #[derive(Debug, Default)]
-struct Descriptor(Mutex<BTreeMap<c_int, Vec<u8>>>);
+pub(super) struct Descriptor(Mutex<BTreeMap<c_int, Vec<u8>>>);
+
+impl Descriptor {
+    /// An attribute of up to 8 bytes as a number, `default` where it was not set.
+    pub(super) fn number(&self, attribute: c_int, default: i64) -> i64 {
+        let attributes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match attributes.get(&attribute).map(Vec::as_slice) {
+            Some(bytes @ [_, _, _, _]) => i64::from(i32::from_ne_bytes(bytes.try_into().unwrap_or_default())),
+            Some(bytes @ [_, _, _, _, _, _, _, _]) => i64::from_ne_bytes(bytes.try_into().unwrap_or_default()),
+            _ => default,
+        }
+    }
+}
+
+/// The descriptor behind a handle.
+pub(super) fn descriptor(handle: usize) -> Answer<Arc<Descriptor>> {
+    DESCRIPTORS.get(handle).map_err(|_| Code(REFUSALS.value))
+}
 
 /// Longest attribute that any descriptor has; a larger size is a mistake.
 const LONGEST: usize = 4096;
@@ -38,6 +56,8 @@ exports! {
         fn cublasLtMatmulPreferenceDestroy(descriptor: usize) = |descriptor| DESCRIPTORS.destroy(descriptor);
         fn cublasLtMatmulPreferenceSetAttribute(descriptor: usize, attribute: c_int, value: *const c_void, bytes: usize) = set;
         fn cublasLtMatmulPreferenceGetAttribute(descriptor: usize, attribute: c_int, value: *mut c_void, bytes: usize, written: Out<usize>) = get;
+        fn cublasLtMatmulAlgoGetHeuristic(handle: usize, product: usize, a: usize, b: usize, c: usize, d: usize, preference: usize, wanted: c_int, results: *mut Heuristic, found: Out<c_int>) = lt_product::heuristic;
+        fn cublasLtMatmul(handle: usize, product: usize, alpha: *const c_void, a: *const c_void, layout_a: usize, b: *const c_void, layout_b: usize, beta: *const c_void, c: *const c_void, layout_c: usize, d: *mut c_void, layout_d: usize, algorithm: *const c_void, workspace: *mut c_void, workspace_bytes: usize, stream: usize) = lt_product::multiply;
     }
     bare {
         fn cublasLtGetProperty(which: c_int, value: Out<c_int>) = get_property;
@@ -49,11 +69,11 @@ exports! {
         fn cublasLtGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
     }
     stub {
-        cublasLtLoggerSetCallback cublasLtLoggerSetLevel cublasLtMatmul cublasLtMatmulAlgoCapGetAttribute
-        cublasLtMatmulAlgoCheck cublasLtMatmulAlgoConfigGetAttribute cublasLtMatmulAlgoConfigSetAttribute
-        cublasLtMatmulAlgoGetHeuristic cublasLtMatmulAlgoGetIds cublasLtMatmulAlgoInit cublasLtMatmulDescInit_internal
-        cublasLtMatmulPreferenceInit_internal cublasLtMatrixLayoutInit_internal cublasLtMatrixTransform
-        cublasLtMatrixTransformDescCreate cublasLtMatrixTransformDescDestroy cublasLtMatrixTransformDescSetAttribute
+        cublasLtLoggerSetCallback cublasLtLoggerSetLevel cublasLtMatmulAlgoCapGetAttribute cublasLtMatmulAlgoCheck
+        cublasLtMatmulAlgoConfigGetAttribute cublasLtMatmulAlgoConfigSetAttribute cublasLtMatmulAlgoGetIds
+        cublasLtMatmulAlgoInit cublasLtMatmulDescInit_internal cublasLtMatmulPreferenceInit_internal
+        cublasLtMatrixLayoutInit_internal cublasLtMatrixTransform cublasLtMatrixTransformDescCreate
+        cublasLtMatrixTransformDescDestroy cublasLtMatrixTransformDescSetAttribute
     }
 }
 

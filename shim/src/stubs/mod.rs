@@ -11,11 +11,14 @@ pub(crate) mod curand;
 pub(crate) mod cusolver;
 pub(crate) mod cusparse;
 pub(crate) mod cusparselt;
+mod gemm;
+mod lt_product;
 pub(crate) mod nvjitlink;
 pub(crate) mod nvrtc;
 pub(crate) mod nvshmem;
 pub(crate) mod nvtx;
 mod objects;
+mod product;
 mod release;
 
 use crate::boundary::exports::Export;

@@ -1,0 +1,238 @@
+//! The products of libcublasLt: what its descriptors ask for, as a `Product`, or why we do not compute it.
+#![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
+
+use std::ffi::{c_int, c_void};
+
+use super::cublas::REFUSALS;
+use super::cublaslt::{Descriptor, descriptor};
+use super::gemm::{self, is_transposed, refuse, scale_of};
+use super::objects::{Answer, Code};
+use super::product::{Activation, Element, Matrix, Product, Scale};
+use crate::boundary::args::Out;
+use crate::boundary::library::Library;
+
+/// `cublasLtMatmulDescAttributes_t`.
+mod product_attribute {
+    pub(super) const COMPUTE_TYPE: i32 = 0;
+    pub(super) const SCALE_TYPE: i32 = 1;
+    pub(super) const POINTER_MODE: i32 = 2;
+    pub(super) const TRANSPOSE_A: i32 = 3;
+    pub(super) const TRANSPOSE_B: i32 = 4;
+    pub(super) const TRANSPOSE_C: i32 = 5;
+    pub(super) const EPILOGUE: i32 = 7;
+    pub(super) const BIAS_POINTER: i32 = 8;
+    pub(super) const BIAS_DATA_TYPE: i32 = 26;
+    /// Scales and maxima of 8-bit products.
+    pub(super) const SCALED: std::ops::RangeInclusive<i32> = 17..=21;
+}
+
+/// `cublasLtMatrixLayoutAttribute_t`.
+mod layout_attribute {
+    pub(super) const TYPE: i32 = 0;
+    pub(super) const ORDER: i32 = 1;
+    pub(super) const ROWS: i32 = 2;
+    pub(super) const COLUMNS: i32 = 3;
+    pub(super) const LEADING: i32 = 4;
+    pub(super) const BATCH: i32 = 5;
+    pub(super) const STRIDE: i32 = 6;
+}
+
+/// `cublasLtMatmulHeuristicResult_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Heuristic {
+    algorithm: [u64; 8],
+    workspace: usize,
+    state: c_int,
+    waves: f32,
+    reserved: [c_int; 4],
+}
+
+const _: () = assert!(size_of::<Heuristic>() == 96);
+
+/// A matrix as its layout descriptor has it.
+struct Layout {
+    element: Result<Element, String>,
+    by_rows: bool,
+    rows: usize,
+    columns: usize,
+    leading: usize,
+    batch: usize,
+    stride: i64,
+}
+
+impl Layout {
+    fn read(handle: usize) -> Answer<Self> {
+        let layout: &Descriptor = &*descriptor(handle)?;
+        let size =
+            |attribute, default| usize::try_from(layout.number(attribute, default)).map_err(|_| Code(REFUSALS.value));
+        let datatype = layout.number(layout_attribute::TYPE, -1) as c_int;
+        let by_rows = match layout.number(layout_attribute::ORDER, 0) {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(format!("matrix order {other}")),
+        };
+        Ok(Self {
+            element: by_rows
+                .clone()
+                .and_then(|_| Element::from_code(datatype).ok_or_else(|| format!("datatype {datatype}"))),
+            by_rows: by_rows.unwrap_or(false),
+            rows: size(layout_attribute::ROWS, 0)?,
+            columns: size(layout_attribute::COLUMNS, 0)?,
+            leading: size(layout_attribute::LEADING, 0)?,
+            batch: size(layout_attribute::BATCH, 1)?,
+            stride: layout.number(layout_attribute::STRIDE, 0),
+        })
+    }
+
+    fn matrix(&self, address: usize, transposed: bool) -> Result<Matrix, String> {
+        let element = self.element.clone()?;
+        let transposed = self.by_rows != transposed;
+        Ok(Matrix { address, element, leading: self.leading, transposed, stride: self.stride })
+    }
+}
+
+/// The four addresses of a call.
+#[derive(Clone, Copy, Debug, Default)]
+struct Addresses {
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+}
+
+/// What the descriptors ask for; the inner error says why we do not compute it.
+fn describe(product: usize, layouts: [usize; 4], at: Addresses) -> Answer<Result<Product, String>> {
+    let product = descriptor(product)?;
+    let [a, b, c, d] = layouts;
+    let (a, b, c, d) = (Layout::read(a)?, Layout::read(b)?, Layout::read(c)?, Layout::read(d)?);
+    let number = |attribute, default| product.number(attribute, default) as c_int;
+    let left = is_transposed(number(product_attribute::TRANSPOSE_A, 0))?;
+    let right = is_transposed(number(product_attribute::TRANSPOSE_B, 0))?;
+    let (m, k) = if left { (a.columns, a.rows) } else { (a.rows, a.columns) };
+    let (inner, n) = if right { (b.columns, b.rows) } else { (b.rows, b.columns) };
+    if inner != k || (d.rows, d.columns) != (m, n) || (c.rows, c.columns) != (m, n) {
+        return REFUSALS.value();
+    }
+    Ok((|| {
+        if number(product_attribute::TRANSPOSE_C, 0) != 0 {
+            return Err("transposed C".to_owned());
+        }
+        if product_attribute::SCALED.into_iter().any(|attribute| product.number(attribute, 0) != 0) {
+            return Err("scaled matrices".to_owned());
+        }
+        let (with_bias, activation) = match number(product_attribute::EPILOGUE, 1) {
+            1 => (false, Activation::None),
+            2 => (false, Activation::Relu),
+            4 => (true, Activation::None),
+            6 => (true, Activation::Relu),
+            32 => (false, Activation::Gelu),
+            36 => (true, Activation::Gelu),
+            other => return Err(format!("epilogue {other}")),
+        };
+        let d_element = d.element.clone()?;
+        let bias = match product.number(product_attribute::BIAS_POINTER, 0) {
+            0 if with_bias => return Err("a bias without an address".to_owned()),
+            address if with_bias => {
+                let element = match number(product_attribute::BIAS_DATA_TYPE, -1) {
+                    -1 => d_element,
+                    code => Element::from_code(code).ok_or_else(|| format!("bias datatype {code}"))?,
+                };
+                Some((address as usize, element))
+            }
+            _ => None,
+        };
+        Ok(Product {
+            m,
+            n,
+            k,
+            a: a.matrix(at.a, left)?,
+            b: b.matrix(at.b, right)?,
+            c: c.matrix(at.c, false)?,
+            d: d.matrix(at.d, false)?,
+            alpha: Scale::Value(1.0),
+            beta: Scale::Value(0.0),
+            batch: d.batch,
+            bias,
+            activation,
+        })
+    })())
+}
+
+/// One algorithm for every product that we compute. It needs no workspace.
+///
+/// # Safety
+/// `results` has room for `wanted` entries.
+pub(super) unsafe fn heuristic(
+    _handle: usize,
+    product: usize,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    _preference: usize,
+    wanted: c_int,
+    results: *mut Heuristic,
+    found: Out<c_int>,
+) -> Answer {
+    let found = found.required().map_err(REFUSALS.null())?;
+    if wanted < 1 || results.is_null() {
+        return REFUSALS.value();
+    }
+    found.set_if_wanted(0);
+    if let Err(why) = describe(product, [a, b, c, d], Addresses::default())? {
+        return refuse(Library::CublasLt, "cublasLtMatmulAlgoGetHeuristic", &why);
+    }
+    let result = Heuristic { algorithm: [0; 8], workspace: 0, state: 0, waves: 1.0, reserved: [0; 4] };
+    // SAFETY: the caller vouches for `wanted` entries, of which there is at least one.
+    unsafe { results.write_unaligned(result) };
+    found.set_if_wanted(1);
+    Ok(())
+}
+
+/// # Safety
+/// Alpha and beta point to what the descriptor's scale type says.
+pub(super) unsafe fn multiply(
+    _handle: usize,
+    product: usize,
+    alpha: *const c_void,
+    a: *const c_void,
+    layout_a: usize,
+    b: *const c_void,
+    layout_b: usize,
+    beta: *const c_void,
+    c: *const c_void,
+    layout_c: usize,
+    d: *mut c_void,
+    layout_d: usize,
+    _algorithm: *const c_void,
+    _workspace: *mut c_void,
+    _workspace_bytes: usize,
+    stream: usize,
+) -> Answer {
+    const NAME: &str = "cublasLtMatmul";
+    let at = Addresses { a: a as usize, b: b as usize, c: c as usize, d: d as usize };
+    let mut described = match describe(product, [layout_a, layout_b, layout_c, layout_d], at)? {
+        Ok(described) => described,
+        Err(why) => return refuse(Library::CublasLt, NAME, &why),
+    };
+    let product = descriptor(product)?;
+    let compute = product.number(product_attribute::COMPUTE_TYPE, -1) as c_int;
+    let scale_type = match product.number(product_attribute::SCALE_TYPE, -1) as c_int {
+        -1 => scale_of(compute),
+        code => scale_of(compute).and(Element::from_code(code)),
+    };
+    let Some(scale_type) = scale_type else {
+        return refuse(Library::CublasLt, NAME, &format!("compute type {compute}"));
+    };
+    let on_device = match product.number(product_attribute::POINTER_MODE, 0) {
+        0 => false,
+        1 => true,
+        other => return refuse(Library::CublasLt, NAME, &format!("pointer mode {other}")),
+    };
+    // SAFETY: passed on.
+    described.alpha = unsafe { gemm::scale(alpha, scale_type, on_device) }?;
+    // SAFETY: passed on.
+    described.beta = unsafe { gemm::scale(beta, scale_type, on_device) }?;
+    gemm::run(Library::CublasLt, NAME, stream, described)
+}
