@@ -278,17 +278,18 @@ impl Reader<'_> {
 
     fn profile(&mut self, node: &Node) -> Option<String> {
         let written = self.check.text("profile", node)?;
-        let is_path = ["./", "../", "/"].iter().any(|prefix| written.starts_with(prefix));
+        let builtin = profile::builtin(written).map(|profile| profile.id.clone());
+        // FakeGPU takes `a100.yaml` for `a100`, so a name without a directory is a file only where it is no known id.
+        let is_path = written.contains('/') || (builtin.is_none() && written.ends_with(".yaml"));
         if !is_path {
-            let found = profile::builtin(written).map(|profile| profile.id.clone());
-            if found.is_none() {
+            if builtin.is_none() {
                 self.check.mistake(
                     &node.span,
                     profile::unknown(written),
                     "a profile of your own is named by its path: `profile: ./my-gpu.yaml`",
                 );
             }
-            return found;
+            return builtin;
         }
         if let Some(known) = self.loaded.get(written) {
             return known.clone();

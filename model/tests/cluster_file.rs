@@ -97,6 +97,8 @@ fn each_rule_has_its_message() {
         ("id: node1", "id: 1", "`id` must be text, found a whole number"),
         ("{profile: H100}", "a100", "a gpu must be a mapping"),
         ("{profile: H100}", "{profile: ./own.yaml}", "cannot read the profile ./own.yaml: no file"),
+        ("{profile: H100}", "{profile: gpus/own}", "cannot read the profile gpus/own: no file"),
+        ("{profile: H100}", "{profile: own.yaml}", "cannot read the profile own.yaml: no file"),
         ("version: 1", "version: 1\nversion: 1", "the key `version` stands here a second time"),
         ("version: 1", "version: 1\nprofile: a100", "`profile` goes with `nodes: NUMBER` only"),
         ("version: 1", "version: [", "4:7: while parsing a flow"),
