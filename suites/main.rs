@@ -45,16 +45,15 @@ fn main() -> ExitCode {
 }
 
 fn trial(case: Arc<Case>, shared: Arc<Shared>) -> Trial {
-    let needs_python = case.python.is_some();
-    let name = case.full_id();
-    let trial = Trial::ignorable_test(name, move || {
+    Trial::ignorable_test(case.full_id(), move || {
+        if case.python.is_some() {
+            return Ok(Completion::ignored_with(format!("it needs Python; `./ftest {}` runs it", case.suite)));
+        }
         if let Some(reason) = requirement::unmet(&case) {
             return Ok(Completion::ignored_with(reason));
         }
-        let context = shared.context()?;
-        run(&case, &context)
-    });
-    if needs_python { trial.with_kind("needs Python: ./ftest").with_ignored_flag(true) } else { trial }
+        run(&case, &*shared.context()?)
+    })
 }
 
 fn run(case: &Case, context: &RunContext) -> Result<Completion, Failed> {

@@ -239,3 +239,67 @@ impl Shared<'_> {
         context
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WHOLE: &str = "ftest: 1
+suite: whole
+clusters: {two: {nodes: 2, gpus_per_node: 2, profile: a100}}
+defaults: {cluster: two, timeout: {slow: 1s, kill: 2s}, env: {A: 1, B: ~}, tags: [x], allow_gaps: [cudart.*]}
+cases:
+- id: one
+  title: a title
+  matrix: {axes: {n: [1, 2], t: [a, b]}, include: [{n: 3, t: c}], exclude: [{n: 2, t: b}], max: 9}
+  requires: [{command: sh}, {torch: 2.15.0}, {env: HOME}, {file: x}, {platform: linux}, {python_module: numpy}]
+  launch: {argv: [x, '${{ matrix.n + cluster.world_size }}'], ranks: 4}
+  kill: [{target: {rank: 1}, signal: SIGTERM, when: {output: ready, rank: 0}}]
+  expect:
+    exit: {rank: {1: {signal: SIGTERM}}, others: nonzero, launcher: any, all: 0}
+    stdout: [{rank: all, contains: [a, b]}, {rank: 3, matches: '^x$', because: y}]
+    stderr: {absent: z}
+    report:
+    - {path: $.a, eq: 1, ne: 2, lt: 1GiB, len: 3}
+    - {path: '$.b[*]', all: {near: 1.5, rel: 1e-6}, any: {in: [1, 2]}, of: device}
+    - {path: $.c, absent: true}
+    invariants: [report.x == matrix.n, {id: i, that: 'ranks | length == 4', because: b}]
+    snapshot: [{name: n, of: report, select: [$.a], redact: {$.b: '[b]'}, round: {$.c: 2}, sort: {$.d: [op]}}]
+    gaps: [cublas.x]
+";
+
+    fn parsed(text: &str) -> Result<Suite, SuiteError> {
+        parse(Path::new("w.yaml"), text, Path::new("/"))
+    }
+
+    #[test]
+    fn every_key_of_the_language_is_read() {
+        let suite = parsed(WHOLE).unwrap_or_else(|error| panic!("{error}"));
+        let ids: Vec<&str> = suite.cases.iter().map(|case| case.id.as_str()).collect();
+        assert_eq!(ids, ["one[n=1,t=a]", "one[n=1,t=b]", "one[n=2,t=a]", "one[n=3,t=c]"]);
+        let case = &suite.cases[3];
+        assert_eq!(case.launch, crate::case::Launch::Argv { argv: vec!["x".into(), "7".into()], ranks: Some(4) });
+        assert_eq!(case.python.as_ref().unwrap().requirements, ["torch==2.15.0"]);
+        assert_eq!((case.requires.len(), case.place.line, case.coordinator), (5, 6, true));
+        assert_eq!((case.env["A"].as_str(), case.env_unset.as_slice()), ("1", &["B".to_owned()][..]));
+        let expect = &case.expect;
+        assert_eq!((expect.output.len(), expect.report.len(), expect.invariants.len()), (4, 3, 2));
+        assert_eq!(expect.snapshots[0].path, Path::new("snapshots/whole/one@n-3,t-c__n.snap"));
+        assert_eq!((expect.report[0].place.line, expect.report[0].operators.len()), (17, 3));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn a_damaged_suite_is_read_or_refused_with_a_place(start in 0..WHOLE.len(), length in 0..40_usize, with in "[ -~\n]{0,6}") {
+            let end = (start + length).min(WHOLE.len());
+            let text = format!("{}{with}{}", &WHOLE[..start], &WHOLE[end..]);
+            if let Err(SuiteError::Mistakes(mistakes)) = parsed(&text) {
+                prop_assert!(mistakes.count() > 0);
+                prop_assert!(mistakes.to_string().contains("w.yaml:"), "{}", mistakes);
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Ctrl-C in the middle of a run: the cases end, the JUnit file is whole and counts every case, the exit code says so.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The first case interrupts ftest, which is its parent; nothing is guessed about when it runs.
+fn suite(signal: &str) -> String {
+    format!(
+        "ftest: 1\nsuite: interrupted\ncases:\n\
+         - {{id: before, launch: {{argv: ['true']}}}}\n\
+         - {{id: interrupts, timeout: 30s, launch: {{argv: [sh, -c, 'kill -{signal} $PPID; sleep 60']}}}}\n\
+         - {{id: after, launch: {{argv: ['true']}}}}\n"
+    )
+}
+
+fn run(signal: &str) -> (Option<i32>, String, String) {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("suite.yaml"), suite(signal)).unwrap();
+    let started = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_ftest"))
+        .args(["suite.yaml", "--jobs", "1", "--junit", "out.xml"])
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(started.elapsed() < Duration::from_secs(25), "the run went on to the deadline of the case");
+    let junit = fs::read_to_string(directory.path().join("out.xml")).unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), junit)
+}
+
+#[test]
+fn ctrl_c_ends_the_run_and_leaves_a_whole_junit_file() {
+    let (code, stdout, junit) = run("INT");
+    assert_eq!(code, Some(130), "{stdout}");
+    assert!(stdout.contains("interrupted\n3 cases: 1 passed, 1 skipped, 1 not run"), "{stdout}");
+    assert!(
+        junit.contains("<testsuites name=\"ftest\" tests=\"3\" skipped=\"2\" failures=\"0\" errors=\"0\""),
+        "{junit}"
+    );
+    assert_eq!(junit.matches("<testcase ").count(), 3);
+    assert!(junit.ends_with("</testsuites>\n"), "{junit}");
+}
+
+#[test]
+fn sigterm_does_the_same_with_its_own_code() {
+    let (code, stdout, _) = run("TERM");
+    assert_eq!(code, Some(143), "{stdout}");
+}
