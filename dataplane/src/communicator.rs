@@ -129,7 +129,8 @@ impl Communicator {
             member.arena.is_some() && member.control.is_some() && member.host == communicator.members[0].host
         });
         if one_host {
-            let segment = communicator.map_segment(control, size);
+            // What we offered stays open until everybody has looked at it.
+            let (segment, _offered) = communicator.map_segment(control, size);
             if size == 1 || communicator.agree(segment.is_some())? {
                 if let Some(segment) = segment {
                     let _ = communicator.segment.set(segment);
@@ -144,10 +145,10 @@ impl Communicator {
         Ok(communicator)
     }
 
-    /// Rank 0's segment, when this process can map it and everybody else's memory.
-    fn map_segment(&self, control: Arena, size: u32) -> Option<Segment> {
+    /// Rank 0's segment, when this process can map it and everybody else's memory; and `control`, unless it became it.
+    fn map_segment(&self, control: Arena, size: u32) -> (Option<Segment>, Option<Arena>) {
         if self.rank == 0 {
-            return Some(Segment::found(control, size));
+            return (Some(Segment::found(control, size)), None);
         }
         let reachable = self.members.iter().all(|member| {
             let fd = member.control.map_or(-1, |file| file.fd);
@@ -155,7 +156,8 @@ impl Communicator {
         });
         let host = &self.members[0];
         let fd = host.control.map_or(-1, |file| file.fd);
-        if reachable { Segment::join(host.pid, fd, size).ok() } else { None }
+        let segment = if reachable { Segment::join(host.pid, fd, size).ok() } else { None };
+        (segment, Some(control))
     }
 
     /// Asks every rank, through rank 0, whether it could map what it must. Also keeps rank 0 alive until all have mapped it.
