@@ -138,6 +138,7 @@ unsafe extern "C" fn wait(receiver: *mut c_void) {
     // SAFETY: the test passes a boxed receiver, once.
     let receiver = unsafe { Box::from_raw(receiver.cast::<mpsc::Receiver<()>>()) };
     receiver.recv_timeout(DEADLINE).expect("the test opens the gate");
+    assert_eq!(cuda!(cudaDeviceSynchronize()), 800, "cudaErrorNotPermitted");
 }
 
 #[test]

@@ -25,6 +25,11 @@ pub(crate) fn enter() -> bool {
     true
 }
 
+/// True in a forked child of a process that used CUDA.
+pub(crate) fn is_lost() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
+
 /// True in the process that called [`enter`] first, false in its forked children.
 pub(crate) fn is_owner() -> bool {
     OWNER.load(Ordering::Relaxed) == std::process::id()

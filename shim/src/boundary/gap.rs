@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use super::fork;
 use super::library::Library;
 use crate::settings::{self, GapPolicy};
 
@@ -29,6 +30,9 @@ impl From<Refused> for u32 {
 
 /// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) tells uses of one name apart.
 pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
+    if fork::is_lost() {
+        return;
+    }
     let first = {
         let mut gaps = GAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let details = gaps.counts.entry((library.name(), name)).or_default();

@@ -1,5 +1,6 @@
 //! Around every call from C: settings read once, a forked child refused, panics caught, the runtime's last error kept.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +13,9 @@ pub(crate) fn call<E: Into<u32>>(
     name: &'static str,
     body: impl FnOnce() -> Result<(), E>,
 ) -> core::ffi::c_uint {
+    if IN_HOST_FUNCTION.get() && matches!(library, Library::CudaRuntime | Library::CudaDriver) {
+        return finish(library, NOT_PERMITTED);
+    }
     let is_lost = library.is_lost_by_fork() && !fork::enter();
     let code = if is_lost || settings::get().is_err() || !may_begin(library, name) {
         library.not_initialised()
@@ -19,6 +23,20 @@ pub(crate) fn call<E: Into<u32>>(
         run(library, name, body)
     };
     finish(library, code)
+}
+
+/// `cudaErrorNotPermitted`
+const NOT_PERMITTED: u32 = 800;
+
+thread_local! {
+    static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a program's host function, which must not call CUDA (it would wait for the stream that waits for it).
+pub(crate) fn host_function(body: impl FnOnce()) {
+    IN_HOST_FUNCTION.set(true);
+    body();
+    IN_HOST_FUNCTION.set(false);
 }
 
 /// The driver wants `cuInit` first; the runtime calls it by itself.

@@ -10,6 +10,7 @@ use crate::boundary::exports::exports;
 use crate::cuda_runtime::abi::{AccessDescription, MemLocation, PoolProperties};
 use crate::cuda_runtime::stream::{Callback, HostFunction};
 use crate::cuda_runtime::{device as runtime_device, entry_point, error, pool, stream as runtime_stream};
+use crate::device::stream::per_thread_default as per_thread;
 
 exports! {
     library CudaDriver;
@@ -57,6 +58,9 @@ exports! {
         fn cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) = context::priority_range;
         fn cuCtxEnablePeerAccess(handle: usize, flags: c_uint) = context::enable_peer;
         fn cuCtxDisablePeerAccess(handle: usize) = context::disable_peer;
+        fn cuDeviceGetGraphMemAttribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) = pool::graph_attribute;
+        fn cuDeviceSetGraphMemAttribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) = pool::set_graph_attribute;
+        fn cuDeviceGraphMemTrim(ordinal: c_int) = pool::trim_graphs;
         fn cuMemAlloc_v2(out: Out<usize>, size: usize) = memory::allocate;
         fn cuMemAllocPitch_v2(out: Out<usize>, pitch: Out<usize>, width: usize, height: usize, element: c_uint) = memory::allocate_pitch;
         fn cuMemFree_v2(address: usize) = memory::free;
@@ -169,6 +173,53 @@ exports! {
         fn cuLaunchKernelEx(configuration: Out<LaunchConfig>, function: usize, parameters: *const c_void, extra: *const c_void) = module::launch_configured;
         fn cuOccupancyMaxActiveBlocksPerMultiprocessor(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize) = module::occupancy;
         fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize, flags: c_uint) = module::occupancy_with_flags;
+        fn cuMemAllocAsync_ptsz(out: Out<usize>, size: usize, stream: usize) = |out, size, stream| per_thread(|| memory::allocate_async(out, size, stream));
+        fn cuMemAllocFromPoolAsync_ptsz(out: Out<usize>, size: usize, pool: usize, stream: usize) = |out, size, pool, stream| per_thread(|| memory::allocate_from_pool(out, size, pool, stream));
+        fn cuMemFreeAsync_ptsz(address: usize, stream: usize) = |address, stream| per_thread(|| memory::free_async(address, stream));
+        fn cuMemcpy_ptds(to: usize, from: usize, bytes: usize) = |to, from, bytes| per_thread(|| memory::copy_any(to, from, bytes));
+        fn cuMemcpyAsync_ptsz(to: usize, from: usize, bytes: usize, stream: usize) = |to, from, bytes, stream| per_thread(|| memory::copy_any_async(to, from, bytes, stream));
+        fn cuMemcpyHtoD_v2_ptds(to: usize, from: usize, bytes: usize) = |to, from, bytes| per_thread(|| memory::copy_to_device(to, from, bytes));
+        fn cuMemcpyDtoH_v2_ptds(to: usize, from: usize, bytes: usize) = |to, from, bytes| per_thread(|| memory::copy_to_host(to, from, bytes));
+        fn cuMemcpyDtoD_v2_ptds(to: usize, from: usize, bytes: usize) = |to, from, bytes| per_thread(|| memory::copy_on_device(to, from, bytes));
+        fn cuMemcpyHtoDAsync_v2_ptsz(to: usize, from: usize, bytes: usize, stream: usize) = |to, from, bytes, stream| per_thread(|| memory::copy_to_device_async(to, from, bytes, stream));
+        fn cuMemcpyDtoHAsync_v2_ptsz(to: usize, from: usize, bytes: usize, stream: usize) = |to, from, bytes, stream| per_thread(|| memory::copy_to_host_async(to, from, bytes, stream));
+        fn cuMemcpyDtoDAsync_v2_ptsz(to: usize, from: usize, bytes: usize, stream: usize) = |to, from, bytes, stream| per_thread(|| memory::copy_on_device_async(to, from, bytes, stream));
+        fn cuMemcpyPeer_ptds(to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize) = |to, to_context, from, from_context, bytes| per_thread(|| memory::copy_peer(to, to_context, from, from_context, bytes));
+        fn cuMemcpyPeerAsync_ptsz(to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize, stream: usize) = |to, to_context, from, from_context, bytes, stream| per_thread(|| memory::copy_peer_async(to, to_context, from, from_context, bytes, stream));
+        fn cuMemcpy2D_v2_ptds(parameters: Out<Copy2D>) = |parameters| per_thread(|| memory::copy_2d(parameters));
+        fn cuMemcpy2DUnaligned_v2_ptds(parameters: Out<Copy2D>) = |parameters| per_thread(|| memory::copy_2d(parameters));
+        fn cuMemcpy2DAsync_v2_ptsz(parameters: Out<Copy2D>, stream: usize) = |parameters, stream| per_thread(|| memory::copy_2d_async(parameters, stream));
+        fn cuMemcpy3D_v2_ptds(parameters: Out<Copy3D>) = |parameters| per_thread(|| memory::copy_3d(parameters));
+        fn cuMemcpy3DAsync_v2_ptsz(parameters: Out<Copy3D>, stream: usize) = |parameters, stream| per_thread(|| memory::copy_3d_async(parameters, stream));
+        fn cuMemsetD8_v2_ptds(to: usize, value: c_uchar, count: usize) = |to, value, count| per_thread(|| memory::set8(to, value, count));
+        fn cuMemsetD16_v2_ptds(to: usize, value: c_ushort, count: usize) = |to, value, count| per_thread(|| memory::set16(to, value, count));
+        fn cuMemsetD32_v2_ptds(to: usize, value: c_uint, count: usize) = |to, value, count| per_thread(|| memory::set32(to, value, count));
+        fn cuMemsetD8Async_ptsz(to: usize, value: c_uchar, count: usize, stream: usize) = |to, value, count, stream| per_thread(|| memory::set8_async(to, value, count, stream));
+        fn cuMemsetD16Async_ptsz(to: usize, value: c_ushort, count: usize, stream: usize) = |to, value, count, stream| per_thread(|| memory::set16_async(to, value, count, stream));
+        fn cuMemsetD32Async_ptsz(to: usize, value: c_uint, count: usize, stream: usize) = |to, value, count, stream| per_thread(|| memory::set32_async(to, value, count, stream));
+        fn cuStreamWriteValue32_ptsz(stream: usize, address: usize, value: c_uint, flags: c_uint) = |stream, address, value, flags| per_thread(|| memory::write32(stream, address, value, flags));
+        fn cuStreamWriteValue32_v2_ptsz(stream: usize, address: usize, value: c_uint, flags: c_uint) = |stream, address, value, flags| per_thread(|| memory::write32(stream, address, value, flags));
+        fn cuStreamWriteValue64_ptsz(stream: usize, address: usize, value: c_ulonglong, flags: c_uint) = |stream, address, value, flags| per_thread(|| memory::write64(stream, address, value, flags));
+        fn cuStreamWriteValue64_v2_ptsz(stream: usize, address: usize, value: c_ulonglong, flags: c_uint) = |stream, address, value, flags| per_thread(|| memory::write64(stream, address, value, flags));
+        fn cuStreamSynchronize_ptsz(handle: usize) = |handle| per_thread(|| stream::synchronize(handle));
+        fn cuStreamQuery_ptsz(handle: usize) = |handle| per_thread(|| stream::query(handle));
+        fn cuStreamWaitEvent_ptsz(handle: usize, event: usize, flags: c_uint) = |handle, event, flags| per_thread(|| stream::wait_event(handle, event, flags));
+        fn cuStreamGetPriority_ptsz(handle: usize, out: Out<c_int>) = |handle, out| per_thread(|| stream::priority(handle, out));
+        fn cuStreamGetFlags_ptsz(handle: usize, out: Out<c_uint>) = |handle, out| per_thread(|| stream::flags(handle, out));
+        fn cuStreamGetId_ptsz(handle: usize, out: Out<c_ulonglong>) = |handle, out| per_thread(|| stream::id(handle, out));
+        fn cuStreamGetDevice_ptsz(handle: usize, out: Out<c_int>) = |handle, out| per_thread(|| stream::device(handle, out));
+        fn cuStreamGetCtx_ptsz(handle: usize, out: Out<usize>) = |handle, out| per_thread(|| stream::context_of(handle, out));
+        fn cuStreamGetCtx_v2_ptsz(handle: usize, out: Out<usize>, green: Out<usize>) = |handle, out, green| per_thread(|| stream::context_of_v2(handle, out, green));
+        fn cuStreamAddCallback_ptsz(handle: usize, function: Callback, data: *mut c_void, flags: c_uint) = |handle, function, data, flags| per_thread(|| stream::callback(handle, function, data, flags));
+        fn cuLaunchHostFunc_ptsz(handle: usize, function: HostFunction, data: *mut c_void) = |handle, function, data| per_thread(|| stream::host_function(handle, function, data));
+        fn cuStreamIsCapturing_ptsz(handle: usize, out: Out<c_uint>) = |handle, out| per_thread(|| stream::is_capturing(handle, out));
+        fn cuStreamGetCaptureInfo_v2_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |handle, status, id| per_thread(|| stream::capture_info(handle, status, id));
+        fn cuStreamGetCaptureInfo_v3_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |handle, status, id| per_thread(|| stream::capture_info(handle, status, id));
+        fn cuEventRecord_ptsz(event: usize, stream: usize) = |event, stream| per_thread(|| stream::event_record(event, stream));
+        fn cuEventRecordWithFlags_ptsz(event: usize, stream: usize, flags: c_uint) = |event, stream, flags| per_thread(|| stream::event_record_with_flags(event, stream, flags));
+        fn cuLaunchKernel_ptsz(function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: usize, parameters: *const c_void, extra: *const c_void) = |function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters, extra| per_thread(|| module::launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters, extra));
+        fn cuLaunchCooperativeKernel_ptsz(function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: usize, parameters: *const c_void) = |function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters| per_thread(|| module::launch_cooperative(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters));
+        fn cuLaunchKernelEx_ptsz(configuration: Out<LaunchConfig>, function: usize, parameters: *const c_void, extra: *const c_void) = |configuration, function, parameters, extra| per_thread(|| module::launch_configured(configuration, function, parameters, extra));
     }
     bare {
         fn cuLogsRegisterCallback(function: usize, data: usize, out: Out<usize>) = device::register_log;
@@ -208,24 +259,23 @@ exports! {
         cuCtxGetSharedMemConfig cuCtxPopCurrent cuCtxPushCurrent cuCtxRecordEvent cuCtxResetPersistingL2Cache
         cuCtxSetFlags cuCtxSetSharedMemConfig cuCtxWaitEvent cuDestroyExternalMemory cuDestroyExternalSemaphore
         cuDevResourceGenerateDesc cuDevSmResourceSplit cuDevSmResourceSplitByCount cuDeviceGetDevResource
-        cuDeviceGetExecAffinitySupport cuDeviceGetGraphMemAttribute cuDeviceGetHostAtomicCapabilities
-        cuDeviceGetLuid cuDeviceGetP2PAtomicCapabilities cuDeviceGetProperties
-        cuDeviceGetTexture1DLinearMaxWidth cuDeviceGraphMemTrim cuDevicePrimaryCtxRelease
-        cuDevicePrimaryCtxReset cuDevicePrimaryCtxSetFlags cuDeviceRegisterAsyncNotification
-        cuDeviceSetGraphMemAttribute cuDeviceTotalMem cuDeviceUnregisterAsyncNotification cuEventDestroy
-        cuEventRecordWithFlags_ptsz cuEventRecord_ptsz cuExternalMemoryGetMappedBuffer
-        cuExternalMemoryGetMappedMipmappedArray cuFlushGPUDirectRDMAWrites cuFuncGetParamCount
-        cuFuncGetParamInfo cuFuncIsLoaded cuFuncLoad cuFuncSetBlockShape cuFuncSetSharedMemConfig
-        cuFuncSetSharedSize cuGetExportTable cuGraphAddBatchMemOpNode cuGraphAddChildGraphNode
-        cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode
-        cuGraphAddEventWaitNode cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
-        cuGraphAddHostNode cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphAddMemAllocNode
-        cuGraphAddMemFreeNode cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphAddNode cuGraphAddNode_v2
-        cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams cuGraphChildGraphNodeGetGraph cuGraphClone
-        cuGraphConditionalHandleCreate cuGraphCreate cuGraphDebugDotPrint cuGraphDestroy cuGraphDestroyNode
-        cuGraphEventRecordNodeGetEvent cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent
-        cuGraphEventWaitNodeSetEvent cuGraphExecBatchMemOpNodeSetParams cuGraphExecChildGraphNodeSetParams
-        cuGraphExecDestroy cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
+        cuDeviceGetExecAffinitySupport cuDeviceGetHostAtomicCapabilities cuDeviceGetLuid
+        cuDeviceGetP2PAtomicCapabilities cuDeviceGetProperties cuDeviceGetTexture1DLinearMaxWidth
+        cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset cuDevicePrimaryCtxSetFlags
+        cuDeviceRegisterAsyncNotification cuDeviceTotalMem cuDeviceUnregisterAsyncNotification cuEventDestroy
+        cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuFlushGPUDirectRDMAWrites
+        cuFuncGetParamCount cuFuncGetParamInfo cuFuncIsLoaded cuFuncLoad cuFuncSetBlockShape
+        cuFuncSetSharedMemConfig cuFuncSetSharedSize cuGetExportTable cuGraphAddBatchMemOpNode
+        cuGraphAddChildGraphNode cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode
+        cuGraphAddEventRecordNode cuGraphAddEventWaitNode cuGraphAddExternalSemaphoresSignalNode
+        cuGraphAddExternalSemaphoresWaitNode cuGraphAddHostNode cuGraphAddKernelNode cuGraphAddKernelNode_v2
+        cuGraphAddMemAllocNode cuGraphAddMemFreeNode cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphAddNode
+        cuGraphAddNode_v2 cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams
+        cuGraphChildGraphNodeGetGraph cuGraphClone cuGraphConditionalHandleCreate cuGraphCreate
+        cuGraphDebugDotPrint cuGraphDestroy cuGraphDestroyNode cuGraphEventRecordNodeGetEvent
+        cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent
+        cuGraphExecBatchMemOpNodeSetParams cuGraphExecChildGraphNodeSetParams cuGraphExecDestroy
+        cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
         cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
         cuGraphExecGetFlags cuGraphExecGetId cuGraphExecHostNodeSetParams cuGraphExecKernelNodeSetParams
         cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams cuGraphExecMemsetNodeSetParams
@@ -247,66 +297,54 @@ exports! {
         cuGreenCtxGetId cuGreenCtxRecordEvent cuGreenCtxStreamCreate cuGreenCtxWaitEvent cuImportExternalMemory
         cuImportExternalSemaphore cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle cuIpcOpenEventHandle
         cuIpcOpenMemHandle cuIpcOpenMemHandle_v2 cuKernelGetLibrary cuKernelGetParamCount cuKernelGetParamInfo
-        cuKernelSetCacheConfig cuLaunch cuLaunchCooperativeKernelMultiDevice cuLaunchCooperativeKernel_ptsz
-        cuLaunchGrid cuLaunchGridAsync cuLaunchHostFunc_ptsz cuLaunchHostFunc_v2 cuLaunchHostFunc_v2_ptsz
-        cuLaunchKernelEx_ptsz cuLaunchKernel_ptsz cuLibraryEnumerateKernels cuLibraryGetGlobal
+        cuKernelSetCacheConfig cuLaunch cuLaunchCooperativeKernelMultiDevice cuLaunchGrid cuLaunchGridAsync
+        cuLaunchHostFunc_v2 cuLaunchHostFunc_v2_ptsz cuLibraryEnumerateKernels cuLibraryGetGlobal
         cuLibraryGetKernelCount cuLibraryGetManaged cuLibraryGetUnifiedFunction cuLibraryLoadFromFile
         cuLinkAddData cuLinkAddData_v2 cuLinkAddFile cuLinkAddFile_v2 cuLinkComplete cuLinkCreate
         cuLinkCreate_v2 cuLinkDestroy cuLogsCurrent cuLogsDumpToFile cuLogsDumpToMemory cuMemAdvise
-        cuMemAdvise_v2 cuMemAlloc cuMemAllocAsync_ptsz cuMemAllocFromPoolAsync_ptsz cuMemAllocHost
-        cuMemAllocPitch cuMemBatchDecompressAsync cuMemBatchDecompressAsync_ptsz
-        cuMemDiscardAndPrefetchBatchAsync cuMemDiscardAndPrefetchBatchAsync_ptsz cuMemDiscardBatchAsync
-        cuMemDiscardBatchAsync_ptsz cuMemFree cuMemFreeAsync_ptsz cuMemGetAddressRange cuMemGetDefaultMemPool
+        cuMemAdvise_v2 cuMemAlloc cuMemAllocHost cuMemAllocPitch cuMemBatchDecompressAsync
+        cuMemBatchDecompressAsync_ptsz cuMemDiscardAndPrefetchBatchAsync cuMemDiscardAndPrefetchBatchAsync_ptsz
+        cuMemDiscardBatchAsync cuMemDiscardBatchAsync_ptsz cuMemFree cuMemGetAddressRange cuMemGetDefaultMemPool
         cuMemGetHandleForAddressRange cuMemGetInfo cuMemGetMemPool cuMemHostGetDevicePointer cuMemHostRegister
         cuMemImportFromShareableHandle cuMemMapArrayAsync cuMemMapArrayAsync_ptsz cuMemPoolExportPointer
         cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle cuMemPoolImportPointer
         cuMemPrefetchAsync cuMemPrefetchAsync_ptsz cuMemPrefetchAsync_v2 cuMemPrefetchAsync_v2_ptsz
         cuMemPrefetchBatchAsync cuMemPrefetchBatchAsync_ptsz cuMemRangeGetAttribute cuMemRangeGetAttributes
-        cuMemSetMemPool cuMemcpy2D cuMemcpy2DAsync cuMemcpy2DAsync_v2_ptsz cuMemcpy2DUnaligned
-        cuMemcpy2DUnaligned_v2_ptds cuMemcpy2D_v2_ptds cuMemcpy3D cuMemcpy3DAsync cuMemcpy3DAsync_v2_ptsz
+        cuMemSetMemPool cuMemcpy2D cuMemcpy2DAsync cuMemcpy2DUnaligned cuMemcpy3D cuMemcpy3DAsync
         cuMemcpy3DBatchAsync cuMemcpy3DBatchAsync_ptsz cuMemcpy3DBatchAsync_v2 cuMemcpy3DBatchAsync_v2_ptsz
         cuMemcpy3DPeer cuMemcpy3DPeerAsync cuMemcpy3DPeerAsync_ptsz cuMemcpy3DPeer_ptds
-        cuMemcpy3DWithAttributesAsync cuMemcpy3DWithAttributesAsync_ptsz cuMemcpy3D_v2_ptds cuMemcpyAsync_ptsz
-        cuMemcpyAtoA cuMemcpyAtoA_v2 cuMemcpyAtoA_v2_ptds cuMemcpyAtoD cuMemcpyAtoD_v2 cuMemcpyAtoD_v2_ptds
-        cuMemcpyAtoH cuMemcpyAtoHAsync cuMemcpyAtoHAsync_v2 cuMemcpyAtoHAsync_v2_ptsz cuMemcpyAtoH_v2
-        cuMemcpyAtoH_v2_ptds cuMemcpyBatchAsync cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync_v2
-        cuMemcpyBatchAsync_v2_ptsz cuMemcpyDtoA cuMemcpyDtoA_v2 cuMemcpyDtoA_v2_ptds cuMemcpyDtoD
-        cuMemcpyDtoDAsync cuMemcpyDtoDAsync_v2_ptsz cuMemcpyDtoD_v2_ptds cuMemcpyDtoH cuMemcpyDtoHAsync
-        cuMemcpyDtoHAsync_v2_ptsz cuMemcpyDtoH_v2_ptds cuMemcpyHtoA cuMemcpyHtoAAsync cuMemcpyHtoAAsync_v2
-        cuMemcpyHtoAAsync_v2_ptsz cuMemcpyHtoA_v2 cuMemcpyHtoA_v2_ptds cuMemcpyHtoD cuMemcpyHtoDAsync
-        cuMemcpyHtoDAsync_v2_ptsz cuMemcpyHtoD_v2_ptds cuMemcpyPeerAsync_ptsz cuMemcpyPeer_ptds
-        cuMemcpyWithAttributesAsync cuMemcpyWithAttributesAsync_ptsz cuMemcpy_ptds cuMemsetD16
-        cuMemsetD16Async_ptsz cuMemsetD16_v2_ptds cuMemsetD2D16 cuMemsetD2D16Async cuMemsetD2D16Async_ptsz
-        cuMemsetD2D16_v2 cuMemsetD2D16_v2_ptds cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32Async_ptsz
-        cuMemsetD2D32_v2 cuMemsetD2D32_v2_ptds cuMemsetD2D8 cuMemsetD2D8Async cuMemsetD2D8Async_ptsz
-        cuMemsetD2D8_v2 cuMemsetD2D8_v2_ptds cuMemsetD32 cuMemsetD32Async_ptsz cuMemsetD32_v2_ptds cuMemsetD8
-        cuMemsetD8Async_ptsz cuMemsetD8_v2_ptds cuMipmappedArrayCreate cuMipmappedArrayDestroy
-        cuMipmappedArrayGetLevel cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties
-        cuModuleEnumerateFunctions cuModuleGetFunctionCount cuModuleGetGlobal cuModuleGetGlobal_v2
-        cuModuleGetLoadingMode cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxActiveClusters
-        cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags
-        cuOccupancyMaxPotentialClusterSize cuParamSetSize cuParamSetf cuParamSeti cuParamSetv
-        cuPointerSetAttribute cuSignalExternalSemaphoresAsync cuSignalExternalSemaphoresAsync_ptsz
-        cuStreamAddCallback_ptsz cuStreamAttachMemAsync cuStreamAttachMemAsync_ptsz cuStreamBatchMemOp
-        cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2 cuStreamBatchMemOp_v2_ptsz cuStreamBeginCapture
-        cuStreamBeginCaptureToCig cuStreamBeginCaptureToCig_ptsz cuStreamBeginCaptureToGraph
-        cuStreamBeginCaptureToGraph_ptsz cuStreamBeginCapture_ptsz cuStreamBeginCapture_v2
-        cuStreamBeginCapture_v2_ptsz cuStreamCopyAttributes cuStreamCopyAttributes_ptsz cuStreamDestroy
-        cuStreamEndCapture cuStreamEndCaptureToCig cuStreamEndCaptureToCig_ptsz cuStreamEndCapture_ptsz
-        cuStreamGetAttribute cuStreamGetAttribute_ptsz cuStreamGetCaptureInfo cuStreamGetCaptureInfo_ptsz
-        cuStreamGetCaptureInfo_v2_ptsz cuStreamGetCaptureInfo_v3_ptsz cuStreamGetCtx_ptsz cuStreamGetCtx_v2_ptsz
-        cuStreamGetDevResource cuStreamGetDevResource_ptsz cuStreamGetDevice_ptsz cuStreamGetFlags_ptsz
-        cuStreamGetGreenCtx cuStreamGetId_ptsz cuStreamGetPriority_ptsz cuStreamIsCapturing_ptsz
-        cuStreamQuery_ptsz cuStreamSetAttribute cuStreamSetAttribute_ptsz cuStreamSynchronize_ptsz
-        cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_ptsz
-        cuStreamUpdateCaptureDependencies_v2 cuStreamUpdateCaptureDependencies_v2_ptsz cuStreamWaitEvent_ptsz
-        cuStreamWaitValue32 cuStreamWaitValue32_ptsz cuStreamWaitValue32_v2 cuStreamWaitValue32_v2_ptsz
-        cuStreamWaitValue64 cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2 cuStreamWaitValue64_v2_ptsz
-        cuStreamWriteValue32_ptsz cuStreamWriteValue32_v2_ptsz cuStreamWriteValue64_ptsz
-        cuStreamWriteValue64_v2_ptsz cuSurfObjectCreate cuSurfObjectDestroy cuSurfObjectGetResourceDesc
-        cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide cuTensorMapEncodeTiled cuTensorMapReplaceAddress
-        cuTexObjectCreate cuTexObjectDestroy cuTexObjectGetResourceDesc cuTexObjectGetResourceViewDesc
-        cuTexObjectGetTextureDesc cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain
-        cuWaitExternalSemaphoresAsync cuWaitExternalSemaphoresAsync_ptsz
+        cuMemcpy3DWithAttributesAsync cuMemcpy3DWithAttributesAsync_ptsz cuMemcpyAtoA cuMemcpyAtoA_v2
+        cuMemcpyAtoA_v2_ptds cuMemcpyAtoD cuMemcpyAtoD_v2 cuMemcpyAtoD_v2_ptds cuMemcpyAtoH cuMemcpyAtoHAsync
+        cuMemcpyAtoHAsync_v2 cuMemcpyAtoHAsync_v2_ptsz cuMemcpyAtoH_v2 cuMemcpyAtoH_v2_ptds cuMemcpyBatchAsync
+        cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync_v2 cuMemcpyBatchAsync_v2_ptsz cuMemcpyDtoA cuMemcpyDtoA_v2
+        cuMemcpyDtoA_v2_ptds cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoA
+        cuMemcpyHtoAAsync cuMemcpyHtoAAsync_v2 cuMemcpyHtoAAsync_v2_ptsz cuMemcpyHtoA_v2 cuMemcpyHtoA_v2_ptds
+        cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyWithAttributesAsync cuMemcpyWithAttributesAsync_ptsz cuMemsetD16
+        cuMemsetD2D16 cuMemsetD2D16Async cuMemsetD2D16Async_ptsz cuMemsetD2D16_v2 cuMemsetD2D16_v2_ptds
+        cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32Async_ptsz cuMemsetD2D32_v2 cuMemsetD2D32_v2_ptds
+        cuMemsetD2D8 cuMemsetD2D8Async cuMemsetD2D8Async_ptsz cuMemsetD2D8_v2 cuMemsetD2D8_v2_ptds cuMemsetD32
+        cuMemsetD8 cuMipmappedArrayCreate cuMipmappedArrayDestroy cuMipmappedArrayGetLevel
+        cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties cuModuleEnumerateFunctions
+        cuModuleGetFunctionCount cuModuleGetGlobal cuModuleGetGlobal_v2 cuModuleGetLoadingMode
+        cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize
+        cuOccupancyMaxPotentialBlockSizeWithFlags cuOccupancyMaxPotentialClusterSize cuParamSetSize cuParamSetf
+        cuParamSeti cuParamSetv cuPointerSetAttribute cuSignalExternalSemaphoresAsync
+        cuSignalExternalSemaphoresAsync_ptsz cuStreamAttachMemAsync cuStreamAttachMemAsync_ptsz
+        cuStreamBatchMemOp cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2 cuStreamBatchMemOp_v2_ptsz
+        cuStreamBeginCapture cuStreamBeginCaptureToCig cuStreamBeginCaptureToCig_ptsz
+        cuStreamBeginCaptureToGraph cuStreamBeginCaptureToGraph_ptsz cuStreamBeginCapture_ptsz
+        cuStreamBeginCapture_v2 cuStreamBeginCapture_v2_ptsz cuStreamCopyAttributes cuStreamCopyAttributes_ptsz
+        cuStreamDestroy cuStreamEndCapture cuStreamEndCaptureToCig cuStreamEndCaptureToCig_ptsz
+        cuStreamEndCapture_ptsz cuStreamGetAttribute cuStreamGetAttribute_ptsz cuStreamGetCaptureInfo
+        cuStreamGetCaptureInfo_ptsz cuStreamGetDevResource cuStreamGetDevResource_ptsz cuStreamGetGreenCtx
+        cuStreamSetAttribute cuStreamSetAttribute_ptsz cuStreamUpdateCaptureDependencies
+        cuStreamUpdateCaptureDependencies_ptsz cuStreamUpdateCaptureDependencies_v2
+        cuStreamUpdateCaptureDependencies_v2_ptsz cuStreamWaitValue32 cuStreamWaitValue32_ptsz
+        cuStreamWaitValue32_v2 cuStreamWaitValue32_v2_ptsz cuStreamWaitValue64 cuStreamWaitValue64_ptsz
+        cuStreamWaitValue64_v2 cuStreamWaitValue64_v2_ptsz cuSurfObjectCreate cuSurfObjectDestroy
+        cuSurfObjectGetResourceDesc cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide cuTensorMapEncodeTiled
+        cuTensorMapReplaceAddress cuTexObjectCreate cuTexObjectDestroy cuTexObjectGetResourceDesc
+        cuTexObjectGetResourceViewDesc cuTexObjectGetTextureDesc cuUserObjectCreate cuUserObjectRelease
+        cuUserObjectRetain cuWaitExternalSemaphoresAsync cuWaitExternalSemaphoresAsync_ptsz
     }
 }

@@ -14,7 +14,7 @@ use crate::device::symbol::{self, Symbol};
 use crate::device::{self, context};
 
 fn default_stream() -> CudaResult<Arc<Stream>> {
-    Ok(stream::legacy(context::enter()?))
+    Ok(stream::default_of(context::enter()?))
 }
 
 fn stream_of(handle: usize) -> CudaResult<Arc<Stream>> {

@@ -11,6 +11,7 @@ use super::{copy, device, entry_point, error, launch, memory, pool, properties, 
 use crate::boundary::args::{Out, Text};
 use crate::boundary::exports::exports;
 use crate::cuda_driver::device as driver_device;
+use crate::device::stream::per_thread_default as per_thread;
 
 exports! {
     library CudaRuntime;
@@ -40,6 +41,9 @@ exports! {
         fn cudaDeviceGetDefaultMemPool(out: Out<usize>, ordinal: c_int) = pool::default_of;
         fn cudaDeviceGetMemPool(out: Out<usize>, ordinal: c_int) = pool::current_of;
         fn cudaDeviceSetMemPool(ordinal: c_int, pool: usize) = pool::set_current;
+        fn cudaDeviceGetGraphMemAttribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) = pool::graph_attribute;
+        fn cudaDeviceSetGraphMemAttribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) = pool::set_graph_attribute;
+        fn cudaDeviceGraphMemTrim(ordinal: c_int) = pool::trim_graphs;
         fn cudaMalloc(out: Out<usize>, size: usize) = memory::malloc;
         fn cudaFree(address: usize) = memory::free;
         fn cudaMallocManaged(out: Out<usize>, size: usize, flags: c_uint) = memory::malloc_managed;
@@ -136,6 +140,49 @@ exports! {
         fn cudaLibraryGetKernel(out: Out<usize>, library: usize, name: *const c_char) = launch::library_kernel;
         fn cudaProfilerStart() = device::profiler;
         fn cudaProfilerStop() = device::profiler;
+        fn cudaMemPrefetchAsync_ptsz(address: usize, size: usize) = |address, size| per_thread(|| memory::hint(address, size));
+        fn cudaMemPrefetchAsync_v2_ptsz(address: usize, size: usize) = |address, size| per_thread(|| memory::hint(address, size));
+        fn cudaMallocAsync_ptsz(out: Out<usize>, size: usize, stream: usize) = |out, size, stream| per_thread(|| pool::malloc_async(out, size, stream));
+        fn cudaMallocFromPoolAsync_ptsz(out: Out<usize>, size: usize, pool: usize, stream: usize) = |out, size, pool, stream| per_thread(|| pool::malloc_from_pool(out, size, pool, stream));
+        fn cudaFreeAsync_ptsz(address: usize, stream: usize) = |address, stream| per_thread(|| pool::free_async(address, stream));
+        fn cudaMemcpy_ptds(to: usize, from: usize, bytes: usize, kind: c_uint) = |to, from, bytes, kind| per_thread(|| copy::linear(to, from, bytes, kind));
+        fn cudaMemcpyAsync_ptsz(to: usize, from: usize, bytes: usize, kind: c_uint, stream: usize) = |to, from, bytes, kind, stream| per_thread(|| copy::linear_async(to, from, bytes, kind, stream));
+        fn cudaMemcpy2D_ptds(to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize, kind: c_uint) = |to, to_pitch, from, from_pitch, width, height, kind| per_thread(|| copy::rows(to, to_pitch, from, from_pitch, width, height, kind));
+        fn cudaMemcpy2DAsync_ptsz(to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize, kind: c_uint, stream: usize) = |to, to_pitch, from, from_pitch, width, height, kind, stream| per_thread(|| copy::rows_async(to, to_pitch, from, from_pitch, width, height, kind, stream));
+        fn cudaMemcpy3D_ptds(parameters: Out<Copy3D>) = |parameters| per_thread(|| copy::box_3d(parameters));
+        fn cudaMemcpy3DAsync_ptsz(parameters: Out<Copy3D>, stream: usize) = |parameters, stream| per_thread(|| copy::box_3d_async(parameters, stream));
+        fn cudaMemcpy3DPeer_ptds(parameters: Out<Copy3DPeer>) = |parameters| per_thread(|| copy::box_3d_peer(parameters));
+        fn cudaMemcpy3DPeerAsync_ptsz(parameters: Out<Copy3DPeer>, stream: usize) = |parameters, stream| per_thread(|| copy::box_3d_peer_async(parameters, stream));
+        fn cudaMemcpyToSymbol_ptds(symbol: usize, from: usize, bytes: usize, offset: usize, kind: c_uint) = |symbol, from, bytes, offset, kind| per_thread(|| copy::to_symbol(symbol, from, bytes, offset, kind));
+        fn cudaMemcpyToSymbolAsync_ptsz(symbol: usize, from: usize, bytes: usize, offset: usize, kind: c_uint, stream: usize) = |symbol, from, bytes, offset, kind, stream| per_thread(|| copy::to_symbol_async(symbol, from, bytes, offset, kind, stream));
+        fn cudaMemcpyFromSymbol_ptds(to: usize, symbol: usize, bytes: usize, offset: usize, kind: c_uint) = |to, symbol, bytes, offset, kind| per_thread(|| copy::from_symbol(to, symbol, bytes, offset, kind));
+        fn cudaMemcpyFromSymbolAsync_ptsz(to: usize, symbol: usize, bytes: usize, offset: usize, kind: c_uint, stream: usize) = |to, symbol, bytes, offset, kind, stream| per_thread(|| copy::from_symbol_async(to, symbol, bytes, offset, kind, stream));
+        fn cudaMemset_ptds(to: usize, value: c_int, bytes: usize) = |to, value, bytes| per_thread(|| copy::set(to, value, bytes));
+        fn cudaMemsetAsync_ptsz(to: usize, value: c_int, bytes: usize, stream: usize) = |to, value, bytes, stream| per_thread(|| copy::set_async(to, value, bytes, stream));
+        fn cudaMemset2D_ptds(to: usize, pitch: usize, value: c_int, width: usize, height: usize) = |to, pitch, value, width, height| per_thread(|| copy::set_rows(to, pitch, value, width, height));
+        fn cudaMemset2DAsync_ptsz(to: usize, pitch: usize, value: c_int, width: usize, height: usize, stream: usize) = |to, pitch, value, width, height, stream| per_thread(|| copy::set_rows_async(to, pitch, value, width, height, stream));
+        fn cudaMemset3D_ptds(to: PitchedPtr, value: c_int, extent: Three) = |to, value, extent| per_thread(|| copy::set_3d(to, value, extent));
+        fn cudaMemset3DAsync_ptsz(to: PitchedPtr, value: c_int, extent: Three, stream: usize) = |to, value, extent, stream| per_thread(|| copy::set_3d_async(to, value, extent, stream));
+        fn cudaStreamSynchronize_ptsz(handle: usize) = |handle| per_thread(|| stream::synchronize(handle));
+        fn cudaStreamQuery_ptsz(handle: usize) = |handle| per_thread(|| stream::query(handle));
+        fn cudaStreamWaitEvent_ptsz(handle: usize, event: usize, flags: c_uint) = |handle, event, flags| per_thread(|| stream::wait_event(handle, event, flags));
+        fn cudaStreamAddCallback_ptsz(handle: usize, function: Callback, data: *mut c_void, flags: c_uint) = |handle, function, data, flags| per_thread(|| stream::callback(handle, function, data, flags));
+        fn cudaLaunchHostFunc_ptsz(handle: usize, function: HostFunction, data: *mut c_void) = |handle, function, data| per_thread(|| stream::host_function(handle, function, data));
+        fn cudaLaunchHostFunc_v2_ptsz(handle: usize, function: HostFunction, data: *mut c_void, sync: c_uint) = |handle, function, data, sync| per_thread(|| stream::host_function_v2(handle, function, data, sync));
+        fn cudaStreamGetPriority_ptsz(handle: usize, out: Out<c_int>) = |handle, out| per_thread(|| stream::priority(handle, out));
+        fn cudaStreamGetFlags_ptsz(handle: usize, out: Out<c_uint>) = |handle, out| per_thread(|| stream::flags(handle, out));
+        fn cudaStreamGetId_ptsz(handle: usize, out: Out<c_ulonglong>) = |handle, out| per_thread(|| stream::id(handle, out));
+        fn cudaStreamGetDevice_ptsz(handle: usize, out: Out<c_int>) = |handle, out| per_thread(|| stream::device(handle, out));
+        fn cudaStreamIsCapturing_ptsz(handle: usize, out: Out<c_uint>) = |handle, out| per_thread(|| stream::is_capturing(handle, out));
+        fn cudaStreamGetCaptureInfo_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |handle, status, id| per_thread(|| stream::capture_info(handle, status, id));
+        fn cudaStreamGetCaptureInfo_v2_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |handle, status, id| per_thread(|| stream::capture_info(handle, status, id));
+        fn cudaStreamGetCaptureInfo_v3_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |handle, status, id| per_thread(|| stream::capture_info(handle, status, id));
+        fn cudaEventRecord_ptsz(event: usize, stream: usize) = |event, stream| per_thread(|| stream::event_record(event, stream));
+        fn cudaEventRecordWithFlags_ptsz(event: usize, stream: usize, flags: c_uint) = |event, stream, flags| per_thread(|| stream::event_record_with_flags(event, stream, flags));
+        fn cudaLaunchKernel_ptsz(function: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared_bytes: usize, stream: usize) = |function, grid, block, arguments, shared_bytes, stream| per_thread(|| launch::launch(function, grid, block, arguments, shared_bytes, stream));
+        fn cudaLaunchCooperativeKernel_ptsz(function: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared_bytes: usize, stream: usize) = |function, grid, block, arguments, shared_bytes, stream| per_thread(|| launch::launch_cooperative(function, grid, block, arguments, shared_bytes, stream));
+        fn cudaLaunchKernelExC_ptsz(configuration: Out<LaunchConfig>, function: usize, arguments: *const c_void) = |configuration, function, arguments| per_thread(|| launch::launch_configured(configuration, function, arguments));
+        fn __cudaLaunchKernel_ptsz(function: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared_bytes: usize, stream: usize) = |function, grid, block, arguments, shared_bytes, stream| per_thread(|| launch::launch(function, grid, block, arguments, shared_bytes, stream));
     }
     bare {
         fn cudaLogsRegisterCallback(function: usize, data: usize, out: Out<usize>) = driver_device::register_log;
@@ -176,21 +223,19 @@ exports! {
         cudaGraphicsVDPAURegisterVideoSurface cudaVDPAUGetDevice cudaVDPAUSetVDPAUDevice
     }
     stub {
-        __cudaGetProcAddress __cudaLaunchKernel_ptsz __cudaRegisterHostVar __cudaRegisterUnifiedTable
-        cudaArrayGetInfo cudaArrayGetMemoryRequirements cudaArrayGetPlane cudaArrayGetSparseProperties
-        cudaChooseDevice cudaCreateSurfaceObject cudaCreateTextureObject cudaCtxResetPersistingL2Cache
-        cudaDestroyExternalMemory cudaDestroyExternalSemaphore cudaDestroySurfaceObject cudaDestroyTextureObject
+        __cudaGetProcAddress __cudaRegisterHostVar __cudaRegisterUnifiedTable cudaArrayGetInfo
+        cudaArrayGetMemoryRequirements cudaArrayGetPlane cudaArrayGetSparseProperties cudaChooseDevice
+        cudaCreateSurfaceObject cudaCreateTextureObject cudaCtxResetPersistingL2Cache cudaDestroyExternalMemory
+        cudaDestroyExternalSemaphore cudaDestroySurfaceObject cudaDestroyTextureObject
         cudaDevResourceGenerateDesc cudaDevSmResourceSplit cudaDevSmResourceSplitByCount
         cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetDevResource cudaDeviceGetExecutionCtx
-        cudaDeviceGetGraphMemAttribute cudaDeviceGetHostAtomicCapabilities cudaDeviceGetP2PAtomicCapabilities
-        cudaDeviceGetSharedMemConfig cudaDeviceGetTexture1DLinearMaxWidth cudaDeviceGraphMemTrim
-        cudaDeviceRegisterAsyncNotification cudaDeviceSetGraphMemAttribute cudaDeviceSetSharedMemConfig
-        cudaDeviceUnregisterAsyncNotification cudaEventRecordWithFlags_ptsz cudaEventRecord_ptsz
-        cudaExecutionCtxDestroy cudaExecutionCtxGetDevResource cudaExecutionCtxGetDevice cudaExecutionCtxGetId
-        cudaExecutionCtxRecordEvent cudaExecutionCtxStreamCreate cudaExecutionCtxSynchronize
-        cudaExecutionCtxWaitEvent cudaExternalMemoryGetMappedBuffer cudaExternalMemoryGetMappedMipmappedArray
-        cudaFreeArray cudaFreeAsync_ptsz cudaFreeMipmappedArray cudaFuncGetParamCount cudaFuncGetParamInfo
-        cudaFuncSetSharedMemConfig cudaGetChannelDesc cudaGetDriverEntryPointByVersion_ptsz
+        cudaDeviceGetHostAtomicCapabilities cudaDeviceGetP2PAtomicCapabilities cudaDeviceGetSharedMemConfig
+        cudaDeviceGetTexture1DLinearMaxWidth cudaDeviceRegisterAsyncNotification cudaDeviceSetSharedMemConfig
+        cudaDeviceUnregisterAsyncNotification cudaExecutionCtxDestroy cudaExecutionCtxGetDevResource
+        cudaExecutionCtxGetDevice cudaExecutionCtxGetId cudaExecutionCtxRecordEvent cudaExecutionCtxStreamCreate
+        cudaExecutionCtxSynchronize cudaExecutionCtxWaitEvent cudaExternalMemoryGetMappedBuffer
+        cudaExternalMemoryGetMappedMipmappedArray cudaFreeArray cudaFreeMipmappedArray cudaFuncGetParamCount
+        cudaFuncGetParamInfo cudaFuncSetSharedMemConfig cudaGetChannelDesc cudaGetDriverEntryPointByVersion_ptsz
         cudaGetDriverEntryPoint_ptsz cudaGetExportTable cudaGetMipmappedArrayLevel
         cudaGetSurfaceObjectResourceDesc cudaGetTextureObjectResourceDesc cudaGetTextureObjectResourceViewDesc
         cudaGetTextureObjectTextureDesc cudaGraphAddChildGraphNode cudaGraphAddDependencies
@@ -226,43 +271,33 @@ exports! {
         cudaGraphRetainUserObject cudaGraphUpload cudaGraphUpload_ptsz cudaGreenCtxCreate
         cudaImportExternalMemory cudaImportExternalSemaphore cudaIpcCloseMemHandle cudaIpcGetEventHandle
         cudaIpcGetMemHandle cudaIpcOpenEventHandle cudaIpcOpenMemHandle cudaLaunchCooperativeKernelMultiDevice
-        cudaLaunchCooperativeKernel_ptsz cudaLaunchHostFunc_ptsz cudaLaunchHostFunc_v2_ptsz
-        cudaLaunchKernelExC_ptsz cudaLaunchKernel_ptsz cudaLibraryEnumerateKernels cudaLibraryGetGlobal
-        cudaLibraryGetKernelCount cudaLibraryGetManaged cudaLibraryGetUnifiedFunction cudaLibraryLoadFromFile
-        cudaLogsCurrent cudaLogsDumpToFile cudaLogsDumpToMemory cudaMalloc3DArray cudaMallocArray
-        cudaMallocAsync_ptsz cudaMallocFromPoolAsync_ptsz cudaMallocMipmappedArray
+        cudaLibraryEnumerateKernels cudaLibraryGetGlobal cudaLibraryGetKernelCount cudaLibraryGetManaged
+        cudaLibraryGetUnifiedFunction cudaLibraryLoadFromFile cudaLogsCurrent cudaLogsDumpToFile
+        cudaLogsDumpToMemory cudaMalloc3DArray cudaMallocArray cudaMallocMipmappedArray
         cudaMemDiscardAndPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync
         cudaMemDiscardBatchAsync_ptsz cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemPoolExportPointer
         cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle cudaMemPoolImportPointer
-        cudaMemPrefetchAsync_ptsz cudaMemPrefetchAsync_v2_ptsz cudaMemPrefetchBatchAsync
-        cudaMemPrefetchBatchAsync_ptsz cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaMemSetMemPool
-        cudaMemcpy2DArrayToArray cudaMemcpy2DArrayToArray_ptds cudaMemcpy2DAsync_ptsz cudaMemcpy2DFromArray
-        cudaMemcpy2DFromArrayAsync cudaMemcpy2DFromArrayAsync_ptsz cudaMemcpy2DFromArray_ptds
-        cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync cudaMemcpy2DToArrayAsync_ptsz cudaMemcpy2DToArray_ptds
-        cudaMemcpy2D_ptds cudaMemcpy3DAsync_ptsz cudaMemcpy3DBatchAsync cudaMemcpy3DBatchAsync_ptsz
-        cudaMemcpy3DPeerAsync_ptsz cudaMemcpy3DPeer_ptds cudaMemcpy3DWithAttributesAsync
-        cudaMemcpy3DWithAttributesAsync_ptsz cudaMemcpy3D_ptds cudaMemcpyArrayToArray
-        cudaMemcpyArrayToArray_ptds cudaMemcpyAsync_ptsz cudaMemcpyBatchAsync cudaMemcpyBatchAsync_ptsz
-        cudaMemcpyFromArray cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz cudaMemcpyFromArray_ptds
-        cudaMemcpyFromSymbolAsync_ptsz cudaMemcpyFromSymbol_ptds cudaMemcpyToArray cudaMemcpyToArrayAsync
-        cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds cudaMemcpyToSymbolAsync_ptsz cudaMemcpyToSymbol_ptds
-        cudaMemcpyWithAttributesAsync cudaMemcpyWithAttributesAsync_ptsz cudaMemcpy_ptds cudaMemset2DAsync_ptsz
-        cudaMemset2D_ptds cudaMemset3DAsync_ptsz cudaMemset3D_ptds cudaMemsetAsync_ptsz cudaMemset_ptds
-        cudaMipmappedArrayGetMemoryRequirements cudaMipmappedArrayGetSparseProperties
-        cudaOccupancyAvailableDynamicSMemPerBlock cudaOccupancyMaxActiveClusters
-        cudaOccupancyMaxPotentialClusterSize cudaSetDoubleForDevice cudaSetDoubleForHost cudaSetValidDevices
-        cudaSignalExternalSemaphoresAsync cudaSignalExternalSemaphoresAsync_ptsz
-        cudaSignalExternalSemaphoresAsync_v2 cudaSignalExternalSemaphoresAsync_v2_ptsz
-        cudaStreamAddCallback_ptsz cudaStreamAttachMemAsync cudaStreamAttachMemAsync_ptsz cudaStreamBeginCapture
-        cudaStreamBeginCaptureToGraph cudaStreamBeginCaptureToGraph_ptsz cudaStreamBeginCapture_ptsz
-        cudaStreamCopyAttributes cudaStreamCopyAttributes_ptsz cudaStreamEndCapture cudaStreamEndCapture_ptsz
-        cudaStreamGetAttribute cudaStreamGetAttribute_ptsz cudaStreamGetCaptureInfo_ptsz
-        cudaStreamGetCaptureInfo_v2_ptsz cudaStreamGetCaptureInfo_v3_ptsz cudaStreamGetDevResource
-        cudaStreamGetDevResource_ptsz cudaStreamGetDevice_ptsz cudaStreamGetFlags_ptsz cudaStreamGetId_ptsz
-        cudaStreamGetPriority_ptsz cudaStreamIsCapturing_ptsz cudaStreamQuery_ptsz cudaStreamSetAttribute
-        cudaStreamSetAttribute_ptsz cudaStreamSynchronize_ptsz cudaStreamUpdateCaptureDependencies
-        cudaStreamUpdateCaptureDependencies_ptsz cudaStreamUpdateCaptureDependencies_v2
-        cudaStreamUpdateCaptureDependencies_v2_ptsz cudaStreamWaitEvent_ptsz cudaThreadExit
+        cudaMemPrefetchBatchAsync cudaMemPrefetchBatchAsync_ptsz cudaMemRangeGetAttribute
+        cudaMemRangeGetAttributes cudaMemSetMemPool cudaMemcpy2DArrayToArray cudaMemcpy2DArrayToArray_ptds
+        cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync cudaMemcpy2DFromArrayAsync_ptsz
+        cudaMemcpy2DFromArray_ptds cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync cudaMemcpy2DToArrayAsync_ptsz
+        cudaMemcpy2DToArray_ptds cudaMemcpy3DBatchAsync cudaMemcpy3DBatchAsync_ptsz
+        cudaMemcpy3DWithAttributesAsync cudaMemcpy3DWithAttributesAsync_ptsz cudaMemcpyArrayToArray
+        cudaMemcpyArrayToArray_ptds cudaMemcpyBatchAsync cudaMemcpyBatchAsync_ptsz cudaMemcpyFromArray
+        cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz cudaMemcpyFromArray_ptds cudaMemcpyToArray
+        cudaMemcpyToArrayAsync cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds cudaMemcpyWithAttributesAsync
+        cudaMemcpyWithAttributesAsync_ptsz cudaMipmappedArrayGetMemoryRequirements
+        cudaMipmappedArrayGetSparseProperties cudaOccupancyAvailableDynamicSMemPerBlock
+        cudaOccupancyMaxActiveClusters cudaOccupancyMaxPotentialClusterSize cudaSetDoubleForDevice
+        cudaSetDoubleForHost cudaSetValidDevices cudaSignalExternalSemaphoresAsync
+        cudaSignalExternalSemaphoresAsync_ptsz cudaSignalExternalSemaphoresAsync_v2
+        cudaSignalExternalSemaphoresAsync_v2_ptsz cudaStreamAttachMemAsync cudaStreamAttachMemAsync_ptsz
+        cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamBeginCaptureToGraph_ptsz
+        cudaStreamBeginCapture_ptsz cudaStreamCopyAttributes cudaStreamCopyAttributes_ptsz cudaStreamEndCapture
+        cudaStreamEndCapture_ptsz cudaStreamGetAttribute cudaStreamGetAttribute_ptsz cudaStreamGetDevResource
+        cudaStreamGetDevResource_ptsz cudaStreamSetAttribute cudaStreamSetAttribute_ptsz
+        cudaStreamUpdateCaptureDependencies cudaStreamUpdateCaptureDependencies_ptsz
+        cudaStreamUpdateCaptureDependencies_v2 cudaStreamUpdateCaptureDependencies_v2_ptsz cudaThreadExit
         cudaThreadGetCacheConfig cudaThreadGetLimit cudaThreadSetCacheConfig cudaThreadSetLimit
         cudaThreadSynchronize cudaUserObjectCreate cudaUserObjectRelease cudaUserObjectRetain
         cudaWaitExternalSemaphoresAsync cudaWaitExternalSemaphoresAsync_ptsz cudaWaitExternalSemaphoresAsync_v2

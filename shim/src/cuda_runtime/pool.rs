@@ -111,6 +111,25 @@ pub(crate) fn get_access(out: Out<c_uint>, pool: usize, location: Out<MemLocatio
     Ok(out.set(if may { 3 } else { 0 })?)
 }
 
+/// Memory of graphs: there are no graphs here, so all four numbers are 0.
+pub(crate) fn graph_attribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) -> CudaResult {
+    device::get(ordinal)?;
+    if attribute > 3 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(value.set(0)?)
+}
+
+/// Only the two high-water marks can be set, to 0.
+pub(crate) fn set_graph_attribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) -> CudaResult {
+    device::get(ordinal)?;
+    if matches!((attribute, value.get()?), (1 | 3, 0)) { Ok(()) } else { Err(CudaError::INVALID_VALUE) }
+}
+
+pub(crate) fn trim_graphs(ordinal: c_int) -> CudaResult {
+    device::get(ordinal).map(drop)
+}
+
 /// The pool that `cudaMallocAsync` uses, by device; the default pool until another is set.
 struct Current(std::sync::Mutex<std::collections::BTreeMap<u32, usize>>);
 

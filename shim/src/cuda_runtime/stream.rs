@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use super::device::PRIORITIES;
 use crate::boundary::args::Out;
+use crate::boundary::guard;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::{self, Kind};
 use crate::device::{context, event};
@@ -96,7 +97,7 @@ pub(crate) fn host_function(handle: usize, function: HostFunction, data: *mut c_
     let (stream, function) = (stream::resolve(handle)?, function.ok_or(CudaError::INVALID_VALUE)?);
     let data = Carried(data);
     // SAFETY: the program passed the function and its argument for exactly this call.
-    stream::enqueue(&stream, Box::new(move || unsafe { function(data.get()) }));
+    stream::enqueue(&stream, Box::new(move || guard::host_function(|| unsafe { function(data.get()) })));
     Ok(())
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn callback(handle: usize, function: Callback, data: *mut c_void, fla
     }
     let data = Carried(data);
     // SAFETY: the program passed the function and its argument for exactly this call.
-    stream::enqueue(&stream, Box::new(move || unsafe { function(handle, 0, data.get()) }));
+    stream::enqueue(&stream, Box::new(move || guard::host_function(|| unsafe { function(handle, 0, data.get()) })));
     Ok(())
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct DeviceMemory {
     book: Mutex<Book>,
     current: AtomicU64,
     peak: AtomicU64,
+    /// Pages in use, bytes; read without the lock, also by NVML in a forked child.
+    pages: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -98,6 +100,7 @@ impl DeviceMemory {
             book: Mutex::new(Book { allocator: Allocator::new(limit, arena_length(capacity)), kinds: BTreeMap::new() }),
             current: AtomicU64::new(0),
             peak: AtomicU64::new(0),
+            pages: AtomicU64::new(0),
         }
     }
 
@@ -143,7 +146,7 @@ impl DeviceMemory {
 
     /// Bytes taken from the device for all this, the context included; what NVML shows.
     pub(crate) fn taken(&self) -> u64 {
-        let used = self.book().allocator.used() as u64;
+        let used = self.pages.load(Ordering::Relaxed);
         if self.arena.get().is_some() { used + context_bytes(self.capacity) } else { used }
     }
 }
@@ -170,6 +173,7 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
     let arena = device.memory.arena(device)?;
     let mut book = device.memory.book();
     let offset = book.allocator.allocate(size).ok_or(CudaError::MEMORY_ALLOCATION)?;
+    device.memory.pages.store(book.allocator.used() as u64, Ordering::Relaxed);
     if kind != Kind::Plain {
         book.kinds.insert(offset, kind);
     }
@@ -221,6 +225,7 @@ pub(crate) fn free_internal(address: usize) {
 fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize) -> CudaResult {
     let freed = book.allocator.free(offset).ok_or(CudaError::INVALID_VALUE)?;
     book.kinds.remove(&offset);
+    device.memory.pages.store(book.allocator.used() as u64, Ordering::Relaxed);
     // Under the lock: nobody may be given these pages before they are empty.
     if let Some((start, length)) = freed.pages
         && let Err(error) = arena.release(start, length)

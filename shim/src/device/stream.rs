@@ -1,6 +1,7 @@
 //! Streams: first in, first out. Work on an idle stream is done by the caller at once; what may have to wait (collectives,
 //! host functions, events of a busy stream) goes to a thread of the stream's own, started when first needed.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -260,13 +261,35 @@ pub(crate) fn per_thread(device: &Device) -> Arc<Stream> {
     })
 }
 
-/// The stream behind a `cudaStream_t`: 0 and 1 are the current device's legacy stream, 2 the thread's.
+thread_local! {
+    static DEFAULT_IS_PER_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs the body of a `_ptsz` or `_ptds` call, for which the default stream is the thread's own.
+pub(crate) fn per_thread_default<T>(body: impl FnOnce() -> T) -> T {
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            DEFAULT_IS_PER_THREAD.set(self.0);
+        }
+    }
+    let _back = Back(DEFAULT_IS_PER_THREAD.replace(true));
+    body()
+}
+
+/// The default stream of the call under way, on `device`.
+pub(crate) fn default_of(device: &Device) -> Arc<Stream> {
+    if DEFAULT_IS_PER_THREAD.get() { per_thread(device) } else { legacy(device) }
+}
+
+/// The stream behind a `cudaStream_t`: 0 is the current device's default stream, 1 its legacy one, 2 the thread's.
 ///
 /// # Errors
 /// `INVALID_HANDLE` for a handle that names no live stream.
 pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Stream>> {
     match handle {
-        0 | 1 => Ok(legacy(current()?)),
+        0 => Ok(default_of(current()?)),
+        1 => Ok(legacy(current()?)),
         2 => Ok(per_thread(current()?)),
         handle => STREAMS.get(handle).ok_or(CudaError::INVALID_HANDLE),
     }
