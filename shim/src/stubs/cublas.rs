@@ -56,6 +56,8 @@ exports! {
         fn cublasSgemmEx(handle: usize, left: c_int, right: c_int, m: c_int, n: c_int, k: c_int, alpha: *const c_void, a: *const c_void, type_a: c_int, lda: c_int, b: *const c_void, type_b: c_int, ldb: c_int, beta: *const c_void, c: *mut c_void, type_c: c_int, ldc: c_int) = gemm::sgemm_ex;
         fn cublasGemmEx(handle: usize, left: c_int, right: c_int, m: c_int, n: c_int, k: c_int, alpha: *const c_void, a: *const c_void, type_a: c_int, lda: c_int, b: *const c_void, type_b: c_int, ldb: c_int, beta: *const c_void, c: *mut c_void, type_c: c_int, ldc: c_int, compute: c_int, algorithm: c_int) = gemm::gemm_ex;
         fn cublasGemmStridedBatchedEx(handle: usize, left: c_int, right: c_int, m: c_int, n: c_int, k: c_int, alpha: *const c_void, a: *const c_void, type_a: c_int, lda: c_int, stride_a: c_longlong, b: *const c_void, type_b: c_int, ldb: c_int, stride_b: c_longlong, beta: *const c_void, c: *mut c_void, type_c: c_int, ldc: c_int, stride_c: c_longlong, batch: c_int, compute: c_int, algorithm: c_int) = gemm::gemm_strided_ex;
+        fn cublasSgemv_v2(handle: usize, operation: c_int, m: c_int, n: c_int, alpha: *const c_void, a: *const c_void, lda: c_int, x: *const c_void, increment_x: c_int, beta: *const c_void, y: *mut c_void, increment_y: c_int) = gemm::sgemv;
+        fn cublasDgemv_v2(handle: usize, operation: c_int, m: c_int, n: c_int, alpha: *const c_void, a: *const c_void, lda: c_int, x: *const c_void, increment_x: c_int, beta: *const c_void, y: *mut c_void, increment_y: c_int) = gemm::dgemv;
     }
     bare {
         fn cublasGetProperty(which: c_int, value: Out<c_int>) = get_property;
@@ -72,26 +74,26 @@ exports! {
         cublasCher_v2 cublasCherk_v2 cublasCrot_v2 cublasCrotg_v2 cublasCscal_v2 cublasCsrot_v2 cublasCsscal_v2
         cublasCswap_v2 cublasCsymm_v2 cublasCsymv_v2 cublasCsyr2_v2 cublasCsyr2k_v2 cublasCsyr_v2 cublasCsyrk_v2
         cublasCtrmm_v2 cublasCtrmv_v2 cublasCtrsmBatched cublasCtrsm_v2 cublasCtrsv_v2 cublasDasum_v2 cublasDaxpy_v2
-        cublasDcopy_v2 cublasDdgmm cublasDdot_v2 cublasDgeam cublasDgelsBatched cublasDgemmBatched cublasDgemv_v2
-        cublasDgeqrfBatched cublasDger_v2 cublasDgetrfBatched cublasDgetriBatched cublasDgetrsBatched
-        cublasDmatinvBatched cublasDnrm2_v2 cublasDotEx cublasDotcEx cublasDrot_v2 cublasDrotg_v2 cublasDrotm_v2
-        cublasDrotmg_v2 cublasDscal_v2 cublasDswap_v2 cublasDsymm_v2 cublasDsymv_v2 cublasDsyr2_v2 cublasDsyr2k_v2
-        cublasDsyr_v2 cublasDsyrk_v2 cublasDtrmm_v2 cublasDtrmv_v2 cublasDtrsmBatched cublasDtrsm_v2 cublasDtrsv_v2
-        cublasDzasum_v2 cublasDznrm2_v2 cublasGemmBatchedEx cublasGetLoggerCallback cublasGetMatrix cublasGetMatrixAsync
-        cublasGetVector cublasGetVectorAsync cublasHgemmBatched cublasIcamax_v2 cublasIcamin_v2 cublasIdamax_v2
-        cublasIdamin_v2 cublasIsamax_v2 cublasIsamin_v2 cublasIzamax_v2 cublasIzamin_v2 cublasLoggerConfigure
-        cublasNrm2Ex cublasSasum_v2 cublasSaxpy_v2 cublasScalEx cublasScasum_v2 cublasScnrm2_v2 cublasScopy_v2
-        cublasSdgmm cublasSdot_v2 cublasSetLoggerCallback cublasSetMatrix cublasSetMatrixAsync cublasSetVector
-        cublasSetVectorAsync cublasSgeam cublasSgelsBatched cublasSgemmBatched cublasSgemv_v2 cublasSgeqrfBatched
-        cublasSger_v2 cublasSgetrfBatched cublasSgetriBatched cublasSgetrsBatched cublasSmatinvBatched cublasSnrm2_v2
-        cublasSrot_v2 cublasSrotg_v2 cublasSrotm_v2 cublasSrotmg_v2 cublasSscal_v2 cublasSswap_v2 cublasSsymm_v2
-        cublasSsymv_v2 cublasSsyr2_v2 cublasSsyr2k_v2 cublasSsyr_v2 cublasSsyrk_v2 cublasStrmm_v2 cublasStrmv_v2
-        cublasStrsmBatched cublasStrsm_v2 cublasStrsv_v2 cublasZaxpy_v2 cublasZcopy_v2 cublasZdotc_v2 cublasZdotu_v2
-        cublasZdrot_v2 cublasZdscal_v2 cublasZgelsBatched cublasZgemmBatched cublasZgemmStridedBatched cublasZgemm_v2
-        cublasZgemv_v2 cublasZgeqrfBatched cublasZgerc_v2 cublasZgeru_v2 cublasZgetrfBatched cublasZgetrsBatched
-        cublasZhemm_v2 cublasZhemv_v2 cublasZher2_v2 cublasZher2k_v2 cublasZher_v2 cublasZherk_v2 cublasZrot_v2
-        cublasZrotg_v2 cublasZscal_v2 cublasZswap_v2 cublasZsymm_v2 cublasZsymv_v2 cublasZsyr2_v2 cublasZsyr2k_v2
-        cublasZsyr_v2 cublasZsyrk_v2 cublasZtrmm_v2 cublasZtrmv_v2 cublasZtrsmBatched cublasZtrsm_v2 cublasZtrsv_v2
+        cublasDcopy_v2 cublasDdgmm cublasDdot_v2 cublasDgeam cublasDgelsBatched cublasDgemmBatched cublasDgeqrfBatched
+        cublasDger_v2 cublasDgetrfBatched cublasDgetriBatched cublasDgetrsBatched cublasDmatinvBatched cublasDnrm2_v2
+        cublasDotEx cublasDotcEx cublasDrot_v2 cublasDrotg_v2 cublasDrotm_v2 cublasDrotmg_v2 cublasDscal_v2
+        cublasDswap_v2 cublasDsymm_v2 cublasDsymv_v2 cublasDsyr2_v2 cublasDsyr2k_v2 cublasDsyr_v2 cublasDsyrk_v2
+        cublasDtrmm_v2 cublasDtrmv_v2 cublasDtrsmBatched cublasDtrsm_v2 cublasDtrsv_v2 cublasDzasum_v2 cublasDznrm2_v2
+        cublasGemmBatchedEx cublasGetLoggerCallback cublasGetMatrix cublasGetMatrixAsync cublasGetVector
+        cublasGetVectorAsync cublasHgemmBatched cublasIcamax_v2 cublasIcamin_v2 cublasIdamax_v2 cublasIdamin_v2
+        cublasIsamax_v2 cublasIsamin_v2 cublasIzamax_v2 cublasIzamin_v2 cublasLoggerConfigure cublasNrm2Ex
+        cublasSasum_v2 cublasSaxpy_v2 cublasScalEx cublasScasum_v2 cublasScnrm2_v2 cublasScopy_v2 cublasSdgmm
+        cublasSdot_v2 cublasSetLoggerCallback cublasSetMatrix cublasSetMatrixAsync cublasSetVector cublasSetVectorAsync
+        cublasSgeam cublasSgelsBatched cublasSgemmBatched cublasSgeqrfBatched cublasSger_v2 cublasSgetrfBatched
+        cublasSgetriBatched cublasSgetrsBatched cublasSmatinvBatched cublasSnrm2_v2 cublasSrot_v2 cublasSrotg_v2
+        cublasSrotm_v2 cublasSrotmg_v2 cublasSscal_v2 cublasSswap_v2 cublasSsymm_v2 cublasSsymv_v2 cublasSsyr2_v2
+        cublasSsyr2k_v2 cublasSsyr_v2 cublasSsyrk_v2 cublasStrmm_v2 cublasStrmv_v2 cublasStrsmBatched cublasStrsm_v2
+        cublasStrsv_v2 cublasZaxpy_v2 cublasZcopy_v2 cublasZdotc_v2 cublasZdotu_v2 cublasZdrot_v2 cublasZdscal_v2
+        cublasZgelsBatched cublasZgemmBatched cublasZgemmStridedBatched cublasZgemm_v2 cublasZgemv_v2
+        cublasZgeqrfBatched cublasZgerc_v2 cublasZgeru_v2 cublasZgetrfBatched cublasZgetrsBatched cublasZhemm_v2
+        cublasZhemv_v2 cublasZher2_v2 cublasZher2k_v2 cublasZher_v2 cublasZherk_v2 cublasZrot_v2 cublasZrotg_v2
+        cublasZscal_v2 cublasZswap_v2 cublasZsymm_v2 cublasZsymv_v2 cublasZsyr2_v2 cublasZsyr2k_v2 cublasZsyr_v2
+        cublasZsyrk_v2 cublasZtrmm_v2 cublasZtrmv_v2 cublasZtrsmBatched cublasZtrsm_v2 cublasZtrsv_v2
     }
 }
 

@@ -87,6 +87,7 @@ pub(super) struct Side {
     datatype: c_int,
     leading: c_int,
     stride: c_longlong,
+    by_rows: bool,
 }
 
 /// A call, whichever it is.
@@ -121,7 +122,7 @@ impl Call {
             let leading = size(side.leading)?;
             Ok(Matrix { address: side.address as usize, element, leading, transposed, stride: side.stride })
         };
-        let c = matrix(self.c, false)?;
+        let c = matrix(self.c, self.c.by_rows)?;
         let product = Product {
             m,
             n,
@@ -143,7 +144,7 @@ impl Call {
 }
 
 fn side(address: *const c_void, datatype: c_int, leading: c_int, stride: c_longlong) -> Side {
-    Side { address, datatype, leading, stride }
+    Side { address, datatype, leading, stride, by_rows: false }
 }
 
 macro_rules! typed {
@@ -306,4 +307,65 @@ pub(super) unsafe fn gemm_strided_ex(
     };
     // SAFETY: passed on.
     unsafe { call.run(handle) }
+}
+
+/// y = alpha * op(A) * x + beta * y: a product whose right side and result are one column, `increment` elements apart.
+///
+/// # Safety
+/// Alpha and beta point to a number each.
+unsafe fn gemv(
+    name: &'static str,
+    datatype: c_int,
+    compute: c_int,
+    handle: usize,
+    operation: c_int,
+    (m, n): (c_int, c_int),
+    alpha: *const c_void,
+    (a, lda): (*const c_void, c_int),
+    (x, increment_x): (*const c_void, c_int),
+    beta: *const c_void,
+    (y, increment_y): (*mut c_void, c_int),
+) -> Answer {
+    if increment_x == 0 || increment_y == 0 {
+        return REFUSALS.value();
+    }
+    if increment_x < 0 || increment_y < 0 {
+        return refuse(Library::Cublas, name, "a vector from its end to its start");
+    }
+    let (rows, columns) = if is_transposed(operation)? { (n, m) } else { (m, n) };
+    let call = Call {
+        name,
+        // A vector read as the row of a matrix with one row has its elements a leading dimension apart.
+        operations: (operation, 1),
+        size: (rows, 1, columns),
+        alpha,
+        a: side(a, datatype, lda, 0),
+        b: side(x, datatype, increment_x, 0),
+        beta,
+        c: Side { by_rows: true, ..side(y, datatype, increment_y, 0) },
+        batch: 1,
+        compute,
+    };
+    // SAFETY: passed on.
+    unsafe { call.run(handle) }
+}
+
+macro_rules! vector {
+    ($($function:ident $name:literal $datatype:literal $compute:literal)*) => { $(
+        /// # Safety
+        /// Alpha and beta point to a number each.
+        pub(super) unsafe fn $function(
+            handle: usize, operation: c_int, m: c_int, n: c_int, alpha: *const c_void, a: *const c_void, lda: c_int,
+            x: *const c_void, increment_x: c_int, beta: *const c_void, y: *mut c_void, increment_y: c_int,
+        ) -> Answer {
+            let (x, y) = ((x, increment_x), (y, increment_y));
+            // SAFETY: passed on.
+            unsafe { gemv($name, $datatype, $compute, handle, operation, (m, n), alpha, (a, lda), x, beta, y) }
+        }
+    )* };
+}
+
+vector! {
+    sgemv "cublasSgemv_v2" 0 68
+    dgemv "cublasDgemv_v2" 1 70
 }

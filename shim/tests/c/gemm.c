@@ -11,6 +11,7 @@ int cublasSgemmStridedBatched(void *, int, int, int, int, int, const float *, co
                               const float *, float *, int, long long, int);
 int cublasGemmEx(void *, int, int, int, int, int, const void *, const void *, int, int, const void *, int, int, const void *, void *, int, int,
                  int, int);
+int cublasSgemv_v2(void *, int, int, int, const float *, const float *, int, const float *, int, const float *, float *, int);
 
 /* By columns: A = [1 2 3; 4 5 6], B = [7 8; 9 10; 11 12], AB = [58 64; 139 154]. */
 static const float A[] = {1, 4, 2, 5, 3, 6}, A_TRANSPOSED[] = {1, 2, 3, 4, 5, 6}, B[] = {7, 9, 11, 8, 10, 12};
@@ -59,6 +60,16 @@ int main(void) {
     SAME(cudaStreamSynchronize(stream), cudaSuccess);
     same(c, AB, 4, __LINE__);
     same(c + 4, AB, 4, __LINE__);
+
+    /* A times (7 9 11), and A's transpose times (58 139), with gaps between the elements of the result. */
+    SAME(cublasSgemv_v2(handle, 0, 2, 3, &one, a, 2, b, 1, &zero, c, 1), 0);
+    SAME(cudaStreamSynchronize(stream), cudaSuccess);
+    same(c, (float[]){58, 139}, 2, __LINE__);
+    SAME(cudaMemset(c + 2, 0, 5 * sizeof *c), cudaSuccess);
+    SAME(cublasSgemv_v2(handle, 1, 2, 3, &one, a, 2, c, 1, &zero, c + 2, 2), 0);
+    SAME(cudaStreamSynchronize(stream), cudaSuccess);
+    same(c + 2, (float[]){614, 0, 811, 0, 1008}, 5, __LINE__);
+    SAME(cublasSgemv_v2(handle, 0, 2, 3, &one, a, 2, b, 0, &zero, c, 1), 7);
 
     /* Scalars in device memory. */
     float *scalars = upload((float[]){2, 0}, 8);
