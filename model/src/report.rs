@@ -1,5 +1,6 @@
 //! The books as a cluster report.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use protocol::ids::{CommunicatorId, Rank};
@@ -85,10 +86,13 @@ impl Cluster {
         }
     }
 
-    /// Communicators by member ranks, then formation: formation alone depends on timing where members differ.
+    /// The largest communicators first, then by member ranks, then by formation, which alone would depend on timing.
     fn canonical_order(&self) -> Vec<CommunicatorId> {
         let mut order: Vec<CommunicatorId> = self.communicators.keys().copied().collect();
-        order.sort_by_cached_key(|id| (self.communicators[id].global_ranks(), *id));
+        order.sort_by_cached_key(|id| {
+            let ranks = self.communicators[id].global_ranks();
+            (Reverse(ranks.len()), ranks, *id)
+        });
         order
     }
 

@@ -74,7 +74,7 @@ report! {
 
     /// One communicator.
     CommunicatorSection {
-        /// Number in this report: by member ranks, then by order of formation.
+        /// Number in this report, from 1: the largest first, then by member ranks, then by order of formation.
         comm_id: CommunicatorId,
         /// The communicator it was split from.
         parent_comm_id: Option<CommunicatorId>,
