@@ -131,7 +131,10 @@ mod tests {
     #[test]
     fn a_build_directory_is_found_from_a_test_program_and_the_home_comes_first() {
         let root = tempfile::tempdir().unwrap();
-        touch(root.path(), &["target/debug/libfakegpu.so", "target/debug/ftest", "suites/a.yaml", "home/lib/libfakegpu.so"]);
+        touch(
+            root.path(),
+            &["target/debug/libfakegpu.so", "target/debug/ftest", "suites/a.yaml", "home/lib/libfakegpu.so"],
+        );
         let program = root.path().join("target/debug/deps/suites-1234");
         assert_eq!(Install::at(None, &program).shim().unwrap(), root.path().join("target/debug/libfakegpu.so"));
         assert_eq!(Install::at(None, &program).suites().unwrap(), root.path().join("suites"));
@@ -143,6 +146,8 @@ mod tests {
     fn what_is_missing_is_named_with_every_place() {
         let error = Install::at(None, Path::new("/nowhere/bin/ftest")).coordinator().unwrap_err();
         assert_eq!(error.tried, [PathBuf::from("/nowhere/bin/fakegpu-coordinator")]);
-        assert!(error.to_string().starts_with("the coordinator not found; looked for /nowhere/bin/fakegpu-coordinator"));
+        assert!(
+            error.to_string().starts_with("the coordinator not found; looked for /nowhere/bin/fakegpu-coordinator")
+        );
     }
 }

@@ -71,7 +71,10 @@ fn an_environment_is_made_lean_reused_listed_and_removed() {
     let made = machine.ftest(&["env", "path", "torch == 2.9.1", "numpy"]).output().unwrap();
     assert_eq!(code(&made), Some(0), "{}", text(&made.stderr));
     let path = text(&made.stdout).trim().to_owned();
-    assert!(path.starts_with(machine.root.path().join(".cache/ftest/envs/torch-2.9.1-py3.99-").to_str().unwrap()), "{path}");
+    assert!(
+        path.starts_with(machine.root.path().join(".cache/ftest/envs/torch-2.9.1-py3.99-").to_str().unwrap()),
+        "{path}"
+    );
     assert!(Path::new(&path).join("bin/python").is_file());
     // torch without what it asks for, and of that only what no shim replaces.
     let expected = ["install --no-deps torch==2.9.1", "install numpy filelock", "venv"];

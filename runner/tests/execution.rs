@@ -84,7 +84,8 @@ fn a_plain_process_is_seen_as_it_was() {
 
 #[test]
 fn ranks_know_their_seats_and_share_a_directory() {
-    let script = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR; touch $FTEST_SCRATCH/$RANK; exit $RANK";
+    let script =
+        "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR; touch $FTEST_SCRATCH/$RANK; exit $RANK";
     let observation = observe(&case(&["sh", "-c", script], Some(3)));
     let seen: Vec<_> = observation
         .ranks()

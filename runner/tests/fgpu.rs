@@ -7,7 +7,10 @@ use std::process::{Command, Output};
 fn stand_in() -> PathBuf {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let mapped = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));
-    mapped.map(PathBuf::from).find(|path| path.to_string_lossy().contains("libgcc_s")).expect("Rust programs use libgcc_s")
+    mapped
+        .map(PathBuf::from)
+        .find(|path| path.to_string_lossy().contains("libgcc_s"))
+        .expect("Rust programs use libgcc_s")
 }
 
 struct Machine {
@@ -83,7 +86,10 @@ fn a_cluster_file_is_checked_and_handed_on() {
     let plan: serde_json::Value =
         serde_json::from_str(&machine.value("FTEST_CLUSTER", &["--cluster-config", "c.yaml"], &[])).unwrap();
     assert_eq!(plan["nodes"][1]["gpus"], serde_json::json!(["h100", "h100"]));
-    assert_eq!(machine.value("FAKEGPU_CLUSTER_CONFIG", &[], &[("FAKEGPU_CLUSTER_CONFIG", "c.yaml")]), file.display().to_string());
+    assert_eq!(
+        machine.value("FAKEGPU_CLUSTER_CONFIG", &[], &[("FAKEGPU_CLUSTER_CONFIG", "c.yaml")]),
+        file.display().to_string()
+    );
 
     std::fs::write(&file, "nodes: 2\ngpus_per_node: 2\nprofile: h1000\n").unwrap();
     let refused = machine.fgpu(&["--cluster-config", "c.yaml", "true"], &[]);
@@ -109,7 +115,9 @@ fn bad_values_name_their_variable_wherever_they_stand() {
         assert_eq!(refused.status.code(), Some(2), "{flag}");
         assert!(text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
     }
-    for (variable, value) in [("FAKEGPU_STAGING_CHUNK_BYTES", "0"), ("FAKEGPU_STRICT_COMPAT", "maybe"), ("FAKEGPU_MODE", "x")] {
+    for (variable, value) in
+        [("FAKEGPU_STAGING_CHUNK_BYTES", "0"), ("FAKEGPU_STRICT_COMPAT", "maybe"), ("FAKEGPU_MODE", "x")]
+    {
         let refused = machine.fgpu(&["true"], &[(variable, value)]);
         assert_eq!(refused.status.code(), Some(2), "{variable}");
         assert!(text(&refused.stderr).contains(&format!("{variable}={value}: expected ")), "{}", text(&refused.stderr));

@@ -156,6 +156,7 @@ async fn execute(arguments: &ExecArgs) -> Result<i32, Trouble> {
         Err(error) => Err(Trouble { code: 126, message: format!("cannot start {}: {error}", file.display()) }),
     };
     let trouble = execution.end().await;
+    Sweep::new(execution.cookie.clone()).clear(Duration::from_secs(5)).await;
     drop(execution);
     let code = ended.map(code_of)?;
     match trouble {
@@ -173,9 +174,11 @@ fn checked_report(report: &Path) -> Result<PathBuf, Trouble> {
     let path = std::path::absolute(report).map_err(|error| Trouble::usage(format!("--report: {error}")))?;
     match path.parent() {
         Some(parent) if parent.is_dir() && !path.is_dir() => Ok(path),
-        Some(parent) if !parent.is_dir() => {
-            Err(Trouble::usage(format!("--report {}: no directory {}; make it first", report.display(), parent.display())))
-        }
+        Some(parent) if !parent.is_dir() => Err(Trouble::usage(format!(
+            "--report {}: no directory {}; make it first",
+            report.display(),
+            parent.display()
+        ))),
         _ => Err(Trouble::usage(format!("--report {}: is a directory; name a file", report.display()))),
     }
 }
@@ -203,16 +206,23 @@ impl Execution {
             environment: Environment::new(),
             cookie: &cookie,
         };
-        let started = plan.start(&sender, &mut received).await.map_err(Trouble::infra)?;
+        let started = match plan.start(&sender, &mut received).await {
+            Ok(started) => started,
+            Err(error) => {
+                Sweep::new(cookie).clear(Duration::from_secs(5)).await;
+                crate::execute::scratch::remove(&scratch);
+                return Err(Trouble::infra(error));
+            }
+        };
         Ok((Execution { context, cookie, coordinator: started.running, received }, started.endpoint))
     }
 
     /// Ends what the command left, then the coordinator. Gives one sentence when that was not in order.
     async fn end(&mut self) -> Option<String> {
-        let mut ranks = Sweep::new(self.cookie.clone());
-        ranks.spared.insert(self.coordinator.pid);
-        let left = ranks.wait(ranks.find(), Instant::now() + LEAVE).await;
-        let names: Vec<String> = left.iter().map(|process| process.describe()).collect();
+        let ranks = Sweep::new(self.cookie.part("node0"));
+        ranks.wait(ranks.find(), Instant::now() + LEAVE).await;
+        // Looked up again: a process that was just starting has its name by now.
+        let names: Vec<String> = ranks.find().iter().map(|process| process.describe()).collect();
         if !names.is_empty() {
             eprintln!("ftest exec: ended what the command left running: {}", names.join(", "));
         }
@@ -272,8 +282,7 @@ struct Signals {
 
 impl Signals {
     fn listen() -> std::io::Result<Signals> {
-        let kinds =
-            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
         let streams = kinds.into_iter().map(|kind| Ok((kind.as_raw_value(), signal(kind)?)));
         Ok(Signals { streams: streams.collect::<std::io::Result<_>>()? })
     }

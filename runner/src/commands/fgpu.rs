@@ -84,7 +84,9 @@ fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trou
     let mode = environment.get(env::MODE.name).unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     match mode.as_str() {
         "hybrid" => {
-            return Err(usage("FAKEGPU_MODE=hybrid: needs a GPU beside the pretended ones, which this version cannot use; use simulate, or passthrough"));
+            return Err(usage(
+                "FAKEGPU_MODE=hybrid: needs a GPU beside the pretended ones, which this version cannot use; use simulate, or passthrough",
+            ));
         }
         "passthrough" => {}
         _ => {

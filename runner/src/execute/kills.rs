@@ -36,7 +36,12 @@ impl<'a> Kills<'a> {
                 self.done[index] = true;
                 let hit = hit(kill, sweep, coordinator);
                 self.coordinator_hit |= kill.target == KillTarget::Coordinator;
-                self.notes.push(format!("{}: {} when rank {rank} wrote {:?}", kill.place, hit, String::from_utf8_lossy(text)));
+                self.notes.push(format!(
+                    "{}: {} when rank {rank} wrote {:?}",
+                    kill.place,
+                    hit,
+                    String::from_utf8_lossy(text)
+                ));
             }
         }
     }
@@ -46,7 +51,12 @@ impl<'a> Kills<'a> {
         let missed = self.case.kill.iter().zip(&self.done).filter(|(_, done)| !**done);
         missed
             .map(|(kill, _)| {
-                format!("{}: rank {} never wrote a line that matches /{}/", kill.place, kill.watch, kill.output.as_str())
+                format!(
+                    "{}: rank {} never wrote a line that matches /{}/",
+                    kill.place,
+                    kill.watch,
+                    kill.output.as_str()
+                )
             })
             .collect()
     }
@@ -92,4 +102,3 @@ fn hit(kill: &Kill, sweep: &Sweep, coordinator: Option<i32>) -> String {
         _ => format!("signal {} sent to {}", kill.signal, hit.join(", ")),
     }
 }
-

@@ -257,10 +257,11 @@ impl Life<'_> {
         if self.left() > 0 {
             self.ladder().await;
         }
-        let straggling = self.sweep.find();
-        let straggling = self.sweep.wait(straggling, Instant::now() + LEAVE).await;
-        let normal = !self.observation.timed_out && !self.observation.cancelled && self.observation.infra_error.is_none();
+        self.sweep.wait(self.sweep.find(), Instant::now() + LEAVE).await;
+        let normal =
+            !self.observation.timed_out && !self.observation.cancelled && self.observation.infra_error.is_none();
         if normal {
+            let straggling = self.sweep.find();
             let left = straggling.iter().map(|process| format!("process {} outlived its ranks", process.describe()));
             self.observation.leaked.extend(left);
         }
@@ -270,6 +271,8 @@ impl Life<'_> {
         }
         self.pump(Instant::now() + VANISH).await;
         self.end_coordinator().await;
+        // Nobody is spared any more: what a coordinator left goes too, whichever way it ended.
+        Sweep::new(self.cookie.clone()).clear(VANISH).await;
         self.collect().await;
     }
 
@@ -411,8 +414,7 @@ fn speaks_python(launch: &Launch) -> bool {
 /// A rank that runs Python: with `PYTHONFAULTHANDLER` it prints where it stands when it is aborted.
 fn prints_stacks(process: &Process) -> bool {
     let program = std::fs::read_link(Path::new("/proc").join(process.pid.to_string()).join("exe"));
-    let python = program.is_ok_and(|program| {
-        program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"))
-    });
+    let python = program
+        .is_ok_and(|program| program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
     process.rank.is_some() && python
 }

@@ -58,12 +58,7 @@ impl Planned {
     ///
     /// # Errors
     /// One sentence when it cannot be started; nothing runs then.
-    pub fn start(
-        &self,
-        scratch: &Path,
-        events: &UnboundedSender<Event>,
-        watched: bool,
-    ) -> Result<Running, String> {
+    pub fn start(&self, scratch: &Path, events: &UnboundedSender<Event>, watched: bool) -> Result<Running, String> {
         let role = self.role;
         let [name, arguments @ ..] = self.argv.as_slice() else { return Err(format!("{role}: no program")) };
         let path = self.environment.get("PATH");

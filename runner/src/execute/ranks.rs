@@ -91,7 +91,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                         argv: torchrun.argv(node),
                         environment,
                         directory: case.dir.clone(),
-                lifeline: false,
+                        lifeline: false,
                     }
                 })
                 .collect())
@@ -156,8 +156,7 @@ mod tests {
     use super::*;
 
     fn cluster(nodes: &[&[u32]]) -> ClusterPlan {
-        let fabric =
-            FabricPlan { kind: "nvlink".into(), bandwidth_gbps: 1.0, latency_us: 0.0, oversubscription: 1.0 };
+        let fabric = FabricPlan { kind: "nvlink".into(), bandwidth_gbps: 1.0, latency_us: 0.0, oversubscription: 1.0 };
         ClusterPlan {
             name: "c".into(),
             default_backend: "nccl".into(),

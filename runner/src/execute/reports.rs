@@ -51,7 +51,8 @@ fn rank_of(report: &Value) -> Option<u32> {
 /// The gaps of the reports, sorted.
 pub fn gaps(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = Vec::new();
-    for (report, rank) in devices.iter().map(|report| (report, rank_of(report))).chain(cluster.map(|report| (report, None)))
+    for (report, rank) in
+        devices.iter().map(|report| (report, rank_of(report))).chain(cluster.map(|report| (report, None)))
     {
         for gap in report.get("gaps").and_then(Value::as_array).into_iter().flatten() {
             let text = |name: &str| gap.get(name).and_then(Value::as_str).unwrap_or("unknown").to_owned();

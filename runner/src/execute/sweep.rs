@@ -157,7 +157,10 @@ impl Sweep {
         let mut left = Vec::new();
         for process in processes {
             let Some(pidfd) = process.open() else { continue };
-            #[expect(deprecated, reason = "sound for an OwnedFd, which stays open while registered; the other is unsafe")]
+            #[expect(
+                deprecated,
+                reason = "sound for an OwnedFd, which stays open while registered; the other is unsafe"
+            )]
             let registered = AsyncFd::with_interest(pidfd, Interest::READABLE);
             let ended = match registered {
                 Ok(pidfd) => tokio::time::timeout_at(deadline, pidfd.readable()).await.is_ok(),
@@ -223,15 +226,7 @@ mod tests {
     use super::*;
 
     fn process(pid: i32, parent: i32, cookie: Option<&str>) -> Process {
-        Process {
-            pid,
-            parent,
-            start: 1,
-            state: 'S',
-            name: "p".into(),
-            rank: None,
-            cookie: cookie.map(str::to_owned),
-        }
+        Process { pid, parent, start: 1, state: 'S', name: "p".into(), rank: None, cookie: cookie.map(str::to_owned) }
     }
 
     #[test]

@@ -190,9 +190,9 @@ fn cache_directory_from(get: impl Fn(&str) -> Option<OsString>) -> Result<PathBu
     if let Some(path) = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()) {
         return Ok(path.join("ftest"));
     }
-    set("HOME").map(|home| home.join(".cache/ftest")).ok_or_else(|| {
-        format!("no cache directory: none of {}, XDG_CACHE_HOME and HOME is set", env::CACHE.name)
-    })
+    set("HOME")
+        .map(|home| home.join(".cache/ftest"))
+        .ok_or_else(|| format!("no cache directory: none of {}, XDG_CACHE_HOME and HOME is set", env::CACHE.name))
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ fn directory_in(cache: &Path, shim: &Path, torch_libraries: Option<&Path>) -> Re
     // which writes them, changed. So the stamp of both counts.
     for path in [Some(shim.to_owned()), torch_libraries.map(Path::to_owned), std::env::current_exe().ok()] {
         path.hash(&mut key);
-        let stamp = path.and_then(|path| path.metadata().ok()).map(|meta| (meta.mtime(), meta.mtime_nsec(), meta.ino()));
+        let stamp =
+            path.and_then(|path| path.metadata().ok()).map(|meta| (meta.mtime(), meta.mtime_nsec(), meta.ino()));
         stamp.hash(&mut key);
     }
     let directory = cache.join("holders").join(format!("{:016x}", key.finish()));

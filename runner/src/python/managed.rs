@@ -181,7 +181,9 @@ fn home() -> Result<PathBuf, Error> {
 fn key(requirements: &[String], version: &str) -> String {
     // FNV-1a: the name must not change between builds, as a hash of the standard library may.
     let text = format!("{}\n{version}\n{}", requirements.join("\n"), std::env::consts::ARCH);
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     let lead = requirements.iter().find(|one| requirement::is_lean(one)).or(requirements.first());
     let lead: String = lead
         .map_or("", String::as_str)

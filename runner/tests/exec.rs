@@ -1,0 +1,179 @@
+//! `ftest exec` from outside, with stand-ins for shim and coordinator: exit codes, signals, the report, nothing left.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use runner::execute::cookie::{Cookie, random_word};
+use runner::execute::sweep::Sweep;
+
+/// Listens nowhere, but says so and ends as the real one: SIGTERM writes the report.
+const COORDINATOR: &str = r#"#!/bin/sh
+while [ $# -gt 0 ]; do
+    case $1 in --address) address=$2 ;; --report) report=$2 ;; esac
+    shift
+done
+if [ -n "${REFUSE-}" ]; then echo "the cluster is on fire" >&2; exit 2; fi
+trap 'echo "{\"token\": \"$FAKEGPU_COORDINATOR_TOKEN\"}" > "$report"; exit 0' TERM
+echo "fakegpu-coordinator listening on $address"
+sleep 1000 &
+wait
+"#;
+
+struct Machine {
+    root: tempfile::TempDir,
+    mark: String,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let root = tempfile::tempdir_in("/tmp").unwrap();
+        let at = |place: &str| root.path().join(place);
+        for directory in ["home/bin", "home/lib", "tmp"] {
+            std::fs::create_dir_all(at(directory)).unwrap();
+        }
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let library = maps.split_ascii_whitespace().find(|word| word.contains("libgcc_s")).expect("Rust uses libgcc_s");
+        std::fs::copy(library, at("home/lib/libfakegpu.so")).unwrap();
+        std::fs::write(at("home/bin/fakegpu-coordinator"), COORDINATOR).unwrap();
+        std::fs::set_permissions(at("home/bin/fakegpu-coordinator"), PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(at("python"), "#!/bin/sh\necho\n").unwrap();
+        std::fs::set_permissions(at("python"), PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(at("cluster.yaml"), "nodes: 2\ngpus_per_node: 2\nprofile: h100\n").unwrap();
+        Machine { root, mark: random_word() }
+    }
+
+    fn path(&self, place: &str) -> PathBuf {
+        self.root.path().join(place)
+    }
+
+    fn exec(&self, options: &[&str], script: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+        command.arg("exec").args(options).args(["--", "sh", "-c", script]);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.root.path());
+        command.env("FTEST_HOME", self.path("home")).env("FTEST_PYTHON", self.path("python"));
+        command.env("TMPDIR", self.path("tmp")).env("FTEST_CASE_COOKIE", &self.mark).current_dir(self.root.path());
+        // A group of its own: signals sent to it here do not reach the test.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command
+    }
+
+    /// Every process of this machine's runs.
+    fn everything(&self) -> Sweep {
+        Sweep::new(Cookie::from_text(self.mark.as_str()))
+    }
+
+    fn assert_clean(&self) {
+        assert_eq!(self.everything().find(), Vec::new());
+        assert_eq!(std::fs::read_dir(self.path("tmp")).unwrap().count(), 0);
+    }
+
+    fn output(&self, options: &[&str], script: &str) -> Output {
+        let output = self.exec(options, script).output().unwrap();
+        self.assert_clean();
+        output
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_code_is_the_commands_and_the_report_is_written_although_it_fails() {
+    let machine = Machine::new();
+    let output =
+        machine.output(&["--cluster", "cluster.yaml", "--report", "r.json"], "echo $FAKEGPU_COORDINATOR_TOKEN; exit 5");
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(machine.path("r.json")).unwrap()).unwrap();
+    // The rank was told the same token as the coordinator.
+    assert_eq!(report["token"].as_str().unwrap(), text(&output.stdout).trim());
+    assert_eq!(machine.output(&[], "kill -9 $$").status.code(), Some(137));
+}
+
+#[test]
+fn the_command_sees_the_cluster_and_its_coordinator() {
+    let machine = Machine::new();
+    let script =
+        "echo $FAKEGPU_COORDINATOR_TRANSPORT $FAKEGPU_COORDINATOR_ADDR $FAKEGPU_DIST_MODE; echo $FTEST_CLUSTER";
+    let output = machine.output(&["--cluster", "cluster.yaml", "--transport", "tcp"], script);
+    let said = text(&output.stdout);
+    assert!(said.starts_with("tcp 127.0.0.1:0 simulate\n"), "{said}");
+    let plan: serde_json::Value = serde_json::from_str(said.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(plan["nodes"][1]["ranks"], serde_json::json!([2, 3]));
+
+    let output = machine.output(&["--profile", "t4", "--device-count", "2"], "echo $FTEST_CLUSTER");
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["nodes"].as_array().unwrap().len(), 1);
+    assert_eq!(plan["nodes"][0]["gpus"], serde_json::json!(["t4", "t4"]));
+}
+
+#[test]
+fn what_cannot_run_is_said_before_anything_starts() {
+    let machine = Machine::new();
+    std::fs::write(machine.path("bad.yaml"), "nodes: 2\ngpus_per_node: 2\nprofile: h1000\n").unwrap();
+    let cases: [(&[&str], &str); 3] = [
+        (&["--report", "no/such/r.json"], "make it first"),
+        (&["--cluster", "bad.yaml"], "bad.yaml:3:10"),
+        (&["--device-count", "0"], "FAKEGPU_DEVICE_COUNT=0"),
+    ];
+    for (options, expected) in cases {
+        let output = machine.output(options, "echo ran");
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{options:?}");
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+    let refused = machine.exec(&[], "echo ran").env("REFUSE", "1").output().unwrap();
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(text(&refused.stderr).contains("the cluster is on fire"), "{}", text(&refused.stderr));
+    machine.assert_clean();
+    let mut missing = Command::new(env!("CARGO_BIN_EXE_ftest"));
+    missing.args(["exec", "--", "no-such-program-anywhere"]).env("FTEST_HOME", machine.path("home"));
+    missing.env("FTEST_PYTHON", machine.path("python")).env("HOME", machine.root.path());
+    assert_eq!(missing.output().unwrap().status.code(), Some(127));
+}
+
+#[test]
+fn what_the_command_leaves_is_ended_and_named() {
+    let machine = Machine::new();
+    let output = machine.output(&[], "setsid sleep 1000 </dev/null >/dev/null 2>&1 & exit 0");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("sleep (pid "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn sigterm_goes_to_the_command_and_the_report_is_written() {
+    let machine = Machine::new();
+    let mut child = machine
+        .exec(&["--report", "r.json"], "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done")
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+    assert!(machine.path("r.json").is_file());
+    machine.assert_clean();
+}
+
+#[test]
+fn killing_it_leaves_nothing() {
+    let machine = Machine::new();
+    let mut child = machine.exec(&[], "trap '' TERM HUP; setsid sleep 1000 & echo ready; sleep 1000").spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    let before = machine.everything().find();
+    assert!(before.len() >= 5, "ftest, guard, coordinator, the shell and its helpers: {before:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let left = runtime.block_on(async {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
+        machine.everything().wait(before, deadline).await
+    });
+    assert_eq!(left, Vec::new());
+    machine.assert_clean();
+}
