@@ -26,6 +26,8 @@ const MAGIC: u32 = 0x6674_6373;
 struct Header {
     magic: AtomicU32,
     size: AtomicU32,
+    /// Ranks that gave up waiting: what they came to is not to be completed without them.
+    gave_up: AtomicU32,
     /// Changes whenever a barrier completes or a rank is lost.
     bell: Line<AtomicU32>,
     /// Arrivals at all barriers so far, over all ranks.
@@ -223,6 +225,15 @@ impl Segment {
 
     /// Waits until everybody came to barrier `target`. `rank` is the waiter's: once it is lost itself (aborted), it stops.
     pub(crate) fn wait(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
+        let arrival = self.wait_for_all(rank, target, deadline);
+        if arrival == Arrival::All && self.header().gave_up.load(Ordering::Acquire) > 0 {
+            let gave_up = |rank: &u32| self.status(*rank).is_some_and(|(code, _)| is_deadline(code));
+            return Arrival::Lost((0..self.size).filter(gave_up).collect());
+        }
+        arrival
+    }
+
+    fn wait_for_all(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
         let header = self.header();
         let everybody = target * u64::from(self.size);
         for _ in 0..self.spins {
@@ -279,7 +290,10 @@ impl Segment {
             // SAFETY: the text is shorter than the array; readers look at it only once the status is set.
             unsafe { std::ptr::copy_nonoverlapping(detail.as_ptr(), block.detail.get().cast::<u8>(), length) };
             block.detail_length.store(length as u32, Ordering::Release);
-            let _ = block.status.0.compare_exchange(0, number_of(code), Ordering::AcqRel, Ordering::Acquire);
+            let first = block.status.0.compare_exchange(0, number_of(code), Ordering::AcqRel, Ordering::Acquire);
+            if first.is_ok() && is_deadline(code) {
+                self.header().gave_up.fetch_add(1, Ordering::AcqRel);
+            }
         }
         let header = self.header();
         header.bell.0.fetch_add(1, Ordering::AcqRel);
@@ -312,6 +326,10 @@ impl Segment {
         }
         futex::wait(bell, seen, deadline);
     }
+}
+
+fn is_deadline(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::TimeoutWaitingForCollective | ErrorCode::TimeoutWaitingForP2p)
 }
 
 impl Ring {

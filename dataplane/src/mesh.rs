@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use protocol::message::ErrorCode;
 
@@ -17,6 +17,8 @@ use crate::wake::Wake;
 const DATA: u32 = 0x6174_6164;
 const NOTICE: u32 = 0x6c69_6166;
 const HEADER: usize = 8;
+/// How long to wait for the reason of a connection's end.
+const REASON_PATIENCE: Duration = Duration::from_millis(500);
 /// Longest sentence in a notice, bytes.
 const MAX_NOTICE: usize = 4096;
 
@@ -187,17 +189,44 @@ impl Mesh {
 
     /// Moves what can be moved; sleeps when nothing can.
     pub(crate) fn step(&mut self, scene: &Scene, lost: Lost) -> Result<(), Stop> {
+        match self.advance(scene, lost) {
+            // What the coordinator knows of a closed connection's other end says more than the connection, and comes a
+            // moment later.
+            Err(Stop::Closed(peer, error)) => match self.reason(peer, lost) {
+                Some(reason) => Err(Stop::Lost(peer, Some(reason))),
+                None => Err(Stop::Closed(peer, error)),
+            },
+            other => other,
+        }
+    }
+
+    /// Why `peer` is lost, if that becomes known soon.
+    fn reason(&self, peer: u32, lost: Lost) -> Option<(ErrorCode, String)> {
+        let deadline = Instant::now() + REASON_PATIENCE;
+        loop {
+            self.wake.clear();
+            let left = deadline.saturating_duration_since(Instant::now());
+            match lost(peer) {
+                None if !left.is_zero() => self.sleep_until_woken(i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX)),
+                reason => return reason,
+            }
+        }
+    }
+
+    fn sleep_until_woken(&self, timeout_ms: i32) {
+        let mut polled = libc::pollfd { fd: self.wake.fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one live entry.
+        unsafe { libc::poll(&raw mut polled, 1, timeout_ms) };
+    }
+
+    fn advance(&mut self, scene: &Scene, lost: Lost) -> Result<(), Stop> {
         self.wake.clear();
         self.connect(scene)?;
         let mut moved = false;
         for (key, link) in &mut self.links {
             moved |= link.advance(self.chunk, &mut self.done).map_err(|error| match error {
                 LinkError::Notice(code, detail) => Stop::Lost(key.0, Some((code, detail))),
-                // What the coordinator knows of a closed connection's other end says more than the connection.
-                LinkError::Closed(error) => match lost(key.0) {
-                    Some(reason) => Stop::Lost(key.0, Some(reason)),
-                    None => Stop::Closed(key.0, error),
-                },
+                LinkError::Closed(error) => Stop::Closed(key.0, error),
             })?;
         }
         if moved {
@@ -231,7 +260,7 @@ impl Mesh {
             }
             let stream = if scene.rank < *peer {
                 let route = Route { communicator: self.communicator, to: *peer, from: scene.rank, channel: *channel };
-                let left = scene.deadline.saturating_duration_since(Instant::now()).max(std::time::Duration::from_millis(1));
+                let left = scene.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
                 let address = &scene.members[*peer as usize].data_address;
                 Some(listener::connect(address, &self.token, route, left).map_err(|error| Stop::Closed(*peer, error))?)
             } else {
@@ -284,7 +313,7 @@ impl Mesh {
                 let route = Route { communicator: self.communicator, to: *peer, from: scene.rank, channel: *channel };
                 let address = &scene.members[*peer as usize].data_address;
                 link.stream =
-                    listener::connect(address, &self.token, route, std::time::Duration::from_millis(200)).ok();
+                    listener::connect(address, &self.token, route, Duration::from_millis(200)).ok();
             }
             if let (Some(stream), None) = (&link.stream, link.out_header) {
                 // SAFETY: the bytes are live; a connection that takes no more is no loss, its peer sees it close.

@@ -12,7 +12,7 @@ use dataplane::communicator::Communicator;
 use dataplane::process::{Process, Seat};
 use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
-use protocol::message::SharedFile;
+use protocol::message::{BufferTransport, SharedFile};
 
 /// Ways of moving bytes that every test goes through.
 pub(crate) fn ways() -> [Settings; 2] {
@@ -37,6 +37,8 @@ impl Player {
         let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
         let seat = Seat { global_rank: rank as u32, device: 0, arena: Some(file) };
         let communicator = process.init_communicator(id, size as u32, rank as u32, seat)?;
+        let sockets = process.settings().force_sockets;
+        assert_eq!(communicator.transport() == BufferTransport::SocketPayload, sockets, "bytes take the way asked for");
         Ok(Self { process, communicator, arena, rank, size, used: AtomicU64::new(64) })
     }
 
