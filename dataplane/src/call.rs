@@ -108,7 +108,9 @@ impl Call {
         let (block, all) = (self.block_bytes(), self.block_bytes() * size as usize);
         let at_root = |bytes| if self.root == Some(rank) { bytes } else { 0 };
         match self.operation {
-            Operation::AllReduce | Operation::Reduce | Operation::AllGather | Operation::Gather | Operation::Send => block,
+            Operation::AllReduce | Operation::Reduce | Operation::AllGather | Operation::Gather | Operation::Send => {
+                block
+            }
             Operation::ReduceScatter | Operation::AllToAll => all,
             Operation::Broadcast => at_root(block),
             Operation::Scatter => at_root(all),
@@ -121,9 +123,11 @@ impl Call {
         let (block, all) = (self.block_bytes(), self.block_bytes() * size as usize);
         let at_root = |bytes| if self.root == Some(rank) { bytes } else { 0 };
         match self.operation {
-            Operation::AllReduce | Operation::Broadcast | Operation::ReduceScatter | Operation::Scatter | Operation::Recv => {
-                block
-            }
+            Operation::AllReduce
+            | Operation::Broadcast
+            | Operation::ReduceScatter
+            | Operation::Scatter
+            | Operation::Recv => block,
             Operation::AllGather | Operation::AllToAll => all,
             Operation::Reduce => at_root(block),
             Operation::Gather => at_root(all),
@@ -160,7 +164,10 @@ impl Call {
         let name = self.operation;
         let total = (self.count as u128) * (self.datatype.size() as u128) * u128::from(size);
         if total > isize::MAX as u128 {
-            return refuse(format!("{name}: {} elements of {} are more than an address space", self.count, self.datatype));
+            return refuse(format!(
+                "{name}: {} elements of {} are more than an address space",
+                self.count, self.datatype
+            ));
         }
         for (what, other) in [("root", self.root), ("peer", self.peer)] {
             if let Some(other) = other.filter(|other| *other >= size) {

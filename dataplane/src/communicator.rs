@@ -179,8 +179,7 @@ impl Communicator {
         };
         let mut all = mapped;
         if self.rank == 0 {
-            let answers: Vec<_> =
-                (1..scene.size).map(|other| mesh.receive_own(other, SETUP_CHANNEL, 1)).collect();
+            let answers: Vec<_> = (1..scene.size).map(|other| mesh.receive_own(other, SETUP_CHANNEL, 1)).collect();
             mesh.finish(&scene, &lost).map_err(stopped)?;
             for answer in answers {
                 all &= mesh.taken(answer) == [1];

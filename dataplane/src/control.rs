@@ -145,7 +145,10 @@ impl Segment {
         let told = header.size.load(Ordering::Relaxed);
         // Rank 0 may not have written the header yet; a wrong one is refused, an empty one is the same fresh file.
         if magic != 0 && (magic != MAGIC || told != size) {
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "not this communicator's control segment"));
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::InvalidData,
+                "not this communicator's control segment",
+            ));
         }
         Ok(segment)
     }
@@ -172,8 +175,7 @@ impl Segment {
     fn slot(&self, rank: u32, sequence: u64) -> &CallSlot {
         assert!(rank < self.size);
         let index = rank as usize * 2 + (sequence % 2) as usize;
-        let offset =
-            size_of::<Header>() + self.size as usize * size_of::<RankBlock>() + index * size_of::<CallSlot>();
+        let offset = size_of::<Header>() + self.size as usize * size_of::<RankBlock>() + index * size_of::<CallSlot>();
         // SAFETY: as for the header.
         unsafe { &*self.arena.base().add(offset).cast::<CallSlot>() }
     }
@@ -286,7 +288,8 @@ impl Segment {
     pub(crate) fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
         let block = self.block(rank);
         if block.status.0.load(Ordering::Acquire) == 0 {
-            let length = (0..=detail.len().min(DETAIL_BYTES)).rev().find(|end| detail.is_char_boundary(*end)).unwrap_or(0);
+            let length =
+                (0..=detail.len().min(DETAIL_BYTES)).rev().find(|end| detail.is_char_boundary(*end)).unwrap_or(0);
             // SAFETY: the text is shorter than the array; readers look at it only once the status is set.
             unsafe { std::ptr::copy_nonoverlapping(detail.as_ptr(), block.detail.get().cast::<u8>(), length) };
             block.detail_length.store(length as u32, Ordering::Release);

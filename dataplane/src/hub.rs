@@ -73,17 +73,9 @@ impl Hub {
         self.meet(Key::Split(parent.0, parent.1), parent.2, rank, Seat { color, key, member }, deadline)
     }
 
-    fn meet(
-        &self,
-        key: Key,
-        size: u32,
-        rank: u32,
-        seat: Seat,
-        deadline: Instant,
-    ) -> Result<Option<Formed>, Failure> {
+    fn meet(&self, key: Key, size: u32, rank: u32, seat: Seat, deadline: Instant) -> Result<Option<Formed>, Failure> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let meeting =
-            state.meetings.entry(key.clone()).or_insert_with(|| Meeting { size, seats: HashMap::new() });
+        let meeting = state.meetings.entry(key.clone()).or_insert_with(|| Meeting { size, seats: HashMap::new() });
         let mistake = if meeting.size != size {
             let detail = format!("rank {rank} says size {size}, others said {}", meeting.size);
             Some(Failure::new(ErrorCode::WorldSizeMismatch, detail).blaming(vec![rank]))
@@ -122,8 +114,7 @@ impl Hub {
                     missing
                 });
                 let split = matches!(key, Key::Split(..));
-                let code =
-                    if split { ErrorCode::TimeoutWaitingForSplit } else { ErrorCode::TimeoutWaitingForRanks };
+                let code = if split { ErrorCode::TimeoutWaitingForSplit } else { ErrorCode::TimeoutWaitingForRanks };
                 let detail = format!(
                     "rank {rank} waited in vain for {} of {size}; without FAKEGPU_COORDINATOR_ADDR only ranks of this \
                      process can meet",

@@ -53,7 +53,10 @@ fn open(key: Key, place: &Place) -> io::Result<Arc<Arena>> {
     }
     let arena = Arena::open(key.0, place.fd, place.length as usize)?;
     if arena.file_id() != place.file_id {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a peer's descriptor names another file than announced"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a peer's descriptor names another file than announced",
+        ));
     }
     let arena = Arc::new(arena);
     registry.retain(|_, arena| arena.strong_count() > 0);

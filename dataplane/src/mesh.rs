@@ -92,7 +92,13 @@ impl Bytes {
 }
 
 impl Mesh {
-    pub(crate) fn new(communicator: u64, token: String, chunk: usize, listener: Arc<Listener>, wake: Arc<Wake>) -> Self {
+    pub(crate) fn new(
+        communicator: u64,
+        token: String,
+        chunk: usize,
+        listener: Arc<Listener>,
+        wake: Arc<Wake>,
+    ) -> Self {
         Self {
             communicator,
             token,
@@ -207,7 +213,9 @@ impl Mesh {
             self.wake.clear();
             let left = deadline.saturating_duration_since(Instant::now());
             match lost(peer) {
-                None if !left.is_zero() => self.sleep_until_woken(i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX)),
+                None if !left.is_zero() => {
+                    self.sleep_until_woken(i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX))
+                }
                 reason => return reason,
             }
         }
@@ -235,9 +243,8 @@ impl Mesh {
         if let Some(reason) = lost(scene.rank) {
             return Err(Stop::Lost(scene.rank, Some(reason)));
         }
-        let busy = |(key, link): (&(u32, u8), &Link)| {
-            (!link.out.is_empty() || !link.incoming.is_empty()).then_some(key.0)
-        };
+        let busy =
+            |(key, link): (&(u32, u8), &Link)| (!link.out.is_empty() || !link.incoming.is_empty()).then_some(key.0);
         let needed: Vec<u32> = self.links.iter().filter_map(busy).collect();
         if let Some((peer, reason)) = needed.iter().find_map(|peer| lost(*peer).map(|reason| (*peer, reason))) {
             return Err(Stop::Lost(peer, Some(reason)));
@@ -312,13 +319,17 @@ impl Mesh {
             if link.stream.is_none() && scene.rank < *peer {
                 let route = Route { communicator: self.communicator, to: *peer, from: scene.rank, channel: *channel };
                 let address = &scene.members[*peer as usize].data_address;
-                link.stream =
-                    listener::connect(address, &self.token, route, Duration::from_millis(200)).ok();
+                link.stream = listener::connect(address, &self.token, route, Duration::from_millis(200)).ok();
             }
             if let (Some(stream), None) = (&link.stream, link.out_header) {
                 // SAFETY: the bytes are live; a connection that takes no more is no loss, its peer sees it close.
                 unsafe {
-                    libc::send(stream.as_raw_fd(), notice.as_ptr().cast(), notice.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+                    libc::send(
+                        stream.as_raw_fd(),
+                        notice.as_ptr().cast(),
+                        notice.len(),
+                        libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+                    );
                 }
             }
         }
@@ -434,7 +445,8 @@ impl Link {
             let message = self.incoming.front_mut().expect("the queue is not empty");
             let room = message.bytes.len() - message.position;
             if self.chunk_left > room {
-                let error = io::Error::new(io::ErrorKind::InvalidData, "a chunk is longer than the message it belongs to");
+                let error =
+                    io::Error::new(io::ErrorKind::InvalidData, "a chunk is longer than the message it belongs to");
                 return Err(LinkError::Closed(error));
             }
             // SAFETY: the position is within the message.

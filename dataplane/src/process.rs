@@ -147,14 +147,16 @@ impl Process {
         let formed = match &self.meeting {
             Meeting::Local(hub) => hub.init(unique_id, size, rank, member, Instant::now() + timeout)?,
             Meeting::Coordinator(session) => {
-                let answer = session.request("ncclCommInitRank", timeout, |request| ToCoordinator::InitCommunicator {
-                    request,
-                    unique_id: unique_id.to_vec(),
-                    size,
-                    rank: Rank(rank),
-                    member,
-                })?;
-                formed(answer)?.ok_or_else(|| Failure::new(ErrorCode::System, "the coordinator gave no communicator"))?
+                let answer =
+                    session.request("ncclCommInitRank", timeout, |request| ToCoordinator::InitCommunicator {
+                        request,
+                        unique_id: unique_id.to_vec(),
+                        size,
+                        rank: Rank(rank),
+                        member,
+                    })?;
+                formed(answer)?
+                    .ok_or_else(|| Failure::new(ErrorCode::System, "the coordinator gave no communicator"))?
             }
         };
         self.form(formed, control)
@@ -229,7 +231,8 @@ impl Process {
             held.communicators.insert((id, rank), Arc::downgrade(communicator));
             held.early.get(&id).cloned().unwrap_or_default()
         };
-        let communicator = Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, &register)?;
+        let communicator =
+            Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, &register)?;
         Ok(communicator)
     }
 

@@ -383,7 +383,10 @@ mod tests {
     fn small_floats_round_once() {
         // 2048 + 1 + 1 in f16: rounding each step loses both ones, rounding once keeps their sum.
         let (big, one) = (f16::from_f32(2048.0), f16::ONE);
-        assert_eq!(reduce::<f16>(Datatype::Float16, ReductionOp::Sum, &[&[big], &[one], &[one]]), [f16::from_f32(2050.0)]);
+        assert_eq!(
+            reduce::<f16>(Datatype::Float16, ReductionOp::Sum, &[&[big], &[one], &[one]]),
+            [f16::from_f32(2050.0)]
+        );
         let (big, one) = (bf16::from_f32(256.0), bf16::ONE);
         assert_eq!(
             reduce::<bf16>(Datatype::Bfloat16, ReductionOp::Sum, &[&[big], &[one], &[one]]),
@@ -410,10 +413,7 @@ mod tests {
         let mut scalars = [[0; 8]; 2];
         scalars[0][..4].copy_from_slice(&0.5f32.to_ne_bytes());
         scalars[1][..4].copy_from_slice(&4f32.to_ne_bytes());
-        assert_eq!(
-            reduce_scaled::<f32>(Datatype::Float32, ReductionOp::PreMulSum, &[&[3.0], &[2.0]], &scalars),
-            [9.5]
-        );
+        assert_eq!(reduce_scaled::<f32>(Datatype::Float32, ReductionOp::PreMulSum, &[&[3.0], &[2.0]], &scalars), [9.5]);
     }
 
     #[test]

@@ -351,7 +351,8 @@ impl Stream {
         let mut sent = 0;
         while sent < bytes.len() {
             // SAFETY: the range lies within `bytes`.
-            let result = unsafe { libc::send(fd, bytes[sent..].as_ptr().cast(), bytes.len() - sent, libc::MSG_NOSIGNAL) };
+            let result =
+                unsafe { libc::send(fd, bytes[sent..].as_ptr().cast(), bytes.len() - sent, libc::MSG_NOSIGNAL) };
             if result < 0 {
                 let error = io::Error::last_os_error();
                 if error.kind() == io::ErrorKind::Interrupted {

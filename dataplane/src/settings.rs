@@ -117,7 +117,8 @@ fn coordinator(address: Option<String>, transport: Option<String>) -> Result<Opt
         None => !address.starts_with('/'),
     };
     if tcp {
-        let port = address.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then(|| port.parse::<u16>().ok()));
+        let port =
+            address.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then(|| port.parse::<u16>().ok()));
         if port.flatten().is_none() {
             return Err(env::COORDINATOR_ADDR.bad(&address));
         }

@@ -128,7 +128,9 @@ impl Shared {
         for other in 0..size {
             let descriptor = &descriptors[other as usize];
             let bytes = call.send_bytes(other, size);
-            let address = if other == rank { own.send } else {
+            let address = if other == rank {
+                own.send
+            } else {
                 self.reach(scene, call, other, &descriptor.send, descriptor.send_address, bytes)?
             };
             sends.push(address.cast_const());
@@ -148,7 +150,9 @@ impl Shared {
         for other in (0..size).filter(|other| writes_to(*other)) {
             let descriptor = &descriptors[other as usize];
             let bytes = call.receive_bytes(other, size);
-            receives.push(if other == rank { own.receive } else {
+            receives.push(if other == rank {
+                own.receive
+            } else {
                 self.reach(scene, call, other, &descriptor.receive, descriptor.receive_address, bytes)?
             });
         }
@@ -200,7 +204,8 @@ pub(crate) fn reach(
     mappings.resolve(pid, place, bytes).map_err(|error| {
         let gone = matches!(error.kind(), std::io::ErrorKind::NotFound);
         let code = if gone { ErrorCode::RankLost } else { ErrorCode::System };
-        Failure::new(code, format!("{what} cannot map the memory of {}: {error}", scene.name(other))).blaming(vec![other])
+        Failure::new(code, format!("{what} cannot map the memory of {}: {error}", scene.name(other)))
+            .blaming(vec![other])
     })
 }
 
@@ -216,7 +221,8 @@ impl Bounce {
     fn of_at_least(held: &mut Option<Self>, bytes: usize) -> Result<&mut Self, Failure> {
         if held.as_ref().is_none_or(|bounce| bounce.arena.length() < bytes) {
             let length = bytes.next_power_of_two().max(1 << 20);
-            let failed = |error| Failure::system("cannot make a memory file for a buffer outside device memory", &error);
+            let failed =
+                |error| Failure::system("cannot make a memory file for a buffer outside device memory", &error);
             let arena = Arena::create("ftest bounce", length).map_err(failed)?;
             *held = Some(Self { arena });
         }
@@ -224,6 +230,12 @@ impl Bounce {
     }
 
     fn place(&self) -> Place {
-        Place { file_id: self.arena.file_id(), length: self.arena.length() as u64, offset: 0, fd: self.arena.fd(), valid: 1 }
+        Place {
+            file_id: self.arena.file_id(),
+            length: self.arena.length() as u64,
+            offset: 0,
+            fd: self.arena.fd(),
+            valid: 1,
+        }
     }
 }

@@ -31,7 +31,10 @@ pub(crate) struct Memory {
 enum Stage {
     Waiting,
     /// An announcement is on its way out, perhaps with its payload.
-    Announced { out: MessageId, answer: Option<MessageId> },
+    Announced {
+        out: MessageId,
+        answer: Option<MessageId>,
+    },
     /// The announcement is expected.
     Expecting(MessageId),
     Moving(MessageId),
@@ -200,7 +203,8 @@ impl Group<'_> {
                 let (theirs, _) = parse(&self.mesh.taken(head_id));
                 let checked = check(self.scene, peer, call, &theirs);
                 transfer.met = Instant::now();
-                let their_size = protocol::datatype::Datatype::from_code(theirs.datatype).map_or(1, |datatype| datatype.size());
+                let their_size =
+                    protocol::datatype::Datatype::from_code(theirs.datatype).map_or(1, |datatype| datatype.size());
                 if theirs.count.saturating_mul(their_size as u64) > EAGER_BYTES as u64 {
                     let number = checked.as_ref().err().map_or(0, |failure| number_of(failure.code));
                     let answer = self.mesh.send_own(peer, BACKWARD, head(call.count, call.datatype.code(), number));
@@ -211,7 +215,8 @@ impl Group<'_> {
                 }
                 checked?;
                 // SAFETY: the caller's promise for its receive buffer; the counts agree.
-                transfer.stage = Stage::Moving(unsafe { self.mesh.receive(peer, FORWARD, call.receive.address, bytes) });
+                transfer.stage =
+                    Stage::Moving(unsafe { self.mesh.receive(peer, FORWARD, call.receive.address, bytes) });
             }
             (Stage::Moving(id), _) => {
                 if !self.mesh.is_done(id) {
@@ -244,7 +249,8 @@ fn head(count: u64, datatype: i32, number: u32) -> Vec<u8> {
 }
 
 fn parse(bytes: &[u8]) -> (Message, u32) {
-    let word = |at: usize| bytes.get(at..at + 4).map_or(0, |word| u32::from_le_bytes(word.try_into().expect("four bytes")));
+    let word =
+        |at: usize| bytes.get(at..at + 4).map_or(0, |word| u32::from_le_bytes(word.try_into().expect("four bytes")));
     let count = u64::from(word(0)) | u64::from(word(4)) << 32;
     (Message { count, datatype: word(8) as i32, ..Message::default() }, word(12))
 }

@@ -101,7 +101,13 @@ impl Exchange<'_> {
             let own = scratch.as_mut_ptr().add(rank as usize * bytes);
             let destination = if wanted(rank) { call.receive.address.add(first) } else { own };
             let sources: Vec<*const u8> = (0..size)
-                .map(|from| if from == rank { call.send.address.add(first) } else { scratch.as_mut_ptr().add(from as usize * bytes) })
+                .map(|from| {
+                    if from == rank {
+                        call.send.address.add(first)
+                    } else {
+                        scratch.as_mut_ptr().add(from as usize * bytes)
+                    }
+                })
                 .map(<*mut u8>::cast_const)
                 .collect();
             reduction.run(&sources, &[destination], bytes / width);

@@ -6,11 +6,11 @@ use std::time::Instant;
 use protocol::datatype::{Datatype, Operation};
 use protocol::message::ErrorCode;
 
+use crate::arena::Arena;
 use crate::call::{Call, Place};
 use crate::control::{EAGER_BYTES, Message, RING_SLOTS, Segment};
 use crate::failure::{Failure, name_ranks};
 use crate::mapping::Mappings;
-use crate::arena::Arena;
 use crate::shared::reach;
 use crate::transport::{Scene, Timing, microseconds};
 
@@ -115,7 +115,13 @@ fn advance_send(
         // SAFETY: the file is as long as the buffer, which the caller promised.
         unsafe { std::ptr::copy_nonoverlapping(address, arena.base(), bytes) };
         address = arena.base();
-        place = Some(Place { file_id: arena.file_id(), length: arena.length() as u64, offset: 0, fd: arena.fd(), valid: 1 });
+        place = Some(Place {
+            file_id: arena.file_id(),
+            length: arena.length() as u64,
+            offset: 0,
+            fd: arena.fd(),
+            valid: 1,
+        });
         transfer.bounce = Some(arena);
     }
     let message = Message {
@@ -184,11 +190,7 @@ fn take(
 }
 
 fn timing(start: Instant, met: Instant, index: u64) -> Timing {
-    Timing {
-        wait_us: microseconds(start, met),
-        execute_us: microseconds(met, Instant::now()),
-        transfer: index + 1,
-    }
+    Timing { wait_us: microseconds(start, met), execute_us: microseconds(met, Instant::now()), transfer: index + 1 }
 }
 
 /// The failure of a transfer whose two sides disagree; both ranks tell it with the same kind.
@@ -217,13 +219,8 @@ fn late(scene: &Scene, waiting: &[&Transfer]) -> Failure {
     missing.sort_unstable();
     missing.dedup();
     let what: Vec<String> = waiting.iter().take(8).map(|transfer| describe(transfer)).collect();
-    let detail = format!(
-        "rank {} waited {} ms for {}: {}",
-        scene.rank,
-        scene.timeout_ms,
-        name_ranks(&missing),
-        what.join(", ")
-    );
+    let detail =
+        format!("rank {} waited {} ms for {}: {}", scene.rank, scene.timeout_ms, name_ranks(&missing), what.join(", "));
     Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(missing)
 }
 

@@ -80,7 +80,14 @@ pub(crate) fn share(count: usize, rank: u32, size: u32) -> (usize, usize) {
 ///
 /// # Safety
 /// `sends[r]` is readable for what rank r contributes; the call's receive buffer is writable for what `rank` gets.
-pub(crate) unsafe fn pull(call: &Call, rank: u32, size: u32, sends: &[*const u8], scalars: &[[u8; 8]], receive: *mut u8) {
+pub(crate) unsafe fn pull(
+    call: &Call,
+    rank: u32,
+    size: u32,
+    sends: &[*const u8],
+    scalars: &[[u8; 8]],
+    receive: *mut u8,
+) {
     let block = call.block_bytes();
     let (count, me) = (call.count as usize, rank as usize);
     let root = call.root.unwrap_or(0) as usize;
@@ -107,7 +114,8 @@ pub(crate) unsafe fn pull(call: &Call, rank: u32, size: u32, sends: &[*const u8]
                 (0..size as usize).for_each(|from| copy(sends[from], receive.add(from * block)));
             }
             Operation::AllToAll => {
-                (0..size as usize).for_each(|from| copy(sends[from].wrapping_add(me * block), receive.add(from * block)));
+                (0..size as usize)
+                    .for_each(|from| copy(sends[from].wrapping_add(me * block), receive.add(from * block)));
             }
             _ => {}
         }

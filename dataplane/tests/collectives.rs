@@ -137,9 +137,11 @@ fn reduce_and_reduce_scatter_in_and_out_of_place() {
     for settings in ways() {
         for size in 1..=4 {
             play(&settings, size, |player| {
-                for (datatype, op) in
-                    [(Datatype::Float32, ReductionOp::Sum), (Datatype::Int8, ReductionOp::Max), (Datatype::Bfloat16, ReductionOp::Prod)]
-                {
+                for (datatype, op) in [
+                    (Datatype::Float32, ReductionOp::Sum),
+                    (Datatype::Int8, ReductionOp::Max),
+                    (Datatype::Bfloat16, ReductionOp::Prod),
+                ] {
                     for count in COUNTS {
                         for in_place in [false, true] {
                             all_reduce(player, datatype, op, count, in_place);
@@ -248,11 +250,8 @@ fn gather(player: &Player, count: usize, root: usize, in_place: bool) {
     if player.rank == root {
         call.receive = player.device(count * player.size);
     }
-    call.send = if in_place && player.rank == root {
-        player.offset(call.receive, root * count)
-    } else {
-        player.device(count)
-    };
+    call.send =
+        if in_place && player.rank == root { player.offset(call.receive, root * count) } else { player.device(count) };
     write(call.send, &block(player.rank, 1, count));
     player.run(&[call]).unwrap();
     if player.rank == root {

@@ -25,7 +25,9 @@ fn call(player: &Player, operation: Operation, count: u64, datatype: Datatype) -
 fn every_rank_hears_of_a_mismatch_at_once() {
     type Change = fn(&Player, &mut Call);
     let changes: [(ErrorCode, Change); 5] = [
-        (ErrorCode::CollectiveTypeMismatch, |player, other| *other = call(player, Operation::AllGather, 4, Datatype::Float32)),
+        (ErrorCode::CollectiveTypeMismatch, |player, other| {
+            *other = call(player, Operation::AllGather, 4, Datatype::Float32)
+        }),
         (ErrorCode::DtypeMismatch, |_, other| other.datatype = Datatype::Int32),
         (ErrorCode::CountMismatch, |_, other| other.count = 5000),
         (ErrorCode::ReduceOpMismatch, |_, other| other.reduction = Some(ReductionOp::Max)),
@@ -86,9 +88,8 @@ fn a_deadline_names_who_is_missing() {
                 assert!(failure.detail.contains("rank 1"), "{failure}");
             }
         });
-        let failures = play(&settings, 2, |player| {
-            (player.rank == 0).then(|| player.run(&[player.receive(1, 8)]).unwrap_err())
-        });
+        let failures =
+            play(&settings, 2, |player| (player.rank == 0).then(|| player.run(&[player.receive(1, 8)]).unwrap_err()));
         let failure = failures[0].as_ref().unwrap();
         assert_eq!(failure.code, ErrorCode::TimeoutWaitingForP2p);
         assert_eq!(failure.culprits, [Rank(1)]);
