@@ -141,8 +141,8 @@ fn test_case(case: &Case, outcome: &Outcome) -> TestCase {
         Verdict::Failed => Some((NonSuccessKind::Failure, "ftest.check")),
         Verdict::Timeout => Some((NonSuccessKind::Failure, "ftest.timeout")),
         Verdict::Broken => {
-            let infra = outcome.observation.infra_error.is_some();
-            Some((NonSuccessKind::Error, if infra { "ftest.infra" } else { "ftest.gap" }))
+            let gap = outcome.failures.first().is_some_and(|failure| failure.kind == "gap");
+            Some((NonSuccessKind::Error, if gap { "ftest.gap" } else { "ftest.infra" }))
         }
     };
     let status = match kind {
