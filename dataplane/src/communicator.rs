@@ -46,6 +46,9 @@ pub struct Formed {
     pub members: Vec<Member>,
 }
 
+/// A rank that will not come again, why, and that in a sentence.
+pub(crate) type Loss = (u32, ErrorCode, String);
+
 /// One rank's end of a communicator.
 pub struct Communicator {
     id: CommunicatorId,
@@ -92,7 +95,7 @@ impl Communicator {
         settings: Settings,
         journal: Arc<dyn Journal>,
         listener: &Arc<Listener>,
-        register: &dyn Fn(&Arc<Self>) -> Vec<(u32, ErrorCode, String)>,
+        register: &dyn Fn(&Arc<Self>) -> Vec<Loss>,
     ) -> Result<Arc<Self>, Failure> {
         let (rank, size) = (formed.rank.0, formed.members.len() as u32);
         let system = |error| Failure::system("cannot make an event descriptor", &error);

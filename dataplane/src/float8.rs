@@ -83,8 +83,8 @@ mod tests {
         assert_eq!(e5m2_to_f32(0x7b), 57344.0);
         assert_eq!(e5m2_to_f32(0x7c), f32::INFINITY);
         assert_eq!(e5m2_to_f32(0xfc), f32::NEG_INFINITY);
-        assert_eq!(e5m2_to_f32(0x04), 6.103515625e-5);
-        assert_eq!(e5m2_to_f32(0x01), 1.52587890625e-5);
+        assert_eq!(e5m2_to_f32(0x04), 1.0 / 16384.0);
+        assert_eq!(e5m2_to_f32(0x01), 1.0 / 65536.0);
         assert!(e5m2_to_f32(0x7d).is_nan());
     }
 

@@ -1,6 +1,7 @@
 //! Other ranks' memory as this process maps it: one mapping per memory file, shared by all communicators that use it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -33,11 +34,10 @@ impl Mappings {
             return invalid("a peer announced a buffer that lies outside its memory file");
         }
         let key = (pid, place.file_id);
-        if !self.held.contains_key(&key) {
-            let arena = open(key, place)?;
-            self.held.insert(key, arena);
-        }
-        let arena = &self.held[&key];
+        let arena = match self.held.entry(key) {
+            Entry::Occupied(held) => held.into_mut(),
+            Entry::Vacant(free) => free.insert(open(key, place)?),
+        };
         if end.is_none_or(|end| end > arena.length() as u64) {
             return invalid("a peer's memory file is shorter than it announced");
         }

@@ -10,7 +10,7 @@ use protocol::message::{ErrorCode, FailureRecord, Member, OperationRecord, Share
 use protocol::plan::ClusterPlan;
 
 use crate::arena::Arena;
-use crate::communicator::{Communicator, Formed, Journal};
+use crate::communicator::{Communicator, Formed, Journal, Loss};
 use crate::control::Segment;
 use crate::failure::Failure;
 use crate::host;
@@ -49,7 +49,7 @@ enum Meeting {
 struct Held {
     communicators: HashMap<(CommunicatorId, u32), Weak<Communicator>>,
     /// Losses heard of before the communicator was set up here.
-    early: HashMap<CommunicatorId, Vec<(u32, ErrorCode, String)>>,
+    early: HashMap<CommunicatorId, Vec<Loss>>,
 }
 
 static CURRENT: OnceLock<Mutex<Option<Arc<Process>>>> = OnceLock::new();
@@ -254,10 +254,10 @@ impl Process {
 
     /// Sends what is noted and says goodbye: for an orderly exit of the process.
     pub fn goodbye(&self) {
-        if let Meeting::Coordinator(session) = &self.meeting {
-            if self.pid == std::process::id() {
-                session.goodbye();
-            }
+        if let Meeting::Coordinator(session) = &self.meeting
+            && self.pid == std::process::id()
+        {
+            session.goodbye();
         }
     }
 }

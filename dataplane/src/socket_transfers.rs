@@ -83,7 +83,7 @@ impl Group<'_> {
                 timing: Timing::default(),
             })
             .collect();
-        self.to_self(&mut transfers)?;
+        self.exchange_with_self(&mut transfers)?;
         loop {
             let mut moved = false;
             for at in 0..transfers.len() {
@@ -119,7 +119,7 @@ impl Group<'_> {
         }
     }
 
-    fn to_self(&mut self, transfers: &mut [Transfer]) -> Result<(), Failure> {
+    fn exchange_with_self(&mut self, transfers: &mut [Transfer]) -> Result<(), Failure> {
         let rank = self.scene.rank;
         for sending in [true, false] {
             for transfer in transfers.iter_mut().filter(|transfer| transfer.peer == rank) {

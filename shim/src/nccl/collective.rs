@@ -73,7 +73,8 @@ fn place(communicator: &Arc<Communicator>, what: &str, address: *mut u8, bytes: 
     if bytes == 0 {
         return Ok(Buffer { address, place: None });
     }
-    let refuse = |why: String| Err(NcclError::INVALID_ARGUMENT.because(format!("the {what} buffer {address:p}: {why}")));
+    let refuse =
+        |why: String| Err(NcclError::INVALID_ARGUMENT.because(format!("the {what} buffer {address:p}: {why}")));
     match memory::known(address as usize, bytes) {
         Ok(Known::Host) => Ok(Buffer::host(address)),
         Ok(Known::Unknown) => refuse("it is neither device memory nor host memory known to CUDA".to_owned()),
@@ -93,7 +94,13 @@ fn place(communicator: &Arc<Communicator>, what: &str, address: *mut u8, bytes: 
 
 fn in_arena(device: &'static device::Device, offset: usize) -> Option<Place> {
     let arena = device::arena_of(device).ok()?;
-    Some(Place { file_id: arena.file_id(), length: arena.length() as u64, offset: offset as u64, fd: arena.fd(), valid: 1 })
+    Some(Place {
+        file_id: arena.file_id(),
+        length: arena.length() as u64,
+        offset: offset as u64,
+        fd: arena.fd(),
+        valid: 1,
+    })
 }
 
 macro_rules! bodies {

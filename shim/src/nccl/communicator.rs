@@ -82,7 +82,8 @@ impl Communicator {
         match &*self.lock() {
             State::Ready(ranks) => Ok(Arc::clone(ranks)),
             State::Forming => {
-                Err(NcclError::INVALID_USAGE.because("the communicator is still forming: wait for ncclCommGetAsyncError"))
+                Err(NcclError::INVALID_USAGE
+                    .because("the communicator is still forming: wait for ncclCommGetAsyncError"))
             }
             State::Nothing => Err(NcclError::INVALID_ARGUMENT.because("this rank got no communicator from the split")),
             State::Failed(failure) => Err(failure.into()),
@@ -180,7 +181,11 @@ impl Communicator {
 /// `ncclInvalidArgument` for null, stale and invented handles.
 pub(crate) fn resolve(handle: usize) -> NcclResult<Arc<Communicator>> {
     COMMUNICATORS.get(handle).ok_or_else(|| {
-        NcclError::INVALID_ARGUMENT.because(if handle == 0 { "the communicator is null" } else { "no such communicator" })
+        NcclError::INVALID_ARGUMENT.because(if handle == 0 {
+            "the communicator is null"
+        } else {
+            "no such communicator"
+        })
     })
 }
 

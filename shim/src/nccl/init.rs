@@ -33,7 +33,13 @@ pub(crate) fn init_rank(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int)
 }
 
 /// Body of `ncclCommInitRankConfig`.
-pub(crate) fn init_rank_config(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int, config: Out<Config>) -> NcclResult {
+pub(crate) fn init_rank_config(
+    out: Out<usize>,
+    size: c_int,
+    id: UniqueId,
+    rank: c_int,
+    config: Out<Config>,
+) -> NcclResult {
     group::within(|| begin(out, size, &id, rank, device_now()?, true, in_background(config)?))
 }
 
@@ -138,7 +144,8 @@ pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, co
         let parent = resolve(parent)?;
         let (out, ranks) = (out.required()?, parent.usable()?);
         if color < NO_COLOR {
-            return Err(NcclError::INVALID_ARGUMENT.because(format!("color {color} is neither 0 or more nor NCCL_SPLIT_NOCOLOR")));
+            return Err(NcclError::INVALID_ARGUMENT
+                .because(format!("color {color} is neither 0 or more nor NCCL_SPLIT_NOCOLOR")));
         }
         let in_background = in_background(config)?;
         let process = process()?;

@@ -35,7 +35,8 @@ pub(crate) fn free(address: usize) -> NcclResult {
     if address == 0 {
         return Ok(());
     }
-    memory::free(address).map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("no allocation starts at {address:#x}")))
+    memory::free(address)
+        .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("no allocation starts at {address:#x}")))
 }
 
 fn range(communicator: usize, base: *mut c_void, size: usize) -> NcclResult<Arc<Range>> {
@@ -53,7 +54,9 @@ fn forget(table: &Handles<Range>, communicator: usize, handle: usize) -> NcclRes
     let communicator = resolve(communicator)?;
     let own = table.get(handle).is_some_and(|range| range.communicator == communicator.serial);
     if !own {
-        return Err(NcclError::INVALID_ARGUMENT.because(format!("{handle:#x} is not registered with this communicator")));
+        return Err(
+            NcclError::INVALID_ARGUMENT.because(format!("{handle:#x} is not registered with this communicator"))
+        );
     }
     table.remove(handle);
     Ok(())

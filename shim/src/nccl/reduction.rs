@@ -38,7 +38,8 @@ pub(crate) fn operator(
     code: c_int,
     datatype: Datatype,
 ) -> NcclResult<(ReductionOp, Option<Scalar>)> {
-    let unknown = || NcclError::INVALID_ARGUMENT.because(format!("{code} is not a reduction operator of this communicator"));
+    let unknown =
+        || NcclError::INVALID_ARGUMENT.because(format!("{code} is not a reduction operator of this communicator"));
     if let Some(op) = ReductionOp::from_code(code).filter(|op| *op != ReductionOp::PreMulSum) {
         return Ok((op, None));
     }
@@ -96,7 +97,9 @@ pub(crate) unsafe fn create_premultiplied(
     let mut factors = communicator.factors.0.lock().unwrap_or_else(PoisonError::into_inner);
     let free = factors.iter().position(Option::is_none).unwrap_or(factors.len());
     if free >= MOST {
-        return Err(NcclError::INVALID_USAGE.because(format!("more than {MOST} reduction operators of one communicator")));
+        return Err(
+            NcclError::INVALID_USAGE.because(format!("more than {MOST} reduction operators of one communicator"))
+        );
     }
     if free == factors.len() {
         factors.push(None);
@@ -111,7 +114,8 @@ pub(crate) fn destroy(given: c_int, handle: usize) -> NcclResult {
     if ReductionOp::from_code(given).is_some() {
         return Err(NcclError::INVALID_ARGUMENT.because("a built-in reduction operator cannot be destroyed"));
     }
-    let unknown = || NcclError::INVALID_ARGUMENT.because(format!("{given} is not a reduction operator of this communicator"));
+    let unknown =
+        || NcclError::INVALID_ARGUMENT.because(format!("{given} is not a reduction operator of this communicator"));
     let slot = slot(&communicator, given).ok_or_else(unknown)?;
     let mut factors = communicator.factors.0.lock().unwrap_or_else(PoisonError::into_inner);
     factors.get_mut(slot).and_then(Option::take).map(drop).ok_or_else(unknown)
