@@ -1,6 +1,6 @@
 //! The cluster as a value: [`Cluster::step`] takes one input and the time and says what to send. Nothing else happens.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
@@ -11,6 +11,7 @@ use crate::communicator::{self, Communicator, Presence, SplitApplicant};
 use crate::failure::{Failures, RankFailure};
 use crate::gathering::{Gathering, list};
 use crate::ledger::Ledger;
+use crate::rendezvous::{Applicant, GivenUp};
 
 /// A connection, numbered by whoever accepts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,25 +82,6 @@ pub enum Output {
 }
 
 #[derive(Debug)]
-struct Applicant {
-    connection: ConnectionId,
-    request: u64,
-    member: Member,
-}
-
-/// A rendezvous that failed before everybody came: late ranks must not wait for those who were sent away.
-#[derive(Debug)]
-struct GivenUp {
-    size: u32,
-    untold: BTreeSet<Rank>,
-    code: ErrorCode,
-    detail: String,
-}
-
-/// Failed rendezvous that are remembered at most.
-const MAX_GIVEN_UP: usize = 256;
-
-#[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) info: ProcessInfo,
     /// It announced its end.
@@ -111,12 +93,12 @@ pub(crate) struct Process {
 pub struct Cluster {
     pub(crate) settings: Settings,
     pub(crate) processes: BTreeMap<ConnectionId, Process>,
-    rendezvous: BTreeMap<Vec<u8>, Gathering<Applicant>>,
-    given_up: BTreeMap<Vec<u8>, GivenUp>,
+    pub(crate) rendezvous: BTreeMap<Vec<u8>, Gathering<Applicant>>,
+    pub(crate) given_up: BTreeMap<Vec<u8>, GivenUp>,
     pub(crate) communicators: BTreeMap<CommunicatorId, Communicator>,
     pub(crate) ledger: Ledger,
     pub(crate) failures: Failures,
-    revision: u64,
+    pub(crate) revision: u64,
 }
 
 impl Cluster {
@@ -237,152 +219,6 @@ impl Cluster {
             | ToCoordinator::Shutdown
             | ToCoordinator::QueryStatus => {}
         }
-    }
-
-    fn init(
-        &mut self,
-        unique_id: Vec<u8>,
-        size: u32,
-        rank: Rank,
-        applicant: Applicant,
-        now_us: u64,
-        out: &mut Vec<Output>,
-    ) {
-        let world = self.settings.plan.as_ref().map(ClusterPlan::world_size);
-        let refusal = if unique_id.len() != 128 {
-            Some((ErrorCode::InvalidArgument, format!("a unique id has 128 bytes, not {}", unique_id.len())))
-        } else if rank.0 >= size {
-            Some((ErrorCode::InvalidArgument, format!("rank {rank} is not below the size {size}")))
-        } else if let Some(world) = world.filter(|world| size > *world) {
-            Some((
-                ErrorCode::WorldSizeMismatch,
-                format!("a communicator of {size} ranks does not fit the cluster, which has {world}"),
-            ))
-        } else if let Some(world) = world.filter(|world| applicant.member.global_rank.0 >= *world) {
-            let global = applicant.member.global_rank;
-            Some((
-                ErrorCode::InvalidArgument,
-                format!("global rank {global} is not in the cluster, which has ranks 0 to {}", world.saturating_sub(1)),
-            ))
-        } else {
-            None
-        };
-        if let Some((code, detail)) = refusal {
-            self.fail_init(vec![applicant], code, &[], detail, out);
-            return;
-        }
-        if let Some((code, detail)) = self.turned_away(&unique_id, size, rank) {
-            self.fail_init(vec![applicant], code, &[], detail, out);
-            return;
-        }
-        let deadline = now_us.saturating_add(self.settings.timeout_us);
-        let gathering = self.rendezvous.entry(unique_id.clone()).or_insert_with(|| Gathering::new(size, deadline));
-        let clash = if gathering.size() != size {
-            let other = gathering.seated().next();
-            let (other_rank, other) = other.expect("a pending rendezvous has somebody");
-            Some((
-                ErrorCode::WorldSizeMismatch,
-                format!(
-                    "rank {rank} ({}) asked for a communicator of {size} ranks, rank {other_rank} ({}) for {}",
-                    whereabouts(self.settings.plan.as_ref(), &applicant.member),
-                    whereabouts(self.settings.plan.as_ref(), &other.member),
-                    gathering.size(),
-                ),
-            ))
-        } else {
-            gathering.seat(rank).map(|other| {
-                let detail = format!(
-                    "two processes came as rank {rank} of {size}: {} and {}",
-                    whereabouts(self.settings.plan.as_ref(), &other.member),
-                    whereabouts(self.settings.plan.as_ref(), &applicant.member),
-                );
-                (ErrorCode::DuplicateRank, detail)
-            })
-        };
-        if let Some((code, detail)) = clash {
-            let gathering = self.rendezvous.remove(&unique_id).expect("it is there");
-            let mut untold = gathering.missing();
-            untold.retain(|missing| *missing != rank);
-            self.give_up(unique_id, gathering.size(), untold, code, &detail);
-            let mut all: Vec<Applicant> = gathering.into_seated().map(|(_, applicant)| applicant).collect();
-            all.push(applicant);
-            // Who differs in size depends on who came first; who came twice does not.
-            let culprits: &[Rank] = if code == ErrorCode::DuplicateRank { &[rank] } else { &[] };
-            self.fail_init(all, code, culprits, detail, out);
-            return;
-        }
-        gathering.sit(rank, applicant);
-        if gathering.is_full() {
-            let gathering = self.rendezvous.remove(&unique_id).expect("it is there");
-            let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
-            self.form(None, applicants, out);
-        }
-    }
-
-    fn give_up(&mut self, unique_id: Vec<u8>, size: u32, untold: Vec<Rank>, code: ErrorCode, detail: &str) {
-        if untold.is_empty() {
-            return;
-        }
-        let untold = untold.into_iter().collect();
-        self.given_up.insert(unique_id, GivenUp { size, untold, code, detail: detail.to_owned() });
-        if self.given_up.len() > MAX_GIVEN_UP {
-            self.given_up.pop_first();
-        }
-    }
-
-    /// Why `rank` comes too late for a rendezvous that failed without it; it is told once.
-    fn turned_away(&mut self, unique_id: &[u8], size: u32, rank: Rank) -> Option<(ErrorCode, String)> {
-        let given_up = self.given_up.get_mut(unique_id).filter(|given_up| given_up.size == size)?;
-        if !given_up.untold.remove(&rank) {
-            return None;
-        }
-        let answer = (given_up.code, given_up.detail.clone());
-        if given_up.untold.is_empty() {
-            self.given_up.remove(unique_id);
-        }
-        Some(answer)
-    }
-
-    fn fail_init(
-        &mut self,
-        applicants: Vec<Applicant>,
-        code: ErrorCode,
-        culprits: &[Rank],
-        detail: String,
-        out: &mut Vec<Output>,
-    ) {
-        self.revision += 1;
-        let observed: Vec<Rank> = applicants.iter().map(|applicant| applicant.member.global_rank).collect();
-        for rank in &observed {
-            self.ledger.count_failure(*rank, code);
-        }
-        self.failures.rendezvous(code, observed, culprits.to_vec(), detail.clone());
-        for applicant in applicants {
-            let message = ToRank::RequestFailed { request: applicant.request, code, detail: detail.clone() };
-            send(out, applicant.connection, message);
-        }
-    }
-
-    /// A new communicator of `applicants`, who are in rank order.
-    fn form(&mut self, parent: Option<CommunicatorId>, applicants: Vec<Applicant>, out: &mut Vec<Output>) {
-        self.revision += 1;
-        let id = CommunicatorId(self.communicators.len() as u64 + 1);
-        let members: Vec<Member> = applicants.iter().map(|applicant| applicant.member.clone()).collect();
-        for (rank, applicant) in applicants.iter().enumerate() {
-            self.ledger.count_init(applicant.member.global_rank, applicant.member.pid);
-            send(
-                out,
-                applicant.connection,
-                ToRank::CommunicatorFormed {
-                    request: applicant.request,
-                    communicator: id,
-                    rank: Rank(rank as u32),
-                    members: members.clone(),
-                },
-            );
-        }
-        let seats = applicants.into_iter().map(|applicant| (applicant.connection, applicant.member)).collect();
-        self.communicators.insert(id, Communicator::new(id, parent, seats));
     }
 
     fn split(
@@ -595,7 +431,7 @@ impl Cluster {
     }
 }
 
-fn send(out: &mut Vec<Output>, connection: ConnectionId, message: ToRank) {
+pub(crate) fn send(out: &mut Vec<Output>, connection: ConnectionId, message: ToRank) {
     out.push(Output::Send { connection, message });
 }
 
@@ -622,12 +458,12 @@ fn tell_others(
 }
 
 /// "rank 2 (pid 4711, node1)".
-fn describe(plan: Option<&ClusterPlan>, member: &Member) -> String {
+pub(crate) fn describe(plan: Option<&ClusterPlan>, member: &Member) -> String {
     format!("rank {} ({})", member.global_rank, whereabouts(plan, member))
 }
 
 /// "pid 4711, node1".
-fn whereabouts(plan: Option<&ClusterPlan>, member: &Member) -> String {
+pub(crate) fn whereabouts(plan: Option<&ClusterPlan>, member: &Member) -> String {
     match plan.and_then(|plan| plan.node_of(member.global_rank)) {
         Some((_, node)) => format!("pid {}, {}", member.pid, node.id),
         None => format!("pid {}", member.pid),

@@ -16,6 +16,7 @@ mod failure;
 mod gathering;
 mod ledger;
 pub mod node;
+mod rendezvous;
 pub mod report;
 pub mod report_markdown;
 mod status;
