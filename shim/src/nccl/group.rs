@@ -42,6 +42,14 @@ struct Operation {
     call: Call,
 }
 
+/// What a group asks of one communicator.
+struct Launch {
+    communicator: Arc<Communicator>,
+    /// In the order of their first use.
+    streams: Vec<Arc<Stream>>,
+    calls: Vec<Call>,
+}
+
 thread_local! {
     static GROUP: RefCell<Group> = RefCell::default();
 }
@@ -187,18 +195,19 @@ fn form_all(forming: Vec<Pending>, in_progress: &mut bool) -> NcclResult {
 
 /// One launch for each communicator, in the order in which the group first used them.
 fn launch(operations: Vec<Operation>) -> NcclResult {
-    let mut launches: Vec<(Arc<Communicator>, Vec<Arc<Stream>>, Vec<Call>)> = Vec::new();
+    let mut launches: Vec<Launch> = Vec::new();
     for Operation { communicator, stream, call } in operations {
-        let at = launches.iter().position(|launch| Arc::ptr_eq(&launch.0, &communicator)).unwrap_or_else(|| {
-            launches.push((communicator, Vec::new(), Vec::new()));
-            launches.len() - 1
-        });
-        if !launches[at].1.iter().any(|known| Arc::ptr_eq(known, &stream)) {
-            launches[at].1.push(stream);
+        let at =
+            launches.iter().position(|launch| Arc::ptr_eq(&launch.communicator, &communicator)).unwrap_or_else(|| {
+                launches.push(Launch { communicator, streams: Vec::new(), calls: Vec::new() });
+                launches.len() - 1
+            });
+        if !launches[at].streams.iter().any(|known| Arc::ptr_eq(known, &stream)) {
+            launches[at].streams.push(stream);
         }
-        launches[at].2.push(call);
+        launches[at].calls.push(call);
     }
-    for (communicator, streams, calls) in launches {
+    for Launch { communicator, streams, calls } in launches {
         let ranks = communicator.usable()?;
         let ticket = ranks.ticket();
         communicator.begin();
