@@ -80,7 +80,22 @@ impl Settings {
             text(variable).map(|value| variable.integer(&value, min, i64::MAX as u64)).transpose()
         };
         let mut settings = Self { token: text(&env::COORDINATOR_TOKEN).unwrap_or_default(), ..Self::default() };
+        let playing = match text(&env::DIST_MODE) {
+            None => true,
+            Some(mode) => match env::DIST_MODE.choose(&mode, &["disabled", "simulate", "proxy", "passthrough"])? {
+                0 => false,
+                1 => true,
+                // These need NVIDIA's own NCCL and GPUs, which is not us.
+                _ => {
+                    let expected = "simulate or disabled here: proxy and passthrough need real GPUs".to_owned();
+                    return Err(BadValue { expected, ..env::DIST_MODE.bad(&mode) });
+                }
+            },
+        };
         settings.coordinator = coordinator(text(&env::COORDINATOR_ADDR), text(&env::COORDINATOR_TRANSPORT))?;
+        if !playing {
+            settings.coordinator = None;
+        }
         if let Some(milliseconds) = number(&env::COORDINATOR_TIMEOUT_MS, 1)? {
             settings.timeout = Duration::from_millis(milliseconds);
         }
@@ -154,9 +169,17 @@ mod tests {
             ("FAKEGPU_STAGING_CHUNK_BYTES", "0"),
             ("FAKEGPU_COORDINATOR_ADDR", "nowhere"),
             ("FAKEGPU_NCCL_FAULT_OPERATION", "all_reduction"),
+            ("FAKEGPU_DIST_MODE", "simulated"),
+            ("FAKEGPU_DIST_MODE", "passthrough"),
         ] {
             assert_eq!(read(&[(name, value)]).unwrap_err().variable, name);
         }
+    }
+
+    #[test]
+    fn a_disabled_mode_meets_nobody_outside() {
+        let pairs = [("FAKEGPU_COORDINATOR_ADDR", "/tmp/c.sock"), ("FAKEGPU_DIST_MODE", "disabled")];
+        assert_eq!(read(&pairs).unwrap().coordinator, None);
     }
 
     #[test]
