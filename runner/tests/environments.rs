@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// Answers what the managed environment asks of python3 and pip, and notes what was installed.
 const STAND_IN: &str = r#"#!/bin/sh
@@ -18,6 +19,7 @@ case "$*" in
     *"--dry-run"*) echo '{"install": [{"metadata": {"requires_dist": ["filelock", "nvidia-nccl-cu13==2.30.7"]}}]}' ;;
     *install*)
         if [ -n "${NO_NETWORK-}" ]; then echo "no route to the index" >&2; exit 1; fi
+        if [ -n "${STAY-}" ]; then echo installing > "$STAY"; exec sleep 1000; fi
         if [ -n "${CRASH-}" ]; then kill -9 $PPID; exit 1; fi
         echo "$*${LD_PRELOAD:+ under $LD_PRELOAD}" | sed 's/.*--progress-bar=off/install/' >> "$LOG" ;;
 esac
@@ -132,4 +134,25 @@ fn helper_tools_run_without_the_shim() {
     let made = machine.ftest(&["env", "path", "numpy"]).env("LD_PRELOAD", "libno-such.so").output().unwrap();
     assert_eq!(code(&made), Some(0));
     assert_eq!(machine.installed(), ["install numpy", "venv"]);
+}
+
+#[test]
+fn ctrl_c_ends_the_tools_that_make_an_environment() {
+    let machine = Machine::new();
+    let suite = machine.root.path().join("s.yaml");
+    let text_of = "ftest: 1\nsuite: s\ncases:\n  - id: c\n    python: [numpy]\n    launch: { argv: [\"true\"] }\n";
+    std::fs::write(&suite, text_of).unwrap();
+    let fifo = machine.root.path().join("installing");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    let mut command = machine.ftest(&["run", suite.to_str().unwrap()]);
+    command.env("STAY", &fifo).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = std::os::unix::process::CommandExt::process_group(&mut command, 0).spawn().unwrap();
+    // Returns when pip has begun.
+    let (sender, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(std::fs::read_to_string(&fifo).unwrap()));
+    assert_eq!(said.recv_timeout(Duration::from_secs(60)).expect("pip begins"), "installing\n");
+    // To ftest alone, as `kill` sends it: pip hears nothing of it.
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(text(&machine.ftest(&["env", "list"]).output().unwrap().stdout), "");
 }

@@ -63,7 +63,7 @@ fn list() -> Result<(), managed::Error> {
 
 fn path(requirements: &[String]) -> Result<(), managed::Error> {
     let steps = python::Steps::new();
-    let provided = managed::provide(requirements, &|step| steps.show(step));
+    let provided = managed::provide(requirements, "", &|step| steps.show(step));
     steps.done();
     let python = provided?;
     println!("{}", python.bin.parent().unwrap_or(&python.bin).display());

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
 use tokio::sync::{Mutex, OnceCell};
@@ -11,7 +12,8 @@ use tokio::sync::{Mutex, OnceCell};
 use super::cancel::Cancel;
 use super::cookie::Cookie;
 use super::guard::Guard;
-use super::{scratch, sweep};
+use super::scratch;
+use super::sweep::{self, Sweep};
 use crate::case::PythonNeed;
 use crate::install::Install;
 use crate::observation::Observation;
@@ -19,6 +21,11 @@ use crate::python::{self, Python};
 
 /// Says what everybody waits for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
+
+/// How long the tools that make an environment may take to vanish after SIGKILL.
+const VANISH: Duration = Duration::from_secs(5);
+/// How long their thread may take to notice, before it is looked whether it started another.
+const STEP: Duration = Duration::from_millis(200);
 
 type Provided = Arc<OnceCell<Result<Python, String>>>;
 
@@ -92,10 +99,23 @@ impl RunContext {
         let provided = Arc::clone(self.pythons.lock().await.entry(need.clone()).or_default());
         let make = async || {
             let (need, announce) = (need.clone(), Arc::clone(&self.announce));
-            let made = tokio::task::spawn_blocking(move || {
-                python::provide(&need.requirements, &|step| announce(step.to_owned()))
+            let tools = self.cookie.part("python");
+            let mark = tools.to_string();
+            let mut made = tokio::task::spawn_blocking(move || {
+                python::provide(&need.requirements, &mark, &|step| announce(step.to_owned()))
             });
-            match made.await {
+            let result = tokio::select! {
+                result = &mut made => result,
+                () = self.cancel.raised(1) => {
+                    // Without its tools the thread comes to its end, and clears what it had begun.
+                    while !made.is_finished() {
+                        Sweep::new(tools.clone()).clear(VANISH).await;
+                        let _ = tokio::time::timeout(STEP, &mut made).await;
+                    }
+                    return Err("interrupted while the Python environment was being made".to_owned());
+                }
+            };
+            match result {
                 Ok(result) => result.map_err(|error| error.to_string()),
                 Err(error) => Err(format!("making the Python environment failed: {error}")),
             }

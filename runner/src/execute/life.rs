@@ -53,15 +53,15 @@ pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
         running: Vec::new(),
         coordinator: None,
         kills: Kills::new(case),
+        started: None,
         observation: Observation { scratch: scratch.clone(), ..Observation::default() },
         scratch,
     };
-    let started = Instant::now();
     if let Err(error) = life.run().await {
         life.observation.infra_error.get_or_insert(error);
     }
     life.end().await;
-    life.observation.duration = started.elapsed();
+    life.observation.duration = life.started.map(|started| started.elapsed()).unwrap_or_default();
     life.observation
 }
 
@@ -76,6 +76,7 @@ struct Life<'a> {
     running: Vec<Running>,
     coordinator: Option<Running>,
     kills: Kills<'a>,
+    started: Option<Instant>,
     observation: Observation,
 }
 
@@ -84,14 +85,25 @@ impl Life<'_> {
     async fn run(&mut self) -> Result<(), String> {
         let need = self.case.python.clone().or_else(|| speaks_python(&self.case.launch).then(PythonNeed::default));
         let python = match &need {
-            Some(need) => Some(self.context.python(need).await?),
+            Some(need) => match self.context.python(need).await {
+                Ok(python) => Some(python),
+                Err(_) if self.context.cancel.is_raised() => None,
+                Err(error) => return Err(error),
+            },
             None => None,
         };
+        if self.context.cancel.is_raised() {
+            self.observation.cancelled = true;
+            self.observation.skipped = Some("the run was interrupted".to_owned());
+            return Ok(());
+        }
         if let Some(reason) = self.unmet(python.as_ref()).await {
             self.observation.skipped = Some(reason);
             return Ok(());
         }
-        let deadline = Instant::now() + self.case.timeout.kill;
+        // Making an environment is the run's time, not the case's.
+        let started = *self.started.insert(Instant::now());
+        let deadline = started + self.case.timeout.kill;
         let base = self.environment(python.as_ref())?;
         let endpoint = if self.case.coordinator { Some(self.start_coordinator().await?) } else { None };
         // Held until the ranks are through: the port is theirs alone.

@@ -138,11 +138,12 @@ pub fn present(requirements: &[String]) -> Result<Option<Python>, Error> {
     Ok(complete(&Plan::new(requirements)?.directory()))
 }
 
-/// The environment for `requirements`, made when it is missing. `announce` is told each step that takes time.
+/// The environment for `requirements`, made when it is missing. `announce` is told each step that takes time; the tools
+/// that make it carry `mark`, where it is not empty, so that who wants to stop can find them.
 ///
 /// # Errors
 /// [`Error`]: what failed and what to do.
-pub fn provide(requirements: &[String], announce: &dyn Fn(&str)) -> Result<Python, Error> {
+pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> Result<Python, Error> {
     let plan = Plan::new(requirements)?;
     let directory = plan.directory();
     if let Some(python) = complete(&directory) {
@@ -156,7 +157,7 @@ pub fn provide(requirements: &[String], announce: &dyn Fn(&str)) -> Result<Pytho
     }
     clear(&directory)?;
     announce(&format!("making a Python environment for {}", plan.requirements.join(" ")));
-    make(&plan.tools, &directory, &plan.requirements, announce).map_err(|source| {
+    make(&plan.tools, &directory, &plan.requirements, mark, announce).map_err(|source| {
         let _ = fs::remove_dir_all(&directory);
         Error::Make { requirements: plan.requirements.join(" "), source: Box::new(source) }
     })?;
@@ -228,7 +229,20 @@ fn version(python: &Path) -> Result<String, Error> {
     Ok(answer.trim().to_owned())
 }
 
-fn make(tools: &Tools, directory: &Path, requirements: &[String], announce: &dyn Fn(&str)) -> Result<(), Error> {
+fn make(
+    tools: &Tools,
+    directory: &Path,
+    requirements: &[String],
+    mark: &str,
+    announce: &dyn Fn(&str),
+) -> Result<(), Error> {
+    let command = |program: &Path, arguments: &[String]| {
+        let mut command = command(program, arguments);
+        if !mark.is_empty() {
+            command.env(protocol::env::COOKIE.name, mark);
+        }
+        command
+    };
     let (lean, mut rest): (Vec<String>, Vec<String>) =
         requirements.iter().cloned().partition(|one| requirement::is_lean(one));
     let interpreter = directory.join("bin/python");
@@ -247,12 +261,16 @@ fn make(tools: &Tools, directory: &Path, requirements: &[String], announce: &dyn
             let base = python.display().to_string();
             // The base's pip can install into the environment: that saves copying pip into it.
             if run(python, &["-m", "pip", "--python", &base, "--version"]).is_ok() {
-                step("python3 -m venv", command(python, &["-m", "venv", "--without-pip", &place]), announce)?;
+                step(
+                    "python3 -m venv",
+                    command(python, &["-m", "venv", "--without-pip", &place].map(str::to_owned)),
+                    announce,
+                )?;
                 let options = ["-m", "pip", "--python", &inside, "install"];
                 let quiet = ["--disable-pip-version-check", "--no-warn-conflicts", "--no-input", "--progress-bar=off"];
                 [base.as_str()].iter().chain(&options).chain(&quiet).map(|word| (*word).to_owned()).collect()
             } else {
-                step("python3 -m venv", command(python, &["-m", "venv", &place]), announce)?;
+                step("python3 -m venv", command(python, &["-m", "venv", &place].map(str::to_owned)), announce)?;
                 [&inside, "-m", "pip", "install", "--no-input", "--progress-bar=off"].map(str::to_owned).to_vec()
             }
         }

@@ -76,14 +76,14 @@ fn chosen_from(get: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>,
 }
 
 /// The Python for `requirements`: the chosen one as it is, else a managed environment, made when it is missing.
-/// `announce` is told each step that takes time.
+/// `mark` and `announce` as there.
 ///
 /// # Errors
 /// [`Error`]: what failed and what to do.
-pub fn provide(requirements: &[String], announce: &dyn Fn(&str)) -> Result<Python, Error> {
+pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> Result<Python, Error> {
     match chosen()? {
         Some(program) => Python::describe(&program),
-        None => managed::provide(requirements, announce),
+        None => managed::provide(requirements, mark, announce),
     }
 }
 
@@ -104,7 +104,7 @@ pub fn for_command(command: &std::ffi::OsStr, announce: &dyn Fn(&str)) -> Result
         return Python::describe(&program).map(Some);
     }
     if may_be_python(command) {
-        return managed::provide(&[], announce).map(Some);
+        return managed::provide(&[], "", announce).map(Some);
     }
     managed::present(&[])
 }
