@@ -30,14 +30,11 @@ pub(crate) struct Timing {
 }
 
 impl Scene<'_> {
-    /// "rank 2 (pid 4711)".
+    /// "rank 2", with its place in the launch where that differs. No process id: sentences are the same from run to run.
     pub(crate) fn name(&self, rank: u32) -> String {
         match self.members.get(rank as usize) {
-            Some(member) if member.global_rank.0 != rank => {
-                format!("rank {rank} (global rank {}, pid {})", member.global_rank, member.pid)
-            }
-            Some(member) => format!("rank {rank} (pid {})", member.pid),
-            None => format!("rank {rank}"),
+            Some(member) if member.global_rank.0 != rank => format!("rank {rank} (global rank {})", member.global_rank),
+            _ => format!("rank {rank}"),
         }
     }
 

@@ -1,5 +1,6 @@
 //! An `ncclComm_t`: a communicator while it forms, works, fails and drains, and the work it has in streams.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -140,7 +141,9 @@ impl Communicator {
             note(failure.detail.clone());
             // The program may never ask; a wrong number must not pass silently.
             if failure.code != ErrorCode::Aborted && !self.told.swap(true, Ordering::AcqRel) {
-                eprintln!("fakegpu: NCCL operation failed: {}", failure.detail);
+                // In one piece, since other ranks write to the same stream.
+                let line = format!("fakegpu: NCCL operation failed: {}\n", failure.detail);
+                let _ = std::io::stderr().write_all(line.as_bytes());
             }
         }
         let _state = self.lock();
