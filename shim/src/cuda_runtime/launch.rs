@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
 
 use super::abi::{Dim3, FunctionAttributes, LaunchConfig};
 use crate::boundary::args::Out;
@@ -75,7 +76,9 @@ pub(crate) fn init_module(_handle: *mut *mut c_void) -> u8 {
 type Configuration = (Dim3, Dim3, usize, usize);
 
 thread_local! {
-    static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+    // Never dropped: exit handlers of the program still call in after a thread's values were destroyed.
+    static CONFIGURATIONS: RefCell<ManuallyDrop<Vec<Configuration>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 pub(crate) fn push_configuration(grid: Dim3, block: Dim3, shared_bytes: usize, stream: usize) -> c_uint {
@@ -89,7 +92,7 @@ pub(crate) fn pop_configuration(
     shared_bytes: Out<usize>,
     stream: Out<usize>,
 ) -> CudaResult {
-    let top = CONFIGURATIONS.with_borrow_mut(Vec::pop).ok_or(CudaError::MISSING_CONFIGURATION)?;
+    let top = CONFIGURATIONS.with_borrow_mut(|stack| stack.pop()).ok_or(CudaError::MISSING_CONFIGURATION)?;
     grid.set(top.0)?;
     block.set(top.1)?;
     shared_bytes.set(top.2)?;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -105,7 +106,8 @@ pub(crate) struct Context {
 static CONTEXTS: Handles<Context> = Handles::new(3);
 
 thread_local! {
-    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    // Never dropped: exit handlers of the program still call in after a thread's values were destroyed.
+    static STACK: RefCell<ManuallyDrop<Vec<usize>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 /// Handle of the device's primary context.
@@ -187,7 +189,7 @@ pub(crate) fn push(handle: usize) -> CudaResult {
 /// # Errors
 /// `INVALID_CONTEXT` when there is none.
 pub(crate) fn pop() -> CudaResult<usize> {
-    let handle = STACK.with_borrow_mut(Vec::pop).ok_or(CudaError::INVALID_CONTEXT)?;
+    let handle = STACK.with_borrow_mut(|stack| stack.pop()).ok_or(CudaError::INVALID_CONTEXT)?;
     follow();
     Ok(handle)
 }

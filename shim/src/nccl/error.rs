@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
+use std::mem::ManuallyDrop;
 use std::sync::{Mutex, PoisonError};
 
 use dataplane::Failure;
@@ -88,7 +89,7 @@ static LAST: Mutex<String> = Mutex::new(String::new());
 
 thread_local! {
     /// Keeps the text alive that the thread was last given.
-    static GIVEN: RefCell<CString> = RefCell::default();
+    static GIVEN: RefCell<ManuallyDrop<CString>> = RefCell::default();
 }
 
 /// Keeps the sentence of the process's last error.
@@ -101,7 +102,8 @@ pub(crate) fn last() -> *const c_char {
     let text = LAST.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
     GIVEN.with_borrow_mut(|given| {
-        *given = text;
+        // What it held is freed; the slot itself never is, for exit handlers that still ask.
+        drop(ManuallyDrop::into_inner(std::mem::replace(given, ManuallyDrop::new(text))));
         given.as_ptr()
     })
 }

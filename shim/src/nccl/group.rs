@@ -2,6 +2,7 @@
 //! group of one. Communicators form side by side; operations become one launch for each communicator.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -51,7 +52,8 @@ struct Launch {
 }
 
 thread_local! {
-    static GROUP: RefCell<Group> = RefCell::default();
+    // Never dropped: exit handlers of the program still call in after a thread's values were destroyed.
+    static GROUP: RefCell<ManuallyDrop<Group>> = RefCell::default();
 }
 
 /// Body of `ncclGroupStart`.
@@ -86,7 +88,7 @@ pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
 fn close() -> NcclResult<Option<Group>> {
     GROUP.with_borrow_mut(|group| match group.depth {
         0 => Err(NcclError::INVALID_USAGE.because("ncclGroupEnd without ncclGroupStart")),
-        1 => Ok(Some(std::mem::take(group))),
+        1 => Ok(Some(ManuallyDrop::into_inner(std::mem::take(group)))),
         _ => {
             group.depth -= 1;
             Ok(None)
