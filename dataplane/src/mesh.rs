@@ -19,6 +19,8 @@ const NOTICE: u32 = 0x6c69_6166;
 const HEADER: usize = 8;
 /// How long to wait for the reason of a connection's end.
 const REASON_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a connection of a rank that is gone may still be on its way through our listener.
+const ARRIVAL_PATIENCE: Duration = Duration::from_millis(250);
 /// Longest sentence in a notice, bytes.
 const MAX_NOTICE: usize = 4096;
 
@@ -176,6 +178,12 @@ impl Mesh {
         self.links.values().all(|link| link.out.is_empty() && link.incoming.is_empty())
     }
 
+    /// Ranks that something queued goes to or comes from, sorted.
+    fn needed(&self) -> Vec<u32> {
+        let busy = |link: &Link| !link.out.is_empty() || !link.incoming.is_empty();
+        self.links.iter().filter(|(_, link)| busy(link)).map(|(key, _)| key.0).collect()
+    }
+
     /// Drops everything queued: the buffers of a failed operation are no longer ours.
     pub(crate) fn clear(&mut self) {
         for link in self.links.values_mut() {
@@ -229,6 +237,9 @@ impl Mesh {
 
     fn advance(&mut self, scene: &Scene, lost: Lost) -> Result<(), Stop> {
         self.wake.clear();
+        // Asked before the connections are: what a rank sent before it left is there by the time its loss is known, and
+        // still counts.
+        let gone = self.needed().into_iter().find_map(|peer| lost(peer).map(|reason| (peer, reason)));
         self.connect(scene)?;
         let mut moved = false;
         for (key, link) in &mut self.links {
@@ -243,20 +254,38 @@ impl Mesh {
         if let Some(reason) = lost(scene.rank) {
             return Err(Stop::Lost(scene.rank, Some(reason)));
         }
-        let busy =
-            |(key, link): (&(u32, u8), &Link)| (!link.out.is_empty() || !link.incoming.is_empty()).then_some(key.0);
-        let needed: Vec<u32> = self.links.iter().filter_map(busy).collect();
-        if let Some((peer, reason)) = needed.iter().find_map(|peer| lost(*peer).map(|reason| (*peer, reason))) {
-            return Err(Stop::Lost(peer, Some(reason)));
+        if let Some((peer, reason)) = gone {
+            return if self.arrives(scene, peer)? { Ok(()) } else { Err(Stop::Lost(peer, Some(reason))) };
         }
         let left = scene.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let mut missing = needed;
+            let mut missing = self.needed();
             missing.dedup();
             return Err(Stop::Late(missing));
         }
         self.sleep(i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX));
         Ok(())
+    }
+
+    /// Waits for a connection that `peer`, which is gone, may have made and filled before it left: a small message needs
+    /// nothing of its receiver. True when one came.
+    fn arrives(&mut self, scene: &Scene, peer: u32) -> Result<bool, Stop> {
+        let deadline = Instant::now() + ARRIVAL_PATIENCE;
+        let awaited =
+            |mesh: &Self| mesh.links.iter().filter(|(key, link)| key.0 == peer && link.expects_a_connection()).count();
+        let before = awaited(self);
+        if peer >= scene.rank || before == 0 {
+            return Ok(false);
+        }
+        loop {
+            self.wake.clear();
+            self.connect(scene)?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if awaited(self) < before || left.is_zero() {
+                return Ok(awaited(self) < before);
+            }
+            self.sleep_until_woken(i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX));
+        }
     }
 
     /// Makes the connections that queued messages need. The lower rank connects, the higher one is connected to.
@@ -381,6 +410,11 @@ fn notice(code: ErrorCode, detail: &str) -> Vec<u8> {
 }
 
 impl Link {
+    /// Something is to come and there is no connection yet that it could come through.
+    fn expects_a_connection(&self) -> bool {
+        self.stream.is_none() && !self.incoming.is_empty()
+    }
+
     fn advance(&mut self, chunk: usize, done: &mut BTreeMap<MessageId, Vec<u8>>) -> Result<bool, LinkError> {
         let Some(fd) = self.stream.as_ref().map(AsRawFd::as_raw_fd) else { return Ok(false) };
         let read = self.read(fd, done)?;
