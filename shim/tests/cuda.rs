@@ -117,7 +117,7 @@ fn a_pointer_knows_what_it_points_into() {
     assert_eq!(cuda!(cudaMallocHost(&mut pinned => *mut usize, 4096 => usize)), 0);
     let mut managed = 0usize;
     assert_eq!(cuda!(cudaMallocManaged(&mut managed => *mut usize, 4096 => usize, 1 => c_uint)), 0);
-    let own = vec![0u8; 64];
+    let own = [0u8; 64];
     assert_eq!(kind(device + 999), (0, 2, 2));
     assert_eq!(kind(device + 1000), (0, 0, -2));
     assert_eq!(kind(pinned + 4095), (0, 1, 2));
