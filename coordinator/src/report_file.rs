@@ -1,6 +1,6 @@
 //! The report on disk, never half written: a temporary file beside it takes its name.
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,10 @@ impl ReportFile {
 
 fn replace(path: &Path, content: &[u8]) -> Result<(), ReportError> {
     let failed = |source| ReportError { path: path.to_owned(), source };
+    // A device or pipe (`/dev/null`) is written to; a rename would put a file in its place.
+    if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
+        return fs::write(path, content).map_err(failed);
+    }
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // The usual mode of a new file under the user's umask, not the private one of temporary files.
     let mut file = tempfile::Builder::new()
@@ -52,4 +56,19 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), ReportError> {
     file.write_all(content).map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Through a link, so that a mistake costs the link and not the machine's `/dev/null`.
+    #[test]
+    fn a_device_stays_a_device() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("report.json");
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        replace(&path, b"{}").unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink(), "the link was replaced by a file");
+    }
 }

@@ -132,6 +132,8 @@ impl Settings {
         let markdown_report = match markdown.as_deref() {
             Some("0" | "off" | "none") => None,
             Some(path) => Some(PathBuf::from(path)),
+            // A device or pipe has no sibling.
+            None if report.as_ref().is_some_and(|report| report.exists() && !report.is_file()) => None,
             None => report.as_ref().map(|report| report.with_extension("md")),
         };
         let timeout = match get(&env::COORDINATOR_TIMEOUT_MS) {

@@ -51,6 +51,10 @@ fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
     beside.push(format!(".{}.part", report.measured.pid));
     let mut text = serde_json::to_vec_pretty(report)?;
     text.push(b'\n');
+    // A device or pipe (`/dev/null`) is written to; a rename would put a file in its place.
+    if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
+        return fs::write(path, text);
+    }
     fs::write(&beside, text)?;
     fs::rename(&beside, path)
 }

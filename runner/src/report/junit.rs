@@ -107,9 +107,13 @@ impl JunitReport {
 
     fn write(&self) -> io::Result<()> {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let text = self.report().to_string().map_err(io::Error::other)?;
+        // A device or pipe (`/dev/stdout`) is written to; a rename would put a file in its place.
+        if std::fs::metadata(&self.path).is_ok_and(|target| !target.is_file()) {
+            return std::fs::write(&self.path, text);
+        }
         std::fs::create_dir_all(parent)?;
         let mut file = tempfile::NamedTempFile::new_in(parent)?;
-        let text = self.report().to_string().map_err(io::Error::other)?;
         file.write_all(text.as_bytes())?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         std::fs::set_permissions(file.path(), mode)?;
