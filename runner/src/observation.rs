@@ -127,6 +127,8 @@ pub struct Gap {
     pub library: String,
     /// The function or operation.
     pub name: String,
+    /// What tells uses of one name apart: a kernel, a datatype. Empty where there is nothing.
+    pub detail: String,
     /// How often.
     pub count: u64,
     /// Whose, where known.

@@ -1,5 +1,7 @@
 //! Gaps: uses of what we do not implement. One that the case does not allow breaks it; one it asks for must be there.
 
+use std::collections::BTreeMap;
+
 use crate::case::{Case, Place};
 use crate::check::Failure;
 use crate::observation::{Gap, Observation};
@@ -57,6 +59,40 @@ pub fn not_allowed<'a>(case: &Case, observation: &'a Observation) -> Vec<&'a Gap
     observation.gaps.iter().filter(|gap| !allowed.iter().any(|pattern| means(pattern, gap))).collect()
 }
 
+/// Details named in one failure.
+const DETAILS_SHOWN: usize = 3;
+
+/// One failure per function and rank, however many kernels went through it.
+pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
+    let mut uses: BTreeMap<(&str, &str, Option<u32>), Vec<&Gap>> = BTreeMap::new();
+    for gap in not_allowed(case, observation) {
+        uses.entry((&gap.library, &gap.name, gap.rank)).or_default().push(gap);
+    }
+    let failures = uses.into_iter().map(|((library, name, rank), gaps)| {
+        let by = rank.map(|rank| format!(" by rank {rank}")).unwrap_or_default();
+        let count: u64 = gaps.iter().map(|gap| gap.count).sum();
+        let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+        let mut got = format!("{library}.{name} used {times}{by}");
+        let details: Vec<&str> =
+            gaps.iter().map(|gap| gap.detail.as_str()).filter(|detail| !detail.is_empty()).collect();
+        for detail in details.iter().take(DETAILS_SHOWN) {
+            got.push_str("\n");
+            got.push_str(detail);
+        }
+        if details.len() > DETAILS_SHOWN {
+            got.push_str(&format!("\nand {} others", details.len() - DETAILS_SHOWN));
+        }
+        Failure {
+            place: None,
+            kind: "gap",
+            expected: "no gap".to_owned(),
+            got,
+            next: format!("ftest does not implement it; `allow_gaps: [{library}.{name}]` lets the case go on"),
+        }
+    });
+    failures.collect()
+}
+
 impl GapExpectation {
     /// The failure, if no gap is of this kind.
     pub fn check(&self, observation: &Observation) -> Option<Failure> {
@@ -76,7 +112,26 @@ impl GapExpectation {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    #[test]
+    fn many_kernels_are_one_failure() {
+        let text = "ftest: 1\nsuite: s\ncases:\n- {id: one, launch: {argv: [x]}}\n";
+        let cases = crate::suite::parse(Path::new("s.yaml"), text, Path::new("/")).unwrap().cases;
+        let gap = |detail: &str| Gap {
+            library: "libcudart".into(),
+            name: "cudaLaunchKernel".into(),
+            detail: detail.into(),
+            count: 2,
+            rank: Some(1),
+        };
+        let observation = Observation { gaps: ["a", "b", "c", "d"].map(gap).into(), ..Observation::default() };
+        let failures = failures(&cases[0], &observation);
+        assert_eq!(failures.len(), 1);
+        assert_eq!(failures[0].got, "libcudart.cudaLaunchKernel used 8 times by rank 1\na\nb\nc\nand 1 others");
+    }
 
     #[test]
     fn globs_by_table() {
@@ -93,7 +148,13 @@ mod tests {
         ] {
             assert_eq!(glob(pattern, text), expected, "{pattern} {text}");
         }
-        let gap = Gap { library: "cudart".into(), name: "cudaLaunchKernel".into(), count: 1, rank: None };
+        let gap = Gap {
+            library: "cudart".into(),
+            name: "cudaLaunchKernel".into(),
+            detail: String::new(),
+            count: 1,
+            rank: None,
+        };
         assert!(
             means("cudaLaunch*", &gap) && means("cudart.*", &gap) && !means("cublas.*", &gap) && !means("cudart", &gap)
         );

@@ -116,13 +116,7 @@ fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
     if let Some(error) = &observation.infra_error {
         failures.push(failure("infra", "the case can be run", error.clone(), ""));
     }
-    for gap in gap::not_allowed(case, observation) {
-        let rank = gap.rank.map(|rank| format!(" by rank {rank}")).unwrap_or_default();
-        let next =
-            format!("ftest does not implement it; `allow_gaps: [{}.{}]` lets the case go on", gap.library, gap.name);
-        let got = format!("{}.{} used {} times{rank}", gap.library, gap.name, gap.count);
-        failures.push(failure("gap", "no gap", got, &next));
-    }
+    failures.extend(gap::failures(case, observation));
     let killed = case.kill.iter().any(|kill| kill.target == KillTarget::Coordinator);
     if let Some(coordinator) = observation.process(Role::Coordinator)
         && coordinator.exit != Exit::Code(0)

@@ -44,7 +44,13 @@ fn verdict(case: &Case, observation: &Observation) -> (Verdict, Vec<&'static str
 #[test]
 fn ours_counts_more_than_a_timeout_and_that_more_than_a_failure() {
     let case = case(Path::new("/"), "expect: {exit: 0}");
-    let gap = Gap { library: "cudart".into(), name: "cudaLaunchKernel".into(), count: 2, rank: Some(1) };
+    let gap = Gap {
+        library: "cudart".into(),
+        name: "cudaLaunchKernel".into(),
+        detail: String::new(),
+        count: 2,
+        rank: Some(1),
+    };
     assert_eq!(verdict(&case, &observation(0)), (Verdict::Passed, vec![]));
     assert_eq!(verdict(&case, &observation(1)), (Verdict::Failed, vec!["exit"]));
     let late = Observation { timed_out: true, ..observation(1) };
@@ -65,7 +71,8 @@ fn ours_counts_more_than_a_timeout_and_that_more_than_a_failure() {
 
 #[test]
 fn an_allowed_gap_breaks_nothing_and_a_wanted_one_must_come() {
-    let gap = Gap { library: "cudart".into(), name: "cudaLaunchKernel".into(), count: 2, rank: None };
+    let gap =
+        Gap { library: "cudart".into(), name: "cudaLaunchKernel".into(), detail: String::new(), count: 2, rank: None };
     let with_gap = Observation { gaps: vec![gap], ..observation(0) };
     let root = Path::new("/");
     assert_eq!(verdict(&case(root, "allow_gaps: [cudart.cudaLaunch*]"), &with_gap).0, Verdict::Passed);

@@ -12,7 +12,9 @@ pub fn run(arguments: &CheckArgs) -> ExitCode {
         Err(code) => return code,
     };
     for suite in loaded {
-        anstream::println!("{}: {} cases, no mistake", suite.file.display(), suite.cases.len());
+        let count = suite.cases.len();
+        let cases = if count == 1 { "case" } else { "cases" };
+        anstream::println!("{}: {count} {cases}, no mistake", suite.file.display());
     }
     ExitCode::Passed
 }

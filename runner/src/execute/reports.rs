@@ -44,8 +44,7 @@ pub fn devices(scratch: &Path) -> Result<Vec<Value>, String> {
 }
 
 fn rank_of(report: &Value) -> Option<u32> {
-    let rank = report.get("rank").or_else(|| report.get("process")?.get("rank"))?;
-    rank.as_u64()?.try_into().ok()
+    report.get("measured")?.get("rank")?.as_u64()?.try_into().ok()
 }
 
 /// The gaps of the reports, sorted.
@@ -59,7 +58,8 @@ pub fn gaps(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
             gaps.push(Gap {
                 library: text("library"),
                 name: text("name"),
-                count: gap.get("count").or_else(|| gap.get("calls")).and_then(Value::as_u64).unwrap_or(1),
+                detail: gap.get("detail").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                count: gap.get("count").and_then(Value::as_u64).unwrap_or(1),
                 rank,
             });
         }
@@ -80,11 +80,15 @@ mod tests {
         let write = |pid: u32, report: Value| {
             std::fs::write(scratch.path().join(format!("device-{pid}.json")), report.to_string()).unwrap();
         };
-        write(5, json!({"rank": 1, "gaps": [{"library": "nccl", "name": "ncclX", "count": 3}]}));
-        write(9, json!({"rank": 0, "gaps": []}));
+        write(
+            5,
+            json!({"measured": {"rank": 1}, "gaps": [{"library": "nccl", "name": "ncclX", "detail": "d", "count": 3}]}),
+        );
+        write(9, json!({"measured": {"rank": 0}, "gaps": []}));
         let reports = devices(scratch.path()).unwrap();
-        assert_eq!(reports[0]["rank"], 0);
-        let expected = Gap { library: "nccl".into(), name: "ncclX".into(), count: 3, rank: Some(1) };
+        assert_eq!(reports[0]["measured"]["rank"], 0);
+        let expected =
+            Gap { library: "nccl".into(), name: "ncclX".into(), detail: "d".into(), count: 3, rank: Some(1) };
         assert_eq!(gaps(None, &reports), [expected]);
         std::fs::write(scratch.path().join("device-7.json"), "{").unwrap();
         assert!(devices(scratch.path()).unwrap_err().contains("device-7.json"));
