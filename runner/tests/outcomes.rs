@@ -43,7 +43,7 @@ fn run(case: &Path, codes: &[i32]) -> Vec<String> {
         .args(words.split_whitespace())
         .current_dir(case)
         .env_remove("CI")
-        .env_remove("FTEST_HOME")
+        .env("FTEST_HOME", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/home"))
         .env("NO_COLOR", "1")
         .stdin(Stdio::null())
         .output()
