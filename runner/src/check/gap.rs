@@ -76,7 +76,7 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
         let details: Vec<&str> =
             gaps.iter().map(|gap| gap.detail.as_str()).filter(|detail| !detail.is_empty()).collect();
         for detail in details.iter().take(DETAILS_SHOWN) {
-            got.push_str("\n");
+            got.push('\n');
             got.push_str(detail);
         }
         if details.len() > DETAILS_SHOWN {
