@@ -48,6 +48,8 @@ pub(crate) struct GemmPolicy {
     pub(crate) mode: GemmMode,
     /// Larger ones, in multiply-adds, are a gap.
     pub(crate) max_operations: Option<u64>,
+    /// Datatypes that the profile does not list are refused (`FAKEGPU_STRICT_COMPAT`).
+    pub(crate) strict: bool,
 }
 
 /// One GPU of the machine that this process runs on, before `CUDA_VISIBLE_DEVICES`.
@@ -146,6 +148,9 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
             ..names::MODE.bad(&value)
         });
     }
+    if let Some(value) = given(&names::COMPUTE) {
+        names::COMPUTE.choose(&value, &["skip"])?;
+    }
     let gap_policy = match given(&names::UNSUPPORTED_API) {
         None => GapPolicy::Warn,
         Some(value) => [GapPolicy::Allow, GapPolicy::Warn, GapPolicy::Error]
@@ -167,6 +172,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
             Some(value) => Some(names::CPU_GEMM_MAX_OPS.integer(&value, 0, u64::MAX)?).filter(|most| *most > 0),
             None => None,
         },
+        strict: given(&names::STRICT_COMPAT).map_or(Ok(true), |value| names::STRICT_COMPAT.switch(&value))?,
     };
     let terminal_report =
         given(&names::TERMINAL_REPORT).map_or(Ok(false), |value| names::TERMINAL_REPORT.switch(&value))?;
@@ -248,6 +254,22 @@ mod tests {
 
     fn with(pairs: &[(&str, &str)]) -> Result<Settings, BadValue> {
         read(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn products_by_table() {
+        let gemm = |pairs: &[(&str, &str)]| with(pairs).map(|settings| settings.gemm);
+        let plain = gemm(&[]).unwrap();
+        assert!(plain.strict && plain.mode == GemmMode::Compute && plain.max_operations.is_none());
+        assert!(!gemm(&[("FAKEGPU_STRICT_COMPAT", "0")]).unwrap().strict);
+        assert_eq!(gemm(&[("FAKEGPU_CPU_GEMM_MODE", "skip")]).unwrap().mode, GemmMode::Skip);
+        assert_eq!(gemm(&[("FAKEGPU_CPU_GEMM_MAX_OPS", "7")]).unwrap().max_operations, Some(7));
+        assert_eq!(gemm(&[("FAKEGPU_CPU_GEMM_MAX_OPS", "0")]).unwrap().max_operations, None);
+        for (name, value) in
+            [("FAKEGPU_STRICT_COMPAT", "perhaps"), ("FAKEGPU_CPU_GEMM_MODE", "x"), ("FAKEGPU_COMPUTE", "cpu")]
+        {
+            assert_eq!(gemm(&[(name, value)]).unwrap_err().variable, name);
+        }
     }
 
     #[test]

@@ -31,6 +31,14 @@ pub(super) fn run(library: Library, name: &'static str, handle: usize, product: 
     })?;
     let stream = stream::resolve(handle).map_err(|_| EXECUTION_FAILED)?;
     let policy = settings::get().map(|settings| settings.gemm).unwrap_or_default();
+    if policy.strict {
+        let supported = &stream.device().gpu.profile.supported_types;
+        let types = [product.a.element, product.b.element, product.c.element];
+        // What the hardware would refuse is no gap of ours.
+        if types.iter().any(|element| !supported.iter().any(|name| name == element.profile_word())) {
+            return Err(Code(library.not_supported()));
+        }
+    }
     if policy.mode == GemmMode::Skip {
         return tolerate(library, name, "skipped, as FAKEGPU_CPU_GEMM_MODE says");
     }

@@ -16,6 +16,16 @@ pub(super) enum Element {
 }
 
 impl Element {
+    /// Its name in a profile's `supported_types`.
+    pub(super) fn profile_word(self) -> &'static str {
+        match self {
+            Self::F32 => "fp32",
+            Self::F64 => "fp64",
+            Self::F16 => "fp16",
+            Self::Bf16 => "bf16",
+        }
+    }
+
     /// By `cudaDataType`; `None` for the types that are not computed here (complex, integer, 8 bits).
     pub(super) fn from_code(code: i32) -> Option<Self> {
         match code {
