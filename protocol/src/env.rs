@@ -136,8 +136,8 @@ variables! {
         "With FAKEGPU_NCCL_FAULT_RANK: at which collective.";
     NCCL_FAULT_OPERATION = "FAKEGPU_NCCL_FAULT_OPERATION", "all_reduce, reduce, broadcast, all_gather, reduce_scatter, all_to_all", "all_reduce",
         "The operation that fails.";
-    COMPUTE = "FAKEGPU_COMPUTE", "skip", "skip",
-        "Whether kernels compute on the CPU.";
+    COMPUTE = "FAKEGPU_COMPUTE", "cpu, skip", "cpu",
+        "Whether PyTorch's operators compute on the CPU, or kernels are only recorded and memory stays untouched.";
     CLUSTER = "FTEST_CLUSTER", "JSON made by ftest or fgpu", "-",
         "The checked cluster: devices and nodes.";
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "a C boundary")]
 
 mod boundary;
+mod compute;
 mod cuda_driver;
 mod cuda_runtime;
 mod device;

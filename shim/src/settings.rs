@@ -41,6 +41,16 @@ pub(crate) enum GemmMode {
     Skip,
 }
 
+/// Whether PyTorch's operators compute (`FAKEGPU_COMPUTE`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Compute {
+    /// On the CPU, over the GPU's memory.
+    #[default]
+    Cpu,
+    /// Not at all: kernels are recorded, memory stays untouched.
+    Skip,
+}
+
 /// Which cuBLAS products are computed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GemmPolicy {
@@ -110,6 +120,8 @@ pub(crate) struct Settings {
     pub(crate) gpus: Vec<Gpu>,
     /// The cluster, when there is one.
     pub(crate) cluster: Option<ClusterPlan>,
+    /// Whether PyTorch's operators compute.
+    pub(crate) compute: Compute,
     /// Which cuBLAS products are computed.
     pub(crate) gemm: GemmPolicy,
     /// Where the device report goes, with its placeholders.
@@ -148,9 +160,10 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
             ..names::MODE.bad(&value)
         });
     }
-    if let Some(value) = given(&names::COMPUTE) {
-        names::COMPUTE.choose(&value, &["skip"])?;
-    }
+    let compute = match given(&names::COMPUTE) {
+        None => Compute::default(),
+        Some(value) => [Compute::Cpu, Compute::Skip][names::COMPUTE.choose(&value, &["cpu", "skip"])?],
+    };
     let gap_policy = match given(&names::UNSUPPORTED_API) {
         None => GapPolicy::Warn,
         Some(value) => [GapPolicy::Allow, GapPolicy::Warn, GapPolicy::Error]
@@ -176,7 +189,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
     };
     let terminal_report =
         given(&names::TERMINAL_REPORT).map_or(Ok(false), |value| names::TERMINAL_REPORT.switch(&value))?;
-    Ok(Settings { gap_policy, gpus, cluster, gemm, report_path: given(&names::REPORT_PATH), terminal_report })
+    Ok(Settings { gap_policy, gpus, cluster, compute, gemm, report_path: given(&names::REPORT_PATH), terminal_report })
 }
 
 fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {
@@ -266,7 +279,7 @@ mod tests {
         assert_eq!(gemm(&[("FAKEGPU_CPU_GEMM_MAX_OPS", "7")]).unwrap().max_operations, Some(7));
         assert_eq!(gemm(&[("FAKEGPU_CPU_GEMM_MAX_OPS", "0")]).unwrap().max_operations, None);
         for (name, value) in
-            [("FAKEGPU_STRICT_COMPAT", "perhaps"), ("FAKEGPU_CPU_GEMM_MODE", "x"), ("FAKEGPU_COMPUTE", "cpu")]
+            [("FAKEGPU_STRICT_COMPAT", "perhaps"), ("FAKEGPU_CPU_GEMM_MODE", "x"), ("FAKEGPU_COMPUTE", "gpu")]
         {
             assert_eq!(gemm(&[(name, value)]).unwrap_err().variable, name);
         }

@@ -30,7 +30,7 @@ impl From<Refused> for u32 {
 
 /// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) tells uses of one name apart.
 pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
-    if fork::is_lost() {
+    if fork::is_lost() || crate::compute::is_checking() {
         return;
     }
     let first = {

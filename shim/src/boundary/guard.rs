@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{fork, gap, library::Library};
-use crate::{cuda_runtime, settings};
+use crate::{compute, cuda_runtime, settings};
 
 /// A call that initialises CUDA if need be. Its status is what C gets.
 pub(crate) fn call<E: Into<u32>>(
@@ -15,6 +15,9 @@ pub(crate) fn call<E: Into<u32>>(
 ) -> core::ffi::c_uint {
     if IN_HOST_FUNCTION.get() && matches!(library, Library::CudaRuntime | Library::CudaDriver) {
         return finish(library, NOT_PERMITTED);
+    }
+    if library == Library::CudaRuntime {
+        compute::before_call();
     }
     let is_lost = library.is_lost_by_fork() && !fork::enter();
     let code = if is_lost || settings::get().is_err() || !may_begin(library, name) {

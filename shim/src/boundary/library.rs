@@ -22,6 +22,8 @@ pub enum Library {
     Nvshmem,
     Cudss,
     Nvtx,
+    /// Not NVIDIA's: PyTorch's operators, which the compute bridge does.
+    Torch,
 }
 
 impl Library {
@@ -47,6 +49,7 @@ impl Library {
             Self::Nvshmem => "libnvshmem_host",
             Self::Cudss => "libcudss",
             Self::Nvtx => "libnvToolsExt",
+            Self::Torch => "torch",
         }
     }
 
@@ -67,7 +70,7 @@ impl Library {
             Self::Cupti => 27,
             Self::Cufile => 5008, // CU_FILE_IO_NOT_SUPPORTED
             Self::Cudss => 5,
-            Self::Nvtx => 1,
+            Self::Nvtx | Self::Torch => 1,
         }
     }
 
@@ -85,7 +88,7 @@ impl Library {
             Self::Cufile => 5001,
             Self::Nvshmem => 7,
             Self::Cudss => 7,
-            Self::Nvtx => 1,
+            Self::Nvtx | Self::Torch => 1,
         }
     }
 

@@ -8,6 +8,7 @@ use super::abi::{Dim3, FunctionAttributes, LaunchConfig};
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
+use crate::compute;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel, Launch};
 use crate::device::occupancy::{self, Need};
@@ -15,6 +16,7 @@ use crate::device::{Device, attribute, context, memory, stream, symbol};
 
 /// `__cudaRegisterFatBinary`. The image is not read: the answer only has to be a pointer of its own.
 pub(crate) fn register_fat_binary(image: *const c_void) -> *mut *mut c_void {
+    compute::library_loaded();
     Box::into_raw(Box::new(image.cast_mut()))
 }
 

@@ -94,6 +94,13 @@ impl Point {
     }
 }
 
+impl Streams {
+    /// True when no stream of the device owes anything.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.unfinished.load(Ordering::Acquire) == 0
+    }
+}
+
 impl Stream {
     fn new(device: &Device, kind: Kind, priority: i32) -> Arc<Self> {
         static IDS: AtomicU64 = AtomicU64::new(1);

@@ -1,0 +1,114 @@
+//! Random numbers. A CUDA generator keeps its own state, seed and offset; what it draws is the CPU generator's sequence
+//! for that seed, and the offset says how far into it the generator stands. So seeding, saving, restoring and forking the
+//! state work as on a GPU, and the numbers are those of the CPU device (NVIDIA's would be Philox's).
+
+use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::cxx::{IValue, MaybeDouble};
+use super::layout::tag;
+use super::symbols::Engine;
+use super::{object, torch};
+
+/// CPU generators kept at the places where CUDA generators stand: a few, for programs that go back and forth.
+const KEPT: usize = 8;
+
+/// A CPU generator that continues the sequence of a seed at an offset.
+struct Stand {
+    seed: u64,
+    offset: u64,
+    cpu: *mut c_void,
+    engine: Box<Engine>,
+}
+
+// SAFETY: the generator is used under the lock only.
+unsafe impl Send for Stand {}
+
+static STANDS: Mutex<Vec<Stand>> = Mutex::new(Vec::new());
+
+/// CUDA wants offsets in fours: draws count eight each, and four more say that half of a pair of normal numbers is left.
+const PER_DRAW: u64 = 8;
+const HALF_PAIR: u64 = 4;
+/// Numbers that a pair of normal doubles takes.
+const DRAWS_PER_PAIR: u64 = 4;
+
+/// An operator's use of a CUDA generator; nobody else draws meanwhile.
+pub(super) struct Drawing {
+    cuda: *mut c_void,
+    stand: Option<Stand>,
+    stands: MutexGuard<'static, Vec<Stand>>,
+}
+
+impl Drawing {
+    /// Begins to draw from `cuda`, or from the default generator of GPU `index`.
+    pub(super) fn begin(cuda: Option<*mut c_void>, index: i8) -> Self {
+        let symbols = &torch().symbols;
+        // SAFETY: PyTorch's CUDA generators, alive while the operator that names them runs.
+        let (cuda, seed, offset) = unsafe {
+            let cuda = cuda.unwrap_or_else(|| *(symbols.cuda_generator)(index));
+            (cuda, (symbols.cuda_seed)(cuda), (symbols.cuda_offset)(cuda))
+        };
+        let mut stands = STANDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = stands.iter().position(|stand| stand.seed == seed && stand.offset == offset);
+        let stand = known.map_or_else(|| Stand::new(seed, offset), |index| stands.remove(index));
+        Self { cuda, stand: Some(stand), stands }
+    }
+
+    /// The CPU generator, as an argument that the callee takes over.
+    pub(super) fn argument(&self) -> IValue {
+        let cpu = self.stand.as_ref().map_or(std::ptr::null_mut(), |stand| stand.cpu);
+        // SAFETY: a live generator.
+        unsafe { object::retain(cpu) };
+        IValue::new(tag::GENERATOR, cpu as u64)
+    }
+}
+
+impl Drop for Drawing {
+    /// Moves the CUDA generator on by what was drawn.
+    fn drop(&mut self) {
+        let symbols = &torch().symbols;
+        let Some(mut stand) = self.stand.take() else { return };
+        let mut engine = Engine::new(0);
+        // SAFETY: live generators; `engine` fills the place that it is given.
+        let has_half = unsafe {
+            (symbols.engine)(&raw mut engine, stand.cpu);
+            (symbols.next_normal)(stand.cpu).is_some
+        };
+        let draws = stand.offset / PER_DRAW + stand.engine.draws_until(&engine);
+        stand.offset = draws * PER_DRAW + if has_half { HALF_PAIR } else { 0 };
+        *stand.engine = engine;
+        // SAFETY: a live CUDA generator; the offset is a multiple of four.
+        unsafe { (symbols.set_cuda_offset)(self.cuda, stand.offset) };
+        self.stands.push(stand);
+        if self.stands.len() > KEPT {
+            let oldest = self.stands.remove(0);
+            // SAFETY: the reference that came from `createCPUGenerator`.
+            unsafe { object::release(oldest.cpu) };
+        }
+    }
+}
+
+impl Stand {
+    fn new(seed: u64, offset: u64) -> Self {
+        let symbols = &torch().symbols;
+        let engine = Box::new(Engine::at(seed, offset / PER_DRAW));
+        let mut cpu = std::ptr::null_mut();
+        // SAFETY: `createCPUGenerator` makes a generator of our own; the engine is copied into it.
+        unsafe {
+            (symbols.create_generator)(&raw mut cpu, seed);
+            (symbols.set_engine)(cpu, *engine);
+            if offset % PER_DRAW == HALF_PAIR {
+                (symbols.set_next_normal)(cpu, half_pair(seed, offset / PER_DRAW));
+            }
+        }
+        Self { seed, offset, cpu, engine }
+    }
+}
+
+/// The second normal number of the pair that ended at `draws`: Box and Muller's, as `at::normal_distribution` has it.
+fn half_pair(seed: u64, draws: u64) -> MaybeDouble {
+    let mut engine = Engine::at(seed, draws.saturating_sub(DRAWS_PER_PAIR));
+    let (first, second) = (engine.uniform(), engine.uniform());
+    let radius = (-2.0 * (-second).ln_1p()).sqrt();
+    MaybeDouble { value: radius * (2.0 * std::f64::consts::PI * first).sin(), is_some: true }
+}

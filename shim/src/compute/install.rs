@@ -1,0 +1,236 @@
+//! Puts the bridge's kernels in the place of PyTorch's, once PyTorch is in the process: at the first CUDA call after a library
+//! with GPU code was loaded. Nothing happens at load, and nothing in a program without PyTorch.
+
+use std::collections::HashSet;
+use std::ffi::{CStr, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::cxx::{CxxString, CxxVector, IValue, KernelFunction, MaybeKey, MaybeSignature, OperatorName, Stack};
+use super::kernel::{self, Method};
+use super::layout::{Keys, Layout, tag};
+use super::operator::{self, Operator};
+use super::symbols::{Libraries, Symbols};
+use super::{TORCH, Torch, allocator, mapping, torch};
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::settings::{self, Compute};
+
+static CHANGED: AtomicBool = AtomicBool::new(false);
+/// Names of the operators that have our kernel.
+static DONE: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+
+/// A library with GPU code registered itself: it may have brought operators.
+pub(crate) fn library_loaded() {
+    CHANGED.store(true, Ordering::Relaxed);
+}
+
+/// Before a call into CUDA.
+pub(crate) fn before_call() {
+    if CHANGED.load(Ordering::Relaxed) {
+        look();
+    }
+}
+
+#[cold]
+fn look() {
+    // A CUDA call from inside of what follows, or from another thread meanwhile, goes on without.
+    let Ok(mut done) = DONE.try_lock() else { return };
+    if settings::get().map_or(true, |settings| settings.compute != Compute::Cpu) {
+        CHANGED.store(false, Ordering::Relaxed);
+        return;
+    }
+    let Some(libraries) = Libraries::find() else {
+        CHANGED.store(false, Ordering::Relaxed);
+        return;
+    };
+    if TORCH.get().is_none() {
+        match find(&libraries) {
+            Ok(None) => return,
+            Ok(Some(torch)) => {
+                let _ = TORCH.set(torch);
+                allocator::install();
+            }
+            Err(why) => {
+                CHANGED.store(false, Ordering::Relaxed);
+                gap::record(Library::Torch, "compute bridge", &why);
+                return;
+            }
+        }
+    }
+    CHANGED.store(false, Ordering::Relaxed);
+    register_all(done.get_or_insert_default());
+}
+
+/// libtorch, or None while its operators are not registered yet.
+fn find(libraries: &Libraries) -> Result<Option<Torch>, String> {
+    let missing = |name: &CStr| format!("this PyTorch has no {}", name.to_string_lossy());
+    let symbols = Symbols::find(libraries).map_err(missing)?;
+    let keys = Keys::find(&symbols);
+    let Some(handle) = operator::handle(&symbols, "aten::add.Tensor") else { return Ok(None) };
+    if operator::kernel(&symbols, &handle, keys.cuda).is_none() {
+        return Ok(None);
+    }
+    let scalar = scalar(&symbols, &keys).ok_or("this PyTorch has no aten::scalar_tensor")?;
+    let layout = Layout::find(&symbols, keys, scalar)?;
+    // SAFETY: the getter of c10, with a device type.
+    let cpu_allocator = unsafe { (symbols.get_allocator)(&super::cxx::Device::CPU.kind) };
+    Ok(Some(Torch { symbols, layout, cpu_allocator }))
+}
+
+/// A tensor of the CPU with one number, to look at. It is small, and kept.
+fn scalar(symbols: &Symbols, keys: &Keys) -> Option<*mut c_void> {
+    let handle = operator::handle(symbols, "aten::scalar_tensor")?;
+    let kernel = keys.composite.iter().find_map(|key| operator::kernel(symbols, &handle, *key))?;
+    let mut stack = Stack::new();
+    stack.push(IValue::new(tag::DOUBLE, 0));
+    (0..4).for_each(|_| stack.push(IValue::new(tag::NONE, 0)));
+    // SAFETY: scalar_tensor(Scalar s, *, dtype, layout, device, pin_memory).
+    unsafe { kernel.call(&handle, keys.dense_cpu, &raw mut stack) };
+    let result = stack.items().first().map(|value| value.payload as *mut c_void);
+    stack.free();
+    result
+}
+
+/// Libraries of operators that are PyTorch's own, or that do on CUDA what they do on the CPU.
+const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];
+
+/// CUDA kernels that compute nothing: they look at shapes, allocate, or talk to the runtime. They stay PyTorch's.
+const KEPT: [&str; 30] = [
+    "_efficientzerotensor",
+    "_has_same_storage_numel",
+    "_lazy_clone",
+    "_pin_memory",
+    "_reshape_alias",
+    "_resize_output_",
+    "_use_cudnn_rnn_flatten_weight",
+    "_use_miopen_ctc_loss",
+    "as_strided",
+    "as_strided_",
+    "detach",
+    "empty",
+    "empty_strided",
+    "is_pinned",
+    "is_set_to",
+    "lift",
+    "lift_fresh",
+    "pin_memory",
+    "record_stream",
+    "resize_",
+    "set_",
+    "set_data",
+    "squeeze",
+    "unfold",
+    "unsqueeze",
+    "view",
+    "view_as_complex",
+    "view_as_real",
+    "_empty_affine_quantized",
+    "_fused_sdp_choice",
+];
+
+fn register_all(done: &mut HashSet<String>) {
+    let torch = torch();
+    let key = MaybeKey { key: torch.layout.keys.cuda, is_some: true };
+    let mut names = CxxVector::<OperatorName>::new();
+    // SAFETY: the dispatcher's list for a key, written to the place of a vector.
+    unsafe { (torch.symbols.registrations)(&raw mut names, (torch.symbols.dispatcher)(), key) };
+    let mut wanted: Vec<String> = names.items().iter().map(OperatorName::text).collect();
+    for name in names.items() {
+        name.name.free();
+        name.overload.free();
+    }
+    names.free();
+    wanted.extend(mapping::names().map(str::to_owned));
+    let silence = Silence::begin();
+    for name in wanted {
+        if !done.contains(&name)
+            && let Some(method) = method(&name)
+            && let Some(operator) = Operator::find(&name)
+        {
+            let method = if operator.cpu.is_none() && matches!(method, Method::Twin) { Method::Gap } else { method };
+            register(Box::leak(Box::new(operator)), method);
+            done.insert(name);
+        }
+    }
+    drop(silence);
+}
+
+/// How the operator of that name is done; None for one that is left alone.
+fn method(name: &str) -> Option<Method> {
+    if let Some(method) = mapping::of(name) {
+        return Some(method);
+    }
+    let (namespace, operator) = name.split_once("::")?;
+    let base = operator.split('.').next()?;
+    (NAMESPACES.contains(&namespace) && !KEPT.contains(&base)).then_some(Method::Twin)
+}
+
+fn register(operator: &'static Operator, method: Method) {
+    let torch = torch();
+    let key = MaybeKey { key: torch.layout.keys.cuda, is_some: true };
+    let mut kernel = KernelFunction {
+        functor: kernel::functor(operator, method),
+        boxed: Some(kernel::compute),
+        unboxed: std::ptr::null_mut(),
+        unboxed_symbolic: std::ptr::null_mut(),
+        rest: [0; 4],
+    };
+    let (base, overload) = operator.name.split_once('.').unwrap_or((&operator.name, ""));
+    // The handle would take the kernel away when dropped; it never is.
+    let mut handle = [0; 8];
+    let mut no_schema = std::ptr::null_mut();
+    let no_signature = MaybeSignature { type_index: 0, is_some: false };
+    OperatorName::with(base, overload, |name| {
+        CxxString::with("ftest compute bridge", |debug| {
+            // SAFETY: `registerImpl` with values of the C++ types that it takes; those that it moves from stay ours to free.
+            unsafe {
+                (torch.symbols.register_kernel)(
+                    &raw mut handle,
+                    (torch.symbols.dispatcher)(),
+                    name,
+                    key,
+                    &raw mut kernel,
+                    no_signature,
+                    &raw mut no_schema,
+                    debug,
+                );
+            }
+        });
+    });
+}
+
+/// Until dropped, this thread's PyTorch warnings go nowhere: each registration would warn that it replaces another.
+struct Silence(*mut c_void);
+
+impl Silence {
+    fn begin() -> Self {
+        unsafe extern "C-unwind" fn ignore(_this: *mut c_void, _warning: *const c_void) {}
+        /// Offset to top and type (none), destructors, `process`.
+        struct Table([*const c_void; 5]);
+        // SAFETY: constant addresses.
+        unsafe impl Sync for Table {}
+        static TABLE: Table = Table([
+            std::ptr::null(),
+            std::ptr::null(),
+            ignore as *const c_void,
+            ignore as *const c_void,
+            ignore as *const c_void,
+        ]);
+        let symbols = &torch().symbols;
+        let handler = Box::leak(Box::new(&raw const TABLE.0[2]));
+        // SAFETY: a `c10::WarningHandler` whose table has the virtual functions of the class; the one before is put back.
+        unsafe {
+            let before = (symbols.warning_handler)();
+            (symbols.set_warning_handler)(std::ptr::from_mut(handler).cast());
+            Self(before)
+        }
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        // SAFETY: the handler that was there.
+        unsafe { (torch().symbols.set_warning_handler)(self.0) };
+    }
+}

@@ -1,0 +1,483 @@
+//! What runs in the place of CUDA kernels: the CPU's kernel of the same operator on views of the arguments.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::allocator::Redirect;
+use super::cxx::{Device, IValue, OperatorHandle, Stack};
+use super::generator::Drawing;
+use super::layout::tag;
+use super::object::{self, Tensor};
+use super::operator::{Kind, Operator};
+use super::{exception, mapping, torch, view};
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::device::{self, stream};
+
+/// How an operator is done.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Method {
+    /// By the CPU's kernel of the same name.
+    Twin,
+    /// By others.
+    Mapped(mapping::Body),
+    /// `copy_`: by PyTorch's own as long as that is a copy of bytes.
+    Copy,
+    /// Not at all.
+    Gap,
+}
+
+/// The object that libtorch hands to [`compute`]: a `c10::OperatorKernel` with the operator behind it.
+#[repr(C)]
+pub(super) struct Functor {
+    table: *const *const c_void,
+    references: AtomicU64,
+    operator: &'static Operator,
+    method: Method,
+}
+
+thread_local! {
+    static CHECKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True while PyTorch's own CUDA kernel runs only for its checks: what it launches is not missed.
+pub(crate) fn is_checking() -> bool {
+    CHECKING.get()
+}
+
+unsafe extern "C-unwind" fn nothing(_this: *mut c_void) {}
+
+unsafe extern "C-unwind" fn refuse(_this: *mut c_void) -> bool {
+    false
+}
+
+/// Makes the object for one operator; it is never freed.
+pub(super) fn functor(operator: &'static Operator, method: Method) -> *mut c_void {
+    // Two words before the table (offset to top, type), then destructors, release_resources and the three about Python
+    // objects, and spare places for virtual functions that a version may add.
+    let mut table: [*const c_void; 12] = [nothing as *const c_void; 12];
+    table[0] = std::ptr::null();
+    table[1] = torch().symbols.kernel_type;
+    table[7] = refuse as *const c_void;
+    let table = &Box::leak(Box::new(table))[2];
+    // Far from zero, so that no count of references ever ends it.
+    let references = AtomicU64::new(1 << 20 | 1 << 52);
+    let functor = Functor { table, references, operator, method };
+    Box::into_raw(Box::new(functor)).cast()
+}
+
+/// A tensor argument and the view that stands for it.
+struct Viewed {
+    original: Tensor,
+    view: Tensor,
+    /// Whether we own a reference to the original, which then is not in a list.
+    is_ours: bool,
+}
+
+/// A list of tensors whose members are views for the length of the call.
+struct ViewedList {
+    list: *mut c_void,
+    /// (place, original)
+    members: Vec<(usize, Tensor)>,
+}
+
+/// The arguments of a call as the CPU sees them. Dropped, it gives the originals back, also when an exception passes.
+pub(super) struct Views {
+    tensors: Vec<Viewed>,
+    lists: Vec<ViewedList>,
+}
+
+impl Views {
+    /// Puts views in the place of the CUDA tensors among `arguments`.
+    fn make(operator: &Operator, arguments: &mut [IValue]) -> Self {
+        let mut views = Self { tensors: Vec::with_capacity(8), lists: Vec::new() };
+        for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
+            match kind {
+                Kind::Tensor => views.argument(slot),
+                Kind::Tensors if slot.tag == tag::LIST => views.list(slot.payload as *mut c_void),
+                Kind::Device if slot.tag == tag::DEVICE => {
+                    slot.payload = u64::from(u16::from_ne_bytes([0, 0xff]));
+                }
+                _ => {}
+            }
+        }
+        views
+    }
+
+    fn argument(&mut self, slot: &mut IValue) {
+        if let Some((original, view)) = viewed(slot) {
+            self.tensors.push(Viewed { original, view, is_ours: true });
+        }
+    }
+
+    fn list(&mut self, list: *mut c_void) {
+        // SAFETY: the stack's reference keeps it alive now, ours later; while it has two holders nobody moves its values away.
+        let items = unsafe {
+            object::retain(list);
+            object::list_items(list)
+        };
+        let mut members = Vec::with_capacity(items.len());
+        for (place, slot) in items.iter_mut().enumerate() {
+            if let Some((original, view)) = viewed(slot) {
+                self.tensors.push(Viewed { original, view, is_ours: false });
+                members.push((place, original));
+            }
+        }
+        self.lists.push(ViewedList { list, members });
+    }
+
+    /// Gives a CPU kernel's changes of shape to the originals.
+    fn adopt_shapes(&self) {
+        for Viewed { original, view, .. } in &self.tensors {
+            let same = view.sizes_and_strides() == original.sizes_and_strides()
+                && view.storage() == original.storage()
+                && view.storage_offset() == original.storage_offset();
+            if !same {
+                if view.storage() != original.storage() {
+                    view.storage().belong_to(original.device());
+                }
+                original.exchange_shape(*view);
+            }
+        }
+    }
+
+    /// A result as CUDA tensor: the argument itself where the kernel returned its view. Takes a reference and gives one.
+    fn result(&mut self, tensor: Tensor, device: Device) -> Tensor {
+        let Some(viewed) = self.tensors.iter_mut().find(|viewed| viewed.view == tensor) else {
+            let storage = tensor.storage();
+            let source = self.tensors.iter().find(|viewed| viewed.view.storage() == storage);
+            let above = source.map_or(0, |source| source.original.keys() & torch().layout.keys.above);
+            return view::promote(tensor, device, above);
+        };
+        // SAFETY: the kernel's reference to the view is given back; the original is alive, in a list or by our reference,
+        // which is handed on.
+        unsafe {
+            object::release(tensor.0);
+            if !std::mem::take(&mut viewed.is_ours) {
+                object::retain(viewed.original.0);
+            }
+        }
+        viewed.original
+    }
+
+    fn results(&mut self, values: &mut [IValue], device: Device) {
+        for value in values {
+            if let Some(tensor) = Tensor::in_slot(value) {
+                value.payload = self.result(tensor, device).0 as u64;
+            } else if value.tag == tag::LIST {
+                // SAFETY: a list that the kernel just made.
+                for item in unsafe { object::list_items(value.payload as *mut c_void) } {
+                    if let Some(tensor) = Tensor::in_slot(item) {
+                        item.payload = self.result(tensor, device).0 as u64;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Puts a view in a slot that holds a plain CUDA tensor: (original, view). One reference to the view is the slot's, one ours.
+fn viewed(slot: &mut IValue) -> Option<(Tensor, Tensor)> {
+    let original = Tensor::in_slot(slot)?;
+    if original.device().kind != Device::CUDA || !original.is_plain() {
+        return None;
+    }
+    let view = view::of(original);
+    // SAFETY: the view was just made.
+    unsafe { object::retain(view.0) };
+    slot.payload = view.0 as u64;
+    Some((original, view))
+}
+
+impl Drop for Views {
+    fn drop(&mut self) {
+        for ViewedList { list, members } in &self.lists {
+            // SAFETY: we hold the list; its places hold views, whose references are given back with the originals' return.
+            unsafe {
+                let items = object::list_items(*list);
+                for (place, original) in members {
+                    let view = std::mem::replace(&mut items[*place].payload, original.0 as u64);
+                    object::release(view as *mut c_void);
+                }
+                object::release(*list);
+            }
+        }
+        for viewed in &self.tensors {
+            // SAFETY: our references.
+            unsafe {
+                object::release(viewed.view.0);
+                if viewed.is_ours {
+                    object::release(viewed.original.0);
+                }
+            }
+        }
+    }
+}
+
+/// What the arguments say about devices.
+#[derive(Clone, Copy)]
+struct Placement {
+    /// The GPU that computes.
+    device: i8,
+    /// Whether PyTorch has to be asked if the devices go together.
+    is_mixed: bool,
+    /// Whether a tensor of another kind than plain is among them.
+    has_special: bool,
+}
+
+fn place(operator: &Operator, arguments: &[IValue]) -> Placement {
+    let mut seen = Seen { device: None, is_mixed: false, has_special: false };
+    for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
+        match kind {
+            Kind::Tensor => seen.tensor(slot),
+            Kind::Tensors if slot.tag == tag::LIST => {
+                // SAFETY: the argument keeps its list alive.
+                unsafe { object::list_items(slot.payload as *mut c_void) }.iter().for_each(|item| seen.tensor(item));
+            }
+            Kind::Device if slot.tag == tag::DEVICE && seen.device.is_none() => {
+                let [_, index, ..] = slot.payload.to_ne_bytes();
+                seen.device = (index as i8 >= 0).then_some(index as i8);
+            }
+            _ => {}
+        }
+    }
+    let device = seen.device.unwrap_or_else(|| device::current().map_or(0, |device| device.ordinal as i8));
+    Placement { device, is_mixed: seen.is_mixed, has_special: seen.has_special }
+}
+
+struct Seen {
+    device: Option<i8>,
+    is_mixed: bool,
+    has_special: bool,
+}
+
+impl Seen {
+    fn tensor(&mut self, slot: &IValue) {
+        let Some(tensor) = Tensor::in_slot(slot) else { return };
+        let device = tensor.device();
+        if device.kind != Device::CUDA {
+            self.is_mixed |= !tensor.is_wrapped_number();
+            return;
+        }
+        self.has_special |= !tensor.is_plain();
+        match self.device {
+            None => self.device = Some(device.index),
+            Some(known) => self.is_mixed |= known != device.index,
+        }
+    }
+}
+
+/// The kernel of every operator that the bridge does.
+///
+/// # Safety
+/// libtorch calls it with the object of [`functor`] and a stack that ends with the operator's arguments.
+pub(super) unsafe extern "C-unwind" fn compute(
+    functor: *mut c_void,
+    handle: *const OperatorHandle,
+    keys: u64,
+    stack: *mut Stack,
+) {
+    // SAFETY: the object of `functor`, which lives for ever.
+    let Functor { operator, method, .. } = unsafe { &*functor.cast::<Functor>() };
+    // SAFETY: the stack is the caller's and ours until we return.
+    let values = unsafe { (*stack).items() };
+    let below = values.len() - operator.schema().arguments.len();
+    let placement = place(operator, &values[below..]);
+    if let Method::Gap = method {
+        missing(operator);
+    }
+    if placement.has_special {
+        special(operator);
+    }
+    if placement.is_mixed {
+        check(operator, handle, keys, &values[below..], *method);
+    }
+    let target = Device { kind: Device::CUDA, index: placement.device };
+    let _device = CurrentDevice::become_(target.index);
+    if placement.is_mixed {
+        wait_for_all(operator, &values[below..]);
+    } else {
+        wait_for_streams(target.index);
+    }
+    if let (Method::Copy, Some(cuda)) = (method, operator.cuda)
+        && is_copy_of_bytes(&values[below..])
+    {
+        // SAFETY: PyTorch's kernel, with its own arguments.
+        return unsafe { cuda.call(handle, keys, stack) };
+    }
+    let mut views = Views::make(operator, &mut values[below..]);
+    let drawing = draw(operator, &mut values[below..], target.index);
+    let redirect = Redirect::begin();
+    match (method, operator.cpu) {
+        (Method::Mapped(body), _) => {
+            let arguments = values[below..].to_vec();
+            // SAFETY: the body takes the arguments over, so they leave the stack; its results take their place.
+            unsafe {
+                (*stack).end = (*stack).begin.add(below);
+                for value in body(operator, arguments) {
+                    (*stack).push(value);
+                }
+            }
+        }
+        // SAFETY: the arguments are as libtorch gave them, with CPU tensors for CUDA tensors.
+        (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
+        (_, None) => missing(operator),
+    }
+    views.adopt_shapes();
+    // SAFETY: as above.
+    let results = unsafe { &mut (*stack).items()[below..] };
+    views.results(results, target);
+    drop(redirect);
+    drop(drawing);
+    operator.calls.fetch_add(1, Ordering::Relaxed);
+}
+
+/// An operator that nothing here computes: NotImplementedError, and a gap.
+fn missing(operator: &'static Operator) -> ! {
+    gap::record(Library::Torch, &operator.name, "");
+    exception::not_implemented(&format!(
+        "{}: this operator has no CPU kernel that could compute it on the pretended GPU (a gap of ftest, not of the program)",
+        operator.name
+    ))
+}
+
+/// A tensor of a kind that has no view.
+fn special(operator: &'static Operator) -> ! {
+    gap::record(Library::Torch, &operator.name, "");
+    exception::not_implemented(&format!(
+        "{}: an argument is not a plain strided tensor, which the pretended GPU cannot compute with",
+        operator.name
+    ))
+}
+
+/// Lets PyTorch's own CUDA kernel look at arguments on several devices: it throws its own error if they do not go together.
+/// What it computes is thrown away.
+fn check(operator: &Operator, handle: *const OperatorHandle, keys: u64, arguments: &[IValue], method: Method) {
+    const TAKES_ANY: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];
+    let is_free = matches!(method, Method::Copy) || TAKES_ANY.iter().any(|name| operator.name.starts_with(name));
+    let Some(cuda) = operator.cuda.filter(|_| !is_free) else { return };
+    struct Trial(Stack, bool);
+    impl Drop for Trial {
+        fn drop(&mut self) {
+            CHECKING.set(self.1);
+            self.0.items().iter().for_each(release_value);
+            self.0.free();
+        }
+    }
+    let mut trial = Trial(Stack::new(), CHECKING.replace(true));
+    for value in arguments {
+        retain_value(value);
+        trial.0.push(*value);
+    }
+    // SAFETY: PyTorch's kernel, with references of its own to its own arguments.
+    unsafe { cuda.call(handle, keys, &raw mut trial.0) };
+}
+
+/// Takes one more reference to what a value holds, for the kinds that arguments have.
+pub(super) fn retain_value(value: &IValue) {
+    if holds_object(value) {
+        // SAFETY: values of these tags hold a live object.
+        unsafe { object::retain(value.payload as *mut c_void) };
+    }
+}
+
+/// Gives back a reference to what a value holds.
+pub(super) fn release_value(value: &IValue) {
+    if holds_object(value) {
+        // SAFETY: values of these tags hold a live object; the caller owned the reference.
+        unsafe { object::release(value.payload as *mut c_void) };
+    }
+}
+
+/// `IValue::isIntrusivePtr`, and tensors.
+fn holds_object(value: &IValue) -> bool {
+    let is_plain = matches!(
+        value.tag,
+        tag::NONE | tag::DOUBLE | tag::INT | tag::UINT | tag::BOOL | tag::DEVICE | tag::UNINITIALISED
+    );
+    !is_plain && value.payload != 0 && value.payload != torch().symbols.undefined as u64
+}
+
+/// A random operator draws from the CUDA generator that it was given, or from the GPU's own.
+fn draw(operator: &Operator, arguments: &mut [IValue], index: i8) -> Option<Drawing> {
+    let place = operator.schema().arguments.iter().position(|kind| *kind == Kind::Generator)?;
+    let slot = &mut arguments[place];
+    let given = (slot.tag == tag::GENERATOR).then_some(slot.payload as *mut c_void);
+    let drawing = Drawing::begin(given, index);
+    let generator = drawing.argument();
+    let before = std::mem::replace(slot, generator);
+    release_value(&before);
+    Some(drawing)
+}
+
+/// True when PyTorch's `copy_` needs no kernel: the same datatype, and both in a row.
+fn is_copy_of_bytes(arguments: &[IValue]) -> bool {
+    let [to, from, ..] = arguments else { return false };
+    let (Some(to), Some(from)) = (Tensor::in_slot(to), Tensor::in_slot(from)) else { return false };
+    // Bits for lazily conjugated or negated tensors are functionality keys; tensors that differ in them need a kernel.
+    let above_backend = |tensor: Tensor| {
+        let keys = &torch().layout.keys;
+        tensor.keys() & !(keys.above | keys.only_cpu | keys.only_cuda)
+    };
+    let plain = torch().layout.keys.dense_cpu & torch().layout.keys.dense_cuda;
+    to.is_plain()
+        && from.is_plain()
+        && to.data_type() == from.data_type()
+        && to.is_contiguous()
+        && from.is_contiguous()
+        && to.sizes_and_strides().0 == from.sizes_and_strides().0
+        && above_backend(to) == plain
+        && above_backend(from) == plain
+}
+
+/// [`wait_for_streams`] of every GPU among the arguments.
+fn wait_for_all(operator: &Operator, arguments: &[IValue]) {
+    for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
+        if let (Kind::Tensor, Some(tensor)) = (kind, Tensor::in_slot(slot))
+            && tensor.device().kind == Device::CUDA
+        {
+            let _device = CurrentDevice::become_(tensor.device().index);
+            wait_for_streams(tensor.device().index);
+        }
+    }
+}
+
+/// Work that the GPU's current stream still owes happens first.
+fn wait_for_streams(index: i8) {
+    let Ok(device) = device::get(i32::from(index)) else { return };
+    if device.streams.is_quiet() {
+        return;
+    }
+    let symbols = &torch().symbols;
+    // SAFETY: c10's current stream of a GPU, and its handle.
+    let handle = unsafe {
+        let stream = (symbols.current_stream)(index);
+        (symbols.stream_handle)(&stream) as usize
+    };
+    if let Ok(stream) = stream::resolve(handle) {
+        stream.synchronize();
+    }
+}
+
+/// The GPU whose operator runs is the current one meanwhile, as PyTorch's own wrappers make it.
+struct CurrentDevice(Option<&'static device::Device>);
+
+impl CurrentDevice {
+    fn become_(index: i8) -> Self {
+        let (Ok(before), Ok(target)) = (device::current(), device::get(i32::from(index))) else { return Self(None) };
+        if before.ordinal == target.ordinal {
+            return Self(None);
+        }
+        device::make_current(target);
+        Self(Some(before))
+    }
+}
+
+impl Drop for CurrentDevice {
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            device::make_current(before);
+        }
+    }
+}

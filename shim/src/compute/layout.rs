@@ -1,0 +1,186 @@
+//! Where the fields of libtorch's objects lie. The few places that moved between versions are found on a tensor made for the
+//! purpose; if what is there is not what must be there, the bridge stays off rather than guess.
+
+use std::ffi::c_void;
+
+use super::cxx::{CxxString, Device, OperatorHandle};
+use super::symbols::Symbols;
+
+/// `IValue::Tag` (ATen/core/ivalue.h): the same from torch 2.7 on.
+pub(super) mod tag {
+    pub(in crate::compute) const NONE: u32 = 0;
+    pub(in crate::compute) const TENSOR: u32 = 1;
+    pub(in crate::compute) const DOUBLE: u32 = 3;
+    pub(in crate::compute) const INT: u32 = 5;
+    pub(in crate::compute) const UINT: u32 = 6;
+    pub(in crate::compute) const BOOL: u32 = 10;
+    pub(in crate::compute) const LIST: u32 = 14;
+    pub(in crate::compute) const DEVICE: u32 = 18;
+    pub(in crate::compute) const UNINITIALISED: u32 = 22;
+    pub(in crate::compute) const GENERATOR: u32 = 26;
+}
+
+/// Offsets, in bytes, that no version changed.
+pub(super) mod at {
+    /// `TensorImpl::storage_`
+    pub(in crate::compute) const STORAGE: usize = 16;
+    /// `TensorImpl::version_counter_`
+    pub(in crate::compute) const VERSION: usize = 40;
+    /// `StorageImpl::data_ptr_`
+    pub(in crate::compute) const DATA: usize = 16;
+    /// `StorageImpl::data_ptr_.device_`
+    pub(in crate::compute) const DATA_DEVICE: usize = 40;
+    /// `ListImpl::list`
+    pub(in crate::compute) const LIST: usize = 16;
+    /// `OperatorEntry::schema_`, after the name.
+    pub(super) const SCHEMA: usize = 64;
+    /// `SizesAndStrides`: the count of dimensions, then five sizes and five strides, or one pointer when there are more.
+    pub(in crate::compute) const INLINE_DIMENSIONS: usize = 5;
+}
+
+/// What differs between versions, and the numbers that this process's libtorch gives its dispatch keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// `TensorImpl::sizes_and_strides_`; `storage_offset_` and `numel_` follow it.
+    pub(super) sizes: usize,
+    /// `StorageImpl::allocator_`
+    pub(super) allocator: usize,
+    /// Whether reference counts carry the bit "has a Python object" (torch 2.10 and later).
+    pub(super) has_python_bit: bool,
+    pub(super) keys: Keys,
+}
+
+/// Dispatch keys as numbers, and their bits in a `DispatchKeySet`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keys {
+    pub(super) cpu: u16,
+    pub(super) cuda: u16,
+    pub(super) composite: [u16; 3],
+    /// `DispatchKeySet(DispatchKey::CPU)`
+    pub(super) dense_cpu: u64,
+    /// `DispatchKeySet(DispatchKey::CUDA)`
+    pub(super) dense_cuda: u64,
+    /// What a CPU tensor has and a CUDA tensor has not.
+    pub(super) only_cpu: u64,
+    /// What a CUDA tensor has and a CPU tensor has not.
+    pub(super) only_cuda: u64,
+    /// Keys above the backend, which a view for a CPU kernel goes without.
+    pub(super) above: u64,
+}
+
+/// Size of `SizesAndStrides`.
+const SIZES_LENGTH: usize = 8 + 16 * at::INLINE_DIMENSIONS;
+
+impl Layout {
+    pub(super) fn storage_offset(&self) -> usize {
+        self.sizes + SIZES_LENGTH
+    }
+
+    pub(super) fn data_type(&self) -> usize {
+        self.storage_offset() + 16
+    }
+
+    /// `device_opt_`: kind, index, whether set.
+    pub(super) fn device(&self) -> usize {
+        self.data_type() + 2
+    }
+
+    /// Flags about contiguity, in one byte with others.
+    pub(super) fn flags(&self) -> usize {
+        self.device() + 3
+    }
+
+    pub(super) fn keys_at(&self) -> usize {
+        self.data_type() + 8
+    }
+
+    /// Finds out, on a scalar tensor of the CPU.
+    ///
+    /// # Errors
+    /// What is not as in any version that we know.
+    pub(super) fn find(symbols: &Symbols, keys: Keys, scalar: *mut c_void) -> Result<Self, &'static str> {
+        let byte = |object: *mut c_void, offset: usize| {
+            // SAFETY: both objects are far longer than the offsets asked for.
+            unsafe { object.cast::<u8>().add(offset).read() }
+        };
+        let word = |object: *mut c_void, offset: usize| {
+            // SAFETY: as above; fields of eight bytes are aligned.
+            unsafe { object.cast::<u8>().add(offset).cast::<u64>().read() }
+        };
+        let unknown = Self { sizes: 0, allocator: 0, has_python_bit: false, keys };
+        // One word for the Python object, or two before torch 2.10.
+        let fits = |layout: &Self| {
+            let device = [0, 1, 2].map(|index| byte(scalar, layout.device() + index));
+            word(scalar, layout.sizes) == 0 && device == [0, 0xff, 1]
+        };
+        let mut layout = [56, 64]
+            .map(|sizes| Self { sizes, ..unknown })
+            .into_iter()
+            .find(fits)
+            .ok_or("c10::TensorImpl has another layout")?;
+        layout.has_python_bit = layout.sizes == 56;
+        let keys = word(scalar, layout.keys_at());
+        if keys & layout.keys.dense_cpu != layout.keys.dense_cpu {
+            return Err("c10::TensorImpl keeps its dispatch keys elsewhere");
+        }
+        let storage = word(scalar, at::STORAGE) as *mut c_void;
+        // SAFETY: the getter of c10, with a device type.
+        let expected = unsafe { (symbols.get_allocator)(&Device::CPU.kind) } as u64;
+        layout.allocator = (56..=96)
+            .step_by(8)
+            .find(|offset| word(storage, *offset) == expected)
+            .ok_or("c10::StorageImpl has another layout")?;
+        if byte(storage, at::DATA_DEVICE) != 0 || word(scalar, 0) != symbols.tensor_table as u64 + 16 {
+            return Err("c10::StorageImpl has another layout");
+        }
+        Ok(layout)
+    }
+}
+
+impl Keys {
+    /// By c10's own names, since the numbers move with every key that is added.
+    pub(super) fn find(symbols: &Symbols) -> Self {
+        let key = |name: &str| {
+            // SAFETY: c10's parser of key names, all of which exist since torch 2.0.
+            CxxString::with(name, |name| unsafe { (symbols.parse_key)(name) })
+        };
+        // The keys of one functionality are a start marker and one key per backend, in the order of the backends, so the
+        // distance between two functionalities of one backend is the number of backends and one.
+        let backends = u32::from(key("QuantizedCPU") - key("CPU")) - 1;
+        let functionality = |name: &str| 1u64 << (backends + u32::from(key(name)) - 1);
+        let (cpu, cuda) = (1u64, 2u64);
+        let autocast = [functionality("AutocastCPU"), functionality("AutocastCUDA")];
+        let dense = functionality("Dense");
+        Self {
+            cpu: key("CPU"),
+            cuda: key("CUDA"),
+            composite: [
+                key("CompositeExplicitAutogradNonFunctional"),
+                key("CompositeExplicitAutograd"),
+                key("CompositeImplicitAutograd"),
+            ],
+            dense_cpu: dense | cpu,
+            dense_cuda: dense | cuda,
+            only_cpu: cpu | autocast[0],
+            only_cuda: cuda | autocast[1],
+            above: functionality("AutogradFunctionality")
+                | functionality("ADInplaceOrView")
+                | autocast[0]
+                | autocast[1],
+        }
+    }
+}
+
+/// The text of an operator's schema, without its name.
+pub(super) fn schema(symbols: &Symbols, handle: &OperatorHandle) -> String {
+    let mut text = std::mem::MaybeUninit::<CxxString>::uninit();
+    // SAFETY: the operator was found by `findSchema`, so its entry has a schema, right after the two strings of its name.
+    // The function makes the string.
+    unsafe {
+        (symbols.schema_text)(text.as_mut_ptr(), handle.entry.byte_add(at::SCHEMA));
+        let text = text.assume_init_mut();
+        let schema = text.text();
+        text.free();
+        schema
+    }
+}

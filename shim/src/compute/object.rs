@@ -1,0 +1,240 @@
+//! Objects of libtorch that the bridge holds: reference counts, tensors, storages, lists. Each is a pointer that libtorch
+//! made; what is read or written here is what libtorch's own inline accessors read and write.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::cxx::{DataPtr, Device, IValue, Stack};
+use super::layout::at;
+use super::torch;
+
+/// Bit of a reference count that says "has a Python object", torch 2.10 and later.
+const HAS_PYTHON: u64 = 1 << 63;
+const STRONG: u64 = 0xffff_ffff;
+const WEAK_ONE: u64 = 1 << 32;
+
+/// Places in the table of virtual functions of `c10::intrusive_ptr_target`.
+mod method {
+    pub(super) const DELETE: usize = 1;
+    pub(super) const RELEASE_RESOURCES: usize = 2;
+    pub(super) const INCREF_PYTHON: usize = 3;
+    pub(super) const DECREF_PYTHON: usize = 4;
+}
+
+/// Calls a virtual function without arguments.
+///
+/// # Safety
+/// `object` is alive and its table has that place.
+unsafe fn call(object: *mut c_void, place: usize) {
+    // SAFETY: the first word of the object is its table; the place holds a function of that signature.
+    unsafe {
+        let table = object.cast::<*const unsafe extern "C-unwind" fn(*mut c_void)>().read();
+        (*table.add(place))(object);
+    }
+}
+
+fn counts<'a>(object: *mut c_void) -> &'a AtomicU64 {
+    // SAFETY: strong and weak count are the eight bytes after the table: one atomic, or two of four bytes before torch 2.10,
+    // which added together never carry from one into the other.
+    unsafe { AtomicU64::from_ptr(object.byte_add(8).cast()) }
+}
+
+/// Takes one more reference to an object of libtorch.
+///
+/// # Safety
+/// `object` is a live `c10::intrusive_ptr_target`.
+pub(super) unsafe fn retain(object: *mut c_void) {
+    let before = counts(object).fetch_add(1, Ordering::Relaxed);
+    if torch().layout.has_python_bit && before & HAS_PYTHON != 0 && before & STRONG == 1 {
+        // SAFETY: only classes that have these places carry the bit.
+        unsafe { call(object, method::INCREF_PYTHON) };
+    }
+}
+
+/// Gives one reference back.
+///
+/// # Safety
+/// The caller owned one reference to the live `object`.
+pub(super) unsafe fn release(object: *mut c_void) {
+    let before = counts(object).fetch_sub(1, Ordering::AcqRel);
+    match before & STRONG {
+        // SAFETY: it was the last strong reference: what `intrusive_ptr::reset_` does then.
+        1 => unsafe {
+            if before & !HAS_PYTHON != 1 | WEAK_ONE {
+                call(object, method::RELEASE_RESOURCES);
+                // The strong references together hold one weak one.
+                let before = counts(object).fetch_sub(WEAK_ONE, Ordering::AcqRel);
+                if (before & !HAS_PYTHON) >> 32 != 1 {
+                    return;
+                }
+            }
+            call(object, method::DELETE);
+        },
+        // SAFETY: only classes that have these places carry the bit.
+        2 if torch().layout.has_python_bit && before & HAS_PYTHON != 0 => unsafe {
+            call(object, method::DECREF_PYTHON);
+        },
+        _ => {}
+    }
+}
+
+/// True when nobody else holds `object`.
+pub(super) fn is_sole(object: *mut c_void) -> bool {
+    counts(object).load(Ordering::Acquire) & !HAS_PYTHON == 1 | WEAK_ONE
+}
+
+/// A `c10::TensorImpl`, borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tensor(pub(super) *mut c_void);
+
+impl Tensor {
+    /// The tensor in a slot; None when there is none or it is undefined.
+    pub(super) fn in_slot(slot: &IValue) -> Option<Self> {
+        let object = slot.payload as *mut c_void;
+        (slot.tag == super::layout::tag::TENSOR && object != torch().symbols.undefined).then_some(Self(object))
+    }
+
+    fn field<T>(self, offset: usize) -> *mut T {
+        self.0.wrapping_byte_add(offset).cast()
+    }
+
+    /// True for a plain strided tensor, not one of the classes derived from it (sparse, wrapped, nested...).
+    pub(super) fn is_plain(self) -> bool {
+        // SAFETY: the first word of a live object.
+        unsafe { self.0.cast::<usize>().read() == torch().symbols.tensor_table as usize + 16 }
+    }
+
+    /// `device()` as the field says.
+    pub(super) fn device(self) -> Device {
+        // SAFETY: the field of a live tensor.
+        unsafe { self.field::<Device>(torch().layout.device()).read() }
+    }
+
+    pub(super) fn set_device(self, device: Device) {
+        // SAFETY: the field of a live tensor that nobody else sees.
+        unsafe { self.field::<Device>(torch().layout.device()).write(device) };
+    }
+
+    /// The `DispatchKeySet`.
+    pub(super) fn keys(self) -> u64 {
+        // SAFETY: the field of a live tensor.
+        unsafe { self.field::<u64>(torch().layout.keys_at()).read() }
+    }
+
+    pub(super) fn set_keys(self, keys: u64) {
+        // SAFETY: the field of a live tensor that nobody else sees.
+        unsafe { self.field::<u64>(torch().layout.keys_at()).write(keys) };
+    }
+
+    /// The storage; null for the classes without one.
+    pub(super) fn storage(self) -> Storage {
+        // SAFETY: the field of a live tensor.
+        Storage(unsafe { self.field::<*mut c_void>(at::STORAGE).read() })
+    }
+
+    /// `scalar_type()` as c10 numbers it.
+    pub(super) fn data_type(self) -> u16 {
+        // SAFETY: the field of a live tensor.
+        unsafe { self.field::<u16>(torch().layout.data_type()).read() }
+    }
+
+    /// Number of elements.
+    pub(super) fn elements(self) -> i64 {
+        // SAFETY: the field of a live tensor.
+        unsafe { self.field::<i64>(torch().layout.storage_offset() + 8).read() }
+    }
+
+    /// Sizes and strides, in elements.
+    pub(super) fn sizes_and_strides(&self) -> (&[i64], &[i64]) {
+        let sizes: *mut u64 = self.field(torch().layout.sizes);
+        // SAFETY: `SizesAndStrides`: a count, then the numbers, or where they are; sizes first, then strides.
+        unsafe {
+            let count = sizes.read() as usize;
+            let (first, room) = if count <= at::INLINE_DIMENSIONS {
+                (sizes.add(1).cast::<i64>().cast_const(), at::INLINE_DIMENSIONS)
+            } else {
+                (sizes.add(1).cast::<*const i64>().read(), count)
+            };
+            (std::slice::from_raw_parts(first, count), std::slice::from_raw_parts(first.add(room), count))
+        }
+    }
+
+    pub(super) fn storage_offset(self) -> i64 {
+        // SAFETY: the field of a live tensor.
+        unsafe { self.field::<i64>(torch().layout.storage_offset()).read() }
+    }
+
+    /// True when it is one number that stands for a Python scalar.
+    pub(super) fn is_wrapped_number(self) -> bool {
+        // SAFETY: the byte of flags of a live tensor.
+        unsafe { self.field::<u8>(torch().layout.flags()).read() & 0x80 != 0 }
+    }
+
+    /// True when its elements lie in a row. (Bit 0 of the flags.)
+    pub(super) fn is_contiguous(self) -> bool {
+        // SAFETY: the byte of flags of a live tensor.
+        unsafe { self.field::<u8>(torch().layout.flags()).read() & 1 != 0 }
+    }
+
+    /// Exchanges shape and storage with `other`, leaving identity, keys, device and autograd state.
+    pub(super) fn exchange_shape(self, other: Self) {
+        let layout = &torch().layout;
+        // The flags between the two that do not tell of shape stay: storage_access_should_throw and is_wrapped_number.
+        const SHAPE: u8 = 0b0111_1101;
+        // SAFETY: both are plain tensors, so the fields have equal layout; a move of the bytes is a swap of the C++ values.
+        unsafe {
+            std::ptr::swap_nonoverlapping(
+                self.field::<u8>(layout.sizes),
+                other.field::<u8>(layout.sizes),
+                layout.data_type() - layout.sizes,
+            );
+            std::ptr::swap_nonoverlapping(self.field::<usize>(at::STORAGE), other.field::<usize>(at::STORAGE), 1);
+            let (mine, theirs) = (self.field::<u8>(layout.flags()), other.field::<u8>(layout.flags()));
+            let changed = (mine.read() ^ theirs.read()) & SHAPE;
+            mine.write(mine.read() ^ changed);
+            theirs.write(theirs.read() ^ changed);
+        }
+    }
+}
+
+/// A `c10::StorageImpl`, borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Storage(pub(super) *mut c_void);
+
+impl Storage {
+    /// Address of the first byte.
+    pub(super) fn data(self) -> usize {
+        // SAFETY: the first word of the `DataPtr` of a live storage.
+        unsafe { self.0.wrapping_byte_add(at::DATA).cast::<usize>().read() }
+    }
+
+    pub(super) fn device(self) -> Device {
+        // SAFETY: the field of a live storage.
+        unsafe { self.0.wrapping_byte_add(at::DATA_DEVICE).cast::<Device>().read() }
+    }
+
+    /// Says that the bytes are a GPU's, and who allocates more of them.
+    pub(super) fn belong_to(self, device: Device) {
+        let torch = torch();
+        // SAFETY: the fields of a live storage that only the tensors of this call share.
+        unsafe {
+            self.0.wrapping_byte_add(at::DATA_DEVICE).cast::<Device>().write(device);
+            self.0
+                .wrapping_byte_add(torch.layout.allocator)
+                .cast::<super::symbols::Allocator>()
+                .write(torch.cuda_allocator());
+        }
+    }
+}
+
+/// The values of a `c10::detail::ListImpl`.
+///
+/// # Safety
+/// `list` is a live one, and nobody else changes it meanwhile.
+pub(super) unsafe fn list_items<'a>(list: *mut c_void) -> &'a mut [IValue] {
+    // SAFETY: the vector is the list's first member.
+    unsafe { (*list.byte_add(at::LIST).cast::<Stack>()).items() }
+}
+
+/// What an allocator's `allocate` writes.
+pub(super) type Allocate = unsafe extern "C-unwind" fn(*mut DataPtr, *mut c_void, usize) -> *mut DataPtr;

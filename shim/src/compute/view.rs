@@ -1,0 +1,90 @@
+//! CUDA tensors seen as CPU tensors, and back. A view is a second `TensorImpl` over the same storage, so a CPU kernel that
+//! writes to it, or resizes what it stands on, does so to the CUDA tensor.
+
+use super::cxx::{Device, IValue, Integers};
+use super::layout::{at, tag};
+use super::object::{self, Storage, Tensor};
+use super::{operator, torch};
+use crate::device::memory;
+
+/// Makes a CPU tensor over the storage of a plain CUDA tensor; the caller owns it.
+pub(super) fn of(tensor: Tensor) -> Tensor {
+    let torch = torch();
+    let mut copy = std::ptr::null_mut();
+    // SAFETY: a live plain tensor; the copy shares its version counter, so an in-place change is counted once more there.
+    unsafe {
+        (torch.symbols.shallow_copy)(&raw mut copy, tensor.0, tensor.0.wrapping_byte_add(at::VERSION), true);
+    }
+    let view = Tensor(copy);
+    let keys = &torch.layout.keys;
+    view.set_keys((tensor.keys() & !keys.only_cuda & !keys.above) | keys.dense_cpu);
+    view.set_device(Device::CPU);
+    view
+}
+
+/// Turns a CPU kernel's result into a CUDA tensor of `device`; takes the reference and gives one. `above` are the keys above
+/// the backend that the result has to get because it was made from a view, which has none.
+pub(super) fn promote(tensor: Tensor, device: Device, above: u64) -> Tensor {
+    if tensor.device() != Device::CPU || !tensor.is_plain() {
+        return tensor;
+    }
+    let storage = tensor.storage();
+    if !is_gpus(storage) {
+        return copied(tensor, device);
+    }
+    if storage.device() == Device::CPU {
+        storage.belong_to(device);
+    }
+    let keys = &torch().layout.keys;
+    let result_keys = ((tensor.keys() | above) & !keys.only_cpu) | keys.only_cuda;
+    let result = if object::is_sole(tensor.0) {
+        tensor
+    } else {
+        let copy = of(tensor);
+        // SAFETY: the reference that was handed over.
+        unsafe { object::release(tensor.0) };
+        copy
+    };
+    result.set_keys(result_keys);
+    result.set_device(device);
+    result
+}
+
+/// True when the bytes are in a GPU's memory, or there are none.
+fn is_gpus(storage: Storage) -> bool {
+    storage.data() == 0 || memory::locate(storage.data()).is_some()
+}
+
+/// A CUDA tensor with the values of a CPU tensor that keeps its own memory.
+fn copied(tensor: Tensor, device: Device) -> Tensor {
+    let torch = torch();
+    let (sizes, strides) = tensor.sizes_and_strides();
+    let integers = |list: &[i64]| Integers { data: list.as_ptr(), length: list.len() };
+    let mut result = std::ptr::null_mut();
+    // SAFETY: sizes and strides of a live tensor; the current GPU is the operator's.
+    unsafe {
+        (torch.symbols.empty_strided)(
+            &raw mut result,
+            integers(sizes),
+            integers(strides),
+            torch.cuda_allocator(),
+            torch.layout.keys.dense_cuda,
+            tensor.data_type() as i8,
+        );
+    }
+    let result = Tensor(result);
+    debug_assert_eq!(result.device(), device);
+    let target = of(result);
+    let arguments = [
+        IValue::new(tag::TENSOR, target.0 as u64),
+        IValue::new(tag::TENSOR, tensor.0 as u64),
+        IValue::new(tag::BOOL, 0),
+    ];
+    // SAFETY: copy_(self, src, non_blocking) of two CPU tensors, whose references it takes; the result is owned here.
+    unsafe {
+        for value in operator::named("aten::copy_").on_cpu(&arguments) {
+            object::release(value.payload as *mut _);
+        }
+    }
+    result
+}
