@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::cxx::{DataPtr, Device};
 use super::object::Allocate;
@@ -23,11 +24,6 @@ impl Redirect {
     pub(super) fn begin() -> Self {
         Self(FOR_GPU.replace(true))
     }
-
-    /// The reverse: what is allocated meanwhile is the CPU's.
-    pub(super) fn pause() -> Self {
-        Self(FOR_GPU.replace(false))
-    }
 }
 
 impl Drop for Redirect {
@@ -41,7 +37,6 @@ mod method {
     pub(super) const ALLOCATE: usize = 2;
     pub(super) const IS_SIMPLE: usize = 3;
     pub(super) const RAW_DELETER: usize = 4;
-    pub(super) const COPY_DATA: usize = 5;
 }
 
 type Deleter = unsafe extern "C-unwind" fn(*mut c_void);
@@ -111,6 +106,13 @@ unsafe extern "C-unwind" fn copy_data(_this: *mut c_void, to: *mut c_void, from:
 
 unsafe extern "C-unwind" fn destroy(_this: *mut c_void) {}
 
+static OURS: AtomicPtr<*const *const c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The allocator that [`install`] made.
+pub(super) fn ours() -> Allocator {
+    OURS.load(Ordering::Acquire)
+}
+
 /// Puts ours in the place of PyTorch's.
 pub(super) fn install() {
     let torch = torch();
@@ -126,6 +128,7 @@ pub(super) fn install() {
     ];
     let functions: *const *const c_void = &Box::leak(Box::new(table))[2];
     let allocator: Allocator = Box::leak(Box::new(functions));
+    OURS.store(allocator, Ordering::Release);
     // SAFETY: an object with c10::Allocator's table that lives as long as the process. Priority 0 replaces the default.
     unsafe { (torch.symbols.set_allocator)(Device::CPU.kind, allocator, 0) };
 }

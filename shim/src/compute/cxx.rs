@@ -242,6 +242,14 @@ impl Device {
     pub(super) const CUDA: i8 = 1;
 }
 
+/// `std::optional<c10::Device>`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MaybeDevice {
+    pub(super) device: Device,
+    pub(super) is_some: bool,
+}
+
 /// `c10::ArrayRef<int64_t>`
 #[repr(C)]
 #[derive(Clone, Copy)]

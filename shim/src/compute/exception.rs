@@ -7,7 +7,7 @@ use super::symbols::Loaded;
 use super::torch;
 
 type Construct =
-    unsafe extern "C-unwind" fn(*mut c_void, *mut CxxString, *const [usize; 2], *const c_void) -> *mut c_void;
+    unsafe extern "C-unwind" fn(*mut c_void, *mut CxxString, *mut [usize; 2], *const c_void) -> *mut c_void;
 type Throw = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *const c_void) -> !;
 
 /// More than any version's `c10::Error`.
@@ -34,7 +34,9 @@ pub(super) fn not_implemented(message: &str) -> ! {
         let throw: Throw = std::mem::transmute(throw);
         let error = allocate(ERROR_SIZE);
         error.write_bytes(0, ERROR_SIZE);
-        CxxString::with(message, |text| construct(error, text, &[0, 0], std::ptr::null()));
+        // Moved from, so it has to be writable.
+        let mut no_backtrace = [0; 2];
+        CxxString::with(message, |text| construct(error, text, &raw mut no_backtrace, std::ptr::null()));
         let table = torch.symbols.not_implemented_table.cast::<*const c_void>().add(2);
         error.cast::<*const *const c_void>().write(table);
         throw(error, torch.symbols.not_implemented_type, table.read())

@@ -8,7 +8,7 @@ use super::allocator::Redirect;
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::Drawing;
 use super::layout::tag;
-use super::object::{self, Tensor};
+use super::object::{self, Storage, Tensor};
 use super::operator::{Kind, Operator};
 use super::{exception, mapping, torch, view};
 use crate::boundary::gap;
@@ -71,6 +71,8 @@ pub(super) fn functor(operator: &'static Operator, method: Method) -> *mut c_voi
 struct Viewed {
     original: Tensor,
     view: Tensor,
+    /// The storage of the view, shared by the views of one storage.
+    twin: Storage,
     /// Whether we own a reference to the original, which then is not in a list.
     is_ours: bool,
 }
@@ -106,9 +108,7 @@ impl Views {
     }
 
     fn argument(&mut self, slot: &mut IValue) {
-        if let Some((original, view)) = viewed(slot) {
-            self.tensors.push(Viewed { original, view, is_ours: true });
-        }
+        self.view(slot, true);
     }
 
     fn list(&mut self, list: *mut c_void) {
@@ -119,24 +119,54 @@ impl Views {
         };
         let mut members = Vec::with_capacity(items.len());
         for (place, slot) in items.iter_mut().enumerate() {
-            if let Some((original, view)) = viewed(slot) {
-                self.tensors.push(Viewed { original, view, is_ours: false });
+            if let Some(original) = self.view(slot, false) {
                 members.push((place, original));
             }
         }
         self.lists.push(ViewedList { list, members });
     }
 
-    /// Gives a CPU kernel's changes of shape to the originals.
-    fn adopt_shapes(&self) {
-        for Viewed { original, view, .. } in &self.tensors {
-            let same = view.sizes_and_strides() == original.sizes_and_strides()
-                && view.storage() == original.storage()
-                && view.storage_offset() == original.storage_offset();
-            if !same {
-                if view.storage() != original.storage() {
-                    view.storage().belong_to(original.device());
+    /// Puts a view in a slot that holds a plain CUDA tensor, and gives that. One reference to the view is the slot's, one ours.
+    fn view(&mut self, slot: &mut IValue, is_ours: bool) -> Option<Tensor> {
+        let original = Tensor::in_slot(slot)?;
+        if original.device().kind != Device::CUDA || !original.is_plain() {
+            return None;
+        }
+        let storage = original.storage();
+        let known = self.tensors.iter().find(|viewed| viewed.original.storage() == storage);
+        let twin = known.map_or_else(|| storage.twin(), |viewed| viewed.twin);
+        let view = view::of(original, twin);
+        // SAFETY: both live: one more reference to the view, and to a twin that another view's entry owns as well.
+        unsafe {
+            object::retain(view.0);
+            if known.is_some() {
+                object::retain(twin.0);
+            }
+        }
+        slot.payload = view.0 as u64;
+        self.tensors.push(Viewed { original, view, twin, is_ours });
+        Some(original)
+    }
+
+    /// Gives a CPU kernel's changes of shape, size and storage to the originals.
+    fn adopt_changes(&self) {
+        for Viewed { original, view, twin, .. } in &self.tensors {
+            let storage = original.storage();
+            if twin.data() != storage.data() && !twin.is_borrowed() {
+                storage.exchange_bytes(*twin);
+            }
+            if view.storage() != *twin {
+                let fresh = view.storage();
+                fresh.belong_to(original.device());
+                // SAFETY: the original takes a reference to the new storage and gives up its own to the old.
+                unsafe {
+                    object::retain(fresh.0);
+                    object::release(original.exchange_storage(fresh).0);
                 }
+            }
+            if view.sizes_and_strides() != original.sizes_and_strides()
+                || view.storage_offset() != original.storage_offset()
+            {
                 original.exchange_shape(*view);
             }
         }
@@ -146,9 +176,17 @@ impl Views {
     fn result(&mut self, tensor: Tensor, device: Device) -> Tensor {
         let Some(viewed) = self.tensors.iter_mut().find(|viewed| viewed.view == tensor) else {
             let storage = tensor.storage();
-            let source = self.tensors.iter().find(|viewed| viewed.view.storage() == storage);
-            let above = source.map_or(0, |source| source.original.keys() & torch().layout.keys.above);
-            return view::promote(tensor, device, above);
+            let Some(source) = self.tensors.iter().find(|viewed| viewed.twin == storage) else {
+                return view::promote(tensor, device, 0);
+            };
+            // A view of an argument: it gets the argument's own storage.
+            let own = source.original.storage();
+            // SAFETY: a tensor that the kernel made; its reference to the twin is exchanged for one to the storage.
+            unsafe {
+                object::retain(own.0);
+                object::release(tensor.exchange_storage(own).0);
+            }
+            return view::promote(tensor, device, source.original.keys() & torch().layout.keys.above);
         };
         // SAFETY: the kernel's reference to the view is given back; the original is alive, in a list or by our reference,
         // which is handed on.
@@ -177,19 +215,6 @@ impl Views {
     }
 }
 
-/// Puts a view in a slot that holds a plain CUDA tensor: (original, view). One reference to the view is the slot's, one ours.
-fn viewed(slot: &mut IValue) -> Option<(Tensor, Tensor)> {
-    let original = Tensor::in_slot(slot)?;
-    if original.device().kind != Device::CUDA || !original.is_plain() {
-        return None;
-    }
-    let view = view::of(original);
-    // SAFETY: the view was just made.
-    unsafe { object::retain(view.0) };
-    slot.payload = view.0 as u64;
-    Some((original, view))
-}
-
 impl Drop for Views {
     fn drop(&mut self) {
         for ViewedList { list, members } in &self.lists {
@@ -207,6 +232,7 @@ impl Drop for Views {
             // SAFETY: our references.
             unsafe {
                 object::release(viewed.view.0);
+                object::release(viewed.twin.0);
                 if viewed.is_ours {
                     object::release(viewed.original.0);
                 }
@@ -324,7 +350,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
         (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
         (_, None) => missing(operator),
     }
-    views.adopt_shapes();
+    views.adopt_changes();
     // SAFETY: as above.
     let results = unsafe { &mut (*stack).items()[below..] };
     views.results(results, target);

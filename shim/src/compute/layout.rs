@@ -30,6 +30,10 @@ pub(super) mod at {
     pub(in crate::compute) const DATA: usize = 16;
     /// `StorageImpl::data_ptr_.device_`
     pub(in crate::compute) const DATA_DEVICE: usize = 40;
+    /// `StorageImpl::size_bytes_`
+    pub(in crate::compute) const SIZE: usize = 48;
+    /// `StorageImpl::resizable_`
+    pub(in crate::compute) const RESIZABLE: usize = 57;
     /// `ListImpl::list`
     pub(in crate::compute) const LIST: usize = 16;
     /// `OperatorEntry::schema_`, after the name.

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::cxx::{DataPtr, Device, IValue, Stack};
+use super::cxx::{DataPtr, Device, IValue, MaybeDevice, Stack};
 use super::layout::at;
 use super::torch;
 
@@ -176,7 +176,13 @@ impl Tensor {
         unsafe { self.field::<u8>(torch().layout.flags()).read() & 1 != 0 }
     }
 
-    /// Exchanges shape and storage with `other`, leaving identity, keys, device and autograd state.
+    /// Puts another storage in the place of its own; takes a reference and gives the one that it had.
+    pub(super) fn exchange_storage(self, storage: Storage) -> Storage {
+        // SAFETY: the field of a live tensor that nobody else changes now.
+        Storage(unsafe { self.field::<*mut c_void>(at::STORAGE).replace(storage.0) })
+    }
+
+    /// Exchanges shape with `other`, leaving identity, storage, keys, device and autograd state.
     pub(super) fn exchange_shape(self, other: Self) {
         let layout = &torch().layout;
         // The flags between the two that do not tell of shape stay: storage_access_should_throw and is_wrapped_number.
@@ -188,7 +194,6 @@ impl Tensor {
                 other.field::<u8>(layout.sizes),
                 layout.data_type() - layout.sizes,
             );
-            std::ptr::swap_nonoverlapping(self.field::<usize>(at::STORAGE), other.field::<usize>(at::STORAGE), 1);
             let (mine, theirs) = (self.field::<u8>(layout.flags()), other.field::<u8>(layout.flags()));
             let changed = (mine.read() ^ theirs.read()) & SHAPE;
             mine.write(mine.read() ^ changed);
@@ -213,6 +218,53 @@ impl Storage {
         unsafe { self.0.wrapping_byte_add(at::DATA_DEVICE).cast::<Device>().read() }
     }
 
+    /// Another storage of the CPU over the same bytes, which it does not own; the caller owns it.
+    pub(super) fn twin(self) -> Self {
+        let torch = torch();
+        let mut data = DataPtr {
+            data: self.data() as *mut c_void,
+            deleter: Some(keep),
+            context: std::ptr::null_mut(),
+            device: Device::CPU,
+        };
+        let mut twin = std::ptr::null_mut();
+        // SAFETY: fields of a live storage; `make_storage_impl` takes its arguments by address where C++ does.
+        unsafe {
+            // A copy, since C++ moves its value away.
+            let mut size = self.0.wrapping_byte_add(at::SIZE).cast::<i64>().read();
+            let resizable = self.0.wrapping_byte_add(at::RESIZABLE).cast::<bool>().read();
+            (torch.symbols.make_storage)(
+                &raw mut twin,
+                &raw mut size,
+                &raw mut data,
+                super::allocator::ours(),
+                resizable,
+                MaybeDevice { device: Device::CPU, is_some: true },
+            );
+        }
+        Self(twin)
+    }
+
+    /// True for a twin whose bytes are still another's.
+    pub(super) fn is_borrowed(self) -> bool {
+        // SAFETY: the deleter of the `DataPtr` of a live storage, its second word.
+        unsafe { self.0.wrapping_byte_add(at::DATA + 8).cast::<usize>().read() == keep as *const () as usize }
+    }
+
+    /// Exchanges the bytes with `other`: address, owner and size; each keeps its device.
+    pub(super) fn exchange_bytes(self, other: Self) {
+        // SAFETY: fields of live storages that nobody else changes now; moved bytewise, as a C++ swap does.
+        unsafe {
+            for (offset, length) in [(at::DATA, at::DATA_DEVICE - at::DATA), (at::SIZE, 8)] {
+                std::ptr::swap_nonoverlapping(
+                    self.0.wrapping_byte_add(offset).cast::<u8>(),
+                    other.0.wrapping_byte_add(offset).cast::<u8>(),
+                    length,
+                );
+            }
+        }
+    }
+
     /// Says that the bytes are a GPU's, and who allocates more of them.
     pub(super) fn belong_to(self, device: Device) {
         let torch = torch();
@@ -226,6 +278,9 @@ impl Storage {
         }
     }
 }
+
+/// The deleter of bytes that somebody else owns.
+unsafe extern "C-unwind" fn keep(_context: *mut c_void) {}
 
 /// The values of a `c10::detail::ListImpl`.
 ///

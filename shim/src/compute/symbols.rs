@@ -4,7 +4,8 @@
 use std::ffi::{CStr, c_void};
 
 use super::cxx::{
-    CxxString, CxxVector, Device, Integers, MaybeDouble, MaybeHandle, MaybeKey, MaybeSignature, OperatorName,
+    CxxString, CxxVector, DataPtr, Device, Integers, MaybeDevice, MaybeDouble, MaybeHandle, MaybeKey, MaybeSignature,
+    OperatorName,
 };
 
 /// A `c10::Allocator` (its first word is its table of virtual functions).
@@ -119,6 +120,10 @@ symbols! {
     /// `c10::TensorImpl::shallow_copy_and_detach(VariableVersion const&, bool) const`
     shallow_copy: unsafe extern "C-unwind" fn(*mut *mut c_void, *const c_void, *const c_void, bool) -> *mut c_void
         = torch_cpu c"_ZNK3c1010TensorImpl23shallow_copy_and_detachERKNS_15VariableVersionEb";
+    /// `c10::make_storage_impl(StorageImpl::use_byte_size_t, SymInt, DataPtr, Allocator*, bool, std::optional<Device>)`; the
+    /// first is empty, so it is not passed.
+    make_storage: unsafe extern "C-unwind" fn(*mut *mut c_void, *mut i64, *mut DataPtr, Allocator, bool, MaybeDevice) -> *mut c_void
+        = torch_cpu c"_ZN3c1017make_storage_implENS_11StorageImpl15use_byte_size_tENS_6SymIntENS_7DataPtrEPNS_9AllocatorEbSt8optionalINS_6DeviceEE";
     /// `vtable for c10::TensorImpl`
     tensor_table: *const c_void = torch_cpu c"_ZTVN3c1010TensorImplE";
     /// `c10::UndefinedTensorImpl::_singleton`

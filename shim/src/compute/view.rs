@@ -1,5 +1,5 @@
-//! CUDA tensors seen as CPU tensors, and back. A view is a second `TensorImpl` over the same storage, so a CPU kernel that
-//! writes to it, or resizes what it stands on, does so to the CUDA tensor.
+//! CUDA tensors seen as CPU tensors, and back. A view is a second `TensorImpl` over a second `StorageImpl` with the same
+//! bytes: a storage knows its device, and tensors that a CPU kernel derives from a view take theirs from there.
 
 use super::cxx::{Device, IValue, Integers};
 use super::layout::{at, tag};
@@ -7,19 +7,28 @@ use super::object::{self, Storage, Tensor};
 use super::{operator, torch};
 use crate::device::memory;
 
-/// Makes a CPU tensor over the storage of a plain CUDA tensor; the caller owns it.
-pub(super) fn of(tensor: Tensor) -> Tensor {
-    let torch = torch();
-    let mut copy = std::ptr::null_mut();
-    // SAFETY: a live plain tensor; the copy shares its version counter, so an in-place change is counted once more there.
+/// Makes a CPU tensor over the bytes of a plain CUDA tensor; the caller owns it. `twin` is the CPU's storage over them.
+pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
+    let view = relabelled(tensor);
+    // SAFETY: the reference that the copy has to the tensor's own storage is exchanged for one to the twin.
     unsafe {
-        (torch.symbols.shallow_copy)(&raw mut copy, tensor.0, tensor.0.wrapping_byte_add(at::VERSION), true);
+        object::retain(twin.0);
+        object::release(view.exchange_storage(twin).0);
     }
-    let view = Tensor(copy);
-    let keys = &torch.layout.keys;
+    let keys = &torch().layout.keys;
     view.set_keys((tensor.keys() & !keys.only_cuda & !keys.above) | keys.dense_cpu);
     view.set_device(Device::CPU);
     view
+}
+
+/// A second tensor over the same storage; its keys and device are for the caller to set.
+fn relabelled(tensor: Tensor) -> Tensor {
+    let mut copy = std::ptr::null_mut();
+    // SAFETY: a live plain tensor; the copy shares its version counter, so an in-place change is counted there.
+    unsafe {
+        (torch().symbols.shallow_copy)(&raw mut copy, tensor.0, tensor.0.wrapping_byte_add(at::VERSION), true);
+    }
+    Tensor(copy)
 }
 
 /// Turns a CPU kernel's result into a CUDA tensor of `device`; takes the reference and gives one. `above` are the keys above
@@ -40,7 +49,7 @@ pub(super) fn promote(tensor: Tensor, device: Device, above: u64) -> Tensor {
     let result = if object::is_sole(tensor.0) {
         tensor
     } else {
-        let copy = of(tensor);
+        let copy = relabelled(tensor);
         // SAFETY: the reference that was handed over.
         unsafe { object::release(tensor.0) };
         copy
@@ -74,7 +83,8 @@ fn copied(tensor: Tensor, device: Device) -> Tensor {
     }
     let result = Tensor(result);
     debug_assert_eq!(result.device(), device);
-    let target = of(result);
+    let twin = result.storage().twin();
+    let target = of(result, twin);
     let arguments = [
         IValue::new(tag::TENSOR, target.0 as u64),
         IValue::new(tag::TENSOR, tensor.0 as u64),
@@ -85,6 +95,7 @@ fn copied(tensor: Tensor, device: Device) -> Tensor {
         for value in operator::named("aten::copy_").on_cpu(&arguments) {
             object::release(value.payload as *mut _);
         }
+        object::release(twin.0);
     }
     result
 }
