@@ -96,7 +96,7 @@ fn scalar(symbols: &Symbols, keys: &Keys) -> Option<*mut c_void> {
 const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];
 
 /// CUDA kernels that compute nothing: they look at shapes, allocate, or talk to the runtime. They stay PyTorch's.
-const KEPT: [&str; 30] = [
+const KEPT: [&str; 29] = [
     "_efficientzerotensor",
     "_has_same_storage_numel",
     "_lazy_clone",
@@ -126,7 +126,6 @@ const KEPT: [&str; 30] = [
     "view_as_complex",
     "view_as_real",
     "_empty_affine_quantized",
-    "_fused_sdp_choice",
 ];
 
 fn register_all(done: &mut HashSet<String>) {

@@ -9,8 +9,9 @@ use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::Drawing;
 use super::layout::tag;
 use super::object::{self, Storage, Tensor};
-use super::operator::{Kind, Operator};
-use super::{exception, mapping, torch, view};
+use super::operator::{Kernel, Kind, Operator};
+use super::value::{Arguments, Value};
+use super::{exception, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::{self, stream};
@@ -21,7 +22,11 @@ pub(super) enum Method {
     /// By the CPU's kernel of the same name.
     Twin,
     /// By others.
-    Mapped(mapping::Body),
+    Mapped(fn(Arguments<'_>) -> Vec<Value>),
+    /// By others, which draw random numbers from the generator that is the last argument of the function.
+    Random(fn(Arguments<'_>, Value) -> Vec<Value>),
+    /// `_fused_sdp_choice`: what PyTorch would choose, as far as the CPU can do the same.
+    Choice,
     /// `copy_`: by PyTorch's own as long as that is a copy of bytes.
     Copy,
     /// Not at all.
@@ -321,6 +326,11 @@ pub(super) unsafe extern "C-unwind" fn compute(
     }
     let target = Device { kind: Device::CUDA, index: placement.device };
     let _device = CurrentDevice::become_(target.index);
+    if let Method::Choice = method {
+        let choice = choose(operator, handle, keys, &mut values[below..]);
+        // SAFETY: the arguments are on top of the stack.
+        return unsafe { replace(operator, stack, below, |_| vec![choice]) };
+    }
     if placement.is_mixed {
         wait_for_all(operator, &values[below..]);
     } else {
@@ -333,18 +343,15 @@ pub(super) unsafe extern "C-unwind" fn compute(
         return unsafe { cuda.call(handle, keys, stack) };
     }
     let mut views = Views::make(operator, &mut values[below..]);
-    let drawing = draw(operator, &mut values[below..], target.index);
+    let drawing = draw(operator, *method, &mut values[below..], target.index);
     let redirect = Redirect::begin();
     match (method, operator.cpu) {
-        (Method::Mapped(body), _) => {
-            let arguments = values[below..].to_vec();
-            // SAFETY: the body takes the arguments over, so they leave the stack; its results take their place.
-            unsafe {
-                (*stack).end = (*stack).begin.add(below);
-                for value in body(operator, arguments) {
-                    (*stack).push(value);
-                }
-            }
+        // SAFETY: the arguments are on top of the stack.
+        (Method::Mapped(body), _) => unsafe { replace(operator, stack, below, body) },
+        (Method::Random(body), _) => {
+            let generator = drawing.as_ref().map_or(Value::NONE, |drawing| Value::own(drawing.argument()));
+            // SAFETY: the arguments are on top of the stack.
+            unsafe { replace(operator, stack, below, |arguments| body(arguments, generator)) };
         }
         // SAFETY: the arguments are as libtorch gave them, with CPU tensors for CUDA tensors.
         (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
@@ -357,6 +364,49 @@ pub(super) unsafe extern "C-unwind" fn compute(
     drop(redirect);
     drop(drawing);
     operator.calls.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Takes the arguments off the stack, from `below` up, and puts the results of `body` there.
+///
+/// # Safety
+/// The stack holds the operator's arguments from there on.
+unsafe fn replace(
+    operator: &Operator,
+    stack: *mut Stack,
+    below: usize,
+    body: impl FnOnce(Arguments<'_>) -> Vec<Value>,
+) {
+    // SAFETY: by the caller; the arguments are taken over, so the stack ends below them.
+    let arguments = unsafe {
+        let arguments = (&mut (*stack).items())[below..].to_vec();
+        (*stack).end = (*stack).begin.add(below);
+        arguments
+    };
+    for value in body(Arguments::new(operator, arguments)) {
+        // SAFETY: the stack is ours.
+        unsafe { (*stack).push(value.into_raw()) };
+    }
+}
+
+/// `_fused_sdp_choice`: PyTorch's own choice for this GPU, with its warnings and errors, unless the CPU's kernels cannot
+/// follow it; then the formula, where the program allows that. (`SDPBackend`: 0 formula, 1 flash, 2 memory-efficient.)
+fn choose(operator: &'static Operator, handle: *const OperatorHandle, keys: u64, arguments: &mut [IValue]) -> Value {
+    const FORMULA: i64 = 0;
+    const FLASH: i64 = 1;
+    const EFFICIENT: i64 = 2;
+    let Some(cuda) = operator.cuda else { missing(operator) };
+    let own = trial(cuda, handle, keys, arguments).first().and_then(Value::as_int);
+    let mut views = Views::make(operator, arguments);
+    let copies: Vec<IValue> = arguments.iter().inspect(|value| retain_value(value)).copied().collect();
+    // SAFETY: the arguments with CPU tensors for CUDA tensors.
+    let cpus: Vec<Value> = unsafe { operator.on_cpu(&copies) }.into_iter().map(Value::own).collect();
+    // The stack gets its own tensors back: the caller still has to drop them.
+    views.results(arguments, Device::CPU);
+    Value::int(match (own, cpus.first().and_then(Value::as_int)) {
+        (Some(FORMULA), Some(FLASH)) => EFFICIENT,
+        (Some(1..), Some(FORMULA)) => FORMULA,
+        (own, _) => own.unwrap_or(FORMULA),
+    })
 }
 
 /// An operator that nothing here computes: NotImplementedError, and a gap.
@@ -383,6 +433,11 @@ fn check(operator: &Operator, handle: *const OperatorHandle, keys: u64, argument
     const TAKES_ANY: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];
     let is_free = matches!(method, Method::Copy) || TAKES_ANY.iter().any(|name| operator.name.starts_with(name));
     let Some(cuda) = operator.cuda.filter(|_| !is_free) else { return };
+    trial(cuda, handle, keys, arguments);
+}
+
+/// Runs PyTorch's own CUDA kernel, whose launches are not missed, and gives its results.
+fn trial(cuda: Kernel, handle: *const OperatorHandle, keys: u64, arguments: &[IValue]) -> Vec<Value> {
     struct Trial(Stack, bool);
     impl Drop for Trial {
         fn drop(&mut self) {
@@ -398,6 +453,7 @@ fn check(operator: &Operator, handle: *const OperatorHandle, keys: u64, argument
     }
     // SAFETY: PyTorch's kernel, with references of its own to its own arguments.
     unsafe { cuda.call(handle, keys, &raw mut trial.0) };
+    trial.0.items().iter().inspect(|value| retain_value(value)).copied().map(Value::own).collect()
 }
 
 /// Takes one more reference to what a value holds, for the kinds that arguments have.
@@ -426,8 +482,10 @@ fn holds_object(value: &IValue) -> bool {
 }
 
 /// A random operator draws from the CUDA generator that it was given, or from the GPU's own.
-fn draw(operator: &Operator, arguments: &mut [IValue], index: i8) -> Option<Drawing> {
-    let place = operator.schema().arguments.iter().position(|kind| *kind == Kind::Generator)?;
+fn draw(operator: &Operator, method: Method, arguments: &mut [IValue], index: i8) -> Option<Drawing> {
+    let Some(place) = operator.schema().arguments.iter().position(|kind| *kind == Kind::Generator) else {
+        return matches!(method, Method::Random(_)).then(|| Drawing::begin(None, index));
+    };
     let slot = &mut arguments[place];
     let given = (slot.tag == tag::GENERATOR).then_some(slot.payload as *mut c_void);
     let drawing = Drawing::begin(given, index);

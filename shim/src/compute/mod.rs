@@ -18,6 +18,7 @@ mod mersenne;
 mod object;
 mod operator;
 mod symbols;
+mod value;
 mod view;
 
 use std::sync::OnceLock;

@@ -172,6 +172,13 @@ symbols! {
     /// `at::CUDAGeneratorImpl::set_offset(uint64_t)`
     set_cuda_offset: unsafe extern "C-unwind" fn(Generator, u64)
         = torch_cuda c"_ZN2at17CUDAGeneratorImpl10set_offsetEm";
+    /// `c10::detail::ListImpl::ListImpl(std::vector<IValue>, TypePtr)`
+    make_list: unsafe extern "C-unwind" fn(*mut c_void, *mut super::cxx::Stack, *mut [*mut c_void; 2])
+        = torch_cpu c"_ZN3c106detail8ListImplC1ESt6vectorINS_6IValueESaIS3_EENS_4Type24SingletonOrSharedTypePtrIS6_EE";
+    /// `c10::BoolType::get()`
+    bool_type: unsafe extern "C-unwind" fn() -> *mut c_void = torch_cpu c"_ZN3c108BoolType3getEv";
+    /// `c10::IntType::get()`
+    int_type: unsafe extern "C-unwind" fn() -> *mut c_void = torch_cpu c"_ZN3c107IntType3getEv";
     /// `typeinfo for c10::NotImplementedError`
     not_implemented_type: *mut c_void = torch_cpu c"_ZTIN3c1019NotImplementedErrorE";
     /// `vtable for c10::NotImplementedError`

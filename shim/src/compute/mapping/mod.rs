@@ -1,12 +1,16 @@
 //! Operators that need more than the CPU kernel of the same name: those that only CUDA has, put together from others, and
 //! those whose CUDA side is chosen above the kernels.
 
-use super::cxx::IValue;
-use super::kernel::Method;
-use super::operator::Operator;
+mod attention;
+mod convolution;
+mod normalization;
+mod product;
+mod random;
+mod recurrent;
+mod softmax;
 
-/// What does a mapped operator: it takes the arguments over (CPU views for CUDA tensors) and gives the results.
-pub(super) type Body = unsafe fn(&Operator, Vec<IValue>) -> Vec<IValue>;
+use super::kernel::Method;
+use super::value::Value;
 
 const TABLE: &[(&str, Method)] = &[
     ("aten::copy_", Method::Copy),
@@ -14,7 +18,54 @@ const TABLE: &[(&str, Method)] = &[
     ("aten::convolution", Method::Twin),
     ("aten::_convolution", Method::Twin),
     ("aten::convolution_backward", Method::Twin),
+    ("aten::cudnn_convolution", Method::Mapped(convolution::plain)),
+    ("aten::cudnn_convolution_transpose", Method::Mapped(convolution::transposed)),
+    ("aten::cudnn_convolution_relu", Method::Mapped(convolution::with_relu)),
+    ("aten::cudnn_convolution_add_relu", Method::Mapped(convolution::with_sum_and_relu)),
+    ("aten::_conv_depthwise2d", Method::Mapped(convolution::depthwise)),
+    ("aten::conv_depthwise3d", Method::Mapped(convolution::depthwise)),
+    ("aten::cudnn_grid_sampler", Method::Mapped(convolution::grid_sampler)),
+    ("aten::cudnn_grid_sampler_backward", Method::Mapped(convolution::grid_sampler_backward)),
+    // Recurrent layers and CTC loss without cuDNN take PyTorch's own path.
+    ("aten::cudnn_is_acceptable", Method::Mapped(recurrent::no)),
+    ("aten::_use_cudnn_ctc_loss", Method::Mapped(recurrent::no)),
+    ("aten::_use_cudnn_ctc_loss.Tensor", Method::Mapped(recurrent::no)),
+    ("aten::_cudnn_rnn_flatten_weight", Method::Mapped(recurrent::flatten)),
+    ("aten::_thnn_fused_lstm_cell", Method::Mapped(recurrent::lstm_cell)),
+    ("aten::_thnn_fused_lstm_cell_backward_impl", Method::Mapped(recurrent::lstm_cell_backward)),
+    ("aten::_thnn_fused_gru_cell", Method::Mapped(recurrent::gru_cell)),
+    ("aten::_thnn_fused_gru_cell_backward", Method::Mapped(recurrent::gru_cell_backward)),
+    ("aten::cudnn_batch_norm", Method::Mapped(normalization::batch_norm)),
+    ("aten::cudnn_batch_norm_backward", Method::Mapped(normalization::batch_norm_backward)),
+    ("aten::batch_norm_stats", Method::Mapped(normalization::stats)),
+    ("aten::batch_norm_elemt", Method::Mapped(normalization::element)),
+    ("aten::batch_norm_gather_stats", Method::Mapped(normalization::gather)),
+    ("aten::batch_norm_gather_stats_with_counts", Method::Mapped(normalization::gather)),
+    ("aten::batch_norm_backward_reduce", Method::Mapped(normalization::backward_reduce)),
+    ("aten::batch_norm_backward_elemt", Method::Mapped(normalization::backward_element)),
+    ("aten::_fused_rms_norm_backward", Method::Mapped(normalization::rms_norm_backward)),
+    ("aten::_softmax", Method::Mapped(softmax::forward)),
+    ("aten::_log_softmax", Method::Mapped(softmax::forward)),
+    ("aten::_softmax_backward_data", Method::Mapped(softmax::backward)),
+    ("aten::_log_softmax_backward_data", Method::Mapped(softmax::backward)),
+    ("aten::mm.dtype", Method::Mapped(product::wider)),
+    ("aten::bmm.dtype", Method::Mapped(product::wider)),
+    ("aten::addmm.dtype", Method::Mapped(product::wider)),
+    ("aten::baddbmm.dtype", Method::Mapped(product::wider)),
+    ("aten::native_dropout", Method::Random(random::dropout)),
+    ("aten::_fused_dropout", Method::Random(random::fused_dropout)),
+    ("aten::_masked_scale", Method::Mapped(random::masked_scale)),
+    ("aten::_fused_sdp_choice", Method::Choice),
+    ("aten::_scaled_dot_product_flash_attention", Method::Random(attention::flash)),
+    ("aten::_scaled_dot_product_efficient_attention", Method::Random(attention::efficient)),
+    ("aten::_scaled_dot_product_cudnn_attention", Method::Random(attention::cudnn)),
+    ("aten::_scaled_dot_product_flash_attention_backward", Method::Mapped(attention::flash_backward)),
+    ("aten::_scaled_dot_product_efficient_attention_backward", Method::Mapped(attention::efficient_backward)),
+    ("aten::_scaled_dot_product_cudnn_attention_backward", Method::Mapped(attention::cudnn_backward)),
 ];
+
+/// `c10::ScalarType::Float`
+const FLOAT: i64 = 6;
 
 /// Names of the operators of the table.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
@@ -24,4 +75,34 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// How the table says that an operator is done.
 pub(super) fn of(name: &str) -> Option<Method> {
     TABLE.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+}
+
+/// `tensor` in another datatype, as c10 numbers it.
+fn to(tensor: &Value, data_type: i64) -> Value {
+    if tensor.is_none() || tensor.data_type() == data_type {
+        return tensor.clone();
+    }
+    tensor.then("aten::to.dtype", [Value::int(data_type), Value::bool(false), Value::bool(false), Value::NONE])
+}
+
+fn add(left: &Value, right: &Value) -> Value {
+    left.then("aten::add.Tensor", [right.clone(), Value::int(1)])
+}
+
+fn sub(left: &Value, right: &Value) -> Value {
+    left.then("aten::sub.Tensor", [right.clone(), Value::int(1)])
+}
+
+fn mul(left: &Value, right: &Value) -> Value {
+    left.then("aten::mul.Tensor", [right.clone()])
+}
+
+fn scale(tensor: &Value, factor: f64) -> Value {
+    tensor.then("aten::mul.Scalar", [Value::double(factor)])
+}
+
+/// A tensor with no elements, where CUDA would give one that only CUDA reads.
+fn empty(data_type: i64) -> Value {
+    let no_options = [Value::int(data_type), Value::NONE, Value::NONE, Value::NONE, Value::NONE];
+    super::value::one("aten::empty.memory_format", std::iter::once(Value::ints(&[0])).chain(no_options))
 }

@@ -1,0 +1,179 @@
+//! Batch normalisation as cuDNN and as synchronised layers do it, and the backward of fused RMS normalisation.
+
+use super::convolution::{per_channel, sum_per_channel, times};
+use super::{FLOAT, add, mul, scale, sub, to};
+use crate::compute::value::{Arguments, Value, call, one};
+
+/// `cudnn_batch_norm` -> (output, save_mean, save_invstd, reserve)
+pub(super) fn batch_norm(arguments: Arguments<'_>) -> Vec<Value> {
+    let mut results = call(
+        "aten::native_batch_norm",
+        [
+            arguments.get("input"),
+            arguments.get("weight"),
+            arguments.get("bias"),
+            arguments.get("running_mean"),
+            arguments.get("running_var"),
+            arguments.get("training"),
+            arguments.get("exponential_average_factor"),
+            arguments.get("epsilon"),
+        ],
+    );
+    results.push(super::empty(0));
+    results
+}
+
+/// `cudnn_batch_norm_backward` -> gradients of input, weight and bias
+pub(super) fn batch_norm_backward(arguments: Arguments<'_>) -> Vec<Value> {
+    let saved = arguments.get("save_mean");
+    call(
+        "aten::native_batch_norm_backward",
+        [
+            arguments.get("grad_output"),
+            arguments.get("input"),
+            arguments.get("weight"),
+            arguments.get("running_mean"),
+            arguments.get("running_var"),
+            saved.clone(),
+            arguments.get("save_var"),
+            Value::bool(saved.elements() > 0),
+            arguments.get("epsilon"),
+            Value::bools(&[true, true, true]),
+        ],
+    )
+}
+
+/// `batch_norm_stats(Tensor input, float eps)` -> (mean, invstd)
+pub(super) fn stats(arguments: Arguments<'_>) -> Vec<Value> {
+    let input = wide(&arguments.get("input"));
+    let none = || Value::NONE;
+    let all = [input, none(), none(), none(), none(), Value::bool(true), Value::double(0.0), arguments.get("eps")];
+    call("aten::native_batch_norm", all).into_iter().skip(1).collect()
+}
+
+/// Statistics of half precision are kept in float32.
+fn wide(tensor: &Value) -> Value {
+    if is_double(tensor) { tensor.clone() } else { to(tensor, FLOAT) }
+}
+
+fn is_double(tensor: &Value) -> bool {
+    const DOUBLE: i64 = 7;
+    tensor.data_type() == DOUBLE
+}
+
+/// (input - mean) * invstd, wide.
+fn normalized(input: &Value, mean: &Value, invstd: &Value) -> Value {
+    let centred = sub(&wide(input), &per_channel(mean, input));
+    mul(&centred, &per_channel(invstd, input))
+}
+
+/// `batch_norm_elemt(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor invstd, float eps)`
+pub(super) fn element(arguments: Arguments<'_>) -> Vec<Value> {
+    let input = arguments.get("input");
+    let result = normalized(&input, &arguments.get("mean"), &arguments.get("invstd"));
+    let result = times(&result, &arguments.get("weight"), &input);
+    let bias = arguments.get("bias");
+    let result = if bias.is_none() { result } else { add(&result, &per_channel(&bias, &input)) };
+    vec![to(&result, input.data_type())]
+}
+
+/// `batch_norm_gather_stats_with_counts`: the statistics of all ranks, by their counts; and without: by one count for all.
+pub(super) fn gather(arguments: Arguments<'_>) -> Vec<Value> {
+    let (means, invstds, epsilon) = (arguments.get("mean"), arguments.get("invstd"), arguments.get("eps"));
+    let ranks = means.sizes().first().copied().unwrap_or(0);
+    let counts = match arguments.get("count").as_int() {
+        Some(count) => means.then(
+            "aten::new_full",
+            [Value::ints(&[ranks]), Value::int(count), Value::NONE, Value::NONE, Value::NONE, Value::NONE],
+        ),
+        None => to(&arguments.get("counts"), means.data_type()),
+    };
+    let counts = counts.then("aten::reshape", [Value::ints(&[ranks, 1])]);
+    let total = counts.then("aten::sum", [Value::NONE]);
+    let over_ranks = |tensor: &Value| {
+        let sum =
+            mul(tensor, &counts).then("aten::sum.dim_IntList", [Value::ints(&[0]), Value::bool(false), Value::NONE]);
+        sum.then("aten::div.Tensor", [total.clone()])
+    };
+    let mean = over_ranks(&means);
+    let variances = invstds
+        .then("aten::pow.Tensor_Scalar", [Value::int(-2)])
+        .then("aten::sub.Scalar", [epsilon.clone(), Value::int(1)]);
+    let apart = sub(&means, &mean);
+    let variance = over_ranks(&add(&variances, &mul(&apart, &apart)));
+    let momentum = arguments.get("momentum").as_double().unwrap_or(0.0);
+    let update = |running: &Value, value: &Value| {
+        if !running.is_none() {
+            let value = to(value, running.data_type());
+            running.then("aten::mul_.Scalar", [Value::double(1.0 - momentum)]);
+            running.then("aten::add_.Tensor", [value, Value::double(momentum)]);
+        }
+    };
+    update(&arguments.get("running_mean"), &mean);
+    let others = total.then("aten::sub.Scalar", [Value::int(1), Value::int(1)]);
+    let unbiased = mul(&variance, &total).then("aten::div.Tensor", [others]);
+    update(&arguments.get("running_var"), &unbiased);
+    let invstd = variance.then("aten::add.Scalar", [epsilon, Value::int(1)]).then("aten::rsqrt", []);
+    vec![mean, invstd]
+}
+
+/// `batch_norm_backward_reduce` -> (sum_dy, sum_dy_xmu, grad_weight, grad_bias)
+pub(super) fn backward_reduce(arguments: Arguments<'_>) -> Vec<Value> {
+    let (input, gradient) = (arguments.get("input"), wide(&arguments.get("grad_out")));
+    let invstd = arguments.get("invstd");
+    let centred = sub(&wide(&input), &per_channel(&arguments.get("mean"), &input));
+    let (sum, sum_centred) = (sum_per_channel(&gradient), sum_per_channel(&mul(&gradient, &centred)));
+    let weight = arguments.get("weight");
+    let like_weight = |value: Value| if weight.is_none() { value } else { to(&value, weight.data_type()) };
+    let wanted = |name: &str, value: &dyn Fn() -> Value| {
+        if arguments.get(name).as_bool() { like_weight(value()) } else { Value::undefined() }
+    };
+    let of_weight = wanted("weight_g", &|| mul(&sum_centred, &invstd));
+    let of_bias = wanted("bias_g", &|| sum.clone());
+    vec![sum, sum_centred, of_weight, of_bias]
+}
+
+/// `batch_norm_backward_elemt` -> gradient of the input
+pub(super) fn backward_element(arguments: Arguments<'_>) -> Vec<Value> {
+    let (input, invstd) = (arguments.get("input"), arguments.get("invstd"));
+    let total = to(&arguments.get("count").then("aten::sum", [Value::NONE]), invstd.data_type());
+    let mean_of = |name: &str| arguments.get(name).then("aten::div.Tensor", [total.clone()]);
+    let centred = sub(&wide(&input), &per_channel(&arguments.get("mean"), &input));
+    let along = per_channel(&mul(&mul(&invstd, &invstd), &mean_of("sum_dy_xmu")), &input);
+    let gradient = sub(&wide(&arguments.get("grad_out")), &per_channel(&mean_of("sum_dy"), &input));
+    let gradient = mul(&sub(&gradient, &mul(&centred, &along)), &per_channel(&invstd, &input));
+    vec![to(&times(&gradient, &arguments.get("weight"), &input), input.data_type())]
+}
+
+/// `_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2]
+/// output_mask)` -> gradients of input and weight
+pub(super) fn rms_norm_backward(arguments: Arguments<'_>) -> Vec<Value> {
+    let (input, weight) = (arguments.get("input"), arguments.get("weight"));
+    let (gradient, rstd) = (wide(&arguments.get("grad_out")), arguments.get("rstd"));
+    let mask = arguments.get("output_mask").as_bools();
+    let dimensions = input.sizes().len() as i64;
+    // rstd has the leading sizes of the input and ones for the normalised ones.
+    let is_one = |place: &i64| rstd.sizes().get(*place as usize) == Some(&1);
+    let inner: Vec<i64> = (0..dimensions).rev().take_while(is_one).collect();
+    let inner = match weight.sizes().len() as i64 {
+        0 => inner,
+        count => (dimensions - count..dimensions).collect(),
+    };
+    let outer: Vec<i64> = (0..dimensions).filter(|place| !inner.contains(place)).collect();
+    let normal = mul(&wide(&input), &rstd);
+    let weighted = if weight.is_none() { gradient.clone() } else { mul(&gradient, &wide(&weight)) };
+    let mean = mul(&weighted, &normal).then("aten::mean.dim", [Value::ints(&inner), Value::bool(true), Value::NONE]);
+    let of_input = mul(&sub(&weighted, &mul(&normal, &mean)), &rstd);
+    let of_weight = if !weight.is_none() && mask.get(1) == Some(&true) {
+        let product = mul(&gradient, &normal);
+        let sum = if outer.is_empty() {
+            scale(&product, 1.0)
+        } else {
+            one("aten::sum.dim_IntList", [product, Value::ints(&outer), Value::bool(false), Value::NONE])
+        };
+        to(&sum, weight.data_type())
+    } else {
+        Value::undefined()
+    };
+    vec![to(&of_input, input.data_type()), of_weight]
+}

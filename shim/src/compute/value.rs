@@ -1,0 +1,186 @@
+//! Values that the bridge makes or keeps of its own, for operators that it puts together from others.
+
+use std::ffi::c_void;
+
+use super::cxx::{CxxVector, IValue};
+use super::layout::tag;
+use super::object::{self, Tensor};
+use super::operator::{self, Operator};
+use super::torch;
+
+/// A value and a reference to what it holds.
+#[derive(Debug)]
+pub(super) struct Value(IValue);
+
+impl Value {
+    /// Takes over the reference of `value`.
+    pub(super) fn own(value: IValue) -> Self {
+        Self(value)
+    }
+
+    /// Hands the reference over.
+    pub(super) fn into_raw(self) -> IValue {
+        std::mem::ManuallyDrop::new(self).0
+    }
+
+    pub(super) const NONE: Self = Self(IValue::new(tag::NONE, 0));
+
+    /// A tensor that is not there, where a tensor must be.
+    pub(super) fn undefined() -> Self {
+        Self(IValue::new(tag::TENSOR, torch().symbols.undefined as u64))
+    }
+
+    pub(super) fn int(value: i64) -> Self {
+        Self(IValue::new(tag::INT, value as u64))
+    }
+
+    pub(super) fn double(value: f64) -> Self {
+        Self(IValue::new(tag::DOUBLE, value.to_bits()))
+    }
+
+    pub(super) fn bool(value: bool) -> Self {
+        Self(IValue::new(tag::BOOL, u64::from(value)))
+    }
+
+    /// `bool[]`
+    pub(super) fn bools(values: &[bool]) -> Self {
+        let values = values.iter().map(|value| IValue::new(tag::BOOL, u64::from(*value)));
+        // SAFETY: the getter of a type that lives as long as the process.
+        list(values, unsafe { (torch().symbols.bool_type)() })
+    }
+
+    /// `int[]`
+    pub(super) fn ints(values: &[i64]) -> Self {
+        let values = values.iter().map(|value| IValue::new(tag::INT, *value as u64));
+        // SAFETY: the getter of a type that lives as long as the process.
+        list(values, unsafe { (torch().symbols.int_type)() })
+    }
+
+    /// The tensor; None for none and for an undefined one.
+    pub(super) fn tensor(&self) -> Option<Tensor> {
+        Tensor::in_slot(&self.0)
+    }
+
+    /// True for none and for an undefined tensor.
+    pub(super) fn is_none(&self) -> bool {
+        self.0.tag == tag::NONE || (self.0.tag == tag::TENSOR && self.tensor().is_none())
+    }
+
+    pub(super) fn as_int(&self) -> Option<i64> {
+        (self.0.tag == tag::INT).then_some(self.0.payload as i64)
+    }
+
+    pub(super) fn as_double(&self) -> Option<f64> {
+        match self.0.tag {
+            tag::DOUBLE => Some(f64::from_bits(self.0.payload)),
+            tag::INT => Some(self.0.payload as i64 as f64),
+            _ => None,
+        }
+    }
+
+    pub(super) fn as_bool(&self) -> bool {
+        self.0.tag == tag::BOOL && self.0.payload & 0xff != 0
+    }
+
+    /// The members of a list of booleans.
+    pub(super) fn as_bools(&self) -> Vec<bool> {
+        if self.0.tag != tag::LIST {
+            return Vec::new();
+        }
+        // SAFETY: a live list that this value holds.
+        let items = unsafe { object::list_items(self.0.payload as *mut c_void) };
+        items.iter().map(|item| item.payload & 0xff != 0).collect()
+    }
+
+    /// Sizes of the tensor; empty when there is none.
+    pub(super) fn sizes(&self) -> Vec<i64> {
+        self.tensor().map_or_else(Vec::new, |tensor| tensor.sizes_and_strides().0.to_vec())
+    }
+
+    /// Number of elements of the tensor; 0 when there is none.
+    pub(super) fn elements(&self) -> i64 {
+        self.tensor().map_or(0, Tensor::elements)
+    }
+
+    /// `scalar_type()` of the tensor, as c10 numbers it.
+    pub(super) fn data_type(&self) -> i64 {
+        self.tensor().map_or(0, |tensor| i64::from(tensor.data_type()))
+    }
+
+    /// Calls `name` with this value first; gives its first result.
+    pub(super) fn then(&self, name: &'static str, rest: impl IntoIterator<Item = Value>) -> Value {
+        one(name, std::iter::once(self.clone()).chain(rest))
+    }
+}
+
+impl Clone for Value {
+    fn clone(&self) -> Self {
+        super::kernel::retain_value(&self.0);
+        Self(self.0)
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        super::kernel::release_value(&self.0);
+    }
+}
+
+/// Bytes of a `ListImpl`: table, counts, a vector, a type.
+const LIST_SIZE: usize = 56;
+
+fn list(values: impl Iterator<Item = IValue>, kind: *mut c_void) -> Value {
+    let mut vector = CxxVector::new();
+    values.for_each(|value| vector.push(value));
+    // A type that is a singleton is a pointer and a null.
+    let mut kind = [kind, std::ptr::null_mut()];
+    // SAFETY: the constructor of a block of the object's size; C++'s delete frees what malloc made. It moves the vector's
+    // values away, and the count of references is ours to set, as `make_intrusive` does.
+    unsafe {
+        let object = libc::malloc(LIST_SIZE);
+        (torch().symbols.make_list)(object, &raw mut vector, &raw mut kind);
+        object.byte_add(8).cast::<u64>().write(1 | 1 << 32);
+        vector.free();
+        Value(IValue::new(tag::LIST, object as u64))
+    }
+}
+
+/// Calls an operator on CPU tensors.
+pub(super) fn call(name: &'static str, arguments: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let arguments: Vec<IValue> = arguments.into_iter().map(Value::into_raw).collect();
+    // SAFETY: the callers in `mapping` give what the schema wants, with CPU tensors only.
+    unsafe { operator::named(name).on_cpu(&arguments) }.into_iter().map(Value::own).collect()
+}
+
+/// [`call`], for the first result.
+pub(super) fn one(name: &'static str, arguments: impl IntoIterator<Item = Value>) -> Value {
+    call(name, arguments).into_iter().next().unwrap_or(Value::NONE)
+}
+
+/// The arguments of a mapped operator, by the names of its schema.
+pub(super) struct Arguments<'a> {
+    pub(super) operator: &'a Operator,
+    values: Vec<Value>,
+}
+
+impl<'a> Arguments<'a> {
+    pub(super) fn new(operator: &'a Operator, values: Vec<IValue>) -> Self {
+        Self { operator, values: values.into_iter().map(Value::own).collect() }
+    }
+
+    /// One more reference to the argument `name`; none when this version's schema has no such argument.
+    pub(super) fn get(&self, name: &str) -> Value {
+        let place = self.operator.schema().place(name);
+        place.and_then(|place| self.values.get(place)).cloned().unwrap_or(Value::NONE)
+    }
+
+    /// The argument at a place.
+    pub(super) fn at(&self, place: usize) -> Value {
+        self.values.get(place).cloned().unwrap_or(Value::NONE)
+    }
+
+    /// All, handed over in order.
+    pub(super) fn into_values(self) -> Vec<Value> {
+        self.values
+    }
+}
