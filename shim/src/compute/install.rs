@@ -17,8 +17,8 @@ use crate::boundary::library::Library;
 use crate::settings::{self, Compute};
 
 static CHANGED: AtomicBool = AtomicBool::new(false);
-/// Names of the operators that have our kernel.
-static DONE: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+/// Keys and names of the operators that were looked at.
+static DONE: Mutex<Option<HashSet<(u16, String)>>> = Mutex::new(None);
 
 /// A library with GPU code registered itself: it may have brought operators.
 pub(crate) fn library_loaded() {
@@ -128,31 +128,85 @@ const KEPT: [&str; 29] = [
     "_empty_affine_quantized",
 ];
 
-fn register_all(done: &mut HashSet<String>) {
-    let torch = torch();
-    let key = MaybeKey { key: torch.layout.keys.cuda, is_some: true };
+/// Sparse operators that only look at the parts of their arguments.
+const KEPT_SPARSE: [&str; 25] = [
+    "_coalesced_",
+    "_dimI",
+    "_dimV",
+    "_indices",
+    "_nnz",
+    "_sparse_coo_tensor_with_dims",
+    "_sparse_coo_tensor_with_dims_and_tensors",
+    "_values",
+    "ccol_indices",
+    "clone",
+    "col_indices",
+    "copy_",
+    "copy_sparse_to_sparse_",
+    "crow_indices",
+    "dense_dim",
+    "empty_like",
+    "indices",
+    "is_coalesced",
+    "resize_as_sparse_",
+    "row_indices",
+    "select_copy",
+    "sparse_dim",
+    "sparse_resize_",
+    "sparse_resize_and_clear_",
+    "values",
+];
+
+fn register_all(done: &mut HashSet<(u16, String)>) {
+    let keys = &torch().layout.keys;
+    let silence = Silence::begin();
+    let names = registered(keys.cuda);
+    for name in names.into_iter().chain(mapping::names().map(str::to_owned)) {
+        register_once(done, name, keys.cpu, keys.cuda, method);
+    }
+    for (cpu, cuda) in keys.sparse {
+        for name in registered(cuda) {
+            register_once(done, name, cpu, cuda, |name| {
+                let base = name.strip_prefix("aten::")?.split('.').next()?;
+                (!KEPT.contains(&base) && !KEPT_SPARSE.contains(&base)).then_some(Method::Twin)
+            });
+        }
+    }
+    drop(silence);
+}
+
+fn register_once(
+    done: &mut HashSet<(u16, String)>,
+    name: String,
+    cpu: u16,
+    cuda: u16,
+    method: impl Fn(&str) -> Option<Method>,
+) {
+    if done.contains(&(cuda, name.clone())) {
+        return;
+    }
+    if let Some(method) = method(&name)
+        && let Some(operator) = Operator::with_keys(&name, cpu, cuda)
+    {
+        let method = if operator.cpu.is_none() && matches!(method, Method::Twin) { Method::Gap } else { method };
+        register(Box::leak(Box::new(operator)), method, cuda);
+    }
+    done.insert((cuda, name));
+}
+
+/// Names of the operators that have a kernel for `key`.
+fn registered(key: u16) -> Vec<String> {
+    let symbols = &torch().symbols;
     let mut names = CxxVector::<OperatorName>::new();
     // SAFETY: the dispatcher's list for a key, written to the place of a vector.
-    unsafe { (torch.symbols.registrations)(&raw mut names, (torch.symbols.dispatcher)(), key) };
-    let mut wanted: Vec<String> = names.items().iter().map(OperatorName::text).collect();
+    unsafe { (symbols.registrations)(&raw mut names, (symbols.dispatcher)(), MaybeKey { key, is_some: true }) };
+    let texts = names.items().iter().map(OperatorName::text).collect();
     for name in names.items() {
         name.name.free();
         name.overload.free();
     }
     names.free();
-    wanted.extend(mapping::names().map(str::to_owned));
-    let silence = Silence::begin();
-    for name in wanted {
-        if !done.contains(&name)
-            && let Some(method) = method(&name)
-            && let Some(operator) = Operator::find(&name)
-        {
-            let method = if operator.cpu.is_none() && matches!(method, Method::Twin) { Method::Gap } else { method };
-            register(Box::leak(Box::new(operator)), method);
-            done.insert(name);
-        }
-    }
-    drop(silence);
+    texts
 }
 
 /// How the operator of that name is done; None for one that is left alone.
@@ -165,9 +219,9 @@ fn method(name: &str) -> Option<Method> {
     (NAMESPACES.contains(&namespace) && !KEPT.contains(&base)).then_some(Method::Twin)
 }
 
-fn register(operator: &'static Operator, method: Method) {
+fn register(operator: &'static Operator, method: Method, key: u16) {
     let torch = torch();
-    let key = MaybeKey { key: torch.layout.keys.cuda, is_some: true };
+    let key = MaybeKey { key, is_some: true };
     let mut kernel = KernelFunction {
         functor: kernel::functor(operator, method),
         boxed: Some(kernel::compute),

@@ -8,10 +8,11 @@ use super::allocator::Redirect;
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::Drawing;
 use super::layout::tag;
-use super::object::{self, Storage, Tensor};
+use super::object::{self, Tensor};
 use super::operator::{Kernel, Kind, Operator};
 use super::value::{Arguments, Value};
-use super::{exception, torch, view};
+use super::views::Views;
+use super::{exception, torch};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::{self, stream};
@@ -72,180 +73,6 @@ pub(super) fn functor(operator: &'static Operator, method: Method) -> *mut c_voi
     Box::into_raw(Box::new(functor)).cast()
 }
 
-/// A tensor argument and the view that stands for it.
-struct Viewed {
-    original: Tensor,
-    view: Tensor,
-    /// The storage of the view, shared by the views of one storage.
-    twin: Storage,
-    /// Whether we own a reference to the original, which then is not in a list.
-    is_ours: bool,
-}
-
-/// A list of tensors whose members are views for the length of the call.
-struct ViewedList {
-    list: *mut c_void,
-    /// (place, original)
-    members: Vec<(usize, Tensor)>,
-}
-
-/// The arguments of a call as the CPU sees them. Dropped, it gives the originals back, also when an exception passes.
-pub(super) struct Views {
-    tensors: Vec<Viewed>,
-    lists: Vec<ViewedList>,
-}
-
-impl Views {
-    /// Puts views in the place of the CUDA tensors among `arguments`.
-    fn make(operator: &Operator, arguments: &mut [IValue]) -> Self {
-        let mut views = Self { tensors: Vec::with_capacity(8), lists: Vec::new() };
-        for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
-            match kind {
-                Kind::Tensor => views.argument(slot),
-                Kind::Tensors if slot.tag == tag::LIST => views.list(slot.payload as *mut c_void),
-                Kind::Device if slot.tag == tag::DEVICE => {
-                    slot.payload = u64::from(u16::from_ne_bytes([0, 0xff]));
-                }
-                _ => {}
-            }
-        }
-        views
-    }
-
-    fn argument(&mut self, slot: &mut IValue) {
-        self.view(slot, true);
-    }
-
-    fn list(&mut self, list: *mut c_void) {
-        // SAFETY: the stack's reference keeps it alive now, ours later; while it has two holders nobody moves its values away.
-        let items = unsafe {
-            object::retain(list);
-            object::list_items(list)
-        };
-        let mut members = Vec::with_capacity(items.len());
-        for (place, slot) in items.iter_mut().enumerate() {
-            if let Some(original) = self.view(slot, false) {
-                members.push((place, original));
-            }
-        }
-        self.lists.push(ViewedList { list, members });
-    }
-
-    /// Puts a view in a slot that holds a plain CUDA tensor, and gives that. One reference to the view is the slot's, one ours.
-    fn view(&mut self, slot: &mut IValue, is_ours: bool) -> Option<Tensor> {
-        let original = Tensor::in_slot(slot)?;
-        if original.device().kind != Device::CUDA || !original.is_plain() {
-            return None;
-        }
-        let storage = original.storage();
-        let known = self.tensors.iter().find(|viewed| viewed.original.storage() == storage);
-        let twin = known.map_or_else(|| storage.twin(), |viewed| viewed.twin);
-        let view = view::of(original, twin);
-        // SAFETY: both live: one more reference to the view, and to a twin that another view's entry owns as well.
-        unsafe {
-            object::retain(view.0);
-            if known.is_some() {
-                object::retain(twin.0);
-            }
-        }
-        slot.payload = view.0 as u64;
-        self.tensors.push(Viewed { original, view, twin, is_ours });
-        Some(original)
-    }
-
-    /// Gives a CPU kernel's changes of shape, size and storage to the originals.
-    fn adopt_changes(&self) {
-        for Viewed { original, view, twin, .. } in &self.tensors {
-            let storage = original.storage();
-            if twin.data() != storage.data() && !twin.is_borrowed() {
-                storage.exchange_bytes(*twin);
-            }
-            if view.storage() != *twin {
-                let fresh = view.storage();
-                fresh.belong_to(original.device());
-                // SAFETY: the original takes a reference to the new storage and gives up its own to the old.
-                unsafe {
-                    object::retain(fresh.0);
-                    object::release(original.exchange_storage(fresh).0);
-                }
-            }
-            if view.sizes_and_strides() != original.sizes_and_strides()
-                || view.storage_offset() != original.storage_offset()
-            {
-                original.exchange_shape(*view);
-            }
-        }
-    }
-
-    /// A result as CUDA tensor: the argument itself where the kernel returned its view. Takes a reference and gives one.
-    fn result(&mut self, tensor: Tensor, device: Device) -> Tensor {
-        let Some(viewed) = self.tensors.iter_mut().find(|viewed| viewed.view == tensor) else {
-            let storage = tensor.storage();
-            let Some(source) = self.tensors.iter().find(|viewed| viewed.twin == storage) else {
-                return view::promote(tensor, device, 0);
-            };
-            // A view of an argument: it gets the argument's own storage.
-            let own = source.original.storage();
-            // SAFETY: a tensor that the kernel made; its reference to the twin is exchanged for one to the storage.
-            unsafe {
-                object::retain(own.0);
-                object::release(tensor.exchange_storage(own).0);
-            }
-            return view::promote(tensor, device, source.original.keys() & torch().layout.keys.above);
-        };
-        // SAFETY: the kernel's reference to the view is given back; the original is alive, in a list or by our reference,
-        // which is handed on.
-        unsafe {
-            object::release(tensor.0);
-            if !std::mem::take(&mut viewed.is_ours) {
-                object::retain(viewed.original.0);
-            }
-        }
-        viewed.original
-    }
-
-    fn results(&mut self, values: &mut [IValue], device: Device) {
-        for value in values {
-            if let Some(tensor) = Tensor::in_slot(value) {
-                value.payload = self.result(tensor, device).0 as u64;
-            } else if value.tag == tag::LIST {
-                // SAFETY: a list that the kernel just made.
-                for item in unsafe { object::list_items(value.payload as *mut c_void) } {
-                    if let Some(tensor) = Tensor::in_slot(item) {
-                        item.payload = self.result(tensor, device).0 as u64;
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Views {
-    fn drop(&mut self) {
-        for ViewedList { list, members } in &self.lists {
-            // SAFETY: we hold the list; its places hold views, whose references are given back with the originals' return.
-            unsafe {
-                let items = object::list_items(*list);
-                for (place, original) in members {
-                    let view = std::mem::replace(&mut items[*place].payload, original.0 as u64);
-                    object::release(view as *mut c_void);
-                }
-                object::release(*list);
-            }
-        }
-        for viewed in &self.tensors {
-            // SAFETY: our references.
-            unsafe {
-                object::release(viewed.view.0);
-                object::release(viewed.twin.0);
-                if viewed.is_ours {
-                    object::release(viewed.original.0);
-                }
-            }
-        }
-    }
-}
-
 /// What the arguments say about devices.
 #[derive(Clone, Copy)]
 struct Placement {
@@ -291,7 +118,7 @@ impl Seen {
             self.is_mixed |= !tensor.is_wrapped_number();
             return;
         }
-        self.has_special |= !tensor.is_plain();
+        self.has_special |= tensor.form().is_none();
         match self.device {
             None => self.device = Some(device.index),
             Some(known) => self.is_mixed |= known != device.index,
@@ -422,7 +249,7 @@ fn missing(operator: &'static Operator) -> ! {
 fn special(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
-        "{}: an argument is not a plain strided tensor, which the pretended GPU cannot compute with",
+        "{}: an argument is neither a strided nor a sparse tensor, and the pretended GPU has no view of it",
         operator.name
     ))
 }

@@ -49,6 +49,8 @@ pub(super) struct Layout {
     pub(super) sizes: usize,
     /// `StorageImpl::allocator_`
     pub(super) allocator: usize,
+    /// Place of `shallow_copy_and_detach` in the table of virtual functions.
+    pub(super) shallow_copy: usize,
     /// Whether reference counts carry the bit "has a Python object" (torch 2.10 and later).
     pub(super) has_python_bit: bool,
     pub(super) keys: Keys,
@@ -68,6 +70,10 @@ pub(super) struct Keys {
     pub(super) only_cpu: u64,
     /// What a CUDA tensor has and a CPU tensor has not.
     pub(super) only_cuda: u64,
+    /// Marks of a tensor that is conjugated, negated or zero without having been written so.
+    pub(super) lazy: u64,
+    /// Keys of sparse tensors, (CPU, CUDA): coordinates, compressed.
+    pub(super) sparse: [(u16, u16); 2],
     /// Keys above the backend, which a view for a CPU kernel goes without.
     pub(super) above: u64,
 }
@@ -94,6 +100,11 @@ impl Layout {
         self.device() + 3
     }
 
+    /// Where the fields of derived classes begin.
+    pub(super) fn derived(&self) -> usize {
+        self.keys_at() + 8
+    }
+
     pub(super) fn keys_at(&self) -> usize {
         self.data_type() + 8
     }
@@ -111,7 +122,7 @@ impl Layout {
             // SAFETY: as above; fields of eight bytes are aligned.
             unsafe { object.cast::<u8>().add(offset).cast::<u64>().read() }
         };
-        let unknown = Self { sizes: 0, allocator: 0, has_python_bit: false, keys };
+        let unknown = Self { sizes: 0, allocator: 0, shallow_copy: 0, has_python_bit: false, keys };
         // One word for the Python object, or two before torch 2.10.
         let fits = |layout: &Self| {
             let device = [0, 1, 2].map(|index| byte(scalar, layout.device() + index));
@@ -137,6 +148,13 @@ impl Layout {
         if byte(storage, at::DATA_DEVICE) != 0 || word(scalar, 0) != symbols.tensor_table as u64 + 16 {
             return Err("c10::StorageImpl has another layout");
         }
+        layout.shallow_copy = (2..200)
+            .find(|place| {
+                // SAFETY: the table of c10::TensorImpl is longer; the search ends at the function, which it has.
+                let function = unsafe { symbols.tensor_table.cast::<usize>().add(2 + place).read() };
+                function == symbols.shallow_copy as *const () as usize
+            })
+            .ok_or("c10::TensorImpl has other virtual functions")?;
         Ok(layout)
     }
 }
@@ -165,6 +183,8 @@ impl Keys {
             ],
             dense_cpu: dense | cpu,
             dense_cuda: dense | cuda,
+            lazy: functionality("Conjugate") | functionality("Negative") | functionality("ZeroTensor"),
+            sparse: [(key("SparseCPU"), key("SparseCUDA")), (key("SparseCsrCPU"), key("SparseCsrCUDA"))],
             only_cpu: cpu | autocast[0],
             only_cuda: cuda | autocast[1],
             above: functionality("AutogradFunctionality")

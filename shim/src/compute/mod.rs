@@ -20,6 +20,7 @@ mod operator;
 mod symbols;
 mod value;
 mod view;
+mod views;
 
 use std::sync::OnceLock;
 

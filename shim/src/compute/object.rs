@@ -83,6 +83,28 @@ pub(super) fn is_sole(object: *mut c_void) -> bool {
     counts(object).load(Ordering::Acquire) & !HAS_PYTHON == 1 | WEAK_ONE
 }
 
+/// The classes of tensors that the bridge knows the fields of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `c10::TensorImpl`
+    Plain,
+    /// `at::SparseTensorImpl`: indices and values after two dimensions.
+    Coordinates,
+    /// `at::SparseCsrTensorImpl`: two kinds of indices, and values.
+    Compressed,
+}
+
+impl Form {
+    /// Places of the tensors in it, past the fields of the base class.
+    pub(super) fn members(self) -> &'static [usize] {
+        match self {
+            Self::Plain => &[],
+            Self::Coordinates => &[16, 24],
+            Self::Compressed => &[0, 8, 16],
+        }
+    }
+}
+
 /// A `c10::TensorImpl`, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tensor(pub(super) *mut c_void);
@@ -98,10 +120,47 @@ impl Tensor {
         self.0.wrapping_byte_add(offset).cast()
     }
 
-    /// True for a plain strided tensor, not one of the classes derived from it (sparse, wrapped, nested...).
+    /// What class it is of; None for those that the bridge has no view of (wrapped, nested, quantised...).
+    pub(super) fn form(self) -> Option<Form> {
+        let symbols = &torch().symbols;
+        // SAFETY: the first word of a live object is the address of its table's functions.
+        let table = unsafe { self.0.cast::<usize>().read() } - 16;
+        match table {
+            table if table == symbols.tensor_table as usize => Some(Form::Plain),
+            table if table == symbols.coo_table as usize => Some(Form::Coordinates),
+            table if table == symbols.compressed_table as usize => Some(Form::Compressed),
+            _ => None,
+        }
+    }
+
+    /// True for a plain strided tensor, not one of the classes derived from it.
     pub(super) fn is_plain(self) -> bool {
-        // SAFETY: the first word of a live object.
-        unsafe { self.0.cast::<usize>().read() == torch().symbols.tensor_table as usize + 16 }
+        self.form() == Some(Form::Plain)
+    }
+
+    /// A part of a sparse tensor.
+    pub(super) fn member(self, place: usize) -> Self {
+        // SAFETY: `place` is of a tensor field of this tensor's class, past the fields of the base class.
+        Self(unsafe { self.field::<*mut c_void>(torch().layout.derived() + place).read() })
+    }
+
+    /// Puts a part in its place; takes over the reference, and does not give back the one that was there.
+    pub(super) fn set_member(self, place: usize, part: Self) {
+        // SAFETY: as in `member`.
+        unsafe { self.field::<*mut c_void>(torch().layout.derived() + place).write(part.0) };
+    }
+
+    /// Takes over what a sparse tensor of coordinates says of its indices.
+    pub(super) fn copy_sparse_fields(self, from: Self, form: Form) {
+        if form != Form::Coordinates {
+            return;
+        }
+        let start = torch().layout.derived();
+        // SAFETY: sparse_dim_, dense_dim_ and coalesced_ of two tensors of that class.
+        unsafe {
+            self.field::<[i64; 2]>(start).write(from.field::<[i64; 2]>(start).read());
+            self.field::<bool>(start + 32).write(from.field::<bool>(start + 32).read());
+        }
     }
 
     /// `device()` as the field says.

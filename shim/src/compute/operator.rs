@@ -140,6 +140,12 @@ unsafe impl Sync for Operator {}
 impl Operator {
     /// The operator of that name with its kernels as they are registered now.
     pub(super) fn find(name: &str) -> Option<Self> {
+        let keys = &torch().layout.keys;
+        Self::with_keys(name, keys.cpu, keys.cuda)
+    }
+
+    /// The same for another pair of keys, of sparse tensors.
+    pub(super) fn with_keys(name: &str, cpu: u16, cuda: u16) -> Option<Self> {
         let torch = torch();
         let keys = &torch.layout.keys;
         let handle = handle(&torch.symbols, name)?;
@@ -147,8 +153,8 @@ impl Operator {
         let composite = || keys.composite.iter().find_map(|key| kernel(*key));
         Some(Self {
             name: name.to_owned(),
-            cpu: kernel(keys.cpu).or_else(composite),
-            cuda: kernel(keys.cuda).or_else(composite),
+            cpu: kernel(cpu).or_else(composite),
+            cuda: kernel(cuda).or_else(composite),
             handle,
             calls: AtomicU64::new(0),
             schema: OnceLock::new(),

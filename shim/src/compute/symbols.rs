@@ -126,6 +126,10 @@ symbols! {
         = torch_cpu c"_ZN3c1017make_storage_implENS_11StorageImpl15use_byte_size_tENS_6SymIntENS_7DataPtrEPNS_9AllocatorEbSt8optionalINS_6DeviceEE";
     /// `vtable for c10::TensorImpl`
     tensor_table: *const c_void = torch_cpu c"_ZTVN3c1010TensorImplE";
+    /// `vtable for at::SparseTensorImpl`
+    coo_table: *const c_void = torch_cpu c"_ZTVN2at16SparseTensorImplE";
+    /// `vtable for at::SparseCsrTensorImpl`
+    compressed_table: *const c_void = torch_cpu c"_ZTVN2at19SparseCsrTensorImplE";
     /// `c10::UndefinedTensorImpl::_singleton`
     undefined: *mut c_void = torch_cpu c"_ZN3c1019UndefinedTensorImpl10_singletonE";
     /// `c10::SetAllocator(DeviceType, Allocator*, uint8_t)`

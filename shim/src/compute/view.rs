@@ -1,9 +1,11 @@
 //! CUDA tensors seen as CPU tensors, and back. A view is a second `TensorImpl` over a second `StorageImpl` with the same
 //! bytes: a storage knows its device, and tensors that a CPU kernel derives from a view take theirs from there.
 
+use std::ffi::c_void;
+
 use super::cxx::{Device, IValue, Integers};
 use super::layout::{at, tag};
-use super::object::{self, Storage, Tensor};
+use super::object::{self, Form, Storage, Tensor};
 use super::{operator, torch};
 use crate::device::memory;
 
@@ -21,6 +23,25 @@ pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
     view
 }
 
+/// A CPU tensor with the same parts as a sparse CUDA tensor; the caller owns it and exchanges the parts.
+pub(super) fn of_sparse(tensor: Tensor) -> Tensor {
+    let torch = torch();
+    let mut copy = std::ptr::null_mut();
+    // SAFETY: the virtual function of the tensor's class, found by its place in the base class.
+    let view = unsafe {
+        let function = tensor.0.cast::<*const *const c_void>().read().add(torch.layout.shallow_copy).read();
+        let shallow_copy: ShallowCopy = std::mem::transmute(function);
+        shallow_copy(&raw mut copy, tensor.0, tensor.0.wrapping_byte_add(at::VERSION), true);
+        Tensor(copy)
+    };
+    let keys = &torch.layout.keys;
+    view.set_keys((tensor.keys() & !keys.only_cuda & !keys.above) | (keys.dense_cpu & keys.only_cpu));
+    view.set_device(Device::CPU);
+    view
+}
+
+type ShallowCopy = unsafe extern "C-unwind" fn(*mut *mut c_void, *const c_void, *const c_void, bool) -> *mut c_void;
+
 /// A second tensor over the same storage; its keys and device are for the caller to set.
 fn relabelled(tensor: Tensor) -> Tensor {
     let mut copy = std::ptr::null_mut();
@@ -34,19 +55,19 @@ fn relabelled(tensor: Tensor) -> Tensor {
 /// Turns a CPU kernel's result into a CUDA tensor of `device`; takes the reference and gives one. `above` are the keys above
 /// the backend that the result has to get because it was made from a view, which has none.
 pub(super) fn promote(tensor: Tensor, device: Device, above: u64) -> Tensor {
-    if tensor.device() != Device::CPU || !tensor.is_plain() {
-        return tensor;
-    }
-    let storage = tensor.storage();
-    if !is_gpus(storage) {
-        return copied(tensor, device);
-    }
-    if storage.device() == Device::CPU {
-        storage.belong_to(device);
+    let Some(form) = tensor.form().filter(|_| tensor.device() == Device::CPU) else { return tensor };
+    if form == Form::Plain {
+        let storage = tensor.storage();
+        if !is_gpus(storage) {
+            return copied(tensor, device);
+        }
+        if storage.device() == Device::CPU {
+            storage.belong_to(device);
+        }
     }
     let keys = &torch().layout.keys;
     let result_keys = ((tensor.keys() | above) & !keys.only_cpu) | keys.only_cuda;
-    let result = if object::is_sole(tensor.0) {
+    let result = if object::is_sole(tensor.0) || form != Form::Plain {
         tensor
     } else {
         let copy = relabelled(tensor);

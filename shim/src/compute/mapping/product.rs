@@ -9,7 +9,7 @@ pub(super) fn wider(arguments: Arguments<'_>) -> Vec<Value> {
     let wanted = arguments.get("out_dtype").as_int().unwrap_or(super::FLOAT);
     let wide = |name: &str| to(&arguments.get(name), wanted);
     let scalars = || [arguments.get("beta"), arguments.get("alpha")];
-    match arguments.operator.name.as_str() {
+    match arguments.operator.name.trim_end_matches("_out") {
         "aten::mm.dtype" => call("aten::mm", [wide("self"), wide("mat2")]),
         "aten::bmm.dtype" => call("aten::bmm", [wide("self"), wide("mat2")]),
         "aten::addmm.dtype" => {
@@ -17,4 +17,14 @@ pub(super) fn wider(arguments: Arguments<'_>) -> Vec<Value> {
         }
         _ => call("aten::baddbmm", [wide("self"), wide("batch1"), wide("batch2")].into_iter().chain(scalars())),
     }
+}
+
+/// Their `out=` forms.
+pub(super) fn wider_out(arguments: Arguments<'_>) -> Vec<Value> {
+    let out = arguments.get("out");
+    for result in wider(arguments) {
+        out.then("aten::resize_", [Value::ints(&result.sizes()), Value::NONE]);
+        out.then("aten::copy_", [result, Value::bool(false)]);
+    }
+    vec![out]
 }
