@@ -19,6 +19,12 @@ pub struct DeviceReport {
     pub mode: String,
     /// `allow`, `warn` or `error`.
     pub unsupported_api_policy: String,
+    /// `cpu`: PyTorch's operators computed on the CPU; `skip`: nothing was computed, what the GPU's memory holds means nothing.
+    #[serde(default)]
+    pub compute: String,
+    /// PyTorch operators that computed, and how often.
+    #[serde(default)]
+    pub operators: BTreeMap<String, u64>,
     /// Copies from host memory to host memory.
     pub host_io: HostIo,
     /// Totals over the devices.

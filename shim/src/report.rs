@@ -10,6 +10,7 @@ use protocol::device_report::{
 };
 
 use crate::boundary::{at_exit, gap};
+use crate::compute;
 use crate::device::{self, Device, counters};
 use crate::settings::{self, Settings};
 
@@ -78,6 +79,8 @@ fn make(settings: &Settings) -> DeviceReport {
         report_version: REPORT_VERSION,
         mode: "simulate".to_owned(),
         unsupported_api_policy: settings.gap_policy.word().to_owned(),
+        compute: settings.compute.word().to_owned(),
+        operators: compute::calls(),
         host_io: HostIo { memcpy_calls, memcpy_bytes },
         summary,
         devices,

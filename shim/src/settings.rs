@@ -51,6 +51,16 @@ pub(crate) enum Compute {
     Skip,
 }
 
+impl Compute {
+    /// Word of the variable and of the report.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Skip => "skip",
+        }
+    }
+}
+
 /// Which cuBLAS products are computed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GemmPolicy {

@@ -1,10 +1,10 @@
 //! Puts the bridge's kernels in the place of PyTorch's, once PyTorch is in the process: at the first CUDA call after a library
 //! with GPU code was loaded. Nothing happens at load, and nothing in a program without PyTorch.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{CStr, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::cxx::{CxxString, CxxVector, IValue, KernelFunction, MaybeKey, MaybeSignature, OperatorName, Stack};
 use super::kernel::{self, Method};
@@ -219,6 +219,21 @@ fn method(name: &str) -> Option<Method> {
     (NAMESPACES.contains(&namespace) && !KEPT.contains(&base)).then_some(Method::Twin)
 }
 
+/// The operators that have our kernel.
+static OPERATORS: Mutex<Vec<&'static Operator>> = Mutex::new(Vec::new());
+
+/// Operators that computed, and how often.
+pub(crate) fn calls() -> BTreeMap<String, u64> {
+    let mut calls = BTreeMap::new();
+    for operator in OPERATORS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let count = operator.calls.load(Ordering::Relaxed);
+        if count > 0 {
+            *calls.entry(operator.name.clone()).or_default() += count;
+        }
+    }
+    calls
+}
+
 fn register(operator: &'static Operator, method: Method, key: u16) {
     let torch = torch();
     let key = MaybeKey { key, is_some: true };
@@ -229,6 +244,7 @@ fn register(operator: &'static Operator, method: Method, key: u16) {
         unboxed_symbolic: std::ptr::null_mut(),
         rest: [0; 4],
     };
+    OPERATORS.lock().unwrap_or_else(PoisonError::into_inner).push(operator);
     let (base, overload) = operator.name.split_once('.').unwrap_or((&operator.name, ""));
     // The handle would take the kernel away when dropped; it never is.
     let mut handle = [0; 8];

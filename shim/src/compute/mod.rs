@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 
 use symbols::{Allocator, Symbols};
 
-pub(crate) use install::{before_call, library_loaded};
+pub(crate) use install::{before_call, calls, library_loaded};
 pub(crate) use kernel::is_checking;
 
 /// libtorch in this process.

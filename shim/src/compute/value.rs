@@ -173,14 +173,4 @@ impl<'a> Arguments<'a> {
         let place = self.operator.schema().place(name);
         place.and_then(|place| self.values.get(place)).cloned().unwrap_or(Value::NONE)
     }
-
-    /// The argument at a place.
-    pub(super) fn at(&self, place: usize) -> Value {
-        self.values.get(place).cloned().unwrap_or(Value::NONE)
-    }
-
-    /// All, handed over in order.
-    pub(super) fn into_values(self) -> Vec<Value> {
-        self.values
-    }
 }
