@@ -257,10 +257,29 @@ fn special(operator: &'static Operator) -> ! {
 /// Lets PyTorch's own CUDA kernel look at arguments on several devices: it throws its own error if they do not go together.
 /// What it computes is thrown away.
 fn check(operator: &Operator, handle: *const OperatorHandle, keys: u64, arguments: &[IValue], method: Method) {
-    const TAKES_ANY: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];
-    let is_free = matches!(method, Method::Copy) || TAKES_ANY.iter().any(|name| operator.name.starts_with(name));
+    // A GPU's tensor takes indices from the CPU; the reverse is an error.
+    const TAKES_INDICES: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];
+    let takes_indices = TAKES_INDICES.iter().any(|name| operator.name.starts_with(name));
+    let own = arguments.first().and_then(Tensor::in_slot).map(|tensor| tensor.device());
+    let is_free = matches!(method, Method::Copy) || (takes_indices && goes_with_cpu(operator, arguments, own));
     let Some(cuda) = operator.cuda.filter(|_| !is_free) else { return };
     trial(cuda, handle, keys, arguments);
+}
+
+/// True when `own` is a GPU, and every tensor is on that GPU or on the CPU.
+fn goes_with_cpu(operator: &Operator, arguments: &[IValue], own: Option<Device>) -> bool {
+    let fits = |slot: &IValue| {
+        Tensor::in_slot(slot).is_none_or(|tensor| tensor.device().kind != Device::CUDA || Some(tensor.device()) == own)
+    };
+    own.is_some_and(|own| own.kind == Device::CUDA)
+        && operator.schema().arguments.iter().zip(arguments).all(|(kind, slot)| match kind {
+            Kind::Tensor => fits(slot),
+            // SAFETY: the argument keeps its list alive.
+            Kind::Tensors if slot.tag == tag::LIST => {
+                unsafe { object::list_items(slot.payload as *mut c_void) }.iter().all(fits)
+            }
+            _ => true,
+        })
 }
 
 /// Runs PyTorch's own CUDA kernel, whose launches are not missed, and gives its results.
