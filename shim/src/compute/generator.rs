@@ -54,6 +54,15 @@ impl Drawing {
         Self { cuda, stand: Some(stand), stands }
     }
 
+    /// True when `generator` is of PyTorch's class for CUDA.
+    pub(super) fn is_cuda(generator: *mut c_void, index: i8) -> bool {
+        // SAFETY: live generators; the first word is the table of virtual functions of their class.
+        unsafe {
+            let default = *(torch().symbols.cuda_generator)(index);
+            generator.cast::<usize>().read() == default.cast::<usize>().read()
+        }
+    }
+
     /// The CPU generator, as an argument that the callee takes over.
     pub(super) fn argument(&self) -> IValue {
         let cpu = self.stand.as_ref().map_or(std::ptr::null_mut(), |stand| stand.cpu);

@@ -128,8 +128,8 @@ const KEPT: [&str; 29] = [
     "_empty_affine_quantized",
 ];
 
-/// Sparse operators that only look at the parts of their arguments.
-const KEPT_SPARSE: [&str; 25] = [
+/// Operators on sparse and quantised tensors that only look at the parts of their arguments.
+const KEPT_SPECIAL: [&str; 30] = [
     "_coalesced_",
     "_dimI",
     "_dimV",
@@ -146,8 +146,13 @@ const KEPT_SPARSE: [&str; 25] = [
     "crow_indices",
     "dense_dim",
     "empty_like",
+    "expand",
     "indices",
     "is_coalesced",
+    "q_per_channel_axis",
+    "q_scale",
+    "q_zero_point",
+    "qscheme",
     "resize_as_sparse_",
     "row_indices",
     "select_copy",
@@ -164,11 +169,11 @@ fn register_all(done: &mut HashSet<(u16, String)>) {
     for name in names.into_iter().chain(mapping::names().map(str::to_owned)) {
         register_once(done, name, keys.cpu, keys.cuda, method);
     }
-    for (cpu, cuda) in keys.sparse {
+    for (cpu, cuda) in keys.special {
         for name in registered(cuda) {
             register_once(done, name, cpu, cuda, |name| {
                 let base = name.strip_prefix("aten::")?.split('.').next()?;
-                (!KEPT.contains(&base) && !KEPT_SPARSE.contains(&base)).then_some(Method::Twin)
+                (!KEPT.contains(&base) && !KEPT_SPECIAL.contains(&base)).then_some(Method::Twin)
             });
         }
     }

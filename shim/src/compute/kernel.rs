@@ -151,6 +151,13 @@ pub(super) unsafe extern "C-unwind" fn compute(
     if placement.is_mixed {
         check(operator, handle, keys, &values[below..], *method);
     }
+    if let (Some(generator), Some(cuda)) = (given_generator(operator, &values[below..]), operator.cuda)
+        && !Drawing::is_cuda(generator, placement.device)
+    {
+        // Throws PyTorch's own error.
+        trial(cuda, handle, keys, &values[below..]);
+        missing(operator);
+    }
     let target = Device { kind: Device::CUDA, index: placement.device };
     let _device = CurrentDevice::become_(target.index);
     if let Method::Choice = method {
@@ -325,6 +332,13 @@ fn holds_object(value: &IValue) -> bool {
         tag::NONE | tag::DOUBLE | tag::INT | tag::UINT | tag::BOOL | tag::DEVICE | tag::UNINITIALISED
     );
     !is_plain && value.payload != 0 && value.payload != torch().symbols.undefined as u64
+}
+
+/// The generator among the arguments.
+fn given_generator(operator: &Operator, arguments: &[IValue]) -> Option<*mut c_void> {
+    let place = operator.schema().arguments.iter().position(|kind| *kind == Kind::Generator)?;
+    let slot = &arguments[place];
+    (slot.tag == tag::GENERATOR).then_some(slot.payload as *mut c_void)
 }
 
 /// A random operator draws from the CUDA generator that it was given, or from the GPU's own.

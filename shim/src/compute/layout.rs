@@ -72,8 +72,8 @@ pub(super) struct Keys {
     pub(super) only_cuda: u64,
     /// Marks of a tensor that is conjugated, negated or zero without having been written so.
     pub(super) lazy: u64,
-    /// Keys of sparse tensors, (CPU, CUDA): coordinates, compressed.
-    pub(super) sparse: [(u16, u16); 2],
+    /// Keys of other kinds of tensors, (CPU, CUDA): coordinates, compressed, quantised.
+    pub(super) special: [(u16, u16); 3],
     /// Keys above the backend, which a view for a CPU kernel goes without.
     pub(super) above: u64,
 }
@@ -184,7 +184,11 @@ impl Keys {
             dense_cpu: dense | cpu,
             dense_cuda: dense | cuda,
             lazy: functionality("Conjugate") | functionality("Negative") | functionality("ZeroTensor"),
-            sparse: [(key("SparseCPU"), key("SparseCUDA")), (key("SparseCsrCPU"), key("SparseCsrCUDA"))],
+            special: [
+                (key("SparseCPU"), key("SparseCUDA")),
+                (key("SparseCsrCPU"), key("SparseCsrCUDA")),
+                (key("QuantizedCPU"), key("QuantizedCUDA")),
+            ],
             only_cpu: cpu | autocast[0],
             only_cuda: cuda | autocast[1],
             above: functionality("AutogradFunctionality")

@@ -92,13 +92,15 @@ pub(super) enum Form {
     Coordinates,
     /// `at::SparseCsrTensorImpl`: two kinds of indices, and values.
     Compressed,
+    /// `at::QTensorImpl`: a plain tensor and how to read its integers.
+    Quantized,
 }
 
 impl Form {
     /// Places of the tensors in it, past the fields of the base class.
     pub(super) fn members(self) -> &'static [usize] {
         match self {
-            Self::Plain => &[],
+            Self::Plain | Self::Quantized => &[],
             Self::Coordinates => &[16, 24],
             Self::Compressed => &[0, 8, 16],
         }
@@ -129,6 +131,7 @@ impl Tensor {
             table if table == symbols.tensor_table as usize => Some(Form::Plain),
             table if table == symbols.coo_table as usize => Some(Form::Coordinates),
             table if table == symbols.compressed_table as usize => Some(Form::Compressed),
+            table if table == symbols.quantized_table as usize => Some(Form::Quantized),
             _ => None,
         }
     }

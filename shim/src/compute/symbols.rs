@@ -130,6 +130,8 @@ symbols! {
     coo_table: *const c_void = torch_cpu c"_ZTVN2at16SparseTensorImplE";
     /// `vtable for at::SparseCsrTensorImpl`
     compressed_table: *const c_void = torch_cpu c"_ZTVN2at19SparseCsrTensorImplE";
+    /// `vtable for at::QTensorImpl`
+    quantized_table: *const c_void = torch_cpu c"_ZTVN2at11QTensorImplE";
     /// `c10::UndefinedTensorImpl::_singleton`
     undefined: *mut c_void = torch_cpu c"_ZN3c1019UndefinedTensorImpl10_singletonE";
     /// `c10::SetAllocator(DeviceType, Allocator*, uint8_t)`

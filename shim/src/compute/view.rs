@@ -9,32 +9,21 @@ use super::object::{self, Form, Storage, Tensor};
 use super::{operator, torch};
 use crate::device::memory;
 
-/// Makes a CPU tensor over the bytes of a plain CUDA tensor; the caller owns it. `twin` is the CPU's storage over them.
+/// Makes a CPU tensor over the bytes of a CUDA tensor; the caller owns it. `twin` is the CPU's storage over them.
 pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
-    let view = relabelled(tensor);
+    let view = of_sparse(tensor);
     // SAFETY: the reference that the copy has to the tensor's own storage is exchanged for one to the twin.
     unsafe {
         object::retain(twin.0);
         object::release(view.exchange_storage(twin).0);
     }
-    let keys = &torch().layout.keys;
-    view.set_keys((tensor.keys() & !keys.only_cuda & !keys.above) | keys.dense_cpu);
-    view.set_device(Device::CPU);
     view
 }
 
 /// A CPU tensor with the same parts as a sparse CUDA tensor; the caller owns it and exchanges the parts.
 pub(super) fn of_sparse(tensor: Tensor) -> Tensor {
-    let torch = torch();
-    let mut copy = std::ptr::null_mut();
-    // SAFETY: the virtual function of the tensor's class, found by its place in the base class.
-    let view = unsafe {
-        let function = tensor.0.cast::<*const *const c_void>().read().add(torch.layout.shallow_copy).read();
-        let shallow_copy: ShallowCopy = std::mem::transmute(function);
-        shallow_copy(&raw mut copy, tensor.0, tensor.0.wrapping_byte_add(at::VERSION), true);
-        Tensor(copy)
-    };
-    let keys = &torch.layout.keys;
+    let view = copy(tensor);
+    let keys = &torch().layout.keys;
     view.set_keys((tensor.keys() & !keys.only_cuda & !keys.above) | (keys.dense_cpu & keys.only_cpu));
     view.set_device(Device::CPU);
     view
@@ -42,12 +31,15 @@ pub(super) fn of_sparse(tensor: Tensor) -> Tensor {
 
 type ShallowCopy = unsafe extern "C-unwind" fn(*mut *mut c_void, *const c_void, *const c_void, bool) -> *mut c_void;
 
-/// A second tensor over the same storage; its keys and device are for the caller to set.
-fn relabelled(tensor: Tensor) -> Tensor {
+/// A second tensor with the same storage or parts; its keys and device are for the caller to set.
+fn copy(tensor: Tensor) -> Tensor {
     let mut copy = std::ptr::null_mut();
-    // SAFETY: a live plain tensor; the copy shares its version counter, so an in-place change is counted there.
+    // SAFETY: the virtual function of the live tensor's class, found by its place in the base class. The copy shares the
+    // version counter, so an in-place change is counted there.
     unsafe {
-        (torch().symbols.shallow_copy)(&raw mut copy, tensor.0, tensor.0.wrapping_byte_add(at::VERSION), true);
+        let table = tensor.0.cast::<*const *const c_void>().read();
+        let shallow_copy: ShallowCopy = std::mem::transmute(table.add(torch().layout.shallow_copy).read());
+        shallow_copy(&raw mut copy, tensor.0, tensor.0.wrapping_byte_add(at::VERSION), true);
     }
     Tensor(copy)
 }
@@ -56,9 +48,10 @@ fn relabelled(tensor: Tensor) -> Tensor {
 /// the backend that the result has to get because it was made from a view, which has none.
 pub(super) fn promote(tensor: Tensor, device: Device, above: u64) -> Tensor {
     let Some(form) = tensor.form().filter(|_| tensor.device() == Device::CPU) else { return tensor };
-    if form == Form::Plain {
+    let has_storage = matches!(form, Form::Plain | Form::Quantized);
+    if has_storage {
         let storage = tensor.storage();
-        if !is_gpus(storage) {
+        if !is_gpus(storage) && form == Form::Plain {
             return copied(tensor, device);
         }
         if storage.device() == Device::CPU {
@@ -67,10 +60,10 @@ pub(super) fn promote(tensor: Tensor, device: Device, above: u64) -> Tensor {
     }
     let keys = &torch().layout.keys;
     let result_keys = ((tensor.keys() | above) & !keys.only_cpu) | keys.only_cuda;
-    let result = if object::is_sole(tensor.0) || form != Form::Plain {
+    let result = if object::is_sole(tensor.0) || !has_storage {
         tensor
     } else {
-        let copy = relabelled(tensor);
+        let copy = copy(tensor);
         // SAFETY: the reference that was handed over.
         unsafe { object::release(tensor.0) };
         copy

@@ -89,7 +89,7 @@ impl Views {
             return Some(original);
         }
         let view = match original.form()? {
-            Form::Plain => self.plain(original, is_ours),
+            Form::Plain | Form::Quantized => self.plain(original, is_ours),
             form => self.sparse(original, form, is_ours),
         };
         slot.payload = view.0 as u64;

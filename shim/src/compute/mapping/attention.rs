@@ -14,15 +14,27 @@ struct Attention {
     dropout: f64,
     is_causal: bool,
     scale: Value,
+    /// Queries' heads that share one head of keys and values.
+    group: i64,
 }
 
 impl Attention {
     fn new(arguments: &Arguments<'_>, bias: &str) -> Self {
         let bias = arguments.get(bias);
+        let (query, key, value) = (arguments.get("query"), arguments.get("key"), arguments.get("value"));
+        let heads = |tensor: &Value| tensor.sizes().iter().rev().nth(2).copied().unwrap_or(1).max(1);
+        let group = heads(&query) / heads(&key);
+        let shared = |tensor: Value| {
+            if group <= 1 {
+                return tensor;
+            }
+            tensor.then("aten::repeat_interleave.self_int", [Value::int(group), Value::int(-3), Value::NONE])
+        };
         Self {
-            query: arguments.get("query"),
-            key: arguments.get("key"),
-            value: arguments.get("value"),
+            query,
+            key: shared(key),
+            value: shared(value),
+            group,
             bias: if bias.is_none() { Value::NONE } else { bias },
             dropout: arguments.get("dropout_p").as_double().unwrap_or(0.0),
             is_causal: arguments.get("is_causal").as_bool(),
@@ -136,7 +148,7 @@ impl Attention {
                 ],
             );
             if let Ok([query, key, value]) = <[Value; 3]>::try_from(results) {
-                return [query, key, value, Value::undefined()];
+                return [query, self.summed(&key), self.summed(&value), Value::undefined()];
             }
         }
         let wide = self.computed_in();
@@ -158,7 +170,21 @@ impl Attention {
             Value::undefined()
         };
         let own = |gradient: &Value, of: &Value| to(gradient, of.data_type());
-        [own(&of_query, &self.query), own(&of_key, &self.key), own(&of_value, &self.value), of_bias]
+        let [of_key, of_value] = [own(&of_key, &self.key), own(&of_value, &self.value)];
+        [own(&of_query, &self.query), self.summed(&of_key), self.summed(&of_value), of_bias]
+    }
+
+    /// The gradient of keys or values that a group of heads shared.
+    fn summed(&self, gradient: &Value) -> Value {
+        if self.group <= 1 {
+            return gradient.clone();
+        }
+        let mut sizes = gradient.sizes();
+        let heads = sizes.len() - 3;
+        sizes[heads] /= self.group;
+        sizes.insert(heads + 1, self.group);
+        let grouped = gradient.then("aten::reshape", [Value::ints(&sizes)]);
+        grouped.then("aten::sum.dim_IntList", [Value::ints(&[heads as i64 + 1]), Value::bool(false), Value::NONE])
     }
 }
 
