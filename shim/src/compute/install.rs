@@ -193,6 +193,11 @@ fn register_once(
     if let Some(method) = method(&name)
         && let Some(operator) = Operator::with_keys(&name, cpu, cuda)
     {
+        // A kernel for CUDA would stand in the way of the derivative that such an operator gets from its parts.
+        let is_made_of_parts = operator.is_implicit && matches!(method, Method::Twin);
+        if is_made_of_parts {
+            return;
+        }
         let method = if operator.cpu.is_none() && matches!(method, Method::Twin) { Method::Gap } else { method };
         register(Box::leak(Box::new(operator)), method, cuda);
     }

@@ -127,6 +127,8 @@ pub(super) struct Operator {
     pub(super) cpu: Option<Kernel>,
     /// What was registered for CUDA, or what CUDA used without a registration of its own.
     pub(super) cuda: Option<Kernel>,
+    /// Whether it is made of others, whose derivatives are its own.
+    pub(super) is_implicit: bool,
     /// Calls that computed.
     pub(super) calls: AtomicU64,
     schema: OnceLock<Schema>,
@@ -155,6 +157,7 @@ impl Operator {
             name: name.to_owned(),
             cpu: kernel(cpu).or_else(composite),
             cuda: kernel(cuda).or_else(composite),
+            is_implicit: kernel(keys.composite[2]).is_some(),
             handle,
             calls: AtomicU64::new(0),
             schema: OnceLock::new(),
