@@ -284,19 +284,21 @@ fn make(
     if lean.is_empty() {
         return step("installing", install(&[], &rest), announce).map(drop);
     }
-    // Asked beforehand, the needs install while the large wheel is still being unpacked.
+    // Asked beforehand, the needs install while the large wheel is still being unpacked. Other packages come after it:
+    // they find it there, needing nothing that the shim replaces.
     let asked = match tools {
-        Tools::Pip { .. } => {
+        Tools::Pip { .. } if rest.is_empty() => {
             announce(&format!("asking what {} needs", lean.join(" ")));
             let question = install(&["--quiet", "--dry-run", "--ignore-installed", "--no-deps", "--report=-"], &lean);
             step("pip install --dry-run", question, &|_| {}).ok().and_then(|report| needs_in_report(&report))
         }
-        Tools::Uv { .. } => None,
+        Tools::Pip { .. } | Tools::Uv { .. } => None,
     };
     let first = install(&["--no-deps"], &lean);
     let Some(needs) = asked else {
         step(&format!("installing {}", lean.join(" ")), first, announce)?;
         rest.extend(needs_installed(directory)?);
+        forget_replaced(directory)?;
         return step("installing what it needs", install(&[], &rest), announce).map(drop);
     };
     rest.extend(needs);
@@ -322,7 +324,8 @@ fn make(
         };
         let (lean, needs) = (lean.join(), needs.join());
         ended(lean).and_then(|()| ended(needs))
-    })
+    })?;
+    forget_replaced(directory)
 }
 
 /// The remaining needs of the packages that pip's installation report lists.
@@ -336,20 +339,38 @@ fn needs_in_report(report: &str) -> Option<Vec<String>> {
     Some(needs)
 }
 
-/// The remaining needs of the lean packages that are installed.
-fn needs_installed(directory: &Path) -> Result<Vec<String>, Error> {
+/// The METADATA files of the lean packages that are installed.
+fn lean_metadata(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let answer = run(&directory.join("bin/python"), &["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])?;
     let site = PathBuf::from(answer.trim());
-    let mut needs = Vec::new();
-    for entry in fs::read_dir(&site).map_err(|source| Error::Cache { place: site.clone(), source })?.flatten() {
+    let is_lean = |entry: &fs::DirEntry| {
         let file = entry.file_name();
-        let Some(package) = file.to_str().and_then(|file| file.strip_suffix(".dist-info")) else { continue };
-        if requirement::is_lean(package.split('-').next().unwrap_or_default()) {
-            let metadata = fs::read_to_string(entry.path().join("METADATA")).unwrap_or_default();
-            needs.extend(requirement::remaining(requirement::requires_dist(&metadata)));
-        }
+        let package = file.to_str().and_then(|file| file.strip_suffix(".dist-info"));
+        package.is_some_and(|package| requirement::is_lean(package.split('-').next().unwrap_or_default()))
+    };
+    let entries = fs::read_dir(&site).map_err(|source| Error::Cache { place: site, source })?;
+    Ok(entries.flatten().filter(is_lean).map(|entry| entry.path().join("METADATA")).collect())
+}
+
+/// The remaining needs of the lean packages that are installed.
+fn needs_installed(directory: &Path) -> Result<Vec<String>, Error> {
+    let mut needs = Vec::new();
+    for place in lean_metadata(directory)? {
+        let metadata = fs::read_to_string(place).unwrap_or_default();
+        needs.extend(requirement::remaining(requirement::requires_dist(&metadata)));
     }
     Ok(needs)
+}
+
+/// Takes what the shim replaces out of the needs that the lean packages state, so that neither another package's
+/// installation nor `pip check` misses it.
+fn forget_replaced(directory: &Path) -> Result<(), Error> {
+    for place in lean_metadata(directory)? {
+        let wrong = |source| Error::Cache { place: place.clone(), source };
+        let metadata = fs::read_to_string(&place).map_err(wrong)?;
+        fs::write(&place, requirement::without_replaced(&metadata)).map_err(wrong)?;
+    }
+    Ok(())
 }
 
 fn command<S: AsRef<std::ffi::OsStr>>(program: &Path, arguments: &[S]) -> Command {

@@ -16,6 +16,12 @@ pub(super) fn is_lean(requirement: &str) -> bool {
     LEAN.contains(&name(requirement).as_str())
 }
 
+/// Whether the shim takes its place, or only a GPU could use it.
+pub(super) fn is_replaced(requirement: &str) -> bool {
+    let name = name(requirement);
+    REPLACED.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// What remains of the `Requires-Dist` entries of a lean package: no extras, nothing that the shim replaces, and
 /// nothing that is lean itself and asked for anyway.
 pub(super) fn remaining<'a>(requires: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -24,8 +30,7 @@ pub(super) fn remaining<'a>(requires: impl IntoIterator<Item = &'a str>) -> Vec<
         .map(str::trim)
         .filter(|entry| {
             let marker = entry.split_once(';').map_or("", |(_, marker)| marker);
-            let name = name(entry);
-            !marker.contains("extra ==") && !REPLACED.iter().any(|prefix| name.starts_with(prefix)) && !is_lean(entry)
+            !marker.contains("extra ==") && !is_replaced(entry) && !is_lean(entry)
         })
         .map(str::to_owned)
         .collect()
@@ -40,6 +45,12 @@ pub(super) fn requires_dist(metadata: &str) -> Vec<&str> {
         .filter_map(|line| line.strip_prefix("Requires-Dist:"))
         .map(str::trim)
         .collect()
+}
+
+/// A METADATA file without the needs that the shim replaces.
+pub(super) fn without_replaced(metadata: &str) -> String {
+    let is_kept = |line: &&str| line.strip_prefix("Requires-Dist:").is_none_or(|entry| !is_replaced(entry.trim()));
+    metadata.split_inclusive('\n').filter(is_kept).collect()
 }
 
 /// Sorted, trimmed, each once: equal needs share an environment however they are written.
@@ -76,6 +87,9 @@ mod tests {
             Requires-Dist: pyyaml; extra == \"pyyaml\"\n\nRequires-Dist: not-a-header\n";
         let expected = ["filelock", "typing-extensions>=4.13.0", "setuptools ; python_version >= \"3.12\""];
         assert_eq!(remaining(requires_dist(metadata)), expected);
+        let stripped = without_replaced(metadata);
+        assert_eq!(remaining(requires_dist(&stripped)), expected);
+        assert!(!stripped.contains("nvidia") && !stripped.contains("triton") && stripped.ends_with("not-a-header\n"));
     }
 
     #[test]
