@@ -127,7 +127,7 @@ pub(super) struct Operator {
     pub(super) cpu: Option<Kernel>,
     /// What was registered for CUDA, or what CUDA used without a registration of its own.
     pub(super) cuda: Option<Kernel>,
-    /// Whether it is made of others, whose derivatives are its own.
+    /// Whether it is made of others on CUDA too, with their derivatives for its own.
     pub(super) is_implicit: bool,
     /// Calls that computed.
     pub(super) calls: AtomicU64,
@@ -157,7 +157,7 @@ impl Operator {
             name: name.to_owned(),
             cpu: kernel(cpu).or_else(composite),
             cuda: kernel(cuda).or_else(composite),
-            is_implicit: kernel(keys.composite[2]).is_some(),
+            is_implicit: kernel(keys.composite[2]).is_some() && kernel(cuda).is_none(),
             handle,
             calls: AtomicU64::new(0),
             schema: OnceLock::new(),
