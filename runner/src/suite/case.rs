@@ -251,6 +251,10 @@ fn read_requires(
                 let need = python.get_or_insert_default();
                 need.requirements.retain(|requirement| requirement != "torch" && !requirement.starts_with("torch="));
                 need.requirements.push(format!("torch=={value}"));
+                // PyTorch asks for no NumPy, but hardly a program gets by without it.
+                if !need.requirements.iter().any(|requirement| requirement.starts_with("numpy")) {
+                    need.requirements.push("numpy".to_owned());
+                }
                 need.requirements.sort_unstable();
                 continue;
             }

@@ -72,7 +72,8 @@ fn find(libraries: &Libraries) -> Result<Option<Torch>, String> {
         return Ok(None);
     }
     let scalar = scalar(&symbols, &keys).ok_or("this PyTorch has no aten::scalar_tensor")?;
-    let layout = Layout::find(&symbols, keys, scalar)?;
+    let has_python_bit = libraries.torch_cpu.symbol(c"_ZNK3c1010TensorImpl15incref_pyobjectEv").is_some();
+    let layout = Layout::find(&symbols, keys, has_python_bit, scalar)?;
     // SAFETY: the getter of c10, with a device type.
     let cpu_allocator = unsafe { (symbols.get_allocator)(&super::cxx::Device::CPU.kind) };
     Ok(Some(Torch { symbols, layout, cpu_allocator }))

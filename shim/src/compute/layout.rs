@@ -113,7 +113,12 @@ impl Layout {
     ///
     /// # Errors
     /// What is not as in any version that we know.
-    pub(super) fn find(symbols: &Symbols, keys: Keys, scalar: *mut c_void) -> Result<Self, &'static str> {
+    pub(super) fn find(
+        symbols: &Symbols,
+        keys: Keys,
+        has_python_bit: bool,
+        scalar: *mut c_void,
+    ) -> Result<Self, &'static str> {
         let byte = |object: *mut c_void, offset: usize| {
             // SAFETY: both objects are far longer than the offsets asked for.
             unsafe { object.cast::<u8>().add(offset).read() }
@@ -122,8 +127,8 @@ impl Layout {
             // SAFETY: as above; fields of eight bytes are aligned.
             unsafe { object.cast::<u8>().add(offset).cast::<u64>().read() }
         };
-        let unknown = Self { sizes: 0, allocator: 0, shallow_copy: 0, has_python_bit: false, keys };
-        // One word for the Python object, or two before torch 2.10.
+        let unknown = Self { sizes: 0, allocator: 0, shallow_copy: 0, has_python_bit, keys };
+        // One word for the Python object, or two before torch 2.13.
         let fits = |layout: &Self| {
             let device = [0, 1, 2].map(|index| byte(scalar, layout.device() + index));
             word(scalar, layout.sizes) == 0 && device == [0, 0xff, 1]
@@ -133,7 +138,6 @@ impl Layout {
             .into_iter()
             .find(fits)
             .ok_or("c10::TensorImpl has another layout")?;
-        layout.has_python_bit = layout.sizes == 56;
         let keys = word(scalar, layout.keys_at());
         if keys & layout.keys.dense_cpu != layout.keys.dense_cpu {
             return Err("c10::TensorImpl keeps its dispatch keys elsewhere");
