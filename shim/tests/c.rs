@@ -139,6 +139,11 @@ fn memory() {
 }
 
 #[test]
+fn ipc() {
+    check("ipc");
+}
+
+#[test]
 fn stream() {
     check("stream");
 }

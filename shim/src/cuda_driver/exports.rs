@@ -4,12 +4,13 @@ use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
 use super::memory::{AllocationProperties, Copy2D, Copy3D};
 use super::module::LaunchConfig;
-use super::{context, device, memory, module, stream};
+use super::{context, device, ipc, memory, module, stream};
 use crate::boundary::args::{Out, Text};
 use crate::boundary::exports::exports;
 use crate::cuda_runtime::abi::{AccessDescription, MemLocation, PoolProperties};
 use crate::cuda_runtime::stream::{Callback, HostFunction};
 use crate::cuda_runtime::{device as runtime_device, entry_point, error, pool, stream as runtime_stream};
+use crate::device::ipc::Handle;
 use crate::device::stream::per_thread_default as per_thread;
 
 exports! {
@@ -143,6 +144,12 @@ exports! {
         fn cuThreadExchangeStreamCaptureMode(mode: Out<c_uint>) = runtime_stream::exchange_capture_mode;
         fn cuEventCreate(out: Out<usize>, flags: c_uint) = stream::event_create;
         fn cuEventDestroy_v2(handle: usize) = stream::event_destroy;
+        fn cuIpcGetMemHandle(out: Out<Handle>, address: usize) = ipc::memory_handle;
+        fn cuIpcOpenMemHandle(out: Out<usize>, handle: Handle, flags: c_uint) = ipc::open_memory;
+        fn cuIpcOpenMemHandle_v2(out: Out<usize>, handle: Handle, flags: c_uint) = ipc::open_memory;
+        fn cuIpcCloseMemHandle(address: usize) = ipc::close_memory;
+        fn cuIpcGetEventHandle(out: Out<Handle>, event: usize) = ipc::event_handle;
+        fn cuIpcOpenEventHandle(out: Out<usize>, handle: Handle) = ipc::open_event;
         fn cuEventRecord(event: usize, stream: usize) = stream::event_record;
         fn cuEventRecordWithFlags(event: usize, stream: usize, flags: c_uint) = stream::event_record_with_flags;
         fn cuEventQuery(handle: usize) = stream::event_query;
@@ -295,8 +302,7 @@ exports! {
         cuGraphReleaseUserObject cuGraphRemoveDependencies cuGraphRemoveDependencies_v2 cuGraphRetainUserObject
         cuGraphUpload cuGraphUpload_ptsz cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxGetDevResource
         cuGreenCtxGetId cuGreenCtxRecordEvent cuGreenCtxStreamCreate cuGreenCtxWaitEvent cuImportExternalMemory
-        cuImportExternalSemaphore cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle cuIpcOpenEventHandle
-        cuIpcOpenMemHandle cuIpcOpenMemHandle_v2 cuKernelGetLibrary cuKernelGetParamCount cuKernelGetParamInfo
+        cuImportExternalSemaphore cuKernelGetLibrary cuKernelGetParamCount cuKernelGetParamInfo
         cuKernelSetCacheConfig cuLaunch cuLaunchCooperativeKernelMultiDevice cuLaunchGrid cuLaunchGridAsync
         cuLaunchHostFunc_v2 cuLaunchHostFunc_v2_ptsz cuLibraryEnumerateKernels cuLibraryGetGlobal
         cuLibraryGetKernelCount cuLibraryGetManaged cuLibraryGetUnifiedFunction cuLibraryLoadFromFile

@@ -7,10 +7,11 @@ use super::abi::{
     PointerAttributes, PoolProperties, Three,
 };
 use super::stream::{Callback, HostFunction};
-use super::{copy, device, entry_point, error, launch, memory, pool, properties, stream};
+use super::{copy, device, entry_point, error, ipc, launch, memory, pool, properties, stream};
 use crate::boundary::args::{Out, Text};
 use crate::boundary::exports::exports;
 use crate::cuda_driver::device as driver_device;
+use crate::device::ipc::Handle;
 use crate::device::stream::per_thread_default as per_thread;
 
 exports! {
@@ -58,6 +59,11 @@ exports! {
         fn cudaHostGetFlags(out: Out<c_uint>, address: usize) = memory::host_flags;
         fn cudaMemGetInfo(free: Out<usize>, total: Out<usize>) = memory::info;
         fn cudaPointerGetAttributes(out: Out<PointerAttributes>, address: usize) = memory::attributes;
+        fn cudaIpcGetMemHandle(out: Out<Handle>, address: usize) = ipc::memory_handle;
+        fn cudaIpcOpenMemHandle(out: Out<usize>, handle: Handle, flags: c_uint) = ipc::open_memory;
+        fn cudaIpcCloseMemHandle(address: usize) = ipc::close_memory;
+        fn cudaIpcGetEventHandle(out: Out<Handle>, event: usize) = ipc::event_handle;
+        fn cudaIpcOpenEventHandle(out: Out<usize>, handle: Handle) = ipc::open_event;
         fn cudaMemAdvise(address: usize, size: usize) = memory::hint;
         fn cudaMemAdvise_v2(address: usize, size: usize) = memory::hint;
         fn cudaMemPrefetchAsync(address: usize, size: usize) = memory::hint;
@@ -269,8 +275,7 @@ exports! {
         cudaGraphNodeGetToolsId cudaGraphNodeGetType cudaGraphNodeSetEnabled cudaGraphNodeSetParams
         cudaGraphReleaseUserObject cudaGraphRemoveDependencies cudaGraphRemoveDependencies_v2
         cudaGraphRetainUserObject cudaGraphUpload cudaGraphUpload_ptsz cudaGreenCtxCreate
-        cudaImportExternalMemory cudaImportExternalSemaphore cudaIpcCloseMemHandle cudaIpcGetEventHandle
-        cudaIpcGetMemHandle cudaIpcOpenEventHandle cudaIpcOpenMemHandle cudaLaunchCooperativeKernelMultiDevice
+        cudaImportExternalMemory cudaImportExternalSemaphore cudaLaunchCooperativeKernelMultiDevice
         cudaLibraryEnumerateKernels cudaLibraryGetGlobal cudaLibraryGetKernelCount cudaLibraryGetManaged
         cudaLibraryGetUnifiedFunction cudaLibraryLoadFromFile cudaLogsCurrent cudaLogsDumpToFile
         cudaLogsDumpToMemory cudaMalloc3DArray cudaMallocArray cudaMallocMipmappedArray

@@ -27,7 +27,7 @@ pub(crate) fn release(address: usize) -> CudaResult {
     let Some(location) = memory::locate(address) else {
         return memory::free_host(address, &[HostKind::Managed]);
     };
-    if location.base != address || location.kind == Kind::Mapped {
+    if location.base != address || matches!(location.kind, Kind::Mapped | Kind::Imported) {
         return Err(CudaError::INVALID_VALUE);
     }
     stream::synchronize_device(location.device);

@@ -6,6 +6,7 @@ pub(crate) mod device;
 pub(crate) mod entry_point;
 pub(crate) mod error;
 pub(crate) mod exports;
+pub(crate) mod ipc;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod pool;

@@ -153,7 +153,7 @@ pub(crate) fn event_create_with_flags(out: Out<usize>, flags: c_uint) -> CudaRes
     if flags > 7 || (interprocess && !no_timing) {
         return Err(CudaError::INVALID_VALUE);
     }
-    Ok(out.set(event::create(device, !no_timing))?)
+    Ok(out.set(event::create(device, event::Use { has_timing: !no_timing, is_interprocess: interprocess }))?)
 }
 
 pub(crate) fn event_destroy(handle: usize) -> CudaResult {

@@ -1,20 +1,34 @@
 //! Events: a point in a stream, with the time when the stream got there.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::Device;
 use super::error::{CudaError, CudaResult};
 use super::stream::Stream;
+use crate::boundary::gap;
 use crate::boundary::handle::Handles;
+use crate::boundary::library::Library;
 
 /// One event.
 #[derive(Debug)]
 pub(crate) struct Event {
     device: u32,
-    has_timing: bool,
+    purpose: Use,
+    /// Whether another process has its handle.
+    is_shared: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// What an event was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Use {
+    /// It tells times (not `cudaEventDisableTiming`).
+    pub(crate) has_timing: bool,
+    /// Other processes may wait for it (`cudaEventInterprocess`).
+    pub(crate) is_interprocess: bool,
 }
 
 #[derive(Debug, Default)]
@@ -28,10 +42,11 @@ struct State {
 static EVENTS: Handles<Event> = Handles::new(2);
 
 /// Makes an event and returns its handle.
-pub(crate) fn create(device: &Device, has_timing: bool) -> usize {
+pub(crate) fn create(device: &Device, purpose: Use) -> usize {
     EVENTS.insert(Arc::new(Event {
         device: device.ordinal,
-        has_timing,
+        purpose,
+        is_shared: AtomicBool::new(false),
         state: Mutex::default(),
         changed: Condvar::new(),
     }))
@@ -66,6 +81,10 @@ impl Event {
         if stream.device != self.device {
             return Err(CudaError::INVALID_HANDLE);
         }
+        if self.is_shared.load(Ordering::Relaxed) {
+            // The other process would not wait for this record.
+            gap::tolerate(Library::CudaRuntime, "cudaEventRecord", "of an event that another process has")?;
+        }
         let number = {
             let mut state = self.lock();
             state.recorded += 1;
@@ -80,6 +99,19 @@ impl Event {
             }
             event.changed.notify_all();
         });
+        Ok(())
+    }
+
+    /// Lets other processes have it, once its latest record is reached, so that they need not wait.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for an event that was not made for it.
+    pub(crate) fn share(&self) -> CudaResult {
+        if !self.purpose.is_interprocess {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        self.synchronize();
+        self.is_shared.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -121,7 +153,7 @@ impl Event {
     /// `INVALID_HANDLE` when one was never recorded, has no timing or is of another device; `NOT_READY` when one is
     /// not reached yet.
     pub(crate) fn elapsed_ms(&self, end: &Self) -> CudaResult<f32> {
-        if !self.has_timing || !end.has_timing || self.device != end.device {
+        if !self.purpose.has_timing || !end.purpose.has_timing || self.device != end.device {
             return Err(CudaError::INVALID_HANDLE);
         }
         let time = |event: &Self| {
@@ -148,13 +180,15 @@ mod tests {
     use super::*;
     use crate::device::stream::{self, Kind};
 
+    const TIMED: Use = Use { has_timing: true, is_interprocess: false };
+
     #[test]
     fn an_event_orders_two_streams_and_tells_the_time_between() {
         let device = crate::device::get(3).unwrap();
         let first = stream::resolve(stream::create(device, Kind::NonBlocking, 0)).unwrap();
         let second = stream::resolve(stream::create(device, Kind::NonBlocking, 0)).unwrap();
-        let start = resolve(create(device, true)).unwrap();
-        let end = resolve(create(device, true)).unwrap();
+        let start = resolve(create(device, TIMED)).unwrap();
+        let end = resolve(create(device, TIMED)).unwrap();
         assert!(start.is_reached(), "never recorded");
         assert_eq!(start.elapsed_ms(&end), Err(CudaError::INVALID_HANDLE));
         start.record(&first).unwrap();

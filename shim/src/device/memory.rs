@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Managed,
     /// `cuMemCreate`, seen through a mapping.
     Mapped,
+    /// Of another process (CUDA IPC); in no arena of this one.
+    Imported,
     /// A variable of the program (`__device__`), or an array: not the program's to free by address.
     Internal,
 }
@@ -246,7 +248,9 @@ fn arena_at(address: usize) -> Option<(&'static Device, usize)> {
 
 /// What device memory `address` points into.
 pub(crate) fn locate(address: usize) -> Option<Location> {
-    let Some((device, offset)) = arena_at(address) else { return super::mapping::locate(address) };
+    let Some((device, offset)) = arena_at(address) else {
+        return super::mapping::locate(address).or_else(|| super::ipc::locate(address));
+    };
     let book = device.memory.book();
     let (start, size) = book.allocator.find(offset)?;
     let kind = book.kinds.get(&start).copied().unwrap_or(Kind::Plain);

@@ -86,7 +86,9 @@ fn place(communicator: &Arc<Communicator>, what: &str, address: *mut u8, bytes: 
         )),
         Ok(Known::Device(device)) => {
             // A range over several mappings is not contiguous in the file: it travels as host memory does.
-            let location = memory::locate(address as usize).filter(|location| location.bytes_left >= bytes);
+            // So does memory of another process, which is in no arena of this one.
+            let location = memory::locate(address as usize)
+                .filter(|location| location.bytes_left >= bytes && location.kind != memory::Kind::Imported);
             let place = location.and_then(|location| in_arena(device, location.offset));
             Ok(Buffer { address, place })
         }

@@ -1,0 +1,160 @@
+//! Memory and events shared between processes of one machine (CUDA IPC): the owner's allocation is a range of its memory file,
+//! which the other process opens through `/proc` and maps.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::error::{CudaError, CudaResult};
+use super::memory::{self, Kind, Location};
+use super::{Device, all, arena_of, event};
+
+/// Bytes of a `cudaIpcMemHandle_t` and a `cudaIpcEventHandle_t`.
+const HANDLE_SIZE: usize = 64;
+
+/// `cudaIpcMemHandle_t`, `CUipcMemHandle`, and the same for events: opaque to programs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handle([u64; HANDLE_SIZE / 8]);
+
+const MEMORY: u64 = u64::from_le_bytes(*b"ftestmem");
+const EVENT: u64 = u64::from_le_bytes(*b"ftestevt");
+const PAGE: usize = 4096;
+
+/// Memory of another process that is mapped here.
+#[derive(Debug)]
+struct Opened {
+    /// Of the owner's allocation: its handle, so that opening it twice gives one address.
+    handle: Handle,
+    times: u32,
+    /// The mapping: whole pages around the allocation.
+    mapped: (usize, usize),
+    size: usize,
+    device: u32,
+}
+
+static OPENED: Mutex<BTreeMap<usize, Opened>> = Mutex::new(BTreeMap::new());
+
+fn opened() -> MutexGuard<'static, BTreeMap<usize, Opened>> {
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The handle of the allocation that `address` points into.
+///
+/// # Errors
+/// `INVALID_VALUE` for anything but memory of `cudaMalloc`; virtual mappings are shared by their own calls.
+pub(crate) fn export(address: usize) -> CudaResult<Handle> {
+    let location = memory::locate(address).ok_or(CudaError::INVALID_VALUE)?;
+    if location.kind != Kind::Plain {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let arena = arena_of(location.device)?;
+    let offset = location.base - arena.base() as usize;
+    let owner = u64::from(std::process::id()) << 32 | arena.fd() as u64;
+    let device = u64::from(location.device.ordinal);
+    Ok(Handle([MEMORY, owner, arena.file_id(), offset as u64, location.size as u64, device, 0, 0]))
+}
+
+/// Maps the allocation behind `handle` as memory of `device`.
+///
+/// # Errors
+/// `INVALID_HANDLE` for what is no handle, `INVALID_CONTEXT` in the process that owns the memory, `MAP_FAILED` when the
+/// owner is gone or its memory cannot be mapped.
+pub(crate) fn open(handle: Handle, device: &Device) -> CudaResult<usize> {
+    let [kind, owner, file_id, offset, size, ..] = handle.0;
+    if kind != MEMORY {
+        return Err(CudaError::INVALID_HANDLE);
+    }
+    let (pid, fd) = (owner >> 32, owner as u32);
+    if pid == u64::from(std::process::id()) {
+        return Err(CudaError::INVALID_CONTEXT);
+    }
+    let mut opened = opened();
+    if let Some((address, known)) = opened.iter_mut().find(|(_, known)| known.handle.0 == handle.0) {
+        known.times += 1;
+        return Ok(*address);
+    }
+    let place = format!("/proc/{pid}/fd/{fd}");
+    let file = OpenOptions::new().read(true).write(true).open(place).map_err(|_| CudaError::MAP_FAILED)?;
+    // A number of a process and a descriptor may have been given out anew; the file's own number is not.
+    if file.metadata().map_or(0, |status| status.ino()) != file_id {
+        return Err(CudaError::MAP_FAILED);
+    }
+    let (offset, size) = (offset as usize, size as usize);
+    let within = offset % PAGE;
+    let length = (within + size).next_multiple_of(PAGE);
+    let base = map(&file, offset - within, length)?;
+    opened.insert(base + within, Opened { handle, times: 1, mapped: (base, length), size, device: device.ordinal });
+    crate::report::used();
+    Ok(base + within)
+}
+
+fn map(file: &File, offset: usize, length: usize) -> CudaResult<usize> {
+    // SAFETY: a fresh shared mapping at an address of the kernel's choice.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            file.as_raw_fd(),
+            offset as libc::off_t,
+        )
+    };
+    if base == libc::MAP_FAILED { Err(CudaError::MAP_FAILED) } else { Ok(base as usize) }
+}
+
+/// Takes one [`open`] back; the last one unmaps.
+///
+/// # Errors
+/// `INVALID_VALUE` when nothing was opened at `address`.
+pub(crate) fn close(address: usize) -> CudaResult {
+    let mut opened = opened();
+    let known = opened.get_mut(&address).ok_or(CudaError::INVALID_VALUE)?;
+    known.times -= 1;
+    if known.times == 0 {
+        let (base, length) = known.mapped;
+        opened.remove(&address);
+        // SAFETY: the mapping that `open` made, in the table until now; the program gave its last use of it up.
+        unsafe { libc::munmap(base as *mut libc::c_void, length) };
+    }
+    Ok(())
+}
+
+/// What memory of another process `address` points into.
+pub(crate) fn locate(address: usize) -> Option<Location> {
+    let opened = opened();
+    let (base, known) = opened.range(..=address).next_back()?;
+    let within = address - base;
+    (within < known.size).then(|| Location {
+        device: &all()[known.device as usize],
+        offset: 0,
+        base: *base,
+        size: known.size,
+        bytes_left: known.size - within,
+        kind: Kind::Imported,
+    })
+}
+
+/// The handle of an event, once its latest record was reached: what another process waits for is done by then.
+///
+/// # Errors
+/// `INVALID_HANDLE`; `INVALID_VALUE` for an event that was not made for it (`cudaEventInterprocess`).
+pub(crate) fn export_event(handle: usize) -> CudaResult<Handle> {
+    let event = event::resolve(handle)?;
+    event.share()?;
+    Ok(Handle([EVENT, u64::from(std::process::id()) << 32, 0, 0, 0, 0, 0, 0]))
+}
+
+/// An event of this process that stands for one of another.
+///
+/// # Errors
+/// `INVALID_HANDLE` for what is no handle of an event.
+pub(crate) fn open_event(handle: Handle, device: &Device) -> CudaResult<usize> {
+    if handle.0[0] != EVENT {
+        return Err(CudaError::INVALID_HANDLE);
+    }
+    Ok(event::create(device, event::Use { has_timing: false, is_interprocess: true }))
+}
