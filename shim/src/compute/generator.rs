@@ -6,7 +6,6 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::cxx::{IValue, MaybeDouble};
-use super::layout::tag;
 use super::symbols::Engine;
 use super::{object, torch};
 
@@ -68,7 +67,7 @@ impl Drawing {
         let cpu = self.stand.as_ref().map_or(std::ptr::null_mut(), |stand| stand.cpu);
         // SAFETY: a live generator.
         unsafe { object::retain(cpu) };
-        IValue::new(tag::GENERATOR, cpu as u64)
+        IValue::new(torch().layout.tags.generator, cpu as u64)
     }
 }
 

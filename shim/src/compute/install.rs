@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::cxx::{CxxString, CxxVector, IValue, KernelFunction, MaybeKey, MaybeSignature, OperatorName, Stack};
 use super::kernel::{self, Method};
-use super::layout::{Keys, Layout, tag};
+use super::layout::{Keys, Layout, Tags, tag};
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
 use super::{TORCH, Torch, allocator, mapping, torch};
@@ -73,7 +73,8 @@ fn find(libraries: &Libraries) -> Result<Option<Torch>, String> {
     }
     let scalar = scalar(&symbols, &keys).ok_or("this PyTorch has no aten::scalar_tensor")?;
     let has_python_bit = libraries.torch_cpu.symbol(c"_ZNK3c1010TensorImpl15incref_pyobjectEv").is_some();
-    let layout = Layout::find(&symbols, keys, has_python_bit, scalar)?;
+    let tags = boolean_tag(&symbols, &keys, scalar).and_then(Tags::find).ok_or("c10::IValue has other tags")?;
+    let layout = Layout::find(&symbols, keys, tags, has_python_bit, scalar)?;
     // SAFETY: the getter of c10, with a device type.
     let cpu_allocator = unsafe { (symbols.get_allocator)(&super::cxx::Device::CPU.kind) };
     Ok(Some(Torch { symbols, layout, cpu_allocator }))
@@ -89,6 +90,23 @@ fn scalar(symbols: &Symbols, keys: &Keys) -> Option<*mut c_void> {
     // SAFETY: scalar_tensor(Scalar s, *, dtype, layout, device, pin_memory).
     unsafe { kernel.call(&handle, keys.dense_cpu, &raw mut stack) };
     let result = stack.items().first().map(|value| value.payload as *mut c_void);
+    stack.free();
+    result
+}
+
+/// The tag of the boolean that an operator gives.
+fn boolean_tag(symbols: &Symbols, keys: &Keys, scalar: *mut c_void) -> Option<u32> {
+    let handle = operator::handle(symbols, "aten::is_floating_point")?;
+    let kernel = keys.composite.iter().find_map(|key| operator::kernel(symbols, &handle, *key))?;
+    let mut stack = Stack::new();
+    stack.push(IValue::new(tag::TENSOR, scalar as u64));
+    // SAFETY: is_floating_point(Tensor self). The kernel gives back a reference, which is taken here; the count is the second
+    // word of the tensor that nobody else knows.
+    unsafe {
+        *scalar.cast::<u64>().add(1) += 1;
+        kernel.call(&handle, keys.dense_cpu, &raw mut stack);
+    }
+    let result = stack.items().first().filter(|value| value.payload & 0xff == 1).map(|value| value.tag);
     stack.free();
     result
 }

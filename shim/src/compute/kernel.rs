@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::allocator::Redirect;
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::Drawing;
-use super::layout::tag;
 use super::object::{self, Tensor};
 use super::operator::{Kernel, Kind, Operator};
 use super::value::{Arguments, Value};
@@ -89,11 +88,11 @@ fn place(operator: &Operator, arguments: &[IValue]) -> Placement {
     for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
         match kind {
             Kind::Tensor => seen.tensor(slot),
-            Kind::Tensors if slot.tag == tag::LIST => {
+            Kind::Tensors if slot.tag == torch().layout.tags.list => {
                 // SAFETY: the argument keeps its list alive.
                 unsafe { object::list_items(slot.payload as *mut c_void) }.iter().for_each(|item| seen.tensor(item));
             }
-            Kind::Device if slot.tag == tag::DEVICE && seen.device.is_none() => {
+            Kind::Device if slot.tag == torch().layout.tags.device && seen.device.is_none() => {
                 let [_, index, ..] = slot.payload.to_ne_bytes();
                 seen.device = (index as i8 >= 0).then_some(index as i8);
             }
@@ -282,7 +281,7 @@ fn goes_with_cpu(operator: &Operator, arguments: &[IValue], own: Option<Device>)
         && operator.schema().arguments.iter().zip(arguments).all(|(kind, slot)| match kind {
             Kind::Tensor => fits(slot),
             // SAFETY: the argument keeps its list alive.
-            Kind::Tensors if slot.tag == tag::LIST => {
+            Kind::Tensors if slot.tag == torch().layout.tags.list => {
                 unsafe { object::list_items(slot.payload as *mut c_void) }.iter().all(fits)
             }
             _ => true,
@@ -327,10 +326,7 @@ pub(super) fn release_value(value: &IValue) {
 
 /// `IValue::isIntrusivePtr`, and tensors.
 fn holds_object(value: &IValue) -> bool {
-    let is_plain = matches!(
-        value.tag,
-        tag::NONE | tag::DOUBLE | tag::INT | tag::UINT | tag::BOOL | tag::DEVICE | tag::UNINITIALISED
-    );
+    let is_plain = torch().layout.tags.is_plain(value.tag);
     !is_plain && value.payload != 0 && value.payload != torch().symbols.undefined as u64
 }
 
@@ -338,7 +334,7 @@ fn holds_object(value: &IValue) -> bool {
 fn given_generator(operator: &Operator, arguments: &[IValue]) -> Option<*mut c_void> {
     let place = operator.schema().arguments.iter().position(|kind| *kind == Kind::Generator)?;
     let slot = &arguments[place];
-    (slot.tag == tag::GENERATOR).then_some(slot.payload as *mut c_void)
+    (slot.tag == torch().layout.tags.generator).then_some(slot.payload as *mut c_void)
 }
 
 /// A random operator draws from the CUDA generator that it was given, or from the GPU's own.
@@ -347,7 +343,7 @@ fn draw(operator: &Operator, method: Method, arguments: &mut [IValue], index: i8
         return matches!(method, Method::Random(_)).then(|| Drawing::begin(None, index));
     };
     let slot = &mut arguments[place];
-    let given = (slot.tag == tag::GENERATOR).then_some(slot.payload as *mut c_void);
+    let given = (slot.tag == torch().layout.tags.generator).then_some(slot.payload as *mut c_void);
     let drawing = Drawing::begin(given, index);
     let generator = drawing.argument();
     let before = std::mem::replace(slot, generator);

@@ -6,18 +6,45 @@ use std::ffi::c_void;
 use super::cxx::{CxxString, Device, OperatorHandle};
 use super::symbols::Symbols;
 
-/// `IValue::Tag` (ATen/core/ivalue.h): the same from torch 2.7 on.
+/// `IValue::Tag` (ATen/core/ivalue.h), as far as no version changed it.
 pub(super) mod tag {
     pub(in crate::compute) const NONE: u32 = 0;
     pub(in crate::compute) const TENSOR: u32 = 1;
     pub(in crate::compute) const DOUBLE: u32 = 3;
     pub(in crate::compute) const INT: u32 = 5;
-    pub(in crate::compute) const UINT: u32 = 6;
-    pub(in crate::compute) const BOOL: u32 = 10;
-    pub(in crate::compute) const LIST: u32 = 14;
-    pub(in crate::compute) const DEVICE: u32 = 18;
-    pub(in crate::compute) const UNINITIALISED: u32 = 22;
-    pub(in crate::compute) const GENERATOR: u32 = 26;
+}
+
+/// The other tags. torch 2.9 put one for unsigned integers after `INT`, so that those after it moved by one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tags {
+    pub(super) boolean: u32,
+    pub(super) list: u32,
+    pub(super) device: u32,
+    pub(super) generator: u32,
+    /// Those that hold a value, not an object, and are not named above.
+    plain: [u32; 2],
+}
+
+impl Tags {
+    /// By the tag of a boolean that libtorch made.
+    pub(super) fn find(boolean: u32) -> Option<Self> {
+        let moved = match boolean {
+            9 => 0,
+            10 => 1,
+            _ => return None,
+        };
+        // Unsigned integers (none before torch 2.9, when the next is an integer too) and what was never set.
+        let plain = [tag::INT + moved, 21 + moved];
+        Some(Self { boolean, list: 13 + moved, device: 17 + moved, generator: 25 + moved, plain })
+    }
+
+    /// True for values that hold nothing to keep or to give back.
+    pub(super) fn is_plain(&self, tag: u32) -> bool {
+        matches!(tag, tag::NONE | tag::DOUBLE | tag::INT)
+            || tag == self.boolean
+            || tag == self.device
+            || self.plain.contains(&tag)
+    }
 }
 
 /// Offsets, in bytes, that no version changed.
@@ -53,6 +80,7 @@ pub(super) struct Layout {
     pub(super) shallow_copy: usize,
     /// Whether reference counts carry the bit "has a Python object" (torch 2.10 and later).
     pub(super) has_python_bit: bool,
+    pub(super) tags: Tags,
     pub(super) keys: Keys,
 }
 
@@ -116,6 +144,7 @@ impl Layout {
     pub(super) fn find(
         symbols: &Symbols,
         keys: Keys,
+        tags: Tags,
         has_python_bit: bool,
         scalar: *mut c_void,
     ) -> Result<Self, &'static str> {
@@ -127,7 +156,7 @@ impl Layout {
             // SAFETY: as above; fields of eight bytes are aligned.
             unsafe { object.cast::<u8>().add(offset).cast::<u64>().read() }
         };
-        let unknown = Self { sizes: 0, allocator: 0, shallow_copy: 0, has_python_bit, keys };
+        let unknown = Self { sizes: 0, allocator: 0, shallow_copy: 0, has_python_bit, tags, keys };
         // One word for the Python object, or two before torch 2.13.
         let fits = |layout: &Self| {
             let device = [0, 1, 2].map(|index| byte(scalar, layout.device() + index));

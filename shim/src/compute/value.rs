@@ -39,12 +39,12 @@ impl Value {
     }
 
     pub(super) fn bool(value: bool) -> Self {
-        Self(IValue::new(tag::BOOL, u64::from(value)))
+        Self(IValue::new(torch().layout.tags.boolean, u64::from(value)))
     }
 
     /// `bool[]`
     pub(super) fn bools(values: &[bool]) -> Self {
-        let values = values.iter().map(|value| IValue::new(tag::BOOL, u64::from(*value)));
+        let values = values.iter().map(|value| IValue::new(torch().layout.tags.boolean, u64::from(*value)));
         // SAFETY: the getter of a type that lives as long as the process.
         list(values, unsafe { (torch().symbols.bool_type)() })
     }
@@ -79,12 +79,12 @@ impl Value {
     }
 
     pub(super) fn as_bool(&self) -> bool {
-        self.0.tag == tag::BOOL && self.0.payload & 0xff != 0
+        self.0.tag == torch().layout.tags.boolean && self.0.payload & 0xff != 0
     }
 
     /// The members of a list of booleans.
     pub(super) fn as_bools(&self) -> Vec<bool> {
-        if self.0.tag != tag::LIST {
+        if self.0.tag != torch().layout.tags.list {
             return Vec::new();
         }
         // SAFETY: a live list that this value holds.
@@ -141,7 +141,7 @@ fn list(values: impl Iterator<Item = IValue>, kind: *mut c_void) -> Value {
         (torch().symbols.make_list)(object, &raw mut vector, &raw mut kind);
         object.byte_add(8).cast::<u64>().write(1 | 1 << 32);
         vector.free();
-        Value(IValue::new(tag::LIST, object as u64))
+        Value(IValue::new(torch().layout.tags.list, object as u64))
     }
 }
 

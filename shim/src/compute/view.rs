@@ -102,7 +102,7 @@ fn copied(tensor: Tensor, device: Device) -> Tensor {
     let arguments = [
         IValue::new(tag::TENSOR, target.0 as u64),
         IValue::new(tag::TENSOR, tensor.0 as u64),
-        IValue::new(tag::BOOL, 0),
+        IValue::new(torch.layout.tags.boolean, 0),
     ];
     // SAFETY: copy_(self, src, non_blocking) of two CPU tensors, whose references it takes; the result is owned here.
     unsafe {

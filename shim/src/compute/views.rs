@@ -3,7 +3,6 @@
 use std::ffi::c_void;
 
 use super::cxx::{Device, IValue};
-use super::layout::tag;
 use super::object::{self, Form, Storage, Tensor};
 use super::operator::{Kind, Operator};
 use super::{torch, view};
@@ -38,8 +37,8 @@ impl Views {
         for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
             match kind {
                 Kind::Tensor => views.argument(slot),
-                Kind::Tensors if slot.tag == tag::LIST => views.list(slot.payload as *mut c_void),
-                Kind::Device if slot.tag == tag::DEVICE => {
+                Kind::Tensors if slot.tag == torch().layout.tags.list => views.list(slot.payload as *mut c_void),
+                Kind::Device if slot.tag == torch().layout.tags.device => {
                     slot.payload = u64::from(u16::from_ne_bytes([0, 0xff]));
                 }
                 _ => {}
@@ -223,7 +222,7 @@ impl Views {
         for value in values {
             if let Some(tensor) = Tensor::in_slot(value) {
                 value.payload = self.result(tensor, device).0 as u64;
-            } else if value.tag == tag::LIST {
+            } else if value.tag == torch().layout.tags.list {
                 // SAFETY: a list that the kernel just made.
                 for item in unsafe { object::list_items(value.payload as *mut c_void) } {
                     if let Some(tensor) = Tensor::in_slot(item) {
