@@ -11,7 +11,7 @@ use crate::device::memory;
 
 /// Makes a CPU tensor over the bytes of a CUDA tensor; the caller owns it. `twin` is the CPU's storage over them.
 pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
-    let view = of_sparse(tensor);
+    let view = on_cpu(tensor);
     // SAFETY: the reference that the copy has to the tensor's own storage is exchanged for one to the twin.
     unsafe {
         object::retain(twin.0);
@@ -20,8 +20,8 @@ pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
     view
 }
 
-/// A CPU tensor with the same parts as a sparse CUDA tensor; the caller owns it and exchanges the parts.
-pub(super) fn of_sparse(tensor: Tensor) -> Tensor {
+/// A CPU tensor with the same storage or parts as a CUDA tensor; the caller owns it and exchanges those.
+pub(super) fn on_cpu(tensor: Tensor) -> Tensor {
     let view = copy(tensor);
     let keys = &torch().layout.keys;
     view.set_keys((tensor.keys() & !keys.only_cuda & !keys.above) | (keys.dense_cpu & keys.only_cpu));

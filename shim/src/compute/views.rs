@@ -5,7 +5,9 @@ use std::ffi::c_void;
 use super::cxx::{Device, IValue};
 use super::object::{self, Form, Storage, Tensor};
 use super::operator::{Kind, Operator};
-use super::{torch, view};
+use super::{exception, torch, view};
+use crate::boundary::gap;
+use crate::boundary::library::Library;
 
 /// A tensor argument and the view that stands for it.
 struct Viewed {
@@ -114,7 +116,7 @@ impl Views {
 
     /// [`Views::plain`] for a sparse tensor: its copy has views of its indices and values.
     fn sparse(&mut self, original: Tensor, form: Form, is_ours: bool) -> Tensor {
-        let view = view::of_sparse(original);
+        let view = view::on_cpu(original);
         for member in form.members() {
             let part = view.member(*member);
             let part_view = self.plain(part, false);
@@ -207,6 +209,10 @@ impl Views {
 
     /// [`view::promote`], with the indices and values of a sparse tensor.
     fn promote(&mut self, tensor: Tensor, device: Device) -> Tensor {
+        if tensor.form().is_none() && tensor.device() == Device::CPU {
+            gap::record(Library::Torch, "result", "of a kind that is neither strided, sparse nor quantised");
+            exception::not_implemented("a result is of a kind that the pretended GPU cannot hold (a gap of ftest)");
+        }
         if let Some(form @ (Form::Coordinates | Form::Compressed)) = tensor.form()
             && tensor.device() == Device::CPU
         {
