@@ -211,7 +211,7 @@ unsafe fn replace(
 ) {
     // SAFETY: by the caller; the arguments are taken over, so the stack ends below them.
     let arguments = unsafe {
-        let arguments = (&mut (*stack).items())[below..].to_vec();
+        let arguments = (*stack).items()[below..].to_vec();
         (*stack).end = (*stack).begin.add(below);
         arguments
     };
@@ -280,8 +280,8 @@ fn goes_with_cpu(operator: &Operator, arguments: &[IValue], own: Option<Device>)
     own.is_some_and(|own| own.kind == Device::CUDA)
         && operator.schema().arguments.iter().zip(arguments).all(|(kind, slot)| match kind {
             Kind::Tensor => fits(slot),
-            // SAFETY: the argument keeps its list alive.
             Kind::Tensors if slot.tag == torch().layout.tags.list => {
+                // SAFETY: the argument keeps its list alive.
                 unsafe { object::list_items(slot.payload as *mut c_void) }.iter().all(fits)
             }
             _ => true,

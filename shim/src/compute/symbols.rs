@@ -77,7 +77,7 @@ macro_rules! symbols {
                 let find = |library: &Loaded, name: &'static CStr| library.symbol(name).ok_or(name);
                 Ok(Self {
                     // SAFETY: the mangled name says what the symbol is, and `$type` says the same in Rust.
-                    $($field: unsafe { std::mem::transmute::<*mut c_void, $type>(find(&libraries.$library, $name)?) },)*
+                    $($field: unsafe { std::mem::transmute_copy::<*mut c_void, $type>(&find(&libraries.$library, $name)?) },)*
                 })
             }
         }
