@@ -10,7 +10,7 @@ const STAND_IN: &str = r#"#!/bin/sh
 case "$*" in
     *version_info*) echo 3.99 ;;
     *find_spec*) echo ;;
-    *purelib*) echo /nonexistent ;;
+    *purelib*) mkdir -p "$HOME/site"; echo "$HOME/site" ;;
     *"-m venv"*)
         for directory; do :; done
         mkdir -p "$directory/bin"
@@ -21,6 +21,11 @@ case "$*" in
         if [ -n "${NO_NETWORK-}" ]; then echo "no route to the index" >&2; exit 1; fi
         if [ -n "${STAY-}" ]; then echo installing > "$STAY"; exec sleep 1000; fi
         if [ -n "${CRASH-}" ]; then kill -9 $PPID; exit 1; fi
+        case "$*" in *torch==*)
+            mkdir -p "$HOME/site/torch-2.9.1.dist-info"
+            printf 'Name: torch\nRequires-Dist: filelock\nRequires-Dist: nvidia-nccl-cu13==2.30.7\n\nText.\n' \
+                > "$HOME/site/torch-2.9.1.dist-info/METADATA" ;;
+        esac
         echo "$*${LD_PRELOAD:+ under $LD_PRELOAD}" | sed 's/.*--progress-bar=off/install/' >> "$LOG" ;;
 esac
 "#;
@@ -81,6 +86,9 @@ fn an_environment_is_made_lean_reused_listed_and_removed() {
     // torch without what it asks for, and of that only what no shim replaces.
     let expected = ["install --no-deps torch==2.9.1", "install numpy filelock", "venv"];
     assert_eq!(machine.installed(), expected);
+    // Nor does it ask for the rest any more, so that what comes on top of it does not bring that.
+    let metadata = machine.root.path().join("site/torch-2.9.1.dist-info/METADATA");
+    assert_eq!(std::fs::read_to_string(metadata).unwrap(), "Name: torch\nRequires-Dist: filelock\n\nText.\n");
 
     let again = machine.ftest(&["env", "path", "numpy", "torch==2.9.1"]).output().unwrap();
     assert_eq!((text(&again.stdout), text(&again.stderr)), (text(&made.stdout), String::new()));

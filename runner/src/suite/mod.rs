@@ -280,7 +280,7 @@ cases:
         assert_eq!(ids, ["one[n=1,t=a]", "one[n=1,t=b]", "one[n=2,t=a]", "one[n=3,t=c]"]);
         let case = &suite.cases[3];
         assert_eq!(case.launch, crate::case::Launch::Argv { argv: vec!["x".into(), "7".into()], ranks: Some(4) });
-        assert_eq!(case.python.as_ref().unwrap().requirements, ["torch==2.15.0"]);
+        assert_eq!(case.python.as_ref().unwrap().requirements, ["numpy", "torch==2.15.0"]);
         assert_eq!((case.requires.len(), case.place.line, case.coordinator), (5, 6, true));
         assert_eq!((case.env["A"].as_str(), case.env_unset.as_slice()), ("1", &["B".to_owned()][..]));
         let expect = &case.expect;
