@@ -16,5 +16,6 @@ mod settings;
 mod stubs;
 
 pub use boundary::exports::{Export, Status};
+pub use boundary::interposed::INTERPOSED;
 pub use boundary::library::Library;
 pub use boundary::lookup::tables;

@@ -117,9 +117,15 @@ impl Environment {
         self.set("LC_ALL", "C.UTF-8").set("TZ", "UTC").python_defaults()
     }
 
-    /// Python speaks at once and prints its stacks when it is aborted; one thread per rank.
+    /// Python speaks at once and prints its stacks when it is aborted; one thread per rank; PyTorch does not wait for
+    /// a thread that sleeps because Python is gone (the shim's `pthread_exit`), which would cost its 10 s.
     pub fn python_defaults(&mut self) -> &mut Self {
-        for (name, value) in [("PYTHONUNBUFFERED", "1"), ("PYTHONFAULTHANDLER", "1"), ("OMP_NUM_THREADS", "1")] {
+        for (name, value) in [
+            ("PYTHONUNBUFFERED", "1"),
+            ("PYTHONFAULTHANDLER", "1"),
+            ("OMP_NUM_THREADS", "1"),
+            ("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0.1"),
+        ] {
             if self.get(name).is_none() {
                 self.set(name, value);
             }

@@ -7,5 +7,6 @@ pub(crate) mod fork;
 pub(crate) mod gap;
 pub(crate) mod guard;
 pub(crate) mod handle;
+pub(crate) mod interposed;
 pub(crate) mod library;
 pub(crate) mod lookup;

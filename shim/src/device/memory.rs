@@ -127,8 +127,11 @@ impl DeviceMemory {
             eprintln!("fakegpu: device {} cannot have a memory file of {length} bytes: {error}", device.ordinal);
             CudaError::OPERATING_SYSTEM
         })?;
-        // SAFETY: the range is the mapping just made. As on a GPU, a forked child does not inherit device memory.
-        unsafe { libc::madvise(arena.base().cast(), length, libc::MADV_DONTFORK) };
+        // As on a GPU, a forked child does not inherit device memory, and a core file does not hold it.
+        for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP] {
+            // SAFETY: the range is the mapping just made.
+            unsafe { libc::madvise(arena.base().cast(), length, advice) };
+        }
         let mut arenas = ARENAS.write().unwrap_or_else(PoisonError::into_inner);
         arenas.push((arena.base() as usize, length, device.ordinal));
         arenas.sort_unstable();
