@@ -114,7 +114,7 @@ impl Call {
             Operation::ReduceScatter | Operation::AllToAll => all,
             Operation::Broadcast => at_root(block),
             Operation::Scatter => at_root(all),
-            Operation::Barrier | Operation::Recv | Operation::Split => 0,
+            Operation::Barrier | Operation::Recv | Operation::Split | Operation::Shrink | Operation::Grow => 0,
         }
     }
 
@@ -131,7 +131,7 @@ impl Call {
             Operation::AllGather | Operation::AllToAll => all,
             Operation::Reduce => at_root(block),
             Operation::Gather => at_root(all),
-            Operation::Barrier | Operation::Send | Operation::Split => 0,
+            Operation::Barrier | Operation::Send | Operation::Split | Operation::Shrink | Operation::Grow => 0,
         }
     }
 

@@ -35,7 +35,7 @@ impl Failure {
 }
 
 /// The kinds in the order of their numbers in shared memory and on data sockets (number = position + 1; 0 is none).
-const CODES: [ErrorCode; 17] = [
+const CODES: [ErrorCode; 20] = [
     ErrorCode::InvalidArgument,
     ErrorCode::DuplicateRank,
     ErrorCode::WorldSizeMismatch,
@@ -53,6 +53,9 @@ const CODES: [ErrorCode; 17] = [
     ErrorCode::UnknownCommunicator,
     ErrorCode::InjectedRankFailure,
     ErrorCode::System,
+    ErrorCode::ShrinkExcludedRanksMismatch,
+    ErrorCode::TimeoutWaitingForShrink,
+    ErrorCode::Revoked,
 ];
 
 /// The number of a kind between ranks; never 0.

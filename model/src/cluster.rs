@@ -12,6 +12,7 @@ use crate::failure::{Failures, RankFailure};
 use crate::gathering::{Gathering, list};
 use crate::ledger::Ledger;
 use crate::rendezvous::{Applicant, GivenUp};
+use crate::resize::Recovery;
 
 /// A connection, numbered by whoever accepts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,7 +99,9 @@ pub struct Cluster {
     pub(crate) communicators: BTreeMap<CommunicatorId, Communicator>,
     pub(crate) ledger: Ledger,
     pub(crate) failures: Failures,
+    pub(crate) recoveries: Vec<Recovery>,
     pub(crate) revision: u64,
+    now_us: u64,
 }
 
 impl Cluster {
@@ -113,7 +116,9 @@ impl Cluster {
             communicators: BTreeMap::new(),
             ledger,
             failures: Failures::default(),
+            recoveries: Vec::new(),
             revision: 0,
+            now_us: 0,
         }
     }
 
@@ -131,7 +136,8 @@ impl Cluster {
     pub fn deadline(&self) -> Option<u64> {
         let splits = self.communicators.values().flat_map(|communicator| communicator.splits.values());
         let rendezvous = self.rendezvous.values().map(Gathering::deadline_us);
-        rendezvous.chain(splits.map(Gathering::deadline_us)).min()
+        let resizes = self.communicators.values().flat_map(|communicator| communicator.resizes.deadlines());
+        rendezvous.chain(splits.map(Gathering::deadline_us)).chain(resizes).min()
     }
 
     /// The processes that joined and have not gone, in the order of their connections.
@@ -142,6 +148,7 @@ impl Cluster {
     /// Takes one input at time `now_us` (of any clock that does not go back) and says what follows.
     pub fn step(&mut self, input: Input, now_us: u64) -> Vec<Output> {
         let mut out = Vec::new();
+        self.now_us = now_us;
         match input {
             Input::Joined { connection, info } => {
                 self.processes.insert(connection, Process { info, leaving: false });
@@ -168,6 +175,15 @@ impl Cluster {
                 let applicant = SplitApplicant { connection: from, request, color, key, member };
                 self.split(parent, sequence, rank, applicant, now_us, out);
             }
+            ToCoordinator::ShrinkCommunicator { request, parent, sequence, rank, excluded, abort, member } => {
+                let applicant = Applicant { connection: from, request, member };
+                self.shrink((parent, sequence, rank), excluded, abort, applicant, now_us, out);
+            }
+            ToCoordinator::GrowCommunicator { request, parent, sequence, size, rank, member } => {
+                let applicant = Applicant { connection: from, request, member };
+                self.grow((parent, sequence, rank), size, applicant, now_us, out);
+            }
+            ToCoordinator::RevokeCommunicator { communicator, rank } => self.revoke(from, communicator, rank, out),
             ToCoordinator::LeaveCommunicator { communicator, rank, aborted } => {
                 self.leave(from, communicator, rank, aborted, out);
             }
@@ -206,6 +222,9 @@ impl Cluster {
                 self.ledger.count_failure(global.or(own).unwrap_or(failure.rank), failure.code);
                 self.failures.report(communicator, &failure);
                 self.revision += 1;
+                if let Some(communicator) = failure.communicator.and_then(|id| self.communicators.get_mut(&id)) {
+                    communicator.failed_at_us.get_or_insert(now_us);
+                }
             }
             ToCoordinator::Goodbye => {
                 if let Some(process) = self.processes.get_mut(&from) {
@@ -322,6 +341,7 @@ impl Cluster {
         }
         let detail = format!("{name} left the communicator");
         self.fail_splits(id, ErrorCode::RankLost, |_| true, |_| detail.clone(), out);
+        self.fail_hopeless_resizes(id, None, "left the communicator", out);
     }
 
     fn disconnect(&mut self, connection: ConnectionId, reason: Option<String>, out: &mut Vec<Output>) {
@@ -373,6 +393,7 @@ impl Cluster {
                 let detail = format!("{} {how}", describe(plan.as_ref(), &seat.member));
                 tell_others(communicator, rank, connection, ErrorCode::RankLost, &detail, out);
                 if died && was_present {
+                    communicator.failed_at_us.get_or_insert(self.now_us);
                     self.failures.lost(communicator, rank, &detail);
                     self.revision += 1;
                 }
@@ -381,6 +402,7 @@ impl Cluster {
             if let Some(detail) = last {
                 self.fail_splits(id, ErrorCode::RankLost, |_| true, |_| detail.clone(), out);
             }
+            self.fail_hopeless_resizes(id, Some(connection), how, out);
         }
     }
 
@@ -412,6 +434,7 @@ impl Cluster {
             };
             let late = |split: &Gathering<SplitApplicant>| split.deadline_us() <= now_us;
             self.fail_splits(id, ErrorCode::TimeoutWaitingForSplit, late, detail, out);
+            self.expire_resizes(id, now_us, out);
         }
     }
 
@@ -427,7 +450,9 @@ impl Cluster {
                 (format!("split {sequence} of communicator {}", communicator.id), present, split.missing())
             })
         });
-        rendezvous.chain(splits).collect()
+        let resizes =
+            self.communicators.values().flat_map(|communicator| communicator.resizes.waiting(communicator.id));
+        rendezvous.chain(splits).chain(resizes).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! One communicator: who is in it, who is still there, and its splits under way.
+//! One communicator: who is in it, who is still there, and its splits and resizes under way.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use protocol::message::Member;
 
 use crate::cluster::ConnectionId;
 use crate::gathering::Gathering;
+use crate::resize::Resizes;
 
 /// A formed communicator. It stays known after its last member left: late records and the report refer to it.
 #[derive(Debug)]
@@ -15,6 +16,9 @@ pub(crate) struct Communicator {
     pub(crate) parent: Option<CommunicatorId>,
     pub(crate) seats: Vec<Seat>,
     pub(crate) splits: BTreeMap<Sequence, Gathering<SplitApplicant>>,
+    pub(crate) resizes: Resizes,
+    /// When its first failure was noticed.
+    pub(crate) failed_at_us: Option<u64>,
 }
 
 /// One member.
@@ -56,7 +60,8 @@ impl Communicator {
             .into_iter()
             .map(|(connection, member)| Seat { connection, member, presence: Presence::Present })
             .collect();
-        Self { id, parent, seats, splits: BTreeMap::new() }
+        let (splits, resizes) = (BTreeMap::new(), Resizes::default());
+        Self { id, parent, seats, splits, resizes, failed_at_us: None }
     }
 
     pub(crate) fn size(&self) -> u32 {

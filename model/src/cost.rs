@@ -33,7 +33,7 @@ pub fn request_bytes(operation: Operation, size: u32, count: u64, element: u64) 
         | Operation::Scatter
         | Operation::Send
         | Operation::Recv => bytes,
-        Operation::Barrier | Operation::Split => 0,
+        Operation::Barrier | Operation::Split | Operation::Shrink | Operation::Grow => 0,
     }
 }
 
@@ -55,7 +55,12 @@ pub fn edges(operation: Operation, size: u32, root: Option<Rank>, request: u64) 
         | Operation::AllToAll => ring(request),
         Operation::Gather => others().map(|rank| Edge { src: rank, dst: root, bytes: request }).collect(),
         Operation::Scatter => others().map(|rank| Edge { src: root, dst: rank, bytes: request }).collect(),
-        Operation::Barrier | Operation::Send | Operation::Recv | Operation::Split => Vec::new(),
+        Operation::Barrier
+        | Operation::Send
+        | Operation::Recv
+        | Operation::Split
+        | Operation::Shrink
+        | Operation::Grow => Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ranks coming together for one thing until a deadline: the state behind a rendezvous and behind a split.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::ids::Rank;
 
@@ -10,12 +10,19 @@ pub(crate) struct Gathering<T> {
     size: u32,
     deadline_us: u64,
     seats: BTreeMap<Rank, T>,
+    /// Seats that nobody is to take.
+    absent: BTreeSet<Rank>,
 }
 
 impl<T> Gathering<T> {
     /// Nobody is there yet.
     pub(crate) fn new(size: u32, deadline_us: u64) -> Self {
-        Self { size, deadline_us, seats: BTreeMap::new() }
+        Self::without(size, BTreeSet::new(), deadline_us)
+    }
+
+    /// Nobody is there yet, and those of `absent` are not waited for.
+    pub(crate) fn without(size: u32, absent: BTreeSet<Rank>, deadline_us: u64) -> Self {
+        Self { size, deadline_us, seats: BTreeMap::new(), absent }
     }
 
     pub(crate) fn size(&self) -> u32 {
@@ -38,7 +45,7 @@ impl<T> Gathering<T> {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.seats.len() == self.size as usize
+        self.seats.len() + self.absent.len() == self.size as usize
     }
 
     /// Everybody who is there, by rank.
@@ -53,7 +60,8 @@ impl<T> Gathering<T> {
 
     /// Who has not come.
     pub(crate) fn missing(&self) -> Vec<Rank> {
-        (0..self.size).map(Rank).filter(|rank| !self.seats.contains_key(rank)).collect()
+        let expected = (0..self.size).map(Rank).filter(|rank| !self.absent.contains(rank));
+        expected.filter(|rank| !self.seats.contains_key(rank)).collect()
     }
 }
 

@@ -154,7 +154,7 @@ impl Ledger {
         }
         let own = communicator.global_rank(record.rank).unwrap_or_default();
         let kind = match record.operation {
-            Operation::Split => return Ok(()),
+            Operation::Split | Operation::Shrink | Operation::Grow => return Ok(()),
             Operation::Send | Operation::Recv => OperationKind::PointToPoint,
             Operation::Barrier => OperationKind::Barrier,
             Operation::AllReduce

@@ -19,6 +19,7 @@ pub mod node;
 mod rendezvous;
 pub mod report;
 pub mod report_markdown;
+mod resize;
 mod status;
 mod timeline;
 pub mod topology;

@@ -40,24 +40,12 @@ impl Cluster {
         now_us: u64,
         out: &mut Vec<Output>,
     ) {
-        let world = self.settings.plan.as_ref().map(ClusterPlan::world_size);
         let refusal = if unique_id.len() != 128 {
             Some((ErrorCode::InvalidArgument, format!("a unique id has 128 bytes, not {}", unique_id.len())))
         } else if rank.0 >= size {
             Some((ErrorCode::InvalidArgument, format!("rank {rank} is not below the size {size}")))
-        } else if let Some(world) = world.filter(|world| size > *world) {
-            Some((
-                ErrorCode::WorldSizeMismatch,
-                format!("a communicator of {size} ranks does not fit the cluster, which has {world}"),
-            ))
-        } else if let Some(world) = world.filter(|world| applicant.member.global_rank.0 >= *world) {
-            let global = applicant.member.global_rank;
-            Some((
-                ErrorCode::InvalidArgument,
-                format!("global rank {global} is not in the cluster, which has ranks 0 to {}", world.saturating_sub(1)),
-            ))
         } else {
-            None
+            self.does_not_fit(size, &applicant.member)
         };
         if let Some((code, detail)) = refusal {
             self.fail_init(vec![applicant], code, &[], detail, out);
@@ -111,6 +99,19 @@ impl Cluster {
         }
     }
 
+    /// Why a communicator of `size` ranks with this member cannot be in the cluster, if it cannot.
+    pub(crate) fn does_not_fit(&self, size: u32, member: &Member) -> Option<(ErrorCode, String)> {
+        let world = self.settings.plan.as_ref().map(ClusterPlan::world_size)?;
+        if size > world {
+            let detail = format!("a communicator of {size} ranks does not fit the cluster, which has {world}");
+            return Some((ErrorCode::WorldSizeMismatch, detail));
+        }
+        let global = member.global_rank;
+        let last = world.saturating_sub(1);
+        let detail = format!("global rank {global} is not in the cluster, which has ranks 0 to {last}");
+        (global.0 >= world).then_some((ErrorCode::InvalidArgument, detail))
+    }
+
     pub(crate) fn give_up(&mut self, unique_id: Vec<u8>, size: u32, untold: Vec<Rank>, code: ErrorCode, detail: &str) {
         if untold.is_empty() {
             return;
@@ -156,7 +157,12 @@ impl Cluster {
     }
 
     /// A new communicator of `applicants`, who are in rank order.
-    pub(crate) fn form(&mut self, parent: Option<CommunicatorId>, applicants: Vec<Applicant>, out: &mut Vec<Output>) {
+    pub(crate) fn form(
+        &mut self,
+        parent: Option<CommunicatorId>,
+        applicants: Vec<Applicant>,
+        out: &mut Vec<Output>,
+    ) -> CommunicatorId {
         self.revision += 1;
         let id = CommunicatorId(self.communicators.len() as u64 + 1);
         let members: Vec<Member> = applicants.iter().map(|applicant| applicant.member.clone()).collect();
@@ -175,5 +181,6 @@ impl Cluster {
         }
         let seats = applicants.into_iter().map(|applicant| (applicant.connection, applicant.member)).collect();
         self.communicators.insert(id, Communicator::new(id, parent, seats));
+        id
     }
 }

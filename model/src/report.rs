@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::report::{
     COLLECTIVES, ClusterReport, ClusterSection, CollectiveTotals, CommunicatorSection, Direction, FailureEvent,
-    LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation, MeasuredRank, NodePair, OperationKind,
-    PointToPointTotals, RankTotals, Resilience, SCHEMA_VERSION, Timeline, TimelineEntry,
+    LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation, MeasuredRank, MeasuredRecovery, NodePair,
+    OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience, SCHEMA_VERSION, Timeline, TimelineEntry,
 };
 
 use crate::cluster::Cluster;
 use crate::cost::{MODEL, throughput_gbps};
 use crate::ledger::Traffic;
+use crate::resize::Recovery;
 use crate::topology::Topology;
 
 /// Clusters with more nodes than this list only the node pairs that saw traffic.
@@ -40,7 +41,10 @@ impl Cluster {
         let number: BTreeMap<CommunicatorId, CommunicatorId> =
             order.iter().zip(1..).map(|(id, number)| (*id, CommunicatorId(number))).collect();
         let (operation_timeline, operations) = self.timeline(&order, &number);
-        let (resilience, failures) = self.resilience(&number);
+        let (mut resilience, failures) = self.resilience(&number);
+        let (recovery_events, recoveries) = self.recoveries(&number);
+        resilience.recovery_count = recovery_events.len() as u64;
+        resilience.recovery_events = recovery_events;
         let ledger = &self.ledger;
         ClusterReport {
             schema_version: SCHEMA_VERSION.to_owned(),
@@ -82,8 +86,30 @@ impl Cluster {
                 ranks: self.measured_ranks(),
                 operations,
                 failures,
+                recoveries,
             },
         }
+    }
+
+    fn recoveries(
+        &self,
+        number: &BTreeMap<CommunicatorId, CommunicatorId>,
+    ) -> (Vec<RecoveryEvent>, Vec<MeasuredRecovery>) {
+        let mut recoveries: Vec<_> = self.recoveries.iter().collect();
+        recoveries.sort_by_key(|recovery| (number[&recovery.parent], recovery.sequence, number[&recovery.child]));
+        let event = |(index, recovery): (u64, &&Recovery)| {
+            let event = RecoveryEvent {
+                index,
+                parent_comm_id: number[&recovery.parent],
+                new_comm_id: number[&recovery.child],
+                seqno: recovery.sequence,
+                abort_parent: recovery.abort,
+                excluded_ranks: recovery.excluded.clone(),
+                surviving_ranks: recovery.survivors.clone(),
+            };
+            (event, MeasuredRecovery { index, recovery_time_us: recovery.time_us as f64 })
+        };
+        (1..).zip(&recoveries).map(event).unzip()
     }
 
     /// The largest communicators first, then by member ranks, then by formation, which alone would depend on timing.

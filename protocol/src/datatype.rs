@@ -94,5 +94,7 @@ named!(
         Send = 9, "send";
         Recv = 10, "recv";
         Split = 11, "split";
+        Shrink = 12, "shrink";
+        Grow = 13, "grow";
     }
 );

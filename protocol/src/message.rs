@@ -84,6 +84,45 @@ pub enum ToCoordinator {
     Shutdown,
     /// Control: answered by `Status`.
     QueryStatus,
+    /// `ncclCommShrink`: answered once every rank of the parent that is not excluded asked.
+    ShrinkCommunicator {
+        /// Number repeated by the answer.
+        request: u64,
+        /// The parent.
+        parent: CommunicatorId,
+        /// Position among the parent's shrinks without these ranks, from 1; failed ones do not count.
+        sequence: Sequence,
+        /// Rank of the sender in the parent.
+        rank: Rank,
+        /// Ranks of the parent that are left out.
+        excluded: Vec<Rank>,
+        /// `NCCL_SHRINK_ABORT`: the sender ended its operations on the parent first.
+        abort: bool,
+        /// How the others reach this rank in the child.
+        member: Member,
+    },
+    /// `ncclCommGrow`: answered once all `size` ranks asked, those of the parent and the new ones.
+    GrowCommunicator {
+        /// Number repeated by the answer.
+        request: u64,
+        /// The parent; new ranks know it from the unique id.
+        parent: CommunicatorId,
+        /// Position among the parent's grows, from 1; failed ones do not count.
+        sequence: Sequence,
+        /// Number of ranks of the child.
+        size: u32,
+        /// Rank of the sender in the child; ranks of the parent keep theirs.
+        rank: Rank,
+        /// How the others reach this rank in the child.
+        member: Member,
+    },
+    /// `ncclCommRevoke`: the others are woken with an error; the sender stays a member.
+    RevokeCommunicator {
+        /// Which.
+        communicator: CommunicatorId,
+        /// Rank of the sender in it.
+        rank: Rank,
+    },
 }
 
 /// Who opened a connection.
@@ -238,6 +277,12 @@ pub enum ErrorCode {
     InjectedRankFailure,
     /// A socket or mapping failed.
     System,
+    /// Ranks want to shrink a communicator to different sets of ranks.
+    ShrinkExcludedRanksMismatch,
+    /// Not every remaining rank came to a shrink in time.
+    TimeoutWaitingForShrink,
+    /// A rank called `ncclCommRevoke`.
+    Revoked,
 }
 
 /// What a process receives.
@@ -280,13 +325,13 @@ pub enum ToRank {
         /// One sentence for people.
         detail: String,
     },
-    /// A member of a communicator is gone, or aborted it.
+    /// A member of a communicator is gone, or aborted or revoked it.
     MemberLost {
         /// Which communicator.
         communicator: CommunicatorId,
         /// Its rank there.
         rank: Rank,
-        /// `RankLost` or `Aborted`.
+        /// `RankLost`, `Aborted` or `Revoked`.
         code: ErrorCode,
         /// One sentence: "rank 2 (pid 4711, node1) ended unexpectedly".
         detail: String,

@@ -76,7 +76,7 @@ report! {
     CommunicatorSection {
         /// Number in this report, from 1: the largest first, then by member ranks, then by order of formation.
         comm_id: CommunicatorId,
-        /// The communicator it was split from.
+        /// The communicator it was split, shrunk or grown from.
         parent_comm_id: Option<CommunicatorId>,
         /// Global ranks in communicator order.
         ranks: Vec<Rank>,
@@ -260,13 +260,13 @@ report! {
     RecoveryEvent {
         /// From 1.
         index: u64,
-        /// The communicator that failed.
+        /// The communicator that shrank.
         parent_comm_id: CommunicatorId,
         /// Its successor.
         new_comm_id: CommunicatorId,
-        /// Position in the parent.
+        /// Position in the parent: its complete collectives, plus one.
         seqno: Sequence,
-        /// Whether the parent was aborted.
+        /// Whether a rank ended its operations on the parent first (`NCCL_SHRINK_ABORT`).
         abort_parent: bool,
         /// Global ranks left out.
         excluded_ranks: Vec<Rank>,
@@ -330,6 +330,8 @@ report! {
         operations: Vec<MeasuredOperation>,
         /// Per failure event.
         failures: Vec<MeasuredFailure>,
+        /// Per recovery event.
+        recoveries: Vec<MeasuredRecovery>,
     }
 
     /// Measured facts of one rank.
@@ -358,6 +360,14 @@ report! {
         index: u64,
         /// One sentence for people.
         error_detail: String,
+    }
+
+    /// Measured facts of one recovery.
+    MeasuredRecovery {
+        /// Of the recovery event.
+        index: u64,
+        /// Time from the parent's first failure, or from the first rank that asked when there was none, to the child, us.
+        recovery_time_us: f64,
     }
 }
 
@@ -404,11 +414,11 @@ words! {
         CollectiveTimeout = "collective_timeout",
         /// The other side of a transfer did not come.
         PointToPointTimeout = "point_to_point_timeout",
-        /// Ranks did not come to a rendezvous or split.
+        /// Ranks did not come to a rendezvous, split or shrink.
         RendezvousTimeout = "rendezvous_timeout",
         /// A process ended.
         RankLost = "rank_lost",
-        /// A rank aborted the communicator.
+        /// A rank aborted or revoked the communicator.
         Aborted = "aborted",
         /// Ranks disagreed or came twice.
         Mismatch = "mismatch",
@@ -437,16 +447,19 @@ impl ErrorCode {
             Self::InjectedRankFailure => FailureSource::Injected,
             Self::TimeoutWaitingForCollective => FailureSource::CollectiveTimeout,
             Self::TimeoutWaitingForP2p => FailureSource::PointToPointTimeout,
-            Self::TimeoutWaitingForRanks | Self::TimeoutWaitingForSplit => FailureSource::RendezvousTimeout,
+            Self::TimeoutWaitingForRanks | Self::TimeoutWaitingForSplit | Self::TimeoutWaitingForShrink => {
+                FailureSource::RendezvousTimeout
+            }
             Self::RankLost => FailureSource::RankLost,
-            Self::Aborted => FailureSource::Aborted,
+            Self::Aborted | Self::Revoked => FailureSource::Aborted,
             Self::DuplicateRank
             | Self::WorldSizeMismatch
             | Self::CollectiveTypeMismatch
             | Self::DtypeMismatch
             | Self::CountMismatch
             | Self::ReduceOpMismatch
-            | Self::RootMismatch => FailureSource::Mismatch,
+            | Self::RootMismatch
+            | Self::ShrinkExcludedRanksMismatch => FailureSource::Mismatch,
             Self::InvalidArgument | Self::UnknownCommunicator | Self::System => FailureSource::Other,
         }
     }

@@ -103,6 +103,30 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         ("goodbye", ToCoordinator::Goodbye),
         ("shutdown", ToCoordinator::Shutdown),
         ("query_status", ToCoordinator::QueryStatus),
+        (
+            "shrink_communicator",
+            ToCoordinator::ShrinkCommunicator {
+                request,
+                parent: communicator,
+                sequence: Sequence(1),
+                rank,
+                excluded: vec![Rank(0), Rank(2)],
+                abort: true,
+                member: member(),
+            },
+        ),
+        (
+            "grow_communicator",
+            ToCoordinator::GrowCommunicator {
+                request,
+                parent: communicator,
+                sequence: Sequence(1),
+                size: 6,
+                rank: Rank(5),
+                member: member(),
+            },
+        ),
+        ("revoke_communicator", ToCoordinator::RevokeCommunicator { communicator, rank }),
     ]
 }
 
@@ -181,8 +205,8 @@ fn every_message_has_a_sample() {
     // The first byte after the prefix is the variant's number: the samples must leave no gap.
     let variants = |frames: Vec<Vec<u8>>| frames.into_iter().map(|frame| frame[4]).collect::<BTreeSet<u8>>();
     let samples = variants(to_coordinator().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..10).collect());
-    assert!(postcard_refuses::<ToCoordinator>(10));
+    assert_eq!(samples, (0..13).collect());
+    assert!(postcard_refuses::<ToCoordinator>(13));
     let samples = variants(to_rank().iter().map(|(_, message)| frame::encode(message)).collect());
     assert_eq!(samples, (0..9).collect());
     assert!(postcard_refuses::<ToRank>(9));

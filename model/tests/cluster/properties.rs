@@ -5,7 +5,7 @@ use proptest::test_runner::RngSeed;
 
 use model::cluster::{ConnectionId, Input, Output};
 use protocol::datatype::{Datatype, Operation};
-use protocol::ids::{Rank, Sequence};
+use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{OperationRecord, ToCoordinator, ToRank};
 use protocol::report::{ClusterReport, OperationKind};
 
@@ -168,6 +168,42 @@ proptest! {
         for (answers, (process, ..)) in answered.iter().zip(&applications) {
             prop_assert!(*answers == 1 || (*answers == 0 && dead.contains(process)));
         }
+    }
+
+    #[test]
+    fn every_shrink_and_grow_is_answered_once(
+        applications in prop::collection::vec((0..SIZE, prop::collection::vec(0..SIZE, 0..3), 1..3_u64), 0..24),
+        deaths in prop::collection::vec(0..u64::from(SIZE), 0..3),
+    ) {
+        let mut world = World::formed(None, SIZE, 10);
+        let mut outputs = Vec::new();
+        for (request, (rank, excluded, sequence)) in applications.iter().enumerate() {
+            let (request, rank, parent, sequence) = (request as u64, *rank, CommunicatorId(1), Sequence(*sequence));
+            let member = crate::harness::member(rank, 100 + rank);
+            let (process, rank) = (u64::from(rank), Rank(rank));
+            // Nobody to leave out is a grow by a rank that never comes.
+            let message = if excluded.is_empty() {
+                ToCoordinator::GrowCommunicator { request, parent, sequence, size: SIZE + 1, rank, member }
+            } else {
+                let excluded = excluded.iter().copied().map(Rank).collect();
+                ToCoordinator::ShrinkCommunicator { request, parent, sequence, rank, excluded, abort: false, member }
+            };
+            outputs.extend(world.say(process, message));
+        }
+        for process in &deaths {
+            outputs.extend(world.step(Input::Disconnected { connection: ConnectionId(*process), reason: None }));
+        }
+        world.now_us += 10_000_000;
+        outputs.extend(world.step(Input::Tick));
+        prop_assert_eq!(world.cluster.deadline(), None);
+        let mut answered = vec![0; applications.len()];
+        for output in outputs {
+            if let Output::Send { connection, message: ToRank::CommunicatorFormed { request, .. } | ToRank::RequestFailed { request, .. } } = output {
+                prop_assert_eq!(connection.0, u64::from(applications[request as usize].0));
+                answered[request as usize] += 1;
+            }
+        }
+        prop_assert!(answered.iter().all(|answers| *answers == 1));
     }
 
     #[test]

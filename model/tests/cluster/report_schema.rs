@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use protocol::datatype::Operation;
+use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{ErrorCode, ToCoordinator};
 use protocol::report::{ClusterReport, SCHEMA_VERSION};
 use serde_json::{Value, json};
 
-use crate::harness::{World, failure, plan};
+use crate::harness::{World, failure, member, plan};
 
 /// The schema of [`ClusterReport`], with the version pinned.
 fn generated() -> Value {
@@ -37,7 +38,7 @@ fn errors(report: &Value) -> Vec<String> {
     schema.iter_errors(report).map(|error| error.to_string()).collect()
 }
 
-/// An idle cluster, one with traffic and a failure, one without a cluster file.
+/// An idle cluster, one with traffic, a failure and a recovery, one without a cluster file.
 fn samples() -> [ClusterReport; 3] {
     let mut busy = World::formed(Some(plan(2, 2)), 4, 2);
     for (operation, sequence) in [(Operation::AllReduce, 1), (Operation::Barrier, 2), (Operation::Broadcast, 3)] {
@@ -45,6 +46,13 @@ fn samples() -> [ClusterReport; 3] {
     }
     let failure = failure(Operation::AllGather, 4, 0, ErrorCode::DtypeMismatch, &[1], 8);
     busy.say(0, ToCoordinator::Failed { failure });
+    for rank in 0..3 {
+        let (parent, sequence, member) = (CommunicatorId(1), Sequence(1), member(rank, 100 + rank));
+        let (rank, excluded, abort) = (Rank(rank), vec![Rank(3)], true);
+        let request = u64::from(rank.0);
+        let shrink = ToCoordinator::ShrinkCommunicator { request, parent, sequence, rank, excluded, abort, member };
+        busy.say(request, shrink);
+    }
     [World::new(Some(plan(2, 2)), 10).report(), busy.report(), World::new(None, 10).report()]
 }
 
@@ -90,6 +98,7 @@ fn markdown_has_every_section_and_a_row_for_every_fact() {
     // 4 ranks, 1000 f32 each: 16000 B.
     assert!(text.contains("| all_reduce | 1 | 15.62 KiB |"), "{text}");
     assert!(text.contains("dtype_mismatch") && text.contains("The last 2 operations; 1 before them."), "{text}");
+    assert!(text.contains("| 1 → 2 | 4 | abort | 3 | 0, 1, 2 |"), "{text}");
     let columns = |line: &str| line.matches(" |").count();
     for table in text.split("\n\n").filter(|block| block.starts_with('|')) {
         let width = columns(table.lines().next().unwrap());

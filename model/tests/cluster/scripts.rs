@@ -81,6 +81,24 @@ fn answers(world: &mut World, command: &str) -> Vec<String> {
             key: number("key") as i32,
             member: own_member,
         },
+        "shrink" => ToCoordinator::ShrinkCommunicator {
+            request: number("request"),
+            parent: communicator(),
+            sequence: Sequence(number("seq").max(1)),
+            rank: rank(),
+            excluded: fields["without"].split(',').map(|rank| Rank(rank.parse().unwrap())).collect(),
+            abort: fields.contains_key("abort"),
+            member: own_member,
+        },
+        "grow" => ToCoordinator::GrowCommunicator {
+            request: number("request"),
+            parent: communicator(),
+            sequence: Sequence(number("seq").max(1)),
+            size: number("size") as u32,
+            rank: rank(),
+            member: own_member,
+        },
+        "revoke" => ToCoordinator::RevokeCommunicator { communicator: communicator(), rank: rank() },
         "leave" | "abort" => {
             ToCoordinator::LeaveCommunicator { communicator: communicator(), rank: rank(), aborted: verb == "abort" }
         }
@@ -106,6 +124,26 @@ fn answers(world: &mut World, command: &str) -> Vec<String> {
             return show(world.step(Input::Tick));
         }
         "deadline" => return vec![format!("{:?}", world.cluster.deadline())],
+        "recoveries" => {
+            let report = world.report();
+            let times = report.measured.recoveries.iter().map(|recovery| recovery.recovery_time_us);
+            let events = report.resilience.recovery_events.iter().zip(times);
+            let ranks = |ranks: &[Rank]| format!("{:?}", ranks.iter().map(|rank| rank.0).collect::<Vec<_>>());
+            return events
+                .map(|(event, us)| {
+                    format!(
+                        "{} {}:{} to {}{} without {} with {} after {us} us",
+                        event.index,
+                        event.parent_comm_id,
+                        event.seqno,
+                        event.new_comm_id,
+                        if event.abort_parent { " abort" } else { "" },
+                        ranks(&event.excluded_ranks),
+                        ranks(&event.surviving_ranks),
+                    )
+                })
+                .collect();
+        }
         "failures" => {
             let report = world.report();
             let details = report.measured.failures.iter().map(|failure| failure.error_detail.as_str());

@@ -75,13 +75,17 @@ pub(crate) fn code(code: ErrorCode) -> NcclError {
         | ErrorCode::CountMismatch
         | ErrorCode::ReduceOpMismatch
         | ErrorCode::RootMismatch
+        | ErrorCode::ShrinkExcludedRanksMismatch
         | ErrorCode::UnknownCommunicator => NcclError::INVALID_USAGE,
         ErrorCode::TimeoutWaitingForRanks
         | ErrorCode::TimeoutWaitingForCollective
         | ErrorCode::TimeoutWaitingForP2p
+        | ErrorCode::TimeoutWaitingForShrink
         | ErrorCode::System => NcclError::SYSTEM,
         ErrorCode::TimeoutWaitingForSplit => NcclError::INTERNAL,
-        ErrorCode::RankLost | ErrorCode::Aborted | ErrorCode::InjectedRankFailure => NcclError::REMOTE,
+        ErrorCode::RankLost | ErrorCode::Aborted | ErrorCode::Revoked | ErrorCode::InjectedRankFailure => {
+            NcclError::REMOTE
+        }
     }
 }
 
