@@ -15,6 +15,7 @@ use crate::control::Segment;
 use crate::failure::Failure;
 use crate::listener::Listener;
 use crate::mesh::Mesh;
+use crate::resize::Resizes;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::transport::{Scene, Timing};
@@ -33,6 +34,8 @@ pub trait Journal: Send + Sync {
     fn failed(&self, failure: FailureRecord);
     /// This rank left.
     fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: bool);
+    /// This rank stays a member and takes part in no operation any more: `Revoked` or `Aborted`, and that in a sentence.
+    fn stopped(&self, communicator: CommunicatorId, rank: Rank, code: ErrorCode, detail: &str);
 }
 
 /// What a rendezvous answers.
@@ -64,8 +67,10 @@ pub struct Communicator {
     lost: Mutex<BTreeMap<u32, (ErrorCode, String)>>,
     wake: Arc<Wake>,
     left: AtomicBool,
+    revoked: AtomicBool,
     /// Splits asked for so far.
     splits: Mutex<u64>,
+    pub(crate) resizes: Mutex<Resizes>,
 }
 
 /// What only the running operation touches.
@@ -122,8 +127,10 @@ impl Communicator {
             lost: Mutex::default(),
             wake,
             left: AtomicBool::new(false),
+            revoked: AtomicBool::new(false),
             settings,
             splits: Mutex::new(0),
+            resizes: Mutex::default(),
         });
         for (rank, code, detail) in register(&communicator) {
             communicator.lose(rank, code, &detail);
@@ -421,10 +428,45 @@ impl Communicator {
 
     /// `ncclCommAbort`: whatever runs or waits fails, here and on the other ranks.
     pub fn abort(&self) {
-        let failure = Failure::new(ErrorCode::Aborted, format!("rank {} aborted the communicator", self.rank));
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure.clone());
-        self.lose(self.rank, ErrorCode::Aborted, &failure.detail);
-        self.leave_as(true, ErrorCode::Aborted, &failure.detail);
+        let detail = format!("rank {} aborted the communicator", self.rank);
+        self.stop(ErrorCode::Aborted, &detail);
+        self.leave_as(true, ErrorCode::Aborted, &detail);
+    }
+
+    /// `ncclCommRevoke`: whatever runs or waits fails, here and on the other ranks, and this rank takes part in no
+    /// operation any more. It may still split, shrink and grow the communicator.
+    pub fn revoke(&self) {
+        if self.revoked.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.stop(ErrorCode::Revoked, &format!("rank {} revoked the communicator", self.rank));
+    }
+
+    /// True once this rank revoked it: its failure does not keep it from being split, shrunk or grown.
+    pub fn revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
+
+    /// The first half of a shrink with `NCCL_SHRINK_ABORT`: whatever runs or waits fails, here and on the other ranks.
+    pub fn stop_to_shrink(&self) {
+        self.stop(ErrorCode::Aborted, &format!("rank {} aborted the communicator to shrink it", self.rank));
+    }
+
+    /// Ends this rank's part in all operations.
+    fn stop(&self, code: ErrorCode, detail: &str) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| Failure::new(code, detail));
+        self.lose(self.rank, code, detail);
+        self.hang_up(code, detail);
+        self.journal.stopped(self.id, Rank(self.rank), code, detail);
+    }
+
+    /// Tells the others that this rank will not come. A running operation was woken and does so itself when it fails.
+    fn hang_up(&self, code: ErrorCode, detail: &str) {
+        if let Some(segment) = self.segment.get() {
+            segment.lose(self.rank, code, detail);
+        } else if let Ok(mut running) = self.running.try_lock() {
+            running.mesh.close(&self.scene(0), code, detail);
+        }
     }
 
     /// `ncclCommDestroy`: this rank takes no part any more. Call it when its operations are complete.
@@ -441,12 +483,7 @@ impl Communicator {
         if self.left.swap(true, Ordering::AcqRel) {
             return;
         }
-        if let Some(segment) = self.segment.get() {
-            segment.lose(self.rank, code, detail);
-        } else if let Ok(mut running) = self.running.try_lock() {
-            // A running operation was woken by `abort` and closes the mesh itself when it fails.
-            running.mesh.close(&self.scene(0), code, detail);
-        }
+        self.hang_up(code, detail);
         self.journal.left(self.id, Rank(self.rank), aborted);
     }
 }

@@ -255,12 +255,16 @@ impl Segment {
                 // Somebody is between its progress word and its arrival, or died there: it did come.
                 return Arrival::All;
             }
-            let lost: Vec<u32> = missing.iter().copied().filter(|rank| self.status(*rank).is_some()).collect();
+            // A rank that came and then stopped has not waited for the others.
+            let lost = |rank: &u32| self.status(*rank).is_some_and(|(code, _)| missing.contains(rank) || is_stop(code));
+            let lost: Vec<u32> = (0..self.size).filter(lost).collect();
             if self.status(rank).is_some() {
                 return Arrival::Lost(vec![rank]);
             }
             if !lost.is_empty() {
-                return Arrival::Lost(lost);
+                // Or it has, and everybody came since we looked.
+                let complete = header.arrivals.0.load(Ordering::Acquire) >= everybody;
+                return if complete { Arrival::All } else { Arrival::Lost(lost) };
             }
             if Instant::now() >= deadline {
                 return Arrival::Missing(missing);
@@ -329,6 +333,10 @@ impl Segment {
         }
         futex::wait(bell, seen, deadline);
     }
+}
+
+fn is_stop(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::Aborted | ErrorCode::Revoked)
 }
 
 fn is_deadline(code: ErrorCode) -> bool {
@@ -421,5 +429,17 @@ mod tests {
         // It had come to this barrier before it was lost: nothing is missing.
         segment.arrive(1, 1);
         assert_eq!(segment.wait(0, 1, Instant::now()), Arrival::All);
+    }
+
+    #[test]
+    fn a_rank_that_stops_in_a_barrier_wakes_those_who_wait_there_for_another() {
+        let segment = segment(3);
+        segment.arrive(0, 1);
+        segment.arrive(1, 1);
+        segment.lose(1, ErrorCode::Aborted, "rank 1 aborted the communicator");
+        let later = Instant::now() + Duration::from_secs(20);
+        assert_eq!(segment.wait(0, 1, later), Arrival::Lost(vec![1]));
+        segment.arrive(2, 1);
+        assert_eq!(segment.wait(0, 1, later), Arrival::All, "it stopped after everybody had come");
     }
 }

@@ -16,6 +16,7 @@ mod mapping;
 mod mesh;
 pub mod process;
 pub mod reduce;
+pub mod resize;
 pub mod session;
 pub mod settings;
 mod shared;

@@ -32,15 +32,16 @@ pub struct Seat {
 
 /// The process's part of the run.
 pub struct Process {
-    settings: Settings,
-    meeting: Meeting,
+    pub(crate) settings: Settings,
+    pub(crate) meeting: Meeting,
     listener: Arc<Listener>,
     host: String,
     pid: u32,
     held: Mutex<Held>,
 }
 
-enum Meeting {
+/// Where ranks find each other.
+pub(crate) enum Meeting {
     Coordinator(Arc<Session>),
     Local(Hub),
 }
@@ -174,7 +175,7 @@ impl Process {
         key: i32,
         seat: Seat,
     ) -> Result<Option<Arc<Communicator>>, Failure> {
-        if let Some(failure) = parent.failure() {
+        if let Some(failure) = parent.failure().filter(|_| !parent.revoked()) {
             return Err(failure);
         }
         let (member, control) = self.offer(seat, parent.size())?;
@@ -201,7 +202,7 @@ impl Process {
     }
 
     /// What this process offers the others of a communicator of at most `size` ranks.
-    fn offer(&self, seat: Seat, size: u32) -> Result<(Member, Arena), Failure> {
+    pub(crate) fn offer(&self, seat: Seat, size: u32) -> Result<(Member, Arena), Failure> {
         if size == 0 {
             return Err(Failure::new(ErrorCode::InvalidArgument, "a communicator has at least one rank"));
         }
@@ -222,7 +223,7 @@ impl Process {
         Ok((member, control))
     }
 
-    fn form(self: &Arc<Self>, formed: Formed, control: Arena) -> Result<Arc<Communicator>, Failure> {
+    pub(crate) fn form(self: &Arc<Self>, formed: Formed, control: Arena) -> Result<Arc<Communicator>, Failure> {
         let (id, rank) = (formed.communicator, formed.rank.0);
         let journal: Arc<dyn Journal> = Arc::new(ProcessJournal(Arc::downgrade(self)));
         let register = |communicator: &Arc<Communicator>| {
@@ -262,7 +263,7 @@ impl Process {
     }
 }
 
-fn formed(answer: ToRank) -> Result<Option<Formed>, Failure> {
+pub(crate) fn formed(answer: ToRank) -> Result<Option<Formed>, Failure> {
     match answer {
         ToRank::CommunicatorFormed { communicator, rank, members, .. } => {
             Ok(Some(Formed { communicator, rank, members }))
@@ -292,6 +293,18 @@ impl Journal for ProcessJournal {
 
     fn failed(&self, failure: FailureRecord) {
         self.with_session(|session| session.send(&ToCoordinator::Failed { failure }));
+    }
+
+    fn stopped(&self, communicator: CommunicatorId, rank: Rank, code: ErrorCode, detail: &str) {
+        let Some(process) = self.0.upgrade() else { return };
+        match &process.meeting {
+            Meeting::Coordinator(session) if code == ErrorCode::Revoked => {
+                session.send(&ToCoordinator::RevokeCommunicator { communicator, rank });
+            }
+            // It learns of this with the abort or the shrink.
+            Meeting::Coordinator(_) => {}
+            Meeting::Local(_) => process.lose(communicator, rank.0, code, detail.to_owned()),
+        }
     }
 
     fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: bool) {

@@ -468,7 +468,7 @@ fn fail_request(out: &mut Vec<Output>, applicant: &SplitApplicant, code: ErrorCo
     send(out, applicant.connection, ToRank::RequestFailed { request: applicant.request, code, detail });
 }
 
-fn tell_others(
+pub(crate) fn tell_others(
     communicator: &Communicator,
     rank: Rank,
     from: ConnectionId,

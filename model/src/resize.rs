@@ -6,7 +6,7 @@ use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{ErrorCode, ToRank};
 
-use crate::cluster::{Cluster, ConnectionId, Output, describe, send};
+use crate::cluster::{Cluster, ConnectionId, Output, describe, send, tell_others};
 use crate::communicator::{Communicator, Presence};
 use crate::failure::RankFailure;
 use crate::gathering::{Gathering, list};
@@ -162,6 +162,9 @@ impl Cluster {
         let new = Resizing { gathering: Gathering::without(size, absent, deadline), abort, since_us: now_us };
         let Some(resizing) = self.seat(parent, &resize, rank, applicant, new, out) else { return };
         resizing.abort |= abort;
+        if abort {
+            self.tell_of_abort(parent, rank, out);
+        }
         if let Some(other) = self.communicators.get_mut(&parent).and_then(|parent| parent.resizes.contradicts(&resize))
         {
             return self.contradict(parent, [resize, other], out);
@@ -221,6 +224,18 @@ impl Cluster {
         }
     }
 
+    /// Wakes those who wait for `rank`, which ended its operations. After a loss everybody was woken already.
+    fn tell_of_abort(&self, parent: CommunicatorId, rank: Rank, out: &mut Vec<Output>) {
+        let Some(communicator) = self.communicators.get(&parent) else { return };
+        if communicator.seats.iter().any(|seat| seat.presence == Presence::Gone) {
+            return;
+        }
+        let seat = &communicator.seats[rank.0 as usize];
+        let name = describe(self.settings.plan.as_ref(), &seat.member);
+        let detail = format!("{name} called ncclCommShrink with NCCL_SHRINK_ABORT");
+        tell_others(communicator, rank, seat.connection, ErrorCode::Aborted, &detail, out);
+    }
+
     pub(crate) fn revoke(&mut self, from: ConnectionId, id: CommunicatorId, rank: Rank, out: &mut Vec<Output>) {
         let plan = self.settings.plan.as_ref();
         let Some(communicator) = self.communicators.get(&id) else {
@@ -232,10 +247,7 @@ impl Cluster {
             return out.push(Output::Close { connection: from, reason });
         };
         let detail = format!("{} called ncclCommRevoke", describe(plan, &seat.member));
-        for connection in communicator.listeners(from) {
-            let (detail, code) = (detail.clone(), ErrorCode::Revoked);
-            send(out, connection, ToRank::MemberLost { communicator: id, rank, code, detail });
-        }
+        tell_others(communicator, rank, from, ErrorCode::Revoked, &detail, out);
     }
 
     /// Lets `rank` take its seat, in `new` when it is the first; `None` when it was refused.
