@@ -22,12 +22,24 @@ pub(crate) struct Resizes {
     id_given: bool,
 }
 
-/// A shrink that the program asked for.
-#[derive(Debug)]
+/// A shrink that the program asked for. A dropped ticket gives the place back, so that who comes late and who comes again
+/// meet.
 pub struct ShrinkTicket {
+    parent: Arc<Communicator>,
     excluded: Vec<u32>,
     sequence: Sequence,
     abort: bool,
+    used: bool,
+}
+
+impl Drop for ShrinkTicket {
+    fn drop(&mut self) {
+        if !self.used
+            && let Some(count) = self.parent.remembered().shrinks.get_mut(&self.excluded)
+        {
+            *count -= 1;
+        }
+    }
 }
 
 /// Which grow of which communicator: what a unique id of `ncclCommGetUniqueId` says.
@@ -70,7 +82,7 @@ impl Communicator {
     ///
     /// # Errors
     /// `InvalidArgument` for an empty list, a rank that is none, a rank listed twice, and the caller's own rank.
-    pub fn shrink_ticket(&self, mut excluded: Vec<u32>, abort: bool) -> Result<ShrinkTicket, Failure> {
+    pub fn shrink_ticket(self: &Arc<Self>, mut excluded: Vec<u32>, abort: bool) -> Result<ShrinkTicket, Failure> {
         excluded.sort_unstable();
         let (rank, size) = (self.rank(), self.size());
         let wrong = if excluded.is_empty() {
@@ -90,7 +102,9 @@ impl Communicator {
         let mut remembered = self.remembered();
         let count = remembered.shrinks.entry(excluded.clone()).or_default();
         *count += 1;
-        Ok(ShrinkTicket { sequence: Sequence(*count), excluded, abort })
+        let sequence = Sequence(*count);
+        drop(remembered);
+        Ok(ShrinkTicket { parent: Arc::clone(self), excluded, sequence, abort, used: false })
     }
 
     /// The next grow.
@@ -107,33 +121,12 @@ impl Communicator {
 }
 
 impl Process {
-    /// Meets the ranks of `parent` that stay. A failed communicator shrinks only with `NCCL_SHRINK_ABORT` or once revoked.
+    /// Meets the ranks of the parent that stay. A failed one shrinks only with `NCCL_SHRINK_ABORT` or once revoked.
     ///
     /// # Errors
     /// As [`Process::init_communicator`]; the failure of the parent.
-    pub fn shrink(
-        self: &Arc<Self>,
-        parent: &Communicator,
-        ticket: &ShrinkTicket,
-        seat: Seat,
-    ) -> Result<Arc<Communicator>, Failure> {
-        let child = self.meet_to_shrink(parent, ticket, seat);
-        if child.is_err()
-            && let Some(count) = parent.remembered().shrinks.get_mut(&ticket.excluded)
-        {
-            // Who comes late and who comes again are to meet.
-            *count -= 1;
-        }
-        child
-    }
-
-    fn meet_to_shrink(
-        self: &Arc<Self>,
-        parent: &Communicator,
-        ticket: &ShrinkTicket,
-        seat: Seat,
-    ) -> Result<Arc<Communicator>, Failure> {
-        let ShrinkTicket { excluded, sequence, abort } = ticket;
+    pub fn shrink(self: &Arc<Self>, mut ticket: ShrinkTicket, seat: Seat) -> Result<Arc<Communicator>, Failure> {
+        let ShrinkTicket { parent, excluded, sequence, abort, .. } = &ticket;
         if let Some(failure) = parent.failure().filter(|_| !abort && !parent.revoked()) {
             let detail = format!("{}; a failed communicator shrinks only with NCCL_SHRINK_ABORT", failure.detail);
             return Err(Failure { detail, ..failure });
@@ -160,6 +153,7 @@ impl Process {
                 formed(answer)?.ok_or_else(none)?
             }
         };
+        ticket.used = true;
         self.form(child, control)
     }
 
@@ -195,13 +189,12 @@ impl Process {
                 formed(answer)?.ok_or_else(none)?
             }
         };
-        let child = self.form(child, control)?;
         if let Some(parent) = parent {
             let mut remembered = parent.remembered();
             remembered.grown = remembered.grown.max(sequence.0);
             remembered.id_given = false;
         }
-        Ok(child)
+        self.form(child, control)
     }
 }
 

@@ -28,8 +28,7 @@ fn sum(player: &Player, on: &Arc<Communicator>, value: i32) -> Result<i32, Failu
 }
 
 fn shrink(player: &Player, excluded: &[u32], abort: bool) -> Result<Arc<Communicator>, Failure> {
-    let parent = &player.communicator;
-    player.process.shrink(parent, &parent.shrink_ticket(excluded.to_vec(), abort)?, player.seat())
+    player.process.shrink(player.communicator.shrink_ticket(excluded.to_vec(), abort)?, player.seat())
 }
 
 /// Waits until two other ranks are done: a rank that ends before is lost, which is another story.

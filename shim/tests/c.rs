@@ -21,8 +21,9 @@ const CUDA_13: Cuda = Cuda {
     runtime: "libcudart.so.13",
     packages: &["nvidia-cuda-runtime==13.2.75", "nvidia-cuda-crt==13.2.86", "nvidia-nvml-dev-cu12==12.9.79"],
 };
-/// A large download for one header, hence apart.
-const NCCL: &str = "nvidia-nccl-cu13==2.30.7";
+/// Large downloads for one header each, hence apart. The first is that of PyTorch's CUDA 12 builds.
+const NCCL_2_27: &str = "nvidia-nccl-cu12==2.27.5";
+const NCCL_2_30: &str = "nvidia-nccl-cu13==2.30.7";
 
 /// Keeps the include directory of a wheel: arguments are the wheel and where to.
 const EXTRACT: &str = r#"
@@ -170,6 +171,12 @@ fn gemm() {
 
 #[test]
 fn nccl() {
-    check_with(&CUDA_12, "nccl", &[NCCL]);
-    check_with(&CUDA_13, "nccl", &[NCCL]);
+    check_with(&CUDA_12, "nccl", &[NCCL_2_27]);
+    check_with(&CUDA_13, "nccl", &[NCCL_2_30]);
+}
+
+#[test]
+fn nccl_resize() {
+    check_with(&CUDA_12, "nccl_resize", &[NCCL_2_27]);
+    check_with(&CUDA_13, "nccl_resize", &[NCCL_2_30]);
 }

@@ -1,13 +1,13 @@
-//! What crosses NCCL's C boundary, as NVIDIA's nccl.h lays it out (checked against 2.27 and 2.30; both agree on these parts).
+//! What crosses NCCL's C boundary, as NVIDIA's nccl.h lays it out (checked against 2.27 and 2.30; of a config the shorter is the head of the longer).
 
-use std::ffi::{c_float, c_int, c_uint};
+use std::ffi::{c_char, c_float, c_int, c_uint};
 
 /// `ncclUniqueId`, passed by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct UniqueId(pub(crate) [u8; 128]);
 
-/// The head of `ncclConfig_t`; what follows differs between versions and changes nothing here.
+/// `ncclConfig_t` of NCCL 2.30. That of 2.27 ends after `nvls_ctas`; newer ones go on.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Config {
@@ -15,6 +15,23 @@ pub(crate) struct Config {
     pub(crate) magic: c_uint,
     pub(crate) version: c_uint,
     pub(crate) blocking: c_int,
+    pub(crate) cga_cluster_size: c_int,
+    pub(crate) min_ctas: c_int,
+    pub(crate) max_ctas: c_int,
+    pub(crate) net_name: *const c_char,
+    pub(crate) split_share: c_int,
+    pub(crate) traffic_class: c_int,
+    pub(crate) comm_name: *const c_char,
+    pub(crate) collnet_enable: c_int,
+    pub(crate) cta_policy: c_int,
+    pub(crate) shrink_share: c_int,
+    pub(crate) nvls_ctas: c_int,
+    pub(crate) channels_per_net_peer: c_int,
+    pub(crate) nvlink_centric_sched: c_int,
+    pub(crate) graph_usage_mode: c_int,
+    pub(crate) num_rma_ctx: c_int,
+    pub(crate) max_p2p_peers: c_int,
+    pub(crate) graph_stream_ordering: c_int,
 }
 
 /// `NCCL_API_MAGIC`.
@@ -23,6 +40,12 @@ pub(crate) const CONFIG_MAGIC: c_uint = 0xcafe_beef;
 pub(crate) const CONFIG_UNDEFINED: c_int = c_int::MIN;
 /// `NCCL_SPLIT_NOCOLOR`.
 pub(crate) const NO_COLOR: c_int = -1;
+/// `NCCL_SHRINK_ABORT`.
+pub(crate) const SHRINK_ABORT: c_int = 1;
+/// `NCCL_REVOKE_DEFAULT`.
+pub(crate) const REVOKE_DEFAULT: c_int = 0;
+/// `NCCL_SUSPEND_MEM`.
+pub(crate) const SUSPEND_MEMORY: c_int = 1;
 
 /// `ncclSimInfo_t`.
 #[repr(C)]
@@ -44,4 +67,5 @@ pub(crate) const VERSION_NEWEST: c_int = 23007;
 
 const _: () = assert!(size_of::<UniqueId>() == 128 && align_of::<UniqueId>() == 1);
 const _: () = assert!(std::mem::offset_of!(Config, blocking) == 16 && std::mem::offset_of!(Config, magic) == 8);
+const _: () = assert!(std::mem::offset_of!(Config, channels_per_net_peer) == 72 && size_of::<Config>() == 96);
 const _: () = assert!(std::mem::offset_of!(SimulationInfo, estimated_time) == 16);

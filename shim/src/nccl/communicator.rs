@@ -22,11 +22,15 @@ pub(crate) static COMMUNICATORS: Handles<Communicator> = Handles::new(13);
 pub(crate) struct Communicator {
     /// Where its ranks' calls run.
     pub(crate) device: &'static Device,
+    /// `blocking = 0`: calls that wait for other ranks do so in the background.
+    pub(crate) in_background: bool,
     state: Mutex<State>,
     changed: Condvar,
     /// Operations in streams that are not done yet.
     outstanding: AtomicU64,
     finalized: AtomicBool,
+    revoked: AtomicBool,
+    suspended: AtomicBool,
     told: AtomicBool,
     /// User-defined reductions.
     pub(crate) factors: Factors,
@@ -44,14 +48,17 @@ enum State {
 
 impl Communicator {
     /// One that is about to form on `device`.
-    pub(crate) fn forming(device: &'static Device) -> Arc<Self> {
+    pub(crate) fn forming(device: &'static Device, in_background: bool) -> Arc<Self> {
         static SERIALS: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
             device,
+            in_background,
             state: Mutex::new(State::Forming),
             changed: Condvar::new(),
             outstanding: AtomicU64::new(0),
             finalized: AtomicBool::new(false),
+            revoked: AtomicBool::new(false),
+            suspended: AtomicBool::new(false),
             told: AtomicBool::new(false),
             factors: Factors::default(),
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
@@ -94,14 +101,28 @@ impl Communicator {
     /// [`Self::ranks`], fit for new operations.
     ///
     /// # Errors
-    /// As above; the first failure of the communicator; `ncclInvalidUsage` after `ncclCommFinalize`.
+    /// As [`Self::parent`]; `ncclInvalidUsage` after `ncclCommRevoke`.
     pub(crate) fn usable(&self) -> NcclResult<Arc<Ranks>> {
+        if self.is_revoked() {
+            return Err(NcclError::INVALID_USAGE.because("the communicator is revoked"));
+        }
+        self.parent(false)
+    }
+
+    /// [`Self::ranks`], fit for new communicators; a failed one only when `even_failed`, or once it is revoked.
+    ///
+    /// # Errors
+    /// As above; the first failure of the communicator; `ncclInvalidUsage` after `ncclCommFinalize` or `ncclCommSuspend`.
+    pub(crate) fn parent(&self, even_failed: bool) -> NcclResult<Arc<Ranks>> {
         let ranks = self.ranks()?;
-        if let Some(failure) = ranks.failure() {
+        if let Some(failure) = ranks.failure().filter(|_| !even_failed && !self.is_revoked()) {
             return Err(failure.into());
         }
-        if self.finalized.load(Ordering::Acquire) {
+        if self.is_finalized() {
             return Err(NcclError::INVALID_USAGE.because("the communicator is finalized"));
+        }
+        if self.is_suspended() {
+            return Err(NcclError::INVALID_USAGE.because("the communicator is suspended: call ncclCommResume first"));
         }
         Ok(ranks)
     }
@@ -112,6 +133,11 @@ impl Communicator {
             State::Forming => NcclError::IN_PROGRESS.0,
             State::Nothing => 0,
             State::Failed(failure) => code(failure.code).0,
+            // What failed before, and what this ended, is settled.
+            State::Ready(_) if self.is_revoked() => match self.outstanding.load(Ordering::Acquire) {
+                0 => 0,
+                _ => NcclError::IN_PROGRESS.0,
+            },
             State::Ready(ranks) => ranks.failure().map_or(0, |failure| code(failure.code).0),
         }
     }
@@ -140,7 +166,8 @@ impl Communicator {
         if let Err(failure) = result {
             note(failure.detail.clone());
             // The program may never ask; a wrong number must not pass silently.
-            if failure.code != ErrorCode::Aborted && !self.told.swap(true, Ordering::AcqRel) {
+            let asked_for = failure.code == ErrorCode::Aborted || self.is_revoked();
+            if !asked_for && !self.told.swap(true, Ordering::AcqRel) {
                 // In one piece, since other ranks write to the same stream.
                 let line = format!("fakegpu: NCCL operation failed: {}\n", failure.detail);
                 let _ = std::io::stderr().write_all(line.as_bytes());
@@ -175,6 +202,31 @@ impl Communicator {
     /// No operations after this.
     pub(crate) fn finalize(&self) {
         self.finalized.store(true, Ordering::Release);
+    }
+
+    /// True after `ncclCommFinalize`.
+    pub(crate) fn is_finalized(&self) -> bool {
+        self.finalized.load(Ordering::Acquire)
+    }
+
+    /// No operations after this, but new communicators; false when it was revoked before.
+    pub(crate) fn revoke(&self) -> bool {
+        !self.revoked.swap(true, Ordering::AcqRel)
+    }
+
+    /// True after `ncclCommRevoke`.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
+
+    /// Begins or ends a suspension; false when that was so before.
+    pub(crate) fn suspend(&self, suspended: bool) -> bool {
+        self.suspended.swap(suspended, Ordering::AcqRel) != suspended
+    }
+
+    /// True between `ncclCommSuspend` and `ncclCommResume`.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspended.load(Ordering::Acquire)
     }
 }
 

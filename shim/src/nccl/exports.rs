@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::abi::{Config, SimulationInfo, UniqueId};
-use super::{collective, group, info, init, memory, point_to_point, reduction};
+use super::{collective, group, info, init, memory, point_to_point, reduction, resize, suspension};
 use crate::boundary::args::Out;
 use crate::boundary::exports::exports;
 
@@ -19,6 +19,17 @@ exports! {
         ) = init::init_rank_scalable;
         fn ncclCommInitAll(out: Out<usize>, count: c_int, devices: *const c_int) = init::init_all;
         fn ncclCommSplit(parent: usize, color: c_int, key: c_int, out: Out<usize>, config: Out<Config>) = init::split;
+        fn ncclCommShrink(
+            parent: usize, excluded: *const c_int, count: c_int, out: Out<usize>, config: Out<Config>, flags: c_int
+        ) = resize::shrink;
+        fn ncclCommGetUniqueId(communicator: usize, out: Out<UniqueId>) = resize::unique_id;
+        fn ncclCommGrow(
+            parent: usize, size: c_int, id: Out<UniqueId>, rank: c_int, out: Out<usize>, config: Out<Config>
+        ) = resize::grow;
+        fn ncclCommRevoke(communicator: usize, flags: c_int) = resize::revoke;
+        fn ncclCommSuspend(communicator: usize, flags: c_int) = suspension::suspend;
+        fn ncclCommResume(communicator: usize) = suspension::resume;
+        fn ncclCommMemStats(communicator: usize, statistic: c_int, out: Out<u64>) = suspension::statistic;
         fn ncclCommFinalize(communicator: usize) = init::finalize;
         fn ncclCommDestroy(communicator: usize) = init::destroy;
         fn ncclCommAbort(communicator: usize) = init::abort;
@@ -96,7 +107,6 @@ exports! {
         fn ncclGetLastError(communicator: usize) -> *const c_char = info::last_error;
     }
     stub {
-        ncclCommGetUniqueId ncclCommGrow ncclCommMemStats ncclCommResume ncclCommRevoke ncclCommShrink ncclCommSuspend
         ncclDevCommCreate ncclDevCommDestroy ncclGetLsaMultimemDevicePointer ncclGetPeerDevicePointer
         ncclPutSignal ncclSignal ncclWaitSignal
     }

@@ -4,15 +4,17 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::abi::{CONFIG_MAGIC, CONFIG_UNDEFINED, Config, NO_COLOR, UniqueId};
+use super::abi::{Config, NO_COLOR, UniqueId};
 use super::communicator::{COMMUNICATORS, Communicator, process, resolve, seat};
+use super::config;
 use super::error::{NcclError, NcclResult};
 use super::group;
 use crate::boundary::args::Out;
 use crate::device::{self, Device, context};
+use dataplane::process::Seat;
 
 /// How long an abort waits for operations that it has just woken.
-const ABORT_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const ABORT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Body of `ncclGetUniqueId`.
 pub(crate) fn unique_id(out: Out<UniqueId>) -> NcclResult {
@@ -40,7 +42,7 @@ pub(crate) fn init_rank_config(
     rank: c_int,
     config: Out<Config>,
 ) -> NcclResult {
-    group::within(|| begin(out, size, &id, rank, device_now()?, true, in_background(config)?))
+    group::within(|| begin(out, size, &id, rank, device_now()?, true, config::in_background(config, false)?))
 }
 
 /// Body of `ncclCommInitRankScalable`. The ids are one rendezvous, which the first of them names.
@@ -56,7 +58,7 @@ pub(crate) fn init_rank_scalable(
         if id_count < 1 || id_count > size {
             return Err(NcclError::INVALID_ARGUMENT.because(format!("{id_count} unique ids for {size} ranks")));
         }
-        begin(out, size, &ids.get()?, rank, device_now()?, true, in_background(config)?)
+        begin(out, size, &ids.get()?, rank, device_now()?, true, config::in_background(config, false)?)
     })
 }
 
@@ -95,25 +97,9 @@ pub(crate) unsafe fn init_all(out: Out<usize>, count: c_int, devices: *const c_i
     group::end()
 }
 
-fn device_now() -> NcclResult<&'static Device> {
+pub(super) fn device_now() -> NcclResult<&'static Device> {
     context::enter()?;
     Ok(device::current()?)
-}
-
-/// True when the config asks not to wait.
-fn in_background(config: Out<Config>) -> NcclResult<bool> {
-    if config.is_null() {
-        return Ok(false);
-    }
-    let config = config.get()?;
-    if config.magic != CONFIG_MAGIC || config.size < size_of::<Config>() {
-        return Err(NcclError::INVALID_ARGUMENT.because("the config was not made with NCCL_CONFIG_INITIALIZER"));
-    }
-    match config.blocking {
-        CONFIG_UNDEFINED | 1 => Ok(false),
-        0 => Ok(true),
-        other => Err(NcclError::INVALID_ARGUMENT.because(format!("config.blocking is {other}, expected 0 or 1"))),
-    }
 }
 
 fn begin(
@@ -130,7 +116,7 @@ fn begin(
         return Err(NcclError::INVALID_ARGUMENT.because(format!("rank {rank} of {size} ranks")));
     }
     let (process, seat, id) = (process()?, seat(device, one_rank)?, id.0);
-    let communicator = Communicator::forming(device);
+    let communicator = Communicator::forming(device, in_background);
     let forming = Arc::clone(&communicator);
     let work = move || {
         forming.formed(process.init_communicator(&id, size as u32, rank as u32, seat).map(Some));
@@ -142,18 +128,15 @@ fn begin(
 pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, config: Out<Config>) -> NcclResult {
     group::within(|| {
         let parent = resolve(parent)?;
-        let (out, ranks) = (out.required()?, parent.usable()?);
+        let (out, ranks) = (out.required()?, parent.parent(false)?);
         if color < NO_COLOR {
             return Err(NcclError::INVALID_ARGUMENT
                 .because(format!("color {color} is neither 0 or more nor NCCL_SPLIT_NOCOLOR")));
         }
-        let in_background = in_background(config)?;
-        let process = process()?;
-        let mut seat = seat(parent.device, false)?;
-        // Its place in the launch does not change.
-        seat.global_rank = ranks.members()[ranks.rank() as usize].global_rank.0;
+        let in_background = config::in_background(config, parent.in_background)?;
+        let (process, seat) = (process()?, same_seat(&parent, &ranks)?);
         let color = u32::try_from(color).ok();
-        let communicator = Communicator::forming(parent.device);
+        let communicator = Communicator::forming(parent.device, in_background);
         let forming = Arc::clone(&communicator);
         let order = ranks.split_ticket();
         let work = move || forming.formed(process.split(&ranks, order, color, key, seat));
@@ -161,9 +144,18 @@ pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, co
     })
 }
 
+/// The seat of `parent`'s rank: its place in the launch does not change.
+pub(super) fn same_seat(parent: &Communicator, ranks: &dataplane::communicator::Communicator) -> NcclResult<Seat> {
+    let global_rank = ranks.members()[ranks.rank() as usize].global_rank.0;
+    Ok(Seat { global_rank, ..seat(parent.device, false)? })
+}
+
 /// Body of `ncclCommFinalize`.
 pub(crate) fn finalize(handle: usize) -> NcclResult {
     let communicator = resolve(handle)?;
+    if communicator.is_revoked() {
+        return Err(NcclError::INVALID_ARGUMENT.because("a revoked communicator is not finalized: destroy it"));
+    }
     communicator.usable()?;
     communicator.finalize();
     communicator.drain();

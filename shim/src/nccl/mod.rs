@@ -3,6 +3,7 @@
 pub(crate) mod abi;
 mod collective;
 mod communicator;
+mod config;
 mod error;
 pub(crate) mod exports;
 mod group;
@@ -11,3 +12,5 @@ mod init;
 mod memory;
 mod point_to_point;
 mod reduction;
+mod resize;
+mod suspension;
