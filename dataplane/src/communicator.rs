@@ -454,9 +454,17 @@ impl Communicator {
 
     /// Ends this rank's part in all operations.
     fn stop(&self, code: ErrorCode, detail: &str) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| Failure::new(code, detail));
+        let earlier = {
+            let mut held = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            let earlier = held.clone();
+            held.get_or_insert_with(|| Failure::new(code, detail));
+            earlier
+        };
         self.lose(self.rank, code, detail);
-        self.hang_up(code, detail);
+        match earlier {
+            Some(failure) => self.hang_up(failure.code, &format!("rank {} failed: {}", self.rank, failure.detail)),
+            None => self.hang_up(code, detail),
+        }
         self.journal.stopped(self.id, Rank(self.rank), code, detail);
     }
 

@@ -6,7 +6,7 @@ use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{ErrorCode, FailureRecord};
 
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, Presence, Seat};
 use crate::ledger::NO_SEQUENCE;
 
 /// One failure.
@@ -111,7 +111,12 @@ impl Failures {
             event.operation = Some(told.operation);
         }
         event.observed.insert(global);
-        event.culprits.extend(told.culprits.iter().filter(|rank| rank.0 < communicator.size()));
+        // Ranks hear of a loss from each other too; one that is still there only passed it on.
+        let somebody = communicator.seats.iter().any(|seat| seat.presence == Presence::Gone);
+        let passed_on =
+            |seat: &Seat| told.code == ErrorCode::RankLost && somebody && seat.presence == Presence::Present;
+        let culprit = |rank: &&Rank| communicator.seats.get(rank.0 as usize).is_some_and(|seat| !passed_on(seat));
+        event.culprits.extend(told.culprits.iter().filter(culprit));
         event.attempted.insert((global, told.sequence), told.attempted_bytes);
     }
 

@@ -163,7 +163,7 @@ impl Cluster {
         let Some(resizing) = self.seat(parent, &resize, rank, applicant, new, out) else { return };
         resizing.abort |= abort;
         if abort {
-            self.tell_of_abort(parent, rank, out);
+            self.tell_of_stop(parent, rank, ErrorCode::Aborted, "ncclCommShrink with NCCL_SHRINK_ABORT", out);
         }
         if let Some(other) = self.communicators.get_mut(&parent).and_then(|parent| parent.resizes.contradicts(&resize))
         {
@@ -224,30 +224,26 @@ impl Cluster {
         }
     }
 
-    /// Wakes those who wait for `rank`, which ended its operations. After a loss everybody was woken already.
-    fn tell_of_abort(&self, parent: CommunicatorId, rank: Rank, out: &mut Vec<Output>) {
-        let Some(communicator) = self.communicators.get(&parent) else { return };
-        if communicator.seats.iter().any(|seat| seat.presence == Presence::Gone) {
-            return;
-        }
+    /// Wakes those who wait for `rank`, which ended its operations by `what`. After a loss that is the loss's consequence.
+    fn tell_of_stop(&self, id: CommunicatorId, rank: Rank, code: ErrorCode, what: &str, out: &mut Vec<Output>) {
+        let Some(communicator) = self.communicators.get(&id) else { return };
+        let loss = communicator.seats.iter().any(|seat| seat.presence == Presence::Gone);
+        let code = if loss { ErrorCode::RankLost } else { code };
         let seat = &communicator.seats[rank.0 as usize];
-        let name = describe(self.settings.plan.as_ref(), &seat.member);
-        let detail = format!("{name} called ncclCommShrink with NCCL_SHRINK_ABORT");
-        tell_others(communicator, rank, seat.connection, ErrorCode::Aborted, &detail, out);
+        let detail = format!("{} called {what}", describe(self.settings.plan.as_ref(), &seat.member));
+        tell_others(communicator, rank, seat.connection, code, &detail, out);
     }
 
     pub(crate) fn revoke(&mut self, from: ConnectionId, id: CommunicatorId, rank: Rank, out: &mut Vec<Output>) {
-        let plan = self.settings.plan.as_ref();
         let Some(communicator) = self.communicators.get(&id) else {
             let reason = format!("revoked unknown communicator {id}");
             return out.push(Output::Close { connection: from, reason });
         };
-        let Some(seat) = communicator.seat_of(rank, from) else {
+        if communicator.seat_of(rank, from).is_none() {
             let reason = format!("revoked communicator {id} as rank {rank}, which it is not");
             return out.push(Output::Close { connection: from, reason });
-        };
-        let detail = format!("{} called ncclCommRevoke", describe(plan, &seat.member));
-        tell_others(communicator, rank, from, ErrorCode::Revoked, &detail, out);
+        }
+        self.tell_of_stop(id, rank, ErrorCode::Revoked, "ncclCommRevoke", out);
     }
 
     /// Lets `rank` take its seat, in `new` when it is the first; `None` when it was refused.
