@@ -159,14 +159,25 @@ static void grow(ncclComm_t *pair) {
     for (int i = 0; i < 3; i++) place(grown[i], i, 3);
     sum(grown, three, 3, 1101);
     SAME(ncclCommGrow(NULL, 3, &id, 2, &out, NULL), ncclInvalidArgument);
+    for (int i = 0; i < 3; i++) SAME(ncclCommDestroy(grown[i]), ncclSuccess);
+
+    /* Once more, and nobody waits. */
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
     SAME(ncclCommGetUniqueId(pair[1], &id), ncclSuccess);
+    SAME(ncclCommGrow(NULL, 3, &id, 2, &grown[2], &config), ncclInProgress);
+    SAME(ncclCommGrow(pair[1], 3, &id, -1, &grown[1], &config), ncclInProgress);
+    SAME(ncclCommGrow(pair[0], 3, NULL, -1, &grown[0], &config), ncclInProgress);
+    for (int i = 0; i < 3; i++) settle(grown[i]);
+    for (int i = 0; i < 3; i++) place(grown[i], i, 3);
+    sum(grown, three, 3, 1101);
     for (int i = 0; i < 3; i++) SAME(ncclCommDestroy(grown[i]), ncclSuccess);
 }
 #endif
 
 int main(void) {
     static const int all[] = {0, 1, 2, 3}, even[] = {0, 2};
-    ncclComm_t comms[DEVICES], pair[2], three[3];
+    ncclComm_t comms[DEVICES], pair[2], three[3], turned[3];
     struct {
         ncclConfig_t config;
         char newer[64];
@@ -216,6 +227,13 @@ int main(void) {
     }
     SAME(cudaStreamSynchronize(streams[0]), cudaSuccess);
     sum(three, all, 3, 111);
+    /* Without a config the child is like its parent. */
+    for (int i = 0; i < 3; i++) SAME(ncclCommSplit(three[i], 0, -i, &turned[i], NULL), ncclInProgress);
+    for (int i = 0; i < 3; i++) {
+        settle(turned[i]);
+        place(turned[i], 2 - i, 3);
+        SAME(ncclCommDestroy(turned[i]), ncclSuccess);
+    }
     for (int i = 0; i < 3; i++) SAME(ncclCommDestroy(three[i]), ncclSuccess);
     for (int i = 0; i < DEVICES; i++) SAME(ncclCommDestroy(comms[i]), ncclSuccess);
 #if NCCL_VERSION_CODE >= 23000
