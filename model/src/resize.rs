@@ -160,13 +160,12 @@ impl Cluster {
         let size = self.communicators[&parent].size();
         let absent = resize.excluded().cloned().unwrap_or_default();
         let new = Resizing { gathering: Gathering::without(size, absent, deadline), abort, since_us: now_us };
-        let Some(resizing) = self.seat(parent, &resize, rank, applicant, new, out) else { return };
-        resizing.abort |= abort;
         if abort {
             self.tell_of_stop(parent, rank, ErrorCode::Aborted, "ncclCommShrink with NCCL_SHRINK_ABORT", out);
         }
-        if let Some(other) = self.communicators.get_mut(&parent).and_then(|parent| parent.resizes.contradicts(&resize))
-        {
+        let Some(resizing) = self.seat(parent, &resize, rank, applicant, new, out) else { return };
+        resizing.abort |= abort;
+        if let Some(other) = self.communicators.get(&parent).and_then(|parent| parent.resizes.contradicts(&resize)) {
             return self.contradict(parent, [resize, other], out);
         }
         self.conclude(parent, &resize, now_us, out);
