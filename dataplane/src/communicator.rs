@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use protocol::activity::Activity;
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{BufferTransport, ErrorCode, FailureRecord, Member, OperationRecord};
@@ -12,6 +13,7 @@ use protocol::message::{BufferTransport, ErrorCode, FailureRecord, Member, Opera
 use crate::arena::Arena;
 use crate::call::Call;
 use crate::control::Segment;
+use crate::diary::Diary;
 use crate::failure::Failure;
 use crate::listener::Listener;
 use crate::mesh::Mesh;
@@ -57,6 +59,7 @@ pub struct Communicator {
     settings: Settings,
     journal: Arc<dyn Journal>,
     turns: Turns,
+    diary: Diary,
     running: Mutex<Running>,
     /// Set when bytes move through shared memory.
     segment: OnceLock<Segment>,
@@ -111,6 +114,7 @@ impl Communicator {
             members: formed.members,
             journal,
             turns: Turns::default(),
+            diary: Diary::default(),
             running: Mutex::new(Running {
                 sequence: 0,
                 shared: Shared::new(),
@@ -209,6 +213,7 @@ impl Communicator {
             sequence,
             deadline: Instant::now() + self.settings.timeout,
             timeout_ms: self.settings.timeout.as_millis(),
+            diary: &self.diary,
         }
     }
 
@@ -240,6 +245,13 @@ impl Communicator {
     /// The first failure; it stays.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What this rank is in here, and what it did last.
+    pub fn activity(&self) -> Activity {
+        let (current, recent) = self.diary.read();
+        let queued = self.turns.behind(!current.is_empty());
+        Activity { communicator: self.id, rank: Rank(self.rank), current, queued, recent }
     }
 
     /// Number of the next split of this communicator, from 1; taken when the program asks for the split.
@@ -283,7 +295,10 @@ impl Communicator {
             }
             running.sequence += 1;
             let sequence = running.sequence;
-            match self.collective(&mut running, sequence, call) {
+            self.diary.begin(sequence, std::slice::from_ref(call));
+            let result = self.collective(&mut running, sequence, call);
+            self.diary.end(result.is_ok());
+            match result {
                 Ok(timing) => self.note(sequence, call, timing),
                 Err(failure) => return Err(self.fail(&mut running, failure, call, sequence)),
             }
@@ -291,7 +306,10 @@ impl Communicator {
         if transfers.is_empty() {
             return Ok(());
         }
-        match self.transfers(&mut running, &transfers) {
+        self.diary.begin(0, &transfers);
+        let result = self.transfers(&mut running, &transfers);
+        self.diary.end(result.is_ok());
+        match result {
             Ok(timings) => {
                 for (call, timing) in transfers.iter().zip(timings) {
                     self.note(timing.transfer, call, timing);

@@ -6,6 +6,7 @@ pub mod call;
 pub mod communicator;
 mod control;
 mod descriptor;
+mod diary;
 mod failure;
 pub mod float8;
 mod futex;

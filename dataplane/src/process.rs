@@ -108,10 +108,13 @@ impl Process {
         if let Meeting::Coordinator(session) = &process.meeting {
             let listening = Arc::downgrade(&process);
             session.listen(Box::new(move |message| {
-                if let (Some(process), ToRank::MemberLost { communicator, rank, code, detail }) =
-                    (listening.upgrade(), message)
-                {
-                    process.lose(communicator, rank.0, code, detail);
+                let Some(process) = listening.upgrade() else { return };
+                match message {
+                    ToRank::MemberLost { communicator, rank, code, detail } => {
+                        process.lose(communicator, rank.0, code, detail);
+                    }
+                    ToRank::Inquire { request } => process.tell(request),
+                    _ => {}
                 }
             }));
         }
@@ -234,6 +237,18 @@ impl Process {
         let communicator =
             Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, &register)?;
         Ok(communicator)
+    }
+
+    /// Tells the coordinator what every communicator of this process is in.
+    fn tell(&self, request: u64) {
+        let Meeting::Coordinator(session) = &self.meeting else { return };
+        let held: Vec<Arc<Communicator>> = {
+            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.communicators.values().filter_map(Weak::upgrade).collect()
+        };
+        let mut activities: Vec<_> = held.iter().map(|communicator| communicator.activity()).collect();
+        activities.sort_unstable_by_key(|activity| (activity.communicator, activity.rank));
+        session.send(&ToCoordinator::Active { request, activities });
     }
 
     /// A member of one of our communicators is gone.

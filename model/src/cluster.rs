@@ -10,6 +10,7 @@ use protocol::plan::ClusterPlan;
 use crate::communicator::{self, Communicator, Presence, SplitApplicant};
 use crate::failure::{Failures, RankFailure};
 use crate::gathering::{Gathering, list};
+use crate::hang::Diagnosis;
 use crate::ledger::Ledger;
 use crate::rendezvous::{Applicant, GivenUp};
 
@@ -81,6 +82,17 @@ pub enum Output {
     },
 }
 
+/// A rank of a communicator in the words of the report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// Position in the launch.
+    pub global: Rank,
+    /// Number of the communicator.
+    pub number: CommunicatorId,
+    /// Everybody's position in the launch, in the communicator's order.
+    pub members: Vec<Rank>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) info: ProcessInfo,
@@ -98,6 +110,7 @@ pub struct Cluster {
     pub(crate) communicators: BTreeMap<CommunicatorId, Communicator>,
     pub(crate) ledger: Ledger,
     pub(crate) failures: Failures,
+    pub(crate) hang: Option<Diagnosis>,
     pub(crate) revision: u64,
 }
 
@@ -113,6 +126,7 @@ impl Cluster {
             communicators: BTreeMap::new(),
             ledger,
             failures: Failures::default(),
+            hang: None,
             revision: 0,
         }
     }
@@ -132,6 +146,19 @@ impl Cluster {
         let splits = self.communicators.values().flat_map(|communicator| communicator.splits.values());
         let rendezvous = self.rendezvous.values().map(Gathering::deadline_us);
         rendezvous.chain(splits.map(Gathering::deadline_us)).min()
+    }
+
+    /// Who `rank` of communicator `id` is in the report.
+    pub fn place(&self, id: CommunicatorId, rank: Rank) -> Option<Place> {
+        let communicator = self.communicators.get(&id)?;
+        let (global, members) = (communicator.global_rank(rank)?, communicator.global_ranks());
+        Some(Place { global, number: self.numbers()[&id], members })
+    }
+
+    /// Keeps why nothing moves any more for the report; the last word counts.
+    pub fn hangs(&mut self, diagnosis: Diagnosis) {
+        self.hang = Some(diagnosis);
+        self.revision += 1;
     }
 
     /// The processes that joined and have not gone, in the order of their connections.
@@ -216,7 +243,9 @@ impl Cluster {
             // The connection's owner deals with these before they get here.
             ToCoordinator::Hello { .. }
             | ToCoordinator::Flushed { .. }
+            | ToCoordinator::Active { .. }
             | ToCoordinator::Shutdown
+            | ToCoordinator::Diagnose
             | ToCoordinator::QueryStatus => {}
         }
     }

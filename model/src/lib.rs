@@ -14,6 +14,7 @@ pub mod cost;
 pub mod diagnostic;
 mod failure;
 mod gathering;
+pub mod hang;
 mod ledger;
 pub mod node;
 mod rendezvous;

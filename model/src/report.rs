@@ -37,8 +37,7 @@ impl Cluster {
     /// The report as of now.
     pub fn report(&self, facts: &RunFacts) -> ClusterReport {
         let order = self.canonical_order();
-        let number: BTreeMap<CommunicatorId, CommunicatorId> =
-            order.iter().zip(1..).map(|(id, number)| (*id, CommunicatorId(number))).collect();
+        let number = self.numbers();
         let (operation_timeline, operations) = self.timeline(&order, &number);
         let (resilience, failures) = self.resilience(&number);
         let ledger = &self.ledger;
@@ -73,6 +72,7 @@ impl Cluster {
             node_pairs: self.node_pairs(),
             ranks: self.ranks(),
             resilience,
+            hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang.clone()),
             operation_timeline,
             measured: Measured {
                 tool_version: facts.tool_version.clone(),
@@ -82,8 +82,17 @@ impl Cluster {
                 ranks: self.measured_ranks(),
                 operations,
                 failures,
+                hang_waits_ms: self
+                    .hang
+                    .as_ref()
+                    .map(|diagnosis| diagnosis.waited_us.iter().map(|us| us / 1000).collect()),
             },
         }
+    }
+
+    /// What communicators are called in the report.
+    pub(crate) fn numbers(&self) -> BTreeMap<CommunicatorId, CommunicatorId> {
+        self.canonical_order().into_iter().zip(1..).map(|(id, number)| (id, CommunicatorId(number))).collect()
     }
 
     /// The largest communicators first, then by member ranks, then by formation, which alone would depend on timing.

@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod activity;
 pub mod datatype;
 pub mod device_report;
 pub mod env;

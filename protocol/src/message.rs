@@ -5,12 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::activity::Activity;
 use crate::datatype::{Datatype, Operation, ReductionOp};
 use crate::ids::{CommunicatorId, Rank, Sequence};
 use crate::plan::ClusterPlan;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What the coordinator receives. `Hello` is always first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +85,15 @@ pub enum ToCoordinator {
     Shutdown,
     /// Control: answered by `Status`.
     QueryStatus,
+    /// Answer to `Inquire`, after the `Completed` that it asked for.
+    Active {
+        /// Number of the inquiry.
+        request: u64,
+        /// Every communicator that the process holds, once for each of its ranks there.
+        activities: Vec<Activity>,
+    },
+    /// Control: ask every process what it is in; answered by `Diagnosis`.
+    Diagnose,
 }
 
 /// Who opened a connection.
@@ -301,6 +311,16 @@ pub enum ToRank {
     /// Answer to `QueryStatus`: a JSON document.
     Status {
         /// The document.
+        json: String,
+    },
+    /// Say what this process is in: `Active`.
+    Inquire {
+        /// Number to repeat.
+        request: u64,
+    },
+    /// Answer to `Diagnose`: what ranks wait for, a JSON document.
+    Diagnosis {
+        /// A [`crate::report::Hang`], or null when no rank waits for one that does not come.
         json: String,
     },
 }

@@ -48,6 +48,9 @@ report! {
         ranks: Vec<RankTotals>,
         /// Failures and recoveries.
         resilience: Resilience,
+        /// Why nothing moved any more, when that was found out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hang: Option<Hang>,
         /// The last operations, ordered by communicator and position in it.
         operation_timeline: Timeline,
         /// All that may differ between two runs of the same workload.
@@ -84,6 +87,32 @@ report! {
         collectives: u64,
         /// Transfers completed.
         transfers: u64,
+    }
+
+    /// Ranks that wait for ranks that do not come.
+    Hang {
+        /// The whole story in one or a few sentences.
+        sentence: String,
+        /// Who waits.
+        waits: Vec<HangWait>,
+        /// Global ranks that others wait for and that wait for nobody themselves.
+        missing: Vec<Rank>,
+        /// Global ranks of which each waits for the next and the last for the first; empty when there is no such circle.
+        cycle: Vec<Rank>,
+    }
+
+    /// One rank that waits.
+    HangWait {
+        /// Global rank.
+        rank: Rank,
+        /// The communicator's number in this report; absent while it forms.
+        comm_id: Option<CommunicatorId>,
+        /// Which collective of it; 0 for a send, a recv and a communicator that forms.
+        seqno: Sequence,
+        /// The call, in words.
+        operation: String,
+        /// Global ranks that it waits for.
+        for_ranks: Vec<Rank>,
     }
 
     /// One kind of collective.
@@ -330,6 +359,9 @@ report! {
         operations: Vec<MeasuredOperation>,
         /// Per failure event.
         failures: Vec<MeasuredFailure>,
+        /// How long each of the hang's waits had lasted, ms.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hang_waits_ms: Option<Vec<u64>>,
     }
 
     /// Measured facts of one rank.

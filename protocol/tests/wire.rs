@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
 use std::path::{Path, PathBuf};
 
+use protocol::activity::{Activation, Activity};
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
@@ -77,6 +78,17 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         attempted_bytes: 4096,
     };
     let (request, communicator, rank) = (9, CommunicatorId(2), Rank(1));
+    let activation = Activation {
+        sequence: Sequence(300),
+        operation: Operation::Send,
+        count: 1 << 20,
+        datatype: Datatype::Bfloat16,
+        reduction_op: None,
+        root: None,
+        peer: Some(Rank(3)),
+        age_us: 5_000_000,
+        took_us: None,
+    };
     vec![
         ("hello_process", hello(Role::Process(info))),
         ("hello_control", hello(Role::Control)),
@@ -103,6 +115,20 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         ("goodbye", ToCoordinator::Goodbye),
         ("shutdown", ToCoordinator::Shutdown),
         ("query_status", ToCoordinator::QueryStatus),
+        (
+            "active",
+            ToCoordinator::Active {
+                request,
+                activities: vec![Activity {
+                    communicator,
+                    rank,
+                    current: vec![activation.clone()],
+                    queued: 2,
+                    recent: vec![Activation { took_us: Some(15), ..activation }],
+                }],
+            },
+        ),
+        ("diagnose", ToCoordinator::Diagnose),
     ]
 }
 
@@ -126,6 +152,8 @@ fn to_rank() -> Vec<(&'static str, ToRank)> {
         ("flush", ToRank::Flush { request }),
         ("shutting_down", ToRank::ShuttingDown),
         ("status", ToRank::Status { json: "{}".to_owned() }),
+        ("inquire", ToRank::Inquire { request }),
+        ("diagnosis", ToRank::Diagnosis { json: "null".to_owned() }),
     ]
 }
 
@@ -181,11 +209,11 @@ fn every_message_has_a_sample() {
     // The first byte after the prefix is the variant's number: the samples must leave no gap.
     let variants = |frames: Vec<Vec<u8>>| frames.into_iter().map(|frame| frame[4]).collect::<BTreeSet<u8>>();
     let samples = variants(to_coordinator().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..10).collect());
-    assert!(postcard_refuses::<ToCoordinator>(10));
+    assert_eq!(samples, (0..12).collect());
+    assert!(postcard_refuses::<ToCoordinator>(12));
     let samples = variants(to_rank().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..9).collect());
-    assert!(postcard_refuses::<ToRank>(9));
+    assert_eq!(samples, (0..11).collect());
+    assert!(postcard_refuses::<ToRank>(11));
 }
 
 /// Whether no variant has that number.
