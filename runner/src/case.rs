@@ -105,11 +105,18 @@ pub struct Timeout {
     pub kill: Duration,
     /// Between SIGTERM and SIGKILL.
     pub grace: Duration,
+    /// The case has hung when no collective, send or recv ended for this long while a rank waits in one.
+    pub idle: Option<Duration>,
 }
 
 impl Default for Timeout {
     fn default() -> Self {
-        Timeout { slow: Duration::from_secs(30), kill: Duration::from_secs(120), grace: Duration::from_secs(3) }
+        Timeout {
+            slow: Duration::from_secs(30),
+            kill: Duration::from_secs(120),
+            grace: Duration::from_secs(3),
+            idle: None,
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Observation {
     pub duration: Duration,
     /// The kill deadline passed.
     pub timed_out: bool,
+    /// Why nothing moved any more, when somebody could tell.
+    pub hang: Option<Hang>,
     /// What the runner could not do (spawn, coordinator, environment): the case is broken, and says so.
     pub infra_error: Option<String>,
     /// Processes, sockets or shared memory still there after the case, in words.
@@ -54,6 +56,21 @@ impl Observation {
             Role::Launcher(_) | Role::Coordinator => None,
         })
     }
+}
+
+/// Ranks that waited for ranks that did not come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hang {
+    /// The coordinator noticed it before the kill deadline: nothing moved for `timeout.idle`.
+    pub idle: bool,
+    /// Who waits for whom, and what the missing did last.
+    pub sentence: String,
+    /// Global ranks that others waited for and that waited for nobody.
+    pub missing: Vec<u32>,
+    /// Each wait with its duration, and each rank's processes with the state they were in.
+    pub details: Vec<String>,
+    /// The directory of the flight record, if one could be written.
+    pub flight_record: Option<PathBuf>,
 }
 
 /// One process.

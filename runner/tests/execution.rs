@@ -33,7 +33,7 @@ fn case(argv: &[&str], ranks: Option<u32>) -> Case {
         transport: Transport::Unix,
         env: BTreeMap::new(),
         env_unset: Vec::new(),
-        timeout: Timeout { slow: PATIENCE, kill: PATIENCE, grace: Duration::from_millis(300) },
+        timeout: Timeout { slow: PATIENCE, kill: PATIENCE, grace: Duration::from_millis(300), idle: None },
         requires: Vec::new(),
         python: None,
         resources: Resources { cpus: 1 },
