@@ -3,6 +3,7 @@
 pub(crate) mod abi;
 mod collective;
 mod communicator;
+mod debug;
 mod error;
 pub(crate) mod exports;
 mod group;
