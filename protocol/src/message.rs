@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::datatype::{Datatype, Operation, ReductionOp};
+use crate::fault::FaultRecord;
 use crate::ids::{CommunicatorId, Rank, Sequence};
 use crate::plan::ClusterPlan;
 
@@ -84,6 +85,13 @@ pub enum ToCoordinator {
     Shutdown,
     /// Control: answered by `Status`.
     QueryStatus,
+    /// A fault of the case is about to fire: answered by `FaultNoted`.
+    FaultFires {
+        /// Number repeated by the answer.
+        request: u64,
+        /// Which, and where.
+        record: FaultRecord,
+    },
 }
 
 /// Who opened a connection.
@@ -302,5 +310,12 @@ pub enum ToRank {
     Status {
         /// The document.
         json: String,
+    },
+    /// Answer to `FaultFires`.
+    FaultNoted {
+        /// Which request this answers.
+        request: u64,
+        /// Nobody told of this fault before: a rank that was started again does not suffer it again.
+        first: bool,
     },
 }

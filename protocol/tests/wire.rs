@@ -5,6 +5,7 @@ use std::fmt::{Debug, Write};
 use std::path::{Path, PathBuf};
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
+use protocol::fault::FaultRecord;
 use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{
@@ -12,6 +13,7 @@ use protocol::message::{
     ToRank, VERSION,
 };
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
+use protocol::report::FaultKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -77,6 +79,12 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         attempted_bytes: 4096,
     };
     let (request, communicator, rank) = (9, CommunicatorId(2), Rank(1));
+    let fault = FaultRecord {
+        number: 2,
+        kind: FaultKind::NcclError,
+        rank: Some(Rank(3)),
+        collective: Some((communicator, Sequence(300), Operation::AllReduce)),
+    };
     vec![
         ("hello_process", hello(Role::Process(info))),
         ("hello_control", hello(Role::Control)),
@@ -103,6 +111,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         ("goodbye", ToCoordinator::Goodbye),
         ("shutdown", ToCoordinator::Shutdown),
         ("query_status", ToCoordinator::QueryStatus),
+        ("fault_fires", ToCoordinator::FaultFires { request, record: fault }),
     ]
 }
 
@@ -126,6 +135,7 @@ fn to_rank() -> Vec<(&'static str, ToRank)> {
         ("flush", ToRank::Flush { request }),
         ("shutting_down", ToRank::ShuttingDown),
         ("status", ToRank::Status { json: "{}".to_owned() }),
+        ("fault_noted", ToRank::FaultNoted { request, first: true }),
     ]
 }
 
@@ -181,11 +191,11 @@ fn every_message_has_a_sample() {
     // The first byte after the prefix is the variant's number: the samples must leave no gap.
     let variants = |frames: Vec<Vec<u8>>| frames.into_iter().map(|frame| frame[4]).collect::<BTreeSet<u8>>();
     let samples = variants(to_coordinator().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..10).collect());
-    assert!(postcard_refuses::<ToCoordinator>(10));
+    assert_eq!(samples, (0..11).collect());
+    assert!(postcard_refuses::<ToCoordinator>(11));
     let samples = variants(to_rank().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..9).collect());
-    assert!(postcard_refuses::<ToRank>(9));
+    assert_eq!(samples, (0..10).collect());
+    assert!(postcard_refuses::<ToRank>(10));
 }
 
 /// Whether no variant has that number.
