@@ -7,6 +7,7 @@ pub mod communicator;
 mod control;
 mod descriptor;
 mod failure;
+mod fault;
 pub mod float8;
 mod futex;
 pub mod host;
