@@ -196,7 +196,7 @@ mod tests {
         };
         let origin = "FAKEGPU_NCCL_FAULT_RANK=2 FAKEGPU_NCCL_FAULT_SEQNO=3".to_owned();
         let fakegpu = Fault { number: 0, origin, at, action: Action::NcclError };
-        assert_eq!(both.faults, [fakegpu.clone()]);
+        assert_eq!(both.faults, std::slice::from_ref(&fakegpu));
         let of_the_case = Fault { number: 1, origin: "s.yaml:1:1".to_owned(), ..fakegpu.clone() };
         let json = fault::to_json(std::slice::from_ref(&of_the_case));
         let pairs = [("FTEST_FAULTS", &*json), ("FAKEGPU_NCCL_FAULT_RANK", "2"), ("FAKEGPU_NCCL_FAULT_SEQNO", "3")];

@@ -138,7 +138,7 @@ impl fmt::Display for Link {
     }
 }
 
-/// "`delay` at rank 1, all_reduce, collective 2", "`kill` of rank 0 after 2s", "`cut_link` between node0 and node1".
+/// "`delay` at rank 1, collective 2 (all_reduce)", "`kill` of rank 0 after 2s", "`cut_link` between node0 and node1".
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.action.kind().name())?;
@@ -147,13 +147,12 @@ impl fmt::Display for Fault {
         }
         match &self.at {
             Trigger::Collective { rank, communicator, operation, sequence } => {
-                write!(f, " at rank {rank}, {operation}")?;
                 match sequence {
-                    Some(sequence) => write!(f, ", collective {sequence}")?,
-                    None => f.write_str(", the first")?,
+                    Some(sequence) => write!(f, " at rank {rank}, collective {sequence} ({operation})")?,
+                    None => write!(f, " at rank {rank}, first {operation}")?,
                 }
                 match communicator {
-                    Some(number) if *number > 1 => write!(f, " of the rank's communicator {number}"),
+                    Some(number) if *number > 1 => write!(f, " of its communicator {number}"),
                     _ => Ok(()),
                 }
             }
@@ -223,8 +222,8 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "`delay` at rank 1, all_reduce, collective 2",
-                "`corrupt` at rank 1, all_reduce, the first of the rank's communicator 2",
+                "`delay` at rank 1, collective 2 (all_reduce)",
+                "`corrupt` at rank 1, first all_reduce of its communicator 2",
                 "`kill` of rank 0 after 2s",
                 "`slow_link` between node0 and node1",
                 "`cut_link` between node0 and node1 after 1.5s",

@@ -5,6 +5,7 @@ pub mod capture;
 pub mod context;
 pub mod cookie;
 pub mod coordinator;
+mod faults;
 pub mod guard;
 mod kills;
 mod life;
