@@ -22,8 +22,9 @@ pub(crate) struct Armed {
     fault: Fault,
     /// It was told; a fault at a collective is over then.
     told: AtomicBool,
-    /// When it begins, for one that is about a link.
-    from: Instant,
+    /// One that is about a link begins so long after the process joined.
+    joined: Instant,
+    after: Duration,
     /// For a link, the end of it that each member stands on, in rank order.
     ends: Vec<Option<usize>>,
 }
@@ -55,21 +56,21 @@ pub(crate) fn arm(faults: &[Fault], joined: Instant, members: &[Member], rank: u
     let mut armed = Vec::new();
     for fault in faults {
         let mut ends = Vec::new();
-        let from = match (&fault.at, fault.action.link()) {
+        let after = match (&fault.at, fault.action.link()) {
             (Trigger::Collective { rank, communicator, .. }, _) => {
                 if *rank != own || communicator.is_some_and(|wanted| wanted != number) {
                     continue;
                 }
-                joined
+                Duration::ZERO
             }
             (Trigger::After { elapsed, .. }, Some(link)) => {
                 ends = members.iter().map(|member| end_of(link, member.global_rank)).collect();
-                joined + *elapsed
+                *elapsed
             }
             // The process's clock deals with these.
             (Trigger::After { .. }, None) => continue,
         };
-        armed.push(Armed { fault: fault.clone(), told: AtomicBool::new(false), from, ends });
+        armed.push(Armed { fault: fault.clone(), told: AtomicBool::new(false), joined, after, ends });
     }
     armed
 }
@@ -142,7 +143,7 @@ pub(crate) fn before_transfers(faults: &[Armed], site: &Site<'_>, calls: &[Call]
 
 /// Waits for slow links and fails at cut ones.
 fn cross_links(faults: &[Armed], site: &Site<'_>, what: &str, edges: impl Fn() -> Vec<Edge>) -> Result<(), Failure> {
-    for armed in faults.iter().filter(|armed| !armed.ends.is_empty() && Instant::now() >= armed.from) {
+    for armed in faults.iter().filter(|armed| !armed.ends.is_empty() && armed.joined.elapsed() >= armed.after) {
         let Some(bytes) = crossing(&armed.ends, &edges()) else { continue };
         if !armed.told.swap(true, Ordering::AcqRel) {
             let record = FaultRecord {
@@ -156,7 +157,7 @@ fn cross_links(faults: &[Armed], site: &Site<'_>, what: &str, edges: impl Fn() -
         match &armed.fault.action {
             Action::SlowLink { delay, gbps, .. } => {
                 let on_the_wire = gbps.map_or(0.0, |gbps| 8.0 * bytes as f64 / (gbps * 1e9));
-                site.pause(*delay + Duration::try_from_secs_f64(on_the_wire).unwrap_or(site.timeout))?;
+                site.pause(delay.saturating_add(Duration::try_from_secs_f64(on_the_wire).unwrap_or(Duration::MAX)))?;
             }
             Action::CutLink { link } => {
                 let origin = &armed.fault.origin;
@@ -224,13 +225,13 @@ impl Armed {
 impl Site<'_> {
     /// Lets `time` pass, unless the communicator is aborted meanwhile.
     fn pause(&self, time: Duration) -> Result<(), Failure> {
-        let until = Instant::now() + time;
+        let start = Instant::now();
         loop {
             self.wake.clear();
             if let Some(failure) = (self.failure)() {
                 return Err(failure);
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = time.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return Ok(());
             }
@@ -255,7 +256,7 @@ pub(crate) fn start_clock(faults: &[Fault], rank: Option<u32>, joined: Instant, 
     due.sort_by_key(|(elapsed, _)| *elapsed);
     let clock = move || {
         for (elapsed, fault) in due {
-            std::thread::sleep((joined + elapsed).saturating_duration_since(Instant::now()));
+            std::thread::sleep(elapsed.saturating_sub(joined.elapsed()));
             let record =
                 FaultRecord { number: fault.number, kind: fault.action.kind(), rank: Some(own), collective: None };
             let Some(fires) = process.upgrade().map(|process| process.fault_fires(record)) else { return };
