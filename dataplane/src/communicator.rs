@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use protocol::activity::Activity;
 use protocol::datatype::Operation;
+use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{BufferTransport, ErrorCode, FailureRecord, Member, OperationRecord};
 
@@ -15,6 +16,7 @@ use crate::call::Call;
 use crate::control::Segment;
 use crate::diary::Diary;
 use crate::failure::Failure;
+use crate::fault::{self, Armed, Site};
 use crate::listener::Listener;
 use crate::mesh::Mesh;
 use crate::settings::Settings;
@@ -33,6 +35,8 @@ pub trait Journal: Send + Sync {
     fn completed(&self, record: OperationRecord);
     /// An operation failed on this rank.
     fn failed(&self, failure: FailureRecord);
+    /// A fault of the case is about to fire here. False when it must not: it fired before.
+    fn fault_fires(&self, record: FaultRecord) -> bool;
     /// This rank left.
     fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: bool);
 }
@@ -69,6 +73,7 @@ pub struct Communicator {
     left: AtomicBool,
     /// Splits asked for so far.
     splits: Mutex<u64>,
+    faults: Vec<Armed>,
 }
 
 /// What only the running operation touches.
@@ -98,6 +103,7 @@ impl Communicator {
         settings: Settings,
         journal: Arc<dyn Journal>,
         listener: &Arc<Listener>,
+        faults: Vec<Armed>,
         register: &dyn Fn(&Arc<Self>) -> Vec<Loss>,
     ) -> Result<Arc<Self>, Failure> {
         let (rank, size) = (formed.rank.0, formed.members.len() as u32);
@@ -128,6 +134,7 @@ impl Communicator {
             left: AtomicBool::new(false),
             settings,
             splits: Mutex::new(0),
+            faults,
         });
         for (rank, code, detail) in register(&communicator) {
             communicator.lose(rank, code, &detail);
@@ -217,6 +224,19 @@ impl Communicator {
         }
     }
 
+    fn site<'a>(&'a self, failure: &'a dyn Fn() -> Option<Failure>) -> Site<'a> {
+        Site {
+            communicator: self.id,
+            rank: self.rank,
+            global_rank: self.members[self.rank as usize].global_rank,
+            size: self.size(),
+            journal: &*self.journal,
+            wake: &self.wake,
+            failure,
+            timeout: self.settings.timeout,
+        }
+    }
+
     /// Identity in the run.
     pub fn id(&self) -> CommunicatorId {
         self.id
@@ -295,7 +315,6 @@ impl Communicator {
             }
             running.sequence += 1;
             let sequence = running.sequence;
-            self.diary.begin(sequence, std::slice::from_ref(call));
             let result = self.collective(&mut running, sequence, call);
             self.diary.end(result.is_ok());
             match result {
@@ -306,7 +325,6 @@ impl Communicator {
         if transfers.is_empty() {
             return Ok(());
         }
-        self.diary.begin(0, &transfers);
         let result = self.transfers(&mut running, &transfers);
         self.diary.end(result.is_ok());
         match result {
@@ -321,18 +339,16 @@ impl Communicator {
     }
 
     fn collective(&self, running: &mut Running, sequence: u64, call: &Call) -> Result<Timing, Failure> {
-        let scene = self.scene(sequence);
         call.check(self.rank, self.size())?;
-        if let Some(fault) = self.settings.fault {
-            let here = self.members[self.rank as usize].global_rank.0 == fault.rank;
-            if here && fault.sequence == sequence && fault.operation == call.operation {
-                let detail = format!(
-                    "FAKEGPU_NCCL_FAULT_RANK={} FAKEGPU_NCCL_FAULT_SEQNO={sequence}: injected failure in {}",
-                    fault.rank, call.operation
-                );
-                return Err(Failure::new(ErrorCode::InjectedRankFailure, detail).blaming(vec![self.rank]));
-            }
-        }
+        let corrupted = if self.faults.is_empty() {
+            None
+        } else {
+            fault::before_collective(&self.faults, &self.site(&|| self.failure()), sequence, call)?
+        };
+        let call = corrupted.as_ref().map_or(call, |corrupted| &corrupted.call);
+        // A rank that a fault holds has not come.
+        self.diary.begin(sequence, std::slice::from_ref(call));
+        let scene = self.scene(sequence);
         match self.segment.get() {
             Some(segment) => running.shared.collective(segment, &scene, call),
             None => {
@@ -343,10 +359,14 @@ impl Communicator {
     }
 
     fn transfers(&self, running: &mut Running, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
-        let scene = self.scene(0);
         for call in calls {
             call.check(self.rank, self.size())?;
         }
+        if !self.faults.is_empty() {
+            fault::before_transfers(&self.faults, &self.site(&|| self.failure()), calls)?;
+        }
+        self.diary.begin(0, calls);
+        let scene = self.scene(0);
         match self.segment.get() {
             Some(segment) => transfers::run(segment, &mut running.shared.mappings, &scene, calls),
             None => {

@@ -8,6 +8,7 @@ mod control;
 mod descriptor;
 mod diary;
 mod failure;
+mod fault;
 pub mod float8;
 mod futex;
 pub mod host;

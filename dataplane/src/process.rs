@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
+use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{ErrorCode, FailureRecord, Member, OperationRecord, SharedFile, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
@@ -13,6 +14,7 @@ use crate::arena::Arena;
 use crate::communicator::{Communicator, Formed, Journal, Loss};
 use crate::control::Segment;
 use crate::failure::Failure;
+use crate::fault;
 use crate::host;
 use crate::hub::Hub;
 use crate::listener::{Listener, Scope};
@@ -37,6 +39,7 @@ pub struct Process {
     listener: Arc<Listener>,
     host: String,
     pid: u32,
+    joined: Instant,
     held: Mutex<Held>,
 }
 
@@ -50,6 +53,8 @@ struct Held {
     communicators: HashMap<(CommunicatorId, u32), Weak<Communicator>>,
     /// Losses heard of before the communicator was set up here.
     early: HashMap<CommunicatorId, Vec<Loss>>,
+    /// Communicators formed so far, per global rank.
+    formed: HashMap<Rank, u64>,
 }
 
 static CURRENT: OnceLock<Mutex<Option<Arc<Process>>>> = OnceLock::new();
@@ -103,6 +108,7 @@ impl Process {
             listener,
             host: host::identity(),
             pid: std::process::id(),
+            joined: Instant::now(),
             held: Mutex::default(),
         });
         if let Meeting::Coordinator(session) = &process.meeting {
@@ -118,6 +124,8 @@ impl Process {
                 }
             }));
         }
+        let rank = std::env::var("RANK").ok().and_then(|rank| rank.trim().parse().ok());
+        fault::start_clock(&process.settings.faults, rank, process.joined, Arc::downgrade(&process));
         Ok(process)
     }
 
@@ -234,8 +242,17 @@ impl Process {
             held.communicators.insert((id, rank), Arc::downgrade(communicator));
             held.early.get(&id).cloned().unwrap_or_default()
         };
+        let faults = match formed.members.get(rank as usize) {
+            Some(own) if !self.settings.faults.is_empty() => {
+                let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+                let number = held.formed.entry(own.global_rank).or_default();
+                *number += 1;
+                fault::arm(&self.settings.faults, self.joined, &formed.members, rank, *number)
+            }
+            _ => Vec::new(),
+        };
         let communicator =
-            Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, &register)?;
+            Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, faults, &register)?;
         Ok(communicator)
     }
 
@@ -249,6 +266,14 @@ impl Process {
         let mut activities: Vec<_> = held.iter().map(|communicator| communicator.activity()).collect();
         activities.sort_unstable_by_key(|activity| (activity.communicator, activity.rank));
         session.send(&ToCoordinator::Active { request, activities });
+    }
+
+    /// Tells the coordinator that a fault is about to fire. False when it must not: it fired before, or it cannot be told.
+    pub(crate) fn fault_fires(&self, record: FaultRecord) -> bool {
+        let Meeting::Coordinator(session) = &self.meeting else { return true };
+        let answer =
+            session.request("a fault", self.settings.timeout, |request| ToCoordinator::FaultFires { request, record });
+        matches!(answer, Ok(ToRank::FaultNoted { first: true, .. }))
     }
 
     /// A member of one of our communicators is gone.
@@ -307,6 +332,10 @@ impl Journal for ProcessJournal {
 
     fn failed(&self, failure: FailureRecord) {
         self.with_session(|session| session.send(&ToCoordinator::Failed { failure }));
+    }
+
+    fn fault_fires(&self, record: FaultRecord) -> bool {
+        self.0.upgrade().is_some_and(|process| process.fault_fires(record))
     }
 
     fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: bool) {

@@ -9,6 +9,7 @@ use protocol::plan::ClusterPlan;
 
 use crate::communicator::{self, Communicator, Presence, SplitApplicant};
 use crate::failure::{Failures, RankFailure};
+use crate::fault::FiredFaults;
 use crate::gathering::{Gathering, list};
 use crate::hang::Diagnosis;
 use crate::ledger::Ledger;
@@ -111,6 +112,7 @@ pub struct Cluster {
     pub(crate) ledger: Ledger,
     pub(crate) failures: Failures,
     pub(crate) hang: Option<Diagnosis>,
+    pub(crate) fired: FiredFaults,
     pub(crate) revision: u64,
 }
 
@@ -127,6 +129,7 @@ impl Cluster {
             ledger,
             failures: Failures::default(),
             hang: None,
+            fired: FiredFaults::default(),
             revision: 0,
         }
     }
@@ -233,6 +236,15 @@ impl Cluster {
                 self.ledger.count_failure(global.or(own).unwrap_or(failure.rank), failure.code);
                 self.failures.report(communicator, &failure);
                 self.revision += 1;
+            }
+            ToCoordinator::FaultFires { request, record } => {
+                let known = |(id, ..): &(CommunicatorId, _, _)| self.communicators.contains_key(id);
+                if !record.collective.as_ref().is_none_or(known) {
+                    return close(out, from, "told of a fault in a communicator that is not known".to_owned());
+                }
+                let first = self.fired.note(record);
+                self.revision += u64::from(first);
+                send(out, from, ToRank::FaultNoted { request, first });
             }
             ToCoordinator::Goodbye => {
                 if let Some(process) = self.processes.get_mut(&from) {

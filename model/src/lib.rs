@@ -13,6 +13,7 @@ mod communicator;
 pub mod cost;
 pub mod diagnostic;
 mod failure;
+mod fault;
 mod gathering;
 pub mod hang;
 mod ledger;

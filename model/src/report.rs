@@ -3,16 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::report::{
     COLLECTIVES, ClusterReport, ClusterSection, CollectiveTotals, CommunicatorSection, Direction, FailureEvent,
-    LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation, MeasuredRank, NodePair, OperationKind,
-    PointToPointTotals, RankTotals, Resilience, SCHEMA_VERSION, Timeline, TimelineEntry,
+    InjectedFault, LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation, MeasuredRank, NodePair,
+    OperationKind, PointToPointTotals, RankTotals, Resilience, SCHEMA_VERSION, Timeline, TimelineEntry,
 };
 
 use crate::cluster::Cluster;
 use crate::cost::{MODEL, throughput_gbps};
-use crate::ledger::Traffic;
+use crate::ledger::{NO_SEQUENCE, Traffic};
 use crate::topology::Topology;
 
 /// Clusters with more nodes than this list only the node pairs that saw traffic.
@@ -338,8 +339,20 @@ impl Cluster {
             recovery_count: 0,
             failure_events: events,
             recovery_events: Vec::new(),
+            injected_faults: self.fired.records().map(|record| injected(record, number)).collect(),
         };
         (resilience, measured)
+    }
+}
+
+fn injected(record: &FaultRecord, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> InjectedFault {
+    InjectedFault {
+        index: record.number.into(),
+        kind: record.kind,
+        rank: record.rank,
+        comm_id: record.collective.map(|(id, ..)| number[&id]),
+        seqno: record.collective.map_or(NO_SEQUENCE, |(_, sequence, _)| sequence),
+        operation: record.collective.map_or("none", |(.., operation)| operation.name()).to_owned(),
     }
 }
 

@@ -142,6 +142,8 @@ variables! {
         "Whether PyTorch's operators compute on the CPU, or kernels are only recorded and memory stays untouched.";
     CLUSTER = "FTEST_CLUSTER", "JSON made by ftest or fgpu", "-",
         "The checked cluster: devices and nodes.";
+    FAULTS = "FTEST_FAULTS", "JSON made by ftest", "-",
+        "The faults of the case.";
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so that none outlives it.";
     HOME = "FTEST_HOME", "a directory", "relative to the binary",

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
 use crate::datatype::{Datatype, Operation, ReductionOp};
+use crate::fault::FaultRecord;
 use crate::ids::{CommunicatorId, Rank, Sequence};
 use crate::plan::ClusterPlan;
 
@@ -94,6 +95,13 @@ pub enum ToCoordinator {
     },
     /// Control: ask every process what it is in; answered by `Diagnosis`.
     Diagnose,
+    /// A fault of the case is about to fire: answered by `FaultNoted`.
+    FaultFires {
+        /// Number repeated by the answer.
+        request: u64,
+        /// Which, and where.
+        record: FaultRecord,
+    },
 }
 
 /// Who opened a connection.
@@ -322,5 +330,12 @@ pub enum ToRank {
     Diagnosis {
         /// A [`crate::report::Hang`], or null when no rank waits for one that does not come.
         json: String,
+    },
+    /// Answer to `FaultFires`.
+    FaultNoted {
+        /// Which request this answers.
+        request: u64,
+        /// Nobody told of this fault before: a rank that was started again does not suffer it again.
+        first: bool,
     },
 }

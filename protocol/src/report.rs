@@ -257,6 +257,8 @@ report! {
         failure_events: Vec<FailureEvent>,
         /// Communicators that shrank.
         recovery_events: Vec<RecoveryEvent>,
+        /// Faults of the case that fired, in its order.
+        injected_faults: Vec<InjectedFault>,
     }
 
     /// One failure as all ranks that noticed it saw it.
@@ -301,6 +303,22 @@ report! {
         excluded_ranks: Vec<Rank>,
         /// Global ranks that went on.
         surviving_ranks: Vec<Rank>,
+    }
+
+    /// A fault of the case that fired.
+    InjectedFault {
+        /// Position in the case's `faults`, from 1.
+        index: u64,
+        /// What it did.
+        kind: FaultKind,
+        /// Global rank it hit; absent for a link.
+        rank: Option<Rank>,
+        /// Number of the communicator in this report; absent for a fault at no collective.
+        comm_id: Option<CommunicatorId>,
+        /// Position of the collective, 0 when it was none.
+        seqno: Sequence,
+        /// The collective; "none" for a fault at none.
+        operation: String,
     }
 
     /// The last operations.
@@ -426,6 +444,26 @@ words! {
         PointToPoint = "point_to_point",
         /// No payload.
         Barrier = "barrier",
+    }
+
+    /// What a fault does, as suites spell it.
+    FaultKind {
+        /// The rank's process is killed.
+        Kill = "kill",
+        /// The rank's process is stopped.
+        Stop = "stop",
+        /// The rank comes later.
+        Delay = "delay",
+        /// The collective fails on the rank.
+        NcclError = "nccl_error",
+        /// A bit of the rank's contribution is flipped.
+        Corrupt = "corrupt",
+        /// The rank never comes.
+        Drop = "drop",
+        /// What crosses a link takes longer.
+        SlowLink = "slow_link",
+        /// What crosses a link fails.
+        CutLink = "cut_link",
     }
 
     /// Kind of cause of a failure.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::activity::{Activation, Activity};
 use protocol::datatype::{Datatype, Operation, ReductionOp};
+use protocol::fault::FaultRecord;
 use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{
@@ -13,6 +14,7 @@ use protocol::message::{
     ToRank, VERSION,
 };
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
+use protocol::report::FaultKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -89,6 +91,12 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         age_us: 5_000_000,
         took_us: None,
     };
+    let fault = FaultRecord {
+        number: 2,
+        kind: FaultKind::NcclError,
+        rank: Some(Rank(3)),
+        collective: Some((communicator, Sequence(300), Operation::AllReduce)),
+    };
     vec![
         ("hello_process", hello(Role::Process(info))),
         ("hello_control", hello(Role::Control)),
@@ -129,6 +137,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
             },
         ),
         ("diagnose", ToCoordinator::Diagnose),
+        ("fault_fires", ToCoordinator::FaultFires { request, record: fault }),
     ]
 }
 
@@ -154,6 +163,7 @@ fn to_rank() -> Vec<(&'static str, ToRank)> {
         ("status", ToRank::Status { json: "{}".to_owned() }),
         ("inquire", ToRank::Inquire { request }),
         ("diagnosis", ToRank::Diagnosis { json: "null".to_owned() }),
+        ("fault_noted", ToRank::FaultNoted { request, first: true }),
     ]
 }
 
@@ -209,11 +219,11 @@ fn every_message_has_a_sample() {
     // The first byte after the prefix is the variant's number: the samples must leave no gap.
     let variants = |frames: Vec<Vec<u8>>| frames.into_iter().map(|frame| frame[4]).collect::<BTreeSet<u8>>();
     let samples = variants(to_coordinator().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..12).collect());
-    assert!(postcard_refuses::<ToCoordinator>(12));
+    assert_eq!(samples, (0..13).collect());
+    assert!(postcard_refuses::<ToCoordinator>(13));
     let samples = variants(to_rank().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..11).collect());
-    assert!(postcard_refuses::<ToRank>(11));
+    assert_eq!(samples, (0..12).collect());
+    assert!(postcard_refuses::<ToRank>(12));
 }
 
 /// Whether no variant has that number.

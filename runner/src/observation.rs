@@ -30,6 +30,8 @@ pub struct Observation {
     pub notes: Vec<String>,
     /// Triggers of `kill` that never matched, in words: the case fails.
     pub kills_not_triggered: Vec<String>,
+    /// `faults` that never fired, in words: the case fails.
+    pub faults_not_fired: Vec<String>,
     /// Where streams and reports are kept.
     pub scratch: PathBuf,
     /// Why the case did not run (an unmet requirement that only the executor can judge, or a cancelled run).

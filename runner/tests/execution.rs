@@ -39,6 +39,7 @@ fn case(argv: &[&str], ranks: Option<u32>) -> Case {
         resources: Resources { cpus: 1 },
         launch: Launch::Argv { argv: argv.iter().map(|word| (*word).to_owned()).collect(), ranks },
         kill: Vec::new(),
+        faults: Vec::new(),
         expect: Default::default(),
         allow_gaps: Vec::new(),
         dir: PathBuf::from("/"),

@@ -180,6 +180,9 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
     for kill in &observation.kills_not_triggered {
         failures.push(failure("kill", "every `kill` is triggered".to_owned(), kill.clone(), String::new()));
     }
+    for fault in &observation.faults_not_fired {
+        failures.push(failure("fault", "every fault fires".to_owned(), fault.clone(), String::new()));
+    }
     for leak in &observation.leaked {
         failures.push(failure("leak", "nothing is left behind".to_owned(), leak.clone(), String::new()));
     }

@@ -14,7 +14,7 @@ use super::port::HeldPort;
 use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, hang, reports, torchrun};
+use super::{RunContext, capture, coordinator, faults, hang, reports, torchrun};
 use crate::case::{Case, Launch, PythonNeed, Requirement};
 use crate::launch::environment::{Endpoint, Environment};
 use crate::launch::holder_cache;
@@ -182,6 +182,10 @@ impl Life<'_> {
     fn for_ranks(&self, mut environment: Environment, endpoint: Option<&Endpoint>) -> Environment {
         if let Some(endpoint) = endpoint {
             environment.coordinator(endpoint);
+        }
+        if !self.case.faults.is_empty() {
+            let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
+            environment.set(protocol::env::FAULTS.name, protocol::fault::to_json(&faults));
         }
         for (name, value) in &self.case.env {
             environment.set(name, value);
@@ -383,6 +387,11 @@ impl Life<'_> {
             self.observation.kills_not_triggered = self.kills.missed();
         }
         self.read_reports();
+        let mut fired = faults::look_up(self.case, self.observation.cluster_report.as_ref());
+        self.observation.notes.append(&mut fired.notes);
+        if self.observation.skipped.is_none() && self.observation.infra_error.is_none() {
+            self.observation.faults_not_fired = fired.missed;
+        }
         self.find_files();
     }
 

@@ -6,6 +6,7 @@ pub mod context;
 pub mod control;
 pub mod cookie;
 pub mod coordinator;
+mod faults;
 pub mod guard;
 mod hang;
 mod kills;

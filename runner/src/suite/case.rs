@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::case::{Case, PythonNeed, Requirement, Resources, Timeout, Transport};
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::suite::{Shared, Span, cluster, expect, launch, slug, template};
+use crate::suite::{Shared, Span, cluster, expect, fault, launch, slug, template};
 
 /// The cases that one item expands to, each with the place of its id.
 pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
@@ -64,6 +64,8 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let world = launch.as_ref().map_or(Some(u32::MAX), launch::world_size);
     let kill =
         case.get("kill").map(|node| launch::read_kills(reader, node, world, cluster.as_ref())).unwrap_or_default();
+    let coordinated = cluster.as_ref().filter(|_| common.coordinator != Some(false));
+    let faults = case.get("faults").map(|node| fault::read(reader, node, world, coordinated)).unwrap_or_default();
     let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
     let expect = expect::read(shared, case.get("expect"), &place, &full_id, world);
     if let Some(true) = common.coordinator
@@ -93,6 +95,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         resources: common.resources,
         launch: launch?,
         kill,
+        faults,
         expect,
         allow_gaps: common.allow_gaps,
         dir: shared.dir.clone(),
