@@ -191,10 +191,15 @@ impl Driver {
                     inquiry.answer(connection, request, activities);
                 }
             }
-            ToCoordinator::Diagnose if !client.is_process => match &mut self.inquiry {
-                Some(inquiry) => inquiry.askers.push(connection),
-                None => self.inquire(vec![connection]),
-            },
+            ToCoordinator::Diagnose { last } if !client.is_process => {
+                match &mut self.inquiry {
+                    Some(inquiry) => inquiry.askers.push(connection),
+                    None => self.inquire(vec![connection]),
+                }
+                if let Some(inquiry) = &mut self.inquiry {
+                    inquiry.last |= last;
+                }
+            }
             ToCoordinator::Shutdown if !client.is_process => self.end(),
             ToCoordinator::QueryStatus => {
                 let json = self.cluster.status().to_string();
@@ -284,9 +289,14 @@ impl Driver {
                     diagnosis.hang.sentence
                 ));
             }
-            self.cluster.hangs(diagnosis);
+            if inquiry.last {
+                self.cluster.hangs(diagnosis);
+            }
         }
-        self.quiet.asked(self.cluster.revision(), hang);
+        // Somebody who only watches does not disturb the clock.
+        if inquiry.askers.is_empty() {
+            self.quiet.asked(self.cluster.revision(), hang);
+        }
         for asker in inquiry.askers {
             self.send(asker, ToRank::Diagnosis { json: json.clone() });
         }

@@ -22,12 +22,15 @@ pub(crate) struct Inquiry {
     activities: Vec<Activity>,
     /// Who wants to know; nobody when it was asked because nothing moved.
     pub(crate) askers: Vec<ConnectionId>,
+    /// What is found goes into the report.
+    pub(crate) last: bool,
 }
 
 impl Inquiry {
     pub(crate) fn new(request: u64, asked: BTreeSet<ConnectionId>, askers: Vec<ConnectionId>) -> Self {
         let deadline = Instant::now() + ANSWER_DEADLINE;
-        Self { request, missing: asked, deadline, activities: Vec::new(), askers }
+        let last = askers.is_empty();
+        Self { request, missing: asked, deadline, activities: Vec::new(), askers, last }
     }
 
     pub(crate) fn answer(&mut self, from: ConnectionId, request: u64, activities: Vec<Activity>) {

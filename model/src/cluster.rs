@@ -257,7 +257,7 @@ impl Cluster {
             | ToCoordinator::Flushed { .. }
             | ToCoordinator::Active { .. }
             | ToCoordinator::Shutdown
-            | ToCoordinator::Diagnose
+            | ToCoordinator::Diagnose { .. }
             | ToCoordinator::QueryStatus => {}
         }
     }

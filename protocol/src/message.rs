@@ -94,7 +94,10 @@ pub enum ToCoordinator {
         activities: Vec<Activity>,
     },
     /// Control: ask every process what it is in; answered by `Diagnosis`.
-    Diagnose,
+    Diagnose {
+        /// The run is about to be ended: what is found goes into the report.
+        last: bool,
+    },
     /// A fault of the case is about to fire: answered by `FaultNoted`.
     FaultFires {
         /// Number repeated by the answer.

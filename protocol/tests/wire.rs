@@ -136,7 +136,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
                 }],
             },
         ),
-        ("diagnose", ToCoordinator::Diagnose),
+        ("diagnose", ToCoordinator::Diagnose { last: true }),
         ("fault_fires", ToCoordinator::FaultFires { request, record: fault }),
     ]
 }

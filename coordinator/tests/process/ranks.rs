@@ -102,7 +102,7 @@ fn nobody_moves_and_the_coordinator_says_who_waits_for_whom() {
                     for rank 3; rank 3 is in no NCCL call and has completed nothing there";
     assert!(line.trim_end().ends_with(sentence), "{line}");
     let mut control = coordinator.control();
-    control.send(&ToCoordinator::Diagnose);
+    control.send(&ToCoordinator::Diagnose { last: false });
     for client in &mut clients {
         let Some(ToRank::Inquire { request }) = client.receive() else { panic!("was not asked again") };
         client.send(&ToCoordinator::Active { request, activities: Vec::new() });

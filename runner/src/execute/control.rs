@@ -49,12 +49,12 @@ impl Control {
         .await
     }
 
-    /// What ranks wait for, and what each is in: `{hang, waits_ms, activities}`.
+    /// What ranks wait for, and what each is in: `{hang, waits_ms, activities}`. With `last` it goes into the report as well.
     ///
     /// # Errors
     /// One sentence.
-    pub async fn diagnose(&mut self) -> Result<Value, String> {
-        self.ask(ToCoordinator::Diagnose).await
+    pub async fn diagnose(&mut self, last: bool) -> Result<Value, String> {
+        self.ask(ToCoordinator::Diagnose { last }).await
     }
 
     /// Who is there and what they did so far.

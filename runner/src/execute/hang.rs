@@ -13,7 +13,7 @@ use crate::observation::Hang;
 
 /// Asks the coordinator. `None`: no rank waits for another, or the coordinator cannot be asked.
 pub(super) async fn look(endpoint: &Endpoint, idle: bool, ranks: &[Process], scratch: &Path) -> Option<Hang> {
-    let document = Control::connect(endpoint).await.ok()?.diagnose().await.ok()?;
+    let document = Control::connect(endpoint).await.ok()?.diagnose(true).await.ok()?;
     let hang = document.get("hang").filter(|hang| !hang.is_null())?;
     let mut details = waits(&document);
     details.extend(ranks.iter().filter_map(standing));

@@ -6,6 +6,7 @@ pub mod context;
 pub mod control;
 pub mod cookie;
 pub mod coordinator;
+pub mod discover;
 mod faults;
 pub mod guard;
 mod hang;

@@ -2,6 +2,7 @@
 
 pub mod human;
 pub mod junit;
+pub mod live;
 pub mod xml_text;
 
 use crate::case::Case;
