@@ -10,6 +10,7 @@ use protocol::message::{ToCoordinator, ToRank};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::inquiry::{Inquiry, Quiet};
 use crate::report_file::{ReportError, ReportFile};
 use crate::session::{Event, Opener};
 
@@ -31,6 +32,9 @@ pub(crate) struct Driver {
     refresh_from: Instant,
     flush: Option<Flush>,
     flushes: u64,
+    inquiry: Option<Inquiry>,
+    inquiries: u64,
+    quiet: Quiet,
     /// The run is to end; the flush under way is the last.
     ending: bool,
     /// A refresh that failed is told once.
@@ -51,7 +55,11 @@ struct Flush {
 
 impl Driver {
     /// Writes the report of the idle cluster at once, so that a bad path is known before ranks start.
-    pub(crate) fn new(cluster: Cluster, report: Option<ReportFile>) -> Result<Self, ReportError> {
+    pub(crate) fn new(
+        cluster: Cluster,
+        report: Option<ReportFile>,
+        idle: Option<Duration>,
+    ) -> Result<Self, ReportError> {
         if let Some(report) = &report {
             report.write(&cluster)?;
         }
@@ -65,6 +73,9 @@ impl Driver {
             refresh_from: now + REFRESH_INTERVAL,
             flush: None,
             flushes: 0,
+            inquiry: None,
+            inquiries: 0,
+            quiet: Quiet::new(idle),
             ending: false,
             refresh_failed: false,
         })
@@ -90,6 +101,10 @@ impl Driver {
                 },
                 () = async { sleep_until(wake.unwrap_or_else(Instant::now)).await }, if wake.is_some() => self.expire(),
                 () = &mut stop, if !self.ending => self.end(),
+            }
+            self.quiet.see(self.cluster.revision());
+            if self.inquiry.as_ref().is_some_and(|inquiry| inquiry.missing.is_empty()) {
+                self.conclude();
             }
             if self.flush.as_ref().is_some_and(|flush| flush.missing.is_empty()) {
                 self.flush = None;
@@ -117,13 +132,23 @@ impl Driver {
         let flush = self.flush.as_ref().map(|flush| flush.deadline);
         let stale = self.report.is_some() && self.flush.is_none() && self.cluster.revision() != self.written_revision;
         let refresh = stale.then_some(self.refresh_from);
-        [cluster, flush, refresh].into_iter().flatten().min()
+        let inquiry = match &self.inquiry {
+            Some(inquiry) => Some(inquiry.deadline),
+            None => self.quiet.deadline(),
+        };
+        [cluster, flush, refresh, inquiry].into_iter().flatten().min()
     }
 
     fn expire(&mut self) {
         let now = Instant::now();
         if self.cluster.deadline().is_some_and(|us| us <= self.now_us()) {
             self.step(Input::Tick);
+        }
+        match &mut self.inquiry {
+            Some(inquiry) if inquiry.deadline <= now => inquiry.missing.clear(),
+            Some(_) => {}
+            None if self.quiet.deadline().is_some_and(|deadline| deadline <= now) => self.inquire(Vec::new()),
+            None => {}
         }
         match &mut self.flush {
             Some(flush) if flush.deadline <= now => flush.missing.clear(),
@@ -159,6 +184,20 @@ impl Driver {
             ToCoordinator::Flushed { request } => {
                 if let Some(flush) = self.flush.as_mut().filter(|flush| flush.request == request) {
                     flush.missing.remove(&connection);
+                }
+            }
+            ToCoordinator::Active { request, activities } => {
+                if let Some(inquiry) = &mut self.inquiry {
+                    inquiry.answer(connection, request, activities);
+                }
+            }
+            ToCoordinator::Diagnose { last } if !client.is_process => {
+                match &mut self.inquiry {
+                    Some(inquiry) => inquiry.askers.push(connection),
+                    None => self.inquire(vec![connection]),
+                }
+                if let Some(inquiry) = &mut self.inquiry {
+                    inquiry.last |= last;
                 }
             }
             ToCoordinator::Shutdown if !client.is_process => self.end(),
@@ -215,14 +254,58 @@ impl Driver {
         if let Some(flush) = &mut self.flush {
             flush.missing.remove(&connection);
         }
+        if let Some(inquiry) = &mut self.inquiry {
+            inquiry.missing.remove(&connection);
+        }
         client.is_process.then_some(Input::Disconnected { connection, reason })
+    }
+
+    fn processes(&self) -> BTreeSet<ConnectionId> {
+        self.clients.iter().filter(|(_, client)| client.is_process).map(|(connection, _)| *connection).collect()
+    }
+
+    /// Asks every process what it is in.
+    fn inquire(&mut self, askers: Vec<ConnectionId>) {
+        self.inquiries += 1;
+        let request = self.inquiries;
+        let processes = self.processes();
+        self.inquiry = Some(Inquiry::new(request, processes.clone(), askers));
+        for connection in processes {
+            self.send(connection, ToRank::Inquire { request });
+        }
+    }
+
+    /// Everybody has answered, or had the time to.
+    fn conclude(&mut self) {
+        let Some(inquiry) = self.inquiry.take() else { return };
+        let (quiet, now_us) = (self.quiet.lasted(), self.now_us());
+        let (diagnosis, json) = inquiry.judge(&self.cluster, quiet, now_us);
+        let hang = diagnosis.is_some();
+        if let Some(diagnosis) = diagnosis {
+            if inquiry.askers.is_empty() {
+                let seconds = quiet.as_secs_f64();
+                crate::run::announce(&format!(
+                    "hang: nothing has moved for {seconds:.1} s: {}",
+                    diagnosis.hang.sentence
+                ));
+            }
+            if inquiry.last {
+                self.cluster.hangs(diagnosis);
+            }
+        }
+        // Somebody who only watches does not disturb the clock.
+        if inquiry.askers.is_empty() {
+            self.quiet.asked(self.cluster.revision(), hang);
+        }
+        for asker in inquiry.askers {
+            self.send(asker, ToRank::Diagnosis { json: json.clone() });
+        }
     }
 
     fn begin_flush(&mut self) {
         self.flushes += 1;
         let request = self.flushes;
-        let processes: BTreeSet<ConnectionId> =
-            self.clients.iter().filter(|(_, client)| client.is_process).map(|(connection, _)| *connection).collect();
+        let processes = self.processes();
         self.flush = Some(Flush { request, missing: processes.clone(), deadline: Instant::now() + FLUSH_DEADLINE });
         for connection in processes {
             self.send(connection, ToRank::Flush { request });

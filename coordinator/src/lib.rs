@@ -8,6 +8,7 @@
 mod access;
 mod driver;
 pub mod endpoint;
+mod inquiry;
 mod report_file;
 mod run;
 mod session;

@@ -67,7 +67,7 @@ pub async fn run(settings: Settings, ready: impl FnOnce(&str), stop: impl Future
         timeout_us: settings.timeout.as_micros() as u64,
         max_operations: settings.max_operations,
     });
-    let driver = Driver::new(cluster, report)?;
+    let driver = Driver::new(cluster, report, settings.idle)?;
     let (sender, mut events) = mpsc::channel(PENDING_EVENTS);
     let (close, closing) = watch::channel(false);
     let shared = Shared { token: settings.token, events: sender, closing };
@@ -95,6 +95,12 @@ async fn accept(endpoint: Endpoint, shared: Shared) {
         };
         tokio::spawn(session::serve(stream, ConnectionId(number), shared.clone()));
     }
+}
+
+/// One line on stdout, for whoever started this.
+pub(crate) fn announce(text: &str) {
+    let mut stdout = io::stdout();
+    let _ = writeln!(stdout, "fakegpu-coordinator {text}").and_then(|()| stdout.flush());
 }
 
 /// One line on stderr; nobody reading it is no reason to stop.

@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Where to write it as Markdown; `none` for nowhere [env: FAKEGPU_CLUSTER_REPORT_MARKDOWN_PATH; default: beside the report]
     #[arg(long, value_name = "FILE|none")]
     pub markdown_report: Option<String>,
+    /// Say who waits for whom when no operation has ended for this long; 0 for never [env: FAKEGPU_COORDINATOR_IDLE_MS; default: 0]
+    #[arg(long, value_name = "N")]
+    pub idle_ms: Option<String>,
     /// Write the address as one line to this inherited file descriptor once ranks can connect
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
@@ -57,6 +60,8 @@ pub struct Settings {
     pub token: Option<String>,
     /// How long ranks wait for each other at a rendezvous.
     pub timeout: Duration,
+    /// How long nothing may move before it is told who waits for whom.
+    pub idle: Option<Duration>,
     /// Operations kept in the report's timeline.
     pub max_operations: usize,
     /// Inherited descriptor to announce readiness on.
@@ -140,6 +145,10 @@ impl Settings {
             Some(value) => env::COORDINATOR_TIMEOUT_MS.integer(&value, 1, u64::from(u32::MAX))?,
             None => 600_000,
         };
+        let idle = match arguments.idle_ms.or_else(|| get(&env::COORDINATOR_IDLE_MS)) {
+            Some(value) => env::COORDINATOR_IDLE_MS.integer(&value, 0, u64::from(u32::MAX))?,
+            None => 0,
+        };
         let max_operations = match get(&env::CLUSTER_REPORT_MAX_OPERATIONS) {
             Some(value) => env::CLUSTER_REPORT_MAX_OPERATIONS.integer(&value, 0, 1_000_000)? as usize,
             None => 4096,
@@ -152,6 +161,7 @@ impl Settings {
             markdown_report,
             token: get(&env::COORDINATOR_TOKEN),
             timeout: Duration::from_millis(timeout),
+            idle: (idle > 0).then(|| Duration::from_millis(idle)),
             max_operations,
             ready_fd: arguments.ready_fd,
             lifeline_fd: arguments.lifeline_fd,

@@ -5,14 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use protocol::activity::Activity;
 use protocol::datatype::Operation;
+use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{BufferTransport, ErrorCode, FailureRecord, Member, OperationRecord};
 
 use crate::arena::Arena;
 use crate::call::Call;
 use crate::control::Segment;
+use crate::diary::Diary;
 use crate::failure::Failure;
+use crate::fault::{self, Armed, Site};
 use crate::listener::Listener;
 use crate::mesh::Mesh;
 use crate::resize::Resizes;
@@ -32,6 +36,8 @@ pub trait Journal: Send + Sync {
     fn completed(&self, record: OperationRecord);
     /// An operation failed on this rank.
     fn failed(&self, failure: FailureRecord);
+    /// A fault of the case is about to fire here. False when it must not: it fired before.
+    fn fault_fires(&self, record: FaultRecord) -> bool;
     /// This rank left.
     fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: bool);
     /// This rank stays a member and takes part in no operation any more: `Revoked` or `Aborted`, and that in a sentence.
@@ -60,6 +66,7 @@ pub struct Communicator {
     settings: Settings,
     journal: Arc<dyn Journal>,
     turns: Turns,
+    diary: Diary,
     running: Mutex<Running>,
     /// Set when bytes move through shared memory.
     segment: OnceLock<Segment>,
@@ -71,6 +78,7 @@ pub struct Communicator {
     /// Splits asked for so far.
     splits: Mutex<u64>,
     pub(crate) resizes: Mutex<Resizes>,
+    faults: Vec<Armed>,
 }
 
 /// What only the running operation touches.
@@ -100,6 +108,7 @@ impl Communicator {
         settings: Settings,
         journal: Arc<dyn Journal>,
         listener: &Arc<Listener>,
+        faults: Vec<Armed>,
         register: &dyn Fn(&Arc<Self>) -> Vec<Loss>,
     ) -> Result<Arc<Self>, Failure> {
         let (rank, size) = (formed.rank.0, formed.members.len() as u32);
@@ -116,6 +125,7 @@ impl Communicator {
             members: formed.members,
             journal,
             turns: Turns::default(),
+            diary: Diary::default(),
             running: Mutex::new(Running {
                 sequence: 0,
                 shared: Shared::new(),
@@ -131,6 +141,7 @@ impl Communicator {
             settings,
             splits: Mutex::new(0),
             resizes: Mutex::default(),
+            faults,
         });
         for (rank, code, detail) in register(&communicator) {
             communicator.lose(rank, code, &detail);
@@ -216,6 +227,20 @@ impl Communicator {
             sequence,
             deadline: Instant::now() + self.settings.timeout,
             timeout_ms: self.settings.timeout.as_millis(),
+            diary: &self.diary,
+        }
+    }
+
+    fn site<'a>(&'a self, failure: &'a dyn Fn() -> Option<Failure>) -> Site<'a> {
+        Site {
+            communicator: self.id,
+            rank: self.rank,
+            global_rank: self.members[self.rank as usize].global_rank,
+            size: self.size(),
+            journal: &*self.journal,
+            wake: &self.wake,
+            failure,
+            timeout: self.settings.timeout,
         }
     }
 
@@ -247,6 +272,13 @@ impl Communicator {
     /// The first failure; it stays.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What this rank is in here, and what it did last.
+    pub fn activity(&self) -> Activity {
+        let (current, recent) = self.diary.read();
+        let queued = self.turns.behind(!current.is_empty());
+        Activity { communicator: self.id, rank: Rank(self.rank), current, queued, recent }
     }
 
     /// Number of the next split of this communicator, from 1; taken when the program asks for the split.
@@ -290,7 +322,9 @@ impl Communicator {
             }
             running.sequence += 1;
             let sequence = running.sequence;
-            match self.collective(&mut running, sequence, call) {
+            let result = self.collective(&mut running, sequence, call);
+            self.diary.end(result.is_ok());
+            match result {
                 Ok(timing) => self.note(sequence, call, timing),
                 Err(failure) => return Err(self.fail(&mut running, failure, call, sequence)),
             }
@@ -298,7 +332,9 @@ impl Communicator {
         if transfers.is_empty() {
             return Ok(());
         }
-        match self.transfers(&mut running, &transfers) {
+        let result = self.transfers(&mut running, &transfers);
+        self.diary.end(result.is_ok());
+        match result {
             Ok(timings) => {
                 for (call, timing) in transfers.iter().zip(timings) {
                     self.note(timing.transfer, call, timing);
@@ -310,18 +346,16 @@ impl Communicator {
     }
 
     fn collective(&self, running: &mut Running, sequence: u64, call: &Call) -> Result<Timing, Failure> {
-        let scene = self.scene(sequence);
         call.check(self.rank, self.size())?;
-        if let Some(fault) = self.settings.fault {
-            let here = self.members[self.rank as usize].global_rank.0 == fault.rank;
-            if here && fault.sequence == sequence && fault.operation == call.operation {
-                let detail = format!(
-                    "FAKEGPU_NCCL_FAULT_RANK={} FAKEGPU_NCCL_FAULT_SEQNO={sequence}: injected failure in {}",
-                    fault.rank, call.operation
-                );
-                return Err(Failure::new(ErrorCode::InjectedRankFailure, detail).blaming(vec![self.rank]));
-            }
-        }
+        let corrupted = if self.faults.is_empty() {
+            None
+        } else {
+            fault::before_collective(&self.faults, &self.site(&|| self.failure()), sequence, call)?
+        };
+        let call = corrupted.as_ref().map_or(call, |corrupted| &corrupted.call);
+        // A rank that a fault holds has not come.
+        self.diary.begin(sequence, std::slice::from_ref(call));
+        let scene = self.scene(sequence);
         match self.segment.get() {
             Some(segment) => running.shared.collective(segment, &scene, call),
             None => {
@@ -332,10 +366,14 @@ impl Communicator {
     }
 
     fn transfers(&self, running: &mut Running, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
-        let scene = self.scene(0);
         for call in calls {
             call.check(self.rank, self.size())?;
         }
+        if !self.faults.is_empty() {
+            fault::before_transfers(&self.faults, &self.site(&|| self.failure()), calls)?;
+        }
+        self.diary.begin(0, calls);
+        let scene = self.scene(0);
         match self.segment.get() {
             Some(segment) => transfers::run(segment, &mut running.shared.mappings, &scene, calls),
             None => {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
+use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{ErrorCode, FailureRecord, Member, OperationRecord, SharedFile, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
@@ -13,6 +14,7 @@ use crate::arena::Arena;
 use crate::communicator::{Communicator, Formed, Journal, Loss};
 use crate::control::Segment;
 use crate::failure::Failure;
+use crate::fault;
 use crate::host;
 use crate::hub::Hub;
 use crate::listener::{Listener, Scope};
@@ -37,6 +39,7 @@ pub struct Process {
     listener: Arc<Listener>,
     host: String,
     pid: u32,
+    joined: Instant,
     held: Mutex<Held>,
 }
 
@@ -51,6 +54,8 @@ struct Held {
     communicators: HashMap<(CommunicatorId, u32), Weak<Communicator>>,
     /// Losses heard of before the communicator was set up here.
     early: HashMap<CommunicatorId, Vec<Loss>>,
+    /// Communicators formed so far, per global rank.
+    formed: HashMap<Rank, u64>,
 }
 
 static CURRENT: OnceLock<Mutex<Option<Arc<Process>>>> = OnceLock::new();
@@ -104,18 +109,24 @@ impl Process {
             listener,
             host: host::identity(),
             pid: std::process::id(),
+            joined: Instant::now(),
             held: Mutex::default(),
         });
         if let Meeting::Coordinator(session) = &process.meeting {
             let listening = Arc::downgrade(&process);
             session.listen(Box::new(move |message| {
-                if let (Some(process), ToRank::MemberLost { communicator, rank, code, detail }) =
-                    (listening.upgrade(), message)
-                {
-                    process.lose(communicator, rank.0, code, detail);
+                let Some(process) = listening.upgrade() else { return };
+                match message {
+                    ToRank::MemberLost { communicator, rank, code, detail } => {
+                        process.lose(communicator, rank.0, code, detail);
+                    }
+                    ToRank::Inquire { request } => process.tell(request),
+                    _ => {}
                 }
             }));
         }
+        let rank = std::env::var("RANK").ok().and_then(|rank| rank.trim().parse().ok());
+        fault::start_clock(&process.settings.faults, rank, process.joined, Arc::downgrade(&process));
         Ok(process)
     }
 
@@ -232,9 +243,38 @@ impl Process {
             held.communicators.insert((id, rank), Arc::downgrade(communicator));
             held.early.get(&id).cloned().unwrap_or_default()
         };
+        let faults = match formed.members.get(rank as usize) {
+            Some(own) if !self.settings.faults.is_empty() => {
+                let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+                let number = held.formed.entry(own.global_rank).or_default();
+                *number += 1;
+                fault::arm(&self.settings.faults, self.joined, &formed.members, rank, *number)
+            }
+            _ => Vec::new(),
+        };
         let communicator =
-            Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, &register)?;
+            Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, faults, &register)?;
         Ok(communicator)
+    }
+
+    /// Tells the coordinator what every communicator of this process is in.
+    fn tell(&self, request: u64) {
+        let Meeting::Coordinator(session) = &self.meeting else { return };
+        let held: Vec<Arc<Communicator>> = {
+            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.communicators.values().filter_map(Weak::upgrade).collect()
+        };
+        let mut activities: Vec<_> = held.iter().map(|communicator| communicator.activity()).collect();
+        activities.sort_unstable_by_key(|activity| (activity.communicator, activity.rank));
+        session.send(&ToCoordinator::Active { request, activities });
+    }
+
+    /// Tells the coordinator that a fault is about to fire. False when it must not: it fired before, or it cannot be told.
+    pub(crate) fn fault_fires(&self, record: FaultRecord) -> bool {
+        let Meeting::Coordinator(session) = &self.meeting else { return true };
+        let answer =
+            session.request("a fault", self.settings.timeout, |request| ToCoordinator::FaultFires { request, record });
+        matches!(answer, Ok(ToRank::FaultNoted { first: true, .. }))
     }
 
     /// A member of one of our communicators is gone.
@@ -293,6 +333,10 @@ impl Journal for ProcessJournal {
 
     fn failed(&self, failure: FailureRecord) {
         self.with_session(|session| session.send(&ToCoordinator::Failed { failure }));
+    }
+
+    fn fault_fires(&self, record: FaultRecord) -> bool {
+        self.0.upgrade().is_some_and(|process| process.fault_fires(record))
     }
 
     fn stopped(&self, communicator: CommunicatorId, rank: Rank, code: ErrorCode, detail: &str) {

@@ -229,7 +229,8 @@ impl Session {
         let number = match &message {
             ToRank::CommunicatorFormed { request, .. }
             | ToRank::NoCommunicator { request }
-            | ToRank::RequestFailed { request, .. } => Some(*request),
+            | ToRank::RequestFailed { request, .. }
+            | ToRank::FaultNoted { request, .. } => Some(*request),
             _ => None,
         };
         if let Some(number) = number {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use protocol::datatype::Operation;
 use protocol::env::{self, BadValue, Variable};
+use protocol::fault::{self, Action, Fault, Trigger};
+use protocol::ids::{Rank, Sequence};
 
 /// How long a rank waits for the others unless told otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -17,19 +19,8 @@ pub enum Address {
     Tcp(String),
 }
 
-/// A failure asked for by `FAKEGPU_NCCL_FAULT_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Global rank that fails.
-    pub rank: u32,
-    /// At which collective of a communicator, from 1.
-    pub sequence: u64,
-    /// Only when that collective is this operation.
-    pub operation: Operation,
-}
-
 /// Everything the environment decides here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// `None`: only ranks of one process can meet.
     pub coordinator: Option<Address>,
@@ -43,8 +34,8 @@ pub struct Settings {
     pub chunk_bytes: usize,
     /// Largest piece allowed, bytes.
     pub max_bytes: Option<usize>,
-    /// Injected failure.
-    pub fault: Option<Fault>,
+    /// The faults of the case, and the one that `FAKEGPU_NCCL_FAULT_*` asks for.
+    pub faults: Vec<Fault>,
 }
 
 impl Default for Settings {
@@ -56,7 +47,7 @@ impl Default for Settings {
             force_sockets: false,
             chunk_bytes: 1 << 20,
             max_bytes: None,
-            fault: None,
+            faults: Vec::new(),
         }
     }
 }
@@ -118,8 +109,18 @@ impl Settings {
             None => Operation::AllReduce,
             Some(value) => operations[env::NCCL_FAULT_OPERATION.choose(&value, &operations.map(Operation::name))?],
         };
+        if let Some(json) = text(&env::FAULTS) {
+            settings.faults = fault::from_json(&json).map_err(|_| env::FAULTS.bad(&json))?;
+        }
         if let (Some(rank), Some(sequence)) = (number(&env::NCCL_FAULT_RANK, 0)?, number(&env::NCCL_FAULT_SEQNO, 1)?) {
-            settings.fault = Some(Fault { rank: rank as u32, sequence, operation });
+            let at = Trigger::Collective {
+                rank: Rank(rank as u32),
+                communicator: None,
+                operation,
+                sequence: Some(Sequence(sequence)),
+            };
+            let origin = format!("{}={rank} {}={sequence}", env::NCCL_FAULT_RANK.name, env::NCCL_FAULT_SEQNO.name);
+            settings.faults.push(Fault { number: 0, origin, at, action: Action::NcclError });
         }
         Ok(settings)
     }
@@ -171,6 +172,7 @@ mod tests {
             ("FAKEGPU_NCCL_FAULT_OPERATION", "all_reduction"),
             ("FAKEGPU_DIST_MODE", "simulated"),
             ("FAKEGPU_DIST_MODE", "passthrough"),
+            ("FTEST_FAULTS", "[{}]"),
         ] {
             assert_eq!(read(&[(name, value)]).unwrap_err().variable, name);
         }
@@ -184,8 +186,20 @@ mod tests {
 
     #[test]
     fn a_fault_needs_rank_and_sequence() {
-        assert_eq!(read(&[("FAKEGPU_NCCL_FAULT_RANK", "2")]).unwrap().fault, None);
+        assert_eq!(read(&[("FAKEGPU_NCCL_FAULT_RANK", "2")]).unwrap().faults, []);
         let both = read(&[("FAKEGPU_NCCL_FAULT_RANK", "2"), ("FAKEGPU_NCCL_FAULT_SEQNO", "3")]).unwrap();
-        assert_eq!(both.fault, Some(Fault { rank: 2, sequence: 3, operation: Operation::AllReduce }));
+        let at = Trigger::Collective {
+            rank: Rank(2),
+            communicator: None,
+            operation: Operation::AllReduce,
+            sequence: Some(Sequence(3)),
+        };
+        let origin = "FAKEGPU_NCCL_FAULT_RANK=2 FAKEGPU_NCCL_FAULT_SEQNO=3".to_owned();
+        let fakegpu = Fault { number: 0, origin, at, action: Action::NcclError };
+        assert_eq!(both.faults, std::slice::from_ref(&fakegpu));
+        let of_the_case = Fault { number: 1, origin: "s.yaml:1:1".to_owned(), ..fakegpu.clone() };
+        let json = fault::to_json(std::slice::from_ref(&of_the_case));
+        let pairs = [("FTEST_FAULTS", &*json), ("FAKEGPU_NCCL_FAULT_RANK", "2"), ("FAKEGPU_NCCL_FAULT_SEQNO", "3")];
+        assert_eq!(read(&pairs).unwrap().faults, [of_the_case, fakegpu]);
     }
 }

@@ -43,6 +43,8 @@ enum Stage {
 
 struct Transfer<'a> {
     call: &'a Call,
+    /// Position in the group.
+    at: usize,
     peer: u32,
     stage: Stage,
     met: Instant,
@@ -75,8 +77,10 @@ impl Group<'_> {
         let start = self.start;
         let mut transfers: Vec<Transfer> = calls
             .iter()
-            .map(|call| Transfer {
+            .enumerate()
+            .map(|(at, call)| Transfer {
                 call,
+                at,
                 peer: call.peer.unwrap_or(0),
                 stage: Stage::Waiting,
                 met: start,
@@ -159,6 +163,7 @@ impl Group<'_> {
             execute_us: microseconds(transfer.met, Instant::now()),
             transfer: *counted,
         };
+        self.scene.diary.done(transfer.at, *counted);
     }
 
     /// Takes a transfer as far as it goes without waiting; true when it got further.

@@ -56,6 +56,9 @@ pub(crate) fn run(
                 Operation::Send => advance_send(segment, scene, transfer, start, queued)?,
                 _ => !queued && take(segment, mappings, scene, transfer, start)?,
             };
+            if let Some(timing) = transfer.done {
+                scene.diary.done(at, timing.transfer);
+            }
         }
         let waiting: Vec<&Transfer> = transfers.iter().filter(|transfer| transfer.done.is_none()).collect();
         if waiting.is_empty() {

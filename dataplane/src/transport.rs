@@ -6,6 +6,7 @@ use protocol::datatype::{Operation, ReductionOp};
 use protocol::message::{ErrorCode, Member};
 
 use crate::call::Call;
+use crate::diary::Diary;
 use crate::failure::{Failure, name_ranks};
 use crate::reduce::Reduction;
 
@@ -18,6 +19,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) sequence: u64,
     pub(crate) deadline: Instant,
     pub(crate) timeout_ms: u128,
+    /// Where transfers note that they are done, while others of their group are not.
+    pub(crate) diary: &'a Diary,
 }
 
 /// How long an operation waited for others and how long it moved bytes.

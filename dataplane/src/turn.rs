@@ -29,6 +29,12 @@ impl Turns {
         state.issued - 1
     }
 
+    /// Numbers given out behind the one whose turn it is or will be next.
+    pub(crate) fn behind(&self, running: bool) -> u64 {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.issued - state.turn).saturating_sub(state.returned.len() as u64 + u64::from(running))
+    }
+
     /// Waits for `number`'s turn; false when `deadline` comes first.
     pub(crate) fn wait(&self, number: u64, deadline: Instant) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// An eventfd.
 #[derive(Debug)]
@@ -29,6 +30,14 @@ impl Wake {
         let one = 1u64.to_ne_bytes();
         // SAFETY: eight readable bytes; a full counter is readable already, so the error is none.
         unsafe { libc::write(self.fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Sleeps until somebody rings, or for `time`.
+    pub(crate) fn wait(&self, time: Duration) {
+        let milliseconds = time.as_micros().div_ceil(1000).try_into().unwrap_or(i32::MAX);
+        let mut polled = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one live entry.
+        unsafe { libc::poll(&raw mut polled, 1, milliseconds) };
     }
 
     /// Makes it unreadable again.

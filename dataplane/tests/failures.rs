@@ -1,4 +1,4 @@
-//! What goes wrong and who hears of it: mismatches, deadlines, aborts, lost ranks, injected faults, refused pieces.
+//! What goes wrong and who hears of it: mismatches, deadlines, aborts, lost ranks, refused pieces.
 #![expect(unsafe_code, reason = "reads and writes test buffers")]
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use dataplane::call::Call;
-use dataplane::settings::{Fault, Settings};
+use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::Rank;
 use protocol::message::ErrorCode;
@@ -150,22 +150,6 @@ fn a_rank_that_left_is_not_waited_for() {
                 assert!(failure.detail.contains("left the communicator"), "{failure}");
             }
         });
-    }
-}
-
-#[test]
-fn an_injected_fault_fails_its_collective_on_every_rank() {
-    for settings in ways() {
-        let fault = Fault { rank: 1, sequence: 2, operation: Operation::AllReduce };
-        let settings = Settings { fault: Some(fault), ..settings };
-        let failures = play(&settings, 2, |player| {
-            assert_eq!(player.all_reduce(&[1]).unwrap(), [2]);
-            player.all_reduce(&[1]).unwrap_err()
-        });
-        for failure in failures {
-            assert_eq!(failure.code, ErrorCode::InjectedRankFailure, "{failure}");
-            assert_eq!(failure.culprits, [Rank(1)]);
-        }
     }
 }
 

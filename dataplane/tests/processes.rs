@@ -15,6 +15,7 @@ use std::time::Duration;
 use dataplane::call::{Buffer, Call};
 use dataplane::process::Process;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
+use protocol::fault::{self, Action, Fault, Trigger};
 use protocol::frame;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::message::{BufferTransport, ErrorCode, Member, ToCoordinator, ToRank, VERSION};
@@ -28,6 +29,7 @@ struct Heard {
     formed: Vec<(u32, UnixStream)>,
     records: Vec<(u32, BufferTransport, u64)>,
     failures: Vec<ErrorCode>,
+    faults: Vec<u32>,
     goodbyes: usize,
 }
 
@@ -102,6 +104,11 @@ fn serve(mut stream: UnixStream, shared: &(Mutex<Heard>, Condvar)) {
                     heard.records.extend(rows);
                 }
                 ToCoordinator::Failed { failure } => heard.failures.push(failure.code),
+                // As if the ranks had been started again: what fires fired before.
+                ToCoordinator::FaultFires { request, record } => {
+                    heard.faults.push(record.number);
+                    say(&stream, &ToRank::FaultNoted { request, first: false });
+                }
                 ToCoordinator::Goodbye => {
                     heard.goodbyes += 1;
                     orderly = true;
@@ -131,12 +138,24 @@ fn start(stand_in: &StandIn, part: &str, size: usize, sockets: bool) -> Vec<Chil
             .env("FAKEGPU_COORDINATOR_TOKEN", "secret")
             .env("FAKEGPU_COORDINATOR_TIMEOUT_MS", "20000")
             .env("FAKEGPU_STAGING_FORCE_SOCKET", if sockets { "1" } else { "0" })
+            .env("FTEST_FAULTS", fault::to_json(&faults(part)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap()
     };
     (0..size).map(rank).collect()
+}
+
+fn faults(part: &str) -> Vec<Fault> {
+    if part != "spared" {
+        return Vec::new();
+    }
+    let (rank, operation) = (Rank(1), Operation::AllReduce);
+    let collective = Trigger::Collective { rank, communicator: Some(1), operation, sequence: None };
+    let clock = Trigger::After { rank: Some(rank), elapsed: Duration::ZERO };
+    let kill = |number, at| Fault { number, origin: String::new(), at, action: Action::Kill };
+    vec![kill(1, collective), kill(2, clock)]
 }
 
 fn finish(children: Vec<Child>) -> Vec<(Output, String)> {
@@ -174,6 +193,10 @@ fn a_rank_process() {
             let failure = player.all_reduce(&[1; 5000]).unwrap_err();
             assert_eq!(failure.code, ErrorCode::RankLost, "{failure}");
             assert!(failure.detail.contains(&format!("rank {last} ended unexpectedly")), "{failure}");
+        }
+        "spared" => {
+            assert_eq!(player.all_reduce(&[1]).unwrap(), [2]);
+            assert_eq!(player.all_reduce(&[1]).unwrap(), [2]);
         }
         "orphan" => {
             player.barrier().unwrap();
@@ -246,6 +269,17 @@ fn a_killed_rank_is_named_by_those_who_need_it() {
         assert!(!ended[2].0.status.success());
         assert_eq!(stand_in.hear(|heard| heard.failures.len() == 2).failures, [ErrorCode::RankLost; 2]);
     }
+}
+
+#[test]
+fn a_fault_that_fired_before_spares_the_rank() {
+    let stand_in = StandIn::start("spared");
+    for (output, text) in finish(start(&stand_in, "spared", 2, false)) {
+        assert!(output.status.success(), "{text}");
+    }
+    let mut asked = stand_in.hear(|heard| heard.faults.len() == 2).faults.clone();
+    asked.sort_unstable();
+    assert_eq!(asked, [1, 2], "each once");
 }
 
 #[test]

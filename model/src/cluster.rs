@@ -9,7 +9,9 @@ use protocol::plan::ClusterPlan;
 
 use crate::communicator::{self, Communicator, Presence, SplitApplicant};
 use crate::failure::{Failures, RankFailure};
+use crate::fault::FiredFaults;
 use crate::gathering::{Gathering, list};
+use crate::hang::Diagnosis;
 use crate::ledger::Ledger;
 use crate::rendezvous::{Applicant, GivenUp};
 use crate::resize::Recovery;
@@ -82,6 +84,17 @@ pub enum Output {
     },
 }
 
+/// A rank of a communicator in the words of the report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// Position in the launch.
+    pub global: Rank,
+    /// Number of the communicator.
+    pub number: CommunicatorId,
+    /// Everybody's position in the launch, in the communicator's order.
+    pub members: Vec<Rank>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) info: ProcessInfo,
@@ -100,6 +113,8 @@ pub struct Cluster {
     pub(crate) ledger: Ledger,
     pub(crate) failures: Failures,
     pub(crate) recoveries: Vec<Recovery>,
+    pub(crate) hang: Option<Diagnosis>,
+    pub(crate) fired: FiredFaults,
     pub(crate) revision: u64,
     now_us: u64,
 }
@@ -117,6 +132,8 @@ impl Cluster {
             ledger,
             failures: Failures::default(),
             recoveries: Vec::new(),
+            hang: None,
+            fired: FiredFaults::default(),
             revision: 0,
             now_us: 0,
         }
@@ -138,6 +155,19 @@ impl Cluster {
         let rendezvous = self.rendezvous.values().map(Gathering::deadline_us);
         let resizes = self.communicators.values().flat_map(|communicator| communicator.resizes.deadlines());
         rendezvous.chain(splits.map(Gathering::deadline_us)).chain(resizes).min()
+    }
+
+    /// Who `rank` of communicator `id` is in the report.
+    pub fn place(&self, id: CommunicatorId, rank: Rank) -> Option<Place> {
+        let communicator = self.communicators.get(&id)?;
+        let (global, members) = (communicator.global_rank(rank)?, communicator.global_ranks());
+        Some(Place { global, number: self.numbers()[&id], members })
+    }
+
+    /// Keeps why nothing moves any more for the report; the last word counts.
+    pub fn hangs(&mut self, diagnosis: Diagnosis) {
+        self.hang = Some(diagnosis);
+        self.revision += 1;
     }
 
     /// The processes that joined and have not gone, in the order of their connections.
@@ -226,6 +256,15 @@ impl Cluster {
                     communicator.failed_at_us.get_or_insert(now_us);
                 }
             }
+            ToCoordinator::FaultFires { request, record } => {
+                let known = |(id, ..): &(CommunicatorId, _, _)| self.communicators.contains_key(id);
+                if !record.collective.as_ref().is_none_or(known) {
+                    return close(out, from, "told of a fault in a communicator that is not known".to_owned());
+                }
+                let first = self.fired.note(record);
+                self.revision += u64::from(first);
+                send(out, from, ToRank::FaultNoted { request, first });
+            }
             ToCoordinator::Goodbye => {
                 if let Some(process) = self.processes.get_mut(&from) {
                     process.leaving = true;
@@ -235,7 +274,9 @@ impl Cluster {
             // The connection's owner deals with these before they get here.
             ToCoordinator::Hello { .. }
             | ToCoordinator::Flushed { .. }
+            | ToCoordinator::Active { .. }
             | ToCoordinator::Shutdown
+            | ToCoordinator::Diagnose { .. }
             | ToCoordinator::QueryStatus => {}
         }
     }

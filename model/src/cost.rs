@@ -1,68 +1,12 @@
 //! Model v1: which bytes an operation puts on which edge, and how long an edge takes. FakeGPU's formulas, exact.
 //!
-//! A ring over the ranks in communicator order carries every collective that FakeGPU knows; the time of an operation is
-//! the sum over its edges. Gather and scatter, which it does not know, are transfers to and from the root.
+//! The time of an operation is the sum over its edges; which edges it has is in [`protocol::route`], because ranks need it too.
 
-use protocol::datatype::Operation;
-use protocol::ids::Rank;
 use protocol::plan::FabricPlan;
+pub use protocol::route::{Edge, edges, request_bytes};
 
 /// Name of these rules in reports.
 pub const MODEL: &str = "v1";
-
-/// Bytes from one rank to another within one operation. Ranks are those of the communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Edge {
-    /// Sender.
-    pub src: Rank,
-    /// Receiver.
-    pub dst: Rank,
-    /// Bytes on the wire.
-    pub bytes: u64,
-}
-
-/// What one rank hands over for an operation, bytes: `count` elements of `element` bytes as NCCL counts them.
-pub fn request_bytes(operation: Operation, size: u32, count: u64, element: u64) -> u64 {
-    let bytes = count.saturating_mul(element);
-    match operation {
-        Operation::AllGather | Operation::ReduceScatter | Operation::AllToAll => bytes.saturating_mul(size.into()),
-        Operation::AllReduce
-        | Operation::Reduce
-        | Operation::Broadcast
-        | Operation::Gather
-        | Operation::Scatter
-        | Operation::Send
-        | Operation::Recv => bytes,
-        Operation::Barrier | Operation::Split | Operation::Shrink | Operation::Grow => 0,
-    }
-}
-
-/// The edges of a collective of `size` ranks whose ranks hand over `request` bytes each.
-pub fn edges(operation: Operation, size: u32, root: Option<Rank>, request: u64) -> Vec<Edge> {
-    if size < 2 {
-        return Vec::new();
-    }
-    let ring =
-        |bytes: u64| (0..size).map(|rank| Edge { src: Rank(rank), dst: Rank((rank + 1) % size), bytes }).collect();
-    let root = root.unwrap_or_default();
-    let others = || (0..size).map(Rank).filter(|rank| *rank != root);
-    match operation {
-        Operation::AllReduce => ring(request.saturating_mul(2)),
-        Operation::Reduce
-        | Operation::Broadcast
-        | Operation::AllGather
-        | Operation::ReduceScatter
-        | Operation::AllToAll => ring(request),
-        Operation::Gather => others().map(|rank| Edge { src: rank, dst: root, bytes: request }).collect(),
-        Operation::Scatter => others().map(|rank| Edge { src: root, dst: rank, bytes: request }).collect(),
-        Operation::Barrier
-        | Operation::Send
-        | Operation::Recv
-        | Operation::Split
-        | Operation::Shrink
-        | Operation::Grow => Vec::new(),
-    }
-}
 
 /// Modelled duration in whole picoseconds, so that sums do not depend on their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -87,6 +87,8 @@ struct Progress {
     pairs: BTreeMap<(Rank, Rank, bool), Seen>,
     collectives: u64,
     transfers: u64,
+    /// Request bytes of all ranks.
+    bytes: u64,
 }
 
 /// The books of one run.
@@ -134,6 +136,11 @@ impl Ledger {
     /// (collectives, transfers) completed in a communicator.
     pub(crate) fn completed(&self, communicator: CommunicatorId) -> (u64, u64) {
         self.progress.get(&communicator).map_or((0, 0), |progress| (progress.collectives, progress.transfers))
+    }
+
+    /// Bytes that the ranks of a communicator gave to its operations.
+    pub(crate) fn bytes(&self, communicator: CommunicatorId) -> u64 {
+        self.progress.get(&communicator).map_or(0, |progress| progress.bytes)
     }
 
     /// Books one rank's record of an operation of `communicator`, of which `record.rank` is a rank.
@@ -223,6 +230,8 @@ impl Ledger {
         let bytes = request.saturating_mul(size.into());
         let totals = self.collectives.entry(record.operation).or_default();
         add(totals, bytes, time, penalty);
+        let progress = self.progress.entry(communicator.id).or_default();
+        progress.bytes = progress.bytes.saturating_add(bytes);
         let entry = self.entry(communicator.global_ranks(), communicator, record, bytes, time);
         self.timeline.push(communicator.id, position, entry);
     }
@@ -240,6 +249,7 @@ impl Ledger {
         }
         progress.transfers += 1;
         let bytes = cost::request_bytes(Operation::Send, 2, record.count, record.datatype.size() as u64);
+        progress.bytes = progress.bytes.saturating_add(bytes);
         let edge = Edge { src, dst, bytes };
         let moves = src != dst && bytes > 0;
         let (time, penalty) =

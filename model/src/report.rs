@@ -3,16 +3,18 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::report::{
     COLLECTIVES, ClusterReport, ClusterSection, CollectiveTotals, CommunicatorSection, Direction, FailureEvent,
-    LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation, MeasuredRank, MeasuredRecovery, NodePair,
-    OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience, SCHEMA_VERSION, Timeline, TimelineEntry,
+    InjectedFault, LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation, MeasuredRank, MeasuredRecovery,
+    NodePair, OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience, SCHEMA_VERSION, Timeline,
+    TimelineEntry,
 };
 
 use crate::cluster::Cluster;
 use crate::cost::{MODEL, throughput_gbps};
-use crate::ledger::Traffic;
+use crate::ledger::{NO_SEQUENCE, Traffic};
 use crate::resize::Recovery;
 use crate::topology::Topology;
 
@@ -38,8 +40,7 @@ impl Cluster {
     /// The report as of now.
     pub fn report(&self, facts: &RunFacts) -> ClusterReport {
         let order = self.canonical_order();
-        let number: BTreeMap<CommunicatorId, CommunicatorId> =
-            order.iter().zip(1..).map(|(id, number)| (*id, CommunicatorId(number))).collect();
+        let number = self.numbers();
         let (operation_timeline, operations) = self.timeline(&order, &number);
         let (mut resilience, failures) = self.resilience(&number);
         let (recovery_events, recoveries) = self.recoveries(&number);
@@ -77,6 +78,7 @@ impl Cluster {
             node_pairs: self.node_pairs(),
             ranks: self.ranks(),
             resilience,
+            hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang.clone()),
             operation_timeline,
             measured: Measured {
                 tool_version: facts.tool_version.clone(),
@@ -87,6 +89,10 @@ impl Cluster {
                 operations,
                 failures,
                 recoveries,
+                hang_waits_ms: self
+                    .hang
+                    .as_ref()
+                    .map(|diagnosis| diagnosis.waited_us.iter().map(|us| us / 1000).collect()),
             },
         }
     }
@@ -110,6 +116,11 @@ impl Cluster {
             (event, MeasuredRecovery { index, recovery_time_us: recovery.time_us as f64 })
         };
         (1..).zip(&recoveries).map(event).unzip()
+    }
+
+    /// What communicators are called in the report.
+    pub(crate) fn numbers(&self) -> BTreeMap<CommunicatorId, CommunicatorId> {
+        self.canonical_order().into_iter().zip(1..).map(|(id, number)| (id, CommunicatorId(number))).collect()
     }
 
     /// The largest communicators first, then by member ranks, then by formation, which alone would depend on timing.
@@ -355,8 +366,20 @@ impl Cluster {
             recovery_count: 0,
             failure_events: events,
             recovery_events: Vec::new(),
+            injected_faults: self.fired.records().map(|record| injected(record, number)).collect(),
         };
         (resilience, measured)
+    }
+}
+
+fn injected(record: &FaultRecord, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> InjectedFault {
+    InjectedFault {
+        index: record.number.into(),
+        kind: record.kind,
+        rank: record.rank,
+        comm_id: record.collective.map(|(id, ..)| number[&id]),
+        seqno: record.collective.map_or(NO_SEQUENCE, |(_, sequence, _)| sequence),
+        operation: record.collective.map_or("none", |(.., operation)| operation.name()).to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use protocol::ids::Rank;
-use protocol::report::{ClusterReport, FailureEvent, RecoveryEvent, TimelineEntry};
+use protocol::report::{ClusterReport, FailureEvent, InjectedFault, RecoveryEvent, TimelineEntry};
 
 /// Entries of the timeline that are shown.
 const SHOWN_OPERATIONS: usize = 100;
@@ -187,6 +187,7 @@ fn resilience(out: &mut String, report: &ClusterReport) {
             failure(out, event, report);
         }
     }
+    injected(out, &report.resilience.injected_faults);
     line(out, "\n### Communicator Recovery\n");
     if report.resilience.recovery_events.is_empty() {
         return line(out, "_No communicator recovery_");
@@ -204,6 +205,26 @@ fn resilience(out: &mut String, report: &ClusterReport) {
                 if *abort_parent { "abort" } else { "default" }.to_owned(),
                 list(excluded_ranks),
                 list(surviving_ranks),
+            ],
+        );
+    }
+}
+
+fn injected(out: &mut String, faults: &[InjectedFault]) {
+    if faults.is_empty() {
+        return;
+    }
+    line(out, "\n### Injected Faults\n");
+    header(out, &["#", "Fault", "Rank", "Comm:seq", "Operation"]);
+    for InjectedFault { index, kind, rank, comm_id, seqno, operation } in faults {
+        row(
+            out,
+            &[
+                index.to_string(),
+                kind.name().to_owned(),
+                rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
+                comm_id.map_or_else(|| "-".to_owned(), |id| format!("{id}:{seqno}")),
+                operation.clone(),
             ],
         );
     }

@@ -70,11 +70,24 @@ impl Resize {
         }
     }
 
+    /// "communicator 1 without 3".
+    pub(crate) fn place(&self, parent: CommunicatorId, size: u32) -> String {
+        match self {
+            Self::Shrink { excluded, .. } => format!("communicator {parent} without {}", set(excluded)),
+            Self::Grow { .. } => format!("communicator {parent} to {size} ranks"),
+        }
+    }
+
     /// "shrink communicator 1 without 3".
     fn describe(&self, parent: CommunicatorId, size: u32) -> String {
+        format!("{} {}", self.operation(), self.place(parent, size))
+    }
+
+    /// NCCL's function.
+    pub(crate) fn function(&self) -> &'static str {
         match self {
-            Self::Shrink { excluded, .. } => format!("shrink communicator {parent} without {}", set(excluded)),
-            Self::Grow { .. } => format!("grow communicator {parent} to {size} ranks"),
+            Self::Shrink { .. } => "ncclCommShrink",
+            Self::Grow { .. } => "ncclCommGrow",
         }
     }
 
@@ -90,6 +103,11 @@ impl Resizes {
     /// When the patience of those who wait ends, us.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = u64> {
         self.pending.values().map(|resizing| resizing.gathering.deadline_us())
+    }
+
+    /// What ranks wait for, and which.
+    pub(crate) fn gatherings(&self) -> impl Iterator<Item = (&Resize, &Gathering<Applicant>)> {
+        self.pending.iter().map(|(resize, resizing)| (resize, &resizing.gathering))
     }
 
     /// (what, present, missing).

@@ -1,4 +1,4 @@
-//! The answer to "what is going on": who is connected, and who waits for whom.
+//! The answer to "what is going on": who is there, what they completed, and who waits for whom.
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,22 @@ use crate::cluster::Cluster;
 use crate::communicator::Presence;
 
 impl Cluster {
-    /// A JSON document for people and for messages of the runner.
+    /// A JSON document for people and for tools that watch.
     pub fn status(&self) -> Value {
+        let plan = self.settings.plan.as_ref();
         let processes: Vec<Value> = self
             .processes
             .values()
             .map(|process| {
                 let info = &process.info;
-                json!({ "pid": info.pid, "rank": info.rank, "program": info.program, "leaving": process.leaving })
+                let node = plan.zip(info.rank).and_then(|(plan, rank)| plan.node_of(rank)).map(|(_, node)| &node.id);
+                json!({
+                    "pid": info.pid, "rank": info.rank, "node": node, "program": info.program, "leaving": process.leaving,
+                })
             })
             .collect();
-        let communicators: Vec<Value> = self
+        let numbers = self.numbers();
+        let mut communicators: Vec<Value> = self
             .communicators
             .values()
             .map(|communicator| {
@@ -28,17 +33,23 @@ impl Cluster {
                     .collect();
                 let (collectives, transfers) = self.ledger.completed(communicator.id);
                 json!({
-                    "id": communicator.id, "ranks": communicator.global_ranks(), "present": present,
-                    "collectives": collectives, "transfers": transfers,
+                    "comm_id": numbers[&communicator.id], "ranks": communicator.global_ranks(), "present": present,
+                    "collectives": collectives, "transfers": transfers, "bytes": self.ledger.bytes(communicator.id),
                 })
             })
             .collect();
+        communicators.sort_by_key(|communicator| communicator["comm_id"].as_u64());
         let waiting: Vec<Value> = self
             .waiting()
             .into_iter()
             .map(|(what, present, missing)| json!({ "for": what, "present": present, "missing": missing }))
             .collect();
         let failures: Vec<&str> = self.failures.events().iter().map(|failure| failure.detail.as_str()).collect();
-        json!({ "processes": processes, "communicators": communicators, "waiting": waiting, "failures": failures })
+        json!({
+            "cluster": plan.map(|plan| json!({
+                "name": plan.name, "nodes": plan.nodes.len(), "world_size": plan.world_size(),
+            })),
+            "processes": processes, "communicators": communicators, "waiting": waiting, "failures": failures,
+        })
     }
 }

@@ -124,6 +124,8 @@ variables! {
         "Move bytes over sockets although the ranks share a host.";
     COORDINATOR_TIMEOUT_MS = "FAKEGPU_COORDINATOR_TIMEOUT_MS", "a positive integer", "600000",
         "How long a rank waits for the others at a rendezvous or in an operation.";
+    COORDINATOR_IDLE_MS = "FAKEGPU_COORDINATOR_IDLE_MS", "an integer, 0 = never", "0",
+        "When no operation has ended for this long, the coordinator says who waits for whom.";
     CLUSTER_REPORT_PATH = "FAKEGPU_CLUSTER_REPORT_PATH", "a path", "-",
         "Where the coordinator writes the cluster report.";
     CLUSTER_REPORT_MARKDOWN_PATH = "FAKEGPU_CLUSTER_REPORT_MARKDOWN_PATH", "a path; 0, off or none disables", "the JSON path with .md",
@@ -140,6 +142,8 @@ variables! {
         "Whether PyTorch's operators compute on the CPU, or kernels are only recorded and memory stays untouched.";
     CLUSTER = "FTEST_CLUSTER", "JSON made by ftest or fgpu", "-",
         "The checked cluster: devices and nodes.";
+    FAULTS = "FTEST_FAULTS", "JSON made by ftest", "-",
+        "The faults of the case.";
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so that none outlives it.";
     HOME = "FTEST_HOME", "a directory", "relative to the binary",

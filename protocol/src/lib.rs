@@ -5,13 +5,16 @@
 
 #![warn(missing_docs)]
 
+pub mod activity;
 pub mod datatype;
 pub mod device_report;
 pub mod env;
+pub mod fault;
 pub mod frame;
 pub mod ids;
 pub mod message;
 pub mod plan;
 pub mod profile;
 pub mod report;
+pub mod route;
 pub mod suggest;

@@ -5,12 +5,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::activity::Activity;
 use crate::datatype::{Datatype, Operation, ReductionOp};
+use crate::fault::FaultRecord;
 use crate::ids::{CommunicatorId, Rank, Sequence};
 use crate::plan::ClusterPlan;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What the coordinator receives. `Hello` is always first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +86,25 @@ pub enum ToCoordinator {
     Shutdown,
     /// Control: answered by `Status`.
     QueryStatus,
+    /// Answer to `Inquire`, after the `Completed` that it asked for.
+    Active {
+        /// Number of the inquiry.
+        request: u64,
+        /// Every communicator that the process holds, once for each of its ranks there.
+        activities: Vec<Activity>,
+    },
+    /// Control: ask every process what it is in; answered by `Diagnosis`.
+    Diagnose {
+        /// The run is about to be ended: what is found goes into the report.
+        last: bool,
+    },
+    /// A fault of the case is about to fire: answered by `FaultNoted`.
+    FaultFires {
+        /// Number repeated by the answer.
+        request: u64,
+        /// Which, and where.
+        record: FaultRecord,
+    },
     /// `ncclCommShrink`: answered once every rank of the parent that is not excluded asked.
     ShrinkCommunicator {
         /// Number repeated by the answer.
@@ -347,5 +368,22 @@ pub enum ToRank {
     Status {
         /// The document.
         json: String,
+    },
+    /// Say what this process is in: `Active`.
+    Inquire {
+        /// Number to repeat.
+        request: u64,
+    },
+    /// Answer to `Diagnose`: what ranks wait for, a JSON document.
+    Diagnosis {
+        /// A [`crate::report::Hang`], or null when no rank waits for one that does not come.
+        json: String,
+    },
+    /// Answer to `FaultFires`.
+    FaultNoted {
+        /// Which request this answers.
+        request: u64,
+        /// Nobody told of this fault before: a rank that was started again does not suffer it again.
+        first: bool,
     },
 }

@@ -48,6 +48,9 @@ report! {
         ranks: Vec<RankTotals>,
         /// Failures and recoveries.
         resilience: Resilience,
+        /// Why nothing moved any more, when that was found out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hang: Option<Hang>,
         /// The last operations, ordered by communicator and position in it.
         operation_timeline: Timeline,
         /// All that may differ between two runs of the same workload.
@@ -84,6 +87,32 @@ report! {
         collectives: u64,
         /// Transfers completed.
         transfers: u64,
+    }
+
+    /// Ranks that wait for ranks that do not come.
+    Hang {
+        /// The whole story in one or a few sentences.
+        sentence: String,
+        /// Who waits.
+        waits: Vec<HangWait>,
+        /// Global ranks that others wait for and that wait for nobody themselves.
+        missing: Vec<Rank>,
+        /// Global ranks of which each waits for the next and the last for the first; empty when there is no such circle.
+        cycle: Vec<Rank>,
+    }
+
+    /// One rank that waits.
+    HangWait {
+        /// Global rank.
+        rank: Rank,
+        /// The communicator's number in this report; absent while it forms.
+        comm_id: Option<CommunicatorId>,
+        /// Which collective of it; 0 for a send, a recv and a communicator that forms.
+        seqno: Sequence,
+        /// The call, in words.
+        operation: String,
+        /// Global ranks that it waits for.
+        for_ranks: Vec<Rank>,
     }
 
     /// One kind of collective.
@@ -228,6 +257,8 @@ report! {
         failure_events: Vec<FailureEvent>,
         /// Communicators that shrank.
         recovery_events: Vec<RecoveryEvent>,
+        /// Faults of the case that fired, in its order.
+        injected_faults: Vec<InjectedFault>,
     }
 
     /// One failure as all ranks that noticed it saw it.
@@ -272,6 +303,22 @@ report! {
         excluded_ranks: Vec<Rank>,
         /// Global ranks that went on.
         surviving_ranks: Vec<Rank>,
+    }
+
+    /// A fault of the case that fired.
+    InjectedFault {
+        /// Position in the case's `faults`, from 1.
+        index: u64,
+        /// What it did.
+        kind: FaultKind,
+        /// Global rank it hit; absent for a link.
+        rank: Option<Rank>,
+        /// Number of the communicator in this report; absent for a fault at no collective.
+        comm_id: Option<CommunicatorId>,
+        /// Position of the collective, 0 when it was none.
+        seqno: Sequence,
+        /// The collective; "none" for a fault at none.
+        operation: String,
     }
 
     /// The last operations.
@@ -332,6 +379,9 @@ report! {
         failures: Vec<MeasuredFailure>,
         /// Per recovery event.
         recoveries: Vec<MeasuredRecovery>,
+        /// How long each of the hang's waits had lasted, ms.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hang_waits_ms: Option<Vec<u64>>,
     }
 
     /// Measured facts of one rank.
@@ -404,6 +454,26 @@ words! {
         PointToPoint = "point_to_point",
         /// No payload.
         Barrier = "barrier",
+    }
+
+    /// What a fault does, as suites spell it.
+    FaultKind {
+        /// The rank's process is killed.
+        Kill = "kill",
+        /// The rank's process is stopped.
+        Stop = "stop",
+        /// The rank comes later.
+        Delay = "delay",
+        /// The collective fails on the rank.
+        NcclError = "nccl_error",
+        /// A bit of the rank's contribution is flipped.
+        Corrupt = "corrupt",
+        /// The rank never comes.
+        Drop = "drop",
+        /// What crosses a link takes longer.
+        SlowLink = "slow_link",
+        /// What crosses a link fails.
+        CutLink = "cut_link",
     }
 
     /// Kind of cause of a failure.

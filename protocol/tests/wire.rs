@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
 use std::path::{Path, PathBuf};
 
+use protocol::activity::{Activation, Activity};
 use protocol::datatype::{Datatype, Operation, ReductionOp};
+use protocol::fault::FaultRecord;
 use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{
@@ -12,6 +14,7 @@ use protocol::message::{
     ToRank, VERSION,
 };
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
+use protocol::report::FaultKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -77,6 +80,23 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         attempted_bytes: 4096,
     };
     let (request, communicator, rank) = (9, CommunicatorId(2), Rank(1));
+    let activation = Activation {
+        sequence: Sequence(300),
+        operation: Operation::Send,
+        count: 1 << 20,
+        datatype: Datatype::Bfloat16,
+        reduction_op: None,
+        root: None,
+        peer: Some(Rank(3)),
+        age_us: 5_000_000,
+        took_us: None,
+    };
+    let fault = FaultRecord {
+        number: 2,
+        kind: FaultKind::NcclError,
+        rank: Some(Rank(3)),
+        collective: Some((communicator, Sequence(300), Operation::AllReduce)),
+    };
     vec![
         ("hello_process", hello(Role::Process(info))),
         ("hello_control", hello(Role::Control)),
@@ -103,6 +123,21 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         ("goodbye", ToCoordinator::Goodbye),
         ("shutdown", ToCoordinator::Shutdown),
         ("query_status", ToCoordinator::QueryStatus),
+        (
+            "active",
+            ToCoordinator::Active {
+                request,
+                activities: vec![Activity {
+                    communicator,
+                    rank,
+                    current: vec![activation.clone()],
+                    queued: 2,
+                    recent: vec![Activation { took_us: Some(15), ..activation }],
+                }],
+            },
+        ),
+        ("diagnose", ToCoordinator::Diagnose { last: true }),
+        ("fault_fires", ToCoordinator::FaultFires { request, record: fault }),
         (
             "shrink_communicator",
             ToCoordinator::ShrinkCommunicator {
@@ -150,6 +185,9 @@ fn to_rank() -> Vec<(&'static str, ToRank)> {
         ("flush", ToRank::Flush { request }),
         ("shutting_down", ToRank::ShuttingDown),
         ("status", ToRank::Status { json: "{}".to_owned() }),
+        ("inquire", ToRank::Inquire { request }),
+        ("diagnosis", ToRank::Diagnosis { json: "null".to_owned() }),
+        ("fault_noted", ToRank::FaultNoted { request, first: true }),
     ]
 }
 
@@ -205,11 +243,11 @@ fn every_message_has_a_sample() {
     // The first byte after the prefix is the variant's number: the samples must leave no gap.
     let variants = |frames: Vec<Vec<u8>>| frames.into_iter().map(|frame| frame[4]).collect::<BTreeSet<u8>>();
     let samples = variants(to_coordinator().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..13).collect());
-    assert!(postcard_refuses::<ToCoordinator>(13));
+    assert_eq!(samples, (0..16).collect());
+    assert!(postcard_refuses::<ToCoordinator>(16));
     let samples = variants(to_rank().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..9).collect());
-    assert!(postcard_refuses::<ToRank>(9));
+    assert_eq!(samples, (0..12).collect());
+    assert!(postcard_refuses::<ToRank>(12));
 }
 
 /// Whether no variant has that number.

@@ -63,6 +63,8 @@ pub struct Case {
     pub launch: Launch,
     /// Processes to kill while it runs.
     pub kill: Vec<Kill>,
+    /// What goes wrong on purpose, in NCCL.
+    pub faults: Vec<Fault>,
     /// What must come of it.
     pub expect: Expectations,
     /// Globs over `library.name` of the gaps that do not break the case.
@@ -105,11 +107,18 @@ pub struct Timeout {
     pub kill: Duration,
     /// Between SIGTERM and SIGKILL.
     pub grace: Duration,
+    /// The case has hung when no collective, send or recv ended for this long while a rank waits in one.
+    pub idle: Option<Duration>,
 }
 
 impl Default for Timeout {
     fn default() -> Self {
-        Timeout { slow: Duration::from_secs(30), kill: Duration::from_secs(120), grace: Duration::from_secs(3) }
+        Timeout {
+            slow: Duration::from_secs(30),
+            kill: Duration::from_secs(120),
+            grace: Duration::from_secs(3),
+            idle: None,
+        }
     }
 }
 
@@ -183,6 +192,15 @@ pub struct Kill {
     pub watch: u32,
     /// Matches a line of that stdout.
     pub output: regex::bytes::Regex,
+    /// Where it is written.
+    pub place: Place,
+}
+
+/// A fault, and where it is written.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// As the ranks are told of it.
+    pub fault: protocol::fault::Fault,
     /// Where it is written.
     pub place: Place,
 }

@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
+use crate::commands::top::TopArgs;
 use crate::exit_code;
 
 /// Runs distributed GPU programs on pretended clusters and checks what they did. No GPU is needed.
@@ -46,6 +47,8 @@ pub enum Command {
     Profiles,
     /// Run one command on a pretended cluster
     Exec(ExecArgs),
+    /// Show the clusters that run on this machine, live
+    Top(TopArgs),
     /// Show or remove the managed Python environments
     Env(EnvArgs),
     /// Print the completion script of a shell

@@ -8,6 +8,7 @@ pub mod execute;
 pub mod exit_code;
 mod expression;
 pub mod filter;
+pub mod flight_record;
 pub mod install;
 pub mod launch;
 pub mod observation;

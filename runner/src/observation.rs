@@ -20,6 +20,8 @@ pub struct Observation {
     pub duration: Duration,
     /// The kill deadline passed.
     pub timed_out: bool,
+    /// Why nothing moved any more, when somebody could tell.
+    pub hang: Option<Hang>,
     /// What the runner could not do (spawn, coordinator, environment): the case is broken, and says so.
     pub infra_error: Option<String>,
     /// Processes, sockets or shared memory still there after the case, in words.
@@ -28,6 +30,8 @@ pub struct Observation {
     pub notes: Vec<String>,
     /// Triggers of `kill` that never matched, in words: the case fails.
     pub kills_not_triggered: Vec<String>,
+    /// `faults` that never fired, in words: the case fails.
+    pub faults_not_fired: Vec<String>,
     /// Where streams and reports are kept.
     pub scratch: PathBuf,
     /// Why the case did not run (an unmet requirement that only the executor can judge, or a cancelled run).
@@ -54,6 +58,21 @@ impl Observation {
             Role::Launcher(_) | Role::Coordinator => None,
         })
     }
+}
+
+/// Ranks that waited for ranks that did not come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hang {
+    /// The coordinator noticed it before the kill deadline: nothing moved for `timeout.idle`.
+    pub idle: bool,
+    /// Who waits for whom, and what the missing did last.
+    pub sentence: String,
+    /// Global ranks that others waited for and that waited for nobody.
+    pub missing: Vec<u32>,
+    /// Each wait with its duration, and each rank's processes with the state they were in.
+    pub details: Vec<String>,
+    /// The directory of the flight record, if one could be written.
+    pub flight_record: Option<PathBuf>,
 }
 
 /// One process.

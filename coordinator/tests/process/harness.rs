@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use protocol::datatype::{Datatype, Operation};
@@ -20,6 +20,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 /// A running coordinator and its directory.
 pub(crate) struct Coordinator {
     pub(crate) child: Child,
+    stdout: BufReader<ChildStdout>,
     pub(crate) address: String,
     pub(crate) directory: TempDir,
 }
@@ -54,9 +55,10 @@ impl Coordinator {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         // A coordinator that does not get ready ends, and its stdout with it.
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("fakegpu-coordinator listening on ").unwrap_or_default().to_owned();
-        let coordinator = Self { child, address, directory };
+        let coordinator = Self { child, stdout, address, directory };
         assert!(!coordinator.address.is_empty(), "not ready: {line}");
         coordinator
     }
@@ -77,6 +79,13 @@ impl Coordinator {
         let pid = self.child.id().to_string();
         let signal = format!("-{signal}");
         assert!(Command::new("kill").args([&signal, &pid]).status().unwrap().success());
+    }
+
+    /// The next line of its stdout.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line
     }
 
     /// Waits for the process to end by itself.

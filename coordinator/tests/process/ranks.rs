@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use protocol::ids::{CommunicatorId, Rank};
+use protocol::activity::{Activation, Activity};
+use protocol::datatype::{Datatype, Operation, ReductionOp};
+use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{ErrorCode, ToCoordinator, ToRank};
 
 use crate::harness::Coordinator;
@@ -68,6 +70,49 @@ fn a_goodbye_is_no_failure() {
     assert_eq!(report.resilience.failure_count, 0);
     assert_eq!(report.collectives["all_reduce"].calls, 1);
     assert!(report.ranks.iter().all(|rank| rank.collective_calls == 1));
+}
+
+#[test]
+fn nobody_moves_and_the_coordinator_says_who_waits_for_whom() {
+    let mut coordinator = Coordinator::start_with("unix", |command| {
+        command.args(["--idle-ms", "300"]);
+    });
+    let mut clients = coordinator.world();
+    let activation = Activation {
+        sequence: Sequence(1),
+        operation: Operation::AllReduce,
+        count: 4,
+        datatype: Datatype::Float32,
+        reduction_op: Some(ReductionOp::Sum),
+        root: None,
+        peer: None,
+        age_us: 400_000,
+        took_us: None,
+    };
+    for (rank, client) in clients.iter_mut().enumerate() {
+        let Some(ToRank::Inquire { request }) = client.receive() else { panic!("was not asked") };
+        let current = if rank == 3 { Vec::new() } else { vec![activation.clone()] };
+        let (communicator, rank) = (CommunicatorId(1), Rank(rank as u32));
+        let activity = Activity { communicator, rank, current, queued: 0, recent: Vec::new() };
+        client.send(&ToCoordinator::Active { request, activities: vec![activity] });
+    }
+    let line = coordinator.line();
+    assert!(line.starts_with("fakegpu-coordinator hang: nothing has moved for 0."), "{line}");
+    let sentence = "ranks 0, 1 and 2 wait in all_reduce(count 4, float32, sum), collective 1 of communicator 1, \
+                    for rank 3; rank 3 is in no NCCL call and has completed nothing there";
+    assert!(line.trim_end().ends_with(sentence), "{line}");
+    let mut control = coordinator.control();
+    control.send(&ToCoordinator::Diagnose { last: false });
+    for client in &mut clients {
+        let Some(ToRank::Inquire { request }) = client.receive() else { panic!("was not asked again") };
+        client.send(&ToCoordinator::Active { request, activities: Vec::new() });
+    }
+    let Some(ToRank::Diagnosis { json }) = control.receive() else { panic!("no answer") };
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document, serde_json::json!({ "hang": null, "waits_ms": null, "activities": [] }));
+    coordinator.signal(libc::SIGTERM);
+    coordinator.ended();
+    assert_eq!(coordinator.report().hang.map(|hang| hang.sentence).as_deref(), Some(sentence));
 }
 
 #[test]

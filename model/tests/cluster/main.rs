@@ -2,6 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests read their scripts and goldens")]
 
+mod faults;
+mod hang;
 mod harness;
 mod model_v1;
 mod properties;

@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod exit;
 pub mod gap;
+pub mod hang;
 pub mod invariant;
 pub mod output;
 pub mod report;
@@ -26,6 +27,8 @@ pub struct Expectations {
     pub invariants: Vec<invariant::Invariant>,
     /// Accepted parts of reports.
     pub snapshots: Vec<snapshot::SnapshotCheck>,
+    /// A hang that is found.
+    pub hang: Option<hang::HangExpectation>,
     /// Gaps that occur.
     pub gaps: Vec<gap::GapExpectation>,
 }
@@ -93,7 +96,8 @@ pub fn judge(case: &Case, observation: &Observation, accept: bool) -> (Verdict, 
         (true, true) => SnapshotMode::Accept,
     };
     failures.extend(case.expect.snapshots.iter().filter_map(|check| check.check(case, observation, mode)));
-    let verdict = match (broken.is_empty(), observation.timed_out, failures.is_empty()) {
+    let timed_out = observation.timed_out && !hang::wanted(case, observation);
+    let verdict = match (broken.is_empty(), timed_out, failures.is_empty()) {
         (false, _, _) => Verdict::Broken,
         (true, true, _) => Verdict::Timeout,
         (true, false, false) => Verdict::Failed,
@@ -148,7 +152,7 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
         next,
     };
     let mut failures = Vec::new();
-    if observation.timed_out {
+    if observation.timed_out && !hang::wanted(case, observation) {
         let deadline = case.timeout.kill.as_secs_f64();
         let unfinished: Vec<String> = observation
             .processes
@@ -162,15 +166,22 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
         } else {
             format!("still running: {}", unfinished.join(", "))
         };
-        failures.push(failure(
-            "timeout",
-            format!("ends within {deadline} s"),
-            got,
-            "raise `timeout.kill` if it only needs longer".to_owned(),
-        ));
+        if let Some(failure) = hang::failure(case, observation) {
+            failures.push(failure);
+        } else {
+            failures.push(failure(
+                "timeout",
+                format!("ends within {deadline} s"),
+                got,
+                "raise `timeout.kill` if it only needs longer".to_owned(),
+            ));
+        }
     }
     for kill in &observation.kills_not_triggered {
         failures.push(failure("kill", "every `kill` is triggered".to_owned(), kill.clone(), String::new()));
+    }
+    for fault in &observation.faults_not_fired {
+        failures.push(failure("fault", "every fault fires".to_owned(), fault.clone(), String::new()));
     }
     for leak in &observation.leaked {
         failures.push(failure("leak", "nothing is left behind".to_owned(), leak.clone(), String::new()));
@@ -188,6 +199,7 @@ fn expected(case: &Case, observation: &Observation) -> Vec<Failure> {
         let context = invariant::context(case, observation);
         failures.extend(expect.invariants.iter().filter_map(|invariant| invariant.check(&context)));
     }
+    failures.extend(expect.hang.iter().flat_map(|hang| hang.check(observation)));
     failures.extend(expect.gaps.iter().filter_map(|gap| gap.check(observation)));
     failures
 }

@@ -61,6 +61,8 @@ fn ours_counts_more_than_a_timeout_and_that_more_than_a_failure() {
     assert_eq!(verdict(&case, &leaking), (Verdict::Failed, vec!["leak"]));
     let untriggered = Observation { kills_not_triggered: vec!["rank 1".into()], ..observation(0) };
     assert_eq!(verdict(&case, &untriggered), (Verdict::Failed, vec!["kill"]));
+    let unhurt = Observation { faults_not_fired: vec!["`delay` at rank 1".into()], ..observation(0) };
+    assert_eq!(verdict(&case, &unhurt), (Verdict::Failed, vec!["fault"]));
     assert_eq!(verdict(&case, &Observation::infra("no shim")), (Verdict::Broken, vec!["infra"]));
     let skipped = Observation { skipped: Some("no torch".into()), ..Observation::default() };
     assert_eq!(verdict(&case, &skipped), (Verdict::Skipped("no torch".into()), vec![]));

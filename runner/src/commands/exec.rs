@@ -203,6 +203,7 @@ impl Execution {
             },
             scratch: &scratch,
             report: report.unwrap_or(&inside),
+            idle: None,
             environment: Environment::new(),
             cookie: &cookie,
         };

@@ -7,3 +7,4 @@ pub mod fgpu;
 pub mod profiles;
 pub mod run;
 mod suites;
+pub mod top;

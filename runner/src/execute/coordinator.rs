@@ -18,6 +18,8 @@ use crate::observation::Role;
 const READY: Duration = Duration::from_secs(10);
 /// What stands before the address on the line that announces it.
 const ANNOUNCEMENT: &str = "listening on ";
+/// How a line begins that tells of a hang.
+pub const HANG: &str = "fakegpu-coordinator hang: ";
 /// A longer path does not fit into `sockaddr_un`.
 pub const SOCKET_PATH_LIMIT: usize = 107;
 
@@ -34,6 +36,8 @@ pub struct Plan<'a> {
     pub scratch: &'a Path,
     /// Where it writes the cluster report.
     pub report: &'a Path,
+    /// How long nothing may move before it says who waits for whom.
+    pub idle: Option<Duration>,
     /// What differs from our environment.
     pub environment: Environment,
     /// The case's mark.
@@ -76,7 +80,7 @@ impl Plan<'_> {
         if let Some(cluster) = self.cluster {
             environment.cluster(cluster);
         }
-        let argv: Vec<OsString> = vec![
+        let mut argv: Vec<OsString> = vec![
             self.program.into(),
             "--transport".into(),
             transport.into(),
@@ -88,6 +92,9 @@ impl Plan<'_> {
             "--lifeline-fd".into(),
             "0".into(),
         ];
+        if let Some(idle) = self.idle {
+            argv.extend(["--idle-ms".into(), idle.as_millis().max(1).to_string().into()]);
+        }
         let directory = self.scratch.to_owned();
         let planned = Planned { role: Role::Coordinator, argv, environment, directory, lifeline: true };
         let mut running = planned.start(self.scratch, events, true)?;

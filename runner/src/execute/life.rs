@@ -14,11 +14,11 @@ use super::port::HeldPort;
 use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, reports, torchrun};
+use super::{RunContext, capture, coordinator, faults, hang, reports, torchrun};
 use crate::case::{Case, Launch, PythonNeed, Requirement};
 use crate::launch::environment::{Endpoint, Environment};
 use crate::launch::holder_cache;
-use crate::observation::{Exit, Observation, ProcessObservation, Role};
+use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
 use crate::python::Python;
 
 /// What outlives the ranks for longer than this was left behind; shorter is a helper on its way out.
@@ -52,6 +52,7 @@ pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
         received,
         running: Vec::new(),
         coordinator: None,
+        endpoint: None,
         kills: Kills::new(case),
         started: None,
         observation: Observation { scratch: scratch.clone(), ..Observation::default() },
@@ -75,6 +76,7 @@ struct Life<'a> {
     received: UnboundedReceiver<Event>,
     running: Vec<Running>,
     coordinator: Option<Running>,
+    endpoint: Option<Endpoint>,
     kills: Kills<'a>,
     started: Option<Instant>,
     observation: Observation,
@@ -181,6 +183,10 @@ impl Life<'_> {
         if let Some(endpoint) = endpoint {
             environment.coordinator(endpoint);
         }
+        if !self.case.faults.is_empty() {
+            let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
+            environment.set(protocol::env::FAULTS.name, protocol::fault::to_json(&faults));
+        }
         for (name, value) in &self.case.env {
             environment.set(name, value);
         }
@@ -202,6 +208,7 @@ impl Life<'_> {
             transport: self.case.transport,
             scratch: &self.scratch,
             report: &coordinator::report_path(&self.scratch),
+            idle: self.case.timeout.idle,
             environment,
             cookie: &self.cookie,
         };
@@ -209,6 +216,7 @@ impl Life<'_> {
         // It ends last, in order, when the ranks are gone.
         self.sweep.spared.insert(started.running.pid);
         self.coordinator = Some(started.running);
+        self.endpoint = Some(started.endpoint.clone());
         Ok(started.endpoint)
     }
 
@@ -220,13 +228,33 @@ impl Life<'_> {
                     self.observation.cancelled = true;
                     return;
                 }
-                Some(event) = self.received.recv() => self.see(event),
+                Some(event) = self.received.recv() => {
+                    let hangs = matches!(&event, Event::Line(Role::Coordinator, line)
+                        if line.starts_with(coordinator::HANG.as_bytes()));
+                    self.see(event);
+                    if hangs {
+                        self.observation.timed_out = true;
+                        self.observation.hang = self.hang(true).await;
+                        return;
+                    }
+                }
                 () = sleep_until(deadline) => {
                     self.observation.timed_out = true;
+                    self.observation.hang = self.hang(false).await;
                     return;
                 }
             }
         }
+    }
+
+    /// Who waits for whom, told by the coordinator before anything is ended.
+    async fn hang(&self, idle: bool) -> Option<Hang> {
+        let endpoint = self.endpoint.as_ref()?;
+        if self.coordinator.as_ref().is_none_or(|running| running.exit.is_some()) {
+            return None;
+        }
+        let ranks: Vec<Process> = self.sweep.find().into_iter().filter(|process| process.rank.is_some()).collect();
+        hang::look(endpoint, idle, &ranks, &self.scratch).await
     }
 
     /// Ranks and launchers that have not ended.
@@ -359,6 +387,11 @@ impl Life<'_> {
             self.observation.kills_not_triggered = self.kills.missed();
         }
         self.read_reports();
+        let mut fired = faults::look_up(self.case, self.observation.cluster_report.as_ref());
+        self.observation.notes.append(&mut fired.notes);
+        if self.observation.skipped.is_none() && self.observation.infra_error.is_none() {
+            self.observation.faults_not_fired = fired.missed;
+        }
         self.find_files();
     }
 

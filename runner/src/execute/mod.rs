@@ -3,9 +3,13 @@
 pub mod cancel;
 pub mod capture;
 pub mod context;
+pub mod control;
 pub mod cookie;
 pub mod coordinator;
+pub mod discover;
+mod faults;
 pub mod guard;
+mod hang;
 mod kills;
 mod life;
 mod port;

@@ -24,6 +24,7 @@ const LAUNCHER_NAMES: &[&str] = &[
     "MASTER_ADDR",
     "MASTER_PORT",
     "FTEST_CLUSTER",
+    "FTEST_FAULTS",
     "FTEST_CASE_COOKIE",
     "PYTHONSTARTUP",
 ];
@@ -173,7 +174,15 @@ pub fn cluster_json(plan: &ClusterPlan) -> String {
 
 /// The environment of a helper tool: without any preload and without what belongs to a case.
 pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Command {
-    for name in ["LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "FTEST_CLUSTER", "FTEST_CASE_COOKIE"] {
+    for name in [
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "FTEST_CLUSTER",
+        "FTEST_FAULTS",
+        "FTEST_CASE_COOKIE",
+    ] {
         command.env_remove(name);
     }
     command

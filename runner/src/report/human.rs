@@ -208,6 +208,9 @@ pub fn details(case: &Case, outcome: &Outcome) -> String {
     if !observation.processes.is_empty() {
         let _ = writeln!(text, "exits: {}", exits(observation));
     }
+    for detail in observation.hang.iter().flat_map(|hang| &hang.details) {
+        let _ = writeln!(text, "hang: {detail}");
+    }
     for note in &observation.notes {
         let _ = writeln!(text, "note: {note}");
     }

@@ -2,6 +2,7 @@
 
 pub mod human;
 pub mod junit;
+pub mod live;
 pub mod xml_text;
 
 use crate::case::Case;
@@ -33,6 +34,11 @@ pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
         case.kill.iter().any(|kill| kill.target == crate::case::KillTarget::Coordinator && role == Role::Coordinator
             || matches!((kill.target, role), (crate::case::KillTarget::Rank(target), Role::Rank(rank)) if target == rank))
     };
+    // A rank that hangs is ended like those that wait for it: its stack tells most.
+    let missing = observation.hang.iter().flat_map(|hang| &hang.missing).map(|rank| Role::Rank(*rank));
+    if let Some(role) = missing.into_iter().find(|role| observation.process(*role).is_some()) {
+        return Some(role);
+    }
     let bad = |exit: &Exit| !matches!(exit, Exit::Code(0));
     observation
         .processes

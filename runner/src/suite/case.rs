@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::case::{Case, PythonNeed, Requirement, Resources, Timeout, Transport};
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::suite::{Shared, Span, cluster, expect, launch, slug, template};
+use crate::suite::{Shared, Span, cluster, expect, fault, launch, slug, template};
 
 /// The cases that one item expands to, each with the place of its id.
 pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
@@ -64,6 +64,8 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let world = launch.as_ref().map_or(Some(u32::MAX), launch::world_size);
     let kill =
         case.get("kill").map(|node| launch::read_kills(reader, node, world, cluster.as_ref())).unwrap_or_default();
+    let coordinated = cluster.as_ref().filter(|_| common.coordinator != Some(false));
+    let faults = case.get("faults").map(|node| fault::read(reader, node, world, coordinated)).unwrap_or_default();
     let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
     let expect = expect::read(shared, case.get("expect"), &place, &full_id, world);
     if let Some(true) = common.coordinator
@@ -93,6 +95,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         resources: common.resources,
         launch: launch?,
         kill,
+        faults,
         expect,
         allow_gaps: common.allow_gaps,
         dir: shared.dir.clone(),
@@ -188,6 +191,15 @@ fn read_timeout(reader: &Reader<'_>, node: &Node, before: Timeout) -> Timeout {
     for (key, value) in [("slow", &mut timeout.slow), ("kill", &mut timeout.kill), ("grace", &mut timeout.grace)] {
         if let Some(duration) = mapping.get(key).and_then(|node| reader.duration(key, node)) {
             *value = duration;
+        }
+    }
+    if let Some(node) = mapping.get("idle") {
+        timeout.idle = match &node.value {
+            Value::Text(text) if text == "never" => None,
+            _ => reader.duration("idle", node).or(timeout.idle),
+        };
+        if timeout.idle.is_some_and(|idle| idle >= timeout.kill) {
+            reader.mistake(&node.span, "`idle` is not shorter than `kill`", "a hang would never be seen");
         }
     }
     if mapping.get("slow").is_some() && timeout.slow > timeout.kill {

@@ -7,6 +7,7 @@ use crate::case::Place;
 use crate::check::Expectations;
 use crate::check::exit::{ExitExpectation, ExitWant, Placed};
 use crate::check::gap::GapExpectation;
+use crate::check::hang::HangExpectation;
 use crate::check::invariant::{self, Invariant};
 use crate::check::output::{OutputCheck, OutputWant, Stream, Whose};
 use crate::check::report::{Operator, ReportCheck, ReportKind};
@@ -48,6 +49,13 @@ pub(super) fn read(
         let items =
             if matches!(node.value, Value::Map(_)) { one } else { reader.list("snapshot", node).unwrap_or_default() };
         expect.snapshots = items.iter().filter_map(|item| read_snapshot(shared, item, case_id)).collect();
+    }
+    if let Some(node) = mapping.get("hang") {
+        let contains = match &node.value {
+            Value::List(_) => reader.texts("hang", node),
+            _ => reader.string("hang", node).map(|text| vec![text]),
+        };
+        expect.hang = contains.map(|contains| HangExpectation { contains, place: reader.place(&node.span) });
     }
     if let Some(items) = mapping.get("gaps").and_then(|node| reader.list("gaps", node)) {
         expect.gaps = items

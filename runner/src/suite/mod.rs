@@ -3,6 +3,7 @@
 mod case;
 mod cluster;
 mod expect;
+mod fault;
 pub mod find;
 mod launch;
 mod matrix;

@@ -9,7 +9,7 @@ use protocol::datatype::Operation;
 
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
-use super::{group, reduction};
+use super::{debug, group, reduction};
 use crate::device::memory::{self, Known};
 use crate::device::{self, stream};
 
@@ -60,6 +60,7 @@ impl Arguments {
             handle => stream::resolve(handle)
                 .map_err(|_| NcclError::UNHANDLED_CUDA_ERROR.because(format!("{handle:#x} is no stream")))?,
         };
+        debug::operates(&communicator, &ranks, &call, self.stream, communicator.count_operation());
         group::operate(communicator, stream, call)
     }
 }

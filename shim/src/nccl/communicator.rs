@@ -1,7 +1,7 @@
 //! An `ncclComm_t`: a communicator while it forms, works, fails and drains, and the work it has in streams.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,10 @@ pub(crate) struct Communicator {
     pub(crate) factors: Factors,
     /// Different for every communicator of the process.
     pub(crate) serial: u64,
+    /// What C holds; 0 until it has it.
+    handle: AtomicUsize,
+    /// Operations that the program asked for.
+    operations: AtomicU64,
 }
 
 enum State {
@@ -62,11 +66,28 @@ impl Communicator {
             told: AtomicBool::new(false),
             factors: Factors::default(),
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
+            handle: AtomicUsize::new(0),
+            operations: AtomicU64::new(0),
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What C holds.
+    pub(crate) fn handle(&self) -> usize {
+        self.handle.load(Ordering::Relaxed)
+    }
+
+    /// C got `handle`.
+    pub(crate) fn held_as(&self, handle: usize) {
+        self.handle.store(handle, Ordering::Relaxed);
+    }
+
+    /// Number of an operation that the program asks for, from 0.
+    pub(crate) fn count_operation(&self) -> u64 {
+        self.operations.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Notes how the rendezvous ended.

@@ -8,8 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use dataplane::Failure;
 use protocol::message::ErrorCode;
 
+use super::debug;
 use crate::boundary::args::Null;
-use crate::device::error::CudaError;
+use crate::device::{self, error::CudaError};
 
 /// An `ncclResult_t` other than success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,7 @@ thread_local! {
 
 /// Keeps the sentence of the process's last error.
 pub(crate) fn note(detail: String) {
+    debug::warn(device::current().map_or(0, |device| device.ordinal), &detail);
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = detail;
 }
 

@@ -112,6 +112,7 @@ pub(crate) fn within(body: impl FnOnce() -> NcclResult) -> NcclResult {
 /// A communicator is to form through `work`; `out` gets its handle.
 pub(crate) fn form(communicator: Arc<Communicator>, out: Out<usize>, in_background: bool, work: Forming) -> NcclResult {
     let handle = COMMUNICATORS.insert(Arc::clone(&communicator));
+    communicator.held_as(handle);
     out.set(handle)?;
     let pending = Pending { communicator, handle, out, work, in_background };
     let now = GROUP.with_borrow_mut(|group| {

@@ -10,7 +10,12 @@ use crate::device::version;
 
 /// Body of `ncclGetVersion`: the NCCL that the process's CUDA major is shipped with in PyTorch's wheels.
 pub(crate) fn version(out: Out<c_int>) -> NcclResult {
-    Ok(out.set(if version::is_twelve() { VERSION_TWELVE } else { VERSION_NEWEST })?)
+    Ok(out.set(version_number())?)
+}
+
+/// 10000 x major + 100 x minor + patch.
+pub(crate) fn version_number() -> c_int {
+    if version::is_twelve() { VERSION_TWELVE } else { VERSION_NEWEST }
 }
 
 /// Body of `ncclGetErrorString`.

@@ -8,7 +8,7 @@ use super::abi::{Config, NO_COLOR, UniqueId};
 use super::communicator::{COMMUNICATORS, Communicator, process, resolve, seat};
 use super::config;
 use super::error::{NcclError, NcclResult};
-use super::group;
+use super::{debug, group};
 use crate::boundary::args::Out;
 use crate::device::{self, Device, context};
 use dataplane::process::Seat;
@@ -119,7 +119,12 @@ fn begin(
     let communicator = Communicator::forming(device, in_background);
     let forming = Arc::clone(&communicator);
     let work = move || {
-        forming.formed(process.init_communicator(&id, size as u32, rank as u32, seat).map(Some));
+        debug::begins("ncclCommInitRank", &forming, rank as u32, size as u32, &id);
+        let result = process.init_communicator(&id, size as u32, rank as u32, seat);
+        if let Ok(ranks) = &result {
+            debug::stands("ncclCommInitRank", &forming, ranks, process.cluster(), &id);
+        }
+        forming.formed(result.map(Some));
     };
     group::form(communicator, out, in_background, Box::new(work))
 }
@@ -139,7 +144,13 @@ pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, co
         let communicator = Communicator::forming(parent.device, in_background);
         let forming = Arc::clone(&communicator);
         let order = ranks.split_ticket();
-        let work = move || forming.formed(process.split(&ranks, order, color, key, seat));
+        let work = move || {
+            let result = process.split(&ranks, order, color, key, seat);
+            if let Ok(Some(child)) = &result {
+                debug::stands("ncclCommSplit", &forming, child, process.cluster(), &[]);
+            }
+            forming.formed(result);
+        };
         group::form(communicator, out, in_background, Box::new(work))
     })
 }
@@ -176,6 +187,7 @@ pub(crate) fn destroy(handle: usize) -> NcclResult {
     COMMUNICATORS.remove(handle);
     if let Ok(ranks) = communicator.ranks() {
         ranks.leave();
+        debug::ends(&communicator, &ranks, "Destroy COMPLETE");
     }
     Ok(())
 }
@@ -192,5 +204,8 @@ pub(crate) fn abort(handle: usize) -> NcclResult {
         ranks.abort();
     }
     communicator.drain_for(ABORT_PATIENCE);
+    if let Ok(ranks) = communicator.ranks() {
+        debug::ends(&communicator, &ranks, "Abort COMPLETE");
+    }
     Ok(())
 }

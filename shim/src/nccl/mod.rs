@@ -4,6 +4,7 @@ pub(crate) mod abi;
 mod collective;
 mod communicator;
 mod config;
+mod debug;
 mod error;
 pub(crate) mod exports;
 mod group;

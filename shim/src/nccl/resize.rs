@@ -7,10 +7,10 @@ use dataplane::resize::GrowTicket;
 
 use super::abi::{Config, REVOKE_DEFAULT, SHRINK_ABORT, UniqueId};
 use super::communicator::{Communicator, process, resolve, seat};
-use super::config;
 use super::error::{NcclError, NcclResult};
 use super::group;
 use super::init::{ABORT_PATIENCE, device_now, same_seat};
+use super::{config, debug};
 use crate::boundary::args::Out;
 
 /// Body of `ncclCommShrink`. With `NCCL_SHRINK_ABORT` the operations on the parent end first; other flags mean nothing.
@@ -50,7 +50,11 @@ pub(crate) unsafe fn shrink(
             if abort {
                 parent.drain_for(ABORT_PATIENCE);
             }
-            forming.formed(process.shrink(ticket, seat).map(Some));
+            let result = process.shrink(ticket, seat);
+            if let Ok(child) = &result {
+                debug::stands("ncclCommShrink", &forming, child, process.cluster(), &[]);
+            }
+            forming.formed(result.map(Some));
         };
         group::form(communicator, out, in_background, Box::new(work))
     })
@@ -94,7 +98,13 @@ pub(crate) fn grow(
             let (process, seat) = (process()?, seat(device, true)?);
             let communicator = Communicator::forming(device, in_background);
             let forming = Arc::clone(&communicator);
-            let work = move || forming.formed(process.grow(None, ticket, size, rank, seat).map(Some));
+            let work = move || {
+                let result = process.grow(None, ticket, size, rank, seat);
+                if let Ok(grown) = &result {
+                    debug::stands("ncclCommGrow", &forming, grown, process.cluster(), &[]);
+                }
+                forming.formed(result.map(Some));
+            };
             return group::form(communicator, out, in_background, Box::new(work));
         }
         let parent = resolve(parent)?;
@@ -112,7 +122,13 @@ pub(crate) fn grow(
         let (process, seat) = (process()?, same_seat(&parent, &ranks)?);
         let communicator = Communicator::forming(parent.device, in_background);
         let forming = Arc::clone(&communicator);
-        let work = move || forming.formed(process.grow(Some(&ranks), next, size, ranks.rank(), seat).map(Some));
+        let work = move || {
+            let result = process.grow(Some(&ranks), next, size, ranks.rank(), seat);
+            if let Ok(grown) = &result {
+                debug::stands("ncclCommGrow", &forming, grown, process.cluster(), &[]);
+            }
+            forming.formed(result.map(Some));
+        };
         group::form(communicator, out, in_background, Box::new(work))
     })
 }

@@ -1,0 +1,104 @@
+//! Asking every process what it is in, and noticing that it is time to.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use model::cluster::{Cluster, ConnectionId};
+use model::hang::Diagnosis;
+use protocol::activity::Activity;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// Processes have this long to answer; whoever does not is told of as such.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
+/// A wait that is shorter than this is no news to somebody who asks.
+const SHORT: Duration = Duration::from_millis(500);
+
+/// Processes that were asked.
+pub(crate) struct Inquiry {
+    pub(crate) request: u64,
+    pub(crate) missing: BTreeSet<ConnectionId>,
+    pub(crate) deadline: Instant,
+    activities: Vec<Activity>,
+    /// Who wants to know; nobody when it was asked because nothing moved.
+    pub(crate) askers: Vec<ConnectionId>,
+    /// What is found goes into the report.
+    pub(crate) last: bool,
+}
+
+impl Inquiry {
+    pub(crate) fn new(request: u64, asked: BTreeSet<ConnectionId>, askers: Vec<ConnectionId>) -> Self {
+        let deadline = Instant::now() + ANSWER_DEADLINE;
+        let last = askers.is_empty();
+        Self { request, missing: asked, deadline, activities: Vec::new(), askers, last }
+    }
+
+    pub(crate) fn answer(&mut self, from: ConnectionId, request: u64, activities: Vec<Activity>) {
+        if request == self.request && self.missing.remove(&from) {
+            self.activities.extend(activities);
+        }
+    }
+
+    /// What the answers mean, and the document for those who asked.
+    pub(crate) fn judge(&self, cluster: &Cluster, quiet: Duration, now_us: u64) -> (Option<Diagnosis>, String) {
+        let at_least = if self.askers.is_empty() { quiet.mul_f64(0.5) } else { SHORT };
+        let diagnosis = cluster.diagnose(&self.activities, at_least.as_micros() as u64, now_us);
+        let waits_ms: Option<Vec<u64>> =
+            diagnosis.as_ref().map(|diagnosis| diagnosis.waited_us.iter().map(|us| us / 1000).collect());
+        let document = json!({
+            "hang": diagnosis.as_ref().map(|diagnosis| &diagnosis.hang),
+            "waits_ms": waits_ms,
+            "activities": self.activities.iter().filter_map(|activity| told(cluster, activity)).collect::<Vec<_>>(),
+        });
+        (diagnosis, document.to_string())
+    }
+}
+
+fn told(cluster: &Cluster, activity: &Activity) -> Option<Value> {
+    let place = cluster.place(activity.communicator, activity.rank)?;
+    Some(json!({
+        "rank": place.global, "comm_id": place.number, "comm_rank": activity.rank, "ranks": place.members,
+        "current": activity.current, "queued": activity.queued, "recent": activity.recent,
+    }))
+}
+
+/// Since when nothing has moved, and how long that may last.
+pub(crate) struct Quiet {
+    limit: Option<Duration>,
+    since: Instant,
+    revision: u64,
+    /// It was told already that nothing moves.
+    told: bool,
+}
+
+impl Quiet {
+    pub(crate) fn new(limit: Option<Duration>) -> Self {
+        Self { limit, since: Instant::now(), revision: 0, told: false }
+    }
+
+    /// Something may have happened.
+    pub(crate) fn see(&mut self, revision: u64) {
+        if revision != self.revision {
+            *self = Self { limit: self.limit, since: Instant::now(), revision, told: false };
+        }
+    }
+
+    /// When to ask.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.limit.filter(|_| !self.told).map(|limit| self.since + limit)
+    }
+
+    /// How long nothing has moved.
+    pub(crate) fn lasted(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// It was asked: found a hang or not. If not, it is asked again after the same time.
+    pub(crate) fn asked(&mut self, revision: u64, hang: bool) {
+        self.revision = revision;
+        self.told = hang;
+        if !hang {
+            self.since = Instant::now();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a communicator's rank is in and what it did last: written by operations as they go, read when somebody asks.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use protocol::activity::Activation;
+use protocol::ids::{Rank, Sequence};
+
+use crate::call::Call;
+
+/// Operations that are remembered.
+const KEPT: usize = 64;
+
+/// One rank's diary in one communicator.
+#[derive(Debug, Default)]
+pub(crate) struct Diary(Mutex<Pages>);
+
+#[derive(Debug, Default)]
+struct Pages {
+    current: Vec<Entry>,
+    recent: VecDeque<(Entry, Instant)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    call: Call,
+    sequence: u64,
+    began: Instant,
+    /// Done, though others of its group are not.
+    done: bool,
+}
+
+impl Diary {
+    /// `calls` begin, all at once. `sequence` is 0 for sends and recvs.
+    pub(crate) fn begin(&self, sequence: u64, calls: &[Call]) {
+        let began = Instant::now();
+        let mut pages = self.pages();
+        pages.current.clear();
+        pages.current.extend(calls.iter().map(|call| Entry { call: *call, sequence, began, done: false }));
+    }
+
+    /// Call number `at` of those that began is done; as transfer number `sequence` of its pair.
+    pub(crate) fn done(&self, at: usize, sequence: u64) {
+        let mut pages = self.pages();
+        if let Some(entry) = pages.current.get_mut(at) {
+            (entry.sequence, entry.done) = (sequence, true);
+        }
+    }
+
+    /// Everything that began is over; with `completed` it is remembered.
+    pub(crate) fn end(&self, completed: bool) {
+        let now = Instant::now();
+        let mut pages = self.pages();
+        let Pages { current, recent } = &mut *pages;
+        if completed {
+            for entry in current.iter() {
+                if recent.len() == KEPT {
+                    recent.pop_front();
+                }
+                recent.push_back((*entry, now));
+            }
+        }
+        current.clear();
+    }
+
+    /// (what is under way, what was completed last).
+    pub(crate) fn read(&self) -> (Vec<Activation>, Vec<Activation>) {
+        let now = Instant::now();
+        let pages = self.pages();
+        let current = pages.current.iter().filter(|entry| !entry.done).map(|entry| entry.told(now, None)).collect();
+        let recent = pages.recent.iter().map(|(entry, ended)| entry.told(now, Some(*ended))).collect();
+        (current, recent)
+    }
+
+    fn pages(&self) -> std::sync::MutexGuard<'_, Pages> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn told(&self, now: Instant, ended: Option<Instant>) -> Activation {
+        let us = |from: Instant, to: Instant| to.saturating_duration_since(from).as_micros() as u64;
+        Activation {
+            sequence: Sequence(self.sequence),
+            operation: self.call.operation,
+            count: self.call.count,
+            datatype: self.call.datatype,
+            reduction_op: self.call.reduction,
+            root: self.call.root.map(Rank),
+            peer: self.call.peer.map(Rank),
+            age_us: us(self.began, now),
+            took_us: ended.map(|ended| us(self.began, ended)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::datatype::{Datatype, Operation};
+
+    use super::*;
+
+    #[test]
+    fn what_is_under_way_is_told_until_it_is_done() {
+        let diary = Diary::default();
+        let mut send = Call::new(Operation::Send, 4, Datatype::Float32);
+        send.peer = Some(1);
+        let receive = Call { operation: Operation::Recv, ..send };
+        diary.begin(0, &[send, receive]);
+        diary.done(0, 3);
+        let (current, recent) = diary.read();
+        assert_eq!(current.iter().map(Activation::describe).collect::<Vec<_>>(), ["recv(count 4, float32, peer 1)"]);
+        assert!(recent.is_empty());
+        diary.done(1, 7);
+        diary.end(true);
+        let (current, recent) = diary.read();
+        assert!(current.is_empty());
+        assert_eq!(recent.iter().map(|entry| entry.sequence.0).collect::<Vec<_>>(), [3, 7]);
+        assert!(recent.iter().all(|entry| entry.took_us.is_some()));
+    }
+
+    #[test]
+    fn only_the_last_are_remembered() {
+        let diary = Diary::default();
+        for sequence in 1..=100 {
+            diary.begin(sequence, &[Call::new(Operation::AllReduce, 1, Datatype::Int8)]);
+            diary.end(sequence != 100);
+        }
+        let (_, recent) = diary.read();
+        assert_eq!((recent.len(), recent[0].sequence.0, recent[63].sequence.0), (64, 36, 99));
+    }
+}

@@ -1,0 +1,302 @@
+//! Faults that a case asks for, at work: which of them concern a rank of a communicator, and what they do to its operations
+//! before these begin.
+
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use protocol::datatype::Operation;
+use protocol::fault::{Action, Fault, FaultRecord, Link, Trigger};
+use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::message::{ErrorCode, Member};
+use protocol::route::{self, Edge};
+
+use crate::call::{Buffer, Call};
+use crate::communicator::Journal;
+use crate::failure::Failure;
+use crate::process::Process;
+use crate::wake::Wake;
+
+/// A fault that concerns one rank of one communicator.
+pub(crate) struct Armed {
+    fault: Fault,
+    /// It was told; a fault at a collective is over then.
+    told: AtomicBool,
+    /// One that is about a link begins so long after the process joined.
+    joined: Instant,
+    after: Duration,
+    /// For a link, the end of it that each member stands on, in rank order.
+    ends: Vec<Option<usize>>,
+}
+
+/// An operation that is about to begin, as faults see it.
+pub(crate) struct Site<'a> {
+    pub(crate) communicator: CommunicatorId,
+    /// The rank in the communicator, and its place in the launch.
+    pub(crate) rank: u32,
+    pub(crate) global_rank: Rank,
+    pub(crate) size: u32,
+    pub(crate) journal: &'a dyn Journal,
+    /// Rings when the communicator is aborted.
+    pub(crate) wake: &'a Wake,
+    /// Why the communicator is over, once it is.
+    pub(crate) failure: &'a dyn Fn() -> Option<Failure>,
+    pub(crate) timeout: Duration,
+}
+
+/// What a rank contributes instead, when that was corrupted; the call reads from it.
+pub(crate) struct Corrupted {
+    pub(crate) call: Call,
+    _contribution: Vec<u64>,
+}
+
+/// The faults of `faults` that concern rank `rank` among `members`: its communicator number `number`, counted from 1.
+pub(crate) fn arm(faults: &[Fault], joined: Instant, members: &[Member], rank: u32, number: u64) -> Vec<Armed> {
+    let Some(own) = members.get(rank as usize).map(|member| member.global_rank) else { return Vec::new() };
+    let mut armed = Vec::new();
+    for fault in faults {
+        let mut ends = Vec::new();
+        let after = match (&fault.at, fault.action.link()) {
+            (Trigger::Collective { rank, communicator, .. }, _) => {
+                if *rank != own || communicator.is_some_and(|wanted| wanted != number) {
+                    continue;
+                }
+                Duration::ZERO
+            }
+            (Trigger::After { elapsed, .. }, Some(link)) => {
+                ends = members.iter().map(|member| end_of(link, member.global_rank)).collect();
+                *elapsed
+            }
+            // The process's clock deals with these.
+            (Trigger::After { .. }, None) => continue,
+        };
+        armed.push(Armed { fault: fault.clone(), told: AtomicBool::new(false), joined, after, ends });
+    }
+    armed
+}
+
+fn end_of(link: &Link, rank: Rank) -> Option<usize> {
+    link.0.iter().position(|side| side.ranks.contains(&rank))
+}
+
+/// Lets the faults that wait for this collective fire.
+///
+/// # Errors
+/// The failure that a fault asks for, or the communicator's own when it was aborted meanwhile.
+pub(crate) fn before_collective(
+    faults: &[Armed],
+    site: &Site<'_>,
+    sequence: u64,
+    call: &Call,
+) -> Result<Option<Corrupted>, Failure> {
+    let mut corrupted = None;
+    for armed in faults {
+        let Trigger::Collective { operation, sequence: wanted, .. } = &armed.fault.at else { continue };
+        let elsewhere = *operation != call.operation || wanted.is_some_and(|wanted| wanted.0 != sequence);
+        let contributed = call.send_bytes(site.rank, site.size);
+        // A rank that contributes nothing has nothing to corrupt.
+        if elsewhere || (armed.fault.action == Action::Corrupt && contributed == 0) || !armed.begin(site, sequence) {
+            continue;
+        }
+        let origin = &armed.fault.origin;
+        match &armed.fault.action {
+            Action::Kill => signal(libc::SIGKILL),
+            Action::Stop => signal(libc::SIGSTOP),
+            Action::Delay(delay) => site.pause(*delay)?,
+            Action::NcclError => {
+                let detail = format!("{origin}: injected failure in {operation}");
+                return Err(Failure::new(ErrorCode::InjectedRankFailure, detail).blaming(vec![site.rank]));
+            }
+            Action::Corrupt => corrupted = Some(corrupt(call, contributed)),
+            Action::Drop => {
+                site.pause(site.timeout)?;
+                let detail = format!("{origin}: rank {} was kept from {operation} (collective {sequence})", site.rank);
+                return Err(Failure::new(ErrorCode::TimeoutWaitingForCollective, detail).blaming(vec![site.rank]));
+            }
+            Action::SlowLink { .. } | Action::CutLink { .. } => {}
+        }
+    }
+    cross_links(faults, site, &format!("{} (collective {sequence})", call.operation), || {
+        let bytes = route::request_bytes(call.operation, site.size, call.count, call.datatype.size() as u64);
+        route::edges(call.operation, site.size, call.root.map(Rank), bytes)
+    })?;
+    Ok(corrupted)
+}
+
+/// Lets the faults fire that concern a group's sends and recvs.
+///
+/// # Errors
+/// As [`before_collective`].
+pub(crate) fn before_transfers(faults: &[Armed], site: &Site<'_>, calls: &[Call]) -> Result<(), Failure> {
+    cross_links(faults, site, "send and recv", || {
+        let (own, edge) =
+            (Rank(site.rank), |src, dst, call: &Call| Edge { src, dst, bytes: call.block_bytes() as u64 });
+        let peers = calls.iter().filter_map(|call| Some((Rank(call.peer?), call)));
+        peers
+            .map(|(peer, call)| match call.operation {
+                Operation::Send => edge(own, peer, call),
+                _ => edge(peer, own, call),
+            })
+            .collect()
+    })
+}
+
+/// Waits for slow links and fails at cut ones.
+fn cross_links(faults: &[Armed], site: &Site<'_>, what: &str, edges: impl Fn() -> Vec<Edge>) -> Result<(), Failure> {
+    for armed in faults.iter().filter(|armed| !armed.ends.is_empty() && armed.joined.elapsed() >= armed.after) {
+        let Some(bytes) = crossing(&armed.ends, &edges()) else { continue };
+        if !armed.told.swap(true, Ordering::AcqRel) {
+            let record = FaultRecord {
+                number: armed.fault.number,
+                kind: armed.fault.action.kind(),
+                rank: None,
+                collective: None,
+            };
+            site.journal.fault_fires(record);
+        }
+        match &armed.fault.action {
+            Action::SlowLink { delay, gbps, .. } => {
+                let on_the_wire = gbps.map_or(0.0, |gbps| 8.0 * bytes as f64 / (gbps * 1e9));
+                site.pause(delay.saturating_add(Duration::try_from_secs_f64(on_the_wire).unwrap_or(Duration::MAX)))?;
+            }
+            Action::CutLink { link } => {
+                let origin = &armed.fault.origin;
+                let detail = format!("{what} needs the link between {link}, which is cut ({origin})");
+                return Err(Failure::new(ErrorCode::InjectedRankFailure, detail));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The bytes that cross from one end to the other, in the busier direction; `None` when none of the edges crosses.
+fn crossing(ends: &[Option<usize>], edges: &[Edge]) -> Option<u64> {
+    let end = |rank: Rank| ends.get(rank.0 as usize).copied().flatten();
+    let mut bytes = [None::<u64>; 2];
+    for edge in edges {
+        if let (Some(from), Some(to)) = (end(edge.src), end(edge.dst))
+            && from != to
+        {
+            bytes[from] = Some(bytes[from].unwrap_or(0).saturating_add(edge.bytes));
+        }
+    }
+    bytes.into_iter().flatten().max()
+}
+
+/// Flips the second highest bit of the middle element of what the rank contributes: in a float of ordinary size that is the
+/// top of the exponent, so the value changes by many orders of magnitude.
+fn corrupt(call: &Call, contributed: usize) -> Corrupted {
+    let mut contribution = vec![0u64; contributed.div_ceil(8)];
+    let start = contribution.as_mut_ptr().cast::<u8>();
+    let size = call.datatype.size();
+    let highest = (contributed / size / 2) * size + size - 1;
+    // SAFETY: the copy has room for what the caller promised to be readable, and `highest` is the last byte of an element in it.
+    unsafe {
+        std::ptr::copy_nonoverlapping(call.send.address, start, contributed);
+        *start.add(highest) ^= 0x40;
+    }
+    Corrupted { call: Call { send: Buffer::host(start), ..*call }, _contribution: contribution }
+}
+
+fn signal(number: i32) {
+    // SAFETY: signals this process, which is what the case asks for.
+    unsafe { libc::kill(libc::getpid(), number) };
+}
+
+impl Armed {
+    /// Tells that the fault fires at a collective; false when it must not.
+    fn begin(&self, site: &Site<'_>, sequence: u64) -> bool {
+        // FakeGPU's variables name a position of every communicator.
+        if self.fault.number == 0 {
+            return true;
+        }
+        let Trigger::Collective { operation, .. } = self.fault.at else { return false };
+        !self.told.swap(true, Ordering::AcqRel)
+            && site.journal.fault_fires(FaultRecord {
+                number: self.fault.number,
+                kind: self.fault.action.kind(),
+                rank: Some(site.global_rank),
+                collective: Some((site.communicator, Sequence(sequence), operation)),
+            })
+    }
+}
+
+impl Site<'_> {
+    /// Lets `time` pass, unless the communicator is aborted meanwhile.
+    fn pause(&self, time: Duration) -> Result<(), Failure> {
+        let start = Instant::now();
+        loop {
+            self.wake.clear();
+            if let Some(failure) = (self.failure)() {
+                return Err(failure);
+            }
+            let left = time.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.wake.wait(left);
+        }
+    }
+}
+
+/// Starts the clock of the faults that hit this process a while after it joined; without such a fault there is no thread.
+pub(crate) fn start_clock(faults: &[Fault], rank: Option<u32>, joined: Instant, process: Weak<Process>) {
+    let Some(own) = rank.map(Rank) else { return };
+    let mut due: Vec<(Duration, Fault)> = faults
+        .iter()
+        .filter_map(|fault| match fault.at {
+            Trigger::After { rank: Some(rank), elapsed } if rank == own => Some((elapsed, fault.clone())),
+            _ => None,
+        })
+        .collect();
+    if due.is_empty() {
+        return;
+    }
+    due.sort_by_key(|(elapsed, _)| *elapsed);
+    let clock = move || {
+        for (elapsed, fault) in due {
+            std::thread::sleep(elapsed.saturating_sub(joined.elapsed()));
+            let record =
+                FaultRecord { number: fault.number, kind: fault.action.kind(), rank: Some(own), collective: None };
+            let Some(fires) = process.upgrade().map(|process| process.fault_fires(record)) else { return };
+            match fault.action {
+                Action::Kill if fires => signal(libc::SIGKILL),
+                Action::Stop if fires => signal(libc::SIGSTOP),
+                _ => {}
+            }
+        }
+    };
+    // Without the thread the fault never fires, which fails the case.
+    let _ = std::thread::Builder::new().name("ftest-faults".to_owned()).spawn(clock);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::datatype::{Datatype, ReductionOp};
+
+    #[test]
+    fn only_what_goes_from_end_to_end_crosses() {
+        let ends = [Some(0), Some(0), Some(1), None];
+        let ring = |bytes| route::edges(Operation::Broadcast, 4, Some(Rank(0)), bytes);
+        assert_eq!(crossing(&ends, &ring(10)), Some(10), "1 to 2");
+        assert_eq!(crossing(&[Some(0), None, Some(1), None], &ring(10)), None);
+        let gather = route::edges(Operation::Gather, 4, Some(Rank(2)), 10);
+        assert_eq!(crossing(&ends, &gather), Some(20), "0 and 1 to 2");
+    }
+
+    #[test]
+    fn one_bit_of_the_middle_element_is_flipped() {
+        let mut values = [1.5f32, 1.5, 1.5];
+        let mut call = Call::new(Operation::AllReduce, 3, Datatype::Float32);
+        (call.reduction, call.send) = (Some(ReductionOp::Sum), Buffer::host(values.as_mut_ptr().cast()));
+        let corrupted = corrupt(&call, 12);
+        let at = corrupted.call.send.address.cast::<f32>().cast_const();
+        // SAFETY: three elements, which `corrupted` holds.
+        let seen: Vec<u32> = unsafe { std::slice::from_raw_parts(at, 3) }.iter().map(|value| value.to_bits()).collect();
+        let right = 1.5f32.to_bits();
+        assert_eq!(seen, [right, right ^ 0x4000_0000, right]);
+        assert_eq!(values, [1.5; 3], "the program's own buffer stays");
+    }
+}

@@ -1,0 +1,167 @@
+//! What ranks say they are in, and the sentence that comes of it.
+
+use protocol::activity::{Activation, Activity};
+use protocol::datatype::{Datatype, Operation, ReductionOp};
+use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::message::ToCoordinator;
+
+use crate::harness::{World, member, plan};
+
+const SECOND: u64 = 1_000_000;
+
+fn all_reduce(sequence: u64) -> Activation {
+    Activation {
+        sequence: Sequence(sequence),
+        operation: Operation::AllReduce,
+        count: 4,
+        datatype: Datatype::Float32,
+        reduction_op: Some(ReductionOp::Sum),
+        root: None,
+        peer: None,
+        age_us: 5 * SECOND,
+        took_us: None,
+    }
+}
+
+fn send(peer: u32) -> Activation {
+    let (operation, peer) = (Operation::Send, Some(Rank(peer)));
+    Activation { sequence: Sequence(0), operation, reduction_op: None, peer, ..all_reduce(0) }
+}
+
+fn recv(peer: u32) -> Activation {
+    Activation { operation: Operation::Recv, ..send(peer) }
+}
+
+fn activity(communicator: u64, rank: u32, current: Vec<Activation>, done: u64) -> Activity {
+    let recent = (1..=done).map(|sequence| Activation { took_us: Some(7), ..all_reduce(sequence) }).collect();
+    Activity { communicator: CommunicatorId(communicator), rank: Rank(rank), current, queued: 0, recent }
+}
+
+fn sentence(world: &World, activities: &[Activity]) -> String {
+    let diagnosis = world.cluster.diagnose(activities, SECOND, world.now_us).expect("somebody waits");
+    assert_eq!(diagnosis.waited_us.len(), diagnosis.hang.waits.len());
+    diagnosis.hang.sentence
+}
+
+#[test]
+fn the_rank_that_does_not_come_is_named_with_what_it_did_last() {
+    let world = World::formed(Some(plan(2, 2)), 4, 8);
+    let mut activities: Vec<Activity> = (0..4).map(|rank| activity(1, rank, vec![all_reduce(2)], 1)).collect();
+    activities[2].current.clear();
+    assert_eq!(
+        sentence(&world, &activities),
+        "ranks 0, 1 and 3 wait in all_reduce(count 4, float32, sum), collective 2 of communicator 1, for rank 2; \
+         rank 2 is in no NCCL call; the last that it completed there is all_reduce(count 4, float32, sum), collective 1"
+    );
+    let diagnosis = world.cluster.diagnose(&activities, SECOND, 0).unwrap();
+    assert_eq!(diagnosis.hang.missing, [Rank(2)]);
+    assert_eq!(diagnosis.hang.waits[1].for_ranks, [Rank(2)]);
+    activities[2].queued = 2;
+    assert!(sentence(&world, &activities).contains("rank 2 has issued 2 operations that its stream has not come to"));
+    activities.remove(2);
+    assert!(sentence(&world, &activities).ends_with("rank 2 does not answer"));
+}
+
+#[test]
+fn nobody_waits_when_all_have_come_or_the_wait_is_short() {
+    let world = World::formed(None, 2, 8);
+    let together = [activity(1, 0, vec![all_reduce(1)], 0), activity(1, 1, vec![all_reduce(1)], 0)];
+    assert_eq!(world.cluster.diagnose(&together, SECOND, 0), None);
+    let ahead = [activity(1, 0, vec![all_reduce(1)], 0), activity(1, 1, Vec::new(), 1)];
+    assert_eq!(world.cluster.diagnose(&ahead, SECOND, 0), None, "rank 1 came and is done");
+    let late = [activity(1, 0, vec![all_reduce(1)], 0), activity(1, 1, Vec::new(), 0)];
+    assert!(world.cluster.diagnose(&late, SECOND, 0).is_some());
+    assert_eq!(world.cluster.diagnose(&late, 6 * SECOND, 0), None);
+}
+
+#[test]
+fn a_circle_of_sends_is_shown_as_one() {
+    let world = World::formed(None, 3, 8);
+    let activities: Vec<Activity> = (0..3).map(|rank| activity(1, rank, vec![send((rank + 1) % 3)], 0)).collect();
+    let diagnosis = world.cluster.diagnose(&activities, SECOND, 0).unwrap();
+    assert_eq!(diagnosis.hang.cycle, [Rank(0), Rank(1), Rank(2)]);
+    assert_eq!(diagnosis.hang.missing, []);
+    assert_eq!(
+        diagnosis.hang.sentence,
+        "rank 0 waits in send(count 4, float32, peer 1), in communicator 1, for rank 1; \
+         rank 1 waits in send(count 4, float32, peer 2), in communicator 1, for rank 2; \
+         rank 2 waits in send(count 4, float32, peer 0), in communicator 1, for rank 0; \
+         each waits for the next: rank 0 -> rank 1 -> rank 2 -> rank 0"
+    );
+    let met = [activity(1, 0, vec![send(1)], 0), activity(1, 1, vec![recv(0)], 0), activity(1, 2, Vec::new(), 0)];
+    assert_eq!(world.cluster.diagnose(&met, SECOND, 0), None);
+}
+
+#[test]
+fn a_deadlock_over_two_communicators_is_a_circle() {
+    let mut world = World::formed(None, 2, 8);
+    world.communicator(1, &[0, 1]);
+    let activities = [
+        activity(1, 0, vec![all_reduce(1)], 0),
+        activity(2, 0, Vec::new(), 0),
+        activity(1, 1, Vec::new(), 0),
+        activity(2, 1, vec![all_reduce(1)], 0),
+    ];
+    let diagnosis = world.cluster.diagnose(&activities, SECOND, 0).unwrap();
+    assert_eq!(diagnosis.hang.cycle, [Rank(0), Rank(1)]);
+    assert!(
+        diagnosis.hang.sentence.contains("collective 1 of communicator 2, for rank 0"),
+        "{}",
+        diagnosis.hang.sentence
+    );
+}
+
+#[test]
+fn a_communicator_that_does_not_form_says_who_has_not_called() {
+    let mut world = World::new(Some(plan(1, 3)), 8);
+    for rank in 0..3 {
+        world.join(rank);
+    }
+    world.init(0, 9, 3, 0, 0);
+    world.init(2, 9, 3, 2, 2);
+    world.now_us = 2 * SECOND;
+    assert_eq!(
+        sentence(&world, &[]),
+        "ranks 0 and 2 wait in ncclCommInitRank, a communicator of 3 ranks, for rank 1; rank 1 has not called NCCL yet"
+    );
+}
+
+#[test]
+fn a_hang_stands_in_the_report() {
+    let mut world = World::formed(None, 2, 8);
+    let activities = [activity(1, 0, vec![all_reduce(1)], 0), activity(1, 1, Vec::new(), 0)];
+    assert_eq!(world.report().hang, None);
+    let diagnosis = world.cluster.diagnose(&activities, SECOND, 0).unwrap();
+    world.cluster.hangs(diagnosis.clone());
+    assert_eq!(world.report().hang, Some(diagnosis.hang));
+    assert_eq!(world.report().measured.hang_waits_ms, Some(vec![5000]));
+}
+
+#[test]
+fn ranks_that_wait_to_shrink_or_grow_say_for_whom() {
+    let mut world = World::formed(Some(plan(2, 2)), 3, 8);
+    let (parent, sequence, request) = (CommunicatorId(1), Sequence(1), 1);
+    let (excluded, member) = (vec![Rank(2)], member(0, 100));
+    let shrink = ToCoordinator::ShrinkCommunicator {
+        request,
+        parent,
+        sequence,
+        rank: Rank(0),
+        excluded,
+        abort: false,
+        member: member.clone(),
+    };
+    world.say(0, shrink);
+    world.now_us = 3 * SECOND;
+    let idle: Vec<Activity> = (0..3).map(|rank| activity(1, rank, vec![], 0)).collect();
+    assert_eq!(
+        sentence(&world, &idle),
+        "rank 0 waits in ncclCommShrink, communicator 1 without 2, for rank 1; \
+         rank 1 is in no NCCL call and has completed nothing there"
+    );
+    let mut world = World::formed(Some(plan(2, 2)), 1, 8);
+    world.say(0, ToCoordinator::GrowCommunicator { request, parent, sequence, size: 3, rank: Rank(0), member });
+    world.now_us = 3 * SECOND;
+    let told = sentence(&world, &[activity(1, 0, vec![], 0)]);
+    assert_eq!(told, "rank 0 waits in ncclCommGrow, communicator 1 to 3 ranks, for new ranks 1 and 2");
+}

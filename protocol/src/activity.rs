@@ -1,0 +1,61 @@
+//! What a rank does in a communicator, told when somebody asks: the coordinator, because nothing moves any more, or a person.
+
+use serde::{Deserialize, Serialize};
+
+use crate::datatype::{Datatype, Operation, ReductionOp};
+use crate::ids::{CommunicatorId, Rank, Sequence};
+
+/// One rank in one communicator, at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Activity {
+    /// Which communicator.
+    pub communicator: CommunicatorId,
+    /// The rank in it.
+    pub rank: Rank,
+    /// What it is in: nothing, one collective, or the sends and recvs of a group that are not done.
+    pub current: Vec<Activation>,
+    /// Launches that the program issued behind it.
+    pub queued: u64,
+    /// The last operations it completed, oldest first.
+    pub recent: Vec<Activation>,
+}
+
+/// An operation that is under way or done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Activation {
+    /// Which collective of the communicator; for send and recv, which transfer of the ordered pair, 0 while that is open.
+    pub sequence: Sequence,
+    /// What.
+    pub operation: Operation,
+    /// Elements as the caller gave them.
+    pub count: u64,
+    /// Element type.
+    pub datatype: Datatype,
+    /// Reduction operator, where the operation has one.
+    pub reduction_op: Option<ReductionOp>,
+    /// Root, where the operation has one.
+    pub root: Option<Rank>,
+    /// The other side of a send or recv.
+    pub peer: Option<Rank>,
+    /// Time since it began, us.
+    pub age_us: u64,
+    /// How long it took, us; `None` while it is under way.
+    pub took_us: Option<u64>,
+}
+
+impl Activation {
+    /// "all_reduce(count 4, float32, sum)", "send(count 8, float32, peer 1)".
+    pub fn describe(&self) -> String {
+        let mut text = format!("{}(count {}, {}", self.operation, self.count, self.datatype);
+        if let Some(op) = self.reduction_op {
+            text.push_str(&format!(", {op}"));
+        }
+        for (name, rank) in [("root", self.root), ("peer", self.peer)] {
+            if let Some(rank) = rank {
+                text.push_str(&format!(", {name} {rank}"));
+            }
+        }
+        text.push(')');
+        text
+    }
+}

@@ -1,0 +1,77 @@
+//! Hangs: one that nobody asked for fails the case with its sentence, one that was asked for has to be found and be that one.
+
+use crate::case::{Case, Place};
+use crate::check::Failure;
+use crate::observation::Observation;
+
+/// A hang that must be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HangExpectation {
+    /// Parts of its sentence.
+    pub contains: Vec<String>,
+    /// Where it is written.
+    pub place: Place,
+}
+
+impl HangExpectation {
+    /// What is not as it must be.
+    pub fn check(&self, observation: &Observation) -> Vec<Failure> {
+        let failure = |expected: String, got: &str, next: &str| Failure {
+            place: Some(self.place.clone()),
+            kind: "hang",
+            expected,
+            got: got.to_owned(),
+            next: next.to_owned(),
+        };
+        let Some(hang) = &observation.hang else {
+            let got =
+                if observation.timed_out { "the case was ended, and no rank waited for another" } else { "no hang" };
+            let next = "`timeout: {idle: 5s}` says how long nothing may move";
+            return vec![failure("ranks wait for ranks that do not come".to_owned(), got, next)];
+        };
+        let absent = self.contains.iter().filter(|part| !hang.sentence.contains(part.as_str()));
+        absent.map(|part| failure(format!("the hang is told with `{part}`"), &hang.sentence, "")).collect()
+    }
+}
+
+/// The failure that a hang is, when no other outcome was asked for.
+pub fn failure(case: &Case, observation: &Observation) -> Option<Failure> {
+    let hang = observation.hang.as_ref().filter(|_| case.expect.hang.is_none())?;
+    let expected = match case.timeout.idle.filter(|_| hang.idle) {
+        Some(idle) => format!("something moves every {} s", idle.as_secs_f64()),
+        None => format!("ends within {} s", case.timeout.kill.as_secs_f64()),
+    };
+    let next = match &hang.flight_record {
+        Some(record) => {
+            let read = "python -m torch.distributed.flight_recorder.fr_trace --prefix rank_";
+            format!("the flight record: {read} {}", record.display())
+        }
+        None => String::new(),
+    };
+    Some(Failure { place: Some(case.place.clone()), kind: "hang", expected, got: hang.sentence.clone(), next })
+}
+
+/// Whether the case was ended because of the hang that it asked for.
+pub fn wanted(case: &Case, observation: &Observation) -> bool {
+    case.expect.hang.is_some() && observation.hang.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Hang;
+
+    #[test]
+    fn the_sentence_must_have_every_part() {
+        let expectation = HangExpectation {
+            contains: vec!["rank 1 waits".to_owned(), "for rank 2".to_owned()],
+            place: Place::default(),
+        };
+        let hang = Hang { sentence: "rank 1 waits in send, for rank 3".to_owned(), ..Hang::default() };
+        let observation = Observation { hang: Some(hang), timed_out: true, ..Observation::default() };
+        let failures = expectation.check(&observation);
+        assert_eq!(failures.len(), 1);
+        assert_eq!(failures[0].expected, "the hang is told with `for rank 2`");
+        assert_eq!(expectation.check(&Observation::default())[0].got, "no hang");
+    }
+}

@@ -1,0 +1,142 @@
+//! `ftest top`: a running cluster, live.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use clap::Args;
+use protocol::env;
+use serde_json::Value;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::execute::control::Control;
+use crate::execute::discover;
+use crate::exit_code::ExitCode;
+use crate::launch::environment::Endpoint;
+use crate::report::live;
+
+/// How often the picture is drawn anew.
+const REFRESH: Duration = Duration::from_secs(1);
+/// A screen of its own, and back.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// Arguments of `ftest top`.
+#[derive(Args, Clone, Debug)]
+pub struct TopArgs {
+    /// The coordinator: a path or HOST:PORT [default: FAKEGPU_COORDINATOR_ADDR, else the clusters that run on this machine]
+    #[arg(long, value_name = "ADDRESS")]
+    pub addr: Option<String>,
+    /// Print one picture and end; always so when stdout is no terminal
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &TopArgs) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("cannot start: {error}")),
+    };
+    let live = !arguments.once && std::io::stdout().is_terminal();
+    match runtime.block_on(if_possible(arguments, live)) {
+        Ok(()) => ExitCode::Passed,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &str) -> ExitCode {
+    eprintln!("ftest top: {error}");
+    ExitCode::Failed
+}
+
+/// Every cluster that can be asked; more than one runs where cases run side by side.
+struct Watched {
+    endpoint: Endpoint,
+    control: Control,
+    moved: BTreeMap<u64, u64>,
+    looked: Instant,
+}
+
+async fn if_possible(arguments: &TopArgs, live: bool) -> Result<(), String> {
+    let mut watched = find(arguments).await;
+    if watched.is_empty() && !live {
+        return Err(nothing(arguments));
+    }
+    if !live {
+        print(&picture(&mut watched, false).await);
+        return Ok(());
+    }
+    print(ENTER);
+    let mut tick = interval(REFRESH);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => break,
+            _ = tick.tick() => {
+                if watched.is_empty() {
+                    watched = find(arguments).await;
+                }
+                let text = if watched.is_empty() { nothing(arguments) } else { picture(&mut watched, true).await };
+                print(&format!("\x1b[H\x1b[2J{text}\n\nCtrl-C ends"));
+            }
+        }
+    }
+    print(LEAVE);
+    Ok(())
+}
+
+fn nothing(arguments: &TopArgs) -> String {
+    match &arguments.addr {
+        Some(address) => format!("no coordinator answers at {address}"),
+        None => {
+            "no cluster runs on this machine; start one with `ftest run` or `ftest exec`, or give --addr".to_owned()
+        }
+    }
+}
+
+async fn find(arguments: &TopArgs) -> Vec<Watched> {
+    let get = |variable: &env::Variable| std::env::var(variable.name).ok().filter(|value| !value.is_empty());
+    let endpoints = match arguments.addr.clone().or_else(|| get(&env::COORDINATOR_ADDR)) {
+        Some(address) => vec![discover::at(address, get(&env::COORDINATOR_TOKEN).unwrap_or_default())],
+        None => discover::coordinators(),
+    };
+    let mut watched = Vec::new();
+    for endpoint in endpoints {
+        if let Ok(control) = Control::connect(&endpoint).await {
+            watched.push(Watched { endpoint, control, moved: BTreeMap::new(), looked: Instant::now() });
+        }
+    }
+    watched
+}
+
+/// Asks everybody; who does not answer any more is taken off.
+async fn picture(watched: &mut Vec<Watched>, again: bool) -> String {
+    let mut text = Vec::new();
+    let mut alive = Vec::new();
+    for mut cluster in watched.drain(..) {
+        let (Ok(status), Ok(diagnosis)) = (cluster.control.status().await, cluster.control.diagnose(false).await)
+        else {
+            continue;
+        };
+        text.push(cluster.draw(&status, &diagnosis, again));
+        alive.push(cluster);
+    }
+    *watched = alive;
+    if text.is_empty() { "the cluster ended".to_owned() } else { text.join("\n") }
+}
+
+impl Watched {
+    fn draw(&mut self, status: &Value, diagnosis: &Value, again: bool) -> String {
+        let (before, now) = (std::mem::replace(&mut self.moved, live::moved(status)), Instant::now());
+        let seconds = (now - std::mem::replace(&mut self.looked, now)).as_secs_f64();
+        let rates = (again && !before.is_empty()).then(|| live::rates(&before, &self.moved, seconds));
+        live::table(&self.endpoint.address, status, diagnosis, rates.as_ref())
+    }
+}
+
+/// A closed stdout is the reader's choice.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
