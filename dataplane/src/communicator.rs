@@ -269,6 +269,11 @@ impl Communicator {
         if self.segment.get().is_some() { BufferTransport::SharedMemory } else { BufferTransport::SocketPayload }
     }
 
+    /// How long an operation waits for other ranks.
+    pub fn patience(&self) -> std::time::Duration {
+        self.settings.timeout
+    }
+
     /// The first failure; it stays.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()

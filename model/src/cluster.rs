@@ -109,6 +109,8 @@ pub struct Cluster {
     pub(crate) processes: BTreeMap<ConnectionId, Process>,
     pub(crate) rendezvous: BTreeMap<Vec<u8>, Gathering<Applicant>>,
     pub(crate) given_up: BTreeMap<Vec<u8>, GivenUp>,
+    /// Unique ids that formed a communicator.
+    pub(crate) spent: BTreeMap<Vec<u8>, CommunicatorId>,
     pub(crate) communicators: BTreeMap<CommunicatorId, Communicator>,
     pub(crate) ledger: Ledger,
     pub(crate) failures: Failures,
@@ -128,6 +130,7 @@ impl Cluster {
             processes: BTreeMap::new(),
             rendezvous: BTreeMap::new(),
             given_up: BTreeMap::new(),
+            spent: BTreeMap::new(),
             communicators: BTreeMap::new(),
             ledger,
             failures: Failures::default(),

@@ -27,6 +27,8 @@ pub(crate) struct GivenUp {
     detail: String,
 }
 
+/// Unique ids that are remembered at most after they formed a communicator.
+const MAX_SPENT: usize = 1024;
 /// Failed rendezvous that are remembered at most.
 const MAX_GIVEN_UP: usize = 256;
 
@@ -49,6 +51,15 @@ impl Cluster {
         };
         if let Some((code, detail)) = refusal {
             self.fail_init(vec![applicant], code, &[], detail, out);
+            return;
+        }
+        if let Some(id) = self.spent.get(&unique_id) {
+            let detail = format!(
+                "the unique id that rank {rank} brings has formed communicator {id} already, and is good for one: it is \
+                 left over in the store that it was read from (after a restart by torchrun, \
+                 TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 gives every attempt a store of its own)"
+            );
+            self.fail_init(vec![applicant], ErrorCode::DuplicateRank, &[], detail, out);
             return;
         }
         if let Some((code, detail)) = self.turned_away(&unique_id, size, rank) {
@@ -95,6 +106,7 @@ impl Cluster {
         if gathering.is_full() {
             let gathering = self.rendezvous.remove(&unique_id).expect("it is there");
             let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+            self.spend(unique_id, CommunicatorId(self.communicators.len() as u64 + 1));
             self.form(None, applicants, out);
         }
     }
@@ -110,6 +122,17 @@ impl Cluster {
         let last = world.saturating_sub(1);
         let detail = format!("global rank {global} is not in the cluster, which has ranks 0 to {last}");
         (global.0 >= world).then_some((ErrorCode::InvalidArgument, detail))
+    }
+
+    /// A unique id has formed communicator `id`.
+    fn spend(&mut self, unique_id: Vec<u8>, id: CommunicatorId) {
+        self.spent.insert(unique_id, id);
+        if self.spent.len() > MAX_SPENT {
+            // The oldest: most ids are never seen again.
+            if let Some(oldest) = self.spent.iter().min_by_key(|(_, id)| **id).map(|(key, _)| key.clone()) {
+                self.spent.remove(&oldest);
+            }
+        }
     }
 
     pub(crate) fn give_up(&mut self, unique_id: Vec<u8>, size: u32, untold: Vec<Rank>, code: ErrorCode, detail: &str) {

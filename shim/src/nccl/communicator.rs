@@ -15,6 +15,9 @@ use super::reduction::Factors;
 use crate::boundary::handle::Handles;
 use crate::device::{self, Device};
 
+/// Longest time for which the stream of a failed operation is held: more than PyTorch's watchdog takes on a busy machine.
+const HOLD: Duration = Duration::from_secs(5);
+
 /// The handles of all communicators.
 pub(crate) static COMMUNICATORS: Handles<Communicator> = Handles::new(13);
 
@@ -29,6 +32,8 @@ pub(crate) struct Communicator {
     /// Operations in streams that are not done yet.
     outstanding: AtomicU64,
     finalized: AtomicBool,
+    /// Streams of failed operations are not held any more.
+    released: AtomicBool,
     revoked: AtomicBool,
     suspended: AtomicBool,
     told: AtomicBool,
@@ -61,6 +66,7 @@ impl Communicator {
             changed: Condvar::new(),
             outstanding: AtomicU64::new(0),
             finalized: AtomicBool::new(false),
+            released: AtomicBool::new(false),
             revoked: AtomicBool::new(false),
             suspended: AtomicBool::new(false),
             told: AtomicBool::new(false),
@@ -194,8 +200,40 @@ impl Communicator {
                 let _ = std::io::stderr().write_all(line.as_bytes());
             }
         }
-        let _state = self.lock();
+        let state = self.lock();
         self.outstanding.fetch_sub(1, Ordering::AcqRel);
+        self.changed.notify_all();
+        if result.is_err() && !self.is_revoked() {
+            self.hold(state);
+        }
+    }
+
+    /// Keeps the stream of a failed operation where it is until the program gives the communicator up. On a GPU its kernel
+    /// spins until the abort: what comes behind it in the stream must not take its buffers for results. A program that
+    /// never aborts goes on after a while, with what it was told on stderr.
+    fn hold(&self, mut state: MutexGuard<'_, State>) {
+        let patience = match &*state {
+            State::Ready(ranks) => HOLD.min(ranks.patience()),
+            _ => HOLD,
+        };
+        let deadline = Instant::now() + patience;
+        while !self.released.load(Ordering::Acquire) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let line =
+                    "fakegpu: nobody aborted the failed communicator: its stream goes on with what was not exchanged\n";
+                let _ = std::io::stderr().write_all(line.as_bytes());
+                self.released.store(true, Ordering::Release);
+                return;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The program gave the communicator up: streams go on.
+    pub(crate) fn release(&self) {
+        let _state = self.lock();
+        self.released.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
@@ -223,6 +261,7 @@ impl Communicator {
     /// No operations after this.
     pub(crate) fn finalize(&self) {
         self.finalized.store(true, Ordering::Release);
+        self.release();
     }
 
     /// True after `ncclCommFinalize`.

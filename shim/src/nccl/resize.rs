@@ -43,6 +43,7 @@ pub(crate) unsafe fn shrink(
         let (process, seat) = (process()?, same_seat(&parent, &ranks)?);
         if abort {
             ranks.stop_to_shrink();
+            parent.release();
         }
         let communicator = Communicator::forming(parent.device, in_background);
         let forming = Arc::clone(&communicator);
@@ -150,6 +151,7 @@ pub(crate) fn revoke(handle: usize, flags: c_int) -> NcclResult {
         return Err(NcclError::INVALID_ARGUMENT.because("the communicator is revoked already"));
     }
     ranks.revoke();
+    communicator.release();
     if communicator.in_background {
         return match communicator.async_error() {
             0 => Ok(()),
