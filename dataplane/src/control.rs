@@ -30,6 +30,8 @@ struct Header {
     gave_up: AtomicU32,
     /// Changes whenever a barrier completes or a rank is lost.
     bell: Line<AtomicU32>,
+    /// Ranks that sleep until the bell changes. One that died asleep stays counted: then a wake-up is for nobody.
+    sleepers: Line<AtomicU32>,
     /// Arrivals at all barriers so far, over all ranks.
     arrivals: Line<AtomicU64>,
 }
@@ -94,7 +96,7 @@ struct MessageSlot {
     payload: Line<UnsafeCell<[u8; EAGER_BYTES]>>,
 }
 
-const _: () = assert!(size_of::<Header>() == 384 && size_of::<CallSlot>() == 128 + INLINE_BYTES);
+const _: () = assert!(size_of::<Header>() == 512 && size_of::<CallSlot>() == 128 + INLINE_BYTES);
 const _: () = assert!(size_of::<MessageSlot>() == 128 + EAGER_BYTES);
 const _: () = assert!(size_of::<Ring>() == 256 + RING_SLOTS as usize * size_of::<MessageSlot>());
 const _: () = assert!(size_of::<RankBlock>().is_multiple_of(128));
@@ -220,7 +222,16 @@ impl Segment {
         let header = self.header();
         let arrivals = header.arrivals.0.fetch_add(1, Ordering::AcqRel) + 1;
         if arrivals == target * u64::from(self.size) {
-            header.bell.0.fetch_add(1, Ordering::AcqRel);
+            self.wake_waiters();
+        }
+    }
+
+    /// Wakes everybody who waits at a barrier.
+    fn wake_waiters(&self) {
+        let header = self.header();
+        // Sequentially consistent with the sleeper's count: either it is seen here, or the sleeper sees the new bell.
+        header.bell.0.fetch_add(1, Ordering::SeqCst);
+        if header.sleepers.0.load(Ordering::SeqCst) > 0 {
             futex::wake_all(&header.bell.0);
         }
     }
@@ -265,7 +276,9 @@ impl Segment {
             if Instant::now() >= deadline {
                 return Arrival::Missing(missing);
             }
+            header.sleepers.0.fetch_add(1, Ordering::SeqCst);
             futex::wait(&header.bell.0, bell, deadline);
+            header.sleepers.0.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
@@ -298,9 +311,7 @@ impl Segment {
                 self.header().gave_up.fetch_add(1, Ordering::AcqRel);
             }
         }
-        let header = self.header();
-        header.bell.0.fetch_add(1, Ordering::AcqRel);
-        futex::wake_all(&header.bell.0);
+        self.wake_waiters();
         for other in 0..self.size {
             self.ring_bell(other);
         }
