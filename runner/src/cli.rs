@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::commands::bench::BenchArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
 use crate::exit_code;
@@ -46,6 +47,8 @@ pub enum Command {
     Profiles,
     /// Run one command on a pretended cluster
     Exec(ExecArgs),
+    /// Time collectives over a range of sizes and check every element, as nccl-tests does
+    Bench(BenchArgs),
     /// Show or remove the managed Python environments
     Env(EnvArgs),
     /// Print the completion script of a shell
