@@ -109,8 +109,10 @@ trait Lane: Copy + Default {
     fn divide(self, ranks: usize) -> Self;
 }
 
+/// `$wide` is a float that holds every `$type` exactly, so that its quotient, cut off, is the integer's; processors divide
+/// vectors of floats only. The widest integers have none.
 macro_rules! integer_lanes {
-    ($($type:ty),*) => {$(
+    ($($type:ty as $wide:ty),*) => {$(
         impl Lane for $type {
             #[inline(always)]
             fn add(self, other: Self) -> Self { self.wrapping_add(other) }
@@ -124,7 +126,7 @@ macro_rules! integer_lanes {
             #[inline(always)]
             fn divide(self, ranks: usize) -> Self {
                 // A number of ranks beyond the type's range leaves nothing of a sum that wrapped into it.
-                <$type>::try_from(ranks).map_or(0, |ranks| self / ranks)
+                (self as $wide / ranks as $wide) as $type
             }
         }
         impl Element for $type {
@@ -197,7 +199,7 @@ macro_rules! native {
     };
 }
 
-integer_lanes!(i8, u8, i32, u32, i64, u64);
+integer_lanes!(i8 as f32, u8 as f32, i32 as f64, u32 as f64, i64 as i64, u64 as u64);
 float_lanes!(f32, f64);
 impl Element for f32 {
     native!(f32);
@@ -279,18 +281,27 @@ fn encode_bf16(lanes: &[f32], stored: &mut [bf16]) {
     }
 }
 
-fn map_bytes(from: fn(u8) -> f32) -> impl Fn(&[u8], &mut [f32]) {
-    move |stored, lanes| lanes.iter_mut().zip(stored).for_each(|(lane, code)| *lane = from(*code))
+macro_rules! float8_slices {
+    ($decode:ident = $from:path, $encode:ident = $to:path) => {
+        #[inline(always)]
+        fn $decode(stored: &[u8], lanes: &mut [f32]) {
+            lanes.iter_mut().zip(stored).for_each(|(lane, code)| *lane = $from(*code));
+        }
+
+        #[inline(always)]
+        fn $encode(lanes: &[f32], stored: &mut [u8]) {
+            stored.iter_mut().zip(lanes).for_each(|(code, lane)| *code = $to(*lane));
+        }
+    };
 }
 
-fn map_lanes(to: fn(f32) -> u8) -> impl Fn(&[f32], &mut [u8]) {
-    move |lanes, stored| stored.iter_mut().zip(lanes).for_each(|(code, lane)| *code = to(*lane))
-}
+float8_slices!(decode_e4m3 = float8::e4m3_to_f32, encode_e4m3 = float8::f32_to_e4m3);
+float8_slices!(decode_e5m2 = float8::e5m2_to_f32, encode_e5m2 = float8::f32_to_e5m2);
 
 widened!(f16, f16, f16::ZERO, decode_f16, encode_f16);
 widened!(bf16, bf16, bf16::ZERO, decode_bf16, encode_bf16);
-widened!(E4M3, u8, 0u8, map_bytes(float8::e4m3_to_f32), map_lanes(float8::f32_to_e4m3));
-widened!(E5M2, u8, 0u8, map_bytes(float8::e5m2_to_f32), map_lanes(float8::f32_to_e5m2));
+widened!(E4M3, u8, 0u8, decode_e4m3, encode_e4m3);
+widened!(E5M2, u8, 0u8, decode_e5m2, encode_e5m2);
 
 #[inline(always)]
 unsafe fn each<E: Element>(
