@@ -6,8 +6,8 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::error::{CudaError, CudaResult};
@@ -17,6 +17,9 @@ use crate::boundary::handle::Handles;
 /// While those who wait for a stream do its work, its thread need not be called for every task: it looks this often whether
 /// one is left over.
 const DOZE: Duration = Duration::from_micros(200);
+
+/// From so many streams in a device's list on, it is looked through whenever one is added.
+const LISTED: usize = 64;
 
 /// A piece of work.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
@@ -41,9 +44,11 @@ pub(crate) struct Stream {
     pub(crate) device: u32,
     pub(crate) kind: Kind,
     pub(crate) priority: i32,
-    /// Tasks given to the queue, and tasks done: equal when idle.
+    /// Items given to the queue, and items done: equal when idle.
     issued: AtomicU64,
     done: AtomicU64,
+    /// Whether it stands among the device's busy streams.
+    is_listed: AtomicBool,
     queue: Mutex<Queue>,
     /// For the worker: there is work, or the end.
     work: Condvar,
@@ -91,7 +96,8 @@ pub(crate) struct Streams {
     /// Tasks in queues of all its streams that are not done.
     unfinished: AtomicUsize,
     legacy: OnceLock<Arc<Stream>>,
-    list: Mutex<Vec<Weak<Stream>>>,
+    /// All that owe something, and some that no longer do: programs have many streams and use few.
+    busy: Mutex<Vec<Arc<Stream>>>,
 }
 
 static STREAMS: Handles<Stream> = Handles::new(1);
@@ -150,21 +156,18 @@ impl Streams {
 impl Stream {
     fn new(device: &Device, kind: Kind, priority: i32) -> Arc<Self> {
         static IDS: AtomicU64 = AtomicU64::new(1);
-        let stream = Arc::new(Self {
+        Arc::new(Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             device: device.ordinal,
             kind,
             priority,
             issued: AtomicU64::new(0),
             done: AtomicU64::new(0),
+            is_listed: AtomicBool::new(false),
             queue: Mutex::default(),
             work: Condvar::new(),
             changed: Condvar::new(),
-        });
-        let mut list = device.streams.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.retain(|known| known.strong_count() > 0);
-        list.push(Arc::downgrade(&stream));
-        stream
+        })
     }
 
     /// Its device.
@@ -192,9 +195,8 @@ impl Stream {
             Kind::NonBlocking => {}
             Kind::Blocking => points.extend(streams.legacy.get().map(|legacy| legacy.tail())),
             Kind::Legacy => {
-                points.extend(
-                    streams.each().iter().filter(|other| other.kind == Kind::Blocking).map(|other| other.tail()),
-                );
+                let others = streams.busy();
+                points.extend(others.iter().filter(|other| other.kind == Kind::Blocking).map(|other| other.tail()));
             }
         }
         points.retain(|point| !point.is_reached());
@@ -296,10 +298,20 @@ impl Stream {
         }
     }
 
-    fn push(&self, queue: &mut MutexGuard<'_, Queue>, item: Item) {
-        self.device().streams.unfinished.fetch_add(1, Ordering::Release);
-        self.issued.fetch_add(1, Ordering::Release);
+    fn push(self: &Arc<Self>, queue: &mut MutexGuard<'_, Queue>, item: Item) {
+        let streams = &self.device().streams;
+        streams.unfinished.fetch_add(1, Ordering::Release);
+        // Before the flag, and read after it in `Streams::busy`.
+        self.issued.fetch_add(1, Ordering::SeqCst);
         queue.items.push_back(item);
+        if !self.is_listed.swap(true, Ordering::SeqCst) {
+            let mut busy = streams.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            busy.push(Arc::clone(self));
+            // Nobody may ever ask for them.
+            if busy.len() >= LISTED {
+                Streams::drop_idle(&mut busy);
+            }
+        }
     }
 
     fn start_worker(self: &Arc<Self>) -> std::io::Result<()> {
@@ -353,9 +365,23 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 }
 
 impl Streams {
-    fn each(&self) -> Vec<Arc<Stream>> {
-        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.iter().filter_map(Weak::upgrade).collect()
+    /// The streams that owe something.
+    fn busy(&self) -> Vec<Arc<Stream>> {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::drop_idle(&mut busy);
+        busy.clone()
+    }
+
+    fn drop_idle(busy: &mut Vec<Arc<Stream>>) {
+        busy.retain(|stream| {
+            let owes = || stream.issued.load(Ordering::SeqCst) > stream.done.load(Ordering::SeqCst);
+            if owes() {
+                return true;
+            }
+            // Whoever sets the flag lists the stream: us, if it got work just now and found the flag still set.
+            stream.is_listed.store(false, Ordering::SeqCst);
+            owes() && !stream.is_listed.swap(true, Ordering::SeqCst)
+        });
     }
 }
 
@@ -428,7 +454,10 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
 
 /// Waits for all work of the device.
 pub(crate) fn synchronize_device(device: &Device) {
-    for stream in device.streams.each() {
+    if device.streams.is_quiet() {
+        return;
+    }
+    for stream in device.streams.busy() {
         stream.tail().wait();
     }
 }
