@@ -1,5 +1,6 @@
 """What a collective costs through PyTorch: backend nccl under ftest on CUDA tensors against gloo on CPU tensors of the same
-sizes, in turn, in one run. Sizes are bytes of the larger of a rank's two buffers; times are medians of rank 0.
+sizes, in turn, in one run. Sizes are bytes of the larger of a rank's two buffers. A round makes several calls and then waits
+for the device, as a training step does; times are per call, medians of rank 0's rounds.
 
     ./ftest exec --profile a100 --device-count 4 -- torchrun --nproc-per-node 4 benches/collectives.py
 
@@ -33,20 +34,22 @@ def call(operation, device, elements, world, group):
     }[operation]
 
 
-def once(run, on_gpu):
-    """Seconds of one call, to its end on this rank."""
+def one_round(run, calls, on_gpu):
+    """Milliseconds of a call among `calls`, to the end of all of them on this rank."""
     start = time.perf_counter()
-    run()
+    for _ in range(calls):
+        run()
     if on_gpu:
         torch.cuda.synchronize()
-    return time.perf_counter() - start
+    return (time.perf_counter() - start) / calls * 1e3
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="bytes")
     parser.add_argument("--operations", nargs="+", choices=OPERATIONS, default=OPERATIONS)
-    parser.add_argument("--rounds", type=int, default=0, help="rounds of each size; 0: more for small sizes")
+    parser.add_argument("--calls", type=int, default=0, help="calls in a round; 0: 20, fewer from 4 MiB on")
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
@@ -60,17 +63,17 @@ def main():
         print(f"{'operation':<15}{'bytes':>12}{'gloo':>12}{'nccl':>12}{'ratio':>9}")
     for operation in options.operations:
         for size in options.sizes:
-            rounds = options.rounds or max(7, min(100, 16 * MIB // size))
+            calls = options.calls or max(1, min(20, 32 * MIB // size))
             cpu = call(operation, torch.device("cpu"), size // 4, world, gloo)
             gpu = call(operation, device, size // 4, world, None)
             times = {True: [], False: []}
-            for index in range(-2, rounds):
+            for index in range(-1, options.rounds):
                 for run, on_gpu in ((cpu, False), (gpu, True)):
                     # Ranks begin together, so that nobody's late start is measured.
                     dist.barrier(group=gloo)
-                    seconds = once(run, on_gpu)
+                    milliseconds = one_round(run, calls, on_gpu)
                     if index >= 0:
-                        times[on_gpu].append(seconds * 1e3)
+                        times[on_gpu].append(milliseconds)
             there, here = statistics.median(times[False]), statistics.median(times[True])
             if there / here < LEAST_RATIO:
                 slow.append(f"{operation} of {size} bytes: {there / here:.1f}")
