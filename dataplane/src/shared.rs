@@ -182,7 +182,7 @@ impl Shared {
         if bytes == 0 {
             return Ok(std::ptr::null_mut());
         }
-        let what = format!("{} (collective {})", call.operation, scene.sequence);
+        let what = || format!("{} (collective {})", call.operation, scene.sequence);
         reach(&mut self.mappings, scene, &what, other, place, address, bytes)
     }
 }
@@ -191,7 +191,7 @@ impl Shared {
 pub(crate) fn reach(
     mappings: &mut Mappings,
     scene: &Scene,
-    what: &str,
+    what: &dyn Fn() -> String,
     other: u32,
     place: &Place,
     address: u64,
@@ -204,6 +204,7 @@ pub(crate) fn reach(
     mappings.resolve(pid, place, bytes).map_err(|error| {
         let gone = matches!(error.kind(), std::io::ErrorKind::NotFound);
         let code = if gone { ErrorCode::RankLost } else { ErrorCode::System };
+        let what = what();
         Failure::new(code, format!("{what} cannot map the memory of {}: {error}", scene.name(other)))
             .blaming(vec![other])
     })

@@ -66,8 +66,8 @@ struct Queue {
     is_parked: bool,
     /// A thread that waits did a task since the worker looked last.
     was_helped: bool,
-    /// Threads that sleep until a task is done.
-    waiting: u32,
+    /// The least number of done items that a sleeping thread waits for: nobody is woken before.
+    awaited: Option<u64>,
     destroyed: bool,
 }
 
@@ -139,10 +139,11 @@ impl Point {
                 queue = stream.perform(queue, item);
                 continue;
             }
-            queue.waiting += 1;
+            let least = queue.awaited.map_or(self.sequence, |other| other.min(self.sequence));
+            queue.awaited = Some(least);
             queue = stream.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            queue.waiting -= 1;
         }
+        stream.hand_over(&mut queue);
     }
 }
 
@@ -238,12 +239,26 @@ impl Stream {
     }
 
     fn count_done(&self, queue: &mut MutexGuard<'_, Queue>) {
-        self.done.fetch_add(1, Ordering::Release);
+        let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
         self.device().streams.unfinished.fetch_sub(1, Ordering::Release);
-        if queue.waiting > 0 {
-            self.changed.notify_all();
+        if queue.awaited.is_some_and(|least| done >= least) {
+            self.call_waiters(queue);
         }
         self.call_worker(queue);
+    }
+
+    /// Wakes those who sleep in [`Point::wait`]; who has to sleep on says so again.
+    fn call_waiters(&self, queue: &mut MutexGuard<'_, Queue>) {
+        if queue.awaited.take().is_some() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// The caller leaves the queue: what still stands there is for those who wait for it.
+    fn hand_over(&self, queue: &mut MutexGuard<'_, Queue>) {
+        if !queue.is_busy && !queue.items.is_empty() {
+            self.call_waiters(queue);
+        }
     }
 
     /// Wakes the worker when there is something for it.
@@ -289,8 +304,10 @@ impl Stream {
                 queue.has_worker = false;
                 return;
             } else if std::mem::take(&mut queue.was_helped) {
+                self.hand_over(&mut queue);
                 queue = self.work.wait_timeout(queue, DOZE).unwrap_or_else(PoisonError::into_inner).0;
             } else {
+                self.hand_over(&mut queue);
                 queue.is_parked = true;
                 queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 queue.is_parked = false;
