@@ -31,11 +31,24 @@ impl Reduction<'_> {
     /// Every pointer is valid for `count` elements. A destination may equal a source; it must not overlap one otherwise.
     pub unsafe fn run(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
         #[cfg(target_arch = "x86_64")]
+        if has_avx512() {
+            // SAFETY: the processor has AVX-512; the pointers are the caller's promise.
+            unsafe { self.run_avx512(sources, destinations, count) };
+            return;
+        }
+        #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has AVX2; the pointers are the caller's promise.
             unsafe { self.run_avx2(sources, destinations, count) };
             return;
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.run_with(sources, destinations, count) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn run_avx512(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
         // SAFETY: the caller's promise.
         unsafe { self.run_with(sources, destinations, count) }
     }
@@ -98,6 +111,12 @@ impl Reduction<'_> {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    use std::arch::is_x86_feature_detected as detected;
+    detected!("avx512f") && detected!("avx512bw") && detected!("avx512dq") && detected!("avx512vl")
+}
+
 /// What sums run in.
 trait Lane: Copy + Default {
     fn add(self, other: Self) -> Self;
@@ -109,10 +128,38 @@ trait Lane: Copy + Default {
     fn divide(self, ranks: usize) -> Self;
 }
 
-/// `$wide` is a float that holds every `$type` exactly, so that its quotient, cut off, is the integer's; processors divide
-/// vectors of floats only. The widest integers have none.
+/// Divides integers as floats, since processors have no division of integer vectors: `$wide` holds every `$type` exactly, so
+/// that its quotient, cut off, is the integer's. `$whole` is what processors convert it to.
+macro_rules! quotients {
+    ($($name:ident: $type:ty as $wide:ty as $whole:ty;)*) => {$(
+        #[inline(always)]
+        fn $name(sum: $type, ranks: usize) -> $type {
+            // SAFETY: the quotient is no larger than `sum`, hence finite and in the range of `$whole`.
+            (unsafe { (sum as $wide / ranks as $wide).to_int_unchecked::<$whole>() }) as $type
+        }
+    )*};
+}
+
+quotients! {
+    quotient_i8: i8 as f32 as i32;
+    quotient_u8: u8 as f32 as i32;
+    quotient_i32: i32 as f64 as i32;
+    quotient_u32: u32 as f64 as i64;
+}
+
+/// The widest integers fit in no float. There are never more ranks than they count.
+#[inline(always)]
+fn quotient_i64(sum: i64, ranks: usize) -> i64 {
+    sum / ranks as i64
+}
+
+#[inline(always)]
+fn quotient_u64(sum: u64, ranks: usize) -> u64 {
+    sum / ranks as u64
+}
+
 macro_rules! integer_lanes {
-    ($($type:ty as $wide:ty),*) => {$(
+    ($($type:ty: $quotient:ident),*) => {$(
         impl Lane for $type {
             #[inline(always)]
             fn add(self, other: Self) -> Self { self.wrapping_add(other) }
@@ -126,7 +173,7 @@ macro_rules! integer_lanes {
             #[inline(always)]
             fn divide(self, ranks: usize) -> Self {
                 // A number of ranks beyond the type's range leaves nothing of a sum that wrapped into it.
-                (self as $wide / ranks as $wide) as $type
+                $quotient(self, ranks)
             }
         }
         impl Element for $type {
@@ -199,7 +246,14 @@ macro_rules! native {
     };
 }
 
-integer_lanes!(i8 as f32, u8 as f32, i32 as f64, u32 as f64, i64 as i64, u64 as u64);
+integer_lanes!(
+    i8: quotient_i8,
+    u8: quotient_u8,
+    i32: quotient_i32,
+    u32: quotient_u32,
+    i64: quotient_i64,
+    u64: quotient_u64
+);
 float_lanes!(f32, f64);
 impl Element for f32 {
     native!(f32);
@@ -375,6 +429,23 @@ mod tests {
         assert_eq!(reduce::<u64>(Datatype::Uint64, Prod, &[&[1 << 63], &[3]]), [1 << 63]);
         assert_eq!(reduce::<i64>(Datatype::Int64, Min, &[&[-1, 5], &[1, 4]]), [-1, 4]);
         assert_eq!(reduce::<u32>(Datatype::Uint32, Max, &[&[u32::MAX], &[1]]), [u32::MAX]);
+    }
+
+    #[test]
+    fn every_average_of_integers_is_cut_off_towards_zero() {
+        use ReductionOp::Avg;
+        for ranks in 1..=9usize {
+            for sum in -128..=127i8 {
+                let mut parts = vec![[0i8]; ranks];
+                parts[0] = [sum];
+                let parts: Vec<&[i8]> = parts.iter().map(|part| part.as_slice()).collect();
+                assert_eq!(reduce::<i8>(Datatype::Int8, Avg, &parts), [sum / ranks as i8]);
+            }
+        }
+        let (most, least) = (u32::MAX, i32::MIN);
+        assert_eq!(reduce::<u32>(Datatype::Uint32, Avg, &[&[most - 2], &[0], &[0]]), [(most - 2) / 3]);
+        assert_eq!(reduce::<i32>(Datatype::Int32, Avg, &[&[least], &[0], &[0]]), [least / 3]);
+        assert_eq!(reduce::<i64>(Datatype::Int64, Avg, &[&[i64::MIN], &[0], &[0]]), [i64::MIN / 3]);
     }
 
     #[test]
