@@ -30,6 +30,8 @@ struct Header {
     gave_up: AtomicU32,
     /// Changes whenever a barrier completes or a rank is lost.
     bell: Line<AtomicU32>,
+    /// Ranks that sleep until the bell changes. One that died asleep stays counted: then a wake-up is for nobody.
+    sleepers: Line<AtomicU32>,
     /// Arrivals at all barriers so far, over all ranks.
     arrivals: Line<AtomicU64>,
 }
@@ -94,7 +96,7 @@ struct MessageSlot {
     payload: Line<UnsafeCell<[u8; EAGER_BYTES]>>,
 }
 
-const _: () = assert!(size_of::<Header>() == 384 && size_of::<CallSlot>() == 128 + INLINE_BYTES);
+const _: () = assert!(size_of::<Header>() == 512 && size_of::<CallSlot>() == 128 + INLINE_BYTES);
 const _: () = assert!(size_of::<MessageSlot>() == 128 + EAGER_BYTES);
 const _: () = assert!(size_of::<Ring>() == 256 + RING_SLOTS as usize * size_of::<MessageSlot>());
 const _: () = assert!(size_of::<RankBlock>().is_multiple_of(128));
@@ -217,10 +219,23 @@ impl Segment {
     /// Comes to barrier number `target` (from 1, one after the other).
     pub(crate) fn arrive(&self, rank: u32, target: u64) {
         self.block(rank).progress.store(target, Ordering::Release);
+        self.count_arrival(target);
+    }
+
+    fn count_arrival(&self, target: u64) {
+        let arrivals = self.header().arrivals.0.fetch_add(1, Ordering::AcqRel) + 1;
+        // More when somebody who saw our progress word went on and was counted at the next barrier before us.
+        if arrivals >= target * u64::from(self.size) {
+            self.wake_waiters();
+        }
+    }
+
+    /// Wakes everybody who waits at a barrier.
+    fn wake_waiters(&self) {
         let header = self.header();
-        let arrivals = header.arrivals.0.fetch_add(1, Ordering::AcqRel) + 1;
-        if arrivals == target * u64::from(self.size) {
-            header.bell.0.fetch_add(1, Ordering::AcqRel);
+        // Sequentially consistent with the sleeper's count: either it is seen here, or the sleeper sees the new bell.
+        header.bell.0.fetch_add(1, Ordering::SeqCst);
+        if header.sleepers.0.load(Ordering::SeqCst) > 0 {
             futex::wake_all(&header.bell.0);
         }
     }
@@ -269,7 +284,9 @@ impl Segment {
             if Instant::now() >= deadline {
                 return Arrival::Missing(missing);
             }
+            header.sleepers.0.fetch_add(1, Ordering::SeqCst);
             futex::wait(&header.bell.0, bell, deadline);
+            header.sleepers.0.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
@@ -302,9 +319,7 @@ impl Segment {
                 self.header().gave_up.fetch_add(1, Ordering::AcqRel);
             }
         }
-        let header = self.header();
-        header.bell.0.fetch_add(1, Ordering::AcqRel);
-        futex::wake_all(&header.bell.0);
+        self.wake_waiters();
         for other in 0..self.size {
             self.ring_bell(other);
         }
@@ -413,6 +428,21 @@ mod tests {
         assert_eq!(segment.wait(0, 1, soon), Arrival::Missing(vec![1]));
         segment.arrive(1, 1);
         assert_eq!(segment.wait(0, 1, soon), Arrival::All);
+    }
+
+    #[test]
+    fn the_last_to_be_counted_wakes_the_others_although_somebody_is_ahead() {
+        let segment = segment(3);
+        let late = Instant::now();
+        segment.arrive(2, 1);
+        // Rank 0 has come and is not counted yet; rank 1 sees that and goes on.
+        segment.block(0).progress.store(1, Ordering::Release);
+        segment.arrive(1, 1);
+        assert_eq!(segment.wait(1, 1, late), Arrival::All);
+        segment.arrive(1, 2);
+        let bell = segment.header().bell.0.load(Ordering::Acquire);
+        segment.count_arrival(1);
+        assert_ne!(segment.header().bell.0.load(Ordering::Acquire), bell, "rank 2 may sleep on it");
     }
 
     #[test]

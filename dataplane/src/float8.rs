@@ -1,4 +1,5 @@
-//! The two 8-bit floats of the OCP FP8 specification (e4m3 "FN" and e5m2), converted as CUDA's saturating casts do.
+//! The two 8-bit floats of the OCP FP8 specification (e4m3 "FN" and e5m2), converted as CUDA's saturating casts do, without
+//! branches: a loop of it becomes vector instructions.
 
 /// Shape of an 8-bit float.
 #[derive(Clone, Copy)]
@@ -7,63 +8,73 @@ struct Format {
     bias: i32,
     /// Largest finite magnitude, as a code.
     max_code: u32,
-    /// A NaN without sign.
-    nan: u8,
 }
 
+/// Every NaN that a conversion makes, without sign.
+const NAN: u8 = 0x7f;
 /// OCP FP8 E4M3: no infinities, one NaN per sign, largest 448.
-const E4M3: Format = Format { mantissa_bits: 3, bias: 7, max_code: 0x7e, nan: 0x7f };
+const E4M3: Format = Format { mantissa_bits: 3, bias: 7, max_code: 0x7e };
 /// OCP FP8 E5M2: IEEE-like, largest finite 57344.
-const E5M2: Format = Format { mantissa_bits: 2, bias: 15, max_code: 0x7b, nan: 0x7f };
+const E5M2: Format = Format { mantissa_bits: 2, bias: 15, max_code: 0x7b };
+
+/// A number by its exponent and no fraction: 2^exponent, for exponents of normal numbers.
+const fn power_of_two(exponent: i32) -> f32 {
+    f32::from_bits(((exponent + 127) as u32) << 23)
+}
 
 impl Format {
-    fn decode(self, code: u8) -> f32 {
-        let sign = if code & 0x80 == 0 { 1.0 } else { -1.0 };
-        let magnitude = u32::from(code & 0x7f);
-        if magnitude > self.max_code {
-            // Above the largest finite value, e5m2 has an infinity and then NaNs; e4m3 has its one NaN.
-            let infinite = self.mantissa_bits == 2 && magnitude == 0x7c;
-            return if infinite { sign * f32::INFINITY } else { f32::NAN };
-        }
-        let exponent = (magnitude >> self.mantissa_bits) as i32;
-        let mantissa = (magnitude & ((1 << self.mantissa_bits) - 1)) as f32;
-        let one = (1u32 << self.mantissa_bits) as f32;
-        let (significand, exponent) = if exponent == 0 { (mantissa, 1) } else { (mantissa + one, exponent) };
-        sign * significand * ((exponent - self.bias - self.mantissa_bits as i32) as f32).exp2()
+    #[inline(always)]
+    const fn decode(self, code: u8) -> f32 {
+        let magnitude = (code & 0x7f) as u32;
+        let subnormal = magnitude as f32 * power_of_two(1 - self.bias - self.mantissa_bits as i32);
+        let normal = (magnitude << (23 - self.mantissa_bits)) + (((127 - self.bias) as u32) << 23);
+        let finite = if magnitude < 1 << self.mantissa_bits { subnormal.to_bits() } else { normal };
+        // Above the largest finite value, e5m2 has an infinity and then NaNs; e4m3 has its one NaN.
+        let is_infinite = self.mantissa_bits == 2 && magnitude == 0x7c;
+        let beyond = if is_infinite { f32::INFINITY.to_bits() } else { f32::NAN.to_bits() };
+        let bits = if magnitude > self.max_code { beyond } else { finite };
+        f32::from_bits(bits | ((code & 0x80) as u32) << 24)
     }
 
     /// Rounds to nearest even; finite overflow and infinities become the largest finite value, NaN stays NaN.
-    fn encode(self, value: f32) -> u8 {
-        let sign = if value.is_sign_negative() { 0x80 } else { 0 };
-        if value.is_nan() {
-            return sign | self.nan;
-        }
-        let magnitude = f64::from(value.abs());
+    #[inline(always)]
+    const fn encode(self, value: f32) -> u8 {
+        let sign = (value.to_bits() >> 24) as u8 & 0x80;
+        let bits = value.to_bits() & 0x7fff_ffff;
+        let dropped = 23 - self.mantissa_bits;
         let lowest = 1 - self.bias;
-        let exponent = (((f64::from(value.abs()).to_bits() >> 52) as i32) - 1023).max(lowest);
-        let steps = (magnitude * f64::from(self.mantissa_bits as i32 - exponent).exp2()).round_ties_even();
-        // A carry out of the mantissa lands in the exponent by itself, because codes are ordered like values.
-        let code = steps.min(1e6) as u32 + (((exponent - lowest) as u32) << self.mantissa_bits);
-        sign | code.min(self.max_code) as u8
+        // Round half to even in the dropped bits; a carry lands in the exponent, because codes are ordered like values.
+        let rounded = (bits + (1 << (dropped - 1)) - 1 + ((bits >> dropped) & 1)) >> dropped;
+        let normal = rounded.wrapping_sub(((127 - self.bias) as u32) << self.mantissa_bits);
+        // Below the smallest normal number, the sum's last bit is worth one subnormal step, and the sum rounds as it should.
+        let offset = power_of_two(lowest - self.mantissa_bits as i32 + 23);
+        let subnormal = (f32::from_bits(bits) + offset).to_bits().wrapping_sub(offset.to_bits());
+        let code = if bits < power_of_two(lowest).to_bits() { subnormal } else { normal };
+        let code = if code > self.max_code { self.max_code } else { code };
+        sign | if bits > f32::INFINITY.to_bits() { NAN } else { code as u8 }
     }
 }
 
 /// Value of an e4m3 code.
+#[inline(always)]
 pub fn e4m3_to_f32(code: u8) -> f32 {
     E4M3.decode(code)
 }
 
 /// Nearest e4m3 code, saturating at 448.
+#[inline(always)]
 pub fn f32_to_e4m3(value: f32) -> u8 {
     E4M3.encode(value)
 }
 
 /// Value of an e5m2 code.
+#[inline(always)]
 pub fn e5m2_to_f32(code: u8) -> f32 {
     E5M2.decode(code)
 }
 
 /// Nearest e5m2 code, saturating at 57344.
+#[inline(always)]
 pub fn f32_to_e5m2(value: f32) -> u8 {
     E5M2.encode(value)
 }
@@ -120,5 +131,24 @@ mod tests {
         assert_eq!(f32_to_e4m3(-0.0), 0x80);
         assert_eq!(f32_to_e4m3(0.0), 0);
         assert_eq!(f32_to_e4m3(f32::from_bits(1)), 0);
+        assert_eq!((f32_to_e4m3(f32::NAN), f32_to_e5m2(-f32::NAN)), (0x7f, 0xff));
+        assert_eq!((f32_to_e4m3(f32::INFINITY), f32_to_e5m2(f32::MAX)), (0x7e, 0x7b));
+    }
+
+    /// Half way between neighbours, and a little to either side, for both types and signs.
+    #[test]
+    fn every_border_between_two_codes() {
+        for (decode, encode, last) in
+            [(e4m3_to_f32 as fn(u8) -> f32, f32_to_e4m3 as fn(f32) -> u8, 0x7e), (e5m2_to_f32, f32_to_e5m2, 0x7b)]
+        {
+            for code in 0..last {
+                let border = (decode(code) + decode(code + 1)) / 2.0;
+                let even = code + code % 2;
+                assert_eq!(encode(border), even, "{border}");
+                assert_eq!(encode(border.next_down()), code, "{border}");
+                assert_eq!(encode(border.next_up()), code + 1, "{border}");
+                assert_eq!(encode(-border), 0x80 | even, "-{border}");
+            }
+        }
     }
 }

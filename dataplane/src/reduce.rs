@@ -31,11 +31,24 @@ impl Reduction<'_> {
     /// Every pointer is valid for `count` elements. A destination may equal a source; it must not overlap one otherwise.
     pub unsafe fn run(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
         #[cfg(target_arch = "x86_64")]
+        if has_avx512() {
+            // SAFETY: the processor has AVX-512; the pointers are the caller's promise.
+            unsafe { self.run_avx512(sources, destinations, count) };
+            return;
+        }
+        #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has AVX2; the pointers are the caller's promise.
             unsafe { self.run_avx2(sources, destinations, count) };
             return;
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.run_with(sources, destinations, count) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn run_avx512(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
         // SAFETY: the caller's promise.
         unsafe { self.run_with(sources, destinations, count) }
     }
@@ -98,6 +111,12 @@ impl Reduction<'_> {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    use std::arch::is_x86_feature_detected as detected;
+    detected!("avx512f") && detected!("avx512bw") && detected!("avx512dq") && detected!("avx512vl")
+}
+
 /// What sums run in.
 trait Lane: Copy + Default {
     fn add(self, other: Self) -> Self;
@@ -109,8 +128,38 @@ trait Lane: Copy + Default {
     fn divide(self, ranks: usize) -> Self;
 }
 
+/// Divides integers as floats, since processors have no division of integer vectors: `$wide` holds every `$type` exactly, so
+/// that its quotient, cut off, is the integer's. `$whole` is what processors convert it to.
+macro_rules! quotients {
+    ($($name:ident: $type:ty as $wide:ty as $whole:ty;)*) => {$(
+        #[inline(always)]
+        fn $name(sum: $type, ranks: usize) -> $type {
+            // SAFETY: the quotient is no larger than `sum`, hence finite and in the range of `$whole`.
+            (unsafe { (sum as $wide / ranks as $wide).to_int_unchecked::<$whole>() }) as $type
+        }
+    )*};
+}
+
+quotients! {
+    quotient_i8: i8 as f32 as i32;
+    quotient_u8: u8 as f32 as i32;
+    quotient_i32: i32 as f64 as i32;
+    quotient_u32: u32 as f64 as i64;
+}
+
+/// The widest integers fit in no float. There are never more ranks than they count.
+#[inline(always)]
+fn quotient_i64(sum: i64, ranks: usize) -> i64 {
+    sum / ranks as i64
+}
+
+#[inline(always)]
+fn quotient_u64(sum: u64, ranks: usize) -> u64 {
+    sum / ranks as u64
+}
+
 macro_rules! integer_lanes {
-    ($($type:ty),*) => {$(
+    ($($type:ty: $quotient:ident),*) => {$(
         impl Lane for $type {
             #[inline(always)]
             fn add(self, other: Self) -> Self { self.wrapping_add(other) }
@@ -124,7 +173,7 @@ macro_rules! integer_lanes {
             #[inline(always)]
             fn divide(self, ranks: usize) -> Self {
                 // A number of ranks beyond the type's range leaves nothing of a sum that wrapped into it.
-                <$type>::try_from(ranks).map_or(0, |ranks| self / ranks)
+                $quotient(self, ranks)
             }
         }
         impl Element for $type {
@@ -197,7 +246,14 @@ macro_rules! native {
     };
 }
 
-integer_lanes!(i8, u8, i32, u32, i64, u64);
+integer_lanes!(
+    i8: quotient_i8,
+    u8: quotient_u8,
+    i32: quotient_i32,
+    u32: quotient_u32,
+    i64: quotient_i64,
+    u64: quotient_u64
+);
 float_lanes!(f32, f64);
 impl Element for f32 {
     native!(f32);
@@ -279,18 +335,27 @@ fn encode_bf16(lanes: &[f32], stored: &mut [bf16]) {
     }
 }
 
-fn map_bytes(from: fn(u8) -> f32) -> impl Fn(&[u8], &mut [f32]) {
-    move |stored, lanes| lanes.iter_mut().zip(stored).for_each(|(lane, code)| *lane = from(*code))
+macro_rules! float8_slices {
+    ($decode:ident = $from:path, $encode:ident = $to:path) => {
+        #[inline(always)]
+        fn $decode(stored: &[u8], lanes: &mut [f32]) {
+            lanes.iter_mut().zip(stored).for_each(|(lane, code)| *lane = $from(*code));
+        }
+
+        #[inline(always)]
+        fn $encode(lanes: &[f32], stored: &mut [u8]) {
+            stored.iter_mut().zip(lanes).for_each(|(code, lane)| *code = $to(*lane));
+        }
+    };
 }
 
-fn map_lanes(to: fn(f32) -> u8) -> impl Fn(&[f32], &mut [u8]) {
-    move |lanes, stored| stored.iter_mut().zip(lanes).for_each(|(code, lane)| *code = to(*lane))
-}
+float8_slices!(decode_e4m3 = float8::e4m3_to_f32, encode_e4m3 = float8::f32_to_e4m3);
+float8_slices!(decode_e5m2 = float8::e5m2_to_f32, encode_e5m2 = float8::f32_to_e5m2);
 
 widened!(f16, f16, f16::ZERO, decode_f16, encode_f16);
 widened!(bf16, bf16, bf16::ZERO, decode_bf16, encode_bf16);
-widened!(E4M3, u8, 0u8, map_bytes(float8::e4m3_to_f32), map_lanes(float8::f32_to_e4m3));
-widened!(E5M2, u8, 0u8, map_bytes(float8::e5m2_to_f32), map_lanes(float8::f32_to_e5m2));
+widened!(E4M3, u8, 0u8, decode_e4m3, encode_e4m3);
+widened!(E5M2, u8, 0u8, decode_e5m2, encode_e5m2);
 
 #[inline(always)]
 unsafe fn each<E: Element>(
@@ -364,6 +429,23 @@ mod tests {
         assert_eq!(reduce::<u64>(Datatype::Uint64, Prod, &[&[1 << 63], &[3]]), [1 << 63]);
         assert_eq!(reduce::<i64>(Datatype::Int64, Min, &[&[-1, 5], &[1, 4]]), [-1, 4]);
         assert_eq!(reduce::<u32>(Datatype::Uint32, Max, &[&[u32::MAX], &[1]]), [u32::MAX]);
+    }
+
+    #[test]
+    fn every_average_of_integers_is_cut_off_towards_zero() {
+        use ReductionOp::Avg;
+        for ranks in 1..=9usize {
+            for sum in -128..=127i8 {
+                let mut parts = vec![[0i8]; ranks];
+                parts[0] = [sum];
+                let parts: Vec<&[i8]> = parts.iter().map(|part| part.as_slice()).collect();
+                assert_eq!(reduce::<i8>(Datatype::Int8, Avg, &parts), [sum / ranks as i8]);
+            }
+        }
+        let (most, least) = (u32::MAX, i32::MIN);
+        assert_eq!(reduce::<u32>(Datatype::Uint32, Avg, &[&[most - 2], &[0], &[0]]), [(most - 2) / 3]);
+        assert_eq!(reduce::<i32>(Datatype::Int32, Avg, &[&[least], &[0], &[0]]), [least / 3]);
+        assert_eq!(reduce::<i64>(Datatype::Int64, Avg, &[&[i64::MIN], &[0], &[0]]), [i64::MIN / 3]);
     }
 
     #[test]

@@ -103,7 +103,8 @@ impl Shared {
             descriptor.send_address = own.send as u64;
         }
         // Only in these do others write into this rank's result.
-        let written_by_others = matches!(call.operation, Operation::AllReduce | Operation::Reduce);
+        let written_by_others =
+            matches!(call.operation, Operation::AllReduce | Operation::Reduce | Operation::AllGather);
         let got = call.receive_bytes(scene.rank, scene.size);
         if written_by_others && got > 0 && call.receive.place.is_none() && !one_process {
             let bounce = Bounce::of_at_least(&mut self.receive_bounce, got)?;
@@ -137,11 +138,11 @@ impl Shared {
         }
         let root = call.root.unwrap_or(0);
         let writes_to = |other: u32| match call.operation {
-            Operation::AllReduce => true,
+            Operation::AllReduce | Operation::AllGather => true,
             Operation::Reduce => other == root,
             _ => false,
         };
-        if !matches!(call.operation, Operation::AllReduce | Operation::Reduce) {
+        if !matches!(call.operation, Operation::AllReduce | Operation::Reduce | Operation::AllGather) {
             // SAFETY: `reach` checked that each buffer holds what its rank contributes; ours is the caller's promise.
             unsafe { pull(call, rank, size, &sends, scalars, own.receive) };
             return Ok(());
@@ -155,6 +156,16 @@ impl Shared {
             } else {
                 self.reach(scene, call, other, &descriptor.receive, descriptor.receive_address, bytes)?
             });
+        }
+        if call.operation == Operation::AllGather {
+            let block = call.block_bytes();
+            // SAFETY: `reach` checked all buffers; each rank writes its own block, and a rank's block in its own result is its
+            // contribution (in place) or does not overlap it.
+            unsafe {
+                let blocks: Vec<*mut u8> = receives.iter().map(|receive| receive.add(rank as usize * block)).collect();
+                spread(own.send, &blocks, block);
+            }
+            return Ok(());
         }
         let (first, length) = share(call.count as usize, rank, size);
         let skip = first * call.datatype.size();
@@ -182,7 +193,7 @@ impl Shared {
         if bytes == 0 {
             return Ok(std::ptr::null_mut());
         }
-        let what = format!("{} (collective {})", call.operation, scene.sequence);
+        let what = || format!("{} (collective {})", call.operation, scene.sequence);
         reach(&mut self.mappings, scene, &what, other, place, address, bytes)
     }
 }
@@ -191,7 +202,7 @@ impl Shared {
 pub(crate) fn reach(
     mappings: &mut Mappings,
     scene: &Scene,
-    what: &str,
+    what: &dyn Fn() -> String,
     other: u32,
     place: &Place,
     address: u64,
@@ -204,9 +215,25 @@ pub(crate) fn reach(
     mappings.resolve(pid, place, bytes).map_err(|error| {
         let gone = matches!(error.kind(), std::io::ErrorKind::NotFound);
         let code = if gone { ErrorCode::RankLost } else { ErrorCode::System };
+        let what = what();
         Failure::new(code, format!("{what} cannot map the memory of {}: {error}", scene.name(other)))
             .blaming(vec![other])
     })
+}
+
+/// Copies `bytes` to every destination, piece by piece, so that memory is read once and the rest comes from the cache.
+///
+/// # Safety
+/// All pointers are valid for `bytes`; a destination is the source itself or does not overlap it.
+unsafe fn spread(source: *const u8, destinations: &[*mut u8], bytes: usize) {
+    const PIECE: usize = 32 * 1024;
+    for at in (0..bytes).step_by(PIECE) {
+        let length = PIECE.min(bytes - at);
+        for destination in destinations.iter().filter(|destination| destination.cast_const() != source) {
+            // SAFETY: within `bytes`; the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(source.add(at), destination.add(at), length) };
+        }
+    }
 }
 
 /// This rank's buffers as the operation uses them.

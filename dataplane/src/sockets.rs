@@ -8,7 +8,7 @@ use protocol::datatype::{Operation, ReductionOp};
 use crate::call::Call;
 use crate::descriptor::{self, Descriptor};
 use crate::failure::Failure;
-use crate::mesh::{Lost, Mesh, MessageId, Stop};
+use crate::mesh::{Lost, Mesh, Stop};
 use crate::reduce::Reduction;
 use crate::transport::{Scene, Timing, microseconds, overlaps, pull, share};
 
@@ -155,18 +155,28 @@ impl Exchange<'_> {
             Operation::Gather => (|_, to, root| to == root, false),
             _ => return Ok(()),
         };
-        let mut arriving: Vec<(u32, MessageId, Vec<u8>)> = Vec::new();
+        // What is not reduced comes straight to its place; reduced blocks are set aside first.
+        let place = |from: u32| match call.operation {
+            Operation::ReduceScatter => None,
+            Operation::Broadcast | Operation::Scatter => Some(call.receive.address),
+            _ => Some(call.receive.address.wrapping_add(from as usize * block)),
+        };
+        let (mut arrived, mut scratch): (Vec<(u32, *const u8)>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
         for other in self.others() {
             let offset = if per_rank { other as usize * block } else { 0 };
-            // SAFETY: blocks lie within the contribution; the vectors outlive `finish` and their heap blocks do not move.
+            // SAFETY: blocks lie within the contribution and the result; the vectors outlive `finish` and their heap blocks do
+            // not move.
             unsafe {
                 if comes(rank, other, root) {
                     self.mesh.send(other, CHANNEL, send.add(offset), block);
                 }
                 if comes(other, rank, root) {
-                    let mut bytes = vec![0u8; block];
-                    let id = self.mesh.receive(other, CHANNEL, bytes.as_mut_ptr(), block);
-                    arriving.push((other, id, bytes));
+                    let target = place(other).unwrap_or_else(|| {
+                        scratch.push(vec![0u8; block]);
+                        scratch.last_mut().map_or(std::ptr::null_mut(), |bytes| bytes.as_mut_ptr())
+                    });
+                    self.mesh.receive(other, CHANNEL, target, block);
+                    arrived.push((other, target));
                 }
             }
         }
@@ -178,10 +188,10 @@ impl Exchange<'_> {
         // `pull` finds the block for this rank `rank * block` into a per-rank contribution; the base may lie outside it.
         let skip = if per_rank { rank as usize * block } else { 0 };
         let mut sends = vec![send; size as usize];
-        for (from, _, bytes) in &arriving {
-            sends[*from as usize] = bytes.as_ptr().wrapping_sub(skip);
+        for (from, block) in &arrived {
+            sends[*from as usize] = block.wrapping_sub(skip);
         }
-        // SAFETY: `pull` reads exactly the blocks that came, and our own contribution.
+        // SAFETY: `pull` reads exactly the blocks that came, and our own contribution; it leaves alone what is in its place.
         unsafe { pull(call, rank, size, &sends, scalars, call.receive.address) };
         Ok(())
     }

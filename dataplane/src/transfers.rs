@@ -177,7 +177,7 @@ fn take(
     let source = if message.eager == 1 {
         payload
     } else {
-        let what = format!("recv from rank {}", transfer.peer);
+        let what = || format!("recv from rank {}", transfer.peer);
         reach(mappings, scene, &what, transfer.peer, &message.place, message.address, bytes)?.cast_const()
     };
     if bytes > 0 && source != call.receive.address.cast_const() {

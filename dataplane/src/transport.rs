@@ -114,7 +114,9 @@ pub(crate) unsafe fn pull(
                 (0..size as usize).for_each(|from| copy(sends[from], receive.add(from * block)));
             }
             Operation::AllToAll => {
-                (0..size as usize)
+                // Every rank begins with itself, so that no two read the same buffer.
+                (me..me + size as usize)
+                    .map(|from| from % size as usize)
                     .for_each(|from| copy(sends[from].wrapping_add(me * block), receive.add(from * block)));
             }
             _ => {}

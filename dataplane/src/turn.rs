@@ -12,6 +12,8 @@ struct State {
     turn: u64,
     /// Tickets given back before their turn.
     returned: BTreeSet<u64>,
+    /// Threads in [`Turns::wait`]: without them nobody is woken, which is a system call.
+    waiting: u32,
 }
 
 /// The queue of one communicator.
@@ -43,7 +45,9 @@ impl Turns {
             if left.is_zero() {
                 return false;
             }
+            state.waiting += 1;
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
         }
         true
     }
@@ -56,7 +60,9 @@ impl Turns {
             state.returned.pop_first();
             state.turn += 1;
         }
-        self.changed.notify_all();
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::commands::bench::BenchArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::top::TopArgs;
@@ -49,6 +50,8 @@ pub enum Command {
     Exec(ExecArgs),
     /// Show the clusters that run on this machine, live
     Top(TopArgs),
+    /// Time collectives over a range of sizes and check every element, as nccl-tests does
+    Bench(BenchArgs),
     /// Show or remove the managed Python environments
     Env(EnvArgs),
     /// Print the completion script of a shell

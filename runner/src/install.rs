@@ -68,6 +68,14 @@ impl Install {
         self.binary("the coordinator", "fakegpu-coordinator")
     }
 
+    /// The program of `ftest bench`.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn bench(&self) -> Result<PathBuf, Missing> {
+        self.binary("the program of ftest bench", "fixture-bench")
+    }
+
     /// `ftest`, which also plays the guard of a run.
     ///
     /// # Errors

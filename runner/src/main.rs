@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use runner::cli::{Cli, Color, Command};
-use runner::commands::{check, env, exec, profiles, run, top};
+use runner::commands::{bench, check, env, exec, profiles, run, top};
 use runner::execute::guard;
 
 fn main() -> ExitCode {
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Profiles => profiles::run().into(),
         Command::Exec(arguments) => from_number(exec::run(arguments)),
         Command::Top(arguments) => top::run(arguments).into(),
+        Command::Bench(arguments) => from_number(bench::run(arguments)),
         Command::Env(arguments) => from_number(env::run(arguments)),
         Command::Completions { shell } => {
             Cli::completions(*shell, &mut std::io::stdout());

@@ -50,8 +50,13 @@ impl Machine {
     }
 
     fn exec(&self, options: &[&str], script: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+        let mut command = self.ftest();
         command.arg("exec").args(options).args(["--", "sh", "-c", script]);
+        command
+    }
+
+    fn ftest(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
         command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.root.path());
         command.env("FTEST_HOME", self.path("home")).env("FTEST_PYTHON", self.path("python"));
         command.env("TMPDIR", self.path("tmp")).env("FTEST_CASE_COOKIE", &self.mark).current_dir(self.root.path());
@@ -108,6 +113,32 @@ fn the_command_sees_the_cluster_and_its_coordinator() {
     let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(plan["nodes"].as_array().unwrap().len(), 1);
     assert_eq!(plan["nodes"][0]["gpus"], serde_json::json!(["t4", "t4"]));
+}
+
+#[test]
+fn a_bench_runs_one_program_for_each_rank_and_ends_with_the_worst_code() {
+    let machine = Machine::new();
+    let program = machine.path("home/bin/fixture-bench");
+    // Every rank leaves what it was given; only rank 0 is heard; rank 2 ends with 1.
+    let script = "#!/bin/sh\necho $WORLD_SIZE $NODE_RANK $LOCAL_RANK \"$@\" > seen.$RANK; ls -d \"$FTEST_SCRATCH\"\n\
+                  echo \"heard $RANK\"; [ $RANK != 2 ]\n";
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let options = ["bench", "--cluster", "cluster.yaml", "--ranks", "3", "-b", "64K", "-d", "half", "-o", "max"];
+    let output = machine.ftest().args(options).output().unwrap();
+    machine.assert_clean();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(said.contains("heard 0") && !said.contains("heard 1") && said.lines().count() == 2, "{said}");
+    let seen = |rank: u32| std::fs::read_to_string(machine.path(&format!("seen.{rank}"))).unwrap();
+    assert!(seen(0).starts_with("3 0 0 ") && seen(1).starts_with("3 0 1 ") && seen(2).starts_with("3 1 0 "));
+    for words in ["--operation all_reduce", "-b 64K", "-e 128M", "-f 2", "-n 20", "-w 5", "-o max", "-d half", "-c 1"] {
+        assert!(seen(0).contains(words), "{words}: {}", seen(0));
+    }
+    let output = machine.ftest().args(["bench", "--cluster", "cluster.yaml", "--ranks", "5"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("5 ranks and the cluster only 4 GPUs"), "{}", text(&output.stderr));
+    machine.assert_clean();
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! `ftest exec`: one command on a pretended cluster. Starts the coordinator, runs the command in the foreground, ends
-//! the coordinator in order, leaves no process.
+//! the coordinator in order, leaves no process. `ftest bench` runs one command for each rank in the same way.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::case::Transport;
 use crate::execute::cookie::Cookie;
 use crate::execute::process::{Event, Running, exit_of};
 use crate::execute::sweep::Sweep;
-use crate::execute::{Cancel, RunContext, coordinator};
+use crate::execute::{Cancel, RunContext, coordinator, ranks};
 use crate::install::Install;
 use crate::launch::environment::Environment;
 use crate::launch::settings::{self, DeviceArguments};
@@ -64,34 +64,70 @@ pub enum TransportName {
 
 /// Why a command could not be run, and the exit code that says so.
 #[derive(Debug)]
-struct Trouble {
+pub(super) struct Trouble {
     code: i32,
     message: String,
 }
 
 impl Trouble {
     /// The user's mistake.
-    fn usage(message: impl ToString) -> Trouble {
+    pub(super) fn usage(message: impl ToString) -> Trouble {
         Trouble { code: 2, message: message.to_string() }
     }
 
     /// Something that the run needs is missing or failed.
-    fn infra(message: impl ToString) -> Trouble {
+    pub(super) fn infra(message: impl ToString) -> Trouble {
         Trouble { code: 3, message: message.to_string() }
     }
 }
 
 /// Runs the command; gives its exit code, 128 + n for a signal, or 2 and 3 for our own troubles after saying them.
 pub fn run(arguments: &ExecArgs) -> i32 {
-    let result = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Trouble::infra)
-        .and_then(|runtime| runtime.block_on(execute(arguments)));
+    tell(
+        "ftest exec",
+        plan(arguments.cluster.as_deref(), &arguments.devices).and_then(|plan| {
+            play(&Play {
+                plan: &plan,
+                transport: arguments.transport,
+                report: arguments.report.as_deref(),
+                command: &arguments.command,
+                ranks: None,
+            })
+        }),
+    )
+}
+
+/// What is run on which cluster.
+pub(super) struct Play<'a> {
+    pub(super) plan: &'a ClusterPlan,
+    pub(super) transport: TransportName,
+    pub(super) report: Option<&'a Path>,
+    pub(super) command: &'a [OsString],
+    /// Runs the command once for each of so many ranks, each on its seat. Only rank 0 is heard on stdout.
+    pub(super) ranks: Option<u32>,
+}
+
+/// The cluster of `file`, else one node with `devices`.
+pub(super) fn plan(file: Option<&Path>, devices: &DeviceArguments) -> Result<ClusterPlan, Trouble> {
+    settings::check_environment().map_err(Trouble::usage)?;
+    match file {
+        Some(file) => settings::read_cluster(file).map_err(Trouble::usage),
+        None => devices.single_node().map_err(Trouble::usage),
+    }
+}
+
+/// Runs it to its end; gives the command's exit code.
+pub(super) fn play(play: &Play<'_>) -> Result<i32, Trouble> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Trouble::infra)?;
+    runtime.block_on(execute(play))
+}
+
+/// The exit code of `result`, after saying what went wrong.
+pub(super) fn tell(program: &str, result: Result<i32, Trouble>) -> i32 {
     match result {
         Ok(code) => code,
         Err(Trouble { code, message }) => {
-            eprintln!("ftest exec: {message}");
+            eprintln!("{program}: {message}");
             code
         }
     }
@@ -105,17 +141,9 @@ struct Execution {
     received: tokio::sync::mpsc::UnboundedReceiver<Event>,
 }
 
-async fn execute(arguments: &ExecArgs) -> Result<i32, Trouble> {
-    settings::check_environment().map_err(Trouble::usage)?;
-    let plan = match &arguments.cluster {
-        Some(file) => Some(settings::read_cluster(file).map_err(Trouble::usage)?),
-        None => None,
-    };
-    let plan = match plan {
-        Some(plan) => plan,
-        None => arguments.devices.single_node().map_err(Trouble::usage)?,
-    };
-    let report = arguments.report.as_deref().map(checked_report).transpose()?;
+async fn execute(arguments: &Play<'_>) -> Result<i32, Trouble> {
+    let plan = arguments.plan;
+    let report = arguments.report.map(checked_report).transpose()?;
     let install = Install::find();
     let shim = install.shim().map_err(Trouble::infra)?;
     let steps = python::Steps::new();
@@ -128,37 +156,31 @@ async fn execute(arguments: &ExecArgs) -> Result<i32, Trouble> {
     if let Some(python) = &python {
         environment.python(&python.bin);
     }
-    environment.python_defaults().preload(&shim, &holders).cluster(&plan);
+    environment.python_defaults().preload(&shim, &holders).cluster(plan);
     let file = program::find(&arguments.command[0], environment.get("PATH").as_deref(), Path::new("."))
         .map_err(|error| Trouble { code: error.exit_code(), message: error.to_string() })?;
 
     // The command has the terminal's signals for itself; ours must not end us before the coordinator is down.
     let mut signals = Signals::listen().map_err(Trouble::infra)?;
     let context = RunContext::start(install, Cancel::new(), Arc::new(|_| {})).map_err(Trouble::infra)?;
-    let (mut execution, endpoint) = Execution::start(context, &plan, arguments.transport, report.as_deref()).await?;
+    let (mut execution, endpoint) = Execution::start(context, plan, arguments.transport, report.as_deref()).await?;
     environment.coordinator(&endpoint);
     environment.set(env::COOKIE.name, execution.cookie.part("node0").to_string());
-    let mut command = tokio::process::Command::new(&file);
-    command.args(&arguments.command[1..]);
-    for (name, value) in environment.changes() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    let ended = match command.spawn() {
-        Ok(mut child) => loop {
-            tokio::select! {
-                status = child.wait() => break status.map_err(|error| Trouble::infra(format!("wait: {error}"))),
-                number = signals.next() => forward(child.id(), number),
-            }
-        },
-        Err(error) => Err(Trouble { code: 126, message: format!("cannot start {}: {error}", file.display()) }),
+    let environments = match arguments.ranks {
+        None => Ok(vec![environment]),
+        Some(size) => {
+            environment.set("FTEST_SCRATCH", execution.scratch());
+            ranks::environments(&environment, &execution.cookie, plan, size).map_err(Trouble::usage)
+        }
+    };
+    let ended = match environments {
+        Ok(environments) => run_all(&file, &arguments.command[1..], &environments, &mut signals).await,
+        Err(trouble) => Err(trouble),
     };
     let trouble = execution.end().await;
     Sweep::new(execution.cookie.clone()).clear(Duration::from_secs(5)).await;
     drop(execution);
-    let code = ended.map(code_of)?;
+    let code = ended?;
     match trouble {
         Some(message) if code == 0 => Err(Trouble::infra(message)),
         Some(message) => {
@@ -166,6 +188,49 @@ async fn execute(arguments: &ExecArgs) -> Result<i32, Trouble> {
             Ok(code)
         }
         None => Ok(code),
+    }
+}
+
+/// Runs the program once in each environment; gives the highest exit code. Signals are passed on to all of them.
+async fn run_all(
+    file: &Path,
+    arguments: &[OsString],
+    environments: &[Environment],
+    signals: &mut Signals,
+) -> Result<i32, Trouble> {
+    let (mut children, mut pids) = (tokio::task::JoinSet::new(), Vec::new());
+    for (index, environment) in environments.iter().enumerate() {
+        let mut command = tokio::process::Command::new(file);
+        command.args(arguments);
+        if index > 0 {
+            command.stdout(Stdio::null());
+        }
+        for (name, value) in environment.changes() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut child = command
+            .spawn()
+            .map_err(|error| Trouble { code: 126, message: format!("cannot start {}: {error}", file.display()) })?;
+        pids.push(child.id());
+        children.spawn(async move { (index, child.wait().await) });
+    }
+    let mut code = 0;
+    loop {
+        tokio::select! {
+            ended = children.join_next() => match ended {
+                Some(Ok((index, Ok(status)))) => {
+                    pids[index] = None;
+                    code = code.max(code_of(status));
+                }
+                Some(Ok((_, Err(error)))) => return Err(Trouble::infra(format!("wait: {error}"))),
+                Some(Err(error)) => return Err(Trouble::infra(format!("wait: {error}"))),
+                None => return Ok(code),
+            },
+            number = signals.next() => pids.iter().for_each(|pid| forward(*pid, number)),
+        }
     }
 }
 
@@ -218,6 +283,11 @@ impl Execution {
         Ok((Execution { context, cookie, coordinator: started.running, received }, started.endpoint))
     }
 
+    /// The directory of this execution, which goes with it.
+    fn scratch(&self) -> PathBuf {
+        self.context.directory().join("0")
+    }
+
     /// Ends what the command left, then the coordinator. Gives one sentence when that was not in order.
     async fn end(&mut self) -> Option<String> {
         let ranks = Sweep::new(self.cookie.part("node0"));
@@ -265,7 +335,7 @@ impl Execution {
 
 impl Drop for Execution {
     fn drop(&mut self) {
-        crate::execute::scratch::remove(&self.context.directory().join("0"));
+        crate::execute::scratch::remove(&self.scratch());
     }
 }
 

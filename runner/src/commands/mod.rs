@@ -1,5 +1,6 @@
 //! What the programs do, one file per command; parsing of the command line stands beside what it means.
 
+pub mod bench;
 pub mod check;
 pub mod env;
 pub mod exec;

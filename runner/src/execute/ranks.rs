@@ -104,6 +104,21 @@ pub fn node_cookie(cookie: &Cookie, node: u32) -> Cookie {
     cookie.part(format_args!("node{node}"))
 }
 
+/// The environment of each of `size` ranks on `cluster`, from what they share.
+///
+/// # Errors
+/// One sentence when the cluster has too few GPUs.
+pub fn environments(
+    environment: &Environment,
+    cookie: &Cookie,
+    cluster: &ClusterPlan,
+    size: u32,
+) -> Result<Vec<Environment>, String> {
+    let shared = Shared { environment: environment.clone(), cookie, scratch: Path::new(""), python: None, port: 0 };
+    let seats = seats(Some(cluster), size)?;
+    Ok((0..size).zip(seats).map(|(rank, seat)| seated(&shared, rank, size, seat)).collect())
+}
+
 fn seated(shared: &Shared<'_>, rank: u32, size: u32, seat: Seat) -> Environment {
     let mut environment = shared.environment.clone();
     let numbers = [

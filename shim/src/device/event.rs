@@ -1,12 +1,12 @@
 //! Events: a point in a stream, with the time when the stream got there.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::Device;
 use super::error::{CudaError, CudaResult};
-use super::stream::Stream;
+use super::stream::{self, Point, Stream};
 use crate::boundary::gap;
 use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
@@ -19,7 +19,6 @@ pub(crate) struct Event {
     /// Whether another process has its handle.
     is_shared: AtomicBool,
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 /// What an event was made for.
@@ -37,6 +36,8 @@ struct State {
     recorded: u64,
     reached: u64,
     at: Option<Instant>,
+    /// Where the latest record stands.
+    point: Option<Point>,
 }
 
 static EVENTS: Handles<Event> = Handles::new(2);
@@ -48,7 +49,6 @@ pub(crate) fn create(device: &Device, purpose: Use) -> usize {
         purpose,
         is_shared: AtomicBool::new(false),
         state: Mutex::default(),
-        changed: Condvar::new(),
     }))
 }
 
@@ -97,8 +97,12 @@ impl Event {
                 state.reached = number;
                 state.at = Some(Instant::now());
             }
-            event.changed.notify_all();
         });
+        let point = stream.tail();
+        let mut state = self.lock();
+        if state.recorded == number {
+            state.point = Some(point);
+        }
         Ok(())
     }
 
@@ -121,30 +125,24 @@ impl Event {
         state.reached >= state.recorded
     }
 
-    fn wait_for(&self, number: u64) {
-        let mut state = self.lock();
-        while state.reached < number {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Where its latest record stands, unless that was reached.
+    fn ahead(&self) -> Option<Point> {
+        let state = self.lock();
+        if state.reached >= state.recorded { None } else { state.point.clone() }
     }
 
     /// Waits until its latest record is reached.
     pub(crate) fn synchronize(&self) {
-        let number = self.lock().recorded;
-        self.wait_for(number);
+        if let Some(point) = self.ahead() {
+            point.wait();
+        }
     }
 
     /// Makes later work of `stream` wait for the event's latest record so far.
-    pub(crate) fn hold_up(self: &Arc<Self>, stream: &Arc<Stream>) {
-        let number = {
-            let state = self.lock();
-            if state.reached >= state.recorded {
-                return;
-            }
-            state.recorded
-        };
-        let event = Arc::clone(self);
-        super::stream::enqueue(stream, Box::new(move || event.wait_for(number)));
+    pub(crate) fn hold_up(&self, stream: &Arc<Stream>) {
+        if let Some(point) = self.ahead() {
+            stream::hold_up(stream, point);
+        }
     }
 
     /// Milliseconds from this event to `end`.

@@ -1,15 +1,25 @@
 //! Streams: first in, first out. Work on an idle stream is done by the caller at once; what may have to wait (collectives,
-//! host functions, events of a busy stream) goes to a thread of the stream's own, started when first needed.
+//! host functions, events of a busy stream) goes to a thread of the stream's own, started when first needed. Whoever waits
+//! for a stream does its work meanwhile: with more ranks than cores, handing work to a thread and its end back costs more
+//! than a small collective.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use super::error::{CudaError, CudaResult};
 use super::{Device, all, current};
 use crate::boundary::handle::Handles;
+
+/// While those who wait for a stream do its work, its thread need not be called for every task: it looks this often whether
+/// one is left over.
+const DOZE: Duration = Duration::from_micros(200);
+
+/// From so many streams in a device's list on, it is looked through whenever one is added.
+const LISTED: usize = 64;
 
 /// A piece of work.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
@@ -34,23 +44,49 @@ pub(crate) struct Stream {
     pub(crate) device: u32,
     pub(crate) kind: Kind,
     pub(crate) priority: i32,
-    /// Tasks given to the queue, and tasks done: equal when idle.
+    /// Items given to the queue, and items done: equal when idle.
     issued: AtomicU64,
     done: AtomicU64,
+    /// Whether it stands among the device's busy streams.
+    is_listed: AtomicBool,
     queue: Mutex<Queue>,
+    /// For the worker: there is work, or the end.
+    work: Condvar,
+    /// For those who wait: a task is done.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
-    tasks: VecDeque<Task>,
+    items: VecDeque<Item>,
+    /// Somebody does the task that was first.
+    is_busy: bool,
     has_worker: bool,
+    /// The worker sleeps until it is called.
+    is_parked: bool,
+    /// A thread that waits did a task since the worker looked last.
+    was_helped: bool,
+    /// The least number of done items that a sleeping thread waits for: nobody is woken before.
+    awaited: Option<u64>,
     destroyed: bool,
+}
+
+/// What stands in a queue.
+enum Item {
+    Task(Task),
+    /// Goes on once another stream got there. Nobody is woken for it.
+    After(Point),
+}
+
+impl Queue {
+    fn has_task(&self) -> bool {
+        self.items.iter().any(|item| matches!(item, Item::Task(_)))
+    }
 }
 
 impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Queue").field("waiting", &self.tasks.len()).finish_non_exhaustive()
+        f.debug_struct("Queue").field("items", &self.items.len()).finish_non_exhaustive()
     }
 }
 
@@ -60,7 +96,8 @@ pub(crate) struct Streams {
     /// Tasks in queues of all its streams that are not done.
     unfinished: AtomicUsize,
     legacy: OnceLock<Arc<Stream>>,
-    list: Mutex<Vec<Weak<Stream>>>,
+    /// All that owe something, and some that no longer do: programs have many streams and use few.
+    busy: Mutex<Vec<Arc<Stream>>>,
 }
 
 static STREAMS: Handles<Stream> = Handles::new(1);
@@ -77,20 +114,36 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    fn is_reached(&self) -> bool {
-        self.stream.done.load(Ordering::Acquire) >= self.sequence
+    /// True once the stream got here.
+    pub(crate) fn is_reached(&self) -> bool {
+        let reached = || self.stream.done.load(Ordering::Acquire) >= self.sequence;
+        reached() || {
+            self.stream.pass_reached();
+            reached()
+        }
     }
 
-    /// Waits until the stream got here. The wait ends: each task in a stream has a deadline of its own, except a
-    /// program's host function.
-    fn wait(&self) {
+    /// Waits until the stream got here, and does its work up to here unless its thread is at it. The wait ends: each task
+    /// in a stream has a deadline of its own, except a program's host function.
+    pub(crate) fn wait(&self) {
         if self.is_reached() {
             return;
         }
-        let mut queue = self.stream.lock();
-        while !self.is_reached() {
-            queue = self.stream.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        let stream = &self.stream;
+        let mut queue = stream.lock();
+        while stream.done.load(Ordering::Acquire) < self.sequence {
+            if !queue.is_busy
+                && let Some(item) = queue.items.pop_front()
+            {
+                queue.was_helped |= matches!(item, Item::Task(_));
+                queue = stream.perform(queue, item);
+                continue;
+            }
+            let least = queue.awaited.map_or(self.sequence, |other| other.min(self.sequence));
+            queue.awaited = Some(least);
+            queue = stream.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+        stream.hand_over(&mut queue);
     }
 }
 
@@ -104,20 +157,18 @@ impl Streams {
 impl Stream {
     fn new(device: &Device, kind: Kind, priority: i32) -> Arc<Self> {
         static IDS: AtomicU64 = AtomicU64::new(1);
-        let stream = Arc::new(Self {
+        Arc::new(Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             device: device.ordinal,
             kind,
             priority,
             issued: AtomicU64::new(0),
             done: AtomicU64::new(0),
+            is_listed: AtomicBool::new(false),
             queue: Mutex::default(),
+            work: Condvar::new(),
             changed: Condvar::new(),
-        });
-        let mut list = device.streams.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.retain(|known| known.strong_count() > 0);
-        list.push(Arc::downgrade(&stream));
-        stream
+        })
     }
 
     /// Its device.
@@ -129,7 +180,8 @@ impl Stream {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tail(self: &Arc<Self>) -> Point {
+    /// Everything issued to it so far.
+    pub(crate) fn tail(self: &Arc<Self>) -> Point {
         Point { stream: Arc::clone(self), sequence: self.issued.load(Ordering::Acquire) }
     }
 
@@ -144,9 +196,8 @@ impl Stream {
             Kind::NonBlocking => {}
             Kind::Blocking => points.extend(streams.legacy.get().map(|legacy| legacy.tail())),
             Kind::Legacy => {
-                points.extend(
-                    streams.each().iter().filter(|other| other.kind == Kind::Blocking).map(|other| other.tail()),
-                );
+                let others = streams.busy();
+                points.extend(others.iter().filter(|other| other.kind == Kind::Blocking).map(|other| other.tail()));
             }
         }
         points.retain(|point| !point.is_reached());
@@ -172,27 +223,111 @@ impl Stream {
         }
     }
 
-    fn work(self: &Arc<Self>) {
+    /// Does an item that was taken from the front of the queue.
+    fn perform<'a>(&'a self, mut queue: MutexGuard<'a, Queue>, item: Item) -> MutexGuard<'a, Queue> {
+        queue.is_busy = true;
+        drop(queue);
+        match item {
+            // A task's panic was printed by the hook; the stream goes on, as the task's own result says what failed.
+            Item::Task(task) => drop(catch_unwind(AssertUnwindSafe(task))),
+            Item::After(point) => point.wait(),
+        }
+        let mut queue = self.lock();
+        queue.is_busy = false;
+        self.count_done(&mut queue);
+        queue
+    }
+
+    fn count_done(&self, queue: &mut MutexGuard<'_, Queue>) {
+        let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
+        self.device().streams.unfinished.fetch_sub(1, Ordering::Release);
+        if queue.awaited.is_some_and(|least| done >= least) {
+            self.call_waiters(queue);
+        }
+        self.call_worker(queue);
+    }
+
+    /// Wakes those who sleep in [`Point::wait`]; who has to sleep on says so again.
+    fn call_waiters(&self, queue: &mut MutexGuard<'_, Queue>) {
+        if queue.awaited.take().is_some() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// The caller leaves the queue: what still stands there is for those who wait for it.
+    fn hand_over(&self, queue: &mut MutexGuard<'_, Queue>) {
+        if !queue.is_busy && !queue.items.is_empty() {
+            self.call_waiters(queue);
+        }
+    }
+
+    /// Wakes the worker when there is something for it.
+    fn call_worker(&self, queue: &mut MutexGuard<'_, Queue>) {
+        if queue.is_parked && !queue.is_busy && (queue.has_task() || queue.destroyed) {
+            queue.is_parked = false;
+            self.work.notify_one();
+        }
+    }
+
+    /// Drops what the stream no longer has to wait for from the front of its queue.
+    fn pass_reached(&self) {
         loop {
-            let task = {
-                let mut queue = self.lock();
-                loop {
-                    if let Some(task) = queue.tasks.pop_front() {
-                        break task;
-                    }
-                    if queue.destroyed {
-                        queue.has_worker = false;
-                        return;
-                    }
-                    queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            let (point, at) = {
+                let queue = self.lock();
+                match queue.items.front() {
+                    Some(Item::After(point)) if !queue.is_busy => (point.clone(), self.done.load(Ordering::Acquire)),
+                    _ => return,
                 }
             };
-            // A task's panic was printed by the hook; the stream goes on, as the task's own result says what failed.
-            let _ = catch_unwind(AssertUnwindSafe(task));
-            let _queue = self.lock();
-            self.done.fetch_add(1, Ordering::Release);
-            self.device().streams.unfinished.fetch_sub(1, Ordering::Release);
-            self.changed.notify_all();
+            // Not under the lock: it looks at other queues, which may look at this one.
+            if !point.is_reached() {
+                return;
+            }
+            let mut queue = self.lock();
+            let is_same = !queue.is_busy && self.done.load(Ordering::Acquire) == at;
+            if is_same && queue.items.pop_front().is_some() {
+                self.count_done(&mut queue);
+            }
+        }
+    }
+
+    fn work(self: &Arc<Self>) {
+        let mut queue = self.lock();
+        loop {
+            let wanted = queue.has_task() || queue.destroyed;
+            if !queue.is_busy
+                && wanted
+                && let Some(item) = queue.items.pop_front()
+            {
+                queue = self.perform(queue, item);
+            } else if queue.destroyed && queue.items.is_empty() {
+                queue.has_worker = false;
+                return;
+            } else if std::mem::take(&mut queue.was_helped) {
+                self.hand_over(&mut queue);
+                queue = self.work.wait_timeout(queue, DOZE).unwrap_or_else(PoisonError::into_inner).0;
+            } else {
+                self.hand_over(&mut queue);
+                queue.is_parked = true;
+                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue.is_parked = false;
+            }
+        }
+    }
+
+    fn push(self: &Arc<Self>, queue: &mut MutexGuard<'_, Queue>, item: Item) {
+        let streams = &self.device().streams;
+        streams.unfinished.fetch_add(1, Ordering::Release);
+        // Before the flag, and read after it in `Streams::busy`.
+        self.issued.fetch_add(1, Ordering::SeqCst);
+        queue.items.push_back(item);
+        if !self.is_listed.swap(true, Ordering::SeqCst) {
+            let mut busy = streams.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            busy.push(Arc::clone(self));
+            // Nobody may ever ask for them.
+            if busy.len() >= LISTED {
+                Streams::drop_idle(&mut busy);
+            }
         }
     }
 
@@ -208,14 +343,6 @@ impl Stream {
 /// unless no thread can be started.
 pub(crate) fn enqueue(stream: &Arc<Stream>, task: Task) {
     let others: Vec<Point> = stream.pending().into_iter().filter(|point| !Arc::ptr_eq(&point.stream, stream)).collect();
-    let task: Task = if others.is_empty() {
-        task
-    } else {
-        Box::new(move || {
-            others.iter().for_each(Point::wait);
-            task();
-        })
-    };
     let mut queue = stream.lock();
     if !queue.has_worker {
         if let Err(error) = stream.start_worker() {
@@ -227,10 +354,15 @@ pub(crate) fn enqueue(stream: &Arc<Stream>, task: Task) {
         }
         queue.has_worker = true;
     }
-    stream.device().streams.unfinished.fetch_add(1, Ordering::Release);
-    stream.issued.fetch_add(1, Ordering::Release);
-    queue.tasks.push_back(task);
-    stream.changed.notify_all();
+    for item in others.into_iter().map(Item::After).chain([Item::Task(task)]) {
+        stream.push(&mut queue, item);
+    }
+    stream.call_worker(&mut queue);
+}
+
+/// Later work of `stream` waits until `point` is reached.
+pub(crate) fn hold_up(stream: &Arc<Stream>, point: Point) {
+    stream.push(&mut stream.lock(), Item::After(point));
 }
 
 /// Signals go to the program's own threads, never to ours.
@@ -250,9 +382,23 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 }
 
 impl Streams {
-    fn each(&self) -> Vec<Arc<Stream>> {
-        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.iter().filter_map(Weak::upgrade).collect()
+    /// The streams that owe something.
+    fn busy(&self) -> Vec<Arc<Stream>> {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::drop_idle(&mut busy);
+        busy.clone()
+    }
+
+    fn drop_idle(busy: &mut Vec<Arc<Stream>>) {
+        busy.retain(|stream| {
+            let owes = || stream.issued.load(Ordering::SeqCst) > stream.done.load(Ordering::SeqCst);
+            if owes() {
+                return true;
+            }
+            // Whoever sets the flag lists the stream: us, if it got work just now and found the flag still set.
+            stream.is_listed.store(false, Ordering::SeqCst);
+            owes() && !stream.is_listed.swap(true, Ordering::SeqCst)
+        });
     }
 }
 
@@ -313,14 +459,22 @@ pub(crate) fn create(device: &Device, kind: Kind, priority: i32) -> usize {
 /// `INVALID_HANDLE` for a default stream or a handle that names no live stream.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
     let stream = STREAMS.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
-    stream.lock().destroyed = true;
-    stream.changed.notify_all();
+    let mut queue = stream.lock();
+    queue.destroyed = true;
+    // What it still waits for is waited for, so that the device owes nothing in the end.
+    if !queue.has_worker && !queue.items.is_empty() {
+        queue.has_worker = stream.start_worker().is_ok();
+    }
+    stream.call_worker(&mut queue);
     Ok(())
 }
 
 /// Waits for all work of the device.
 pub(crate) fn synchronize_device(device: &Device) {
-    for stream in device.streams.each() {
+    if device.streams.is_quiet() {
+        return;
+    }
+    for stream in device.streams.busy() {
         stream.tail().wait();
     }
 }
@@ -328,7 +482,6 @@ pub(crate) fn synchronize_device(device: &Device) {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::time::Duration;
 
     use super::*;
 
@@ -389,6 +542,30 @@ mod tests {
         open.send(()).unwrap();
         synchronize_device(device);
         assert_eq!(heard.try_iter().collect::<Vec<_>>(), ["legacy", "blocking after legacy"]);
+    }
+
+    #[test]
+    fn who_waits_does_the_work_that_nobody_began() {
+        let (first, second) = (stream(device(5), Kind::NonBlocking), stream(device(5), Kind::NonBlocking));
+        let here = std::thread::current().id();
+        let open = gate(&first);
+        // Nobody does it but a thread that waits: it is no task.
+        hold_up(&second, first.tail());
+        assert!(!second.is_idle());
+        open.send(()).unwrap();
+        second.synchronize();
+        assert!(second.is_idle() && first.is_idle());
+        // It has no thread of its own, so the caller must do both tasks, in order.
+        let (said, heard) = mpsc::channel();
+        for number in 0..2 {
+            let said = said.clone();
+            let task = Box::new(move || said.send((number, std::thread::current().id())).unwrap());
+            second.push(&mut second.lock(), Item::Task(task));
+        }
+        hold_up(&first, second.tail());
+        first.synchronize();
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(0, here), (1, here)]);
+        assert_eq!(first.device().streams.unfinished.load(Ordering::Acquire), 0);
     }
 
     #[test]

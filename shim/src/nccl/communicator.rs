@@ -1,7 +1,7 @@
 //! An `ncclComm_t`: a communicator while it forms, works, fails and drains, and the work it has in streams.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ pub(crate) struct Communicator {
     changed: Condvar,
     /// Operations in streams that are not done yet.
     outstanding: AtomicU64,
+    /// Threads in [`Communicator::drain`]: without them nobody is woken at an operation's end, which is a system call.
+    draining: AtomicU32,
     finalized: AtomicBool,
     /// Streams of failed operations are not held any more.
     released: AtomicBool,
@@ -65,6 +67,7 @@ impl Communicator {
             state: Mutex::new(State::Forming),
             changed: Condvar::new(),
             outstanding: AtomicU64::new(0),
+            draining: AtomicU32::new(0),
             finalized: AtomicBool::new(false),
             released: AtomicBool::new(false),
             revoked: AtomicBool::new(false),
@@ -202,7 +205,9 @@ impl Communicator {
         }
         let state = self.lock();
         self.outstanding.fetch_sub(1, Ordering::AcqRel);
-        self.changed.notify_all();
+        if self.draining.load(Ordering::Relaxed) > 0 {
+            self.changed.notify_all();
+        }
         if result.is_err() && !self.is_revoked() {
             self.hold(state);
         }
@@ -240,22 +245,26 @@ impl Communicator {
     /// Waits until it formed and its operations are done. Both end by themselves: they have deadlines.
     pub(crate) fn drain(&self) {
         let mut state = self.lock();
+        self.draining.fetch_add(1, Ordering::Relaxed);
         while matches!(*state, State::Forming) || self.outstanding.load(Ordering::Acquire) > 0 {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        self.draining.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// [`Self::drain`] for at most `time`.
     pub(crate) fn drain_for(&self, time: Duration) {
         let deadline = Instant::now() + time;
         let mut state = self.lock();
+        self.draining.fetch_add(1, Ordering::Relaxed);
         while self.outstanding.load(Ordering::Acquire) > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return;
+                break;
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        self.draining.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// No operations after this.

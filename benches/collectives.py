@@ -1,0 +1,92 @@
+"""What a collective costs through PyTorch: backend nccl under ftest on CUDA tensors against gloo on CPU tensors of the same
+sizes, in turn, in one run. Sizes are bytes of the larger of a rank's two buffers. A round makes several calls and then waits
+for the device, as a training step does; times are per call, medians of rank 0's rounds.
+
+    ./ftest exec --profile a100 --device-count 4 -- torchrun --nproc-per-node 4 benches/collectives.py
+
+Prints; with `--check` it ends with 1 when the median ratio of an operation is below 5 at any size from 64 KiB on."""
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+LEAST_RATIO = 5.0
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = [64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 128 * MIB]
+OPERATIONS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+
+
+def call(operation, device, elements, world, group):
+    """The operation on fresh tensors, as a function of nothing."""
+    # Filled, since pages that were never written are not there; with zeros, which no number of rounds makes infinite.
+    whole, other, part = (torch.full((count,), 0.0, device=device) for count in (elements, elements, elements // world))
+    return {
+        "all_reduce": lambda: dist.all_reduce(whole, group=group),
+        "all_gather": lambda: dist.all_gather_into_tensor(whole, part, group=group),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole, group=group),
+        "all_to_all": lambda: dist.all_to_all_single(other, whole, group=group),
+    }[operation]
+
+
+def one_round(run, calls, on_gpu):
+    """Milliseconds of a call among `calls`, to the end of all of them on this rank."""
+    start = time.perf_counter()
+    for _ in range(calls):
+        run()
+    if on_gpu:
+        torch.cuda.synchronize()
+    return (time.perf_counter() - start) / calls * 1e3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="bytes")
+    parser.add_argument("--operations", nargs="+", choices=OPERATIONS, default=OPERATIONS)
+    parser.add_argument("--calls", type=int, default=0, help="calls in a round; 0: 20, fewer from 4 MiB on")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device)
+    gloo = dist.new_group(backend="gloo", timeout=timedelta(minutes=10))
+    rank, world = dist.get_rank(), dist.get_world_size()
+    slow = []
+    if rank == 0:
+        print(f"torch {torch.__version__}, {world} ranks, {os.cpu_count()} cores, float32 sum, median ms of rank 0")
+        print(f"{'operation':<15}{'bytes':>12}{'gloo':>12}{'nccl':>12}{'ratio':>9}")
+    for operation in options.operations:
+        for size in options.sizes:
+            calls = options.calls or max(1, min(20, 32 * MIB // size))
+            cpu = call(operation, torch.device("cpu"), size // 4, world, gloo)
+            gpu = call(operation, device, size // 4, world, None)
+            times = {True: [], False: []}
+            for index in range(-1, options.rounds):
+                for run, on_gpu in ((cpu, False), (gpu, True)):
+                    # Ranks begin together, so that nobody's late start is measured.
+                    dist.barrier(group=gloo)
+                    milliseconds = one_round(run, calls, on_gpu)
+                    if index >= 0:
+                        times[on_gpu].append(milliseconds)
+            there, here = statistics.median(times[False]), statistics.median(times[True])
+            if there / here < LEAST_RATIO:
+                slow.append(f"{operation} of {size} bytes: {there / here:.1f}")
+            if rank == 0:
+                print(f"{operation:<15}{size:>12}{there:>12.3f}{here:>12.3f}{there / here:>8.1f}x", flush=True)
+            del cpu, gpu
+            torch.cuda.empty_cache()
+    if rank == 0:
+        print(f"below {LEAST_RATIO:.0f}x: {'; '.join(slow) if slow else 'none'}")
+    dist.destroy_process_group()
+    if options.check and slow and rank == 0:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
