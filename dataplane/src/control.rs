@@ -270,9 +270,10 @@ impl Segment {
                 // Somebody is between its progress word and its arrival, or died there: it did come.
                 return Arrival::All;
             }
+            let mut lost = self.lost_among(&missing, target);
             // A rank that came and then stopped has not waited for the others.
-            let lost = |rank: &u32| self.status(*rank).is_some_and(|(code, _)| missing.contains(rank) || is_stop(code));
-            let lost: Vec<u32> = (0..self.size).filter(lost).collect();
+            let stopped = |rank: &u32| self.status(*rank).is_some_and(|(code, _)| is_stop(code));
+            lost.extend((0..self.size).filter(|rank| !missing.contains(rank)).filter(stopped));
             if self.status(rank).is_some() {
                 return Arrival::Lost(vec![rank]);
             }
@@ -288,6 +289,14 @@ impl Segment {
             futex::wait(&header.bell.0, bell, deadline);
             header.sleepers.0.fetch_sub(1, Ordering::SeqCst);
         }
+    }
+
+    /// Those of `missing` that are lost and did not come to barrier `target`. Looked at in this order: a rank may have come and
+    /// left since it was missed.
+    fn lost_among(&self, missing: &[u32], target: u64) -> Vec<u32> {
+        let is_lost =
+            |rank: &u32| self.status(*rank).is_some() && self.block(*rank).progress.load(Ordering::Acquire) < target;
+        missing.iter().copied().filter(is_lost).collect()
     }
 
     /// Why `rank` will not come again, once that is known.
@@ -443,6 +452,18 @@ mod tests {
         let bell = segment.header().bell.0.load(Ordering::Acquire);
         segment.count_arrival(1);
         assert_ne!(segment.header().bell.0.load(Ordering::Acquire), bell, "rank 2 may sleep on it");
+    }
+
+    #[test]
+    fn a_rank_that_came_and_left_since_it_was_missed_is_not_lost() {
+        let segment = segment(2);
+        segment.arrive(0, 1);
+        let missing = [1];
+        assert!(segment.lost_among(&missing, 1).is_empty());
+        segment.arrive(1, 1);
+        segment.lose(1, ErrorCode::RankLost, "rank 1 left");
+        assert!(segment.lost_among(&missing, 1).is_empty());
+        assert_eq!(segment.lost_among(&missing, 2), [1]);
     }
 
     #[test]

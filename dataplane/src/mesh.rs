@@ -41,6 +41,8 @@ pub(crate) struct Mesh {
     links: BTreeMap<(u32, u8), Link>,
     next: u64,
     done: BTreeMap<MessageId, Vec<u8>>,
+    /// What a reduction sets aside, kept for the next one: fresh memory costs more than the copy into it.
+    pub(crate) scratch: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -110,6 +112,7 @@ impl Mesh {
             links: BTreeMap::new(),
             next: 0,
             done: BTreeMap::new(),
+            scratch: Vec::new(),
         }
     }
 

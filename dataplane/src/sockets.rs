@@ -14,6 +14,8 @@ use crate::transport::{Scene, Timing, microseconds, overlaps, pull, share};
 
 /// Connections that carry collectives.
 const CHANNEL: u8 = 0;
+/// A communicator keeps a scratch of up to so many bytes from one reduction to the next.
+const KEPT_BYTES: usize = 64 << 20;
 
 /// Runs one collective to its end on this rank.
 pub(crate) fn collective(mesh: &mut Mesh, scene: &Scene, lost: Lost, call: &Call) -> Result<Timing, Failure> {
@@ -68,8 +70,20 @@ impl Exchange<'_> {
         })
     }
 
-    /// all_reduce and reduce: parts to their owners, reduced there, results to those who want them.
     fn shared_reduction(&mut self, scalars: &[[u8; 8]]) -> Result<(), Failure> {
+        let mut scratch = std::mem::take(&mut self.mesh.scratch);
+        let result = self.reduction_in(&mut scratch, scalars);
+        if result.is_err() {
+            // Before the scratch goes: the mesh may still point into it.
+            self.mesh.clear();
+        } else if scratch.len() <= KEPT_BYTES {
+            self.mesh.scratch = scratch;
+        }
+        result
+    }
+
+    /// all_reduce and reduce: parts to their owners, reduced there, results to those who want them.
+    fn reduction_in(&mut self, scratch: &mut Vec<u8>, scalars: &[[u8; 8]]) -> Result<(), Failure> {
         let (rank, size, call) = (self.scene.rank, self.scene.size, self.call);
         let width = call.datatype.size();
         let part = |of: u32| {
@@ -77,7 +91,10 @@ impl Exchange<'_> {
             (first * width, length * width)
         };
         let (first, bytes) = part(rank);
-        let mut scratch = vec![0u8; bytes * size as usize];
+        let needed = bytes * size as usize;
+        if scratch.len() < needed {
+            scratch.resize(needed, 0);
+        }
         for other in self.others() {
             let (offset, length) = part(other);
             // SAFETY: parts lie within the contribution and within the scratch, one block for each rank; both outlive `finish`,
@@ -88,10 +105,7 @@ impl Exchange<'_> {
                 self.mesh.receive(other, CHANNEL, block, bytes);
             }
         }
-        if let Err(failure) = self.finish() {
-            self.mesh.clear();
-            return Err(failure);
-        }
+        self.finish()?;
         let root = call.root.unwrap_or(0);
         let wanted = |of: u32| call.operation == Operation::AllReduce || of == root;
         let reduction = Reduction { datatype: call.datatype, op: call.reduction.unwrap_or(ReductionOp::Sum), scalars };
@@ -125,12 +139,7 @@ impl Exchange<'_> {
                 }
             }
         }
-        let finished = self.finish();
-        if finished.is_err() {
-            // Before the scratch goes: the mesh may still point into it.
-            self.mesh.clear();
-        }
-        finished
+        self.finish()
     }
 
     /// Everything else: what others contribute to this rank comes here, and is then put in place as in shared memory.
