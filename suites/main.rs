@@ -15,7 +15,8 @@ use runner::requirement;
 use runner::suite::{self, SuiteError};
 
 /// The suites that are run here, in this order.
-const SUITES: [&str; 10] = ["smoke", "dist", "faults", "hang", "ddp", "validate", "labs", "device", "compute", "frameworks"];
+const SUITES: [&str; 10] =
+    ["smoke", "dist", "faults", "hang", "ddp", "validate", "labs", "device", "compute", "frameworks"];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
