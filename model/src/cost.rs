@@ -44,11 +44,9 @@ impl std::iter::Sum for Duration {
     }
 }
 
-/// Time of one edge: latency, then its bytes at the oversubscribed bandwidth.
+/// Time of one edge: [`FabricPlan::edge_us`].
 pub fn edge_time(fabric: &FabricPlan, bytes: u64) -> Duration {
-    Duration::from_us(
-        fabric.latency_us + 8.0 * bytes as f64 * fabric.oversubscription / (1000.0 * fabric.bandwidth_gbps),
-    )
+    Duration::from_us(fabric.edge_us(bytes))
 }
 
 /// The part of the time of `bytes` that oversubscription adds.

@@ -54,6 +54,13 @@ pub struct FabricPlan {
     pub oversubscription: f64,
 }
 
+impl FabricPlan {
+    /// Modelled time of `bytes` over one edge, us: latency, then the bytes at the oversubscribed bandwidth (model v1).
+    pub fn edge_us(&self, bytes: u64) -> f64 {
+        self.latency_us + 8.0 * bytes as f64 * self.oversubscription / (1000.0 * self.bandwidth_gbps)
+    }
+}
+
 impl ClusterPlan {
     /// Number of ranks, which is the number of GPUs.
     pub fn world_size(&self) -> u32 {
@@ -63,6 +70,13 @@ impl ClusterPlan {
     /// The node that plays global rank `rank`, and its index.
     pub fn node_of(&self, rank: Rank) -> Option<(usize, &NodePlan)> {
         self.nodes.iter().enumerate().find(|(_, node)| node.ranks.contains(&rank))
+    }
+
+    /// Modelled time of bytes from one global rank to another, us; `None` when the cluster has not both.
+    pub fn edge_us(&self, from: Rank, to: Rank, bytes: u64) -> Option<f64> {
+        let ((source, _), (destination, _)) = (self.node_of(from)?, self.node_of(to)?);
+        let fabric = if source == destination { &self.intra_node } else { &self.inter_node };
+        Some(fabric.edge_us(bytes))
     }
 
     /// The profile behind an id of `NodePlan::gpus`.

@@ -2,14 +2,17 @@
 //! group of one. Communicators form side by side; operations become one launch for each communicator.
 
 use std::cell::RefCell;
+use std::ffi::c_float;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dataplane::call::Call;
+use protocol::ids::Rank;
+use protocol::route;
 
 use super::abi::{SimulationInfo, UNDEFINED_TIME};
-use super::communicator::{COMMUNICATORS, Communicator};
+use super::communicator::{COMMUNICATORS, Communicator, process};
 use super::error::{NcclError, NcclResult};
 use crate::boundary::args::Out;
 use crate::boundary::gap;
@@ -70,18 +73,53 @@ pub(crate) fn end() -> NcclResult {
     }
 }
 
-/// Body of `ncclGroupSimulateEnd`: the group's operations are dropped. Their time is not estimated, which is a gap.
+/// Body of `ncclGroupSimulateEnd`: the group's operations are dropped, and their modelled time is told, us. Without a cluster
+/// there is no time to tell, which is a gap.
 pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
-    if !out.is_null() {
-        let mut info = out.get()?;
-        info.estimated_time = UNDEFINED_TIME;
-        out.set(info)?;
-        gap::record(Library::Nccl, "ncclGroupSimulateEnd", "estimated time");
+    let closed = close()?;
+    let Some(group) = closed else { return Ok(()) };
+    if let Some(mistake) = group.mistake {
+        return Err(mistake);
     }
-    match close()? {
-        Some(Group { mistake: Some(mistake), .. }) => Err(mistake),
-        _ => Ok(()),
+    if out.is_null() {
+        return Ok(());
     }
+    let mut info = out.get()?;
+    info.estimated_time = match estimate(&group.operations)? {
+        Some(us) => us as c_float,
+        None => {
+            gap::record(Library::Nccl, "ncclGroupSimulateEnd", "estimated time without a cluster");
+            UNDEFINED_TIME
+        }
+    };
+    Ok(out.set(info)?)
+}
+
+/// The modelled time of `operations` one after the other, us: that of the cluster report (model v1).
+fn estimate(operations: &[Operation]) -> NcclResult<Option<f64>> {
+    let process = process()?;
+    let Some(plan) = process.cluster() else { return Ok(None) };
+    let mut total = 0.0;
+    for Operation { communicator, call, .. } in operations {
+        let ranks = communicator.ranks()?;
+        let element = call.datatype.size() as u64;
+        let request = route::request_bytes(call.operation, ranks.size(), call.count, element);
+        let edges = match (call.operation, call.peer) {
+            (protocol::datatype::Operation::Send, Some(peer)) if peer != ranks.rank() && request > 0 => {
+                vec![route::Edge { src: Rank(ranks.rank()), dst: Rank(peer), bytes: request }]
+            }
+            // A transfer is one, told by its sender.
+            (_, Some(_)) => Vec::new(),
+            _ => route::edges(call.operation, ranks.size(), call.root.map(Rank), request),
+        };
+        for edge in edges {
+            let global = |rank: Rank| ranks.members().get(rank.0 as usize).map(|member| member.global_rank);
+            let time = global(edge.src).zip(global(edge.dst)).and_then(|(src, dst)| plan.edge_us(src, dst, edge.bytes));
+            let Some(time) = time else { return Ok(None) };
+            total += time;
+        }
+    }
+    Ok(Some(total))
 }
 
 /// Ends one level; the group itself when it was the outermost.
