@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::plan::ClusterPlan;
+use serde::{Deserialize, Serialize};
 
 use crate::check::Expectations;
 
 /// A place in a suite file, both counted from 1.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// As the user named it.
     pub file: PathBuf,

@@ -4,6 +4,7 @@ pub mod case;
 pub mod check;
 pub mod cli;
 pub mod commands;
+pub mod event;
 pub mod execute;
 pub mod exit_code;
 mod expression;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What was seen.
@@ -61,7 +62,7 @@ impl Observation {
 }
 
 /// Ranks that waited for ranks that did not come.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hang {
     /// The coordinator noticed it before the kill deadline: nothing moved for `timeout.idle`.
     pub idle: bool,
@@ -89,7 +90,8 @@ pub struct ProcessObservation {
 }
 
 /// What a process was in the case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// A global rank.
     Rank(u32),
@@ -110,7 +112,8 @@ impl std::fmt::Display for Role {
 }
 
 /// How a process ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Exit {
     /// It returned this code.
     Code(i32),
@@ -140,7 +143,7 @@ pub struct Captured {
 }
 
 /// A use of something we do not implement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Gap {
     /// `cudart`, `nccl`, ...
     pub library: String,
