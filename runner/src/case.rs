@@ -28,7 +28,7 @@ impl fmt::Display for Place {
 }
 
 /// A case: one launch on one cluster and what must come of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Case {
     /// Unique in its suite, with the matrix values: `all_reduce[dtype=bf16,world=4]`.
     pub id: String,
@@ -155,6 +155,19 @@ pub struct PythonNeed {
 pub struct Resources {
     /// CPU slots, at least 1; more than there are counts as all of them.
     pub cpus: u32,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Resources { cpus: 1 }
+    }
+}
+
+impl Default for Launch {
+    /// Nothing: no program has an empty name.
+    fn default() -> Self {
+        Launch::Argv { argv: Vec::new(), ranks: None }
+    }
 }
 
 /// What a case starts.

@@ -5,7 +5,7 @@ use crate::check::Verdict;
 /// How a run ended, as its exit code. The highest of what happened counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExitCode {
-    /// Every selected case passed or was skipped.
+    /// Every selected case passed, was skipped, or failed as its `xfail` says.
     Passed = 0,
     /// A case failed or ran into its deadline.
     Failed = 1,
@@ -24,7 +24,7 @@ pub enum ExitCode {
 /// For `--help`.
 pub const HELP: &str = "\
 Exit codes:
-  0    every selected case passed or was skipped
+  0    every selected case passed, was skipped, or failed as its `xfail` says
   1    a case failed or ran into its deadline
   2    wrong usage, or a mistake in a suite
   3    a case could not be run, or used something that ftest does not implement
@@ -35,7 +35,7 @@ impl ExitCode {
     /// What a verdict makes of the run.
     pub fn of(verdict: &Verdict) -> ExitCode {
         match verdict {
-            Verdict::Passed | Verdict::Skipped(_) => ExitCode::Passed,
+            Verdict::Passed | Verdict::Skipped(_) | Verdict::Xfailed(_) => ExitCode::Passed,
             Verdict::Failed | Verdict::Timeout => ExitCode::Failed,
             Verdict::Broken => ExitCode::CouldNotRun,
         }

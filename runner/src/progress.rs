@@ -29,7 +29,7 @@ pub enum Progress {
         /// Index in `RunStarted::cases`.
         index: usize,
         /// What came of it.
-        outcome: Arc<Outcome>,
+        conclusion: Arc<Conclusion>,
     },
     /// After the last case.
     RunFinished {
@@ -40,7 +40,52 @@ pub enum Progress {
     },
 }
 
-/// What came of one case.
+/// What came of one case: its attempts, and what a policy (`retries`, `xfail`) makes of them.
+#[derive(Clone, Debug)]
+pub struct Conclusion {
+    /// What counts: the last attempt's verdict unless a policy says otherwise.
+    pub verdict: Verdict,
+    /// It passed after an attempt that did not.
+    pub flaky: bool,
+    /// What the attempts do not tell: a policy that made the verdict.
+    pub failures: Vec<Failure>,
+    /// What a reader should know besides, in words.
+    pub notes: Vec<String>,
+    /// At least one, in order.
+    pub attempts: Vec<Outcome>,
+}
+
+impl Conclusion {
+    /// The conclusion from one attempt that no policy touches.
+    pub fn of(outcome: Outcome) -> Conclusion {
+        Conclusion {
+            verdict: outcome.verdict.clone(),
+            flaky: false,
+            failures: Vec::new(),
+            notes: Vec::new(),
+            attempts: vec![outcome],
+        }
+    }
+
+    /// The attempt that explains most, and its number from 1: the first that did not pass, else the last.
+    pub fn shown(&self) -> (usize, &Outcome) {
+        let failed = self.attempts.iter().position(|attempt| attempt.verdict != Verdict::Passed);
+        let index = failed.unwrap_or(self.attempts.len().saturating_sub(1));
+        (index + 1, &self.attempts[index])
+    }
+
+    /// Time of all attempts.
+    pub fn duration(&self) -> Duration {
+        self.attempts.iter().map(|attempt| attempt.observation.duration).sum()
+    }
+
+    /// Whether the attempt that counts was slow.
+    pub fn slow(&self) -> bool {
+        self.attempts.last().is_some_and(|attempt| attempt.slow)
+    }
+}
+
+/// What came of one attempt of a case.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The verdict.

@@ -6,12 +6,10 @@ use std::time::{Instant, SystemTime};
 
 use tokio::task::{JoinSet, LocalSet};
 
+use crate::attempts;
 use crate::case::Case;
-use crate::check::{self, Verdict};
-use crate::execute::{RunContext, run_case};
-use crate::observation::Observation;
-use crate::progress::{Outcome, Progress};
-use crate::requirement;
+use crate::execute::RunContext;
+use crate::progress::{Conclusion, Progress};
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +39,7 @@ async fn start_all(
     settings: Settings,
     announce: &mut impl FnMut(Progress),
 ) {
-    let mut running: JoinSet<(usize, u32, Outcome)> = JoinSet::new();
+    let mut running: JoinSet<(usize, u32, Conclusion)> = JoinSet::new();
     let (mut next, mut free, mut stop) = (0, settings.slots, false);
     loop {
         while let Some(case) = cases.get(next).filter(|_| !stop && !context.cancel.is_raised()) {
@@ -52,29 +50,14 @@ async fn start_all(
             free -= slots;
             announce(Progress::CaseStarted { index: next });
             let (index, case, context) = (next, Arc::clone(case), Rc::clone(context));
-            running.spawn_local(async move { (index, slots, one(&case, &context, settings).await) });
+            running.spawn_local(async move { (index, slots, attempts::run(&case, &context, settings).await) });
             next += 1;
         }
         let Some(finished) = running.join_next().await else { return };
         // A panic in a case is a bug of ours; it must not look like an end of the run.
-        let (index, slots, outcome) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let (index, slots, conclusion) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         free += slots;
-        stop |= settings.fail_fast && !matches!(outcome.verdict, Verdict::Passed | Verdict::Skipped(_));
-        announce(Progress::CaseFinished { index, outcome: Arc::new(outcome) });
+        stop |= settings.fail_fast && !conclusion.verdict.is_neutral();
+        announce(Progress::CaseFinished { index, conclusion: Arc::new(conclusion) });
     }
-}
-
-async fn one(case: &Case, context: &RunContext, settings: Settings) -> Outcome {
-    let observation = match requirement::unmet(case) {
-        Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
-        None => run_case(case, context).await,
-    };
-    let (verdict, failures) = check::judge(case, &observation, settings.accept);
-    let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped(_));
-    let slow = verdict == Verdict::Passed && observation.duration > case.timeout.slow;
-    let kept = (settings.keep || !clean) && observation.scratch.is_dir();
-    if !kept {
-        context.discard(&observation);
-    }
-    Outcome { verdict, failures, observation, slow, kept }
 }

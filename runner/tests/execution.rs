@@ -1,6 +1,5 @@
 //! Execution against programs that misbehave: real processes, every wait bounded.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use runner::case::{Case, Kill, KillTarget, Launch, Place, Resources, Timeout, Transport};
+use runner::case::{Case, Kill, KillTarget, Launch, Place, Timeout};
 use runner::execute::cookie::{Cookie, random_word};
 use runner::execute::sweep::{Process, Sweep};
 use runner::execute::{Cancel, RunContext, run_case};
@@ -23,26 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn case(argv: &[&str], ranks: Option<u32>) -> Case {
     Case {
         id: "case".into(),
-        title: None,
-        tags: Vec::new(),
         suite: "suite".into(),
-        place: Place::default(),
-        matrix: BTreeMap::new(),
-        cluster: None,
-        coordinator: false,
-        transport: Transport::Unix,
-        env: BTreeMap::new(),
-        env_unset: Vec::new(),
         timeout: Timeout { slow: PATIENCE, kill: PATIENCE, grace: Duration::from_millis(300), idle: None },
-        requires: Vec::new(),
-        python: None,
-        resources: Resources { cpus: 1 },
         launch: Launch::Argv { argv: argv.iter().map(|word| (*word).to_owned()).collect(), ranks },
-        kill: Vec::new(),
-        faults: Vec::new(),
-        expect: Default::default(),
-        allow_gaps: Vec::new(),
         dir: PathBuf::from("/"),
+        ..Case::default()
     }
 }
 

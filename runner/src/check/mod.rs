@@ -46,6 +46,8 @@ pub enum Verdict {
     Skipped(String),
     /// The kill deadline passed.
     Timeout,
+    /// It did not pass, as its `xfail` says: why that is expected.
+    Xfailed(String),
 }
 
 impl Verdict {
@@ -57,7 +59,13 @@ impl Verdict {
             Verdict::Broken => "broken",
             Verdict::Skipped(_) => "skipped",
             Verdict::Timeout => "timeout",
+            Verdict::Xfailed(_) => "xfailed",
         }
+    }
+
+    /// Whether a run with it can end with 0.
+    pub fn is_neutral(&self) -> bool {
+        matches!(self, Verdict::Passed | Verdict::Skipped(_) | Verdict::Xfailed(_))
     }
 }
 

@@ -71,8 +71,8 @@ struct Reports {
 impl Reports {
     fn on(&mut self, progress: &Progress) {
         self.human.on(progress);
-        if let Progress::CaseFinished { outcome, .. } = progress {
-            self.code = self.code.max(ExitCode::of(&outcome.verdict));
+        if let Progress::CaseFinished { conclusion, .. } = progress {
+            self.code = self.code.max(ExitCode::of(&conclusion.verdict));
         }
         if let Some(Err(error)) = self.junit.as_mut().map(|junit| junit.on(progress)) {
             eprintln!("ftest: cannot write the JUnit file: {error}");

@@ -9,8 +9,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::case::Case;
-use crate::check::Verdict;
-use crate::progress::{Outcome, Progress};
+use crate::check::{Failure, Verdict};
+use crate::progress::{Conclusion, Progress};
 use crate::report::{culprit, exits, tail};
 
 /// Lines of stderr that are shown of a case that did not pass.
@@ -32,7 +32,7 @@ pub struct HumanReport {
     cases: Vec<Arc<Case>>,
     running: Vec<usize>,
     /// Finished, but not yet shown because an earlier one runs.
-    waiting: BTreeMap<usize, Arc<Outcome>>,
+    waiting: BTreeMap<usize, Arc<Conclusion>>,
     next: usize,
     counts: BTreeMap<&'static str, usize>,
     skips: BTreeMap<String, usize>,
@@ -66,15 +66,15 @@ impl HumanReport {
                 self.running.push(*index);
                 self.show_running();
             }
-            Progress::CaseFinished { index, outcome } => {
+            Progress::CaseFinished { index, conclusion } => {
                 self.running.retain(|running| running != index);
-                self.waiting.insert(*index, Arc::clone(outcome));
+                self.waiting.insert(*index, Arc::clone(conclusion));
                 if let Some(bar) = &self.bar {
                     bar.inc(1);
                 }
                 self.show_running();
-                while let Some(outcome) = self.waiting.remove(&self.next) {
-                    self.show(self.next, &outcome);
+                while let Some(conclusion) = self.waiting.remove(&self.next) {
+                    self.show(self.next, &conclusion);
                     self.next += 1;
                 }
             }
@@ -103,47 +103,56 @@ impl HumanReport {
         bar.set_message(names.join(", "));
     }
 
-    fn show(&mut self, index: usize, outcome: &Outcome) {
+    fn show(&mut self, index: usize, conclusion: &Conclusion) {
         let case = Arc::clone(&self.cases[index]);
-        *self.counts.entry(outcome.verdict.word()).or_default() += 1;
-        let color = match outcome.verdict {
+        *self.counts.entry(conclusion.verdict.word()).or_default() += 1;
+        let color = match conclusion.verdict {
             Verdict::Passed => GREEN,
-            Verdict::Skipped(_) => YELLOW,
+            Verdict::Skipped(_) | Verdict::Xfailed(_) => YELLOW,
             Verdict::Failed | Verdict::Broken | Verdict::Timeout => RED,
         };
         let mut text = format!(
             "{color}{:>8}{RESET} {DIM}[{:>8.3} s]{RESET} {}",
-            outcome.verdict.word(),
-            outcome.observation.duration.as_secs_f64(),
+            conclusion.verdict.word(),
+            conclusion.duration().as_secs_f64(),
             case.full_id()
         );
-        if outcome.slow {
+        if conclusion.flaky {
+            let _ = write!(text, " {YELLOW}(flaky: attempt {} passed){RESET}", conclusion.attempts.len());
+        }
+        if conclusion.slow() {
             let _ = write!(text, " {YELLOW}(slow: longer than {} s){RESET}", case.timeout.slow.as_secs_f64());
         }
-        if let Verdict::Skipped(reason) = &outcome.verdict {
+        if let Verdict::Skipped(reason) | Verdict::Xfailed(reason) = &conclusion.verdict {
             let _ = write!(text, " {DIM}({reason}){RESET}");
+        }
+        if let Verdict::Skipped(reason) = &conclusion.verdict {
             *self.skips.entry(reason.clone()).or_default() += 1;
         }
         text.push('\n');
-        if !outcome.failures.is_empty() {
-            text.push_str(&indent(&details(&case, outcome), "    "));
-        }
-        if outcome.kept && outcome.failures.is_empty() {
-            let _ = writeln!(text, "    kept: {}", outcome.observation.scratch.display());
+        if !conclusion.verdict.is_neutral() || conclusion.flaky {
+            text.push_str(&indent(&details(&case, conclusion), "    "));
+        } else {
+            for note in &conclusion.notes {
+                let _ = writeln!(text, "    note: {note}");
+            }
+            for attempt in conclusion.attempts.iter().filter(|attempt| attempt.kept) {
+                let _ = writeln!(text, "    kept: {}", attempt.observation.scratch.display());
+            }
         }
         self.print(&text);
     }
 
     fn finish(&mut self, duration: Duration, interrupted: bool) {
         // Cases behind one that never ran are shown all the same.
-        for (index, outcome) in std::mem::take(&mut self.waiting) {
-            self.show(index, &outcome);
+        for (index, conclusion) in std::mem::take(&mut self.waiting) {
+            self.show(index, &conclusion);
         }
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
         let shown: usize = self.counts.values().sum();
-        let mut parts: Vec<String> = ["passed", "failed", "broken", "timeout", "skipped"]
+        let mut parts: Vec<String> = ["passed", "xfailed", "failed", "broken", "timeout", "skipped"]
             .into_iter()
             .filter_map(|word| self.counts.get(word).map(|count| format!("{count} {word}")))
             .collect();
@@ -184,27 +193,26 @@ impl HumanReport {
 }
 
 /// Everything about a case that did not pass, without color: also the text of a JUnit failure.
-pub fn details(case: &Case, outcome: &Outcome) -> String {
+pub fn details(case: &Case, conclusion: &Conclusion) -> String {
     let mut text = String::new();
+    let (number, outcome) = conclusion.shown();
     let observation = &outcome.observation;
     if let Some(title) = &case.title {
         let _ = writeln!(text, "{title}");
     }
-    for failure in &outcome.failures {
-        match &failure.place {
-            Some(place) => {
-                let _ = writeln!(text, "{} ({place})", failure.kind);
-            }
-            None => {
-                let _ = writeln!(text, "{}", failure.kind);
-            }
-        }
-        field(&mut text, "expected", &failure.expected);
-        field(&mut text, "got", &failure.got);
-        if !failure.next.is_empty() {
-            field(&mut text, "next", &failure.next);
-        }
+    failures(&mut text, &conclusion.failures);
+    for note in &conclusion.notes {
+        let _ = writeln!(text, "note: {note}");
     }
+    if conclusion.attempts.len() > 1 {
+        for (index, attempt) in conclusion.attempts.iter().enumerate() {
+            let kept =
+                if attempt.kept { format!(", kept: {}", attempt.observation.scratch.display()) } else { String::new() };
+            let _ = writeln!(text, "attempt {}: {}{kept}", index + 1, attempt.verdict.word());
+        }
+        let _ = writeln!(text, "attempt {number} in full:");
+    }
+    failures(&mut text, &outcome.failures);
     if !observation.processes.is_empty() {
         let _ = writeln!(text, "exits: {}", exits(observation));
     }
@@ -232,11 +240,29 @@ pub fn details(case: &Case, outcome: &Outcome) -> String {
             }
         }
     }
-    if outcome.kept {
+    if outcome.kept && conclusion.attempts.len() == 1 {
         let _ = writeln!(text, "kept: {}", observation.scratch.display());
     }
     let _ = writeln!(text, "again: ftest run {} --filter '{}'", case.place.file.display(), case.full_id());
     text
+}
+
+fn failures(text: &mut String, failures: &[Failure]) {
+    for failure in failures {
+        match &failure.place {
+            Some(place) => {
+                let _ = writeln!(text, "{} ({place})", failure.kind);
+            }
+            None => {
+                let _ = writeln!(text, "{}", failure.kind);
+            }
+        }
+        field(text, "expected", &failure.expected);
+        field(text, "got", &failure.got);
+        if !failure.next.is_empty() {
+            field(text, "next", &failure.next);
+        }
+    }
 }
 
 fn field(text: &mut String, name: &str, value: &str) {

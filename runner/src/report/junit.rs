@@ -11,7 +11,7 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 use crate::case::Case;
 use crate::check::Verdict;
 use crate::observation::{Captured, ProcessObservation};
-use crate::progress::{Outcome, Progress};
+use crate::progress::{Conclusion, Progress};
 use crate::report::xml_text::XmlText;
 use crate::report::{exits, human};
 
@@ -53,9 +53,9 @@ impl JunitReport {
                 self.cases = cases.clone();
                 self.at = Some(*at);
             }
-            Progress::CaseFinished { index, outcome } => {
+            Progress::CaseFinished { index, conclusion } => {
                 let Some(case) = self.cases.get(*index) else { return Ok(()) };
-                self.finished.insert(*index, test_case(case, outcome));
+                self.finished.insert(*index, test_case(case, conclusion));
             }
             Progress::RunFinished { duration, interrupted } => {
                 self.duration = *duration;
@@ -138,10 +138,11 @@ fn skipped(reason: &str) -> TestCaseStatus {
     status
 }
 
-fn test_case(case: &Case, outcome: &Outcome) -> TestCase {
-    let kind = match &outcome.verdict {
+fn test_case(case: &Case, conclusion: &Conclusion) -> TestCase {
+    let (_, outcome) = conclusion.shown();
+    let kind = match &conclusion.verdict {
         Verdict::Passed => None,
-        Verdict::Skipped(reason) => return named(case, skipped(reason)),
+        Verdict::Skipped(reason) | Verdict::Xfailed(reason) => return named(case, skipped(reason)),
         Verdict::Failed => Some((NonSuccessKind::Failure, "ftest.check")),
         Verdict::Timeout => Some((NonSuccessKind::Failure, "ftest.timeout")),
         Verdict::Broken => {
@@ -153,20 +154,20 @@ fn test_case(case: &Case, outcome: &Outcome) -> TestCase {
         None => TestCaseStatus::success(),
         Some((kind, name)) => {
             let mut status = TestCaseStatus::non_success(kind);
-            let message = outcome.failures.first().map_or_else(
-                || outcome.verdict.word().to_owned(),
+            let message = conclusion.failures.iter().chain(&outcome.failures).next().map_or_else(
+                || conclusion.verdict.word().to_owned(),
                 |failure| format!("{}: expected {}, got {}", failure.kind, failure.expected, failure.got),
             );
             status
                 .set_message(one_line(&message))
                 .set_type(name)
-                .set_description(XmlText::new(&human::details(case, outcome)));
+                .set_description(XmlText::new(&human::details(case, conclusion)));
             status
         }
     };
     let failed = kind.is_some();
     let mut test = named(case, status);
-    test.set_time(outcome.observation.duration);
+    test.set_time(conclusion.duration());
     for (name, value) in &case.matrix {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         test.add_property(Property::new(XmlText::new(&format!("matrix.{name}")), XmlText::new(&value)));
@@ -174,7 +175,7 @@ fn test_case(case: &Case, outcome: &Outcome) -> TestCase {
     if !outcome.observation.processes.is_empty() {
         test.add_property(Property::new("exits", XmlText::new(&exits(&outcome.observation))));
     }
-    if outcome.slow {
+    if conclusion.slow() {
         test.add_property(Property::new("slow", "true"));
     }
     if outcome.kept {
@@ -261,6 +262,7 @@ mod tests {
     use super::*;
     use crate::check::Failure;
     use crate::observation::{Exit, Observation, Role};
+    use crate::progress::Outcome;
     use crate::suite;
     use proptest::prelude::*;
     use quick_xml::events::Event;
@@ -270,7 +272,7 @@ mod tests {
         suite::parse(Path::new("s.yaml"), text, Path::new("/")).unwrap().cases
     }
 
-    fn outcome(verdict: Verdict, stdout: &[u8]) -> Arc<Outcome> {
+    fn conclusion(verdict: Verdict, stdout: &[u8]) -> Arc<Conclusion> {
         let stream = Captured { bytes: stdout.len() as u64, head: stdout.to_vec(), ..Captured::default() };
         let process = ProcessObservation {
             role: Role::Rank(0),
@@ -290,7 +292,7 @@ mod tests {
             duration: Duration::from_micros(1_234_567),
             ..Observation::default()
         };
-        Arc::new(Outcome { verdict, failures: vec![failure], observation, slow: false, kept: false })
+        Arc::new(Conclusion::of(Outcome { verdict, failures: vec![failure], observation, slow: false, kept: false }))
     }
 
     /// Counts start tags by name, and the attributes of the first of each; fails on XML that is not well-formed.
@@ -332,12 +334,12 @@ mod tests {
                 at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_219_200),
             })
             .unwrap();
-        report.on(&Progress::CaseFinished { index: 2, outcome: outcome(Verdict::Broken, b"x") }).unwrap();
+        report.on(&Progress::CaseFinished { index: 2, conclusion: conclusion(Verdict::Broken, b"x") }).unwrap();
         let seen = read(&std::fs::read_to_string(&path).unwrap());
         let totals = &seen["testsuites"].1;
         assert_eq!((totals["tests"].as_str(), totals["skipped"].as_str(), totals["errors"].as_str()), ("3", "2", "1"));
-        report.on(&Progress::CaseFinished { index: 0, outcome: outcome(Verdict::Failed, b"x") }).unwrap();
-        report.on(&Progress::CaseFinished { index: 1, outcome: outcome(Verdict::Passed, b"x") }).unwrap();
+        report.on(&Progress::CaseFinished { index: 0, conclusion: conclusion(Verdict::Failed, b"x") }).unwrap();
+        report.on(&Progress::CaseFinished { index: 1, conclusion: conclusion(Verdict::Passed, b"x") }).unwrap();
         report.on(&Progress::RunFinished { duration: Duration::from_secs(2), interrupted: false }).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let seen = read(&text);
@@ -369,8 +371,8 @@ mod tests {
         fn any_output_gives_well_formed_xml(bytes in proptest::collection::vec(any::<u8>(), 0..400), text in "\\PC*(]]>|\u{1b}\\[3|\u{fffe}|\u{0})\\PC*") {
             let mut report = JunitReport::new(PathBuf::new());
             report.cases = cases();
-            report.finished.insert(0, test_case(&report.cases[0], &outcome(Verdict::Failed, &bytes)));
-            report.finished.insert(1, test_case(&report.cases[1], &outcome(Verdict::Broken, text.as_bytes())));
+            report.finished.insert(0, test_case(&report.cases[0], &conclusion(Verdict::Failed, &bytes)));
+            report.finished.insert(1, test_case(&report.cases[1], &conclusion(Verdict::Broken, text.as_bytes())));
             report.finished.insert(2, named(&report.cases[2], skipped(&text)));
             let xml = report.report().to_string().unwrap();
             prop_assert_eq!(read(&xml)["testcase"].0, 3);
