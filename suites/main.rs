@@ -5,13 +5,14 @@ use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use runner::attempts;
 use runner::case::Case;
-use runner::check::{self, Verdict};
-use runner::execute::{Cancel, RunContext, run_case};
+use runner::check::Verdict;
+use runner::execute::{Cancel, RunContext};
 use runner::install::Install;
-use runner::progress::Outcome;
 use runner::report::human;
 use runner::requirement;
+use runner::schedule::Settings;
 use runner::suite::{self, SuiteError};
 
 /// The suites that are run here, in this order.
@@ -59,18 +60,13 @@ fn trial(case: Arc<Case>, shared: Arc<Shared>) -> Trial {
 
 fn run(case: &Case, context: &RunContext) -> Result<Completion, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let observation = runtime.block_on(run_case(case, context));
-    let (verdict, failures) = check::judge(case, &observation, false);
-    match verdict {
-        Verdict::Passed => {
-            context.discard(&observation);
-            Ok(Completion::Completed)
-        }
-        Verdict::Skipped(reason) => Ok(Completion::ignored_with(reason)),
+    let settings = Settings { slots: 1, fail_fast: false, accept: false, keep: false };
+    let conclusion = runtime.block_on(attempts::run(case, context, settings));
+    match &conclusion.verdict {
+        Verdict::Passed => Ok(Completion::Completed),
+        Verdict::Skipped(reason) | Verdict::Xfailed(reason) => Ok(Completion::ignored_with(reason)),
         Verdict::Failed | Verdict::Broken | Verdict::Timeout => {
-            let kept = observation.scratch.is_dir();
-            let outcome = Outcome { verdict, failures, observation, slow: false, kept };
-            Err(Failed::from(format!("{}\n{}", outcome.verdict.word(), human::details(case, &outcome))))
+            Err(Failed::from(format!("{}\n{}", conclusion.verdict.word(), human::details(case, &conclusion))))
         }
     }
 }

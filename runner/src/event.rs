@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::{Case, Place};
 use crate::check;
 use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, Role};
-use crate::progress::Outcome;
+use crate::progress::{Conclusion, Outcome};
 
 /// Version of the event log, in its first line.
 pub const VERSION: u32 = 1;
@@ -55,6 +55,17 @@ pub enum Event {
         /// What the attempts do not tell: a policy that made the verdict.
         #[serde(default)]
         failures: Vec<Failure>,
+        /// What a reader should know besides, in words.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
+    },
+    /// A fixture could not be torn down: an error of the run, not of a case. A setup that fails is told by the cases
+    /// that it breaks.
+    TeardownFailed {
+        /// `suite/fixture`.
+        fixture: String,
+        /// What went wrong.
+        failure: Failure,
     },
     /// The last line. A log without it is of a run that was killed.
     RunFinished {
@@ -211,6 +222,7 @@ impl From<&check::Verdict> for Verdict {
             check::Verdict::Broken => Verdict::Broken,
             check::Verdict::Timeout => Verdict::Timeout,
             check::Verdict::Skipped(reason) => Verdict::Skipped { reason: reason.clone() },
+            check::Verdict::Xfailed(reason) => Verdict::Xfailed { reason: reason.clone() },
         }
     }
 }
@@ -311,6 +323,19 @@ impl From<&Case> for CaseInfo {
             world_size: case.world_size(),
             slow_us: us(case.timeout.slow),
             kill_us: us(case.timeout.kill),
+        }
+    }
+}
+
+impl Event {
+    /// The end of `case`. Its attempts are events of their own.
+    pub fn case_finished(case: &Case, conclusion: &Conclusion) -> Event {
+        Event::CaseFinished {
+            case: case.full_id(),
+            verdict: Verdict::from(&conclusion.verdict),
+            flaky: conclusion.flaky,
+            failures: conclusion.failures.iter().map(Failure::from).collect(),
+            notes: conclusion.notes.clone(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `ftest` and `fgpu`: suites -> cases -> observations -> verdicts -> reports.
 
-mod attempts;
+pub mod attempts;
 pub mod case;
 pub mod check;
 pub mod cli;

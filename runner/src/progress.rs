@@ -31,6 +31,13 @@ pub enum Progress {
         /// What came of it.
         conclusion: Arc<Conclusion>,
     },
+    /// A fixture could not be torn down: an error of the run, not of a case.
+    TeardownFailed {
+        /// `suite/fixture`.
+        fixture: String,
+        /// What went wrong.
+        failure: Failure,
+    },
     /// After the last case.
     RunFinished {
         /// Wall time of the run.

@@ -74,6 +74,9 @@ impl Reports {
         if let Progress::CaseFinished { conclusion, .. } = progress {
             self.code = self.code.max(ExitCode::of(&conclusion.verdict));
         }
+        if let Progress::TeardownFailed { .. } = progress {
+            self.code = self.code.max(ExitCode::CouldNotRun);
+        }
         if let Some(Err(error)) = self.junit.as_mut().map(|junit| junit.on(progress)) {
             eprintln!("ftest: cannot write the JUnit file: {error}");
             self.code = self.code.max(ExitCode::CouldNotRun);

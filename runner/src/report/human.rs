@@ -78,6 +78,11 @@ impl HumanReport {
                     self.next += 1;
                 }
             }
+            Progress::TeardownFailed { fixture, failure } => {
+                let mut text = String::new();
+                failures(&mut text, std::slice::from_ref(failure));
+                self.print(&format!("{RED}{:>8}{RESET} the teardown of {fixture}\n{}", "error", indent(&text, "    ")));
+            }
             Progress::RunFinished { duration, interrupted } => self.finish(*duration, *interrupted),
         }
     }

@@ -65,7 +65,7 @@ impl JunitReport {
                     "not run: another case did not pass before"
                 };
             }
-            Progress::Preparing(_) | Progress::CaseStarted { .. } => return Ok(()),
+            Progress::Preparing(_) | Progress::CaseStarted { .. } | Progress::TeardownFailed { .. } => return Ok(()),
         }
         self.write()
     }
