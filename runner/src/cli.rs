@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use crate::commands::bench::BenchArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
+use crate::commands::review::{RejectArgs, Waiting};
 use crate::commands::top::TopArgs;
 use crate::exit_code;
 
@@ -44,6 +45,12 @@ pub enum Command {
     Run(RunArgs),
     /// Read suites and report every mistake, without running anything
     Check(CheckArgs),
+    /// Show snapshots that wait, one after the other, and accept or reject them
+    Review(Waiting),
+    /// Accept all snapshots that wait
+    Accept(Waiting),
+    /// Remove all snapshots that wait
+    Reject(RejectArgs),
     /// List the built-in GPU profiles
     Profiles,
     /// Run one command on a pretended cluster

@@ -18,6 +18,7 @@ pub mod progress;
 pub mod python;
 pub mod report;
 pub mod requirement;
+pub mod review;
 pub mod schedule;
 pub mod signal;
 pub mod snapshot;

@@ -181,19 +181,13 @@ impl SnapshotFile {
     /// # Errors
     /// The file is there and cannot be read, or has no header.
     pub fn compare(&self, text: &str) -> io::Result<Comparison> {
-        let file = match fs::read_to_string(&self.path) {
-            Ok(file) => file,
+        let accepted = match read(&self.path) {
+            Ok(accepted) => accepted,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Comparison::New),
             Err(error) => return Err(error),
         };
-        let accepted = body(&file)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a snapshot: its header does not end"))?;
         // insta rewrites the end of a file on acceptance; line ends there say nothing.
-        if accepted.trim_end() == text.trim_end() {
-            Ok(Comparison::Same)
-        } else {
-            Ok(Comparison::Changed(accepted.to_owned()))
-        }
+        if accepted.trim_end() == text.trim_end() { Ok(Comparison::Same) } else { Ok(Comparison::Changed(accepted)) }
     }
 
     /// Makes `text` the accepted one and removes a pending one.
@@ -242,9 +236,19 @@ fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }
 
-fn body(file: &str) -> Option<&str> {
-    let rest = file.strip_prefix("---\n")?;
-    rest.find("\n---\n").map(|end| &rest[end + 5..])
+/// The text in a snapshot file, accepted or waiting.
+///
+/// # Errors
+/// It cannot be read, or has no header.
+pub fn read(path: &Path) -> io::Result<String> {
+    let file = fs::read_to_string(path)?;
+    let body = file.strip_prefix("---\n").and_then(|rest| rest.find("\n---\n").map(|end| rest[end + 5..].to_owned()));
+    body.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a snapshot: its header does not end"))
+}
+
+/// Where the snapshots of a suite are: `snapshots/SUITE` beside its file.
+pub fn directory(suite_file: &Path, suite: &str) -> PathBuf {
+    suite_file.parent().unwrap_or(Path::new("")).join("snapshots").join(suite)
 }
 
 /// The file name of a snapshot: the case's id with only letters that every file system takes, and the snapshot's name unless it is `report`.

@@ -40,6 +40,15 @@ pub enum SnapshotMode {
 }
 
 impl SnapshotCheck {
+    /// The file of this snapshot of `case`.
+    pub fn file(&self, case: &Case) -> SnapshotFile {
+        SnapshotFile {
+            path: self.path.clone(),
+            source: case.place.file.display().to_string(),
+            expression: format!("{} {}", case.full_id(), self.name),
+        }
+    }
+
     /// The failure, if the text is not the accepted one and is not accepted now.
     pub fn check(&self, case: &Case, observation: &Observation, mode: SnapshotMode) -> Option<Failure> {
         let failure = |expected: String, got: String, next: &str| {
@@ -53,11 +62,7 @@ impl SnapshotCheck {
             Ok(text) => text,
             Err(error) => return failure(wanted, error, ""),
         };
-        let file = SnapshotFile {
-            path: self.path.clone(),
-            source: case.place.file.display().to_string(),
-            expression: format!("{} {}", case.full_id(), self.name),
-        };
+        let file = self.file(case);
         let comparison = match file.compare(&text) {
             Ok(comparison) => comparison,
             Err(error) => return failure(wanted, error.to_string(), "remove the file and accept a new one"),
@@ -79,16 +84,17 @@ impl SnapshotCheck {
             SnapshotMode::Review => match file.leave_pending(&text) {
                 Ok(()) => {
                     let next = format!(
-                        "review {} with `cargo insta review`, or accept it with `ftest run {} --filter '{}' --accept`",
-                        file.pending().display(),
-                        case.suite,
-                        case.id
+                        "look at it with `ftest review {0}`, or accept it with `ftest accept {0} -E '{1}'`",
+                        case.place.file.display(),
+                        case.full_id()
                     );
                     failure(wanted, got, &next)
                 }
                 Err(error) => failure(wanted, got, &format!("{} cannot be written: {error}", file.pending().display())),
             },
             SnapshotMode::CompareOnly => {
+                // One that an earlier, right run left is not this run's, and must not be accepted by mistake.
+                let _ = file.forget_pending();
                 failure(wanted, got, "nothing was left for review, since other checks did not hold")
             }
         }

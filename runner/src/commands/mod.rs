@@ -6,6 +6,7 @@ pub mod env;
 pub mod exec;
 pub mod fgpu;
 pub mod profiles;
+pub mod review;
 pub mod run;
 mod suites;
 pub mod top;

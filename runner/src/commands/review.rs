@@ -1,0 +1,177 @@
+//! `ftest review`, `ftest accept`, `ftest reject`: what becomes of snapshots that wait.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use console::{Key, Term};
+
+use crate::commands::suites;
+use crate::exit_code::ExitCode;
+use crate::filter::Filter;
+use crate::install::Install;
+use crate::review::{self, Pending, Refused, dialog};
+
+/// Which waiting snapshots.
+#[derive(Args, Clone, Debug)]
+pub struct Waiting {
+    /// Names of suites, suite files, or directories of them [default: suites]
+    #[arg(value_name = "SUITE")]
+    suites: Vec<String>,
+    /// Only snapshots of cases that this filter accepts, as for `ftest run`
+    #[arg(long, short = 'E', value_name = "FILTER")]
+    filter: Option<String>,
+    /// Take them from this directory, a downloaded CI artifact, and not from beside the accepted ones
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+}
+
+/// Arguments of `ftest reject`.
+#[derive(Args, Clone, Debug)]
+pub struct RejectArgs {
+    /// Names of suites, suite files, or directories of them [default: suites]
+    #[arg(value_name = "SUITE")]
+    suites: Vec<String>,
+    /// Only snapshots of cases that this filter accepts, as for `ftest run`
+    #[arg(long, short = 'E', value_name = "FILTER", conflicts_with = "unreferenced")]
+    filter: Option<String>,
+    /// Remove snapshot files that no case of these suites has, accepted ones as well
+    #[arg(long)]
+    unreferenced: bool,
+}
+
+/// Asks for each waiting snapshot what shall become of it. Without a terminal it only shows them.
+pub fn review(arguments: &Waiting) -> ExitCode {
+    let (pending, refused) = match find(arguments) {
+        Ok(found) => found,
+        Err(code) => return code,
+    };
+    let mut out = anstream::stdout();
+    let result = if pending.is_empty() {
+        Ok(dialog::Decisions::default())
+    } else if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        let terminal = Term::stdout();
+        dialog::review(&pending, || key(&terminal), &mut out)
+    } else {
+        let shown = pending
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, one)| dialog::show(one, index, pending.len(), false, &mut out));
+        shown.map(|()| dialog::Decisions { left: pending.len(), ..dialog::Decisions::default() })
+    };
+    match result {
+        Ok(decisions) => {
+            tell(decisions);
+            if decisions.left > 0 || !refused.is_empty() { ExitCode::Failed } else { ExitCode::Passed }
+        }
+        // The reader of a pipe (`| less`) may leave when it has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::Failed,
+        Err(error) => could_not(&error),
+    }
+}
+
+/// Accepts all of them.
+pub fn accept(arguments: &Waiting) -> ExitCode {
+    decide(find(arguments), "accepted", Pending::accept)
+}
+
+/// Removes all of them, or the files that no case has.
+pub fn reject(arguments: &RejectArgs) -> ExitCode {
+    if arguments.unreferenced {
+        return remove_unreferenced(&arguments.suites);
+    }
+    let waiting = Waiting { suites: arguments.suites.clone(), filter: arguments.filter.clone(), from: None };
+    decide(find(&waiting), "rejected", Pending::reject)
+}
+
+fn decide(
+    found: Result<(Vec<Pending>, Vec<Refused>), ExitCode>,
+    word: &str,
+    decision: impl Fn(&Pending) -> io::Result<()>,
+) -> ExitCode {
+    let (pending, refused) = match found {
+        Ok(found) => found,
+        Err(code) => return code,
+    };
+    if pending.is_empty() && refused.is_empty() {
+        eprintln!("ftest: no snapshot waits");
+    }
+    let mut out = io::stdout().lock();
+    for one in &pending {
+        if let Err(error) = decision(one) {
+            return could_not(&error);
+        }
+        // A closed pipe is the reader's choice; the decision stands.
+        let _ = writeln!(out, "{word} {}: {}", one.name(), one.file.path.display());
+    }
+    if refused.is_empty() { ExitCode::Passed } else { ExitCode::Failed }
+}
+
+fn remove_unreferenced(words: &[String]) -> ExitCode {
+    let suites = match suites::load(&or_default(words), &Install::find()) {
+        Ok(suites) => suites,
+        Err(code) => return code,
+    };
+    let files = review::unreferenced(&suites);
+    if files.is_empty() {
+        eprintln!("ftest: every snapshot file belongs to a case");
+    }
+    for file in files {
+        if let Err(error) = std::fs::remove_file(&file) {
+            return could_not(&error);
+        }
+        println!("removed {}", file.display());
+    }
+    ExitCode::Passed
+}
+
+fn find(arguments: &Waiting) -> Result<(Vec<Pending>, Vec<Refused>), ExitCode> {
+    let filter = arguments.filter.as_deref().map(Filter::parse).transpose().map_err(|error| {
+        eprintln!("ftest: {error}");
+        ExitCode::Usage
+    })?;
+    let mut suites = suites::load(&or_default(&arguments.suites), &Install::find())?;
+    if let Some(filter) = &filter {
+        for suite in &mut suites {
+            suite.cases.retain(|case| filter.accepts(case));
+        }
+    }
+    let (pending, refused) = match &arguments.from {
+        Some(directory) => review::below(directory, &suites).map_err(|error| {
+            eprintln!("ftest: {}: {error}", directory.display());
+            ExitCode::Usage
+        })?,
+        None => review::beside(&suites),
+    };
+    for Refused { found, why } in &refused {
+        eprintln!("ftest: {} is left alone: {why}", found.display());
+    }
+    Ok((pending, refused))
+}
+
+fn or_default(words: &[String]) -> Vec<String> {
+    if words.is_empty() { vec!["suites".to_owned()] } else { words.to_vec() }
+}
+
+fn key(terminal: &Term) -> io::Result<Option<char>> {
+    Ok(match terminal.read_key()? {
+        Key::Char(character) => Some(character),
+        Key::Escape | Key::CtrlC | Key::UnknownEscSeq(_) => Some('q'),
+        _ => Some(' '),
+    })
+}
+
+fn tell(decisions: dialog::Decisions) {
+    let dialog::Decisions { accepted, rejected, left } = decisions;
+    if (accepted, rejected, left) == (0, 0, 0) {
+        eprintln!("ftest: no snapshot waits");
+        return;
+    }
+    let hint = if left > 0 { "; `ftest accept` takes all that wait, `ftest reject` none" } else { "" };
+    eprintln!("ftest: {accepted} accepted, {rejected} rejected, {left} left{hint}");
+}
+
+fn could_not(error: &io::Error) -> ExitCode {
+    eprintln!("ftest: {error}");
+    ExitCode::CouldNotRun
+}

@@ -1,0 +1,263 @@
+//! Snapshots that wait for a decision: finding them, showing what changed, and the dialog.
+
+pub mod dialog;
+pub mod difference;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::case::Place;
+use crate::snapshot::{self, SnapshotFile};
+use crate::suite::Suite;
+
+/// The end of a name of a snapshot that waits.
+const PENDING: &str = ".snap.new";
+/// How deep an artifact is searched.
+const DEPTH: usize = 12;
+
+/// A snapshot that waits.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    /// Where it goes.
+    pub file: SnapshotFile,
+    /// Where the check is written.
+    pub place: Place,
+    /// Where it lies; beside the accepted one unless it came with an artifact.
+    pub found: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// The accepted text, if there is one.
+    pub accepted: Option<String>,
+}
+
+/// A file that looks like a waiting snapshot and cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The file.
+    pub found: PathBuf,
+    /// Why.
+    pub why: String,
+}
+
+impl Pending {
+    /// `ddp/train[world=4] report`.
+    pub fn name(&self) -> &str {
+        &self.file.expression
+    }
+
+    /// Makes it the accepted one. An artifact stays as it is.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn accept(&self) -> io::Result<()> {
+        self.file.accept(&self.text)
+    }
+
+    /// Removes it. The accepted one stays.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn reject(&self) -> io::Result<()> {
+        fs::remove_file(&self.found)
+    }
+}
+
+/// Every snapshot that the cases of `suites` have, whether or not there is a file: by name.
+fn expected(suites: &[Suite]) -> BTreeMap<String, (SnapshotFile, Place)> {
+    let cases = suites.iter().flat_map(|suite| &suite.cases);
+    let checks = cases.flat_map(|case| case.expect.snapshots.iter().map(move |check| (case, check)));
+    checks
+        .map(|(case, check)| {
+            let file = check.file(case);
+            (file.expression.clone(), (file, check.place.clone()))
+        })
+        .collect()
+}
+
+/// The snapshots of `suites` that wait beside the accepted ones, by name, and those that cannot be read.
+pub fn beside(suites: &[Suite]) -> (Vec<Pending>, Vec<Refused>) {
+    let (mut pending, mut refused) = (Vec::new(), Vec::new());
+    for (file, place) in expected(suites).into_values() {
+        let found = file.pending();
+        if found.is_file() {
+            match read(file, place, found.clone()) {
+                Ok(one) => pending.push(one),
+                Err(error) => refused.push(Refused { found, why: error.to_string() }),
+            }
+        }
+    }
+    (pending, refused)
+}
+
+/// The waiting snapshots somewhere below `directory`, as a downloaded artifact has them: each goes where the case of
+/// `suites` with its name wants it. Also those that cannot be taken.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn below(directory: &Path, suites: &[Suite]) -> io::Result<(Vec<Pending>, Vec<Refused>)> {
+    let mut expected = expected(suites);
+    let mut taken: BTreeMap<String, Pending> = BTreeMap::new();
+    let mut refused = Vec::new();
+    for found in files(directory, DEPTH)?.into_iter().filter(|path| is_pending(path)) {
+        let one = header(&found).and_then(|name| match (taken.get(&name), expected.remove(&name)) {
+            (Some(first), _) => match read(first.file.clone(), first.place.clone(), found.clone()) {
+                Ok(second) if second.text == first.text => Ok(None),
+                Ok(_) => Err(format!("{} is another text for `{name}`", first.found.display())),
+                Err(error) => Err(error.to_string()),
+            },
+            (None, Some((file, place))) => {
+                read(file, place, found.clone()).map(Some).map_err(|error| error.to_string())
+            }
+            (None, None) => Err(format!("no case of these suites has the snapshot `{name}`")),
+        });
+        match one {
+            Ok(Some(one)) if one.accepted.as_deref().is_some_and(|accepted| same(accepted, &one.text)) => {}
+            Ok(Some(one)) => {
+                taken.insert(one.name().to_owned(), one);
+            }
+            Ok(None) => {}
+            Err(why) => refused.push(Refused { found, why }),
+        }
+    }
+    Ok((taken.into_values().collect(), refused))
+}
+
+/// Snapshot files beside `suites` that no case has, sorted. Waiting ones count as well.
+pub fn unreferenced(suites: &[Suite]) -> Vec<PathBuf> {
+    let known: BTreeSet<PathBuf> =
+        expected(suites).into_values().flat_map(|(file, _)| [file.pending(), file.path]).collect();
+    let directories: BTreeSet<PathBuf> =
+        suites.iter().map(|suite| snapshot::directory(&suite.file, &suite.name)).collect();
+    // A directory that is not there has no file.
+    let found = directories.iter().flat_map(|directory| files(directory, 1).unwrap_or_default());
+    let snapshots =
+        found.filter(|path| is_pending(path) || path.extension().is_some_and(|extension| extension == "snap"));
+    let mut left: Vec<PathBuf> = snapshots.filter(|path| !known.contains(path)).collect();
+    left.sort();
+    left
+}
+
+fn same(one: &str, other: &str) -> bool {
+    one.trim_end() == other.trim_end()
+}
+
+fn is_pending(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(PENDING))
+}
+
+fn read(file: SnapshotFile, place: Place, found: PathBuf) -> io::Result<Pending> {
+    let text = snapshot::read(&found)?;
+    let accepted = match snapshot::read(&file.path) {
+        Ok(accepted) => Some(accepted),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Pending { file, place, found, text, accepted })
+}
+
+/// The name in the header of a snapshot file.
+fn header(path: &Path) -> Result<String, String> {
+    #[derive(serde::Deserialize)]
+    struct Header {
+        expression: String,
+    }
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let header = text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"));
+    let (header, _) = header.ok_or("not a snapshot: it has no header")?;
+    let header: Header = serde_yaml::from_str(header).map_err(|error| format!("not a snapshot: {error}"))?;
+    Ok(header.expression)
+}
+
+/// The files below `directory`, sorted; links are not followed.
+fn files(directory: &Path, depth: usize) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() && depth > 1 {
+            found.extend(files(&entry.path(), depth - 1)?);
+        } else if kind.is_file() {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite;
+
+    const SUITE: &str = "ftest: 1\nsuite: s\nclusters: {c: {nodes: 1, gpus_per_node: 1, profile: a100}}\ncases:\n- id: a\n  cluster: c\n  launch: {argv: [x]}\n  expect: {snapshot: {name: report}}\n- id: b\n  cluster: c\n  launch: {argv: [x]}\n  expect: {snapshot: [{name: report}, {name: links}]}\n";
+
+    fn suite(root: &Path) -> Suite {
+        let file = root.join("s.yaml");
+        fs::write(&file, SUITE).unwrap();
+        suite::load(&file).unwrap()
+    }
+
+    fn leave(path: &Path, name: &str, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("---\nsource: \"s.yaml\"\nexpression: \"{name}\"\n---\n{text}")).unwrap();
+    }
+
+    fn names(pending: &[Pending]) -> Vec<&str> {
+        pending.iter().map(Pending::name).collect()
+    }
+
+    #[test]
+    fn those_beside_the_accepted_ones_are_found_accepted_and_rejected() {
+        let root = tempfile::tempdir().unwrap();
+        let suites = [suite(root.path())];
+        let directory = root.path().join("snapshots/s");
+        leave(&directory.join("a.snap"), "s/a report", "1\n");
+        leave(&directory.join("a.snap.new"), "s/a report", "2\n");
+        leave(&directory.join("b__links.snap.new"), "s/b links", "3\n");
+        fs::write(directory.join("b.snap.new"), "no header").unwrap();
+        let (pending, refused) = beside(&suites);
+        assert_eq!(names(&pending), ["s/a report", "s/b links"]);
+        assert_eq!(pending[0].accepted.as_deref(), Some("1\n"));
+        assert_eq!(refused.len(), 1);
+        pending[0].accept().unwrap();
+        pending[1].reject().unwrap();
+        assert_eq!(snapshot::read(&directory.join("a.snap")).unwrap(), "2\n");
+        assert!(!directory.join("a.snap.new").exists() && !directory.join("b__links.snap.new").exists());
+        assert!(!directory.join("b__links.snap").exists());
+    }
+
+    #[test]
+    fn an_artifact_is_taken_by_name_and_only_what_a_case_has() {
+        let root = tempfile::tempdir().unwrap();
+        let suites = [suite(root.path())];
+        let artifact = root.path().join("artifact");
+        leave(&artifact.join("shard-1/deep/a.snap.new"), "s/a report", "2\n");
+        leave(&artifact.join("shard-2/a.snap.new"), "s/a report", "2\n");
+        leave(&artifact.join("evil.snap.new"), "s/../../etc report", "x");
+        leave(&artifact.join("one/b.snap.new"), "s/b report", "4\n");
+        leave(&artifact.join("two/b.snap.new"), "s/b report", "5\n");
+        let (pending, refused) = below(&artifact, &suites).unwrap();
+        assert_eq!(names(&pending), ["s/a report", "s/b report"]);
+        let why: Vec<&str> = refused.iter().map(|refused| refused.why.as_str()).collect();
+        assert!(why[0].starts_with("no case of these suites has"), "{why:?}");
+        assert!(why[1].ends_with("is another text for `s/b report`"), "{why:?}");
+        pending[0].accept().unwrap();
+        assert_eq!(snapshot::read(&root.path().join("snapshots/s/a.snap")).unwrap(), "2\n");
+        assert!(pending[0].found.exists(), "the artifact stays as it is");
+        assert_eq!(below(&artifact, &suites).unwrap().0.len(), 1, "what is accepted does not wait");
+    }
+
+    #[test]
+    fn files_that_no_case_has_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        let suites = [suite(root.path())];
+        assert!(unreferenced(&suites).is_empty());
+        let directory = root.path().join("snapshots/s");
+        for name in ["a.snap", "b__links.snap.new", "gone.snap", "old.snap.new", "notes.txt"] {
+            leave(&directory.join(name), "s/x report", "1\n");
+        }
+        assert_eq!(unreferenced(&suites), [directory.join("gone.snap"), directory.join("old.snap.new")]);
+    }
+}

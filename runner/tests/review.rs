@@ -1,0 +1,94 @@
+//! `ftest review`, `accept` and `reject` on real files, as a person or a CI job calls them.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const SUITE: &str = "ftest: 1\nsuite: s\nclusters: {c: {nodes: 1, gpus_per_node: 1, profile: a100}}\ncases:\n- id: a\n  cluster: c\n  launch: {argv: [x]}\n  expect: {snapshot: {name: report}}\n- id: b\n  cluster: c\n  launch: {argv: [x]}\n  expect: {snapshot: {name: report}}\n";
+
+fn ftest(root: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ftest"))
+        .args(arguments)
+        .current_dir(root)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn told(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+fn leave(path: &Path, name: &str, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("---\nsource: \"suites/s.yaml\"\nexpression: \"{name}\"\n---\n{text}")).unwrap();
+}
+
+fn project() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("suites")).unwrap();
+    fs::write(root.path().join("suites/s.yaml"), SUITE).unwrap();
+    root
+}
+
+#[test]
+fn without_a_terminal_review_shows_what_waits_and_accept_takes_it() {
+    let root = project();
+    let snapshots = root.path().join("suites/snapshots/s");
+    leave(&snapshots.join("a.snap"), "s/a report", "{\n  \"calls\": 3\n}\n");
+    leave(&snapshots.join("a.snap.new"), "s/a report", "{\n  \"calls\": 4\n}\n");
+    let (code, out, error) = told(&ftest(root.path(), &["review"]));
+    assert_eq!(code, 1, "{out}{error}");
+    assert_eq!(
+        out,
+        "\n1 of 1: s/a report\nsuites/snapshots/s/a.snap, wanted at suites/s.yaml:8:22\n1   {\n2 -   \"calls\": 3\n2 +   \"calls\": 4\n3   }\n"
+    );
+    assert_eq!(
+        error,
+        "ftest: 0 accepted, 0 rejected, 1 left; `ftest accept` takes all that wait, `ftest reject` none\n"
+    );
+    let (code, out, error) = told(&ftest(root.path(), &["accept", "-E", "case(b)"]));
+    assert_eq!((code, &*out, &*error), (0, "", "ftest: no snapshot waits\n"));
+    let (code, out, error) = told(&ftest(root.path(), &["accept", "s"]));
+    assert_eq!((code, &*out, &*error), (0, "accepted s/a report: suites/snapshots/s/a.snap\n", ""));
+    assert!(fs::read_to_string(snapshots.join("a.snap")).unwrap().contains("\"calls\": 4"));
+    assert_eq!(told(&ftest(root.path(), &["review"])).0, 0);
+}
+
+#[test]
+fn an_artifact_of_a_ci_run_is_accepted_file_by_file() {
+    let root = project();
+    let artifact = root.path().join("artifact");
+    leave(&artifact.join("shard-1/snapshots/a.snap.new"), "s/a report", "1\n");
+    leave(&artifact.join("shard-2/snapshots/gone.snap.new"), "s/gone report", "1\n");
+    let (code, out, error) = told(&ftest(root.path(), &["accept", "--from", "artifact"]));
+    assert_eq!((code, &*out), (1, "accepted s/a report: suites/snapshots/s/a.snap\n"));
+    assert_eq!(
+        error,
+        "ftest: artifact/shard-2/snapshots/gone.snap.new is left alone: no case of these suites has the snapshot `s/gone report`\n"
+    );
+    let (code, _, error) = told(&ftest(root.path(), &["accept", "--from", "nowhere"]));
+    assert_eq!(code, 2);
+    assert!(error.starts_with("ftest: nowhere: No such file or directory"), "{error}");
+}
+
+#[test]
+fn what_no_case_has_is_told_and_removed() {
+    let root = project();
+    let snapshots = root.path().join("suites/snapshots/s");
+    leave(&snapshots.join("old.snap"), "s/old report", "1\n");
+    leave(&snapshots.join("a.snap"), "s/a report", "1\n");
+    leave(&snapshots.join("b.snap.new"), "s/b report", "1\n");
+    let (code, _, error) = told(&ftest(root.path(), &["check", "s"]));
+    assert_eq!(code, 0);
+    let warning =
+        "warning: no case has the snapshot suites/snapshots/s/old.snap; `ftest reject --unreferenced` removes it\n";
+    assert_eq!(error, warning);
+    let (code, out, _) = told(&ftest(root.path(), &["reject", "--unreferenced"]));
+    assert_eq!((code, &*out), (0, "removed suites/snapshots/s/old.snap\n"));
+    let (code, out, _) = told(&ftest(root.path(), &["reject"]));
+    assert_eq!((code, &*out), (0, "rejected s/b report: suites/snapshots/s/b.snap\n"));
+    assert!(snapshots.join("a.snap").exists() && !snapshots.join("b.snap.new").exists());
+}
