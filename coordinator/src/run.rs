@@ -58,6 +58,7 @@ pub async fn run(settings: Settings, ready: impl FnOnce(&str), stop: impl Future
             address: address.clone(),
             config_path: settings.config_path.map(|path| path.display().to_string()),
             markdown_report_path: settings.markdown_report.as_ref().map(|path| path.display().to_string()),
+            monotonic_zero_ms: monotonic_zero_ms(),
         },
         json,
         markdown: settings.markdown_report,
@@ -106,4 +107,12 @@ pub(crate) fn announce(text: &str) {
 /// One line on stderr; nobody reading it is no reason to stop.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "fakegpu-coordinator: {text}");
+}
+
+/// Wall clock when the monotonic clock, by which ranks tell when they did something, was zero; ms since 1970.
+fn monotonic_zero_ms() -> Option<u64> {
+    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
+    let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let monotonic = Duration::new(monotonic.tv_sec.try_into().ok()?, monotonic.tv_nsec.try_into().ok()?);
+    u64::try_from(wall.checked_sub(monotonic)?.as_millis()).ok()
 }

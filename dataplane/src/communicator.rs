@@ -421,6 +421,7 @@ impl Communicator {
             transport: if alone { BufferTransport::Control } else { self.transport() },
             wait_us: timing.wait_us,
             execute_us: timing.execute_us,
+            ended_ns: timing.ended_ns,
         });
     }
 

@@ -13,7 +13,7 @@ use crate::descriptor::{self, Descriptor};
 use crate::failure::Failure;
 use crate::mapping::Mappings;
 use crate::reduce::Reduction;
-use crate::transport::{self, Scene, Timing, microseconds, pull, share};
+use crate::transport::{self, Scene, Timing, pull, share, timing};
 
 /// Shared memory as a way of moving bytes: the segment, and what only the running operation touches.
 pub(crate) struct Shared {
@@ -66,7 +66,7 @@ impl Shared {
                 unsafe { std::ptr::copy_nonoverlapping(own.receive, call.receive.address, own.copy_out) };
             }
         }
-        Ok(Timing { wait_us: microseconds(start, met), execute_us: microseconds(met, Instant::now()), transfer: 0 })
+        Ok(timing(start, met, 0))
     }
 
     fn barrier(&mut self, segment: &Segment, scene: &Scene, operation: Operation) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use crate::control::{EAGER_BYTES, Message};
 use crate::failure::{Failure, code_of, name_ranks, number_of};
 use crate::mesh::{Lost, Mesh, MessageId};
 use crate::transfers::mismatch;
-use crate::transport::{Scene, Timing, microseconds};
+use crate::transport::{Scene, Timing, timing};
 
 /// Announcements and payloads.
 const FORWARD: u8 = 1;
@@ -158,11 +158,7 @@ impl Group<'_> {
         let counted = self.memory.counted.entry(key).or_default();
         *counted += 1;
         transfer.stage = Stage::Done;
-        transfer.timing = Timing {
-            wait_us: microseconds(self.start, transfer.met),
-            execute_us: microseconds(transfer.met, Instant::now()),
-            transfer: *counted,
-        };
+        transfer.timing = timing(self.start, transfer.met, *counted);
         self.scene.diary.done(transfer.at, *counted);
     }
 

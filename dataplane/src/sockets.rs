@@ -10,7 +10,7 @@ use crate::descriptor::{self, Descriptor};
 use crate::failure::Failure;
 use crate::mesh::{Lost, Mesh, Stop};
 use crate::reduce::Reduction;
-use crate::transport::{Scene, Timing, microseconds, overlaps, pull, share};
+use crate::transport::{Scene, Timing, overlaps, pull, share, timing};
 
 /// Connections that carry collectives.
 const CHANNEL: u8 = 0;
@@ -54,7 +54,7 @@ impl Exchange<'_> {
             Operation::AllReduce | Operation::Reduce => self.shared_reduction(&scalars)?,
             _ => self.gathered(&scalars)?,
         }
-        Ok(Timing { wait_us: microseconds(start, met), execute_us: microseconds(met, Instant::now()), transfer: 0 })
+        Ok(timing(start, met, 0))
     }
 
     fn others(&self) -> impl Iterator<Item = u32> + use<> {

@@ -12,7 +12,7 @@ use crate::control::{EAGER_BYTES, Message, RING_SLOTS, Segment};
 use crate::failure::{Failure, name_ranks};
 use crate::mapping::Mappings;
 use crate::shared::reach;
-use crate::transport::{Scene, Timing, microseconds};
+use crate::transport::{Scene, Timing, timing};
 
 /// One send or recv on its way.
 struct Transfer<'a> {
@@ -101,7 +101,7 @@ fn advance_send(
             let theirs = Message { count, datatype, ..Message::default() };
             return Err(mismatch(scene, transfer.peer, code, call, &theirs));
         }
-        transfer.done = Some(timing(start, Instant::now(), index));
+        transfer.done = Some(timing(start, Instant::now(), index + 1));
         return Ok(true);
     }
     let index = ring.head.0.load(Acquire);
@@ -139,7 +139,7 @@ fn advance_send(
     segment.ring_bell(transfer.peer);
     transfer.index = Some(index);
     if eager {
-        transfer.done = Some(timing(start, Instant::now(), index));
+        transfer.done = Some(timing(start, Instant::now(), index + 1));
     }
     Ok(true)
 }
@@ -188,12 +188,8 @@ fn take(
     ring.take(index, None, call.count, call.datatype.code());
     segment.ring_bell(transfer.peer);
     transfer.index = Some(index);
-    transfer.done = Some(timing(start, met, index));
+    transfer.done = Some(timing(start, met, index + 1));
     Ok(true)
-}
-
-fn timing(start: Instant, met: Instant, index: u64) -> Timing {
-    Timing { wait_us: microseconds(start, met), execute_us: microseconds(met, Instant::now()), transfer: index + 1 }
 }
 
 /// The failure of a transfer whose two sides disagree; both ranks tell it with the same kind.

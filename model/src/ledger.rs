@@ -10,7 +10,7 @@ use protocol::report::OperationKind;
 
 use crate::communicator::Communicator;
 use crate::cost::{self, Duration, Edge};
-use crate::timeline::{Entry, Position, Timeline};
+use crate::timeline::{Entry, Position, Span, Timeline};
 use crate::topology::Topology;
 
 /// Sums over operations.
@@ -186,8 +186,7 @@ impl Ledger {
                     if first {
                         self.book_collective(communicator, record, position);
                     } else {
-                        let (wait, execute) = (record.wait_us, record.execute_us);
-                        self.timeline.observe(communicator.id, &position, record.transport, wait, execute);
+                        self.timeline.observe(communicator.id, &position, record);
                     }
                 }
                 None => return wrong("twice"),
@@ -232,7 +231,10 @@ impl Ledger {
         add(totals, bytes, time, penalty);
         let progress = self.progress.entry(communicator.id).or_default();
         progress.bytes = progress.bytes.saturating_add(bytes);
-        let entry = self.entry(communicator.global_ranks(), communicator, record, bytes, time);
+        let mut entry = self.entry(communicator.global_ranks(), communicator, record, bytes, time);
+        if let Some(span) = entry.spans.get_mut(record.rank.0 as usize) {
+            *span = Some(Span::of(record));
+        }
         self.timeline.push(communicator.id, position, entry);
     }
 
@@ -244,7 +246,9 @@ impl Ledger {
         if !progress.pairs.entry((src, dst, receives)).or_default().insert(record.sequence.0) {
             return false;
         }
+        let position = (record.sequence, OperationKind::PointToPoint, Some((src, dst)));
         if receives {
+            self.timeline.received(communicator.id, position, Span::of(record));
             return true;
         }
         progress.transfers += 1;
@@ -256,8 +260,10 @@ impl Ledger {
             self.book_edges(communicator, if moves { std::slice::from_ref(&edge) } else { &[] }, false);
         add(&mut self.point_to_point, bytes, time, penalty);
         let ranks = [src, dst].into_iter().filter_map(|rank| communicator.global_rank(rank)).collect();
-        let entry = self.entry(ranks, communicator, record, bytes, time);
-        let position = (record.sequence, OperationKind::PointToPoint, Some((src, dst)));
+        let mut entry = self.entry(ranks, communicator, record, bytes, time);
+        if let Some(sender) = entry.spans.first_mut() {
+            *sender = Some(Span::of(record));
+        }
         self.timeline.push(communicator.id, position, entry);
         true
     }
@@ -278,6 +284,7 @@ impl Ledger {
             root: record.root.and_then(|root| communicator.global_rank(root)),
             count: if barrier { 0 } else { record.count },
             transport: if barrier { BufferTransport::Control } else { record.transport },
+            spans: vec![None; ranks.len()],
             ranks,
             bytes,
             time,

@@ -34,6 +34,8 @@ pub struct RunFacts {
     pub config_path: Option<String>,
     /// Where the Markdown report goes, if anywhere.
     pub markdown_report_path: Option<String>,
+    /// Wall clock when the machine's monotonic clock was zero, ms since 1970.
+    pub monotonic_zero_ms: Option<u64>,
 }
 
 impl Cluster {
@@ -41,7 +43,7 @@ impl Cluster {
     pub fn report(&self, facts: &RunFacts) -> ClusterReport {
         let order = self.canonical_order();
         let number = self.numbers();
-        let (operation_timeline, operations) = self.timeline(&order, &number);
+        let (operation_timeline, operations, began_ns) = self.timeline(&order, &number);
         let (mut resilience, failures) = self.resilience(&number);
         let (recovery_events, recoveries) = self.recoveries(&number);
         resilience.recovery_count = recovery_events.len() as u64;
@@ -86,6 +88,7 @@ impl Cluster {
                 markdown_report_path: facts.markdown_report_path.clone(),
                 coordinator_address: facts.address.clone(),
                 ranks: self.measured_ranks(),
+                operations_began_at_ms: began_ns.zip(facts.monotonic_zero_ms).map(|(ns, zero)| zero + ns / 1_000_000),
                 operations,
                 failures,
                 recoveries,
@@ -294,9 +297,12 @@ impl Cluster {
         &self,
         order: &[CommunicatorId],
         number: &BTreeMap<CommunicatorId, CommunicatorId>,
-    ) -> (Timeline, Vec<MeasuredOperation>) {
+    ) -> (Timeline, Vec<MeasuredOperation>, Option<u64>) {
         let last = self.ledger.timeline.last(order);
         let dropped = self.ledger.timeline.total() - last.len() as u64;
+        let spans = last.iter().flat_map(|(.., entry)| entry.spans.iter().flatten());
+        let began_ns = spans.map(|span| span.began_ns).min();
+        let since = |ns: u64| rounded(ns.saturating_sub(began_ns.unwrap_or_default()) as f64 / 1000.0);
         let mut measured = Vec::with_capacity(last.len());
         let mut entries = Vec::with_capacity(last.len());
         for (index, (id, (sequence, kind, _), entry)) in (dropped + 1..).zip(&last) {
@@ -323,10 +329,12 @@ impl Cluster {
                 index,
                 rendezvous_wait_us: rounded(entry.wait_us),
                 execution_time_us: rounded(entry.execute_us),
+                began_us: entry.spans.iter().map(|span| span.map(|span| since(span.began_ns))).collect(),
+                ended_us: entry.spans.iter().map(|span| span.map(|span| since(span.ended_ns))).collect(),
             });
         }
         let timeline = Timeline { retained_entries: entries.len() as u64, dropped_entries: dropped, entries };
-        (timeline, measured)
+        (timeline, measured, began_ns)
     }
 
     fn resilience(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> (Resilience, Vec<MeasuredFailure>) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::BufferTransport;
+use protocol::message::{BufferTransport, OperationRecord};
 use protocol::report::OperationKind;
 
 use crate::cost::Duration;
@@ -27,6 +27,23 @@ pub(crate) struct Entry {
     pub(crate) time: Duration,
     pub(crate) wait_us: f64,
     pub(crate) execute_us: f64,
+    /// When each of `ranks` came and was done, where it told.
+    pub(crate) spans: Vec<Option<Span>>,
+}
+
+/// From coming to being done, ns by the ranks' clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) began_ns: u64,
+    pub(crate) ended_ns: u64,
+}
+
+impl Span {
+    pub(crate) fn of(record: &OperationRecord) -> Span {
+        // A time that is too large for the type is no rank's; the cast keeps it from doing harm.
+        let took_ns = ((record.wait_us.max(0.0) + record.execute_us.max(0.0)) * 1000.0) as u64;
+        Span { began_ns: record.ended_ns.saturating_sub(took_ns), ended_ns: record.ended_ns }
+    }
 }
 
 /// The last `capacity` operations of each communicator. Which are kept does not depend on the order of their arrival.
@@ -35,15 +52,20 @@ pub(crate) struct Timeline {
     capacity: usize,
     total: u64,
     kept: BTreeMap<CommunicatorId, BTreeMap<Position, Entry>>,
+    /// Of receives that were told before their sends.
+    early: BTreeMap<(CommunicatorId, Position), Span>,
 }
 
 impl Timeline {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, total: 0, kept: BTreeMap::new() }
+        Self { capacity, total: 0, kept: BTreeMap::new(), early: BTreeMap::new() }
     }
 
-    pub(crate) fn push(&mut self, communicator: CommunicatorId, position: Position, entry: Entry) {
+    pub(crate) fn push(&mut self, communicator: CommunicatorId, position: Position, mut entry: Entry) {
         self.total += 1;
+        if let (Some(span), Some(receiver)) = (self.early.remove(&(communicator, position)), entry.spans.last_mut()) {
+            receiver.get_or_insert(span);
+        }
         let kept = self.kept.entry(communicator).or_default();
         kept.insert(position, entry);
         if kept.len() > self.capacity {
@@ -52,21 +74,31 @@ impl Timeline {
     }
 
     /// Another rank's view of an operation: the longest wait and execution count, and a socket anywhere is a socket.
-    pub(crate) fn observe(
-        &mut self,
-        communicator: CommunicatorId,
-        position: &Position,
-        transport: BufferTransport,
-        wait_us: f64,
-        execute_us: f64,
-    ) {
+    pub(crate) fn observe(&mut self, communicator: CommunicatorId, position: &Position, record: &OperationRecord) {
         let entry = self.kept.get_mut(&communicator).and_then(|kept| kept.get_mut(position));
         if let Some(entry) = entry {
-            entry.wait_us = entry.wait_us.max(wait_us);
-            entry.execute_us = entry.execute_us.max(execute_us);
-            if transport == BufferTransport::SocketPayload {
-                entry.transport = transport;
+            entry.wait_us = entry.wait_us.max(record.wait_us);
+            entry.execute_us = entry.execute_us.max(record.execute_us);
+            if record.transport == BufferTransport::SocketPayload {
+                entry.transport = record.transport;
             }
+            if let Some(span) = entry.spans.get_mut(record.rank.0 as usize) {
+                *span = Some(Span::of(record));
+            }
+        }
+    }
+
+    /// The receiver's span of a transfer, which its send books.
+    pub(crate) fn received(&mut self, communicator: CommunicatorId, position: Position, span: Span) {
+        match self.kept.get_mut(&communicator).and_then(|kept| kept.get_mut(&position)) {
+            Some(entry) => {
+                if let Some(receiver) = entry.spans.last_mut() {
+                    receiver.get_or_insert(span);
+                }
+            }
+            // Receives without a send are a mistake, and must not grow without end.
+            None if self.early.len() < self.capacity => drop(self.early.insert((communicator, position), span)),
+            None => {}
         }
     }
 

@@ -12,7 +12,7 @@ use crate::ids::{CommunicatorId, Rank, Sequence};
 use crate::plan::ClusterPlan;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What the coordinator receives. `Hello` is always first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -236,6 +236,8 @@ pub struct OperationRecord {
     pub wait_us: f64,
     /// Time from all present to done, us.
     pub execute_us: f64,
+    /// When it was done by the machine's monotonic clock, ns.
+    pub ended_ns: u64,
 }
 
 /// Why an operation failed, told once by every rank that noticed.

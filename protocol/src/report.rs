@@ -373,6 +373,9 @@ report! {
         coordinator_address: String,
         /// Per rank.
         ranks: Vec<MeasuredRank>,
+        /// Wall clock when the first operation of the timeline began, ms since 1970; for display only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        operations_began_at_ms: Option<u64>,
         /// Per entry of the timeline.
         operations: Vec<MeasuredOperation>,
         /// Per failure event.
@@ -402,6 +405,13 @@ report! {
         rendezvous_wait_us: f64,
         /// Longest time from all present to done, us.
         execution_time_us: f64,
+        /// When each of the entry's ranks came, us since the first operation of the timeline began; null for one that
+        /// did not tell. Ranks on machines of their own have clocks of their own.
+        #[serde(default)]
+        began_us: Vec<Option<f64>>,
+        /// When each was done.
+        #[serde(default)]
+        ended_us: Vec<Option<f64>>,
     }
 
     /// Measured facts of one failure.

@@ -68,6 +68,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         transport: BufferTransport::SharedMemory,
         wait_us: 12.5,
         execute_us: 0.25,
+        ended_ns: 7_000_000_123,
     };
     let failure = FailureRecord {
         communicator: Some(CommunicatorId(2)),

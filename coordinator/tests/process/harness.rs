@@ -248,6 +248,7 @@ impl Client {
             transport: BufferTransport::SharedMemory,
             wait_us: 1.0,
             execute_us: 1.0,
+            ended_ns: 0,
         };
         self.send(&ToCoordinator::Completed { records: vec![record] });
     }

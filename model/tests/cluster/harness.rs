@@ -62,6 +62,7 @@ pub(crate) fn record(operation: Operation, sequence: u64, rank: u32, count: u64)
         transport: BufferTransport::SharedMemory,
         wait_us: 1.0,
         execute_us: 2.0,
+        ended_ns: 0,
     }
 }
 

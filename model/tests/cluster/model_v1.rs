@@ -3,7 +3,7 @@
 use crate::harness::{World, failure, plan, record};
 use protocol::datatype::{Datatype, Operation};
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{ErrorCode, ToCoordinator};
+use protocol::message::{ErrorCode, OperationRecord, ToCoordinator};
 use protocol::report::{ClusterReport, FailureSource, LinkScope, OperationKind};
 
 fn totals(report: &ClusterReport, name: &str) -> (u64, u64, f64) {
@@ -213,4 +213,22 @@ fn communicators_are_numbered_by_their_ranks_and_not_by_arrival() {
     let numbered: Vec<Vec<u32>> =
         reports[0].communicators.iter().map(|section| section.ranks.iter().map(|rank| rank.0).collect()).collect();
     assert_eq!(numbered, [vec![0, 1, 3], vec![0, 1], vec![2, 3]]);
+}
+
+/// Each rank's own times, also of a receive that is told before its send; zero is when the first operation began.
+#[test]
+fn times_are_per_rank_and_since_the_first_operation() {
+    let mut world = World::formed(Some(plan(2, 2)), 4, 10);
+    let at = |record: OperationRecord, ended_ns| OperationRecord { wait_us: 10.0, execute_us: 5.0, ended_ns, ..record };
+    for rank in 0..3 {
+        world.done(rank.into(), at(record(Operation::AllReduce, 1, rank, 8), 1_000_000 + 1_000 * u64::from(rank)));
+    }
+    let side = |operation, rank, peer| OperationRecord { peer: Some(Rank(peer)), ..record(operation, 1, rank, 8) };
+    world.done(1, at(side(Operation::Recv, 1, 0), 1_200_000));
+    world.done(0, at(side(Operation::Send, 0, 1), 1_100_000));
+    let operations = world.report().measured.operations;
+    assert_eq!(operations[0].began_us, [Some(0.0), Some(1.0), Some(2.0), None]);
+    assert_eq!(operations[0].ended_us, [Some(15.0), Some(16.0), Some(17.0), None]);
+    assert_eq!(operations[1].began_us, [Some(100.0), Some(200.0)]);
+    assert_eq!(operations[1].ended_us, [Some(115.0), Some(215.0)]);
 }

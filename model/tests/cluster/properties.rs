@@ -209,7 +209,7 @@ proptest! {
     #[test]
     fn no_record_can_break_the_books(
         rank in 0..6_u32, sequence in any::<u64>(), count in any::<u64>(), peer in prop::option::of(0..6_u32),
-        operation in prop::sample::select(Operation::ALL), wait in any::<f64>(),
+        operation in prop::sample::select(Operation::ALL), wait in any::<f64>(), ended_ns in any::<u64>(),
     ) {
         let mut world = World::formed(Some(plan(2, 2)), SIZE, 10);
         let records = vec![OperationRecord {
@@ -217,6 +217,7 @@ proptest! {
             root: peer.map(Rank),
             sequence: Sequence(sequence),
             wait_us: wait,
+            ended_ns,
             ..record(operation, 1, rank, count)
         }];
         world.say(0, ToCoordinator::Completed { records });
