@@ -60,8 +60,8 @@ fn trial(case: Arc<Case>, shared: Arc<Shared>) -> Trial {
 
 fn run(case: &Case, context: &RunContext) -> Result<Completion, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let settings = Settings { slots: 1, fail_fast: false, accept: false, keep: false };
-    let conclusion = runtime.block_on(attempts::run(case, context, settings));
+    let shared = attempts::Shared::default();
+    let conclusion = runtime.block_on(attempts::run(case, context, Settings::default(), &shared));
     match &conclusion.verdict {
         Verdict::Passed => Ok(Completion::Completed),
         Verdict::Skipped(reason) | Verdict::Xfailed(reason) => Ok(Completion::ignored_with(reason)),

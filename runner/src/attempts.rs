@@ -1,29 +1,129 @@
-//! From one case to its conclusion: attempts, and what the policies of the case make of them.
+//! From a case to its conclusion: attempts, and what the policies of the case make of them.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::time::SystemTime;
 
 use crate::case::Case;
-use crate::check::{self, Verdict};
+use crate::check::{self, Failure, Verdict};
 use crate::execute::{RunContext, run_case};
 use crate::observation::Observation;
+use crate::policy::Retries;
 use crate::progress::{Conclusion, Outcome};
 use crate::requirement;
 use crate::schedule::Settings;
 
-/// Runs `case` to its conclusion.
-pub async fn run(case: &Case, context: &RunContext, settings: Settings) -> Conclusion {
-    Conclusion::of(attempt(case, context, settings).await)
+/// Tells a program with `retries` which attempt it is in, from 1.
+const ATTEMPT: &str = "FTEST_ATTEMPT";
+
+/// What the attempts of a run share.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Cases whose first attempt did not pass.
+    failed: Cell<u32>,
 }
 
-async fn attempt(case: &Case, context: &RunContext, settings: Settings) -> Outcome {
-    let observation = match requirement::unmet(case) {
-        Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
-        None => run_case(case, context).await,
-    };
-    let (verdict, failures) = check::judge(case, &observation, settings.accept);
-    let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped(_));
-    let slow = verdict == Verdict::Passed && observation.duration > case.timeout.slow;
-    let kept = (settings.keep || !clean) && observation.scratch.is_dir();
-    if !kept {
-        context.discard(&observation);
+/// Runs `case` to its conclusion.
+pub async fn run(case: &Case, context: &RunContext, settings: Settings, shared: &Shared) -> Conclusion {
+    let attempts = Attempts { case, context, settings, shared };
+    let now = SystemTime::now();
+    let mark = case.xfail.as_ref().filter(|mark| mark.counts(now));
+    let mut conclusion = Conclusion::of(attempts.make(1).await);
+    if !conclusion.verdict.is_neutral() && mark.is_none() {
+        shared.failed.set(shared.failed.get() + 1);
+        if let Some(retries) = &case.retries {
+            attempts.retry(retries, &mut conclusion).await;
+        }
     }
-    Outcome { verdict, failures, observation, slow, kept }
+    match (mark, &case.xfail) {
+        (Some(mark), _) => mark.apply(&mut conclusion),
+        (None, Some(expired)) => {
+            let until = expired.until.map(|until| until.to_string()).unwrap_or_default();
+            conclusion.notes.push(format!("`xfail` ({}) counted until {until}, and no longer", expired.place));
+        }
+        (None, None) => {}
+    }
+    if matches!(conclusion.verdict, Verdict::Xfailed(_)) && !settings.keep {
+        for attempt in &mut conclusion.attempts {
+            context.discard(&attempt.observation);
+            attempt.kept = false;
+        }
+    }
+    conclusion
+}
+
+struct Attempts<'a> {
+    case: &'a Case,
+    context: &'a RunContext,
+    settings: Settings,
+    shared: &'a Shared,
+}
+
+impl Attempts<'_> {
+    async fn retry(&self, retries: &Retries, conclusion: &mut Conclusion) {
+        while let Some(last) = conclusion.attempts.last().filter(|last| retries.again(self.case, last)) {
+            let made = conclusion.attempts.len();
+            if made > retries.count as usize {
+                break;
+            }
+            let limit = self.settings.retry_limit;
+            if self.shared.failed.get() > limit {
+                let note = format!("not tried again: more cases have failed than --retry-limit {limit} allows");
+                conclusion.notes.push(note);
+                break;
+            }
+            let before = last.verdict.clone();
+            tokio::select! {
+                () = tokio::time::sleep(retries.delay) => {}
+                () = self.context.cancel.raised(1) => break,
+            }
+            let outcome = self.make(made + 1).await;
+            if matches!(outcome.verdict, Verdict::Skipped(_)) {
+                // A case that failed is not skipped because the next attempt was.
+                conclusion.notes.push(format!("attempt {} was not made: {}", made + 1, reason(&outcome)));
+                conclusion.verdict = before;
+                break;
+            }
+            conclusion.verdict = outcome.verdict.clone();
+            conclusion.attempts.push(outcome);
+        }
+        conclusion.flaky = conclusion.verdict == Verdict::Passed && conclusion.attempts.len() > 1;
+        if conclusion.flaky && retries.flaky.fails() {
+            conclusion.verdict = Verdict::Failed;
+            conclusion.failures.push(Failure {
+                place: Some(retries.place.clone()),
+                kind: "flaky",
+                expected: "the first attempt passes".to_owned(),
+                got: format!("attempt {} passed", conclusion.attempts.len()),
+                next: "`flaky: pass` in `retries` lets that count".to_owned(),
+            });
+        }
+    }
+
+    async fn make(&self, number: usize) -> Outcome {
+        let mut case = Cow::Borrowed(self.case);
+        if case.retries.is_some() {
+            case.to_mut().env.entry(ATTEMPT.to_owned()).or_insert_with(|| number.to_string());
+        }
+        let case = case.as_ref();
+        let observation = match requirement::unmet(case) {
+            Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
+            None => run_case(case, self.context).await,
+        };
+        let (verdict, failures) = check::judge(case, &observation, self.settings.accept);
+        let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped(_));
+        let slow = verdict == Verdict::Passed && observation.duration > case.timeout.slow;
+        let kept = (self.settings.keep || !clean) && observation.scratch.is_dir();
+        if !kept {
+            self.context.discard(&observation);
+        }
+        Outcome { verdict, failures, observation, slow, kept }
+    }
+}
+
+fn reason(outcome: &Outcome) -> String {
+    match &outcome.verdict {
+        Verdict::Skipped(reason) => reason.clone(),
+        other => other.word().to_owned(),
+    }
 }

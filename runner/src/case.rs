@@ -9,6 +9,7 @@ use protocol::plan::ClusterPlan;
 use serde::{Deserialize, Serialize};
 
 use crate::check::Expectations;
+use crate::policy::{Retries, Xfail};
 
 /// A place in a suite file, both counted from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -66,6 +67,10 @@ pub struct Case {
     pub kill: Vec<Kill>,
     /// What goes wrong on purpose, in NCCL.
     pub faults: Vec<Fault>,
+    /// When it is tried again.
+    pub retries: Option<Retries>,
+    /// That it fails is known.
+    pub xfail: Option<Xfail>,
     /// What must come of it.
     pub expect: Expectations,
     /// Globs over `library.name` of the gaps that do not break the case.

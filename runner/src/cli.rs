@@ -93,6 +93,9 @@ pub struct RunArgs {
     /// Go on after a case that did not pass (as always when CI is set)
     #[arg(long)]
     pub no_fail_fast: bool,
+    /// After more failed cases than this, none is tried again (`retries`): that is no flake
+    #[arg(long, value_name = "N", default_value_t = crate::schedule::RETRY_LIMIT)]
+    pub retry_limit: u32,
     /// Keep the scratch directories of all cases
     #[arg(long)]
     pub keep: bool,

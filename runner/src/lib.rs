@@ -1,6 +1,7 @@
 //! `ftest` and `fgpu`: suites -> cases -> observations -> verdicts -> reports.
 
 pub mod attempts;
+pub mod calendar;
 pub mod case;
 pub mod check;
 pub mod cli;
@@ -14,6 +15,7 @@ pub mod flight_record;
 pub mod install;
 pub mod launch;
 pub mod observation;
+pub mod policy;
 pub mod progress;
 pub mod python;
 pub mod report;

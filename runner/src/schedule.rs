@@ -22,7 +22,18 @@ pub struct Settings {
     pub accept: bool,
     /// Scratch directories stay, also those of passed cases.
     pub keep: bool,
+    /// After more cases than this failed their first attempt, none is tried again: that is no flake.
+    pub retry_limit: u32,
 }
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { slots: 1, fail_fast: false, accept: false, keep: false, retry_limit: RETRY_LIMIT }
+    }
+}
+
+/// [`Settings::retry_limit`] unless the user says otherwise.
+pub const RETRY_LIMIT: u32 = 10;
 
 /// Runs `cases` and announces what happens. Returns when every started case is cleaned up.
 pub async fn run(cases: &[Arc<Case>], context: Rc<RunContext>, settings: Settings, mut announce: impl FnMut(Progress)) {
@@ -40,6 +51,7 @@ async fn start_all(
     announce: &mut impl FnMut(Progress),
 ) {
     let mut running: JoinSet<(usize, u32, Conclusion)> = JoinSet::new();
+    let shared = Rc::new(attempts::Shared::default());
     let (mut next, mut free, mut stop) = (0, settings.slots, false);
     loop {
         while let Some(case) = cases.get(next).filter(|_| !stop && !context.cancel.is_raised()) {
@@ -49,8 +61,8 @@ async fn start_all(
             }
             free -= slots;
             announce(Progress::CaseStarted { index: next });
-            let (index, case, context) = (next, Arc::clone(case), Rc::clone(context));
-            running.spawn_local(async move { (index, slots, attempts::run(&case, &context, settings).await) });
+            let (index, case, context, shared) = (next, Arc::clone(case), Rc::clone(context), Rc::clone(&shared));
+            running.spawn_local(async move { (index, slots, attempts::run(&case, &context, settings, &shared).await) });
             next += 1;
         }
         let Some(finished) = running.join_next().await else { return };

@@ -77,6 +77,11 @@ pub fn describe(exit: &Exit) -> String {
 }
 
 impl ExitExpectation {
+    /// Whether a process with this role may end so.
+    pub fn accepts(&self, role: Role, exit: &Exit) -> bool {
+        self.want(role).0.accepts(exit)
+    }
+
     fn want(&self, role: Role) -> Placed {
         let said = match role {
             Role::Rank(rank) => self.ranks.get(&rank).or(self.others.as_ref()),

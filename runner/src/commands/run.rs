@@ -111,6 +111,7 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         fail_fast: !arguments.no_fail_fast && !in_ci,
         accept: arguments.accept,
         keep: arguments.keep,
+        retry_limit: arguments.retry_limit,
     };
     let run = schedule::run(cases, context, settings, |progress| reports.borrow_mut().on(&progress));
     tokio::pin!(run);

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
+use crate::calendar::timestamp;
 use crate::case::Case;
 use crate::check::Verdict;
 use crate::observation::{Captured, ProcessObservation};
@@ -241,22 +242,6 @@ fn one_line(text: &str) -> XmlText {
     XmlText::new(&short)
 }
 
-/// `2026-11-20T10:00:00`, UTC, without fraction and zone, as the oldest schema wants it.
-fn timestamp(at: SystemTime) -> String {
-    let seconds = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    // Days to a Gregorian date, by whole 400-year eras from 0000-03-01.
-    let from_march = days + 719_468;
-    let (era, of_era) = (from_march / 146_097, from_march % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,14 +341,6 @@ mod tests {
         assert_eq!(seen["testcase"].1["time"], "1.235");
         assert_eq!(seen["testsuite"].1["timestamp"], "2026-11-21T00:00:00");
         assert!(text.contains("matrix.w"));
-    }
-
-    #[test]
-    fn dates() {
-        let at = |seconds| timestamp(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(at(0), "1970-01-01T00:00:00");
-        assert_eq!(at(951_827_696), "2000-02-29T12:34:56");
-        assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59");
     }
 
     proptest! {

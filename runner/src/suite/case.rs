@@ -6,9 +6,10 @@ use model::node::{Node, Value};
 use serde_json::json;
 
 use crate::case::{Case, PythonNeed, Requirement, Resources, Timeout, Transport};
+use crate::policy::Retries;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::suite::{Shared, Span, cluster, expect, fault, launch, slug, template};
+use crate::suite::{Shared, Span, cluster, expect, fault, launch, policy, slug, template};
 
 /// The cases that one item expands to, each with the place of its id.
 pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
@@ -68,6 +69,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let faults = case.get("faults").map(|node| fault::read(reader, node, world, coordinated)).unwrap_or_default();
     let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
     let expect = expect::read(shared, case.get("expect"), &place, &full_id, world);
+    let xfail = case.get("xfail").and_then(|node| policy::read_xfail(reader, node, &context));
     if let Some(true) = common.coordinator
         && cluster.is_none()
     {
@@ -96,6 +98,8 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         launch: launch?,
         kill,
         faults,
+        retries: common.retries,
+        xfail,
         expect,
         allow_gaps: common.allow_gaps,
         dir: shared.dir.clone(),
@@ -113,6 +117,7 @@ struct Common {
     python: Option<PythonNeed>,
     resources: Resources,
     allow_gaps: Vec<String>,
+    retries: Option<Retries>,
 }
 
 impl Common {
@@ -127,6 +132,7 @@ impl Common {
             python: None,
             resources: Resources { cpus: 1 },
             allow_gaps: Vec::new(),
+            retries: None,
         };
         for layer in layers {
             layer.get("cluster");
@@ -147,6 +153,9 @@ impl Common {
             }
             if let Some(node) = layer.get("coordinator") {
                 common.coordinator = reader.boolean("coordinator", node);
+            }
+            if let Some(node) = layer.get("retries") {
+                common.retries = policy::read_retries(reader, node);
             }
             if let Some(node) = layer.get("python") {
                 common.python = read_python(reader, node);

@@ -7,6 +7,7 @@ mod fault;
 pub mod find;
 mod launch;
 mod matrix;
+mod policy;
 mod quantity;
 mod reader;
 mod template;
