@@ -16,7 +16,7 @@ use crate::exit_code;
 ///
 /// `ftest SUITE...` is short for `ftest run SUITE...`.
 #[derive(Debug, Parser)]
-#[command(name = "ftest", version, after_help = exit_code::HELP, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "ftest", version, after_help = exit_code::help(), max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
     /// When to use colors
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
@@ -51,6 +51,8 @@ pub enum Command {
     Accept(Waiting),
     /// Remove all snapshots that wait
     Reject(RejectArgs),
+    /// Print the JSON Schema of the suite language
+    Schema,
     /// List the built-in GPU profiles
     Profiles,
     /// Run one command on a pretended cluster
@@ -70,7 +72,7 @@ pub enum Command {
 
 /// Arguments of `ftest run`.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = exit_code::HELP)]
+#[command(after_help = exit_code::help())]
 pub struct RunArgs {
     /// Names of suites, suite files, or directories of them
     #[arg(value_name = "SUITE")]

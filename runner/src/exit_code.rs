@@ -21,15 +21,23 @@ pub enum ExitCode {
     Terminated = 143,
 }
 
+/// What each code means, for `--help` and docs/cli.md.
+pub const MEANINGS: &[(ExitCode, &str)] = &[
+    (ExitCode::Passed, "every selected case passed, was skipped, or failed as its `xfail` says"),
+    (ExitCode::Failed, "a case failed or ran into its deadline"),
+    (ExitCode::Usage, "wrong usage, or a mistake in a suite"),
+    (ExitCode::CouldNotRun, "a case could not be run, or used something that ftest does not implement"),
+    (ExitCode::NothingSelected, "no case was selected"),
+    (ExitCode::Interrupted, "interrupted by Ctrl-C"),
+    (ExitCode::Terminated, "ended by SIGTERM or SIGHUP"),
+];
+
 /// For `--help`.
-pub const HELP: &str = "\
-Exit codes:
-  0    every selected case passed, was skipped, or failed as its `xfail` says
-  1    a case failed or ran into its deadline
-  2    wrong usage, or a mistake in a suite
-  3    a case could not be run, or used something that ftest does not implement
-  4    no case was selected
-  130  interrupted by Ctrl-C; 143 by SIGTERM";
+pub fn help() -> String {
+    let lines: Vec<String> =
+        MEANINGS.iter().map(|(code, meaning)| format!("  {:<4} {}", *code as u8, meaning.replace('`', ""))).collect();
+    format!("Exit codes:\n{}", lines.join("\n"))
+}
 
 impl ExitCode {
     /// What a verdict makes of the run.

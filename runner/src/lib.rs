@@ -14,6 +14,7 @@ pub mod filter;
 pub mod flight_record;
 pub mod install;
 pub mod launch;
+pub mod manual;
 pub mod observation;
 pub mod policy;
 pub mod progress;

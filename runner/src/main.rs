@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use runner::cli::{Cli, Color, Command};
-use runner::commands::{bench, check, env, exec, profiles, review, run, top};
+use runner::commands::{bench, check, env, exec, profiles, review, run, schema, top};
 use runner::execute::guard;
 
 fn main() -> ExitCode {
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Review(arguments) => review::review(arguments).into(),
         Command::Accept(arguments) => review::accept(arguments).into(),
         Command::Reject(arguments) => review::reject(arguments).into(),
+        Command::Schema => schema::run().into(),
         Command::Profiles => profiles::run().into(),
         Command::Exec(arguments) => from_number(exec::run(arguments)),
         Command::Top(arguments) => top::run(arguments).into(),

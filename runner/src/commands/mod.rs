@@ -8,5 +8,6 @@ pub mod fgpu;
 pub mod profiles;
 pub mod review;
 pub mod run;
+pub mod schema;
 mod suites;
 pub mod top;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::case::{Case, PythonNeed, Requirement, Resources, Timeout, Transport};
 use crate::policy::Retries;
+use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::{Shared, Span, cluster, expect, fault, launch, policy, slug, template};
@@ -14,7 +15,7 @@ use crate::suite::{Shared, Span, cluster, expect, fault, launch, policy, slug, t
 /// The cases that one item expands to, each with the place of its id.
 pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
     let reader = shared.reader;
-    let Some(raw) = reader.mapping("a case", node) else { return Vec::new() };
+    let Some(raw) = reader.section(&keys::CASE, node) else { return Vec::new() };
     let id_node = raw.required("id", "id: my-case");
     let id = id_node.and_then(|node| slug(reader, "id", node)).unwrap_or_default();
     let combinations = matrix::expand(reader, raw.get("matrix"));
@@ -47,9 +48,9 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     };
     let context = shared.context(json!(combination), about, cluster.as_ref());
     let rendered = template::render(reader, &without(node, "matrix"), &context);
-    let case = reader.mapping("a case", &rendered)?;
+    let case = reader.section(&keys::CASE, &rendered)?;
     let defaults_node = shared.defaults.map(|defaults| template::render(reader, defaults, &context));
-    let defaults = defaults_node.as_ref().and_then(|node| reader.mapping("`defaults`", node));
+    let defaults = defaults_node.as_ref().and_then(|node| reader.section(&keys::DEFAULTS, node));
     case.get("id");
     case.get("matrix");
     let layers: Vec<&Mapping<'_, '_>> = defaults.iter().chain([&case]).collect();
@@ -160,7 +161,7 @@ impl Common {
             if let Some(node) = layer.get("python") {
                 common.python = read_python(reader, node);
             }
-            if let Some(resources) = layer.get("resources").and_then(|node| reader.mapping("`resources`", node)) {
+            if let Some(resources) = layer.get("resources").and_then(|node| reader.section(&keys::RESOURCES, node)) {
                 if let Some(cpus) = resources.get("cpus").and_then(|node| reader.integer("cpus", node, 1, 1024)) {
                     common.resources.cpus = cpus;
                 }
@@ -196,7 +197,7 @@ fn read_timeout(reader: &Reader<'_>, node: &Node, before: Timeout) -> Timeout {
         timeout.slow = timeout.slow.min(timeout.kill);
         return timeout;
     }
-    let Some(mapping) = reader.mapping("`timeout`", node) else { return timeout };
+    let Some(mapping) = reader.section(&keys::TIMEOUT, node) else { return timeout };
     for (key, value) in [("slow", &mut timeout.slow), ("kill", &mut timeout.kill), ("grace", &mut timeout.grace)] {
         if let Some(duration) = mapping.get(key).and_then(|node| reader.duration(key, node)) {
             *value = duration;
@@ -242,8 +243,6 @@ fn versions(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<String> {
         .collect()
 }
 
-const REQUIREMENTS: [&str; 6] = ["platform", "command", "env", "file", "python_module", "torch"];
-
 fn read_requires(
     reader: &Reader<'_>,
     layers: &[&Mapping<'_, '_>],
@@ -253,7 +252,7 @@ fn read_requires(
     let lists =
         layers.iter().filter_map(|layer| layer.get("requires")).filter_map(|node| reader.list("requires", node));
     for item in lists.flatten() {
-        let Some(mapping) = reader.mapping("`requires`", item) else { continue };
+        let Some(mapping) = reader.section(&keys::REQUIREMENT, item) else { continue };
         let [entry] = mapping.entries() else {
             reader.mistake(&item.span, "each item of `requires` has one key", "write one `- key: value` per line");
             continue;
@@ -283,7 +282,7 @@ fn read_requires(
                 reader.mistake(
                     &entry.key_span,
                     format!("unknown requirement `{other}`"),
-                    did_you_mean(other, REQUIREMENTS),
+                    did_you_mean(other, keys::REQUIREMENT.keys().map(|key| key.name).collect::<Vec<_>>()),
                 );
                 continue;
             }

@@ -14,6 +14,7 @@ use crate::check::report::{Operator, ReportCheck, ReportKind};
 use crate::check::snapshot::SnapshotCheck;
 use crate::expression;
 use crate::snapshot::{self, Selection};
+use crate::suite::language::expect as language;
 use crate::suite::launch::{read_rank, read_signal, regex};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::{Shared, quantity, slug};
@@ -29,7 +30,7 @@ pub(super) fn read(
     let reader = shared.reader;
     let mut expect =
         Expectations { exit: ExitExpectation { place: place.clone(), ..Default::default() }, ..Default::default() };
-    let Some(mapping) = node.and_then(|node| reader.mapping("`expect`", node)) else { return expect };
+    let Some(mapping) = node.and_then(|node| reader.section(&language::EXPECT, node)) else { return expect };
     if let Some(node) = mapping.get("exit") {
         read_exit(reader, node, world, &mut expect.exit);
     }
@@ -75,7 +76,7 @@ fn read_exit(reader: &Reader<'_>, node: &Node, world: Option<u32>, exit: &mut Ex
         exit.all = placed(node);
         return;
     }
-    let Some(mapping) = reader.mapping("`exit`", node) else { return };
+    let Some(mapping) = reader.section(&language::EXIT, node) else { return };
     exit.all = mapping.get("all").and_then(placed);
     exit.others = mapping.get("others").and_then(placed);
     exit.launcher = mapping.get("launcher").and_then(placed);
@@ -104,7 +105,7 @@ fn read_want(reader: &Reader<'_>, node: &Node) -> Option<ExitWant> {
         Value::Text(text) if text == "nonzero" => Some(ExitWant::NonZero),
         Value::Text(text) if text == "any" => Some(ExitWant::Any),
         Value::Map(_) => {
-            let mapping = reader.mapping("`exit`", node)?;
+            let mapping = reader.section(&language::ONE_EXIT, node)?;
             let code = mapping.get("code").map(|node| match &node.value {
                 Value::Text(text) if text == "nonzero" => Some(ExitWant::NonZero),
                 _ => reader.integer("code", node, 0, 255).map(|code| ExitWant::Code(code as i32)),
@@ -154,7 +155,9 @@ fn read_output(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u
     if let Value::Text(text) = &node.value {
         return vec![check(Whose::Any, OutputWant::Contains(text.clone()), &None, node)];
     }
-    let Some(mapping) = reader.mapping(&format!("`{}`", stream.name()), node) else { return Vec::new() };
+    let Some(mapping) = reader.section_as(&language::OUTPUT, &format!("`{}`", stream.name()), node) else {
+        return Vec::new();
+    };
     let whose = mapping.get("rank").map(|node| read_whose(reader, node, world));
     let because = mapping.get("because").and_then(|node| reader.string("because", node));
     let mut wants = Vec::new();
@@ -221,7 +224,7 @@ fn read_kind(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> ReportKind {
 }
 
 fn read_report(reader: &Reader<'_>, node: &Node) -> Option<ReportCheck> {
-    let mapping = reader.mapping("a `report` check", node)?;
+    let mapping = reader.section(&language::REPORT, node)?;
     let path = mapping
         .required("path", "path: $.world_size")
         .and_then(|node| read_path(reader, &node.span, &reader.string("path", node)?));
@@ -230,7 +233,7 @@ fn read_report(reader: &Reader<'_>, node: &Node) -> Option<ReportCheck> {
     let operators = read_operators(reader, &mapping);
     let quantified = |key| {
         let Some(node) = mapping.get(key) else { return Some(Vec::new()) };
-        let inner = reader.mapping(&format!("`{key}`"), node)?;
+        let inner = reader.section_as(&language::OF_EACH, &format!("`{key}`"), node)?;
         let mut operators = read_operators(reader, &inner);
         operators.extend(
             inner
@@ -337,7 +340,7 @@ fn read_operators(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<Operato
 fn read_invariant(reader: &Reader<'_>, node: &Node) -> Option<Invariant> {
     let (id, that, because, at) = match &node.value {
         Value::Map(_) => {
-            let mapping = reader.mapping("an invariant", node)?;
+            let mapping = reader.section(&language::INVARIANT, node)?;
             let id = mapping.get("id").and_then(|node| reader.string("id", node));
             let that = mapping
                 .required("that", "that: report.cluster.world_size == 4")
@@ -365,7 +368,7 @@ fn read_invariant(reader: &Reader<'_>, node: &Node) -> Option<Invariant> {
 
 fn read_snapshot(shared: &Shared<'_>, node: &Node, case_id: &str) -> Option<SnapshotCheck> {
     let reader = shared.reader;
-    let mapping = reader.mapping("a snapshot", node)?;
+    let mapping = reader.section(&language::SNAPSHOT, node)?;
     let name = mapping.get("name").map_or(Some("report".to_owned()), |node| slug(reader, "name", node));
     let of = read_kind(reader, &mapping);
     let path_of = |entry: &Entry| read_path(reader, &entry.key_span, &entry.key);

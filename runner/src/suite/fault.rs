@@ -10,6 +10,7 @@ use protocol::plan::ClusterPlan;
 use protocol::report::{COLLECTIVES, FaultKind};
 
 use crate::case;
+use crate::suite::language::keys;
 use crate::suite::launch::read_rank;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 
@@ -69,7 +70,7 @@ fn read_fault(
     world: Option<u32>,
     cluster: &ClusterPlan,
 ) -> Option<(Trigger, Action)> {
-    let fault = reader.mapping("`faults`", node)?;
+    let fault = reader.section(&keys::FAULT, node)?;
     let what = fault.required("do", "do: kill");
     let at = fault.get("at");
     fault.finish();
@@ -117,7 +118,7 @@ fn read_action(reader: &Reader<'_>, kind: FaultKind, value: Option<&Node>, clust
     Some(match (kind, value) {
         (FaultKind::Delay, Some(value)) => Action::Delay(reader.duration("delay", value)?),
         (FaultKind::SlowLink, Some(value)) => {
-            let slow = reader.mapping("`slow_link`", value)?;
+            let slow = reader.section(&keys::SLOW_LINK, value)?;
             let link = read_link(reader, &slow, cluster);
             let delay = slow.get("delay").map(|node| reader.duration("delay", node));
             let gbps = slow.get("gbps").map(|node| read_bandwidth(reader, node));
@@ -129,7 +130,7 @@ fn read_action(reader: &Reader<'_>, kind: FaultKind, value: Option<&Node>, clust
             Action::SlowLink { link: link?, delay: delay.unwrap_or(Some(Duration::ZERO))?, gbps: sound(gbps)? }
         }
         (FaultKind::CutLink, Some(value)) => {
-            let cut = reader.mapping("`cut_link`", value)?;
+            let cut = reader.section(&keys::CUT_LINK, value)?;
             let link = read_link(reader, &cut, cluster);
             cut.finish();
             Action::CutLink { link: link? }
@@ -194,7 +195,7 @@ fn read_link(reader: &Reader<'_>, mapping: &Mapping<'_, '_>, cluster: &ClusterPl
 /// When a link fails: from the start, or `{after: 1s}`.
 fn read_link_time(reader: &Reader<'_>, kind: FaultKind, at: Option<&Node>) -> Option<Trigger> {
     let Some(node) = at else { return Some(Trigger::After { rank: None, elapsed: Duration::ZERO }) };
-    let at = reader.mapping("`at`", node)?;
+    let at = reader.section(&keys::AT, node)?;
     for key in ["rank", "collective", "seq", "communicator"] {
         if let Some(entry) = at.entry(key) {
             let help = "a link fails for everybody: leave `at` out or write `at: { after: 1s }`";
@@ -209,7 +210,7 @@ fn read_link_time(reader: &Reader<'_>, kind: FaultKind, at: Option<&Node>) -> Op
 
 /// `{rank: 1, collective: all_reduce, seq: 3}` or `{rank: 1, after: 2s}`.
 fn read_trigger(reader: &Reader<'_>, kind: FaultKind, node: &Node, world: Option<u32>) -> Option<Trigger> {
-    let at = reader.mapping("`at`", node)?;
+    let at = reader.section(&keys::AT, node)?;
     let rank = at.required("rank", "rank: 1").and_then(|node| read_rank(reader, node, world));
     let collective = at.get("collective");
     let after = at.entry("after");
@@ -258,4 +259,31 @@ fn read_collective(reader: &Reader<'_>, node: &Node) -> Option<Operation> {
         COLLECTIVES.into_iter().filter(|operation| *operation != Operation::Barrier).collect();
     let names: Vec<&str> = choices.iter().map(|operation| operation.name()).collect();
     reader.choice("collective", node, &names).map(|index| choices[index])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::language::{Section, Shape};
+
+    fn words(section: &Section, key: &str) -> Vec<&'static str> {
+        let shape = &section.key(key).unwrap().shape;
+        let words = match shape {
+            Shape::Either(choices) => &choices[0],
+            shape => shape,
+        };
+        let Shape::Choice(words) = words else { panic!("{shape:?}") };
+        words.to_vec()
+    }
+
+    #[test]
+    fn the_tables_have_every_kind_and_collective() {
+        let (with, without): (Vec<FaultKind>, Vec<FaultKind>) = KINDS.into_iter().partition(|kind| takes_value(*kind));
+        assert_eq!(words(&keys::FAULT, "do"), without.iter().map(|kind| kind.name()).collect::<Vec<_>>());
+        let actions: Vec<&str> = keys::FAULT_ACTION.keys().map(|key| key.name).collect();
+        assert_eq!(actions, with.iter().map(|kind| kind.name()).collect::<Vec<_>>());
+        let collectives: Vec<&str> =
+            COLLECTIVES.iter().map(|operation| operation.name()).filter(|name| *name != "barrier").collect();
+        assert_eq!(words(&keys::AT, "collective"), collectives);
+    }
 }

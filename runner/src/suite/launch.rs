@@ -6,9 +6,8 @@ use protocol::plan::ClusterPlan;
 use crate::case::{Kill, KillTarget, Launch};
 use crate::signal;
 use crate::suite::Shared;
+use crate::suite::language::keys::{self, MAX_RANKS};
 use crate::suite::reader::{Reader, did_you_mean};
-
-const MAX_RANKS: u32 = 1024;
 
 /// Number of ranks of a launch.
 pub(super) fn world_size(launch: &Launch) -> Option<u32> {
@@ -20,7 +19,7 @@ pub(super) fn world_size(launch: &Launch) -> Option<u32> {
 
 pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPlan>) -> Option<Launch> {
     let reader = shared.reader;
-    let launch = reader.mapping("`launch`", node)?;
+    let launch = reader.section(&keys::LAUNCH, node)?;
     let argv = launch.get("argv");
     let torchrun = launch.get("torchrun");
     let read = match (argv, torchrun) {
@@ -56,7 +55,12 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
             None
         }
     };
-    // `args` belongs to torchrun and `ranks` to argv; each is asked for above, so that a wrong one is named here.
+    for (key, owner, absent) in [("args", "torchrun", torchrun.is_none()), ("ranks", "argv", argv.is_none())] {
+        if let Some(entry) = launch.entry(key).filter(|_| absent && (argv.is_some() || torchrun.is_some())) {
+            let message = format!("`{key}` without `{owner}`");
+            reader.mistake(&entry.key_span, message, format!("it belongs to `{owner}`"));
+        }
+    }
     launch.finish();
     read
 }
@@ -73,7 +77,7 @@ fn read_torchrun(
     cluster: Option<&ClusterPlan>,
 ) -> Option<Launch> {
     let reader = shared.reader;
-    let torchrun = reader.mapping("`torchrun`", node)?;
+    let torchrun = reader.section(&keys::TORCHRUN, node)?;
     let nproc_per_node = torchrun
         .required("nproc_per_node", "nproc_per_node: 2")
         .and_then(|node| reader.integer("nproc_per_node", node, 1, MAX_RANKS));
@@ -127,12 +131,12 @@ pub(super) fn read_kills(
 }
 
 fn read_kill(reader: &Reader<'_>, node: &Node, world: Option<u32>, cluster: Option<&ClusterPlan>) -> Option<Kill> {
-    let mapping = reader.mapping("`kill`", node)?;
+    let mapping = reader.section(&keys::KILL, node)?;
     let target =
         mapping.required("target", "target: {rank: 1}").and_then(|node| read_target(reader, node, world, cluster));
     let signal = mapping.get("signal").map_or(Some(libc::SIGKILL), |node| read_signal(reader, node));
     let when = mapping.required("when", "when: {output: REGEX}").and_then(|node| {
-        let when = reader.mapping("`when`", node)?;
+        let when = reader.section(&keys::WHEN, node)?;
         let output = when.required("output", "output: REGEX").and_then(|node| {
             let text = reader.string("output", node)?;
             regex(reader, node, &text)
@@ -165,7 +169,7 @@ fn read_target(
         reader.mistake(&node.span, message, "write `{rank: 1}`, `{node: 0}` or `coordinator`");
         return None;
     }
-    let mapping = reader.mapping("`target`", node)?;
+    let mapping = reader.section(&keys::TARGET, node)?;
     let rank = mapping.get("rank").map(|node| read_rank(reader, node, world).map(KillTarget::Rank));
     let machine = mapping.get("node").map(|node| {
         let nodes = cluster.map_or(1, |cluster| cluster.nodes.len() as u32);

@@ -6,6 +6,7 @@ use std::ops::Range;
 use model::node::{Node, Value};
 
 use crate::check::compare;
+use crate::suite::language::keys;
 use crate::suite::reader::{Reader, did_you_mean, to_json};
 
 /// One combination, by name.
@@ -22,7 +23,7 @@ struct Rule {
 /// The combinations of a `matrix`; one empty combination where there is no matrix.
 pub(crate) fn expand(reader: &Reader<'_>, node: Option<&Node>) -> Vec<Combination> {
     let Some(node) = node else { return vec![Combination::new()] };
-    let Some(matrix) = reader.mapping("`matrix`", node) else { return Vec::new() };
+    let Some(matrix) = reader.section(&keys::MATRIX, node) else { return Vec::new() };
     let axes = matrix.get("axes").map(|node| read_axes(reader, node)).unwrap_or_default();
     let exclude = matrix.get("exclude").map(|node| read_rules(reader, "exclude", node)).unwrap_or_default();
     let include = matrix.get("include").map(|node| read_rules(reader, "include", node)).unwrap_or_default();

@@ -1,10 +1,13 @@
 //! The suite language: a YAML file -> cases. All mistakes of a file are reported at once, each with its place.
+//!
+//! The keys stand in [`language`], which says how to add one; everything else (schema, documentation) follows from there.
 
 mod case;
 mod cluster;
 mod expect;
 mod fault;
 pub mod find;
+pub mod language;
 mod launch;
 mod matrix;
 mod policy;
@@ -135,7 +138,7 @@ pub fn parse(file: &Path, text: &str, dir: &Path) -> Result<Suite, SuiteError> {
 }
 
 fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String, Vec<Diagnostic>)>) -> Option<Suite> {
-    let root = reader.mapping("a suite", node)?;
+    let root = reader.section(&language::keys::SUITE, node)?;
     if let Some(version) =
         root.required("ftest", "ftest: 1").and_then(|node| Some((reader.integer("ftest", node, 1, u32::MAX)?, node)))
         && version.0 != VERSION
@@ -270,6 +273,48 @@ cases:
     snapshot: [{name: n, of: report, select: [$.a], redact: {$.b: '[b]'}, round: {$.c: 2}, sort: {$.d: [op]}}]
     gaps: [cublas.x]
 ";
+
+    /// What [`WHOLE`] does not use.
+    const REST: &str = "ftest: 1
+suite: rest
+description: more
+clusters: {two: {nodes: 2, gpus_per_node: 2, profile: a100}, file: {file: none.yaml}}
+defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2}, python: [numpy]}
+cases:
+- id: one
+  timeout: {slow: 1s, kill: 9s, grace: 1s, idle: 2s}
+  retries: {count: 1, only_if: [infra, {stderr: x}], delay: 1s, flaky: fail}
+  xfail: {reason: r, issue: 3, strict: false, until: 2999-01-01, if: true}
+  launch: {torchrun: {nproc_per_node: 1, nnodes: 2, script: x, args: [a], max_restarts: 1}}
+  kill: [{target: {node: 0}, when: {output: ready}}]
+  faults:
+  - {at: {rank: 1, collective: all_reduce, seq: 1, communicator: 1}, do: {delay: 1s}}
+  - {at: {after: 1s}, do: {slow_link: {between: [node0, node1], delay: 1ms, gbps: 1}}}
+  - {do: {cut_link: {between: [node0, node1]}}}
+  expect: {hang: [x], exit: {code: 1}, report: [{path: $.a, gt: 1, abs: 1, near: 2, exists: true}]}
+";
+
+    #[test]
+    fn every_key_of_the_tables_is_read_and_no_other() {
+        let mut asked = std::collections::BTreeSet::new();
+        for text in [WHOLE, REST] {
+            let reader = Reader::new(Path::new("w.yaml"), text);
+            let node = reader.parse().unwrap();
+            read(&reader, &node, Path::new("/"), &mut Vec::new());
+            asked.append(&mut reader.asked.take());
+        }
+        // `model` reads clusters; sections with one key of several are read by what stands there, and refuse any other.
+        let elsewhere = ["cluster", "cluster_names", "node", "gpu", "fabric", "links", "requires", "do", "only_if"];
+        asked.retain(|(section, _)| !elsewhere.contains(section));
+        let tables: std::collections::BTreeSet<(&str, &str)> = language::all()
+            .into_iter()
+            .filter(|section| !elsewhere.contains(&section.name))
+            .flat_map(|section| section.keys().map(|key| (section.name, key.name)))
+            .collect();
+        let unread: Vec<_> = tables.difference(&asked).collect();
+        let unlisted: Vec<_> = asked.difference(&tables).collect();
+        assert!(unread.is_empty() && unlisted.is_empty(), "not read: {unread:?}; in no table: {unlisted:?}");
+    }
 
     fn parsed(text: &str) -> Result<Suite, SuiteError> {
         parse(Path::new("w.yaml"), text, Path::new("/"))

@@ -7,10 +7,10 @@ use model::node::{Node, Value};
 use crate::calendar::Date;
 use crate::expression;
 use crate::policy::{Flaky, Retries, RetryIf, Xfail};
+use crate::suite::language::keys::{self, MOST_RETRIES as MOST};
 use crate::suite::launch::regex;
 use crate::suite::reader::{Reader, did_you_mean};
 
-const MOST: u32 = 20;
 const CLASSES: [&str; 6] = ["infra", "timeout", "crash", "check", "stdout", "stderr"];
 
 /// `2`, or `{count: 2, only_if: [...], delay: 1s, flaky: fail}`.
@@ -20,7 +20,7 @@ pub(super) fn read_retries(reader: &Reader<'_>, node: &Node) -> Option<Retries> 
         let count = reader.integer("retries", node, 0, MOST)?;
         return Some(Retries { count, only_if: Vec::new(), delay: Duration::ZERO, flaky: Flaky::default(), place });
     }
-    let mapping = reader.mapping("`retries`", node)?;
+    let mapping = reader.section(&keys::RETRIES, node)?;
     let count = mapping.required("count", "count: 2").and_then(|node| reader.integer("count", node, 0, MOST));
     let only_if = mapping.get("only_if").map(|node| {
         let one = std::slice::from_ref(node);
@@ -60,7 +60,7 @@ fn read_class(reader: &Reader<'_>, node: &Node) -> Option<RetryIf> {
             _ => unknown(&word, &node.span),
         };
     }
-    let mapping = reader.mapping("a class", node)?;
+    let mapping = reader.section(&keys::RETRY_CLASS, node)?;
     let [entry] = mapping.entries() else {
         reader.mistake(&node.span, "each class of `only_if` has one key", "write one item per class");
         return None;
@@ -81,7 +81,7 @@ pub(super) fn read_xfail(reader: &Reader<'_>, node: &Node, context: &serde_json:
         let reason = reader.string("xfail", node)?;
         return Some(Xfail { reason, issue: None, strict: true, until: None, place });
     }
-    let mapping = reader.mapping("`xfail`", node)?;
+    let mapping = reader.section(&keys::XFAIL, node)?;
     let reason = mapping.required("reason", "reason: why it fails").and_then(|node| reader.string("reason", node));
     let issue = mapping.get("issue").and_then(|node| reader.word("issue", node));
     let strict = mapping.get("strict").map_or(Some(true), |node| reader.boolean("strict", node));

@@ -12,6 +12,7 @@ use protocol::suggest;
 use serde_json::json;
 
 use crate::case::Place;
+use crate::suite::language::Section;
 use crate::suite::quantity;
 
 /// One suite file, and the mistakes found in it so far.
@@ -21,13 +22,17 @@ pub(crate) struct Reader<'a> {
     name: String,
     text: &'a str,
     mistakes: RefCell<Vec<Diagnostic>>,
+    /// Which keys of which sections were asked for: a test compares them with the tables.
+    #[cfg(test)]
+    pub(crate) asked: RefCell<std::collections::BTreeSet<(&'static str, &'static str)>>,
 }
 
-/// A mapping whose keys are asked for by name; [`Mapping::finish`] notes those that nobody asked for.
+/// A mapping whose keys are asked for by name; [`Mapping::finish`] notes those that its section, or else nobody, knows.
 #[derive(Debug)]
 pub(crate) struct Mapping<'r, 'n> {
     reader: &'r Reader<'r>,
     what: String,
+    section: Option<&'static Section>,
     span: Range<usize>,
     entries: &'n [Entry],
     asked: RefCell<Vec<&'static str>>,
@@ -36,7 +41,14 @@ pub(crate) struct Mapping<'r, 'n> {
 impl<'a> Reader<'a> {
     /// A reader of `text`, the content of `file`.
     pub(crate) fn new(file: &'a Path, text: &'a str) -> Reader<'a> {
-        Reader { file, name: file.display().to_string(), text, mistakes: RefCell::default() }
+        Reader {
+            file,
+            name: file.display().to_string(),
+            text,
+            mistakes: RefCell::default(),
+            #[cfg(test)]
+            asked: RefCell::default(),
+        }
     }
 
     /// The tree of the file. A repeated key is noted and its last value counts.
@@ -97,7 +109,28 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A mapping.
+    /// A mapping with the keys of `section`.
+    pub(crate) fn section<'r, 'n>(&'r self, section: &'static Section, node: &'n Node) -> Option<Mapping<'r, 'n>>
+    where
+        'a: 'r,
+    {
+        self.section_as(section, section.what, node)
+    }
+
+    /// A mapping with the keys of `section`, which messages call `what`.
+    pub(crate) fn section_as<'r, 'n>(
+        &'r self,
+        section: &'static Section,
+        what: &str,
+        node: &'n Node,
+    ) -> Option<Mapping<'r, 'n>>
+    where
+        'a: 'r,
+    {
+        self.mapping(what, node).map(|mapping| Mapping { section: Some(section), ..mapping })
+    }
+
+    /// A mapping with keys of the user's. One with fixed keys is a [`Section`].
     pub(crate) fn mapping<'r, 'n>(&'r self, what: &str, node: &'n Node) -> Option<Mapping<'r, 'n>>
     where
         'a: 'r,
@@ -109,7 +142,14 @@ impl<'a> Reader<'a> {
         };
         // A shorter lifetime for the reader is fine: it is only read through it.
         let reader: &'r Reader<'r> = self;
-        Some(Mapping { reader, what: what.to_owned(), span: node.span.clone(), entries, asked: RefCell::default() })
+        Some(Mapping {
+            reader,
+            what: what.to_owned(),
+            section: None,
+            span: node.span.clone(),
+            entries,
+            asked: RefCell::default(),
+        })
     }
 
     /// A list, also an empty one.
@@ -234,6 +274,10 @@ impl<'r, 'n> Mapping<'r, 'n> {
     /// The entry of `key`, if it is there.
     pub(crate) fn entry(&self, key: &'static str) -> Option<&'n Entry> {
         self.asked.borrow_mut().push(key);
+        #[cfg(test)]
+        if let Some(section) = self.section {
+            self.reader.asked.borrow_mut().insert((section.name, key));
+        }
         self.entries.iter().find(|entry| entry.key == key)
     }
 
@@ -251,9 +295,12 @@ impl<'r, 'n> Mapping<'r, 'n> {
         self.entries
     }
 
-    /// Notes the keys that nobody asked for.
+    /// Notes the keys that the section, or else nobody, knows.
     pub(crate) fn finish(self) {
-        let asked = self.asked.into_inner();
+        let asked = match self.section {
+            Some(section) => section.keys().map(|key| key.name).collect(),
+            None => self.asked.into_inner(),
+        };
         for entry in self.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {
             let message = format!("unknown key `{}` in {}", entry.key, self.what);
             self.reader.mistake(&entry.key_span, message, did_you_mean(&entry.key, asked.iter().copied()));

@@ -1,0 +1,13 @@
+//! `ftest schema`: the JSON Schema of the suite language.
+
+use std::io::Write;
+
+use crate::exit_code::ExitCode;
+use crate::suite::language;
+
+/// Runs the command.
+pub fn run() -> ExitCode {
+    // A closed pipe (`| head`) is the reader's choice.
+    let _ = std::io::stdout().write_all(language::schema_text().as_bytes());
+    ExitCode::Passed
+}

@@ -1,0 +1,123 @@
+//! The keys of a cluster. `model::cluster_file` reads them; a test holds both together.
+
+use super::{Rule, Section, Shape, optional, or, required};
+
+const MAX_RANKS: u32 = model::cluster_file::MAX_RANKS;
+
+pub(crate) static CLUSTER: Section = Section {
+    name: "cluster",
+    what: "a cluster",
+    about: "Pretended machines: see [clusters](clusters.md).",
+    keys: &[&[
+        optional("file", Shape::Text, "a cluster file, from the suite's directory; then nothing else stands here"),
+        optional("version", Shape::Exactly(1), "version of cluster files"),
+        optional("name", Shape::Text, "its name; else the name under `clusters`, or the case's id"),
+        optional("cluster", Shape::Section(&NAMES), "the same, long"),
+        optional(
+            "nodes",
+            Shape::Either(&[Shape::Integer(1, MAX_RANKS), Shape::List(1, &Shape::Section(&NODE))]),
+            "their number, or each of them",
+        ),
+        optional("gpus_per_node", Shape::Integer(1, MAX_RANKS), "with a number of `nodes`: GPUs of each"),
+        optional("profile", Shape::Text, "with a number of `nodes`: the profile of every GPU"),
+        optional("fabric", Shape::Section(&FABRIC), "what connects GPUs and nodes"),
+    ]],
+    rules: &[Rule::With("gpus_per_node", "nodes"), Rule::With("profile", "nodes")],
+};
+
+pub(crate) static NAMES: Section = Section {
+    name: "cluster_names",
+    what: "`cluster`",
+    about: "Names of a cluster.",
+    keys: &[&[
+        optional("name", Shape::Text, "its name"),
+        or("default_backend", Shape::Text, "nccl", "free text of the report"),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static NODE: Section = Section {
+    name: "node",
+    what: "a node",
+    about: "One machine.",
+    keys: &[&[
+        required("id", Shape::Text, "unique"),
+        or("host", Shape::Text, "127.0.0.1", "free text"),
+        required(
+            "ranks",
+            Shape::List(1, &Shape::Integer(0, MAX_RANKS - 1)),
+            "global ranks: over all nodes unique and contiguous from 0",
+        ),
+        required("gpus", Shape::List(1, &Shape::Section(&GPU)), "one per rank, in the same order"),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static GPU: Section = Section {
+    name: "gpu",
+    what: "a gpu",
+    about: "One GPU.",
+    keys: &[&[required("profile", Shape::Text, "an id of `ftest profiles`, or the path of a profile file")]],
+    rules: &[],
+};
+
+pub(crate) static FABRIC: Section = Section {
+    name: "fabric",
+    what: "`fabric`",
+    about: "What connects GPUs and nodes.",
+    keys: &[&[
+        optional("intra_node", Shape::Section(&LINKS), "between the GPUs of a node"),
+        optional("inter_node", Shape::Section(&LINKS), "between nodes"),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static LINKS: Section = Section {
+    name: "links",
+    what: "a fabric",
+    about: "One kind of link.",
+    keys: &[&[
+        required("type", Shape::Text, "`nvlink`, `infiniband`, ..."),
+        required("bandwidth_gbps", Shape::Positive, "Gbit/s"),
+        required("latency_us", Shape::NotNegative, "microseconds"),
+        or("oversubscription", Shape::Positive, "1", "by how much more is sold than there is"),
+    ]],
+    rules: &[],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::reader::Reader;
+    use std::path::Path;
+
+    /// What `model` says of a cluster with a key that nobody knows: it lists those that it knows.
+    fn known_beside(text: &str) -> Vec<String> {
+        let reader = Reader::new(Path::new("c.yaml"), text);
+        let node = reader.parse().unwrap();
+        let load = |_: &str| Err("none".to_owned());
+        let mistakes = model::cluster_file::from_node("c.yaml", text, &node, "c", &load).unwrap_err();
+        let help = mistakes.iter().find(|mistake| mistake.message.contains("qqqqqqqq")).unwrap().help.clone().unwrap();
+        let mut known: Vec<String> =
+            help.trim_start_matches("expected one of: ").split(", ").map(str::to_owned).collect();
+        known.sort();
+        known
+    }
+
+    #[test]
+    fn the_model_reads_these_keys() {
+        let fabric = "nodes: 1\ngpus_per_node: 1\nprofile: a100\nfabric: ";
+        for (section, ours, text) in [
+            (&CLUSTER, &["file"][..], "qqqqqqqq: 1\nnodes: 1\n".to_owned()),
+            (&NAMES, &[], "cluster: {qqqqqqqq: 1}\n".to_owned()),
+            (&NODE, &[], "nodes: [{qqqqqqqq: 1}]\n".to_owned()),
+            (&GPU, &[], "nodes: [{id: a, ranks: [0], gpus: [{qqqqqqqq: 1}]}]\n".to_owned()),
+            (&FABRIC, &[], format!("{fabric}{{qqqqqqqq: 1}}\n")),
+            (&LINKS, &[], format!("{fabric}{{intra_node: {{qqqqqqqq: 1}}}}\n")),
+        ] {
+            let mut keys: Vec<&str> = section.keys().map(|key| key.name).filter(|name| !ours.contains(name)).collect();
+            keys.sort_unstable();
+            assert_eq!(known_beside(&text), keys, "{}", section.name);
+        }
+    }
+}

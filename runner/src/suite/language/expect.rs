@@ -1,0 +1,197 @@
+//! The keys of `expect`: what must come of a case.
+
+use super::{Key, Rule, Section, Shape, optional, or, required};
+
+const BECAUSE: Key = optional("because", Shape::Text, "why; shown instead of the advice when it does not hold");
+const OF: Key = or(
+    "of",
+    Shape::Choice(&["cluster", "report", "device"]),
+    "`cluster`",
+    "the cluster report, or the list of all device reports",
+);
+const SCALAR: Shape = Shape::Word;
+const SCALARS: Shape = Shape::Either(&[SCALAR, Shape::List(1, &SCALAR)]);
+
+pub(crate) static EXPECT: Section = Section {
+    name: "expect",
+    what: "`expect`",
+    about: "What must come of a case. All checks are made and told together.",
+    keys: &[&[
+        or(
+            "exit",
+            Shape::Either(&[Shape::Integer(0, 255), Shape::Choice(&["nonzero", "any"]), Shape::Section(&EXIT)]),
+            "0 for everything",
+            "how processes [end](#exit)",
+        ),
+        optional(
+            "stdout",
+            Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]),
+            "what they [write](#stdout-stderr)",
+        ),
+        optional("stderr", Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]), "likewise"),
+        optional("report", Shape::List(0, &Shape::Section(&REPORT)), "values of [reports](#report)"),
+        optional(
+            "invariants",
+            Shape::List(0, &Shape::Either(&[Shape::Expression, Shape::Section(&INVARIANT)])),
+            "[expressions](#invariants) that are true",
+        ),
+        optional(
+            "snapshot",
+            Shape::Either(&[Shape::Section(&SNAPSHOT), Shape::List(0, &Shape::Section(&SNAPSHOT))]),
+            "accepted parts of reports",
+        ),
+        optional(
+            "hang",
+            Shape::Either(&[Shape::Text, Shape::List(0, &Shape::Text)]),
+            "parts of the sentence of a [hang](#hang), which is wanted here",
+        ),
+        optional(
+            "gaps",
+            Shape::List(0, &Shape::Text),
+            "patterns of [gaps](gaps.md) that the case must run into, and is not broken by",
+        ),
+    ]],
+    rules: &[],
+};
+
+static OUTPUT_ITEM: Shape = Shape::Either(&[SCALAR, Shape::Section(&OUTPUT)]);
+const OUTPUTS: Shape = Shape::List(0, &OUTPUT_ITEM);
+const EXIT_WANT: Shape =
+    Shape::Either(&[Shape::Integer(0, 255), Shape::Choice(&["nonzero", "any"]), Shape::Section(&ONE_EXIT)]);
+
+/// The keys of one exit.
+static CODE_OR_SIGNAL: &[Key] = &[
+    optional("code", Shape::Either(&[Shape::Integer(0, 255), Shape::Choice(&["nonzero"])]), "an exit code"),
+    optional("signal", Shape::Text, "`SIGKILL`, ... or `any`"),
+];
+
+pub(crate) static ONE_EXIT: Section = Section {
+    name: "one_exit",
+    what: "`exit`",
+    about: "How one process ends, long.",
+    keys: &[CODE_OR_SIGNAL],
+    rules: &[Rule::OneOf(&["code", "signal"])],
+};
+
+pub(crate) static EXIT: Section = Section {
+    name: "exit",
+    what: "`exit`",
+    about: "How processes end. A rank takes its own rule, else `others`, else `all`; what is not said ends with code 0.",
+    keys: &[
+        &[
+            optional(
+                "all",
+                EXIT_WANT,
+                "every rank and launcher without a rule of its own: a code, `nonzero`, `any`, `{code: ...}` or `{signal: ...}`",
+            ),
+            optional("rank", Shape::Names(&EXIT_WANT), "by global rank"),
+            optional("others", EXIT_WANT, "the ranks not in `rank`"),
+            optional("launcher", EXIT_WANT, "torchrun, or the one plain process"),
+        ],
+        CODE_OR_SIGNAL,
+    ],
+    rules: &[],
+};
+
+pub(crate) static OUTPUT: Section = Section {
+    name: "output",
+    what: "an output check",
+    about: "A check of `stdout` or `stderr`. A text alone is `{contains: TEXT}`.",
+    keys: &[&[
+        or(
+            "rank",
+            Shape::Either(&[Shape::Integer(0, u32::MAX), Shape::Choice(&["any", "all", "launcher"])]),
+            "`any`; `all` for `absent`",
+            "whose: a global rank, at least one, every, or the launcher's. In a case without ranks all words mean the one process",
+        ),
+        optional("contains", SCALARS, "texts that stand in it"),
+        optional("matches", SCALARS, "Rust regexes over bytes that match somewhere; `^` and `$` are ends of lines"),
+        optional("absent", SCALARS, "texts that stand nowhere in it"),
+        BECAUSE,
+    ]],
+    rules: &[Rule::AnyOf(&["contains", "matches", "absent"])],
+};
+
+/// Comparisons of one value.
+static OPERATORS: &[Key] = &[
+    optional("eq", Shape::Any, "equal, of any type; 4 equals 4.0, whole numbers are never rounded"),
+    optional("ne", Shape::Any, "not equal"),
+    optional("lt", Shape::Size, "less than a number or a size (`4KiB`, `80GB`)"),
+    optional("le", Shape::Size, "less or equal"),
+    optional("gt", Shape::Size, "greater"),
+    optional("ge", Shape::Size, "greater or equal"),
+    optional("near", Shape::Number, "within the larger of both tolerances of this number"),
+    optional("rel", Shape::NotNegative, "tolerance of `near`, as a part of the larger number"),
+    optional("abs", Shape::NotNegative, "tolerance of `near`, in units of the value"),
+    optional("in", Shape::List(0, &Shape::Any), "one of a list"),
+    optional(
+        "contains",
+        Shape::Any,
+        "a text with this part, a list with this item; of several selected values: one of them",
+    ),
+    optional("matches", Shape::Regex, "a text that this Rust regex matches somewhere"),
+];
+
+const LEN: Key = optional(
+    "len",
+    Shape::Integer(0, u32::MAX),
+    "length of the one value of a plain path (list, mapping, text); else the number of selected values",
+);
+
+pub(crate) static OF_EACH: Section = Section {
+    name: "operators",
+    what: "a quantifier",
+    about: "Comparisons inside `all` and `any`, of one selected value each.",
+    keys: &[OPERATORS, &[optional("len", Shape::Integer(0, u32::MAX), "length of the value")]],
+    rules: &[],
+};
+
+pub(crate) static REPORT: Section = Section {
+    name: "report",
+    what: "a `report` check",
+    about: "A check of report values. Without a quantifier exactly one value must be selected; a path that selects nothing fails unless nothing is asked for.",
+    keys: &[
+        &[required("path", Shape::Path, "what of the report: RFC 9535 JSONPath"), OF],
+        OPERATORS,
+        &[
+            LEN,
+            optional("exists", Shape::Bool, "something is selected, or (`false`) nothing is"),
+            optional("absent", Shape::Bool, "nothing is selected, or (`false`) something is"),
+            optional("all", Shape::Section(&OF_EACH), "these comparisons hold for each selected value"),
+            optional("any", Shape::Section(&OF_EACH), "they hold for at least one selected value"),
+            BECAUSE,
+        ],
+    ],
+    rules: &[],
+};
+
+pub(crate) static INVARIANT: Section = Section {
+    name: "invariant",
+    what: "an invariant",
+    about: "An expression that is true. The expression alone is `{that: EXPRESSION}`.",
+    keys: &[&[
+        optional("id", Shape::Text, "a name for messages"),
+        required("that", Shape::Expression, "the expression, without `${{ }}`"),
+        BECAUSE,
+    ]],
+    rules: &[],
+};
+
+pub(crate) static SNAPSHOT: Section = Section {
+    name: "snapshot",
+    what: "a snapshot",
+    about: "An accepted part of a report. The keys work in this order; `measured` is always left out.",
+    keys: &[&[
+        or("name", Shape::Name, "`report`", "its name, part of the file's name"),
+        OF,
+        or("select", Shape::List(0, &Shape::Path), "the whole report", "the parts. One that selects nothing fails"),
+        optional("redact", Shape::Names(&Shape::Word), "path → text that replaces the value"),
+        optional("round", Shape::Names(&Shape::Integer(0, 15)), "path → decimals"),
+        optional(
+            "sort",
+            Shape::Names(&Shape::List(0, &Shape::Text)),
+            "path of a list → fields to sort its items by (`[]`: by the items)",
+        ),
+    ]],
+    rules: &[],
+};

@@ -1,0 +1,391 @@
+//! The keys of a suite, of its cases, and of what cases start.
+
+use super::{Key, Rule, Section, Shape, cluster, expect, optional, or, required};
+
+const WORDS: Shape = Shape::List(0, &Shape::Word);
+const TEXTS: Shape = Shape::List(0, &Shape::Text);
+const RANK: Shape = Shape::Integer(0, u32::MAX);
+/// Most attempts after the first.
+pub(crate) const MOST_RETRIES: u32 = 20;
+/// Most ranks of a launch.
+pub(crate) const MAX_RANKS: u32 = 1024;
+
+pub(crate) static SUITE: Section = Section {
+    name: "suite",
+    what: "a suite",
+    about: "A suite file.",
+    keys: &[&[
+        required("ftest", Shape::Literal(&Shape::Exactly(1)), "version of the language"),
+        required("suite", Shape::Literal(&Shape::Name), "its name, unique in a run"),
+        optional("description", Shape::Literal(&Shape::Text), "free text"),
+        optional(
+            "clusters",
+            Shape::Literal(&Shape::Names(&Shape::Section(&cluster::CLUSTER))),
+            "[clusters](clusters.md) that cases name: `{file: PATH}`, or what a cluster file holds",
+        ),
+        optional(
+            "defaults",
+            Shape::Literal(&Shape::Section(&DEFAULTS)),
+            "what every case has unless it says otherwise",
+        ),
+        required("cases", Shape::Literal(&Shape::List(1, &Shape::Section(&CASE))), "the cases"),
+    ]],
+    rules: &[],
+};
+
+/// The keys of cases and of `defaults`.
+static COMMON: &[Key] = &[
+    or(
+        "cluster",
+        Shape::Either(&[Shape::Text, Shape::Null, Shape::Section(&cluster::CLUSTER)]),
+        "none: no shim, no coordinator",
+        "a name from `clusters`, or a cluster in place; `~` for none",
+    ),
+    or("coordinator", Shape::Bool, "`true` with a cluster", "`false`: a cluster without a coordinator (devices only)"),
+    or(
+        "transport",
+        Shape::Choice(&["unix", "tcp"]),
+        "`unix`",
+        "how ranks reach the coordinator. Under `tcp` tensor bytes go over sockets too",
+    ),
+    optional(
+        "env",
+        Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
+        "variable → value, for every process; `~` removes it",
+    ),
+    or(
+        "timeout",
+        Shape::Either(&[Shape::Duration, Shape::Section(&TIMEOUT)]),
+        "see [timeout](#keys-of-timeout)",
+        "deadlines, or one duration for `kill`",
+    ),
+    optional(
+        "requires",
+        Shape::List(0, &Shape::Section(&REQUIREMENT)),
+        "[conditions](#requires); an unmet one skips the case, with the reason",
+    ),
+    optional(
+        "python",
+        Shape::Either(&[TEXTS, Shape::Names(&Shape::Word)]),
+        "a [managed environment](python.md): `{torch: \"2.15.0\"}` or `[torch==2.15.0, numpy]`",
+    ),
+    optional("resources", Shape::Section(&RESOURCES), "what the case takes from the machine"),
+    or(
+        "retries",
+        Shape::Either(&[Shape::Integer(0, MOST_RETRIES), Shape::Section(&RETRIES)]),
+        "0",
+        "[attempts](#retries) after one that did not pass",
+    ),
+    optional("tags", TEXTS, "words for `--filter 'tag(...)'`"),
+    optional("allow_gaps", TEXTS, "patterns of [gaps](gaps.md) that do not break the case"),
+];
+
+pub(crate) static DEFAULTS: Section = Section {
+    name: "defaults",
+    what: "`defaults`",
+    about: "What every case has unless it says otherwise. `tags`, `allow_gaps`, `requires` and `env` add up.",
+    keys: &[COMMON],
+    rules: &[],
+};
+
+pub(crate) static CASE: Section = Section {
+    name: "case",
+    what: "a case",
+    about: "One launch and what must come of it; with a matrix, several.",
+    keys: &[
+        &[
+            required(
+                "id",
+                Shape::Literal(&Shape::Name),
+                "unique in the suite. A matrix adds `[axis=value,...]`, sorted by name",
+            ),
+            optional("title", Shape::Text, "free text, shown when the case does not pass"),
+            required("launch", Shape::Section(&LAUNCH), "what is started"),
+            or("expect", Shape::Section(&expect::EXPECT), "everything exits with 0", "what must come of it"),
+            optional(
+                "xfail",
+                Shape::Either(&[Shape::Text, Shape::Section(&XFAIL)]),
+                "that it [fails is known](#xfail): a failure counts as `xfailed`, a pass is a failure",
+            ),
+            optional("matrix", Shape::Literal(&Shape::Section(&MATRIX)), "several cases from one"),
+            optional("kill", Shape::List(0, &Shape::Section(&KILL)), "processes to kill while it runs"),
+            optional("faults", Shape::List(0, &Shape::Section(&FAULT)), "what goes wrong on purpose in NCCL"),
+        ],
+        COMMON,
+    ],
+    rules: &[],
+};
+
+pub(crate) static TIMEOUT: Section = Section {
+    name: "timeout",
+    what: "`timeout`",
+    about: "Deadlines of a case.",
+    keys: &[&[
+        or("slow", Shape::Duration, "30s", "after this a passing case is marked slow"),
+        or("kill", Shape::Duration, "120s", "after this the case is ended; its verdict is timeout"),
+        or("grace", Shape::Duration, "3s", "between SIGTERM and SIGKILL"),
+        or(
+            "idle",
+            Shape::Either(&[Shape::Choice(&["never"]), Shape::Duration]),
+            "never",
+            "the case has [hung](#hang) when no collective, send or recv ended for this long while a rank waits in one",
+        ),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static RESOURCES: Section = Section {
+    name: "resources",
+    what: "`resources`",
+    about: "What a case takes from the machine.",
+    keys: &[&[or("cpus", Shape::Integer(1, 1024), "1", "slots of `--jobs`")]],
+    rules: &[],
+};
+
+const CLASS: Shape =
+    Shape::Either(&[Shape::Choice(&["infra", "timeout", "crash", "check"]), Shape::Section(&RETRY_CLASS)]);
+
+pub(crate) static RETRIES: Section = Section {
+    name: "retries",
+    what: "`retries`",
+    about: "Attempts after one that did not pass.",
+    keys: &[&[
+        required("count", Shape::Integer(0, MOST_RETRIES), "attempts after the first, at most"),
+        or(
+            "only_if",
+            Shape::Either(&[CLASS, Shape::List(1, &CLASS)]),
+            "every failure but a gap is tried again",
+            "only an attempt of one of these classes is tried again",
+        ),
+        or("delay", Shape::Duration, "none", "between two attempts"),
+        or(
+            "flaky",
+            Shape::Choice(&["pass", "fail"]),
+            "`fail` where `CI` is set, else `pass`",
+            "what a pass after a failure is",
+        ),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static RETRY_CLASS: Section = Section {
+    name: "only_if",
+    what: "a class",
+    about: "A class of attempts by what was written; one key.",
+    keys: &[&[
+        optional("stdout", Shape::Regex, "any rank or launcher wrote this to stdout"),
+        optional("stderr", Shape::Regex, "any rank or launcher wrote this to stderr"),
+    ]],
+    rules: &[Rule::OneOf(&["stdout", "stderr"])],
+};
+
+pub(crate) static XFAIL: Section = Section {
+    name: "xfail",
+    what: "`xfail`",
+    about: "That the case fails is known. A text alone is the reason.",
+    keys: &[&[
+        required("reason", Shape::Text, "why it fails"),
+        optional("issue", Shape::Word, "where that is tracked"),
+        or("strict", Shape::Bool, "`true`", "a pass is a failure"),
+        optional("until", Shape::Word, "the last day on which the mark counts, `2027-03-01` (UTC)"),
+        optional(
+            "if",
+            Shape::Either(&[Shape::Bool, Shape::Expression]),
+            "only where this is true, an expression without `${{ }}`: `matrix.world > 4`",
+        ),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static REQUIREMENT: Section = Section {
+    name: "requires",
+    what: "`requires`",
+    about: "A condition; each item has one key.",
+    keys: &[&[
+        optional("platform", Shape::Word, "`linux` or `linux-x86_64`"),
+        optional("command", Shape::Word, "a program on `PATH`"),
+        optional("env", Shape::Word, "`NAME` (set, and not empty) or `NAME=value`"),
+        optional("file", Shape::Word, "a file, from the suite's directory"),
+        optional("python_module", Shape::Word, "a module that the case's Python can import"),
+        optional(
+            "torch",
+            Shape::Word,
+            "a version of PyTorch. Never skips: it puts that version, and NumPy, into the case's Python environment",
+        ),
+    ]],
+    rules: &[Rule::OneOf(&["platform", "command", "env", "file", "python_module", "torch"])],
+};
+
+pub(crate) static LAUNCH: Section = Section {
+    name: "launch",
+    what: "`launch`",
+    about: "What a case starts.",
+    keys: &[&[
+        optional("argv", WORDS, "program and arguments; no shell"),
+        optional(
+            "ranks",
+            Shape::Integer(1, MAX_RANKS),
+            "with `argv`: that many ranks, placed on the cluster's nodes in rank order; one plain process without it",
+        ),
+        optional("torchrun", Shape::Section(&TORCHRUN), "PyTorch's launcher, one per node"),
+        optional("args", WORDS, "arguments of the script of `torchrun`"),
+    ]],
+    rules: &[Rule::OneOf(&["argv", "torchrun"]), Rule::With("ranks", "argv"), Rule::With("args", "torchrun")],
+};
+
+pub(crate) static TORCHRUN: Section = Section {
+    name: "torchrun",
+    what: "`torchrun`",
+    about: "How PyTorch's launcher is called.",
+    keys: &[&[
+        required("nproc_per_node", Shape::Integer(1, MAX_RANKS), "ranks per node"),
+        or("nnodes", Shape::Integer(1, MAX_RANKS), "1", "nodes"),
+        required("script", Shape::Text, "the Python script, from the suite's directory"),
+        optional("args", WORDS, "its arguments; they may also stand beside `torchrun`"),
+        or("max_restarts", Shape::Integer(0, 100), "0", "how often the workers are started again"),
+    ]],
+    rules: &[],
+};
+
+/// What a matrix may hold.
+static CELL: Shape = Shape::Literal(&Shape::Word);
+
+pub(crate) static MATRIX: Section = Section {
+    name: "matrix",
+    what: "`matrix`",
+    about: "Several cases from one. No expressions here.",
+    keys: &[&[
+        optional("axes", Shape::Names(&Shape::Literal(&Shape::List(1, &CELL))), "name → values: every combination"),
+        optional(
+            "include",
+            Shape::Literal(&Shape::List(0, &Shape::Names(&CELL))),
+            "more values for the combinations that agree with it, or a combination of its own: GitHub's meaning",
+        ),
+        optional(
+            "exclude",
+            Shape::Literal(&Shape::List(0, &Shape::Names(&CELL))),
+            "combinations to leave out; one that leaves out nothing is a mistake",
+        ),
+        or("max", Shape::Literal(&Shape::Integer(1, 10_000)), "256", "most combinations"),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static KILL: Section = Section {
+    name: "kill",
+    what: "`kill`",
+    about: "A process to kill. A kill that is never triggered fails the case.",
+    keys: &[&[
+        required(
+            "target",
+            Shape::Either(&[Shape::Choice(&["coordinator"]), Shape::Section(&TARGET)]),
+            "whom: `{rank: 1}`, `{node: 0}` or `coordinator`",
+        ),
+        or("signal", Shape::Text, "SIGKILL", "the signal's name"),
+        required("when", Shape::Section(&WHEN), "the trigger"),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static TARGET: Section = Section {
+    name: "target",
+    what: "`target`",
+    about: "Whom a `kill` hits.",
+    keys: &[&[
+        optional("rank", RANK, "a global rank"),
+        optional("node", RANK, "all processes of a node, by its index"),
+    ]],
+    rules: &[Rule::OneOf(&["rank", "node"])],
+};
+
+pub(crate) static WHEN: Section = Section {
+    name: "when",
+    what: "`when`",
+    about: "What triggers a `kill`.",
+    keys: &[&[
+        required("output", Shape::Regex, "a line of stdout matches this"),
+        or("rank", RANK, "the target's; 0 for a node or the coordinator", "whose stdout"),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static FAULT: Section = Section {
+    name: "fault",
+    what: "`faults`",
+    about: "What goes wrong on purpose. A fault that never fires fails the case.",
+    keys: &[&[
+        optional("at", Shape::Section(&AT), "when; a link fails from the start unless it says otherwise"),
+        required(
+            "do",
+            Shape::Either(&[
+                Shape::Choice(&["kill", "stop", "nccl_error", "corrupt", "drop"]),
+                Shape::Section(&FAULT_ACTION),
+            ]),
+            "what: see [faults](#faults)",
+        ),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static AT: Section = Section {
+    name: "at",
+    what: "`at`",
+    about: "When a fault happens.",
+    keys: &[&[
+        optional("rank", RANK, "the global rank"),
+        optional(
+            "collective",
+            Shape::Choice(&[
+                "all_reduce",
+                "reduce",
+                "broadcast",
+                "all_gather",
+                "reduce_scatter",
+                "all_to_all",
+                "gather",
+                "scatter",
+            ]),
+            "at a collective of this kind",
+        ),
+        or(
+            "seq",
+            Shape::Integer(1, u32::MAX),
+            "the first of that kind",
+            "its position among all collectives of the communicator, from 1",
+        ),
+        or("communicator", Shape::Integer(1, u32::MAX), "1", "which of the communicators that the rank came into"),
+        optional("after", Shape::Duration, "or after this time, from the process's first NCCL call"),
+    ]],
+    rules: &[Rule::With("seq", "collective"), Rule::With("communicator", "collective")],
+};
+
+pub(crate) static FAULT_ACTION: Section = Section {
+    name: "do",
+    what: "`do`",
+    about: "A fault that takes a value.",
+    keys: &[&[
+        optional("delay", Shape::Duration, "the rank comes so much later"),
+        optional("slow_link", Shape::Section(&SLOW_LINK), "every operation that crosses the link takes longer"),
+        optional("cut_link", Shape::Section(&CUT_LINK), "every operation that crosses the link fails"),
+    ]],
+    rules: &[Rule::OneOf(&["delay", "slow_link", "cut_link"])],
+};
+
+static BETWEEN: &[Key] = &[required("between", Shape::List(2, &Shape::Text), "the two nodes, by their ids")];
+
+pub(crate) static SLOW_LINK: Section = Section {
+    name: "slow_link",
+    what: "`slow_link`",
+    about: "A slow link.",
+    keys: &[
+        BETWEEN,
+        &[
+            optional("delay", Shape::Duration, "added to every operation"),
+            optional("gbps", Shape::Positive, "Gbit/s of the busier direction"),
+        ],
+    ],
+    rules: &[Rule::AnyOf(&["delay", "gbps"])],
+};
+
+pub(crate) static CUT_LINK: Section =
+    Section { name: "cut_link", what: "`cut_link`", about: "A link that is gone.", keys: &[BETWEEN], rules: &[] };

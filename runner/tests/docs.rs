@@ -1,0 +1,65 @@
+//! What is made from the code is committed as the code says: the JSON Schema, the tables of keys, options and exit codes.
+//! `UPDATE_DOCS=1 cargo test -p runner --test docs` writes them anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use runner::manual;
+use runner::suite::language;
+
+fn docs(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
+}
+
+fn must_be(path: &Path, expected: &str) {
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(path, expected).unwrap();
+        return;
+    }
+    let committed = fs::read_to_string(path).unwrap_or_default();
+    let diff = similar::TextDiff::from_lines(committed.as_str(), expected)
+        .unified_diff()
+        .header("committed", "code")
+        .to_string();
+    assert!(
+        committed == expected,
+        "{} is behind the code; run `UPDATE_DOCS=1 cargo test -p runner --test docs`\n{diff}",
+        path.display()
+    );
+}
+
+#[test]
+fn the_schema_is_the_code_s() {
+    must_be(&docs("suite.schema.json"), &language::schema_text());
+}
+
+#[test]
+fn the_generated_parts_are_the_code_s() {
+    for name in ["suites.md", "cli.md"] {
+        let text = fs::read_to_string(docs(name)).unwrap();
+        must_be(&docs(name), &manual::fill(&text).unwrap_or_else(|error| panic!("docs/{name}: {error}")));
+    }
+}
+
+#[test]
+fn every_section_command_and_exit_code_is_documented_once() {
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        // The files are being written.
+        return;
+    }
+    let suites = fs::read_to_string(docs("suites.md")).unwrap();
+    for section in language::sections() {
+        let marker = format!("<!-- generated: keys {section} -->");
+        assert_eq!(suites.matches(&marker).count(), 1, "docs/suites.md: {marker}");
+        let anchor = format!("id=\"keys-of-{section}\"");
+        assert_eq!(suites.matches(&anchor).count(), 1, "docs/suites.md: {anchor}");
+    }
+    let cli = fs::read_to_string(docs("cli.md")).unwrap();
+    let options = manual::commands_with_options().into_iter().map(|name| format!("options {name}"));
+    for name in options.chain(["commands".to_owned(), "options ftest".to_owned(), "exit codes".to_owned()]) {
+        let marker = format!("<!-- generated: {name} -->");
+        assert_eq!(cli.matches(&marker).count(), 1, "docs/cli.md: {marker}");
+    }
+    assert!(manual::fill("<!-- generated: keys nothing -->\n<!-- /generated -->").is_err());
+    assert!(manual::fill("<!-- generated: exit codes -->\n").is_err());
+}
