@@ -10,6 +10,7 @@ use runner::case::Case;
 use runner::check::Verdict;
 use runner::execute::{Cancel, RunContext};
 use runner::install::Install;
+use runner::record::CaseRun;
 use runner::report::human;
 use runner::requirement;
 use runner::schedule::Settings;
@@ -65,9 +66,11 @@ fn run(case: &Case, context: &RunContext) -> Result<Completion, Failed> {
     match &conclusion.verdict {
         Verdict::Passed => Ok(Completion::Completed),
         Verdict::Skipped(reason) | Verdict::Xfailed(reason) => Ok(Completion::ignored_with(reason)),
-        Verdict::Failed | Verdict::Broken | Verdict::Timeout => {
-            Err(Failed::from(format!("{}\n{}", conclusion.verdict.word(), human::details(case, &conclusion))))
-        }
+        Verdict::Failed | Verdict::Broken | Verdict::Timeout => Err(Failed::from(format!(
+            "{}\n{}",
+            conclusion.verdict.word(),
+            human::details(&CaseRun::of(case, &conclusion))
+        ))),
     }
 }
 

@@ -6,10 +6,10 @@ use std::time::SystemTime;
 
 use crate::case::Case;
 use crate::check::{self, Failure, Verdict};
+use crate::conclusion::{Conclusion, Outcome};
 use crate::execute::{RunContext, run_case};
 use crate::observation::Observation;
 use crate::policy::Retries;
-use crate::progress::{Conclusion, Outcome};
 use crate::requirement;
 use crate::schedule::Settings;
 

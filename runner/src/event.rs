@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Place};
 use crate::check;
+use crate::conclusion::{Outcome, culprit};
 use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, Role};
-use crate::progress::{Conclusion, Outcome};
 
 /// Version of the event log, in its first line.
 pub const VERSION: u32 = 1;
@@ -75,6 +75,9 @@ pub enum Event {
         duration_us: u64,
         /// Ctrl-C or SIGTERM ended it.
         interrupted: bool,
+        /// What `ftest` ended with.
+        #[serde(default)]
+        exit_code: u8,
     },
 }
 
@@ -327,31 +330,26 @@ impl From<&Case> for CaseInfo {
     }
 }
 
-impl Event {
-    /// The end of `case`. Its attempts are events of their own.
-    pub fn case_finished(case: &Case, conclusion: &Conclusion) -> Event {
-        Event::CaseFinished {
-            case: case.full_id(),
-            verdict: Verdict::from(&conclusion.verdict),
-            flaky: conclusion.flaky,
-            failures: conclusion.failures.iter().map(Failure::from).collect(),
-            notes: conclusion.notes.clone(),
-        }
-    }
-}
-
 impl Attempt {
     /// The attempt with this number, as it came out. What is kept of its files is for the run's directory to say.
     pub fn of(number: u32, case: &Case, outcome: &Outcome) -> Attempt {
         let observation = &outcome.observation;
+        let process = |seen: &ProcessObservation| {
+            let mut process = Process::from(seen);
+            if outcome.kept {
+                process.stdout.file = Some(seen.stdout.path.clone());
+                process.stderr.file = Some(seen.stderr.path.clone());
+            }
+            process
+        };
         Attempt {
             number,
             verdict: Verdict::from(&outcome.verdict),
             failures: outcome.failures.iter().map(Failure::from).collect(),
             duration_us: us(observation.duration),
             slow: outcome.slow,
-            processes: observation.processes.iter().map(Process::from).collect(),
-            culprit: crate::report::culprit(case, observation),
+            processes: observation.processes.iter().map(process).collect(),
+            culprit: culprit(case, observation),
             hang: observation.hang.clone(),
             gaps: observation.gaps.clone(),
             notes: observation.notes.clone(),
@@ -397,8 +395,8 @@ mod tests {
                 r#"{"event":"attempt_finished","case":"s/a","attempt":{"number":1,"verdict":{"is":"skipped","reason":"no gcc"},"failures":[],"duration_us":0,"slow":false,"processes":[{"role":{"rank":0},"exit":{"signal":9},"stdout":{"bytes":3,"head":"hi\n","tail":"","truncated":false},"stderr":{"bytes":0,"head":"","tail":"","truncated":false}}],"gaps":[],"notes":[]}}"#,
             ),
             (
-                Event::RunFinished { at_ms: 7, duration_us: 9, interrupted: false },
-                r#"{"event":"run_finished","at_ms":7,"duration_us":9,"interrupted":false}"#,
+                Event::RunFinished { at_ms: 7, duration_us: 9, interrupted: false, exit_code: 1 },
+                r#"{"event":"run_finished","at_ms":7,"duration_us":9,"interrupted":false,"exit_code":1}"#,
             ),
         ];
         for (event, line) in lines {

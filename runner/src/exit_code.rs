@@ -1,6 +1,6 @@
 //! The exit codes of `ftest`: documented and stable.
 
-use crate::check::Verdict;
+use crate::event::Verdict;
 
 /// How a run ended, as its exit code. The highest of what happened counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +43,7 @@ impl ExitCode {
     /// What a verdict makes of the run.
     pub fn of(verdict: &Verdict) -> ExitCode {
         match verdict {
-            Verdict::Passed | Verdict::Skipped(_) | Verdict::Xfailed(_) => ExitCode::Passed,
+            Verdict::Passed | Verdict::Skipped { .. } | Verdict::Xfailed { .. } => ExitCode::Passed,
             Verdict::Failed | Verdict::Timeout => ExitCode::Failed,
             Verdict::Broken => ExitCode::CouldNotRun,
         }

@@ -8,8 +8,8 @@ use regex::bytes::Regex;
 use crate::calendar::Date;
 use crate::case::{Case, Place};
 use crate::check::{Failure, Verdict};
+use crate::conclusion::{Conclusion, Outcome};
 use crate::observation::{Captured, Exit, Observation, Role};
-use crate::progress::{Conclusion, Outcome};
 
 /// When a case that did not pass is tried again.
 #[derive(Clone, Debug)]

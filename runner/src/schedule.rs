@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::attempts;
 use crate::case::Case;
+use crate::event::{self, Event};
 use crate::execute::RunContext;
-use crate::progress::{Conclusion, Progress};
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
@@ -35,22 +35,17 @@ impl Default for Settings {
 /// [`Settings::retry_limit`] unless the user says otherwise.
 pub const RETRY_LIMIT: u32 = 10;
 
-/// Runs `cases` and announces what happens. Returns when every started case is cleaned up.
-pub async fn run(cases: &[Arc<Case>], context: Rc<RunContext>, settings: Settings, mut announce: impl FnMut(Progress)) {
-    let started = Instant::now();
-    announce(Progress::RunStarted { cases: cases.to_vec(), at: SystemTime::now() });
+/// Where a run tells what happens. Never called while it is being called.
+pub type Announce = Rc<dyn Fn(Event)>;
+
+/// Runs `cases` and announces their events. Returns when every started case is cleaned up.
+pub async fn run(cases: &[Arc<Case>], context: Rc<RunContext>, settings: Settings, announce: Announce) {
     let local = LocalSet::new();
-    local.run_until(start_all(cases, &context, settings, &mut announce)).await;
-    announce(Progress::RunFinished { duration: started.elapsed(), interrupted: context.cancel.is_raised() });
+    local.run_until(start_all(cases, &context, settings, &announce)).await;
 }
 
-async fn start_all(
-    cases: &[Arc<Case>],
-    context: &Rc<RunContext>,
-    settings: Settings,
-    announce: &mut impl FnMut(Progress),
-) {
-    let mut running: JoinSet<(usize, u32, Conclusion)> = JoinSet::new();
+async fn start_all(cases: &[Arc<Case>], context: &Rc<RunContext>, settings: Settings, announce: &Announce) {
+    let mut running: JoinSet<(u32, bool)> = JoinSet::new();
     let shared = Rc::new(attempts::Shared::default());
     let (mut next, mut free, mut stop) = (0, settings.slots, false);
     loop {
@@ -60,16 +55,20 @@ async fn start_all(
                 break;
             }
             free -= slots;
-            announce(Progress::CaseStarted { index: next });
-            let (index, case, context, shared) = (next, Arc::clone(case), Rc::clone(context), Rc::clone(&shared));
-            running.spawn_local(async move { (index, slots, attempts::run(&case, &context, settings, &shared).await) });
+            let (case, context, announce) = (Arc::clone(case), Rc::clone(context), Rc::clone(announce));
+            let shared = Rc::clone(&shared);
+            announce(Event::CaseStarted { case: case.full_id(), at_ms: event::ms(SystemTime::now()) });
+            running.spawn_local(async move {
+                let conclusion = attempts::run(&case, &context, settings, &shared).await;
+                conclusion.events(&case).into_iter().for_each(|event| announce(event));
+                (slots, conclusion.verdict.is_neutral())
+            });
             next += 1;
         }
         let Some(finished) = running.join_next().await else { return };
         // A panic in a case is a bug of ours; it must not look like an end of the run.
-        let (index, slots, conclusion) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let (slots, fine) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         free += slots;
-        stop |= settings.fail_fast && !conclusion.verdict.is_neutral();
-        announce(Progress::CaseFinished { index, conclusion: Arc::new(conclusion) });
+        stop |= settings.fail_fast && !fine;
     }
 }

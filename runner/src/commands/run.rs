@@ -4,15 +4,17 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Instant, SystemTime};
 
 use crate::case::Case;
 use crate::cli::RunArgs;
 use crate::commands::suites;
+use crate::event::{self, CaseInfo, Event, RunInfo};
 use crate::execute::{Cancel, RunContext};
 use crate::exit_code::ExitCode;
 use crate::filter::Filter;
 use crate::install::Install;
-use crate::progress::Progress;
+use crate::record::{self, Run};
 use crate::report::human::HumanReport;
 use crate::report::junit::JunitReport;
 use crate::schedule::{self, Settings};
@@ -62,31 +64,46 @@ fn select(arguments: &RunArgs, install: &Install) -> Result<Vec<Arc<Case>>, Exit
     Ok(all.filter(|case| filter.as_ref().is_none_or(|filter| filter.accepts(case))).collect())
 }
 
+/// The run as it is known, and the reports that follow it.
 struct Reports {
+    run: Run,
     human: HumanReport,
     junit: Option<JunitReport>,
+    /// A report could not be written.
     code: ExitCode,
 }
 
 impl Reports {
-    fn on(&mut self, progress: &Progress) {
-        self.human.on(progress);
-        if let Progress::CaseFinished { conclusion, .. } = progress {
-            self.code = self.code.max(ExitCode::of(&conclusion.verdict));
-        }
-        if let Progress::TeardownFailed { .. } = progress {
-            self.code = self.code.max(ExitCode::CouldNotRun);
-        }
-        if let Some(Err(error)) = self.junit.as_mut().map(|junit| junit.on(progress)) {
+    fn on(&mut self, event: &Event) {
+        self.run.apply(event);
+        self.human.on(&self.run, event);
+        if let Some(Err(error)) = self.junit.as_mut().map(|junit| junit.on(&self.run, event)) {
             eprintln!("ftest: cannot write the JUnit file: {error}");
-            self.code = self.code.max(ExitCode::CouldNotRun);
+            self.code = ExitCode::CouldNotRun;
             self.junit = None;
         }
     }
 }
 
+/// What is known before the first case.
+fn run_info(cases: &[Arc<Case>]) -> RunInfo {
+    let now = SystemTime::now();
+    RunInfo {
+        version: event::VERSION,
+        run: record::run_id(now),
+        ftest: env!("CARGO_PKG_VERSION").to_owned(),
+        at_ms: event::ms(now),
+        host: std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        directory: std::env::current_dir().unwrap_or_default(),
+        shard: None,
+        cases: cases.iter().map(|case| CaseInfo::from(&**case)).collect(),
+    }
+}
+
 async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> ExitCode {
     let reports = Rc::new(RefCell::new(Reports {
+        run: Run::default(),
         human: HumanReport::new(Box::new(anstream::stdout())),
         junit: arguments.junit.clone().map(JunitReport::new),
         code: ExitCode::Passed,
@@ -113,14 +130,20 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         keep: arguments.keep,
         retry_limit: arguments.retry_limit,
     };
-    let run = schedule::run(cases, context, settings, |progress| reports.borrow_mut().on(&progress));
+    let started = Instant::now();
+    let announce: schedule::Announce = {
+        let reports = Rc::clone(&reports);
+        Rc::new(move |event| reports.borrow_mut().on(&event))
+    };
+    announce(Event::RunStarted(run_info(cases)));
+    let run = schedule::run(cases, context, settings, Rc::clone(&announce));
     tokio::pin!(run);
     let mut signals = Signals::new();
     let mut terminated = None;
     loop {
         tokio::select! {
             () = &mut run => break,
-            Some(step) = announced.recv() => reports.borrow_mut().on(&Progress::Preparing(step)),
+            Some(step) = announced.recv() => announce(Event::Preparing { what: step }),
             code = signals.next() => {
                 terminated.get_or_insert(code);
                 cancel.raise();
@@ -128,8 +151,15 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
             }
         }
     }
-    let code = reports.borrow().code;
-    terminated.unwrap_or(code)
+    let verdict = reports.borrow().run.verdict_code();
+    announce(Event::RunFinished {
+        at_ms: event::ms(SystemTime::now()),
+        duration_us: event::us(started.elapsed()),
+        interrupted: terminated.is_some(),
+        exit_code: terminated.unwrap_or(verdict) as u8,
+    });
+    let unwritten = reports.borrow().code;
+    terminated.unwrap_or(verdict.max(unwritten))
 }
 
 /// The signals that end a run.

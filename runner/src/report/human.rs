@@ -1,17 +1,15 @@
 //! What a person reads: one line per case in suite order, everything about a case that did not pass, and a summary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::case::Case;
-use crate::check::{Failure, Verdict};
-use crate::progress::{Conclusion, Progress};
-use crate::report::{culprit, exits, tail};
+use crate::event::{Attempt, Event, Failure, Verdict};
+use crate::record::{CaseRun, Run};
+use crate::report::{exits, seconds, tail};
 
 /// Lines of stderr that are shown of a case that did not pass.
 const TAIL_LINES: usize = 20;
@@ -29,12 +27,11 @@ const RESET: &str = "\x1b[0m";
 pub struct HumanReport {
     out: Box<dyn Write>,
     bar: Option<ProgressBar>,
-    cases: Vec<Arc<Case>>,
+    /// By their place in the run.
     running: Vec<usize>,
     /// Finished, but not yet shown because an earlier one runs.
-    waiting: BTreeMap<usize, Arc<Conclusion>>,
+    waiting: BTreeSet<usize>,
     next: usize,
-    counts: BTreeMap<&'static str, usize>,
     skips: BTreeMap<String, usize>,
 }
 
@@ -45,136 +42,131 @@ impl HumanReport {
         HumanReport {
             out,
             bar: terminal.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())),
-            cases: Vec::new(),
             running: Vec::new(),
-            waiting: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             next: 0,
-            counts: BTreeMap::new(),
             skips: BTreeMap::new(),
         }
     }
 
-    /// Shows what happened.
-    pub fn on(&mut self, progress: &Progress) {
-        match progress {
-            Progress::RunStarted { cases, .. } => self.start(cases),
-            Progress::Preparing(what) => match &self.bar {
+    /// Shows what happened; `run` has taken note of it.
+    pub fn on(&mut self, run: &Run, event: &Event) {
+        match event {
+            Event::RunStarted(_) => self.start(run),
+            Event::Preparing { what } => match &self.bar {
                 Some(bar) => bar.set_message(what.clone()),
                 None => self.print(&format!("{DIM}      ... {what}{RESET}\n")),
             },
-            Progress::CaseStarted { index } => {
-                self.running.push(*index);
-                self.show_running();
+            Event::CaseStarted { case, .. } => {
+                self.running.extend(run.position(case));
+                self.show_running(run);
             }
-            Progress::CaseFinished { index, conclusion } => {
-                self.running.retain(|running| running != index);
-                self.waiting.insert(*index, Arc::clone(conclusion));
+            Event::AttemptFinished { .. } => {}
+            Event::CaseFinished { case, .. } => {
+                let Some(index) = run.position(case) else { return };
+                self.running.retain(|running| *running != index);
+                self.waiting.insert(index);
                 if let Some(bar) = &self.bar {
                     bar.inc(1);
                 }
-                self.show_running();
-                while let Some(conclusion) = self.waiting.remove(&self.next) {
-                    self.show(self.next, &conclusion);
+                self.show_running(run);
+                while self.waiting.remove(&self.next) {
+                    self.show(&run.cases[self.next]);
                     self.next += 1;
                 }
             }
-            Progress::TeardownFailed { fixture, failure } => {
+            Event::TeardownFailed { fixture, failure } => {
                 let mut text = String::new();
                 failures(&mut text, std::slice::from_ref(failure));
                 self.print(&format!("{RED}{:>8}{RESET} the teardown of {fixture}\n{}", "error", indent(&text, "    ")));
             }
-            Progress::RunFinished { duration, interrupted } => self.finish(*duration, *interrupted),
+            Event::RunFinished { duration_us, interrupted, .. } => self.finish(run, *duration_us, *interrupted),
         }
     }
 
-    fn start(&mut self, cases: &[Arc<Case>]) {
-        self.cases = cases.to_vec();
+    fn start(&mut self, run: &Run) {
         if let Some(bar) = &self.bar {
             if let Ok(style) = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {elapsed} {wide_msg}") {
                 bar.set_style(style.progress_chars("=> "));
             }
-            bar.set_length(cases.len() as u64);
+            bar.set_length(run.cases.len() as u64);
             bar.enable_steady_tick(Duration::from_millis(250));
         }
     }
 
-    fn show_running(&self) {
+    fn show_running(&self, run: &Run) {
         let Some(bar) = &self.bar else { return };
         let mut names: Vec<String> =
-            self.running.iter().take(NAMED).map(|index| self.cases[*index].full_id()).collect();
+            self.running.iter().take(NAMED).map(|index| run.cases[*index].info.case.clone()).collect();
         if self.running.len() > NAMED {
             names.push(format!("and {} more", self.running.len() - NAMED));
         }
         bar.set_message(names.join(", "));
     }
 
-    fn show(&mut self, index: usize, conclusion: &Conclusion) {
-        let case = Arc::clone(&self.cases[index]);
-        *self.counts.entry(conclusion.verdict.word()).or_default() += 1;
-        let color = match conclusion.verdict {
+    fn show(&mut self, case: &CaseRun) {
+        let Some(verdict) = case.verdict() else { return };
+        let color = match verdict {
             Verdict::Passed => GREEN,
-            Verdict::Skipped(_) | Verdict::Xfailed(_) => YELLOW,
+            Verdict::Skipped { .. } | Verdict::Xfailed { .. } => YELLOW,
             Verdict::Failed | Verdict::Broken | Verdict::Timeout => RED,
         };
         let mut text = format!(
             "{color}{:>8}{RESET} {DIM}[{:>8.3} s]{RESET} {}",
-            conclusion.verdict.word(),
-            conclusion.duration().as_secs_f64(),
-            case.full_id()
+            verdict.word(),
+            seconds(case.duration_us()),
+            case.info.case
         );
-        if conclusion.flaky {
-            let _ = write!(text, " {YELLOW}(flaky: attempt {} passed){RESET}", conclusion.attempts.len());
+        if case.flaky() {
+            let _ = write!(text, " {YELLOW}(flaky: attempt {} passed){RESET}", case.attempts.len());
         }
-        if conclusion.slow() {
-            let _ = write!(text, " {YELLOW}(slow: longer than {} s){RESET}", case.timeout.slow.as_secs_f64());
+        if case.slow() {
+            let _ = write!(text, " {YELLOW}(slow: longer than {} s){RESET}", seconds(case.info.slow_us));
         }
-        if let Verdict::Skipped(reason) | Verdict::Xfailed(reason) = &conclusion.verdict {
+        if let Verdict::Skipped { reason } | Verdict::Xfailed { reason } = verdict {
             let _ = write!(text, " {DIM}({reason}){RESET}");
         }
-        if let Verdict::Skipped(reason) = &conclusion.verdict {
+        if let Verdict::Skipped { reason } = verdict {
             *self.skips.entry(reason.clone()).or_default() += 1;
         }
         text.push('\n');
-        if !conclusion.verdict.is_neutral() || conclusion.flaky {
-            text.push_str(&indent(&details(&case, conclusion), "    "));
+        if !verdict.is_neutral() || case.flaky() {
+            text.push_str(&indent(&details(case), "    "));
         } else {
-            for note in &conclusion.notes {
+            for note in case.notes() {
                 let _ = writeln!(text, "    note: {note}");
             }
-            for attempt in conclusion.attempts.iter().filter(|attempt| attempt.kept) {
-                let _ = writeln!(text, "    kept: {}", attempt.observation.scratch.display());
+            for kept in case.attempts.iter().filter_map(|attempt| attempt.kept.as_ref()) {
+                let _ = writeln!(text, "    kept: {}", kept.display());
             }
         }
         self.print(&text);
     }
 
-    fn finish(&mut self, duration: Duration, interrupted: bool) {
+    fn finish(&mut self, run: &Run, duration_us: u64, interrupted: bool) {
         // Cases behind one that never ran are shown all the same.
-        for (index, conclusion) in std::mem::take(&mut self.waiting) {
-            self.show(index, &conclusion);
+        for index in std::mem::take(&mut self.waiting) {
+            self.show(&run.cases[index]);
         }
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-        let shown: usize = self.counts.values().sum();
-        let mut parts: Vec<String> = ["passed", "xfailed", "failed", "broken", "timeout", "skipped"]
+        let counts = run.counts();
+        let parts: Vec<String> = ["passed", "xfailed", "failed", "broken", "timeout", "skipped", "not run"]
             .into_iter()
-            .filter_map(|word| self.counts.get(word).map(|count| format!("{count} {word}")))
+            .filter_map(|word| counts.get(word).map(|count| format!("{count} {word}")))
             .collect();
-        if self.cases.len() > shown {
-            parts.push(format!("{} not run", self.cases.len() - shown));
-        }
         let mut text = String::new();
         if interrupted {
             text.push_str("interrupted\n");
         }
-        let plural = if self.cases.len() == 1 { "case" } else { "cases" };
+        let plural = if run.cases.len() == 1 { "case" } else { "cases" };
         let _ = writeln!(
             text,
             "{BOLD}{} {plural}{RESET}: {} in {:.1} s",
-            self.cases.len(),
+            run.cases.len(),
             parts.join(", "),
-            duration.as_secs_f64()
+            seconds(duration_us)
         );
         if !interrupted {
             for (reason, count) in &self.skips {
@@ -198,57 +190,61 @@ impl HumanReport {
 }
 
 /// Everything about a case that did not pass, without color: also the text of a JUnit failure.
-pub fn details(case: &Case, conclusion: &Conclusion) -> String {
+pub fn details(case: &CaseRun) -> String {
     let mut text = String::new();
-    let (number, outcome) = conclusion.shown();
-    let observation = &outcome.observation;
-    if let Some(title) = &case.title {
+    if let Some(title) = &case.info.title {
         let _ = writeln!(text, "{title}");
     }
-    failures(&mut text, &conclusion.failures);
-    for note in &conclusion.notes {
+    failures(&mut text, case.policy_failures());
+    for note in case.notes() {
         let _ = writeln!(text, "note: {note}");
     }
-    if conclusion.attempts.len() > 1 {
-        for (index, attempt) in conclusion.attempts.iter().enumerate() {
-            let kept =
-                if attempt.kept { format!(", kept: {}", attempt.observation.scratch.display()) } else { String::new() };
-            let _ = writeln!(text, "attempt {}: {}{kept}", index + 1, attempt.verdict.word());
+    let shown = case.shown();
+    if case.attempts.len() > 1 {
+        for attempt in &case.attempts {
+            let kept = attempt.kept.as_ref().map(|kept| format!(", kept: {}", kept.display())).unwrap_or_default();
+            let _ = writeln!(text, "attempt {}: {}{kept}", attempt.number, attempt.verdict.word());
         }
-        let _ = writeln!(text, "attempt {number} in full:");
+        if let Some(shown) = shown {
+            let _ = writeln!(text, "attempt {} in full:", shown.number);
+        }
     }
-    failures(&mut text, &outcome.failures);
-    if !observation.processes.is_empty() {
-        let _ = writeln!(text, "exits: {}", exits(observation));
+    if let Some(attempt) = shown {
+        text.push_str(&attempt_details(attempt));
+        if let Some(kept) = attempt.kept.as_ref().filter(|_| case.attempts.len() == 1) {
+            let _ = writeln!(text, "kept: {}", kept.display());
+        }
     }
-    for detail in observation.hang.iter().flat_map(|hang| &hang.details) {
+    let _ = writeln!(text, "again: ftest run {} --filter '{}'", case.info.place.file.display(), case.info.case);
+    text
+}
+
+/// What did not hold in one attempt, how its processes ended and what the one that explains most said last.
+pub fn attempt_details(attempt: &Attempt) -> String {
+    let mut text = String::new();
+    failures(&mut text, &attempt.failures);
+    if !attempt.processes.is_empty() {
+        let _ = writeln!(text, "exits: {}", exits(attempt));
+    }
+    for detail in attempt.hang.iter().flat_map(|hang| &hang.details) {
         let _ = writeln!(text, "hang: {detail}");
     }
-    for note in &observation.notes {
+    for note in &attempt.notes {
         let _ = writeln!(text, "note: {note}");
     }
-    if let Some(process) = culprit(case, observation).and_then(|role| observation.process(role)) {
-        for (name, stream) in [("stderr", &process.stderr), ("stdout", &process.stdout)] {
-            let lines = tail(stream, TAIL_LINES);
-            if !lines.is_empty() {
-                let _ = writeln!(
-                    text,
-                    "{name} of {} (last {} lines of {}):",
-                    process.role,
-                    lines.len(),
-                    stream.path.display()
-                );
-                for line in lines {
-                    let _ = writeln!(text, "  | {line}");
-                }
-                break;
+    let culprit = attempt.processes.iter().find(|process| Some(process.role) == attempt.culprit);
+    let streams = culprit.map(|process| [("stderr", &process.stderr), ("stdout", &process.stdout)]);
+    for (name, stream) in streams.into_iter().flatten() {
+        let lines = tail(stream, TAIL_LINES);
+        if let Some(process) = culprit.filter(|_| !lines.is_empty()) {
+            let of = stream.file.as_ref().map(|file| format!(" of {}", file.display())).unwrap_or_default();
+            let _ = writeln!(text, "{name} of {} (last {} lines{of}):", process.role, lines.len());
+            for line in lines {
+                let _ = writeln!(text, "  | {line}");
             }
+            break;
         }
     }
-    if outcome.kept && conclusion.attempts.len() == 1 {
-        let _ = writeln!(text, "kept: {}", observation.scratch.display());
-    }
-    let _ = writeln!(text, "again: ftest run {} --filter '{}'", case.place.file.display(), case.full_id());
     text
 }
 

@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::calendar::timestamp;
-use crate::case::Case;
-use crate::check::Verdict;
-use crate::observation::{Captured, ProcessObservation};
-use crate::progress::{Conclusion, Progress};
+use crate::event::{CaseInfo, Event, Process, Stream, Verdict};
+use crate::record::{CaseRun, Run};
 use crate::report::xml_text::XmlText;
 use crate::report::{exits, human};
 
@@ -23,69 +20,48 @@ const STREAM_LIMIT: usize = 64 << 10;
 #[derive(Debug)]
 pub struct JunitReport {
     path: PathBuf,
-    cases: Vec<Arc<Case>>,
+    /// By their place in the run.
     finished: BTreeMap<usize, TestCase>,
-    at: Option<SystemTime>,
-    duration: Duration,
-    /// Why cases without a result have none.
-    not_run: &'static str,
 }
 
 impl JunitReport {
     /// A report that goes to `path`.
     pub fn new(path: PathBuf) -> JunitReport {
-        JunitReport {
-            path,
-            cases: Vec::new(),
-            finished: BTreeMap::new(),
-            at: None,
-            duration: Duration::ZERO,
-            not_run: "not run: the run did not end",
-        }
+        JunitReport { path, finished: BTreeMap::new() }
     }
 
-    /// Takes note and writes the file where something changed.
+    /// Writes the file where something changed; `run` has taken note of the event.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn on(&mut self, progress: &Progress) -> io::Result<()> {
-        match progress {
-            Progress::RunStarted { cases, at } => {
-                self.cases = cases.clone();
-                self.at = Some(*at);
+    pub fn on(&mut self, run: &Run, event: &Event) -> io::Result<()> {
+        match event {
+            Event::CaseFinished { case, .. } => {
+                let Some(index) = run.position(case) else { return Ok(()) };
+                self.finished.insert(index, test_case(&run.cases[index], run.not_run()));
             }
-            Progress::CaseFinished { index, conclusion } => {
-                let Some(case) = self.cases.get(*index) else { return Ok(()) };
-                self.finished.insert(*index, test_case(case, conclusion));
-            }
-            Progress::RunFinished { duration, interrupted } => {
-                self.duration = *duration;
-                self.not_run = if *interrupted {
-                    "not run: the run was interrupted"
-                } else {
-                    "not run: another case did not pass before"
-                };
-            }
-            Progress::Preparing(_) | Progress::CaseStarted { .. } | Progress::TeardownFailed { .. } => return Ok(()),
+            Event::RunStarted(_) | Event::RunFinished { .. } => {}
+            Event::Preparing { .. }
+            | Event::CaseStarted { .. }
+            | Event::AttemptFinished { .. }
+            | Event::TeardownFailed { .. } => return Ok(()),
         }
-        self.write()
+        self.write(run)
     }
 
     /// The document as it stands.
-    pub fn report(&self) -> Report {
+    pub fn report(&self, run: &Run) -> Report {
         let mut report = Report::new("ftest");
-        report.set_time(self.duration);
-        let mut suites: Vec<(String, TestSuite, Duration)> = Vec::new();
-        for (index, case) in self.cases.iter().enumerate() {
-            let position = suites.iter().position(|(name, _, _)| *name == case.suite).unwrap_or_else(|| {
-                suites.push((case.suite.clone(), self.suite(case), Duration::ZERO));
+        report.set_time(run.end.map_or(Duration::ZERO, |end| Duration::from_micros(end.duration_us)));
+        let mut suites: Vec<(&str, TestSuite, Duration)> = Vec::new();
+        for (index, case) in run.cases.iter().enumerate() {
+            let name = case.info.suite.as_str();
+            let position = suites.iter().position(|(known, _, _)| *known == name).unwrap_or_else(|| {
+                suites.push((name, suite(run, &case.info), Duration::ZERO));
                 suites.len() - 1
             });
             let (_, suite, time) = &mut suites[position];
-            let test = match self.finished.get(&index) {
-                Some(test) => test.clone(),
-                None => named(case, skipped(self.not_run)),
-            };
+            let test = self.finished.get(&index).cloned().unwrap_or_else(|| test_case(case, run.not_run()));
             *time += test.time.unwrap_or_default();
             suite.add_test_case(test);
         }
@@ -96,19 +72,9 @@ impl JunitReport {
         report
     }
 
-    fn suite(&self, case: &Case) -> TestSuite {
-        let mut suite = TestSuite::new(XmlText::new(&case.suite));
-        suite.extra.insert("file".into(), XmlText::new(&case.place.file.display().to_string()).into());
-        if let Some(at) = self.at {
-            suite.extra.insert("timestamp".into(), timestamp(at).into());
-        }
-        suite.add_property(Property::new("ftest.version", env!("CARGO_PKG_VERSION")));
-        suite
-    }
-
-    fn write(&self) -> io::Result<()> {
+    fn write(&self, run: &Run) -> io::Result<()> {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let text = self.report().to_string().map_err(io::Error::other)?;
+        let text = self.report(run).to_string().map_err(io::Error::other)?;
         // A device or pipe (`/dev/stdout`) is written to; a rename would put a file in its place.
         if std::fs::metadata(&self.path).is_ok_and(|target| !target.is_file()) {
             return std::fs::write(&self.path, text);
@@ -123,13 +89,21 @@ impl JunitReport {
     }
 }
 
-fn named(case: &Case, status: TestCaseStatus) -> TestCase {
-    let mut test = TestCase::new(XmlText::new(&case.id), status);
-    let name = case.id.split('[').next().unwrap_or_default();
-    test.set_classname(XmlText::new(&format!("ftest.{}.{name}", case.suite)));
+fn suite(run: &Run, first: &CaseInfo) -> TestSuite {
+    let mut suite = TestSuite::new(XmlText::new(&first.suite));
+    suite.extra.insert("file".into(), XmlText::new(&first.place.file.display().to_string()).into());
+    suite.extra.insert("timestamp".into(), timestamp(UNIX_EPOCH + Duration::from_millis(run.info.at_ms)).into());
+    suite.add_property(Property::new("ftest.version", XmlText::new(&run.info.ftest)));
+    suite
+}
+
+fn named(info: &CaseInfo, status: TestCaseStatus) -> TestCase {
+    let mut test = TestCase::new(XmlText::new(&info.id), status);
+    let name = info.id.split('[').next().unwrap_or_default();
+    test.set_classname(XmlText::new(&format!("ftest.{}.{name}", info.suite)));
     test.set_time(Duration::ZERO);
-    test.extra.insert("file".into(), XmlText::new(&case.place.file.display().to_string()).into());
-    test.extra.insert("line".into(), case.place.line.to_string().into());
+    test.extra.insert("file".into(), XmlText::new(&info.place.file.display().to_string()).into());
+    test.extra.insert("line".into(), info.place.line.to_string().into());
     test
 }
 
@@ -139,15 +113,21 @@ fn skipped(reason: &str) -> TestCaseStatus {
     status
 }
 
-fn test_case(case: &Case, conclusion: &Conclusion) -> TestCase {
-    let (_, outcome) = conclusion.shown();
-    let kind = match &conclusion.verdict {
-        Verdict::Passed => None,
-        Verdict::Skipped(reason) | Verdict::Xfailed(reason) => return named(case, skipped(reason)),
-        Verdict::Failed => Some((NonSuccessKind::Failure, "ftest.check")),
-        Verdict::Timeout => Some((NonSuccessKind::Failure, "ftest.timeout")),
-        Verdict::Broken => {
-            let gap = outcome.failures.first().is_some_and(|failure| failure.kind == "gap");
+/// The element of a case; `not_run` is why, where it has no verdict.
+fn test_case(case: &CaseRun, not_run: &str) -> TestCase {
+    let kind = match case.verdict() {
+        None => return named(&case.info, skipped(not_run)),
+        Some(Verdict::Skipped { reason }) => return named(&case.info, skipped(reason)),
+        Some(Verdict::Xfailed { reason }) => {
+            let mut status = skipped(reason);
+            status.set_type("xfail");
+            return named(&case.info, status);
+        }
+        Some(Verdict::Passed) => None,
+        Some(Verdict::Failed) => Some((NonSuccessKind::Failure, "ftest.check")),
+        Some(Verdict::Timeout) => Some((NonSuccessKind::Failure, "ftest.timeout")),
+        Some(Verdict::Broken) => {
+            let gap = case.failures().next().is_some_and(|failure| failure.kind == "gap");
             Some((NonSuccessKind::Error, if gap { "ftest.gap" } else { "ftest.infra" }))
         }
     };
@@ -155,37 +135,35 @@ fn test_case(case: &Case, conclusion: &Conclusion) -> TestCase {
         None => TestCaseStatus::success(),
         Some((kind, name)) => {
             let mut status = TestCaseStatus::non_success(kind);
-            let message = conclusion.failures.iter().chain(&outcome.failures).next().map_or_else(
-                || conclusion.verdict.word().to_owned(),
+            let message = case.failures().next().map_or_else(
+                || case.verdict().map_or("", Verdict::word).to_owned(),
                 |failure| format!("{}: expected {}, got {}", failure.kind, failure.expected, failure.got),
             );
-            status
-                .set_message(one_line(&message))
-                .set_type(name)
-                .set_description(XmlText::new(&human::details(case, conclusion)));
+            status.set_message(one_line(&message)).set_type(name).set_description(XmlText::new(&human::details(case)));
             status
         }
     };
     let failed = kind.is_some();
-    let mut test = named(case, status);
-    test.set_time(conclusion.duration());
-    for (name, value) in &case.matrix {
+    let mut test = named(&case.info, status);
+    test.set_time(Duration::from_micros(case.duration_us()));
+    for (name, value) in &case.info.matrix {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         test.add_property(Property::new(XmlText::new(&format!("matrix.{name}")), XmlText::new(&value)));
     }
-    if !outcome.observation.processes.is_empty() {
-        test.add_property(Property::new("exits", XmlText::new(&exits(&outcome.observation))));
+    let Some(attempt) = case.shown() else { return test };
+    if !attempt.processes.is_empty() {
+        test.add_property(Property::new("exits", XmlText::new(&exits(attempt))));
     }
-    if conclusion.slow() {
+    if case.slow() {
         test.add_property(Property::new("slow", "true"));
     }
-    if outcome.kept {
-        test.add_property(Property::new("scratch", XmlText::new(&outcome.observation.scratch.display().to_string())));
+    if let Some(kept) = &attempt.kept {
+        test.add_property(Property::new("scratch", XmlText::new(&kept.display().to_string())));
     }
     // Output of passed cases makes the file large and tells nobody anything.
     if failed {
-        let out = streams(&outcome.observation.processes, |process| &process.stdout);
-        let err = streams(&outcome.observation.processes, |process| &process.stderr);
+        let out = streams(&attempt.processes, |process| &process.stdout);
+        let err = streams(&attempt.processes, |process| &process.stderr);
         if !out.as_str().is_empty() {
             test.set_system_out(out);
         }
@@ -196,44 +174,38 @@ fn test_case(case: &Case, conclusion: &Conclusion) -> TestCase {
     test
 }
 
-fn streams(processes: &[ProcessObservation], of: impl Fn(&ProcessObservation) -> &Captured) -> XmlText {
+fn streams(processes: &[Process], of: impl Fn(&Process) -> &Stream) -> XmlText {
     let mut text = String::new();
     for process in processes {
         let stream = of(process);
         if stream.bytes == 0 {
             continue;
         }
-        let (head, cut) = ends(stream);
-        for line in String::from_utf8_lossy(&head).lines() {
+        let (shown, cut) = ends(stream);
+        for line in shown.lines() {
             text.push_str(&format!("[{}] {line}\n", process.role));
         }
         if cut {
-            text.push_str(&format!(
-                "[{}] ... the stream has {} bytes; {} holds it\n",
-                process.role,
-                stream.bytes,
-                stream.path.display()
-            ));
+            let whole = stream.file.as_ref().map(|file| format!("; {} holds it", file.display())).unwrap_or_default();
+            text.push_str(&format!("[{}] ... the stream has {} bytes{whole}\n", process.role, stream.bytes));
         }
     }
     XmlText::new(&text)
 }
 
 /// Head and tail of a stream within the limit, and whether something is left out.
-fn ends(stream: &Captured) -> (Vec<u8>, bool) {
+fn ends(stream: &Stream) -> (String, bool) {
     let mut all = stream.head.clone();
     if !stream.tail.is_empty() {
-        all.extend_from_slice(b"\n[...]\n");
-        all.extend_from_slice(&stream.tail);
+        all.push_str("\n[...]\n");
+        all.push_str(&stream.tail);
     }
     if all.len() <= STREAM_LIMIT {
         return (all, stream.truncated);
     }
     let half = STREAM_LIMIT / 2;
-    let mut short = all[..half].to_vec();
-    short.extend_from_slice(b"\n[...]\n");
-    short.extend_from_slice(&all[all.len() - half..]);
-    (short, true)
+    let (head, tail) = (all.floor_char_boundary(half), all.ceil_char_boundary(all.len() - half));
+    (format!("{}\n[...]\n{}", &all[..head], &all[tail..]), true)
 }
 
 fn one_line(text: &str) -> XmlText {
@@ -245,39 +217,44 @@ fn one_line(text: &str) -> XmlText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Failure;
-    use crate::observation::{Exit, Observation, Role};
-    use crate::progress::Outcome;
-    use crate::suite;
+    use crate::case::Place;
+    use crate::event::{Attempt, Failure, RunInfo};
+    use crate::observation::{Exit, Role};
     use proptest::prelude::*;
-    use quick_xml::events::Event;
+    use quick_xml::events::Event as Xml;
 
-    fn cases() -> Vec<Arc<Case>> {
-        let text = "ftest: 1\nsuite: s\ncases:\n- {id: one, launch: {argv: [x]}}\n- {id: two, launch: {argv: [x]}}\n- {id: three, matrix: {axes: {w: [2]}}, launch: {argv: [x]}}\n";
-        suite::parse(Path::new("s.yaml"), text, Path::new("/")).unwrap().cases
+    fn started() -> Event {
+        let case = |line: usize, id: &str| CaseInfo {
+            case: format!("s/{id}"),
+            suite: "s".into(),
+            id: id.into(),
+            place: Place { file: "s.yaml".into(), line, column: 3 },
+            ..CaseInfo::default()
+        };
+        let mut three = case(6, "three[w=2]");
+        three.matrix.insert("w".into(), 2.into());
+        let cases = vec![case(4, "one"), case(5, "two"), three];
+        Event::RunStarted(RunInfo { at_ms: 1_795_219_200_000, cases, ..RunInfo::default() })
     }
 
-    fn conclusion(verdict: Verdict, stdout: &[u8]) -> Arc<Conclusion> {
-        let stream = Captured { bytes: stdout.len() as u64, head: stdout.to_vec(), ..Captured::default() };
-        let process = ProcessObservation {
-            role: Role::Rank(0),
-            exit: Exit::Code(1),
-            stdout: stream,
-            stderr: Captured::default(),
-        };
-        let failure = Failure {
-            place: None,
-            kind: "exit",
-            expected: "<a & \"b\">".into(),
-            got: String::from_utf8_lossy(stdout).into_owned(),
-            next: String::new(),
-        };
-        let observation = Observation {
+    fn ended(id: &str, verdict: Verdict, stdout: &[u8]) -> [Event; 2] {
+        let text = String::from_utf8_lossy(stdout).into_owned();
+        let stream = Stream { bytes: stdout.len() as u64, head: text.clone(), ..Stream::default() };
+        let process = Process { role: Role::Rank(0), exit: Exit::Code(1), stdout: stream, stderr: Stream::default() };
+        let failure = Failure { kind: "exit".into(), expected: "<a & \"b\">".into(), got: text, ..Failure::default() };
+        let attempt = Attempt {
+            number: 1,
+            verdict: verdict.clone(),
+            failures: vec![failure],
+            duration_us: 1_234_567,
             processes: vec![process],
-            duration: Duration::from_micros(1_234_567),
-            ..Observation::default()
+            ..Attempt::default()
         };
-        Arc::new(Conclusion::of(Outcome { verdict, failures: vec![failure], observation, slow: false, kept: false }))
+        let case = format!("s/{id}");
+        [
+            Event::AttemptFinished { case: case.clone(), attempt },
+            Event::CaseFinished { case, verdict, flaky: false, failures: Vec::new(), notes: Vec::new() },
+        ]
     }
 
     /// Counts start tags by name, and the attributes of the first of each; fails on XML that is not well-formed.
@@ -287,8 +264,8 @@ mod tests {
         let mut seen: BTreeMap<String, (usize, BTreeMap<String, String>)> = BTreeMap::new();
         loop {
             match reader.read_event().unwrap() {
-                Event::Eof => return seen,
-                Event::Start(tag) | Event::Empty(tag) => {
+                Xml::Eof => return seen,
+                Xml::Start(tag) | Xml::Empty(tag) => {
                     let name = String::from_utf8(tag.name().as_ref().to_vec()).unwrap();
                     let attributes = tag.attributes().map(|attribute| {
                         let attribute = attribute.unwrap();
@@ -299,7 +276,7 @@ mod tests {
                     let entry = seen.entry(name).or_insert_with(|| (0, attributes.collect()));
                     entry.0 += 1;
                 }
-                Event::Text(text) => {
+                Xml::Text(text) => {
                     let decoded = text.decode().unwrap().into_owned();
                     assert!(!decoded.contains("]]>"), "the end of a CDATA section in text");
                 }
@@ -312,20 +289,19 @@ mod tests {
     fn totals_count_every_case_also_those_that_did_not_run() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deep/out.xml");
-        let mut report = JunitReport::new(path.clone());
-        report
-            .on(&Progress::RunStarted {
-                cases: cases(),
-                at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_219_200),
-            })
-            .unwrap();
-        report.on(&Progress::CaseFinished { index: 2, conclusion: conclusion(Verdict::Broken, b"x") }).unwrap();
+        let (mut report, mut run) = (JunitReport::new(path.clone()), Run::default());
+        let mut tell = |event: &Event| {
+            run.apply(event);
+            report.on(&run, event).unwrap();
+        };
+        tell(&started());
+        ended("three[w=2]", Verdict::Broken, b"x").iter().for_each(&mut tell);
         let seen = read(&std::fs::read_to_string(&path).unwrap());
         let totals = &seen["testsuites"].1;
         assert_eq!((totals["tests"].as_str(), totals["skipped"].as_str(), totals["errors"].as_str()), ("3", "2", "1"));
-        report.on(&Progress::CaseFinished { index: 0, conclusion: conclusion(Verdict::Failed, b"x") }).unwrap();
-        report.on(&Progress::CaseFinished { index: 1, conclusion: conclusion(Verdict::Passed, b"x") }).unwrap();
-        report.on(&Progress::RunFinished { duration: Duration::from_secs(2), interrupted: false }).unwrap();
+        ended("one", Verdict::Failed, b"x").iter().for_each(&mut tell);
+        ended("two", Verdict::Passed, b"x").iter().for_each(&mut tell);
+        tell(&Event::RunFinished { at_ms: 0, duration_us: 2_000_000, interrupted: false, exit_code: 3 });
         let text = std::fs::read_to_string(&path).unwrap();
         let seen = read(&text);
         for element in ["testsuites", "testsuite"] {
@@ -346,12 +322,13 @@ mod tests {
     proptest! {
         #[test]
         fn any_output_gives_well_formed_xml(bytes in proptest::collection::vec(any::<u8>(), 0..400), text in "\\PC*(]]>|\u{1b}\\[3|\u{fffe}|\u{0})\\PC*") {
-            let mut report = JunitReport::new(PathBuf::new());
-            report.cases = cases();
-            report.finished.insert(0, test_case(&report.cases[0], &conclusion(Verdict::Failed, &bytes)));
-            report.finished.insert(1, test_case(&report.cases[1], &conclusion(Verdict::Broken, text.as_bytes())));
-            report.finished.insert(2, named(&report.cases[2], skipped(&text)));
-            let xml = report.report().to_string().unwrap();
+            let events = [
+                ended("one", Verdict::Failed, &bytes),
+                ended("two", Verdict::Broken, text.as_bytes()),
+                ended("three[w=2]", Verdict::Skipped { reason: text.clone() }, b""),
+            ];
+            let run = Run::of([started()].iter().chain(events.iter().flatten()));
+            let xml = JunitReport::new(PathBuf::new()).report(&run).to_string().unwrap();
             prop_assert_eq!(read(&xml)["testcase"].0, 3);
         }
     }

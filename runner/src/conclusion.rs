@@ -1,0 +1,102 @@
+//! What came of a case, with everything that was seen: what the run knows before it becomes events.
+
+use crate::case::{Case, KillTarget};
+use crate::check::{Failure, Verdict};
+use crate::event::{self, Attempt, Event};
+use crate::observation::{Exit, Observation, Role};
+
+/// What came of one case: its attempts, and what a policy (`retries`, `xfail`) makes of them.
+#[derive(Clone, Debug)]
+pub struct Conclusion {
+    /// What counts: the last attempt's verdict unless a policy says otherwise.
+    pub verdict: Verdict,
+    /// It passed after an attempt that did not.
+    pub flaky: bool,
+    /// What the attempts do not tell: a policy that made the verdict.
+    pub failures: Vec<Failure>,
+    /// What a reader should know besides, in words.
+    pub notes: Vec<String>,
+    /// At least one, in order.
+    pub attempts: Vec<Outcome>,
+}
+
+impl Conclusion {
+    /// The conclusion from one attempt that no policy touches.
+    pub fn of(outcome: Outcome) -> Conclusion {
+        Conclusion {
+            verdict: outcome.verdict.clone(),
+            flaky: false,
+            failures: Vec::new(),
+            notes: Vec::new(),
+            attempts: vec![outcome],
+        }
+    }
+
+    /// The attempt that explains most, and its number from 1: the first that did not pass, else the last.
+    pub fn shown(&self) -> (usize, &Outcome) {
+        let failed = self.attempts.iter().position(|attempt| attempt.verdict != Verdict::Passed);
+        let index = failed.unwrap_or(self.attempts.len().saturating_sub(1));
+        (index + 1, &self.attempts[index])
+    }
+
+    /// The events of `case`, once it ended so.
+    pub fn events(&self, case: &Case) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (outcome, number) in self.attempts.iter().zip(1..) {
+            // What was skipped before anything started is no attempt.
+            if matches!(outcome.verdict, Verdict::Skipped(_)) && outcome.observation.processes.is_empty() {
+                continue;
+            }
+            let attempt = Attempt::of(number, case, outcome);
+            events.push(Event::AttemptFinished { case: case.full_id(), attempt });
+        }
+        events.push(Event::CaseFinished {
+            case: case.full_id(),
+            verdict: event::Verdict::from(&self.verdict),
+            flaky: self.flaky,
+            failures: self.failures.iter().map(event::Failure::from).collect(),
+            notes: self.notes.clone(),
+        });
+        events
+    }
+}
+
+/// What came of one attempt of a case.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Every check that did not hold, in the order of the file.
+    pub failures: Vec<Failure>,
+    /// What was seen.
+    pub observation: Observation,
+    /// It took longer than `timeout.slow`.
+    pub slow: bool,
+    /// The scratch directory was left in place.
+    pub kept: bool,
+}
+
+/// The process whose output explains most: the first rank that did not end with 0, else the first launcher, else the coordinator.
+pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
+    let killed = |role: Role| {
+        case.kill.iter().any(|kill| match (kill.target, role) {
+            (KillTarget::Coordinator, Role::Coordinator) => true,
+            (KillTarget::Rank(target), Role::Rank(rank)) => target == rank,
+            _ => false,
+        })
+    };
+    // A rank that hangs is ended like those that wait for it: its stack tells most.
+    let missing = observation.hang.iter().flat_map(|hang| &hang.missing).map(|rank| Role::Rank(*rank));
+    if let Some(role) = missing.into_iter().find(|role| observation.process(*role).is_some()) {
+        return Some(role);
+    }
+    let bad = |exit: &Exit| !matches!(exit, Exit::Code(0));
+    observation
+        .processes
+        .iter()
+        .filter(|process| bad(&process.exit) && !killed(process.role) && !process.stderr.head.is_empty())
+        .min_by_key(|process| process.role)
+        .or_else(|| observation.processes.iter().find(|process| bad(&process.exit) && !killed(process.role)))
+        .or_else(|| observation.processes.iter().find(|process| !process.stderr.head.is_empty()))
+        .map(|process| process.role)
+}

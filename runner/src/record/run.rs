@@ -1,0 +1,285 @@
+//! A run as its events tell it: the one fold that every report, the exit code and later runs look at.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::case::Case;
+use crate::conclusion::Conclusion;
+use crate::event::{Attempt, CaseInfo, Event, Failure, RunInfo, Verdict};
+use crate::exit_code::ExitCode;
+
+/// A run, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// What its first line told; the cases are in `cases`.
+    pub info: RunInfo,
+    /// The selected cases, in suite order, with what came of them.
+    pub cases: Vec<CaseRun>,
+    /// Fixtures (`suite/fixture`) that could not be torn down, in the order in which that was told.
+    pub teardowns: Vec<(String, Failure)>,
+    /// How it ended; none while it goes on, and in the log of a run that was killed.
+    pub end: Option<RunEnd>,
+    index: HashMap<String, usize>,
+}
+
+/// The end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    /// Wall clock, ms since 1970.
+    pub at_ms: u64,
+    /// Time of the run, us.
+    pub duration_us: u64,
+    /// Ctrl-C or SIGTERM ended it.
+    pub interrupted: bool,
+    /// What `ftest` ended with.
+    pub exit_code: u8,
+}
+
+/// One case of a run.
+#[derive(Clone, Debug, Default)]
+pub struct CaseRun {
+    /// What was known before.
+    pub info: CaseInfo,
+    /// Wall clock of its start, ms since 1970; none when it did not start.
+    pub started_ms: Option<u64>,
+    /// Its attempts, in order. A case that was skipped before it began has none.
+    pub attempts: Vec<Attempt>,
+    /// The verdict; none while there is none: the case runs, waits, or was not run.
+    pub end: Option<CaseEnd>,
+}
+
+/// What came of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaseEnd {
+    /// What counts.
+    pub verdict: Verdict,
+    /// It passed after an attempt that did not.
+    pub flaky: bool,
+    /// Of a policy, beyond those of the attempts.
+    pub failures: Vec<Failure>,
+    /// What a reader should know besides, in words.
+    pub notes: Vec<String>,
+}
+
+impl CaseRun {
+    /// A case as it was before it ran.
+    pub fn new(info: CaseInfo) -> CaseRun {
+        CaseRun { info, ..CaseRun::default() }
+    }
+
+    /// A case that ran alone.
+    pub fn of(case: &Case, conclusion: &Conclusion) -> CaseRun {
+        let mut run = CaseRun::new(CaseInfo::from(case));
+        conclusion.events(case).iter().for_each(|event| run.apply(event));
+        run
+    }
+
+    /// Takes note of an event of this case.
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::CaseStarted { at_ms, .. } => self.started_ms = Some(*at_ms),
+            Event::AttemptFinished { attempt, .. } => self.attempts.push(attempt.clone()),
+            Event::CaseFinished { verdict, flaky, failures, notes, .. } => {
+                self.end = Some(CaseEnd {
+                    verdict: verdict.clone(),
+                    flaky: *flaky,
+                    failures: failures.clone(),
+                    notes: notes.clone(),
+                });
+            }
+            Event::RunStarted(_)
+            | Event::Preparing { .. }
+            | Event::TeardownFailed { .. }
+            | Event::RunFinished { .. } => {}
+        }
+    }
+
+    /// The last attempt: the one that counts.
+    pub fn last(&self) -> Option<&Attempt> {
+        self.attempts.last()
+    }
+
+    /// The attempt that explains most: the first that did not pass, else the last.
+    pub fn shown(&self) -> Option<&Attempt> {
+        self.attempts.iter().find(|attempt| attempt.verdict != Verdict::Passed).or(self.last())
+    }
+
+    /// Time of all attempts, us.
+    pub fn duration_us(&self) -> u64 {
+        self.attempts.iter().map(|attempt| attempt.duration_us).sum()
+    }
+
+    /// Whether the attempt that counts was slow.
+    pub fn slow(&self) -> bool {
+        self.last().is_some_and(|attempt| attempt.slow)
+    }
+
+    /// The verdict, if there is one.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.end.as_ref().map(|end| &end.verdict)
+    }
+
+    /// It passed after an attempt that did not.
+    pub fn flaky(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.flaky)
+    }
+
+    /// What a reader should know besides, in words.
+    pub fn notes(&self) -> &[String] {
+        self.end.as_ref().map(|end| end.notes.as_slice()).unwrap_or_default()
+    }
+
+    /// Failures of a policy (`retries`, `xfail`), which no attempt tells.
+    pub fn policy_failures(&self) -> &[Failure] {
+        self.end.as_ref().map(|end| end.failures.as_slice()).unwrap_or_default()
+    }
+
+    /// Every check that did not hold: those of the policy, then those of the attempt that explains most.
+    pub fn failures(&self) -> impl Iterator<Item = &Failure> {
+        self.policy_failures().iter().chain(self.shown().into_iter().flat_map(|attempt| &attempt.failures))
+    }
+
+    /// It has no verdict, or one with which a run cannot end with 0.
+    pub fn is_open(&self) -> bool {
+        self.verdict().is_none_or(|verdict| !verdict.is_neutral())
+    }
+}
+
+impl Run {
+    /// The fold of events in order.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Run {
+        let mut run = Run::default();
+        events.into_iter().for_each(|event| run.apply(event));
+        run
+    }
+
+    /// Takes note of what happened. Events of cases that the run does not have are passed over.
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::RunStarted(info) => {
+                let mut info = info.clone();
+                let cases = std::mem::take(&mut info.cases);
+                self.index = cases.iter().enumerate().map(|(index, case)| (case.case.clone(), index)).collect();
+                self.cases = cases.into_iter().map(CaseRun::new).collect();
+                self.info = info;
+            }
+            Event::Preparing { .. } => {}
+            Event::CaseStarted { case, .. }
+            | Event::AttemptFinished { case, .. }
+            | Event::CaseFinished { case, .. } => {
+                if let Some(case) = self.index.get(case).and_then(|index| self.cases.get_mut(*index)) {
+                    case.apply(event);
+                }
+            }
+            Event::TeardownFailed { fixture, failure } => self.teardowns.push((fixture.clone(), failure.clone())),
+            Event::RunFinished { at_ms, duration_us, interrupted, exit_code } => {
+                self.end = Some(RunEnd {
+                    at_ms: *at_ms,
+                    duration_us: *duration_us,
+                    interrupted: *interrupted,
+                    exit_code: *exit_code,
+                });
+            }
+        }
+    }
+
+    /// Place of a case in `cases`, by its full id.
+    pub fn position(&self, case: &str) -> Option<usize> {
+        self.index.get(case).copied()
+    }
+
+    /// A case, by its full id.
+    pub fn case(&self, case: &str) -> Option<&CaseRun> {
+        self.cases.get(self.position(case)?)
+    }
+
+    /// How many cases have each verdict, by its word; `not run` are those without one.
+    pub fn counts(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for case in &self.cases {
+            *counts.entry(case.verdict().map_or("not run", Verdict::word)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Why a case without a verdict has none.
+    pub fn not_run(&self) -> &'static str {
+        match &self.end {
+            None => "not run: the run did not end",
+            Some(end) if end.interrupted => "not run: the run was interrupted",
+            Some(_) => "not run: another case did not pass before",
+        }
+    }
+
+    /// What the verdicts and teardowns make of the run; a signal that ended it is not in them.
+    pub fn verdict_code(&self) -> ExitCode {
+        let verdicts = self.cases.iter().filter_map(CaseRun::verdict).map(ExitCode::of);
+        let teardowns = self.teardowns.iter().map(|_| ExitCode::CouldNotRun);
+        verdicts.chain(teardowns).max().unwrap_or(ExitCode::Passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> Run {
+        let info = |name: &str| CaseInfo { case: name.into(), ..CaseInfo::default() };
+        let cases = vec![info("s/a"), info("s/b"), info("s/c")];
+        let attempt =
+            |number, verdict| Attempt { number, verdict, duration_us: u64::from(number), ..Attempt::default() };
+        let finished = |case: &str, attempt| Event::AttemptFinished { case: case.into(), attempt };
+        Run::of(&[
+            Event::RunStarted(RunInfo { run: "r".into(), cases, ..RunInfo::default() }),
+            Event::CaseStarted { case: "s/b".into(), at_ms: 5 },
+            Event::CaseStarted { case: "s/nobody".into(), at_ms: 5 },
+            finished("s/b", attempt(1, Verdict::Failed)),
+            finished("s/b", attempt(2, Verdict::Passed)),
+            Event::CaseFinished {
+                case: "s/b".into(),
+                verdict: Verdict::Passed,
+                flaky: true,
+                failures: Vec::new(),
+                notes: Vec::new(),
+            },
+            Event::CaseStarted { case: "s/a".into(), at_ms: 6 },
+        ])
+    }
+
+    #[test]
+    fn attempts_and_verdicts_come_to_their_cases() {
+        let run = run();
+        let b = run.case("s/b").unwrap();
+        assert_eq!((b.started_ms, b.attempts.len(), b.duration_us()), (Some(5), 2, 3));
+        assert!(b.end.as_ref().is_some_and(|end| end.flaky) && !b.is_open());
+        assert!(run.case("s/a").unwrap().is_open() && run.case("s/nobody").is_none());
+        assert_eq!(run.counts(), BTreeMap::from([("passed", 1), ("not run", 2)]));
+        assert_eq!((run.info.run.as_str(), run.not_run()), ("r", "not run: the run did not end"));
+    }
+
+    #[test]
+    fn the_worst_verdict_is_the_code() {
+        let mut run = run();
+        assert_eq!(run.verdict_code(), ExitCode::Passed);
+        for (verdict, code) in [
+            (Verdict::Xfailed { reason: String::new() }, ExitCode::Passed),
+            (Verdict::Timeout, ExitCode::Failed),
+            (Verdict::Broken, ExitCode::CouldNotRun),
+        ] {
+            run.apply(&Event::CaseFinished {
+                case: "s/a".into(),
+                verdict,
+                flaky: false,
+                failures: Vec::new(),
+                notes: Vec::new(),
+            });
+            assert_eq!(run.verdict_code(), code);
+        }
+    }
+
+    #[test]
+    fn a_teardown_that_failed_is_an_error_of_the_run() {
+        let mut run = run();
+        run.apply(&Event::TeardownFailed { fixture: "s/f".into(), failure: Failure::default() });
+        assert_eq!(run.verdict_code(), ExitCode::CouldNotRun);
+    }
+}
