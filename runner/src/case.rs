@@ -117,6 +117,18 @@ pub struct Timeout {
     pub idle: Option<Duration>,
 }
 
+impl Timeout {
+    /// Every deadline times `factor`, for a machine that is slower than the suite's author thought.
+    pub fn scaled(self, factor: f64) -> Timeout {
+        Timeout {
+            slow: self.slow.mul_f64(factor),
+            kill: self.kill.mul_f64(factor),
+            grace: self.grace.mul_f64(factor),
+            idle: self.idle.map(|idle| idle.mul_f64(factor)),
+        }
+    }
+}
+
 impl Default for Timeout {
     fn default() -> Self {
         Timeout {

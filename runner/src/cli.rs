@@ -9,6 +9,8 @@ use crate::commands::bench::BenchArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::review::{RejectArgs, Waiting};
+use crate::commands::list::ListArgs;
+use crate::commands::select::SelectArgs;
 use crate::commands::top::TopArgs;
 use crate::exit_code;
 
@@ -74,15 +76,12 @@ pub enum Command {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = exit_code::help())]
 pub struct RunArgs {
-    /// Names of suites, suite files, or directories of them
-    #[arg(value_name = "SUITE")]
-    pub suites: Vec<String>,
-    /// Only print the ids of the selected cases
-    #[arg(long)]
-    pub list: bool,
-    /// Only cases whose id holds this text, or that an expression accepts: `tag(smoke) & !case(/killed/)`
-    #[arg(long, short = 'E', value_name = "FILTER")]
-    pub filter: Option<String>,
+    /// Which cases
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Whether they are only listed
+    #[command(flatten)]
+    pub list: ListArgs,
     /// CPU slots; a case takes `resources.cpus` of them [default: the number of cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,

@@ -24,6 +24,7 @@ pub mod report;
 pub mod requirement;
 pub mod review;
 pub mod schedule;
+pub mod shard;
 pub mod signal;
 pub mod snapshot;
 pub mod suite;

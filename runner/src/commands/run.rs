@@ -1,18 +1,16 @@
 //! `ftest run`: suites -> cases -> verdicts -> reports -> exit code.
 
 use std::cell::RefCell;
-use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use crate::case::Case;
 use crate::cli::RunArgs;
-use crate::commands::suites;
+use crate::commands::{list, select};
 use crate::event::{self, CaseInfo, Event, RunInfo};
 use crate::execute::{Cancel, RunContext};
 use crate::exit_code::ExitCode;
-use crate::filter::Filter;
 use crate::install::Install;
 use crate::record::{self, Run};
 use crate::report::human::HumanReport;
@@ -22,23 +20,14 @@ use crate::schedule::{self, Settings};
 /// Runs the command.
 pub fn run(arguments: &RunArgs) -> ExitCode {
     let install = Install::find();
-    let cases = match select(arguments, &install) {
+    let cases = match select::select(&arguments.select, &install) {
         Ok(cases) => cases,
         Err(code) => return code,
     };
-    if cases.is_empty() {
-        let filter = arguments.filter.as_ref().map(|filter| format!(" that `{filter}` accepts")).unwrap_or_default();
-        eprintln!("ftest: there is no case{filter}; `ftest run --list {}` shows them", arguments.suites.join(" "));
-        return ExitCode::NothingSelected;
+    if arguments.list.list {
+        return list::list(&arguments.list, arguments.select.shard, &cases);
     }
-    if arguments.list {
-        let mut out = std::io::stdout().lock();
-        for case in &cases {
-            // A closed pipe (`| head`) is the reader's choice.
-            if writeln!(out, "{}", case.full_id()).is_err() {
-                break;
-            }
-        }
+    if cases.is_empty() {
         return ExitCode::Passed;
     }
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -48,20 +37,6 @@ pub fn run(arguments: &RunArgs) -> ExitCode {
             ExitCode::CouldNotRun
         }
     }
-}
-
-fn select(arguments: &RunArgs, install: &Install) -> Result<Vec<Arc<Case>>, ExitCode> {
-    if arguments.suites.is_empty() {
-        eprintln!("ftest: name at least one suite{}", suites::choices(install));
-        return Err(ExitCode::Usage);
-    }
-    let filter = arguments.filter.as_deref().map(Filter::parse).transpose().map_err(|error| {
-        eprintln!("ftest: {error}");
-        ExitCode::Usage
-    })?;
-    let suites = suites::load(&arguments.suites, install)?;
-    let all = suites.into_iter().flat_map(|suite| suite.cases);
-    Ok(all.filter(|case| filter.as_ref().is_none_or(|filter| filter.accepts(case))).collect())
 }
 
 /// The run as it is known, and the reports that follow it.
@@ -86,7 +61,7 @@ impl Reports {
 }
 
 /// What is known before the first case.
-fn run_info(cases: &[Arc<Case>]) -> RunInfo {
+fn run_info(arguments: &RunArgs, cases: &[Arc<Case>]) -> RunInfo {
     let now = SystemTime::now();
     RunInfo {
         version: event::VERSION,
@@ -96,7 +71,7 @@ fn run_info(cases: &[Arc<Case>]) -> RunInfo {
         host: std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         directory: std::env::current_dir().unwrap_or_default(),
-        shard: None,
+        shard: arguments.select.shard.map(|shard| shard.to_string()),
         cases: cases.iter().map(|case| CaseInfo::from(&**case)).collect(),
     }
 }
@@ -135,7 +110,7 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         let reports = Rc::clone(&reports);
         Rc::new(move |event| reports.borrow_mut().on(&event))
     };
-    announce(Event::RunStarted(run_info(cases)));
+    announce(Event::RunStarted(run_info(arguments, cases)));
     let run = schedule::run(cases, context, settings, Rc::clone(&announce));
     tokio::pin!(run);
     let mut signals = Signals::new();
