@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::case::Case;
 use crate::check::{self, Failure, Verdict};
 use crate::conclusion::{Conclusion, Outcome};
 use crate::execute::{RunContext, run_case};
+use crate::fixture;
+use crate::fixtures::Fixtures;
 use crate::observation::Observation;
 use crate::policy::Retries;
 use crate::requirement;
@@ -19,8 +22,26 @@ const ATTEMPT: &str = "FTEST_ATTEMPT";
 /// What the attempts of a run share.
 #[derive(Debug, Default)]
 pub struct Shared {
+    fixtures: Fixtures,
     /// Cases whose first attempt did not pass.
     failed: Cell<u32>,
+}
+
+impl Shared {
+    /// What the attempts of these cases will share, each run once.
+    pub fn new(cases: &[Arc<Case>]) -> Shared {
+        Shared { fixtures: Fixtures::new(cases), failed: Cell::new(0) }
+    }
+
+    /// Takes down what still stands.
+    pub async fn finish(&self, context: &RunContext, settings: Settings) {
+        self.fixtures.finish(context, settings.keep).await;
+    }
+
+    /// Teardowns that failed since the last call: `suite/fixture`, and what went wrong.
+    pub fn teardown_failures(&self) -> Vec<(String, Failure)> {
+        self.fixtures.failures()
+    }
 }
 
 /// Runs `case` to its conclusion.
@@ -35,6 +56,7 @@ pub async fn run(case: &Case, context: &RunContext, settings: Settings, shared: 
             attempts.retry(retries, &mut conclusion).await;
         }
     }
+    shared.fixtures.done(case, context, settings.keep).await;
     match (mark, &case.xfail) {
         (Some(mark), _) => mark.apply(&mut conclusion),
         (None, Some(expired)) => {
@@ -105,11 +127,11 @@ impl Attempts<'_> {
         if case.retries.is_some() {
             case.to_mut().env.entry(ATTEMPT.to_owned()).or_insert_with(|| number.to_string());
         }
-        let case = case.as_ref();
-        let observation = match requirement::unmet(case) {
+        let observation = match requirement::unmet(&case) {
             Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
-            None => run_case(case, self.context).await,
+            None => self.observe(&mut case).await,
         };
+        let case = case.as_ref();
         let (verdict, failures) = check::judge(case, &observation, self.settings.accept);
         let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped(_));
         let slow = verdict == Verdict::Passed && observation.duration > case.timeout.slow;
@@ -118,6 +140,22 @@ impl Attempts<'_> {
             self.context.discard(&observation);
         }
         Outcome { verdict, failures, observation, slow, kept }
+    }
+
+    /// Runs the case among its fixtures, with what they give.
+    async fn observe(&self, case: &mut Cow<'_, Case>) -> Observation {
+        if case.uses.is_empty() {
+            return run_case(case, self.context).await;
+        }
+        let fixtures = &self.shared.fixtures;
+        let entered = match fixtures.enter(case, self.context).await {
+            Ok(entered) => entered,
+            Err(observation) => return observation,
+        };
+        fixture::fill_case(case.to_mut(), &entered.outputs);
+        let observation = run_case(case, self.context).await;
+        fixtures.leave(entered, self.context, self.settings.keep).await;
+        observation
     }
 }
 

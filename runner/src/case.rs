@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::plan::ClusterPlan;
 use serde::{Deserialize, Serialize};
 
 use crate::check::Expectations;
+use crate::fixture::Fixture;
 use crate::policy::{Retries, Xfail};
 
 /// A place in a suite file, both counted from 1.
@@ -67,6 +69,8 @@ pub struct Case {
     pub kill: Vec<Kill>,
     /// What goes wrong on purpose, in NCCL.
     pub faults: Vec<Fault>,
+    /// What is made around it, in this order.
+    pub uses: Vec<Arc<Fixture>>,
     /// When it is tried again.
     pub retries: Option<Retries>,
     /// That it fails is known.

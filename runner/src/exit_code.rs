@@ -26,7 +26,10 @@ pub const MEANINGS: &[(ExitCode, &str)] = &[
     (ExitCode::Passed, "every selected case passed, was skipped, or failed as its `xfail` says"),
     (ExitCode::Failed, "a case failed or ran into its deadline"),
     (ExitCode::Usage, "wrong usage, or a mistake in a suite"),
-    (ExitCode::CouldNotRun, "a case could not be run, or used something that ftest does not implement"),
+    (
+        ExitCode::CouldNotRun,
+        "a case could not be run, or used something that ftest does not implement, or a teardown failed",
+    ),
     (ExitCode::NothingSelected, "no case was selected"),
     (ExitCode::Interrupted, "interrupted by Ctrl-C"),
     (ExitCode::Terminated, "ended by SIGTERM or SIGHUP"),

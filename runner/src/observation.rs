@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::case::Place;
+
 /// What was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
@@ -25,6 +27,8 @@ pub struct Observation {
     pub hang: Option<Hang>,
     /// What the runner could not do (spawn, coordinator, environment): the case is broken, and says so.
     pub infra_error: Option<String>,
+    /// A fixture that the case uses could not be made: the case is broken.
+    pub fixture_error: Option<FixtureError>,
     /// Processes, sockets or shared memory still there after the case, in words.
     pub leaked: Vec<String>,
     /// What was killed on purpose, and triggers that never came, in words.
@@ -59,6 +63,19 @@ impl Observation {
             Role::Launcher(_) | Role::Coordinator => None,
         })
     }
+}
+
+/// Why a fixture could not be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FixtureError {
+    /// Where its setup is written.
+    pub place: Place,
+    /// What was wanted.
+    pub expected: String,
+    /// What was there, with the last words of the setup.
+    pub got: String,
+    /// What to do next; may be empty.
+    pub next: String,
 }
 
 /// Ranks that waited for ranks that did not come.

@@ -46,7 +46,7 @@ pub async fn run(cases: &[Arc<Case>], context: Rc<RunContext>, settings: Setting
 
 async fn start_all(cases: &[Arc<Case>], context: &Rc<RunContext>, settings: Settings, announce: &Announce) {
     let mut running: JoinSet<(u32, bool)> = JoinSet::new();
-    let shared = Rc::new(attempts::Shared::default());
+    let shared = Rc::new(attempts::Shared::new(cases));
     let (mut next, mut free, mut stop) = (0, settings.slots, false);
     loop {
         while let Some(case) = cases.get(next).filter(|_| !stop && !context.cancel.is_raised()) {
@@ -65,10 +65,19 @@ async fn start_all(cases: &[Arc<Case>], context: &Rc<RunContext>, settings: Sett
             });
             next += 1;
         }
-        let Some(finished) = running.join_next().await else { return };
+        let Some(finished) = running.join_next().await else { break };
         // A panic in a case is a bug of ours; it must not look like an end of the run.
         let (slots, fine) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         free += slots;
         stop |= settings.fail_fast && !fine;
+        tell_teardowns(&shared, announce);
+    }
+    shared.finish(context, settings).await;
+    tell_teardowns(&shared, announce);
+}
+
+fn tell_teardowns(shared: &attempts::Shared, announce: &Announce) {
+    for (fixture, failure) in shared.teardown_failures() {
+        announce(Event::TeardownFailed { fixture, failure: event::Failure::from(&failure) });
     }
 }

@@ -93,7 +93,7 @@ pub fn judge(case: &Case, observation: &Observation, accept: bool) -> (Verdict, 
         return (Verdict::Skipped("interrupted while it ran".to_owned()), Vec::new());
     }
     let mut broken = ours(case, observation);
-    if observation.infra_error.is_some() {
+    if observation.infra_error.is_some() || observation.fixture_error.is_some() {
         return (Verdict::Broken, broken);
     }
     let mut failures = always(case, observation);
@@ -127,6 +127,15 @@ fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
     let mut failures = Vec::new();
     if let Some(error) = &observation.infra_error {
         failures.push(failure("infra", "the case can be run", error.clone(), ""));
+    }
+    if let Some(error) = &observation.fixture_error {
+        failures.push(Failure {
+            place: Some(error.place.clone()),
+            kind: "fixture",
+            expected: error.expected.clone(),
+            got: error.got.clone(),
+            next: error.next.clone(),
+        });
     }
     failures.extend(gap::failures(case, observation));
     let killed = case.kill.iter().any(|kill| kill.target == KillTarget::Coordinator);

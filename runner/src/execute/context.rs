@@ -40,6 +40,7 @@ pub struct RunContext {
     guard: Option<Guard>,
     announce: Announce,
     cases: AtomicU64,
+    fixtures: AtomicU64,
     pythons: Mutex<HashMap<PythonNeed, Provided>>,
 }
 
@@ -69,6 +70,7 @@ impl RunContext {
             guard: Some(guard),
             announce,
             cases: AtomicU64::new(0),
+            fixtures: AtomicU64::new(0),
             pythons: Mutex::default(),
         })
     }
@@ -84,11 +86,27 @@ impl RunContext {
         Ok((directory, self.cookie.part(number)))
     }
 
+    /// The directory of a new fixture and its mark.
+    ///
+    /// # Errors
+    /// One sentence when it cannot be made.
+    pub fn open_fixture(&self) -> Result<(PathBuf, Cookie), String> {
+        let name = format!("fixture-{}", self.fixtures.fetch_add(1, Ordering::Relaxed));
+        let directory = self.directory.join(&name);
+        std::fs::create_dir(&directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
+        Ok((directory, self.cookie.part(name)))
+    }
+
+    /// Removes a directory of the run.
+    pub fn remove(&self, directory: &Path) {
+        if directory.starts_with(&self.directory) {
+            scratch::remove(directory);
+        }
+    }
+
     /// Removes what a case kept in its scratch directory.
     pub fn discard(&self, observation: &Observation) {
-        if observation.scratch.starts_with(&self.directory) {
-            scratch::remove(&observation.scratch);
-        }
+        self.remove(&observation.scratch);
     }
 
     /// The Python for `need`, made once per run however many cases ask.

@@ -17,6 +17,7 @@ pub mod process;
 pub mod ranks;
 pub mod reports;
 pub mod scratch;
+pub mod step;
 pub mod sweep;
 pub mod torchrun;
 

@@ -10,7 +10,7 @@ use crate::policy::Retries;
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::suite::{Shared, Span, cluster, expect, fault, launch, policy, slug, template};
+use crate::suite::{Shared, Span, cluster, expect, fault, fixture, launch, policy, slug, template};
 
 /// The cases that one item expands to, each with the place of its id.
 pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
@@ -56,6 +56,10 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let layers: Vec<&Mapping<'_, '_>> = defaults.iter().chain([&case]).collect();
 
     let common = Common::read(reader, &layers);
+    let uses = fixture::resolve(shared, &layers, &context);
+    for node in defaults_node.iter().chain([&rendered]) {
+        fixture::check_case(shared, node, &uses);
+    }
     let title = case.get("title").and_then(|node| reader.string("title", node));
     let mut python = common.python;
     let requires = read_requires(reader, &layers, &mut python);
@@ -99,6 +103,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         launch: launch?,
         kill,
         faults,
+        uses,
         retries: common.retries,
         xfail,
         expect,
@@ -142,7 +147,7 @@ impl Common {
                 .allow_gaps
                 .extend(layer.get("allow_gaps").and_then(|node| reader.texts("allow_gaps", node)).unwrap_or_default());
             if let Some(node) = layer.get("env") {
-                common.read_env(reader, node);
+                read_env(reader, node, &mut common.env, &mut common.env_unset);
             }
             if let Some(node) = layer.get("timeout") {
                 common.timeout = read_timeout(reader, node, common.timeout);
@@ -172,20 +177,21 @@ impl Common {
         common.tags.dedup();
         common
     }
+}
 
-    fn read_env(&mut self, reader: &Reader<'_>, node: &Node) {
-        let Some(env) = reader.mapping("`env`", node) else { return };
-        for entry in env.entries() {
-            if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
-                reader.mistake(&entry.key_span, format!("`{}` is no name of a variable", entry.key), "");
-            }
-            if entry.node.value == Value::Null {
-                self.env.remove(&entry.key);
-                self.env_unset.push(entry.key.clone());
-            } else if let Some(value) = reader.word(&entry.key, &entry.node) {
-                self.env_unset.retain(|name| *name != entry.key);
-                self.env.insert(entry.key.clone(), value);
-            }
+/// Adds variables to `env`, and those that are null to `unset`.
+pub(super) fn read_env(reader: &Reader<'_>, node: &Node, env: &mut BTreeMap<String, String>, unset: &mut Vec<String>) {
+    let Some(mapping) = reader.mapping("`env`", node) else { return };
+    for entry in mapping.entries() {
+        if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+            reader.mistake(&entry.key_span, format!("`{}` is no name of a variable", entry.key), "");
+        }
+        if entry.node.value == Value::Null {
+            env.remove(&entry.key);
+            unset.push(entry.key.clone());
+        } else if let Some(value) = reader.word(&entry.key, &entry.node) {
+            unset.retain(|name| *name != entry.key);
+            env.insert(entry.key.clone(), value);
         }
     }
 }
@@ -221,7 +227,7 @@ fn read_timeout(reader: &Reader<'_>, node: &Node, before: Timeout) -> Timeout {
 }
 
 /// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`.
-fn read_python(reader: &Reader<'_>, node: &Node) -> Option<PythonNeed> {
+pub(super) fn read_python(reader: &Reader<'_>, node: &Node) -> Option<PythonNeed> {
     let mut requirements = match &node.value {
         Value::Map(_) => versions(reader, &reader.mapping("`python`", node)?),
         _ => reader.texts("python", node)?,

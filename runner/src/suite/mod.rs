@@ -7,6 +7,7 @@ mod cluster;
 mod expect;
 mod fault;
 pub mod find;
+mod fixture;
 pub mod language;
 mod launch;
 mod matrix;
@@ -104,6 +105,7 @@ struct Shared<'a> {
     /// By name; none for one with mistakes.
     clusters: BTreeMap<String, Option<ClusterPlan>>,
     defaults: Option<&'a Node>,
+    fixtures: fixture::Definitions<'a>,
     /// Mistakes of cluster files, with their texts.
     foreign: Vec<(String, Vec<Diagnostic>)>,
 }
@@ -157,12 +159,14 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
         dir: dir.to_owned(),
         clusters: BTreeMap::new(),
         defaults: root.get("defaults"),
+        fixtures: fixture::read(reader, root.get("fixtures")),
         foreign: Vec::new(),
     };
     if let Some(clusters) = root.get("clusters").and_then(|node| reader.mapping("`clusters`", node)) {
         for entry in clusters.entries() {
             let context = shared.context(json!({}), json!({}), None);
             let node = template::render(reader, &entry.node, &context);
+            fixture::check_none(&shared, &node);
             let plan = cluster::read(&mut shared, &node, &entry.key);
             shared.clusters.insert(entry.key.clone(), plan);
         }
@@ -178,6 +182,7 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
         }
     }
     root.finish();
+    shared.fixtures.finish(reader);
     unique(reader, &cases);
     foreign.append(&mut shared.foreign);
     Some(Suite {
@@ -279,7 +284,10 @@ cases:
 suite: rest
 description: more
 clusters: {two: {nodes: 2, gpus_per_node: 2, profile: a100}, file: {file: none.yaml}}
-defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2}, python: [numpy]}
+fixtures:
+  data: {scope: suite, setup: {argv: [x, '${{ dir.scratch }}']}, teardown: {shell: y}, outputs: [A]}
+  more: {uses: [data], setup: {shell: '${{ fixtures.data.A }}'}, env: {B: ~}, python: [numpy], timeout: {kill: 1s, grace: 1s}}
+defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2}, python: [numpy], uses: [more]}
 cases:
 - id: one
   timeout: {slow: 1s, kill: 9s, grace: 1s, idle: 2s}

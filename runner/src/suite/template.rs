@@ -3,6 +3,7 @@
 use model::node::{Entry, Node, Value};
 
 use crate::expression;
+use crate::late;
 use crate::suite::reader::Reader;
 
 const OPEN: &str = "${{";
@@ -73,6 +74,9 @@ fn whole(text: &str) -> Option<&str> {
 }
 
 fn value_of(expression: &str, context: &serde_json::Value) -> Result<serde_json::Value, String> {
+    if let Some(text) = late::placeholder(expression)? {
+        return Ok(serde_json::Value::String(text));
+    }
     expression::evaluate(expression.trim(), context).map_err(|error| format!("`{}`: {error}", expression.trim()))
 }
 

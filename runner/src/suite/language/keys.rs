@@ -1,6 +1,6 @@
 //! The keys of a suite, of its cases, and of what cases start.
 
-use super::{Key, Rule, Section, Shape, cluster, expect, optional, or, required};
+use super::{Key, Rule, Section, Shape, cluster, expect, fixture, optional, or, required};
 
 const WORDS: Shape = Shape::List(0, &Shape::Word);
 const TEXTS: Shape = Shape::List(0, &Shape::Text);
@@ -22,6 +22,11 @@ pub(crate) static SUITE: Section = Section {
             "clusters",
             Shape::Literal(&Shape::Names(&Shape::Section(&cluster::CLUSTER))),
             "[clusters](clusters.md) that cases name: `{file: PATH}`, or what a cluster file holds",
+        ),
+        optional(
+            "fixtures",
+            Shape::Literal(&Shape::Names(&Shape::Section(&fixture::FIXTURE))),
+            "[fixtures](#fixtures) that cases use",
         ),
         optional(
             "defaults",
@@ -69,6 +74,7 @@ static COMMON: &[Key] = &[
         Shape::Either(&[TEXTS, Shape::Names(&Shape::Word)]),
         "a [managed environment](python.md): `{torch: \"2.15.0\"}` or `[torch==2.15.0, numpy]`",
     ),
+    optional("uses", TEXTS, "[fixtures](#fixtures) that are made around the case"),
     optional("resources", Shape::Section(&RESOURCES), "what the case takes from the machine"),
     or(
         "retries",
@@ -83,7 +89,7 @@ static COMMON: &[Key] = &[
 pub(crate) static DEFAULTS: Section = Section {
     name: "defaults",
     what: "`defaults`",
-    about: "What every case has unless it says otherwise. `tags`, `allow_gaps`, `requires` and `env` add up.",
+    about: "What every case has unless it says otherwise. `tags`, `allow_gaps`, `requires`, `uses` and `env` add up.",
     keys: &[COMMON],
     rules: &[],
 };

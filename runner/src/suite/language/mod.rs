@@ -6,6 +6,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod expect;
+pub(crate) mod fixture;
 pub(crate) mod keys;
 mod reference;
 mod schema;

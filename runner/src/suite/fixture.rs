@@ -1,0 +1,330 @@
+//! `fixtures` and `uses`: what is made around cases.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::node::{Node, Value};
+use serde_json::json;
+
+use crate::fixture::{Fixture, Scope, Step, StepTimeout};
+use crate::late::{self, Late};
+use crate::suite::case::{read_env, read_python};
+use crate::suite::language;
+use crate::suite::reader::{Mapping, Reader, did_you_mean};
+use crate::suite::{Shared, Span, template};
+
+/// The fixtures of a suite, by name.
+#[derive(Debug, Default)]
+pub(super) struct Definitions<'a> {
+    by_name: BTreeMap<String, Definition<'a>>,
+}
+
+#[derive(Debug)]
+struct Definition<'a> {
+    node: &'a Node,
+    key: &'a Span,
+    scope: Scope,
+    outputs: Vec<String>,
+    uses: Vec<String>,
+    /// The one of suite scope, once a case used it; a case has one of case scope for itself.
+    made: RefCell<Option<Arc<Fixture>>>,
+    used: std::cell::Cell<bool>,
+}
+
+/// Reads the definitions as far as no case is needed for that.
+pub(super) fn read<'a>(reader: &Reader<'_>, node: Option<&'a Node>) -> Definitions<'a> {
+    let mut definitions = Definitions::default();
+    let Some(mapping) = node.and_then(|node| reader.mapping("`fixtures`", node)) else { return definitions };
+    for entry in mapping.entries() {
+        let fits = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
+        if entry.key.is_empty() || !entry.key.chars().all(fits) {
+            let message = format!("`{}` cannot be named in expressions", entry.key);
+            reader.mistake(&entry.key_span, message, "use letters, digits, `-` and `_`");
+        }
+        let Some(inner) = reader.section(&language::fixture::FIXTURE, &entry.node) else { continue };
+        let scope = inner.get("scope").and_then(|node| reader.choice("scope", node, &["case", "suite"]));
+        let outputs = inner.get("outputs").and_then(|node| {
+            let names = reader.texts("outputs", node)?;
+            for (name, node) in names.iter().zip(reader.list("outputs", node)?) {
+                let head = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+                if !head || !name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
+                    let message = format!("`{name}` is no name of a variable");
+                    reader.mistake(&node.span, message, "use letters, digits and `_`");
+                }
+            }
+            Some(names)
+        });
+        let uses = inner.get("uses").and_then(|node| reader.texts("uses", node));
+        let definition = Definition {
+            node: &entry.node,
+            key: &entry.key_span,
+            scope: if scope == Some(1) { Scope::Suite } else { Scope::Case },
+            outputs: outputs.unwrap_or_default(),
+            uses: uses.unwrap_or_default(),
+            made: RefCell::default(),
+            used: Default::default(),
+        };
+        definitions.by_name.insert(entry.key.clone(), definition);
+    }
+    definitions.check_uses(reader);
+    definitions
+}
+
+impl Definitions<'_> {
+    fn check_uses(&self, reader: &Reader<'_>) {
+        for (name, definition) in &self.by_name {
+            for other in &definition.uses {
+                match self.by_name.get(other) {
+                    None => self.unknown(reader, other, definition.key),
+                    Some(used) if definition.scope == Scope::Suite && used.scope == Scope::Case => reader.mistake(
+                        definition.key,
+                        format!("`{name}` lives as long as the suite and uses `{other}`, which lives for one case"),
+                        format!("write `scope: suite` for `{other}`, or `scope: case` for `{name}`"),
+                    ),
+                    Some(_) => {}
+                }
+            }
+            if let Some(circle) = self.circle(name) {
+                reader.mistake(definition.key, format!("fixtures that use each other: {circle}"), "break the circle");
+            }
+        }
+    }
+
+    /// `a -> b -> a`, told by the first of its names alone.
+    fn circle(&self, start: &str) -> Option<String> {
+        let mut paths = vec![vec![start]];
+        while let Some(path) = paths.pop() {
+            let last = path.last().and_then(|name| self.by_name.get(*name));
+            for next in last.iter().flat_map(|definition| &definition.uses) {
+                if next == start {
+                    let first = path.iter().min() == Some(&start);
+                    return first.then(|| format!("{} -> {start}", path.join(" -> ")));
+                }
+                if !path.contains(&next.as_str()) {
+                    paths.push(path.iter().copied().chain([next.as_str()]).collect());
+                }
+            }
+        }
+        None
+    }
+
+    fn unknown(&self, reader: &Reader<'_>, name: &str, span: &Span) {
+        let known = self.by_name.keys().map(String::as_str);
+        let help =
+            if self.by_name.is_empty() { "define it under `fixtures`".to_owned() } else { did_you_mean(name, known) };
+        reader.mistake(span, format!("unknown fixture `{name}`"), help);
+    }
+
+    /// Notes the fixtures that nobody uses.
+    pub(super) fn finish(&self, reader: &Reader<'_>) {
+        for (name, definition) in self.by_name.iter().filter(|(_, definition)| !definition.used.get()) {
+            let help = format!("remove it, or write `uses: [{name}]` in a case");
+            reader.mistake(definition.key, format!("no case uses the fixture `{name}`"), help);
+        }
+    }
+}
+
+/// The fixtures that `uses` of these layers name, with those that they use, in the order in which they are made.
+pub(super) fn resolve(
+    shared: &Shared<'_>,
+    layers: &[&Mapping<'_, '_>],
+    context: &serde_json::Value,
+) -> Vec<Arc<Fixture>> {
+    let reader = shared.reader;
+    let definitions = &shared.fixtures;
+    let mut order = Vec::new();
+    for node in layers.iter().filter_map(|layer| layer.get("uses")) {
+        let names = reader.texts("uses", node).unwrap_or_default();
+        for (name, item) in names.iter().zip(reader.list("uses", node).unwrap_or_default()) {
+            match definitions.by_name.get_key_value(name) {
+                Some((name, _)) => add(definitions, name, &mut order),
+                None => definitions.unknown(reader, name, &item.span),
+            }
+        }
+    }
+    order.into_iter().filter_map(|name| build(shared, name, context)).collect()
+}
+
+fn add<'d>(definitions: &'d Definitions<'_>, name: &'d str, order: &mut Vec<&'d str>) {
+    let mut stack = vec![(name, false)];
+    let mut seen = Vec::new();
+    while let Some((name, through)) = stack.pop() {
+        let Some((name, definition)) = definitions.by_name.get_key_value(name) else { continue };
+        definition.used.set(true);
+        if through {
+            order.push(name);
+        } else if !order.contains(&name.as_str()) && !seen.contains(&name.as_str()) {
+            seen.push(name.as_str());
+            stack.push((name, true));
+            stack.extend(definition.uses.iter().rev().map(|other| (other.as_str(), false)));
+        }
+    }
+}
+
+fn build(shared: &Shared<'_>, name: &str, context: &serde_json::Value) -> Option<Arc<Fixture>> {
+    let definition = shared.fixtures.by_name.get(name)?;
+    match definition.scope {
+        Scope::Case => one(shared, name, definition, context).map(Arc::new),
+        Scope::Suite => {
+            let mut made = definition.made.borrow_mut();
+            if made.is_none() {
+                *made = one(shared, name, definition, &shared.context(json!({}), json!({}), None)).map(Arc::new);
+            }
+            made.clone()
+        }
+    }
+}
+
+fn one(shared: &Shared<'_>, name: &str, definition: &Definition<'_>, context: &serde_json::Value) -> Option<Fixture> {
+    let reader = shared.reader;
+    let rendered = template::render(reader, definition.node, context);
+    let fixture = reader.section(&language::fixture::FIXTURE, &rendered)?;
+    for key in ["scope", "outputs", "uses"] {
+        fixture.get(key);
+    }
+    let setup = fixture.required("setup", "setup: {argv: [program, argument]}");
+    let setup = setup.and_then(|node| read_step(reader, "setup", node));
+    let teardown = fixture.get("teardown").map(|node| read_step(reader, "teardown", node));
+    let (mut env, mut env_unset) = Default::default();
+    if let Some(node) = fixture.get("env") {
+        read_env(reader, node, &mut env, &mut env_unset);
+    }
+    let timeout = fixture.get("timeout").map(|node| read_timeout(reader, node)).unwrap_or_default();
+    let python = fixture.get("python").and_then(|node| read_python(reader, node));
+    fixture.finish();
+    let permitted = |path: &[&str]| matches!(path.first(), Some(&("setup" | "teardown" | "env")));
+    check_late(shared, &rendered, &permitted, &definition.uses, true);
+    Some(Fixture {
+        name: name.to_owned(),
+        suite: shared.suite.clone(),
+        place: reader.place(definition.key),
+        scope: definition.scope,
+        setup: setup?,
+        teardown: teardown.flatten(),
+        outputs: definition.outputs.clone(),
+        env,
+        env_unset,
+        timeout,
+        python,
+        uses: definition.uses.clone(),
+        dir: shared.dir.clone(),
+    })
+}
+
+fn read_step(reader: &Reader<'_>, what: &str, node: &Node) -> Option<Step> {
+    let mapping = reader.section(&language::fixture::STEP, node)?;
+    let argv = mapping.get("argv").map(|node| reader.words("argv", node).filter(|words| !words.is_empty()));
+    let shell = mapping.get("shell").map(|node| reader.string("shell", node));
+    mapping.finish();
+    let argv = match (argv, shell) {
+        (Some(argv), None) => argv?,
+        (None, Some(script)) => vec!["sh".to_owned(), "-c".to_owned(), script?],
+        _ => {
+            let message = format!("`{what}` is one `argv` or one `shell`");
+            reader.mistake(&node.span, message, "write `{argv: [program, argument]}` or `{shell: \"command\"}`");
+            return None;
+        }
+    };
+    Some(Step { argv, place: reader.place(&node.span) })
+}
+
+fn read_timeout(reader: &Reader<'_>, node: &Node) -> StepTimeout {
+    let mut timeout = StepTimeout::default();
+    if !matches!(node.value, Value::Map(_)) {
+        timeout.kill = reader.duration("timeout", node).unwrap_or(timeout.kill);
+        return timeout;
+    }
+    let Some(mapping) = reader.section(&language::fixture::STEP_TIMEOUT, node) else { return timeout };
+    for (key, value) in [("kill", &mut timeout.kill), ("grace", &mut timeout.grace)] {
+        if let Some(duration) = mapping.get(key).and_then(|node| reader.duration(key, node)) {
+            *value = duration;
+        }
+    }
+    mapping.finish();
+    timeout
+}
+
+/// Where a case may name what fixtures give: words of its command line, variables, and text looked for in its output.
+fn in_case(path: &[&str]) -> bool {
+    match path {
+        ["launch", rest @ ..] => rest.contains(&"argv") || rest.contains(&"args"),
+        ["env", ..] => true,
+        ["expect", "stdout" | "stderr", rest @ ..] => !rest.contains(&"matches") && !rest.contains(&"rank"),
+        _ => false,
+    }
+}
+
+/// Notes late values where none can stand, and those of fixtures that the case does not use.
+pub(super) fn check_case(shared: &Shared<'_>, rendered: &Node, uses: &[Arc<Fixture>]) {
+    let names: Vec<String> = uses.iter().map(|fixture| fixture.name.clone()).collect();
+    check_late(shared, rendered, &in_case, &names, false);
+}
+
+/// Notes late values: there is no case yet.
+pub(super) fn check_none(shared: &Shared<'_>, rendered: &Node) {
+    check_late(shared, rendered, &|_| false, &[], false);
+}
+
+fn check_late(
+    shared: &Shared<'_>,
+    node: &Node,
+    permitted: &dyn Fn(&[&str]) -> bool,
+    uses: &[String],
+    in_fixture: bool,
+) {
+    let mut todo: Vec<(Vec<&str>, &Node)> = vec![(Vec::new(), node)];
+    while let Some((path, node)) = todo.pop() {
+        match &node.value {
+            Value::Text(text) => {
+                for late in late::waits_for(text) {
+                    if let Some((message, help)) = wrong(shared, &late, permitted(&path), uses, in_fixture) {
+                        shared.reader.mistake(&node.span, message, help);
+                    }
+                }
+            }
+            Value::List(items) => todo.extend(items.iter().map(|item| (path.clone(), item))),
+            Value::Map(entries) => todo.extend(entries.iter().map(|entry| {
+                let path = path.iter().copied().chain([entry.key.as_str()]).collect();
+                (path, &entry.node)
+            })),
+            _ => {}
+        }
+    }
+}
+
+fn wrong(
+    shared: &Shared<'_>,
+    late: &Late,
+    permitted: bool,
+    uses: &[String],
+    in_fixture: bool,
+) -> Option<(String, String)> {
+    let Late::Output { fixture, output } = late else {
+        let help = "the processes of a case have FTEST_SCRATCH in their environment";
+        return (!in_fixture || !permitted)
+            .then(|| ("`dir.scratch` is the directory of a fixture's steps".to_owned(), help.to_owned()));
+    };
+    let definitions = &shared.fixtures;
+    let Some(definition) = definitions.by_name.get(fixture) else {
+        let help = did_you_mean(fixture, definitions.by_name.keys().map(String::as_str));
+        return Some((format!("unknown fixture `{fixture}`"), help));
+    };
+    if !definition.outputs.contains(output) {
+        let help = did_you_mean(output, definition.outputs.iter().map(String::as_str));
+        return Some((format!("the fixture `{fixture}` has no output `{output}`"), help));
+    }
+    if !permitted {
+        let places = if in_fixture {
+            "`setup`, `teardown` and `env`"
+        } else {
+            "`argv`, `args`, `env` and in what `stdout` and `stderr` contain"
+        };
+        return Some((
+            format!("`fixtures.{fixture}.{output}` is known only when the case runs"),
+            format!("it can stand in {places}"),
+        ));
+    }
+    (!uses.contains(fixture))
+        .then(|| (format!("`{fixture}` is not among the fixtures used here"), format!("add `uses: [{fixture}]`")))
+}

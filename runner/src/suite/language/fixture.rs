@@ -1,0 +1,70 @@
+//! The keys of fixtures.
+
+use super::{Rule, Section, Shape, optional, or, required};
+
+const NAMES: Shape = Shape::Literal(&Shape::List(0, &Shape::Literal(&Shape::Text)));
+
+pub(crate) static FIXTURE: Section = Section {
+    name: "fixture",
+    what: "a fixture",
+    about: "What is made around cases that name it in `uses`.",
+    keys: &[&[
+        or(
+            "scope",
+            Shape::Literal(&Shape::Choice(&["case", "suite"])),
+            "`case`",
+            "`case`: made anew for each attempt of each case. `suite`: made once, when the first case needs it, and taken down after the last",
+        ),
+        required(
+            "setup",
+            Shape::Section(&STEP),
+            "makes it: ends with 0, having written every output to the file `$FTEST_OUTPUT`",
+        ),
+        optional(
+            "teardown",
+            Shape::Section(&STEP),
+            "takes it down, however the cases ended. The outputs are in its environment",
+        ),
+        optional("outputs", NAMES, "names of variables that the setup writes, one line `NAME=VALUE` each"),
+        optional("uses", NAMES, "fixtures that are made before"),
+        optional(
+            "env",
+            Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
+            "variable → value, for both steps; `~` removes it",
+        ),
+        optional(
+            "python",
+            Shape::Either(&[Shape::List(0, &Shape::Text), Shape::Names(&Shape::Word)]),
+            "a [managed environment](python.md) for both steps",
+        ),
+        or(
+            "timeout",
+            Shape::Either(&[Shape::Duration, Shape::Section(&STEP_TIMEOUT)]),
+            "60s",
+            "deadlines of each step, or one duration for `kill`",
+        ),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static STEP: Section = Section {
+    name: "step",
+    what: "a step",
+    about: "A program that makes a fixture or takes it down.",
+    keys: &[&[
+        optional("argv", Shape::List(0, &Shape::Word), "program and arguments; no shell"),
+        optional("shell", Shape::Text, "text for `sh -c`"),
+    ]],
+    rules: &[Rule::OneOf(&["argv", "shell"])],
+};
+
+pub(crate) static STEP_TIMEOUT: Section = Section {
+    name: "step_timeout",
+    what: "`timeout`",
+    about: "Deadlines of a step.",
+    keys: &[&[
+        or("kill", Shape::Duration, "60s", "after this the step is ended, and has failed"),
+        or("grace", Shape::Duration, "3s", "between SIGTERM and SIGKILL"),
+    ]],
+    rules: &[],
+};
