@@ -17,8 +17,8 @@ use runner::schedule::Settings;
 use runner::suite::{self, SuiteError};
 
 /// The suites that are run here, in this order.
-const SUITES: [&str; 10] =
-    ["smoke", "dist", "faults", "hang", "ddp", "validate", "labs", "device", "compute", "frameworks"];
+const SUITES: [&str; 11] =
+    ["smoke", "zoo", "dist", "faults", "hang", "ddp", "validate", "labs", "device", "compute", "frameworks"];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -82,6 +82,7 @@ impl Shared {
     fn context(&self) -> Result<Arc<RunContext>, Failed> {
         let made = self.0.get_or_init(|| {
             build()?;
+            runner::execute::keep_descriptors();
             let context = RunContext::start(Install::find(), Cancel::new(), Arc::new(|step| eprintln!("{step}")))?;
             Ok(std::sync::Mutex::new(Some(Arc::new(context))))
         });

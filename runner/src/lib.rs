@@ -1,5 +1,8 @@
 //! `ftest` and `fgpu`: suites -> cases -> observations -> verdicts -> reports.
 
+#[macro_use]
+mod say;
+
 pub mod attempts;
 pub mod calendar;
 pub mod case;

@@ -38,10 +38,12 @@ pub const RETRY_LIMIT: u32 = 10;
 /// Where a run tells what happens. Never called while it is being called.
 pub type Announce = Rc<dyn Fn(Event)>;
 
-/// Runs `cases` and announces their events. Returns when every started case is cleaned up.
-pub async fn run(cases: &[Arc<Case>], context: Rc<RunContext>, settings: Settings, announce: Announce) {
+/// Runs `cases` and announces their events. Returns when every started case is cleaned up, with the processes that no case
+/// could be blamed for, in words.
+pub async fn run(cases: &[Arc<Case>], context: Rc<RunContext>, settings: Settings, announce: Announce) -> Vec<String> {
     let local = LocalSet::new();
     local.run_until(start_all(cases, &context, settings, &announce)).await;
+    context.end_strays().await
 }
 
 async fn start_all(cases: &[Arc<Case>], context: &Rc<RunContext>, settings: Settings, announce: &Announce) {

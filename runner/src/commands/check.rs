@@ -18,7 +18,7 @@ pub fn run(arguments: &CheckArgs) -> ExitCode {
     for suite in loaded {
         let count = suite.cases.len();
         let cases = if count == 1 { "case" } else { "cases" };
-        anstream::println!("{}: {count} {cases}, no mistake", suite.file.display());
+        println!("{}: {count} {cases}, no mistake", suite.file.display());
     }
     ExitCode::Passed
 }

@@ -9,7 +9,7 @@ use crate::case::Case;
 use crate::cli::RunArgs;
 use crate::commands::{list, select};
 use crate::event::{self, CaseInfo, Event, RunInfo};
-use crate::execute::{Cancel, RunContext};
+use crate::execute::{self, Cancel, RunContext};
 use crate::exit_code::ExitCode;
 use crate::install::Install;
 use crate::record::{self, Run};
@@ -89,6 +89,7 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         // The run may be over while a thread still speaks; nobody listens then.
         let _ = announcer.send(step);
     });
+    execute::keep_descriptors();
     let context = match RunContext::start(install, cancel.clone(), announce) {
         Ok(context) => Rc::new(context),
         Err(error) => {
@@ -115,9 +116,9 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
     tokio::pin!(run);
     let mut signals = Signals::new();
     let mut terminated = None;
-    loop {
+    let strays = loop {
         tokio::select! {
-            () = &mut run => break,
+            strays = &mut run => break strays,
             Some(step) = announced.recv() => announce(Event::Preparing { what: step }),
             code = signals.next() => {
                 terminated.get_or_insert(code);
@@ -125,8 +126,13 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
                 eprintln!("ftest: ending the running cases; once more ends them at once");
             }
         }
+    };
+    let mut verdict = reports.borrow().run.verdict_code();
+    if !strays.is_empty() {
+        let names = strays.join(", ");
+        eprintln!("ftest: ended what some case left behind without its mark, its group and its parent: {names}");
+        verdict = verdict.max(ExitCode::Failed);
     }
-    let verdict = reports.borrow().run.verdict_code();
     announce(Event::RunFinished {
         at_ms: event::ms(SystemTime::now()),
         duration_us: event::us(started.elapsed()),

@@ -1,6 +1,6 @@
 //! What `run` and `check` share: from words to suites, with every mistake on stderr.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use crate::exit_code::ExitCode;
@@ -49,7 +49,9 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
                 mistakes += found.count();
                 let styled = std::io::stderr().is_terminal()
                     && anstream::stderr().current_choice() != anstream::ColorChoice::Never;
-                anstream::eprint!("{}", if styled { found.styled() } else { found.to_string() });
+                let text = if styled { found.styled() } else { found.to_string() };
+                // A reader who left is no reason to panic.
+                let _ = anstream::stderr().write_all(text.as_bytes());
             }
             Err(error @ SuiteError::Read { .. }) => {
                 mistakes += 1;

@@ -62,19 +62,16 @@ impl Kept {
 }
 
 impl Capture {
-    /// Starts draining `stream` into `path`; every line also goes to `lines`, without its end.
-    ///
-    /// # Errors
-    /// When the file cannot be made.
+    /// Starts draining `stream` into `path`, a file that is made when there is something to write; every line also goes to
+    /// `lines`, without its end.
     pub fn start(
         stream: impl AsyncRead + Send + Unpin + 'static,
         path: PathBuf,
         lines: Option<UnboundedSender<Vec<u8>>>,
-    ) -> io::Result<Capture> {
-        let file = File::create(&path)?;
+    ) -> Capture {
         let kept = Arc::new(Mutex::new(Kept::default()));
-        let task = tokio::spawn(drain(stream, file, Arc::clone(&kept), lines));
-        Ok(Capture { kept, task, path })
+        let task = tokio::spawn(drain(stream, path.clone(), Arc::clone(&kept), lines));
+        Capture { kept, task, path }
     }
 
     /// Waits for the end of the stream, at most until `deadline`, then lets go of it. The flag tells whether it ended.
@@ -93,22 +90,25 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 
 async fn drain(
     mut stream: impl AsyncRead + Unpin,
-    mut file: File,
+    path: PathBuf,
     kept: Arc<Mutex<Kept>>,
     lines: Option<UnboundedSender<Vec<u8>>>,
 ) {
-    let mut chunk = vec![0; 64 << 10];
+    // Not filled in advance: most programs write little.
+    let mut chunk = Vec::with_capacity(64 << 10);
     let mut line = Vec::new();
-    let mut written = 0;
+    let (mut file, mut written) = (None, 0);
     loop {
-        let count = match stream.read(&mut chunk).await {
+        chunk.clear();
+        let bytes = match stream.read_buf(&mut chunk).await {
             Ok(0) | Err(_) => break,
-            Ok(count) => count,
+            Ok(count) => &chunk[..count],
         };
-        let bytes = &chunk[..count];
-        if written < FILE_LIMIT {
-            let part = &bytes[..count.min((FILE_LIMIT - written) as usize)];
-            // A full disk must not block the rank; the memory still has both ends.
+        // A full disk must not block the rank; the memory still has both ends.
+        if let Ok(file) = file.get_or_insert_with(|| File::create(&path))
+            && written < FILE_LIMIT
+        {
+            let part = &bytes[..bytes.len().min((FILE_LIMIT - written) as usize)];
             let _ = file.write_all(part);
             written += part.len() as u64;
         }

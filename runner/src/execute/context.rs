@@ -22,7 +22,7 @@ use crate::python::{self, Python};
 /// Says what everybody waits for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
 
-/// How long the tools that make an environment may take to vanish after SIGKILL.
+/// How long processes may take to vanish after SIGKILL.
 const VANISH: Duration = Duration::from_secs(5);
 /// How long their thread may take to notice, before it is looked whether it started another.
 const STEP: Duration = Duration::from_millis(200);
@@ -62,6 +62,8 @@ impl RunContext {
         // An aborted rank would else write gigabytes into the working directory.
         let none = Rlimit { current: Some(0), maximum: rustix::process::getrlimit(Resource::Core).maximum };
         let _ = rustix::process::setrlimit(Resource::Core, none);
+        // What programs write is compared and read by others: the same permissions for every user.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         Ok(RunContext {
             install,
             cancel,
@@ -139,6 +141,13 @@ impl RunContext {
             }
         };
         provided.get_or_init(make).await.clone()
+    }
+
+    /// Ends what no case can be blamed for: orphans that lost mark, group and parent, in words. Only when no case runs any
+    /// more, and only where this run has the process for itself.
+    pub async fn end_strays(&self) -> Vec<String> {
+        let guard: Vec<i32> = self.guard.iter().map(Guard::pid).collect();
+        sweep::end_strays(&guard, VANISH).await
     }
 
     /// The run's directory.

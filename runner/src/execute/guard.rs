@@ -42,6 +42,11 @@ impl Guard {
         Ok(Guard { child: command.spawn()? })
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
     /// Tells the guard that all is in order and waits for it.
     pub fn dismiss(mut self) {
         if let Some(mut lifeline) = self.child.stdin.take() {

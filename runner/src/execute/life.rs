@@ -109,13 +109,16 @@ impl Life<'_> {
         let base = self.environment(python.as_ref())?;
         let endpoint = if self.case.coordinator { Some(self.start_coordinator().await?) } else { None };
         // Held until the ranks are through: the port is theirs alone.
-        let port = HeldPort::take().map_err(|error| format!("no free port: {error}"))?;
+        let port = match self.case.world_size() {
+            Some(_) => Some(HeldPort::take().map_err(|error| format!("no free port: {error}"))?),
+            None => None,
+        };
         let shared = Shared {
             environment: self.for_ranks(base, endpoint.as_ref()),
             cookie: &self.cookie,
             scratch: &self.scratch,
             python: python.as_ref().map(|python| python.program.as_path()),
-            port: port.number,
+            port: port.as_ref().map_or(0, |port| port.number),
         };
         let planned = ranks::plan(self.case, &shared)?;
         for process in planned {
@@ -123,6 +126,7 @@ impl Life<'_> {
             match process.start(&self.scratch, &self.sender, watched) {
                 Ok(running) => {
                     self.sweep.awaited.insert(running.pid);
+                    self.sweep.groups.insert(running.pid);
                     self.running.push(running);
                 }
                 Err(error) => {
@@ -297,22 +301,39 @@ impl Life<'_> {
         if self.left() > 0 {
             self.ladder().await;
         }
-        self.sweep.wait(self.sweep.find(), Instant::now() + LEAVE).await;
         let normal =
             !self.observation.timed_out && !self.observation.cancelled && self.observation.infra_error.is_none();
-        if normal {
-            let straggling = self.sweep.find();
-            let left = straggling.iter().map(|process| format!("process {} outlived its ranks", process.describe()));
+        let swept = if normal {
+            let deadline = Instant::now() + LEAVE;
+            loop {
+                let leaving = self.sweep.leftovers();
+                if leaving.is_empty() || Instant::now() >= deadline {
+                    break;
+                }
+                self.sweep.wait(leaving, deadline).await;
+            }
+            let swept = self.sweep.clear_leftovers(VANISH).await;
+            let left = swept.killed.iter().map(|process| format!("process {process} outlived its ranks"));
             self.observation.leaked.extend(left);
-        }
-        let swept = self.sweep.clear(VANISH).await;
+            swept
+        } else {
+            self.sweep.wait(self.sweep.find(), Instant::now() + LEAVE).await;
+            self.sweep.clear(VANISH).await
+        };
         for process in swept.unkillable {
             self.observation.leaked.push(format!("process {process} does not go away"));
         }
         self.pump(Instant::now() + VANISH).await;
         self.end_coordinator().await;
-        // Nobody is spared any more: what a coordinator left goes too, whichever way it ended.
-        Sweep::new(self.cookie.clone()).clear(VANISH).await;
+        if self.endpoint.is_some() || !normal {
+            // Nobody is spared any more: what a coordinator left goes too, whichever way it ended.
+            let rest = Sweep::new(self.cookie.clone());
+            if normal {
+                rest.clear_leftovers(VANISH).await
+            } else {
+                rest.clear(VANISH).await
+            };
+        }
         self.collect().await;
     }
 
@@ -346,7 +367,7 @@ impl Life<'_> {
         };
         let mut sweep = Sweep::new(self.cookie.part("coordinator"));
         sweep.awaited = HashSet::from([pid]);
-        let mut alive = sweep.find();
+        let mut alive = sweep.leftovers();
         for process in &alive {
             process.signal(Signal::TERM);
         }

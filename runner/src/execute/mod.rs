@@ -2,6 +2,7 @@
 
 pub mod cancel;
 pub mod capture;
+mod children;
 pub mod context;
 pub mod control;
 pub mod cookie;
@@ -10,6 +11,7 @@ pub mod discover;
 mod faults;
 pub mod guard;
 mod hang;
+mod kernel;
 mod kills;
 mod life;
 mod port;
@@ -23,4 +25,5 @@ pub mod torchrun;
 
 pub use cancel::Cancel;
 pub use context::RunContext;
+pub use kernel::keep_descriptors;
 pub use life::run_case;

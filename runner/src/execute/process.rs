@@ -10,6 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use super::capture::Capture;
+use super::kernel;
 use crate::launch::environment::Environment;
 use crate::launch::program;
 use crate::observation::{Exit, ProcessObservation, Role};
@@ -53,7 +54,7 @@ pub struct Running {
 }
 
 impl Planned {
-    /// Starts it in a process group of its own, with no input and its streams captured below `scratch`.
+    /// Starts it in a session of its own, with no input and its streams captured below `scratch`.
     /// Its end goes to `events`, and its lines too when `watched`.
     ///
     /// # Errors
@@ -64,7 +65,8 @@ impl Planned {
         let path = self.environment.get("PATH");
         let file = program::find(name, path.as_deref(), &self.directory).map_err(|error| format!("{role}: {error}"))?;
         let mut command = Command::new(&file);
-        command.args(arguments).current_dir(&self.directory).process_group(0);
+        command.args(arguments).current_dir(&self.directory);
+        kernel::new_session(&mut command);
         let stdin = if self.lifeline { Stdio::piped() } else { Stdio::null() };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         for (name, value) in self.environment.changes() {
@@ -86,8 +88,8 @@ impl Planned {
             pid,
             exit: None,
             _lifeline: child.stdin.take(),
-            stdout: Capture::start(stdout, scratch.join(format!("{stem}.stdout")), lines).map_err(failed)?,
-            stderr: Capture::start(stderr, scratch.join(format!("{stem}.stderr")), None).map_err(failed)?,
+            stdout: Capture::start(stdout, scratch.join(format!("{stem}.stdout")), lines),
+            stderr: Capture::start(stderr, scratch.join(format!("{stem}.stderr")), None),
         };
         let events = events.clone();
         tokio::spawn(async move {

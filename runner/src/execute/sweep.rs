@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
@@ -10,6 +11,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
+use super::children;
 use super::cookie::Cookie;
 
 /// A process as `/proc` showed it.
@@ -19,6 +21,10 @@ pub struct Process {
     pub pid: i32,
     /// Its parent's id.
     pub parent: i32,
+    /// Its process group.
+    pub group: i32,
+    /// Its session.
+    pub session: i32,
     /// Start time in clock ticks since boot: with the pid, its identity.
     pub start: u64,
     /// The kernel's letter for its state.
@@ -67,11 +73,25 @@ impl Process {
         self.open().is_some_and(|pidfd| rustix::process::pidfd_send_signal(&pidfd, signal).is_ok())
     }
 
-    /// "python (pid 4711, rank 2)".
+    /// Kills it, and where its session is not ours its whole group, with what that forks meanwhile: a process that becomes
+    /// another all the time has no pid that one could hit. In a session that a case began there is nobody but the case.
+    /// False when the process is gone.
+    fn end(&self) -> bool {
+        // Dead or alive, as long as it is there its group cannot be another's of the same number.
+        let Some(pidfd) = self.open() else { return false };
+        let own = rustix::process::getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
+        if let Some(group) = Pid::from_raw(self.group).filter(|_| self.session != own) {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        rustix::process::pidfd_send_signal(&pidfd, Signal::KILL).is_ok()
+    }
+
+    /// "python (pid 4711, rank 2)". A program chooses its name: what is not printable in it does not reach a terminal.
     pub fn describe(&self) -> String {
+        let name: String = self.name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
         match self.rank {
-            Some(rank) => format!("{} (pid {}, rank {rank})", self.name, self.pid),
-            None => format!("{} (pid {})", self.name, self.pid),
+            Some(rank) => format!("{name} (pid {}, rank {rank})", self.pid),
+            None => format!("{name} (pid {})", self.pid),
         }
     }
 }
@@ -84,6 +104,8 @@ fn parse_stat(stat: &str) -> Option<Process> {
     Some(Process {
         pid: pid.trim().parse().ok()?,
         parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
         state: fields.first()?.chars().next()?,
         name: name.to_owned(),
@@ -101,6 +123,9 @@ pub struct Sweep {
     pub spared: HashSet<i32>,
     /// Our own children, whose exit somebody else takes.
     pub awaited: HashSet<i32>,
+    /// Process groups that were made for what the cookie covers. An orphan that came to us and is in one of them belongs
+    /// to it even when it lost the mark with its environment.
+    pub groups: HashSet<i32>,
 }
 
 /// What a sweep met.
@@ -115,24 +140,53 @@ pub struct Swept {
 impl Sweep {
     /// Everything that `cookie` covers.
     pub fn new(cookie: Cookie) -> Sweep {
-        Sweep { cookie, spared: HashSet::new(), awaited: HashSet::new() }
+        Sweep { cookie, spared: HashSet::new(), awaited: HashSet::new(), groups: HashSet::new() }
     }
 
-    /// Every living process that the cookie covers, and all their descendants; never this process.
+    /// Every living process that the cookie covers, and all their descendants; never this process. Dead orphans among
+    /// them that came to us are taken.
     pub fn find(&self) -> Vec<Process> {
-        let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
         let own = std::process::id() as i32;
-        let all: Vec<Process> = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter(|pid| *pid != own)
-            .filter_map(Process::read)
-            .collect();
-        self.belonging(all)
+        let all = all_but(own);
+        for dead in all.iter().filter(|process| !process.is_alive() && self.is_orphan(process, own)) {
+            reap(dead.pid);
+        }
+        self.belonging(all, own)
     }
 
-    fn belonging(&self, all: Vec<Process>) -> Vec<Process> {
-        let marked = |process: &Process| process.cookie.as_deref().is_some_and(|mark| self.cookie.covers(mark));
+    /// What [`Sweep::find`] finds, for a case whose own processes ended by themselves: what they left came to this process,
+    /// or descends from what did. Costs a look at our own children instead of one at the whole machine.
+    pub fn leftovers(&self) -> Vec<Process> {
+        let own = std::process::id() as i32;
+        let adopts = ADOPTS.load(Ordering::Relaxed);
+        let Some(mut next) = children::of(own).filter(|_| adopts) else { return self.find() };
+        let mut all: Vec<Process> = Vec::new();
+        while !next.is_empty() {
+            let layer: Vec<Process> = next.iter().filter_map(|pid| Process::read(*pid)).collect();
+            for dead in layer.iter().filter(|process| !process.is_alive() && self.is_orphan(process, own)) {
+                reap(dead.pid);
+            }
+            let known = all.len();
+            all.extend(layer);
+            let chosen = self.belonging(all.clone(), own);
+            next = all[known..]
+                .iter()
+                .filter(|process| chosen.contains(process))
+                .flat_map(|process| children::of(process.pid).unwrap_or_default())
+                .collect();
+        }
+        self.belonging(all, own)
+    }
+
+    /// A child of ours that we did not start, in a group of ours.
+    fn is_orphan(&self, process: &Process, own: i32) -> bool {
+        process.parent == own && self.groups.contains(&process.group) && !self.awaited.contains(&process.pid)
+    }
+
+    fn belonging(&self, all: Vec<Process>, own: i32) -> Vec<Process> {
+        let marked = |process: &Process| {
+            process.cookie.as_deref().is_some_and(|mark| self.cookie.covers(mark)) || self.is_orphan(process, own)
+        };
         let mut chosen: HashSet<i32> =
             all.iter().filter(|process| marked(process)).map(|process| process.pid).collect();
         loop {
@@ -175,6 +229,14 @@ impl Sweep {
         left
     }
 
+    /// As [`Sweep::clear`], for a case that ended by itself: when two looks at what came to us find nothing, that is all.
+    pub async fn clear_leftovers(&self, limit: Duration) -> Swept {
+        if self.leftovers().is_empty() && self.leftovers().is_empty() {
+            return Swept::default();
+        }
+        self.clear(limit).await
+    }
+
     /// Kills everything that it finds until two passes in a row find nothing, for at most `limit`.
     pub async fn clear(&self, limit: Duration) -> Swept {
         let deadline = Instant::now() + limit;
@@ -189,7 +251,7 @@ impl Sweep {
             }
             clean = 0;
             for process in &alive {
-                if process.signal(Signal::KILL) && seen.insert((process.pid, process.start)) {
+                if process.end() && seen.insert((process.pid, process.start)) {
                     swept.killed.push(process.describe());
                 }
             }
@@ -210,15 +272,44 @@ fn reap(pid: i32) {
     }
 }
 
+/// Every process but `own`.
+fn all_but(own: i32) -> Vec<Process> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != own)
+        .filter_map(Process::read)
+        .collect()
+}
+
+/// Ends the children of this process but `own`, and tells them: orphans that lost mark, group and parent. For the end of
+/// a run, when nobody waits for a child any more.
+pub async fn end_strays(own: &[i32], limit: Duration) -> Vec<String> {
+    let here = std::process::id() as i32;
+    let sweep = Sweep::new(Cookie::from_text(String::new()));
+    let deadline = Instant::now() + limit;
+    let mut ended = Vec::new();
+    loop {
+        let adopted = all_but(here).into_iter().filter(|process| process.parent == here && !own.contains(&process.pid));
+        let (alive, dead): (Vec<Process>, Vec<Process>) = adopted.partition(Process::is_alive);
+        dead.iter().for_each(|process| reap(process.pid));
+        if alive.is_empty() || Instant::now() >= deadline {
+            return ended;
+        }
+        // Their children come to us when they are gone: until nobody is left.
+        ended.extend(alive.iter().filter(|process| process.end()).map(Process::describe));
+        sweep.wait(alive, deadline).await;
+    }
+}
+
+/// Whether orphans of our descendants come to this process.
+static ADOPTS: AtomicBool = AtomicBool::new(false);
+
 /// Makes orphans of our descendants ours, so that their end can be seen and their remains taken.
 pub fn become_subreaper() {
     // Only where the kernel has it; without it orphans go to init, and the sweep finds them there.
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-}
-
-/// Takes the exit statuses of all dead children. Only for the end of a run, when nobody waits for a child any more.
-pub fn reap_all() {
-    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+    let adopts = rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_ok();
+    ADOPTS.store(adopts, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -226,7 +317,17 @@ mod tests {
     use super::*;
 
     fn process(pid: i32, parent: i32, cookie: Option<&str>) -> Process {
-        Process { pid, parent, start: 1, state: 'S', name: "p".into(), rank: None, cookie: cookie.map(str::to_owned) }
+        Process {
+            pid,
+            parent,
+            group: pid,
+            session: 1,
+            start: 1,
+            state: 'S',
+            name: "p".into(),
+            rank: None,
+            cookie: cookie.map(str::to_owned),
+        }
     }
 
     #[test]
@@ -252,9 +353,28 @@ mod tests {
         let pids = |spared: &[i32]| {
             let mut sweep = Sweep::new(Cookie::from_text("r/1"));
             sweep.spared = spared.iter().copied().collect();
-            sweep.belonging(all.clone()).iter().map(|process| process.pid).collect::<Vec<_>>()
+            sweep.belonging(all.clone(), 1).iter().map(|process| process.pid).collect::<Vec<_>>()
         };
         assert_eq!(pids(&[]), [10, 11, 12, 30, 31]);
         assert_eq!(pids(&[30]), [10, 11, 12]);
+    }
+
+    #[test]
+    fn an_orphan_without_mark_belongs_to_the_group_that_it_is_in() {
+        let (own, leader) = (1, 40);
+        let orphan = |pid, parent, group| Process { group, ..process(pid, parent, None) };
+        // The last two are another process's child in a group of that number, and the leader, whom somebody awaits.
+        let all = vec![orphan(41, own, leader), orphan(42, 41, 42), orphan(43, 7, leader), orphan(leader, own, leader)];
+        let mut sweep = Sweep::new(Cookie::from_text("r/1"));
+        sweep.groups.insert(leader);
+        sweep.awaited.insert(leader);
+        assert_eq!(sweep.belonging(all, own).iter().map(|process| process.pid).collect::<Vec<_>>(), [41, 42]);
+    }
+
+    #[test]
+    fn a_name_cannot_write_to_the_terminal() {
+        let mut wild = process(5, 1, None);
+        wild.name = "a\n\u{1b}[2J".into();
+        assert_eq!(wild.describe(), "a??[2J (pid 5)");
     }
 }
