@@ -1,12 +1,14 @@
 //! The single task that owns the cluster: everything that happens goes through here, one event at a time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use model::cluster::{Cluster, ConnectionId, Input, Output};
 use protocol::message::{ToCoordinator, ToRank};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -88,6 +90,8 @@ impl Driver {
         stop: impl Future<Output = ()>,
     ) -> Result<(), ReportError> {
         let mut stop = pin!(stop);
+        // The user stopped the whole run (Ctrl-Z) and let it go on.
+        let mut resumed = Resumed::listen();
         loop {
             let wake = self.wake();
             tokio::select! {
@@ -99,7 +103,15 @@ impl Driver {
                         self.flush.iter_mut().for_each(|flush| flush.missing.clear());
                     }
                 },
-                () = async { sleep_until(wake.unwrap_or_else(Instant::now)).await }, if wake.is_some() => self.expire(),
+                () = due(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
+                    // A timer that rang because everybody was stopped tells nothing.
+                    if resumed.has_come().await {
+                        self.quiet.resume();
+                    } else {
+                        self.expire();
+                    }
+                }
+                () = resumed.comes() => self.quiet.resume(),
                 () = &mut stop, if !self.ending => self.end(),
             }
             self.quiet.see(self.cluster.revision());
@@ -331,5 +343,34 @@ impl Driver {
         {
             crate::run::complain(&error.to_string());
         }
+    }
+}
+
+/// Until `wake`, and until a signal that came in the meantime can be seen.
+async fn due(wake: Instant) {
+    sleep_until(wake).await;
+    tokio::task::yield_now().await;
+}
+
+/// SIGCONT; none where it cannot be caught.
+struct Resumed(Option<Signal>);
+
+impl Resumed {
+    fn listen() -> Self {
+        Self(signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())).ok())
+    }
+
+    /// Until it comes.
+    async fn comes(&mut self) {
+        match &mut self.0 {
+            Some(signal) => drop(signal.recv().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether it came and was not seen yet.
+    async fn has_come(&mut self) -> bool {
+        let Some(signal) = &mut self.0 else { return false };
+        poll_fn(|context| Poll::Ready(signal.poll_recv(context).is_ready())).await
     }
 }

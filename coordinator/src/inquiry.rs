@@ -83,6 +83,11 @@ impl Quiet {
         }
     }
 
+    /// Nobody could move: the time begins anew.
+    pub(crate) fn resume(&mut self) {
+        self.since = Instant::now();
+    }
+
     /// When to ask.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.limit.filter(|_| !self.told).map(|limit| self.since + limit)

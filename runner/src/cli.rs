@@ -8,11 +8,12 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use crate::commands::bench::BenchArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
-use crate::commands::review::{RejectArgs, Waiting};
 use crate::commands::list::ListArgs;
+use crate::commands::review::{RejectArgs, Waiting};
 use crate::commands::select::SelectArgs;
 use crate::commands::top::TopArgs;
 use crate::exit_code;
+use crate::schedule::arguments::PaceArgs;
 
 /// Runs distributed GPU programs on pretended clusters and checks what they did. No GPU is needed.
 ///
@@ -82,18 +83,15 @@ pub struct RunArgs {
     /// Whether they are only listed
     #[command(flatten)]
     pub list: ListArgs,
-    /// CPU slots; a case takes `resources.cpus` of them [default: the number of cores]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub jobs: Option<u32>,
+    /// How many at once, in which order, how often
+    #[command(flatten)]
+    pub pace: PaceArgs,
     /// Write JUnit XML to this file, after every finished case anew
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Accept new and changed snapshots of cases whose other checks hold
     #[arg(long)]
     pub accept: bool,
-    /// Go on after a case that did not pass (as always when CI is set)
-    #[arg(long)]
-    pub no_fail_fast: bool,
     /// After more failed cases than this, none is tried again (`retries`): that is no flake
     #[arg(long, value_name = "N", default_value_t = crate::schedule::RETRY_LIMIT)]
     pub retry_limit: u32,

@@ -101,6 +101,12 @@ pub struct RunInfo {
     /// `2/5` or `hash:2/5` where only a part ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
+    /// The seed of the order in which cases started, where that was random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// How often cases ran, in words, where that was not once: their attempts are iterations, all of which count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<String>,
     /// The selected cases, in suite order.
     pub cases: Vec<CaseInfo>,
 }

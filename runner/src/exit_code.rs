@@ -15,9 +15,13 @@ pub enum ExitCode {
     CouldNotRun = 3,
     /// No case was selected.
     NothingSelected = 4,
+    /// SIGHUP.
+    HungUp = 129,
     /// Ctrl-C.
     Interrupted = 130,
-    /// SIGTERM or SIGHUP.
+    /// SIGQUIT.
+    Quit = 131,
+    /// SIGTERM.
     Terminated = 143,
 }
 
@@ -31,8 +35,10 @@ pub const MEANINGS: &[(ExitCode, &str)] = &[
         "a case could not be run, or used something that ftest does not implement, or a teardown failed",
     ),
     (ExitCode::NothingSelected, "no case was selected"),
+    (ExitCode::HungUp, "ended by SIGHUP"),
     (ExitCode::Interrupted, "interrupted by Ctrl-C"),
-    (ExitCode::Terminated, "ended by SIGTERM or SIGHUP"),
+    (ExitCode::Quit, "ended at once by SIGQUIT"),
+    (ExitCode::Terminated, "ended by SIGTERM"),
 ];
 
 /// For `--help`.

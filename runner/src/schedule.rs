@@ -1,5 +1,10 @@
-//! The order of a run: which case starts when, how many at once, and when to stop starting.
+//! The order of a run: which case starts when, how many at once, how often, and when to stop starting.
 
+pub mod arguments;
+pub mod order;
+pub mod rounds;
+
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -8,16 +13,21 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::attempts;
 use crate::case::Case;
+use crate::conclusion::Conclusion;
 use crate::event::{self, Event};
 use crate::execute::RunContext;
+use crate::execute::clock::Instant;
+use rounds::{Rounds, Tally};
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// CPU slots. A case that wants more than there are runs alone.
     pub slots: u32,
-    /// After a case that did not pass, no other is started.
-    pub fail_fast: bool,
+    /// After so many cases that did not pass, no other is started.
+    pub fail_fast: Option<u32>,
+    /// How often.
+    pub rounds: Rounds,
     /// Snapshots of cases whose other checks hold become the accepted ones.
     pub accept: bool,
     /// Scratch directories stay, also those of passed cases.
@@ -28,7 +38,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { slots: 1, fail_fast: false, accept: false, keep: false, retry_limit: RETRY_LIMIT }
+        Settings {
+            slots: 1,
+            fail_fast: None,
+            rounds: Rounds::Once,
+            accept: false,
+            keep: false,
+            retry_limit: RETRY_LIMIT,
+        }
     }
 }
 
@@ -38,48 +55,161 @@ pub const RETRY_LIMIT: u32 = 10;
 /// Where a run tells what happens. Never called while it is being called.
 pub type Announce = Rc<dyn Fn(Event)>;
 
-/// Runs `cases` and announces their events. Returns when every started case is cleaned up, with the processes that no case
-/// could be blamed for, in words.
-pub async fn run(cases: &[Arc<Case>], context: Rc<RunContext>, settings: Settings, announce: Announce) -> Vec<String> {
+/// Runs `cases`, which start in the order of their places in `order`, and announces their events. Returns when every
+/// started case is cleaned up, with the processes that no case could be blamed for, in words.
+pub async fn run(
+    cases: &[Arc<Case>],
+    order: &[usize],
+    context: Rc<RunContext>,
+    settings: Settings,
+    announce: Announce,
+) -> Vec<String> {
     let local = LocalSet::new();
-    local.run_until(start_all(cases, &context, settings, &announce)).await;
+    let mut tallies = vec![Tally::default(); cases.len()];
+    local.run_until(start_all(cases, order, &context, settings, &announce, &mut tallies)).await;
+    if settings.rounds.repeat() {
+        cases.iter().zip(tallies).filter_map(|(case, tally)| tally.finish(case)).for_each(|event| announce(event));
+    }
     context.end_strays().await
 }
 
-async fn start_all(cases: &[Arc<Case>], context: &Rc<RunContext>, settings: Settings, announce: &Announce) {
-    let mut running: JoinSet<(u32, bool)> = JoinSet::new();
-    let shared = Rc::new(attempts::Shared::new(cases));
-    let (mut next, mut free, mut stop) = (0, settings.slots, false);
+async fn start_all(
+    cases: &[Arc<Case>],
+    order: &[usize],
+    context: &Rc<RunContext>,
+    settings: Settings,
+    announce: &Announce,
+    tallies: &mut [Tally],
+) {
+    let mut running: JoinSet<(usize, u32, Conclusion)> = JoinSet::new();
+    let mut queue = Queue::new(order, settings.rounds);
+    let mut fixtures = Fixtures { rounds: vec![Rc::new(attempts::Shared::new(cases))], current: 1 };
+    let (mut free, mut bad) = (settings.slots, 0);
     loop {
-        while let Some(case) = cases.get(next).filter(|_| !stop && !context.cancel.is_raised()) {
+        let stop = settings.fail_fast.is_some_and(|limit| bad >= limit);
+        while let Some(index) = queue.head(tallies).filter(|_| !stop && !context.cancel.is_raised()) {
+            let case = &cases[index];
             let slots = case.resources.cpus.min(settings.slots);
             if slots > free {
                 break;
             }
             free -= slots;
+            let shared = fixtures.of_round(queue.round, || queue.cases(cases));
+            queue.start();
             let (case, context, announce) = (Arc::clone(case), Rc::clone(context), Rc::clone(announce));
-            let shared = Rc::clone(&shared);
             announce(Event::CaseStarted { case: case.full_id(), at_ms: event::ms(SystemTime::now()) });
             running.spawn_local(async move {
-                let conclusion = attempts::run(&case, &context, settings, &shared).await;
-                conclusion.events(&case).into_iter().for_each(|event| announce(event));
-                (slots, conclusion.verdict.is_neutral())
+                let conclusion = if settings.rounds.repeat() {
+                    // An iteration that is tried again would hide what they are made for.
+                    let case = Case { retries: None, ..(*case).clone() };
+                    attempts::run(&case, &context, settings, &shared).await
+                } else {
+                    let conclusion = attempts::run(&case, &context, settings, &shared).await;
+                    conclusion.events(&case).into_iter().for_each(|event| announce(event));
+                    conclusion
+                };
+                (index, slots, conclusion)
             });
-            next += 1;
         }
         let Some(finished) = running.join_next().await else { break };
         // A panic in a case is a bug of ours; it must not look like an end of the run.
-        let (slots, fine) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let (index, slots, conclusion) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         free += slots;
-        stop |= settings.fail_fast && !fine;
-        tell_teardowns(&shared, announce);
+        queue.running.retain(|running| *running != index);
+        bad += u32::from(!conclusion.verdict.is_neutral());
+        if settings.rounds.repeat() {
+            let discard = |outcome: &crate::conclusion::Outcome| context.discard(&outcome.observation);
+            tallies[index].add(&cases[index], conclusion, discard).into_iter().for_each(|event| announce(event));
+        }
+        fixtures.finish(false, context, settings, announce).await;
     }
-    shared.finish(context, settings).await;
-    tell_teardowns(&shared, announce);
+    fixtures.finish(true, context, settings, announce).await;
 }
 
-fn tell_teardowns(shared: &attempts::Shared, announce: &Announce) {
-    for (fixture, failure) in shared.teardown_failures() {
-        announce(Event::TeardownFailed { fixture, failure: event::Failure::from(&failure) });
+/// What cases share, made anew for each round: the last case of a round takes it down.
+struct Fixtures {
+    rounds: Vec<Rc<attempts::Shared>>,
+    /// The round of the last.
+    current: u32,
+}
+
+impl Fixtures {
+    fn of_round(&mut self, round: u32, cases: impl FnOnce() -> Vec<Arc<Case>>) -> Rc<attempts::Shared> {
+        let shared = match self.rounds.last() {
+            Some(shared) if self.current == round => return Rc::clone(shared),
+            _ => Rc::new(attempts::Shared::new(&cases())),
+        };
+        self.current = round;
+        self.rounds.push(Rc::clone(&shared));
+        shared
+    }
+
+    /// Tells of teardowns that failed, and takes down what still stands of rounds that are over.
+    async fn finish(&mut self, all: bool, context: &RunContext, settings: Settings, announce: &Announce) {
+        let last = self.rounds.len().saturating_sub(1);
+        for (index, shared) in self.rounds.iter().enumerate() {
+            if all || (index < last && Rc::strong_count(shared) == 1) {
+                shared.finish(context, settings).await;
+            }
+            for (fixture, failure) in shared.teardown_failures() {
+                announce(Event::TeardownFailed { fixture, failure: event::Failure::from(&failure) });
+            }
+        }
+        let mut index = 0;
+        self.rounds.retain(|shared| {
+            index += 1;
+            index > last || Rc::strong_count(shared) > 1
+        });
+    }
+}
+
+/// The places of the cases that are still to start, round after round.
+struct Queue<'a> {
+    order: &'a [usize],
+    rounds: Rounds,
+    waiting: VecDeque<usize>,
+    running: Vec<usize>,
+    /// Rounds that began.
+    round: u32,
+    started: Instant,
+}
+
+impl<'a> Queue<'a> {
+    fn new(order: &'a [usize], rounds: Rounds) -> Queue<'a> {
+        let waiting = order.iter().copied().collect();
+        Queue { order, rounds, waiting, running: Vec::new(), round: 1, started: Instant::now() }
+    }
+
+    /// The next, unless it must wait until it is through with the round before.
+    fn head(&mut self, tallies: &[Tally]) -> Option<usize> {
+        if self.waiting.is_empty() && self.another() {
+            self.waiting.extend(self.order.iter().filter(|index| !tallies[**index].is_over()));
+            self.round += 1;
+        }
+        if self.round > 1 && self.is_late() {
+            self.waiting.clear();
+        }
+        self.waiting.front().copied().filter(|index| !self.running.contains(index))
+    }
+
+    /// Those that are still to start in this round.
+    fn cases(&self, cases: &[Arc<Case>]) -> Vec<Arc<Case>> {
+        self.waiting.iter().map(|index| Arc::clone(&cases[*index])).collect()
+    }
+
+    fn start(&mut self) {
+        self.running.extend(self.waiting.pop_front());
+    }
+
+    fn another(&self) -> bool {
+        match self.rounds {
+            Rounds::Once => false,
+            Rounds::Count(count) => self.round < count,
+            Rounds::For(_) => !self.is_late(),
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        matches!(self.rounds, Rounds::For(time) if self.started.elapsed() >= time)
     }
 }

@@ -236,7 +236,7 @@ impl Started {
     /// Waits until the processes of `before` are gone, for at most 5 s; then nothing of the run is left.
     fn assert_nothing_is_left(&self, before: Vec<Process>) {
         runtime().block_on(async {
-            let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
+            let deadline = runner::execute::clock::Instant::now() + Duration::from_secs(5);
             let left = self.everything.wait(before, deadline).await;
             assert!(left.is_empty(), "still there: {left:?}");
         });

@@ -43,7 +43,35 @@ fn ctrl_c_ends_the_run_and_leaves_a_whole_junit_file() {
 }
 
 #[test]
-fn sigterm_does_the_same_with_its_own_code() {
-    let (code, stdout, _) = run("TERM");
-    assert_eq!(code, Some(143), "{stdout}");
+fn sigterm_and_sighup_do_the_same_with_their_own_codes() {
+    for (signal, number) in [("TERM", 143), ("HUP", 129)] {
+        let (code, stdout, _) = run(signal);
+        assert_eq!(code, Some(number), "{stdout}");
+    }
+}
+
+/// The shell that is to end ignores SIGTERM, and the grace is longer than this test may take.
+fn stubborn(signals: &str) -> Option<i32> {
+    let directory = tempfile::tempdir().unwrap();
+    let suite = format!(
+        "ftest: 1\nsuite: interrupted\ncases:\n\
+         - {{id: stubborn, timeout: {{kill: 60s, grace: 50s}}, launch: {{argv: [sh, -c, 'trap \"\" TERM; {signals}; sleep 60']}}}}\n"
+    );
+    fs::write(directory.path().join("suite.yaml"), suite).unwrap();
+    let started = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+    let output = command.arg("suite.yaml").current_dir(directory.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(25), "the run waited for the grace");
+    output.status.code()
+}
+
+#[test]
+fn twice_ends_it_at_once() {
+    // Two signals of one number that meet count as one: the second waits until the first was answered.
+    assert_eq!(stubborn("kill -INT $PPID; sleep 1; kill -INT $PPID"), Some(130));
+}
+
+#[test]
+fn sigquit_ends_it_at_once() {
+    assert_eq!(stubborn("kill -QUIT $PPID"), Some(131));
 }

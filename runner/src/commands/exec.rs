@@ -8,13 +8,13 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::execute::clock::Instant;
 use clap::Args;
 use protocol::env;
 use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::time::Instant;
 
 use crate::case::Transport;
 use crate::execute::cookie::Cookie;
@@ -312,7 +312,7 @@ impl Execution {
         }
         let deadline = Instant::now() + REPORT;
         loop {
-            match tokio::time::timeout_at(deadline, self.received.recv()).await {
+            match crate::execute::clock::timeout_at(deadline, self.received.recv()).await {
                 Ok(Some(event)) => match ended(event) {
                     Some(Exit::Code(0)) => return None,
                     Some(exit) => return Some(format!("the coordinator ended with {exit:?}{}", self.complaint())),

@@ -11,5 +11,6 @@ pub mod review;
 pub mod run;
 pub mod schema;
 pub mod select;
+mod signals;
 mod suites;
 pub mod top;

@@ -1,21 +1,25 @@
 //! `ftest run`: suites -> cases -> verdicts -> reports -> exit code.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use crate::case::Case;
 use crate::cli::RunArgs;
+use crate::commands::signals::{Signals, Wish};
 use crate::commands::{list, select};
 use crate::event::{self, CaseInfo, Event, RunInfo};
-use crate::execute::{self, Cancel, RunContext};
+use crate::execute::clock::Instant;
+use crate::execute::cookie::random_word;
+use crate::execute::{self, Cancel, RunContext, job};
 use crate::exit_code::ExitCode;
 use crate::install::Install;
 use crate::record::{self, Run};
 use crate::report::human::HumanReport;
 use crate::report::junit::JunitReport;
-use crate::schedule::{self, Settings};
+use crate::schedule::{self, Settings, order};
 
 /// Runs the command.
 pub fn run(arguments: &RunArgs) -> ExitCode {
@@ -61,7 +65,7 @@ impl Reports {
 }
 
 /// What is known before the first case.
-fn run_info(arguments: &RunArgs, cases: &[Arc<Case>]) -> RunInfo {
+fn run_info(arguments: &RunArgs, seed: Option<u64>, cases: &[Arc<Case>]) -> RunInfo {
     let now = SystemTime::now();
     RunInfo {
         version: event::VERSION,
@@ -72,6 +76,8 @@ fn run_info(arguments: &RunArgs, cases: &[Arc<Case>]) -> RunInfo {
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         directory: std::env::current_dir().unwrap_or_default(),
         shard: arguments.select.shard.map(|shard| shard.to_string()),
+        seed,
+        rounds: Some(arguments.pace.rounds()).filter(|rounds| rounds.repeat()).map(|rounds| rounds.to_string()),
         cases: cases.iter().map(|case| CaseInfo::from(&**case)).collect(),
     }
 }
@@ -97,22 +103,28 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
             return ExitCode::CouldNotRun;
         }
     };
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let in_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
+    let pace = &arguments.pace;
     let settings = Settings {
-        slots: arguments.jobs.unwrap_or(cores),
-        fail_fast: !arguments.no_fail_fast && !in_ci,
+        slots: pace.slots(),
+        fail_fast: pace.fail_fast(in_ci),
+        rounds: pace.rounds(),
         accept: arguments.accept,
         keep: arguments.keep,
         retry_limit: arguments.retry_limit,
+    };
+    let seed = pace.shuffle.map(|seed| seed.unwrap_or_else(random_seed));
+    let order = match seed {
+        Some(seed) => order::shuffled(cases.len(), seed),
+        None => order::longest_first(cases, settings.slots, &HashMap::new()),
     };
     let started = Instant::now();
     let announce: schedule::Announce = {
         let reports = Rc::clone(&reports);
         Rc::new(move |event| reports.borrow_mut().on(&event))
     };
-    announce(Event::RunStarted(run_info(arguments, cases)));
-    let run = schedule::run(cases, context, settings, Rc::clone(&announce));
+    announce(Event::RunStarted(run_info(arguments, seed, cases)));
+    let run = schedule::run(cases, &order, Rc::clone(&context), settings, Rc::clone(&announce));
     tokio::pin!(run);
     let mut signals = Signals::new();
     let mut terminated = None;
@@ -120,11 +132,22 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         tokio::select! {
             strays = &mut run => break strays,
             Some(step) = announced.recv() => announce(Event::Preparing { what: step }),
-            code = signals.next() => {
-                terminated.get_or_insert(code);
-                cancel.raise();
-                eprintln!("ftest: ending the running cases; once more ends them at once");
-            }
+            wish = signals.next() => match wish {
+                Wish::Pause => job::pause(&context),
+                Wish::End(code) => {
+                    let first = terminated.is_none();
+                    terminated.get_or_insert(code);
+                    cancel.raise();
+                    if first {
+                        eprintln!("ftest: ending the running cases; once more ends them at once");
+                    }
+                }
+                Wish::EndNow(code) => {
+                    terminated.get_or_insert(code);
+                    cancel.raise();
+                    cancel.raise();
+                }
+            },
         }
     };
     let mut verdict = reports.borrow().run.verdict_code();
@@ -143,31 +166,7 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
     terminated.unwrap_or(verdict.max(unwritten))
 }
 
-/// The signals that end a run.
-struct Signals {
-    streams: Vec<(tokio::signal::unix::Signal, ExitCode)>,
-}
-
-impl Signals {
-    fn new() -> Signals {
-        use tokio::signal::unix::{SignalKind, signal};
-        let wanted = [
-            (SignalKind::interrupt(), ExitCode::Interrupted),
-            (SignalKind::terminate(), ExitCode::Terminated),
-            (SignalKind::hangup(), ExitCode::Terminated),
-        ];
-        Signals { streams: wanted.into_iter().filter_map(|(kind, code)| Some((signal(kind).ok()?, code))).collect() }
-    }
-
-    async fn next(&mut self) -> ExitCode {
-        std::future::poll_fn(|context| {
-            for (stream, code) in &mut self.streams {
-                if let std::task::Poll::Ready(Some(())) = stream.poll_recv(context) {
-                    return std::task::Poll::Ready(*code);
-                }
-            }
-            std::task::Poll::Pending
-        })
-        .await
-    }
+/// A seed that can be typed.
+fn random_seed() -> u64 {
+    u64::from_str_radix(&random_word()[..8], 16).unwrap_or_default()
 }

@@ -90,6 +90,11 @@ pub(super) fn select(arguments: &SelectArgs, install: &Install) -> Result<Vec<Ar
         for case in &mut cases {
             let case = Arc::make_mut(case);
             case.timeout = case.timeout.scaled(factor);
+            for fixture in &mut case.uses {
+                let timeout = &mut Arc::make_mut(fixture).timeout;
+                timeout.kill = timeout.kill.mul_f64(factor);
+                timeout.grace = timeout.grace.mul_f64(factor);
+            }
         }
     }
     Ok(cases)

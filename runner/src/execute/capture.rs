@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
+use super::clock::{Instant, timeout_at};
 use crate::observation::Captured;
 
 /// Bytes kept from the beginning of a stream.
@@ -76,7 +76,7 @@ impl Capture {
 
     /// Waits for the end of the stream, at most until `deadline`, then lets go of it. The flag tells whether it ended.
     pub async fn finish(mut self, deadline: Instant) -> (Captured, bool) {
-        let ended = tokio::time::timeout_at(deadline, &mut self.task).await.is_ok();
+        let ended = timeout_at(deadline, &mut self.task).await.is_ok();
         if !ended {
             self.task.abort();
         }

@@ -150,6 +150,11 @@ impl RunContext {
         sweep::end_strays(&guard, VANISH).await
     }
 
+    /// The mark that every process of the run carries.
+    pub fn cookie(&self) -> &Cookie {
+        &self.cookie
+    }
+
     /// The run's directory.
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use protocol::plan::ClusterPlan;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use tokio::time::{Instant, timeout_at};
 
+use super::clock::{Instant, timeout_at};
 use super::cookie::{Cookie, random_word};
 use super::process::{Event, Planned, Running};
 use crate::case::Transport;

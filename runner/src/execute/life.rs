@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, sleep_until};
 
+use super::clock::{Instant, sleep_until};
 use super::cookie::Cookie;
 use super::kills::Kills;
 use super::port::HeldPort;
@@ -310,14 +310,20 @@ impl Life<'_> {
                 if leaving.is_empty() || Instant::now() >= deadline {
                     break;
                 }
-                self.sweep.wait(leaving, deadline).await;
+                tokio::select! {
+                    _ = self.sweep.wait(leaving, deadline) => {}
+                    () = self.context.cancel.raised(2) => break,
+                }
             }
             let swept = self.sweep.clear_leftovers(VANISH).await;
             let left = swept.killed.iter().map(|process| format!("process {process} outlived its ranks"));
             self.observation.leaked.extend(left);
             swept
         } else {
-            self.sweep.wait(self.sweep.find(), Instant::now() + LEAVE).await;
+            tokio::select! {
+                _ = self.sweep.wait(self.sweep.find(), Instant::now() + LEAVE) => {}
+                () = self.context.cancel.raised(2) => {}
+            }
             self.sweep.clear(VANISH).await
         };
         for process in swept.unkillable {
@@ -344,7 +350,10 @@ impl Life<'_> {
             for process in &pythons {
                 process.signal(Signal::ABORT);
             }
-            self.sweep.wait(pythons, Instant::now() + STACKS).await;
+            tokio::select! {
+                _ = self.sweep.wait(pythons, Instant::now() + STACKS) => {}
+                () = self.context.cancel.raised(2) => {}
+            }
         }
         let (ranks, others): (Vec<Process>, Vec<Process>) =
             self.sweep.find().into_iter().partition(|process| process.rank.is_some());
@@ -367,12 +376,17 @@ impl Life<'_> {
         };
         let mut sweep = Sweep::new(self.cookie.part("coordinator"));
         sweep.awaited = HashSet::from([pid]);
-        let mut alive = sweep.leftovers();
+        let alive = sweep.leftovers();
         for process in &alive {
             process.signal(Signal::TERM);
         }
-        alive = sweep.wait(alive, Instant::now() + REPORT).await;
-        if !alive.is_empty() {
+        let left = tokio::select! {
+            left = sweep.wait(alive, Instant::now() + REPORT) => Some(left),
+            () = self.context.cancel.raised(2) => None,
+        };
+        if left.is_none() {
+            sweep.clear(VANISH).await;
+        } else if left.is_some_and(|left| !left.is_empty()) {
             let wrong = format!("the coordinator did not end within {} s after SIGTERM", REPORT.as_secs());
             self.observation.infra_error.get_or_insert(wrong);
             sweep.clear(VANISH).await;

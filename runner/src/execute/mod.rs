@@ -3,6 +3,7 @@
 pub mod cancel;
 pub mod capture;
 mod children;
+pub mod clock;
 pub mod context;
 pub mod control;
 pub mod cookie;
@@ -11,6 +12,7 @@ pub mod discover;
 mod faults;
 pub mod guard;
 mod hang;
+pub mod job;
 mod kernel;
 mod kills;
 mod life;

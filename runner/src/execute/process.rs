@@ -7,9 +7,9 @@ use std::process::{ExitStatus, Stdio};
 
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::Instant;
 
 use super::capture::Capture;
+use super::clock::Instant;
 use super::kernel;
 use crate::launch::environment::Environment;
 use crate::launch::program;

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep_until};
 
 use super::cancel::Cancel;
+use super::clock::{Instant, sleep_until};
 use super::cookie::Cookie;
+use super::kernel;
 use super::process::exit_of;
 use super::sweep::Sweep;
 use crate::fixture::StepTimeout;
@@ -97,7 +98,8 @@ impl Step<'_> {
             File::create(&path).map_err(|error| format!("cannot make {}: {error}", path.display()))
         };
         let mut command = Command::new(&file);
-        command.args(arguments).current_dir(self.directory).process_group(0);
+        command.args(arguments).current_dir(self.directory);
+        kernel::new_session(&mut command);
         command.stdin(Stdio::null()).stdout(stream(".stdout")?).stderr(stream(".stderr")?);
         for (name, value) in self.environment.changes() {
             match value {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::time::Instant;
 
 use super::children;
+use super::clock::{Instant, timeout_at};
 use super::cookie::Cookie;
 
 /// A process as `/proc` showed it.
@@ -217,7 +217,7 @@ impl Sweep {
             )]
             let registered = AsyncFd::with_interest(pidfd, Interest::READABLE);
             let ended = match registered {
-                Ok(pidfd) => tokio::time::timeout_at(deadline, pidfd.readable()).await.is_ok(),
+                Ok(pidfd) => timeout_at(deadline, pidfd.readable()).await.is_ok(),
                 Err(_) => false,
             };
             if !ended {

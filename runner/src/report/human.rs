@@ -61,7 +61,7 @@ impl HumanReport {
                 self.running.extend(run.position(case));
                 self.show_running(run);
             }
-            Event::AttemptFinished { .. } => {}
+            Event::AttemptFinished { case, attempt } => self.iteration(run, case, attempt),
             Event::CaseFinished { case, .. } => {
                 let Some(index) = run.position(case) else { return };
                 self.running.retain(|running| *running != index);
@@ -85,6 +85,9 @@ impl HumanReport {
     }
 
     fn start(&mut self, run: &Run) {
+        if let Some(seed) = run.info.seed {
+            self.print(&format!("{DIM}in random order; --shuffle={seed} gives it again{RESET}\n"));
+        }
         if let Some(bar) = &self.bar {
             if let Ok(style) = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {elapsed} {wide_msg}") {
                 bar.set_style(style.progress_chars("=> "));
@@ -92,6 +95,22 @@ impl HumanReport {
             bar.set_length(run.cases.len() as u64);
             bar.enable_steady_tick(Duration::from_millis(250));
         }
+    }
+
+    /// A line for each iteration of a run that makes several.
+    fn iteration(&mut self, run: &Run, case: &str, attempt: &Attempt) {
+        if run.info.rounds.is_none() {
+            return;
+        }
+        let index = run.position(case);
+        self.running.retain(|running| Some(*running) != index);
+        self.show_running(run);
+        let (word, number) = (attempt.verdict.word(), attempt.number);
+        let color = if attempt.verdict.is_neutral() { GREEN } else { RED };
+        let time = seconds(attempt.duration_us);
+        self.print(&format!(
+            "{color}{word:>8}{RESET} {DIM}[{time:>8.3} s]{RESET} {case} {DIM}iteration {number}{RESET}\n"
+        ));
     }
 
     fn show_running(&self, run: &Run) {
@@ -200,7 +219,12 @@ pub fn details(case: &CaseRun) -> String {
         let _ = writeln!(text, "note: {note}");
     }
     let shown = case.shown();
-    if case.attempts.len() > 1 {
+    let iterations = case.policy_failures().iter().any(|failure| failure.kind == "iterations");
+    if iterations {
+        if let Some(shown) = shown {
+            let _ = writeln!(text, "iteration {} in full:", shown.number);
+        }
+    } else if case.attempts.len() > 1 {
         for attempt in &case.attempts {
             let kept = attempt.kept.as_ref().map(|kept| format!(", kept: {}", kept.display())).unwrap_or_default();
             let _ = writeln!(text, "attempt {}: {}{kept}", attempt.number, attempt.verdict.word());
@@ -211,7 +235,7 @@ pub fn details(case: &CaseRun) -> String {
     }
     if let Some(attempt) = shown {
         text.push_str(&attempt_details(attempt));
-        if let Some(kept) = attempt.kept.as_ref().filter(|_| case.attempts.len() == 1) {
+        if let Some(kept) = attempt.kept.as_ref().filter(|_| case.attempts.len() == 1 || iterations) {
             let _ = writeln!(text, "kept: {}", kept.display());
         }
     }

@@ -12,7 +12,7 @@ pub mod language;
 mod launch;
 mod matrix;
 mod policy;
-mod quantity;
+pub(crate) mod quantity;
 mod reader;
 mod template;
 

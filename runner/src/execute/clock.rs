@@ -1,0 +1,97 @@
+//! The time of a run: monotonic, and it stands still while ftest is stopped (Ctrl-Z). Deadlines and durations of cases
+//! are measured by it, so that a case that was stopped for an hour neither is too late nor took an hour.
+
+use std::ops::{Add, Sub};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// For how long this process was stopped so far, us.
+static STOPPED: AtomicU64 = AtomicU64::new(0);
+
+/// A moment of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(tokio::time::Instant);
+
+/// The deadline came first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+fn stopped() -> Duration {
+    Duration::from_micros(STOPPED.load(Ordering::Relaxed))
+}
+
+/// The run stood still for `time` until now.
+pub fn pass_over(time: Duration) {
+    STOPPED.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+impl Instant {
+    /// This moment.
+    pub fn now() -> Instant {
+        let now = tokio::time::Instant::now();
+        Instant(now.checked_sub(stopped()).unwrap_or(now))
+    }
+
+    /// Time of the run since then.
+    pub fn elapsed(self) -> Duration {
+        Instant::now() - self
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+
+    fn add(self, time: Duration) -> Instant {
+        Instant(self.0 + time)
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Instant) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+}
+
+/// Until `deadline`.
+pub async fn sleep_until(deadline: Instant) {
+    while Instant::now() < deadline {
+        // Whoever is stopped meanwhile wakes too early and sleeps the rest.
+        tokio::time::sleep_until(deadline.0 + stopped()).await;
+    }
+}
+
+/// What `work` gives, if it does so before `deadline`.
+///
+/// # Errors
+/// It did not.
+pub async fn timeout_at<T>(deadline: Instant, work: impl Future<Output = T>) -> Result<T, Elapsed> {
+    tokio::select! {
+        biased;
+        result = work => Ok(result),
+        () = sleep_until(deadline) => Err(Elapsed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One test, for the clock is the process's.
+    #[tokio::test]
+    async fn stopped_time_does_not_count() {
+        let started = Instant::now();
+        let deadline = started + Duration::from_millis(50);
+        let real = tokio::time::Instant::now();
+        let sleeper = tokio::spawn(sleep_until(deadline));
+        tokio::task::yield_now().await;
+        // As if stopped from now on for 60 ms: the sleeper's timer rings in the middle, and it sleeps on.
+        pass_over(Duration::from_millis(60));
+        assert_eq!(timeout_at(deadline, std::future::ready(1)).await, Ok(1));
+        assert_eq!(timeout_at(deadline, std::future::pending::<()>()).await, Err(Elapsed));
+        sleeper.await.unwrap();
+        assert!(real.elapsed() >= Duration::from_millis(100), "{:?}", real.elapsed());
+        assert!(started.elapsed() < real.elapsed());
+    }
+}

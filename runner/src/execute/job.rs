@@ -1,0 +1,41 @@
+//! Job control: Ctrl-Z stops ftest and everything that its cases run, `fg` or SIGCONT lets all go on.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+
+use super::RunContext;
+use super::clock;
+use super::sweep::{Process, Sweep};
+
+/// Passes over `/proc` until no process is found that still runs; a process that forks all the time could go on for ever.
+const PASSES: usize = 16;
+
+/// Stops all processes of the run, then this one. Returns when somebody continued it, after continuing the others.
+pub fn pause(context: &RunContext) {
+    let stopped = stop_all(&Sweep::new(context.cookie().clone()));
+    let began = Instant::now();
+    // SIGSTOP and not SIGTSTP: that one we have caught, and the shell sees the same.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+    clock::pass_over(began.elapsed());
+    for process in &stopped {
+        process.signal(Signal::CONT);
+    }
+}
+
+/// Stops what the sweep finds, as long as it finds more; those that were stopped before are not among the result.
+fn stop_all(sweep: &Sweep) -> Vec<Process> {
+    let mut stopped: Vec<Process> = Vec::new();
+    for _ in 0..PASSES {
+        let running = sweep.find().into_iter().filter(|process| !matches!(process.state, 'T' | 't'));
+        let new: Vec<Process> = running
+            .filter(|process| !stopped.iter().any(|known| (known.pid, known.start) == (process.pid, process.start)))
+            .filter(|process| process.signal(Signal::STOP))
+            .collect();
+        if new.is_empty() {
+            break;
+        }
+        stopped.extend(new);
+    }
+    stopped
+}
