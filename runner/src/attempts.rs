@@ -49,6 +49,7 @@ pub async fn run(case: &Case, context: &RunContext, settings: Settings, shared: 
     let attempts = Attempts { case, context, settings, shared };
     let now = SystemTime::now();
     let mark = case.xfail.as_ref().filter(|mark| mark.counts(now));
+    shared.fixtures.begin(case);
     let mut conclusion = Conclusion::of(attempts.make(1).await);
     if !conclusion.verdict.is_neutral() && mark.is_none() {
         shared.failed.set(shared.failed.get() + 1);
@@ -65,6 +66,9 @@ pub async fn run(case: &Case, context: &RunContext, settings: Settings, shared: 
         }
         (None, None) => {}
     }
+    if settings.deny_skip {
+        deny_skip(case, &mut conclusion);
+    }
     if matches!(conclusion.verdict, Verdict::Xfailed(_)) && !settings.keep {
         for attempt in &mut conclusion.attempts {
             context.discard(&attempt.observation);
@@ -72,6 +76,23 @@ pub async fn run(case: &Case, context: &RunContext, settings: Settings, shared: 
         }
     }
     conclusion
+}
+
+/// Makes an unmet requirement a failure. A case that the user interrupted stays skipped.
+fn deny_skip(case: &Case, conclusion: &mut Conclusion) {
+    let interrupted = conclusion.attempts.iter().any(|attempt| attempt.observation.cancelled);
+    if let Verdict::Skipped(reason) = &conclusion.verdict
+        && !interrupted
+    {
+        conclusion.failures.push(Failure {
+            place: Some(case.place.clone()),
+            kind: "skip",
+            expected: "every case runs (--deny-skip)".to_owned(),
+            got: reason.clone(),
+            next: String::new(),
+        });
+        conclusion.verdict = Verdict::Failed;
+    }
 }
 
 struct Attempts<'a> {

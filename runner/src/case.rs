@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::Expectations;
 use crate::fixture::Fixture;
 use crate::policy::{Retries, Xfail};
+use crate::version::Range;
 
 /// A place in a suite file, both counted from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -161,7 +162,24 @@ pub enum Requirement {
     /// A file, absolute or from the suite's directory.
     File(PathBuf),
     /// A module that the case's Python can import. The executor asks it, once there is a Python.
-    PythonModule(String),
+    PythonModule {
+        /// Its name.
+        name: String,
+        /// The versions that will do.
+        version: Option<Range>,
+    },
+    /// So many CPUs.
+    Cpus(u32),
+    /// So many bytes of memory, used or not.
+    Memory(u64),
+    /// So many bytes free in `/dev/shm`.
+    Shm(u64),
+    /// That this one is not met.
+    Not(Box<Requirement>),
+    /// At least one of these.
+    Any(Vec<Requirement>),
+    /// Each of these.
+    All(Vec<Requirement>),
 }
 
 /// What a case needs of Python; cases with equal needs share an environment.
@@ -172,15 +190,19 @@ pub struct PythonNeed {
 }
 
 /// What a case takes from the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resources {
     /// CPU slots, at least 1; more than there are counts as all of them.
     pub cpus: u32,
+    /// Bytes; more than there are counts as all of them.
+    pub memory: u64,
+    /// Groups that it runs in, and how many of the group may run at once.
+    pub groups: BTreeMap<String, u32>,
 }
 
 impl Default for Resources {
     fn default() -> Self {
-        Resources { cpus: 1 }
+        Resources { cpus: 1, memory: 0, groups: BTreeMap::new() }
     }
 }
 

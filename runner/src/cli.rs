@@ -92,6 +92,9 @@ pub struct RunArgs {
     /// Accept new and changed snapshots of cases whose other checks hold
     #[arg(long)]
     pub accept: bool,
+    /// A case whose `requires` are not met fails instead of being skipped
+    #[arg(long)]
+    pub deny_skip: bool,
     /// After more failed cases than this, none is tried again (`retries`): that is no flake
     #[arg(long, value_name = "N", default_value_t = crate::schedule::RETRY_LIMIT)]
     pub retry_limit: u32,

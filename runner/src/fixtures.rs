@@ -27,9 +27,15 @@ const LINES: usize = 10;
 pub struct Fixtures {
     /// Those of suites, in the order in which cases asked for them; by full name.
     shared: RefCell<Vec<(String, Rc<Slot>)>>,
-    /// Cases that may still use one, by full name.
-    users: RefCell<HashMap<String, usize>>,
+    /// Cases that will use one, and those that do, by full name.
+    users: RefCell<HashMap<String, Users>>,
     failed: RefCell<Vec<(String, Failure)>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Users {
+    to_come: usize,
+    running: usize,
 }
 
 type Slot = OnceCell<Result<Made, Refused>>;
@@ -66,12 +72,22 @@ impl Fixtures {
     /// The fixtures that `cases` use, each case once.
     pub fn new(cases: &[Arc<Case>]) -> Fixtures {
         let fixtures = Fixtures::default();
-        let mut users = HashMap::new();
+        let mut users: HashMap<String, Users> = HashMap::new();
         for fixture in cases.iter().flat_map(|case| &case.uses).filter(|fixture| fixture.scope == Scope::Suite) {
-            *users.entry(fixture.full_name()).or_default() += 1;
+            users.entry(fixture.full_name()).or_default().to_come += 1;
         }
         fixtures.users.replace(users);
         fixtures
+    }
+
+    /// `case` begins: until it is [`Fixtures::done`], nothing that it uses is taken down.
+    pub fn begin(&self, case: &Case) {
+        for fixture in case.uses.iter().filter(|fixture| fixture.scope == Scope::Suite) {
+            let mut users = self.users.borrow_mut();
+            let users = users.entry(fixture.full_name()).or_default();
+            users.to_come = users.to_come.saturating_sub(1);
+            users.running += 1;
+        }
     }
 
     /// Makes what `case` uses.
@@ -136,8 +152,8 @@ impl Fixtures {
         for fixture in case.uses.iter().rev().filter(|fixture| fixture.scope == Scope::Suite) {
             let name = fixture.full_name();
             let last = self.users.borrow_mut().get_mut(&name).is_some_and(|users| {
-                *users = users.saturating_sub(1);
-                *users == 0
+                users.running = users.running.saturating_sub(1);
+                users.to_come == 0 && users.running == 0
             });
             if last {
                 self.end(&name, context, keep).await;

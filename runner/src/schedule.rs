@@ -17,6 +17,8 @@ use crate::conclusion::Conclusion;
 use crate::event::{self, Event};
 use crate::execute::RunContext;
 use crate::execute::clock::Instant;
+use crate::machine;
+use crate::resources::{Claim, Pool};
 use rounds::{Rounds, Tally};
 
 /// How a run goes.
@@ -32,6 +34,8 @@ pub struct Settings {
     pub accept: bool,
     /// Scratch directories stay, also those of passed cases.
     pub keep: bool,
+    /// A requirement that is not met fails the case.
+    pub deny_skip: bool,
     /// After more cases than this failed their first attempt, none is tried again: that is no flake.
     pub retry_limit: u32,
 }
@@ -44,6 +48,7 @@ impl Default for Settings {
             rounds: Rounds::Once,
             accept: false,
             keep: false,
+            deny_skip: false,
             retry_limit: RETRY_LIMIT,
         }
     }
@@ -81,21 +86,19 @@ async fn start_all(
     announce: &Announce,
     tallies: &mut [Tally],
 ) {
-    let mut running: JoinSet<(usize, u32, Conclusion)> = JoinSet::new();
+    let mut running: JoinSet<(usize, Claim, Conclusion)> = JoinSet::new();
     let mut queue = Queue::new(order, settings.rounds);
     let mut fixtures = Fixtures { rounds: vec![Rc::new(attempts::Shared::new(cases))], current: 1 };
-    let (mut free, mut bad) = (settings.slots, 0);
+    let mut pool = Pool::new(settings.slots, machine::memory().unwrap_or(u64::MAX), cases);
+    let mut bad = 0;
     loop {
         let stop = settings.fail_fast.is_some_and(|limit| bad >= limit);
-        while let Some(index) = queue.head(tallies).filter(|_| !stop && !context.cancel.is_raised()) {
-            let case = &cases[index];
-            let slots = case.resources.cpus.min(settings.slots);
-            if slots > free {
-                break;
-            }
-            free -= slots;
+        while !stop && !context.cancel.is_raised() {
+            let ready = queue.ready(tallies).map(|index| &cases[index].resources);
+            let Some((position, claim)) = pool.first(ready) else { break };
             let shared = fixtures.of_round(queue.round, || queue.cases(cases));
-            queue.start();
+            let Some(index) = queue.start(position) else { break };
+            let case = &cases[index];
             let (case, context, announce) = (Arc::clone(case), Rc::clone(context), Rc::clone(announce));
             announce(Event::CaseStarted { case: case.full_id(), at_ms: event::ms(SystemTime::now()) });
             running.spawn_local(async move {
@@ -108,13 +111,13 @@ async fn start_all(
                     conclusion.events(&case).into_iter().for_each(|event| announce(event));
                     conclusion
                 };
-                (index, slots, conclusion)
+                (index, claim, conclusion)
             });
         }
         let Some(finished) = running.join_next().await else { break };
         // A panic in a case is a bug of ours; it must not look like an end of the run.
-        let (index, slots, conclusion) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        free += slots;
+        let (index, claim, conclusion) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        pool.give(claim);
         queue.running.retain(|running| *running != index);
         bad += u32::from(!conclusion.verdict.is_neutral());
         if settings.rounds.repeat() {
@@ -180,8 +183,8 @@ impl<'a> Queue<'a> {
         Queue { order, rounds, waiting, running: Vec::new(), round: 1, started: Instant::now() }
     }
 
-    /// The next, unless it must wait until it is through with the round before.
-    fn head(&mut self, tallies: &[Tally]) -> Option<usize> {
+    /// The next ones, up to the first that must wait until it is through with the round before.
+    fn ready(&mut self, tallies: &[Tally]) -> impl Iterator<Item = usize> {
         if self.waiting.is_empty() && self.another() {
             self.waiting.extend(self.order.iter().filter(|index| !tallies[**index].is_over()));
             self.round += 1;
@@ -189,7 +192,7 @@ impl<'a> Queue<'a> {
         if self.round > 1 && self.is_late() {
             self.waiting.clear();
         }
-        self.waiting.front().copied().filter(|index| !self.running.contains(index))
+        self.waiting.iter().copied().take_while(|index| !self.running.contains(index))
     }
 
     /// Those that are still to start in this round.
@@ -197,8 +200,11 @@ impl<'a> Queue<'a> {
         self.waiting.iter().map(|index| Arc::clone(&cases[*index])).collect()
     }
 
-    fn start(&mut self) {
-        self.running.extend(self.waiting.pop_front());
+    /// Takes the one at this position of those that are ready.
+    fn start(&mut self, position: usize) -> Option<usize> {
+        let index = self.waiting.remove(position)?;
+        self.running.push(index);
+        Some(index)
     }
 
     fn another(&self) -> bool {

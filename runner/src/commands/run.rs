@@ -111,6 +111,7 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         rounds: pace.rounds(),
         accept: arguments.accept,
         keep: arguments.keep,
+        deny_skip: arguments.deny_skip,
         retry_limit: arguments.retry_limit,
     };
     let seed = pace.shuffle.map(|seed| seed.unwrap_or_else(random_seed));

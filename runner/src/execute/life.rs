@@ -15,11 +15,12 @@ use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::sweep::{Process, Sweep};
 use super::{RunContext, capture, coordinator, faults, hang, reports, torchrun};
-use crate::case::{Case, Launch, PythonNeed, Requirement};
+use crate::case::{Case, Launch, PythonNeed};
 use crate::launch::environment::{Endpoint, Environment};
 use crate::launch::holder_cache;
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
 use crate::python::Python;
+use crate::requirement;
 
 /// What outlives the ranks for longer than this was left behind; shorter is a helper on its way out.
 const LEAVE: Duration = Duration::from_millis(500);
@@ -143,14 +144,13 @@ impl Life<'_> {
 
     /// A requirement that needs the case's Python to be judged.
     async fn unmet(&self, python: Option<&Python>) -> Option<String> {
-        for requirement in &self.case.requires {
-            let Requirement::PythonModule(module) = requirement else { continue };
-            let Some(python) = python else { return Some(format!("requires Python module {module}, and no Python")) };
-            if !python.has_module(module).await {
-                return Some(format!("requires Python module {module}, which {} lacks", python.program.display()));
+        let mut modules = requirement::Modules::new();
+        if let Some(python) = python {
+            for module in requirement::modules(self.case) {
+                modules.insert(module.to_owned(), python.version_of(module).await);
             }
         }
-        None
+        requirement::unmet_by_python(self.case, python.map(|python| (python.program.as_path(), &modules)))
     }
 
     /// The environment of every process of the case but the coordinator.

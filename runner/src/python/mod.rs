@@ -39,17 +39,23 @@ impl Python {
         Ok(Python { program: program.to_owned(), bin, torch_libraries })
     }
 
-    /// Whether it can find `module`, without importing it.
-    pub async fn has_module(&self, module: &str) -> bool {
-        const QUESTION: &str = "import importlib.util as u, sys; sys.exit(not u.find_spec(sys.argv[1]))";
+    /// The version of `module`, empty where its package has none; none when it cannot be found. It is not imported.
+    pub async fn version_of(&self, module: &str) -> Option<String> {
+        const QUESTION: &str = "import importlib.util as u, sys\n\
+            name = sys.argv[1]\n\
+            if not u.find_spec(name): sys.exit(1)\n\
+            try:\n    \
+                import importlib.metadata as m\n    \
+                print(m.version(m.packages_distributions().get(name.split('.')[0], [name])[0]))\n\
+            except Exception: pass\n";
         let mut command = std::process::Command::new(&self.program);
         crate::launch::environment::scrubbed(&mut command).args(["-c", QUESTION, module]);
-        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
-        command.stderr(std::process::Stdio::null());
+        command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true);
-        let answer = tokio::time::timeout(std::time::Duration::from_secs(60), command.status()).await;
-        answer.is_ok_and(|status| status.is_ok_and(|status| status.success()))
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(60), command.output()).await.ok()?.ok()?;
+        let text = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+        answer.status.success().then_some(text)
     }
 }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use model::node::{Node, Value};
 use serde_json::json;
 
-use crate::case::{Case, PythonNeed, Requirement, Resources, Timeout, Transport};
+use crate::case::{Case, PythonNeed, Resources, Timeout, Transport};
 use crate::policy::Retries;
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::suite::{Shared, Span, cluster, expect, fault, fixture, launch, policy, slug, template};
+use crate::suite::{Shared, Span, cluster, expect, fault, fixture, launch, policy, requires, slug, template};
 
 /// The cases that one item expands to, each with the place of its id.
 pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
@@ -55,14 +55,14 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     case.get("matrix");
     let layers: Vec<&Mapping<'_, '_>> = defaults.iter().chain([&case]).collect();
 
-    let common = Common::read(reader, &layers);
+    let common = Common::read(shared, &layers);
     let uses = fixture::resolve(shared, &layers, &context);
     for node in defaults_node.iter().chain([&rendered]) {
         fixture::check_case(shared, node, &uses);
     }
     let title = case.get("title").and_then(|node| reader.string("title", node));
     let mut python = common.python;
-    let requires = read_requires(reader, &layers, &mut python);
+    let requires = requires::read(reader, &layers, &mut python);
     let launch = case
         .required("launch", "launch: {argv: [program, argument]}")
         .and_then(|node| launch::read(shared, node, cluster.as_ref()));
@@ -127,7 +127,8 @@ struct Common {
 }
 
 impl Common {
-    fn read(reader: &Reader<'_>, layers: &[&Mapping<'_, '_>]) -> Common {
+    fn read(shared: &Shared<'_>, layers: &[&Mapping<'_, '_>]) -> Common {
+        let reader = shared.reader;
         let mut common = Common {
             tags: Vec::new(),
             env: BTreeMap::new(),
@@ -136,7 +137,7 @@ impl Common {
             transport: Transport::Unix,
             coordinator: None,
             python: None,
-            resources: Resources { cpus: 1 },
+            resources: Resources::default(),
             allow_gaps: Vec::new(),
             retries: None,
         };
@@ -169,6 +170,12 @@ impl Common {
             if let Some(resources) = layer.get("resources").and_then(|node| reader.section(&keys::RESOURCES, node)) {
                 if let Some(cpus) = resources.get("cpus").and_then(|node| reader.integer("cpus", node, 1, 1024)) {
                     common.resources.cpus = cpus;
+                }
+                if let Some(bytes) = resources.get("memory").and_then(|node| reader.size("memory", node)) {
+                    common.resources.memory = bytes;
+                }
+                if let Some(node) = resources.get("groups") {
+                    common.resources.groups = read_groups(shared, node);
                 }
                 resources.finish();
             }
@@ -226,6 +233,28 @@ fn read_timeout(reader: &Reader<'_>, node: &Node, before: Timeout) -> Timeout {
     timeout
 }
 
+/// The named groups, each with its limit.
+fn read_groups(shared: &Shared<'_>, node: &Node) -> BTreeMap<String, u32> {
+    let reader = shared.reader;
+    let names = reader.texts("groups", node).unwrap_or_default();
+    let mut groups = BTreeMap::new();
+    for (name, item) in names.into_iter().zip(reader.list("groups", node).unwrap_or_default()) {
+        match shared.groups.get(&name) {
+            Some(max) => drop(groups.insert(name, *max)),
+            None => {
+                let known = shared.groups.keys().map(String::as_str);
+                let help = if shared.groups.is_empty() {
+                    format!("define it at the top: `groups: {{{name}: {{max: 1}}}}`")
+                } else {
+                    did_you_mean(&name, known)
+                };
+                reader.mistake(&item.span, format!("unknown group `{name}`"), help);
+            }
+        }
+    }
+    groups
+}
+
 /// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`.
 pub(super) fn read_python(reader: &Reader<'_>, node: &Node) -> Option<PythonNeed> {
     let mut requirements = match &node.value {
@@ -247,54 +276,6 @@ fn versions(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<String> {
             Some(format!("{}{}{version}", entry.key, if pinned { "==" } else { "" }))
         })
         .collect()
-}
-
-fn read_requires(
-    reader: &Reader<'_>,
-    layers: &[&Mapping<'_, '_>],
-    python: &mut Option<PythonNeed>,
-) -> Vec<Requirement> {
-    let mut requires = Vec::new();
-    let lists =
-        layers.iter().filter_map(|layer| layer.get("requires")).filter_map(|node| reader.list("requires", node));
-    for item in lists.flatten() {
-        let Some(mapping) = reader.section(&keys::REQUIREMENT, item) else { continue };
-        let [entry] = mapping.entries() else {
-            reader.mistake(&item.span, "each item of `requires` has one key", "write one `- key: value` per line");
-            continue;
-        };
-        let Some(value) = reader.word(&entry.key, &entry.node) else { continue };
-        requires.push(match entry.key.as_str() {
-            "platform" => Requirement::Platform(value),
-            "command" => Requirement::Command(value),
-            "env" => match value.split_once('=') {
-                Some((name, value)) => Requirement::Env { name: name.to_owned(), value: Some(value.to_owned()) },
-                None => Requirement::Env { name: value, value: None },
-            },
-            "file" => Requirement::File(value.into()),
-            "python_module" => Requirement::PythonModule(value),
-            "torch" => {
-                let need = python.get_or_insert_default();
-                need.requirements.retain(|requirement| requirement != "torch" && !requirement.starts_with("torch="));
-                need.requirements.push(format!("torch=={value}"));
-                // PyTorch asks for no NumPy, but hardly a program gets by without it.
-                if !need.requirements.iter().any(|requirement| requirement.starts_with("numpy")) {
-                    need.requirements.push("numpy".to_owned());
-                }
-                need.requirements.sort_unstable();
-                continue;
-            }
-            other => {
-                reader.mistake(
-                    &entry.key_span,
-                    format!("unknown requirement `{other}`"),
-                    did_you_mean(other, keys::REQUIREMENT.keys().map(|key| key.name).collect::<Vec<_>>()),
-                );
-                continue;
-            }
-        });
-    }
-    requires
 }
 
 fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {

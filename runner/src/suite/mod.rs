@@ -14,6 +14,7 @@ mod matrix;
 mod policy;
 pub(crate) mod quantity;
 mod reader;
+mod requires;
 mod template;
 
 use std::collections::BTreeMap;
@@ -106,6 +107,8 @@ struct Shared<'a> {
     clusters: BTreeMap<String, Option<ClusterPlan>>,
     defaults: Option<&'a Node>,
     fixtures: fixture::Definitions<'a>,
+    /// Limits of groups, by name.
+    groups: BTreeMap<String, u32>,
     /// Mistakes of cluster files, with their texts.
     foreign: Vec<(String, Vec<Diagnostic>)>,
 }
@@ -160,6 +163,7 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
         clusters: BTreeMap::new(),
         defaults: root.get("defaults"),
         fixtures: fixture::read(reader, root.get("fixtures")),
+        groups: root.get("groups").map(|node| read_groups(reader, node)).unwrap_or_default(),
         foreign: Vec::new(),
     };
     if let Some(clusters) = root.get("clusters").and_then(|node| reader.mapping("`clusters`", node)) {
@@ -191,6 +195,18 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
         file: reader.file().to_owned(),
         cases: cases.into_iter().map(|(case, _)| Arc::new(case)).collect(),
     })
+}
+
+/// `{port: {max: 1}}`.
+fn read_groups(reader: &Reader<'_>, node: &Node) -> BTreeMap<String, u32> {
+    let Some(mapping) = reader.mapping("`groups`", node) else { return BTreeMap::new() };
+    let read = |entry: &model::node::Entry| {
+        let group = reader.section(&language::keys::GROUP, &entry.node)?;
+        let max = group.required("max", "max: 1").and_then(|node| reader.integer("max", node, 1, 1024));
+        group.finish();
+        Some((entry.key.clone(), max?))
+    };
+    mapping.entries().iter().filter_map(read).collect()
 }
 
 type Span = std::ops::Range<usize>;
@@ -284,12 +300,14 @@ cases:
 suite: rest
 description: more
 clusters: {two: {nodes: 2, gpus_per_node: 2, profile: a100}, file: {file: none.yaml}}
+groups: {g: {max: 1}}
 fixtures:
   data: {scope: suite, setup: {argv: [x, '${{ dir.scratch }}']}, teardown: {shell: y}, outputs: [A]}
   more: {uses: [data], setup: {shell: '${{ fixtures.data.A }}'}, env: {B: ~}, python: [numpy], timeout: {kill: 1s, grace: 1s}}
-defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2}, python: [numpy], uses: [more]}
+defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2, memory: 1GiB, groups: [g]}, python: [numpy], uses: [more]}
 cases:
 - id: one
+  requires: [{python_module: {name: x, version: '>=1'}}]
   timeout: {slow: 1s, kill: 9s, grace: 1s, idle: 2s}
   retries: {count: 1, only_if: [infra, {stderr: x}], delay: 1s, flaky: fail}
   xfail: {reason: r, issue: 3, strict: false, until: 2999-01-01, if: true}

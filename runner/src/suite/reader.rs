@@ -236,6 +236,20 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A size with its unit, in bytes.
+    pub(crate) fn size(&self, what: &str, node: &Node) -> Option<u64> {
+        let written = self.scalar(node).unwrap_or_default();
+        let size = quantity::size(&written);
+        if size.is_none() {
+            self.mistake(
+                &node.span,
+                format!("`{what}` must be a size, found `{written}`"),
+                "write it like `512MiB` or `4GiB`",
+            );
+        }
+        size
+    }
+
     /// A duration with its unit.
     pub(crate) fn duration(&self, what: &str, node: &Node) -> Option<Duration> {
         let written = self.scalar(node).unwrap_or_default();

@@ -24,6 +24,11 @@ pub(crate) static SUITE: Section = Section {
             "[clusters](clusters.md) that cases name: `{file: PATH}`, or what a cluster file holds",
         ),
         optional(
+            "groups",
+            Shape::Literal(&Shape::Names(&Shape::Section(&GROUP))),
+            "[groups](#resources) of cases of which only so many run at once",
+        ),
+        optional(
             "fixtures",
             Shape::Literal(&Shape::Names(&Shape::Section(&fixture::FIXTURE))),
             "[fixtures](#fixtures) that cases use",
@@ -144,7 +149,19 @@ pub(crate) static RESOURCES: Section = Section {
     name: "resources",
     what: "`resources`",
     about: "What a case takes from the machine.",
-    keys: &[&[or("cpus", Shape::Integer(1, 1024), "1", "slots of `--jobs`")]],
+    keys: &[&[
+        or("cpus", Shape::Integer(1, 1024), "1", "slots of `--jobs`"),
+        or("memory", Shape::Size, "none", "the sum over the running cases stays below what the machine has: `4GiB`"),
+        optional("groups", TEXTS, "names of `groups` at the top: of each only so many cases run at once"),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static GROUP: Section = Section {
+    name: "group",
+    what: "a group",
+    about: "Cases of which only so many run at once. Suites of a run share groups by name.",
+    keys: &[&[required("max", Shape::Literal(&Shape::Integer(1, 1024)), "so many; 1 excludes each other")]],
     rules: &[],
 };
 
@@ -212,14 +229,50 @@ pub(crate) static REQUIREMENT: Section = Section {
         optional("command", Shape::Word, "a program on `PATH`"),
         optional("env", Shape::Word, "`NAME` (set, and not empty) or `NAME=value`"),
         optional("file", Shape::Word, "a file, from the suite's directory"),
-        optional("python_module", Shape::Word, "a module that the case's Python can import"),
+        optional(
+            "python_module",
+            Shape::Either(&[Shape::Word, Shape::Section(&MODULE)]),
+            "a module that the case's Python can import, with a version where that matters",
+        ),
+        optional("cpus", Shape::Integer(1, 1024), "so many CPUs that ftest may use"),
+        optional("memory", Shape::Size, "so much memory, free or not"),
+        optional("shm", Shape::Size, "so much room in `/dev/shm`"),
+        optional("not", Shape::Section(&REQUIREMENT), "that this condition is not met"),
+        optional("any", Shape::List(1, &CONDITION), "at least one of these"),
+        optional("all", Shape::List(1, &CONDITION), "each of these"),
         optional(
             "torch",
             Shape::Word,
             "a version of PyTorch. Never skips: it puts that version, and NumPy, into the case's Python environment",
         ),
     ]],
-    rules: &[Rule::OneOf(&["platform", "command", "env", "file", "python_module", "torch"])],
+    rules: &[Rule::OneOf(&[
+        "platform",
+        "command",
+        "env",
+        "file",
+        "python_module",
+        "cpus",
+        "memory",
+        "shm",
+        "not",
+        "any",
+        "all",
+        "torch",
+    ])],
+};
+
+static CONDITION: Shape = Shape::Section(&REQUIREMENT);
+
+pub(crate) static MODULE: Section = Section {
+    name: "python_module",
+    what: "`python_module`",
+    about: "A module of the case's Python.",
+    keys: &[&[
+        required("name", Shape::Text, "its name, as it is imported"),
+        optional("version", Shape::Word, "versions of its package, as pip writes them: `>=2.6,<3`"),
+    ]],
+    rules: &[],
 };
 
 pub(crate) static LAUNCH: Section = Section {

@@ -1,0 +1,91 @@
+//! What this machine has: memory as far as this process may use it, CPUs, room for shared memory.
+
+use std::path::{Path, PathBuf};
+
+/// Bytes of memory: what the machine has, or less where a cgroup limits us. None where `/proc` does not tell.
+pub fn memory() -> Option<u64> {
+    let installed = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text))?;
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    Some(limits(&own, Path::new("/sys/fs/cgroup")).into_iter().fold(installed, u64::min))
+}
+
+fn mem_total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The memory limits of the groups that `/proc/self/cgroup` names, and of those above them. Version 1 has a hierarchy of its own
+/// for memory.
+fn limits(own: &str, root: &Path) -> Vec<u64> {
+    let mut found = Vec::new();
+    for line in own.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (base, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            names if names.split(',').any(|name| name == "memory") => (root.join("memory"), "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        let mut group: PathBuf = base.join(path.trim_start_matches('/'));
+        loop {
+            // `max`, or no file at all, is no limit.
+            let limit = std::fs::read_to_string(group.join(file)).ok();
+            found.extend(limit.and_then(|text| text.trim().parse::<u64>().ok()));
+            if group == base || !group.pop() {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// CPUs that this process may use.
+pub fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))
+}
+
+/// Bytes free in `/dev/shm`; 0 where there is none.
+pub fn shm() -> u64 {
+    rustix::fs::statvfs("/dev/shm").map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// `1.5 GiB`.
+pub fn describe(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let number = format!("{value:.1}");
+    format!("{} {}", number.trim_end_matches(".0"), units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_limit_on_the_way_up_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("a/b/memory.max", "max\n");
+        write("a/memory.max", "4096\n");
+        write("memory/x/memory.limit_in_bytes", "8192\n");
+        assert_eq!(limits("0::/a/b\n", root.path()), [4096]);
+        assert_eq!(limits("5:cpu:/x\n4:blkio,memory:/x/y\n", root.path()), [8192]);
+        assert_eq!(limits("", root.path()), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn this_machine_has_something() {
+        assert_eq!(mem_total("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16 << 20));
+        assert!(memory().is_some_and(|bytes| bytes > 1 << 20) && cpus() > 0);
+        assert_eq!((describe(1536), describe(8 << 30)), ("1.5 KiB".to_owned(), "8 GiB".to_owned()));
+    }
+}
