@@ -59,6 +59,15 @@ unsafe impl Send for Scalar {}
 // SAFETY: as above.
 unsafe impl Sync for Scalar {}
 
+/// Where in another rank's memory a one-sided put goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Number of the window, which every rank of the communicator registered as its so manieth ([`crate::one_sided`]).
+    pub window: u64,
+    /// First byte in it.
+    pub offset: u64,
+}
+
 /// One operation as one rank calls it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
@@ -74,8 +83,10 @@ pub struct Call {
     pub scalar: Option<Scalar>,
     /// For operations with a root.
     pub root: Option<u32>,
-    /// For send and recv.
+    /// For send and recv, and one-sided operations.
     pub peer: Option<u32>,
+    /// For puts.
+    pub remote: Option<Remote>,
     /// Read by the operation.
     pub send: Buffer,
     /// Written by the operation.
@@ -93,6 +104,7 @@ impl Call {
             scalar: None,
             root: None,
             peer: None,
+            remote: None,
             send: Buffer::NONE,
             receive: Buffer::NONE,
         }
@@ -108,13 +120,22 @@ impl Call {
         let (block, all) = (self.block_bytes(), self.block_bytes() * size as usize);
         let at_root = |bytes| if self.root == Some(rank) { bytes } else { 0 };
         match self.operation {
-            Operation::AllReduce | Operation::Reduce | Operation::AllGather | Operation::Gather | Operation::Send => {
-                block
-            }
+            Operation::AllReduce
+            | Operation::Reduce
+            | Operation::AllGather
+            | Operation::Gather
+            | Operation::Send
+            | Operation::PutSignal => block,
             Operation::ReduceScatter | Operation::AllToAll => all,
             Operation::Broadcast => at_root(block),
             Operation::Scatter => at_root(all),
-            Operation::Barrier | Operation::Recv | Operation::Split | Operation::Shrink | Operation::Grow => 0,
+            Operation::Barrier
+            | Operation::Recv
+            | Operation::Split
+            | Operation::Shrink
+            | Operation::Grow
+            | Operation::Signal
+            | Operation::WaitSignal => 0,
         }
     }
 
@@ -131,7 +152,14 @@ impl Call {
             Operation::AllGather | Operation::AllToAll => all,
             Operation::Reduce => at_root(block),
             Operation::Gather => at_root(all),
-            Operation::Barrier | Operation::Send | Operation::Split | Operation::Shrink | Operation::Grow => 0,
+            Operation::Barrier
+            | Operation::Send
+            | Operation::Split
+            | Operation::Shrink
+            | Operation::Grow
+            | Operation::PutSignal
+            | Operation::Signal
+            | Operation::WaitSignal => 0,
         }
     }
 

@@ -1,5 +1,8 @@
 //! A communicator as one of its ranks holds it: runs operations in order, keeps the first failure, hears of lost ranks.
 
+mod one_sided_calls;
+mod ticket;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,6 +22,7 @@ use crate::failure::Failure;
 use crate::fault::{self, Armed, Site};
 use crate::listener::Listener;
 use crate::mesh::Mesh;
+use crate::one_sided::{self, Inbox};
 use crate::resize::Resizes;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -26,6 +30,8 @@ use crate::transport::{Scene, Timing};
 use crate::turn::Turns;
 use crate::wake::Wake;
 use crate::{socket_transfers, sockets, transfers};
+
+pub use ticket::Ticket;
 
 /// Connections on which ranks agree how to move bytes.
 const SETUP_CHANNEL: u8 = 255;
@@ -73,6 +79,8 @@ pub struct Communicator {
     failure: Mutex<Option<Failure>>,
     lost: Mutex<BTreeMap<u32, (ErrorCode, String)>>,
     wake: Arc<Wake>,
+    listener: Arc<Listener>,
+    inbox: Arc<Inbox>,
     left: AtomicBool,
     revoked: AtomicBool,
     /// Splits asked for so far.
@@ -87,12 +95,7 @@ struct Running {
     shared: Shared,
     mesh: Mesh,
     memory: socket_transfers::Memory,
-}
-
-/// A place in a communicator's order of operations, taken when the program issues one.
-pub struct Ticket {
-    communicator: Arc<Communicator>,
-    number: u64,
+    one_sided: one_sided::Memory,
 }
 
 impl Communicator {
@@ -131,11 +134,14 @@ impl Communicator {
                 shared: Shared::new(),
                 mesh: mesh(Arc::clone(&wake)),
                 memory: socket_transfers::Memory::default(),
+                one_sided: one_sided::Memory::default(),
             }),
             segment: OnceLock::new(),
             failure: Mutex::new(None),
             lost: Mutex::default(),
+            inbox: Inbox::new(Arc::clone(&wake), settings.timeout),
             wake,
+            listener: Arc::clone(listener),
             left: AtomicBool::new(false),
             revoked: AtomicBool::new(false),
             settings,
@@ -162,6 +168,9 @@ impl Communicator {
                     communicator.lose(rank, code, &detail);
                 }
             }
+        }
+        if communicator.segment.get().is_none() {
+            listener.take_puts(communicator.id.0, rank, &communicator.inbox);
         }
         Ok(communicator)
     }
@@ -303,7 +312,7 @@ impl Communicator {
 
     /// Takes a place in the order of operations. A dropped ticket gives the place back.
     pub fn ticket(self: &Arc<Self>) -> Ticket {
-        Ticket { communicator: Arc::clone(self), number: self.turns.issue() }
+        Ticket::new(self)
     }
 
     /// Runs `calls` now: collectives in order, then all sends and recvs at once.
@@ -319,8 +328,7 @@ impl Communicator {
             return Err(failure);
         }
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let transfers: Vec<Call> = calls.iter().copied().filter(is_transfer).collect();
-        for call in calls.iter().filter(|call| !is_transfer(call)) {
+        for call in calls.iter().filter(|call| !call.operation.is_for_two()) {
             // NCCL returns at once from a collective of nothing; only our own barrier has no elements.
             if call.count == 0 && call.operation != Operation::Barrier {
                 continue;
@@ -334,19 +342,35 @@ impl Communicator {
                 Err(failure) => return Err(self.fail(&mut running, failure, call, sequence)),
             }
         }
-        if transfers.is_empty() {
-            return Ok(());
+        let transfers: Vec<Call> = calls.iter().copied().filter(is_transfer).collect();
+        if !transfers.is_empty() {
+            let result = self.transfers(&mut running, &transfers);
+            self.concluded(&mut running, &transfers, result)?;
         }
-        let result = self.transfers(&mut running, &transfers);
+        let one_sided: Vec<Call> = calls.iter().copied().filter(|call| call.operation.is_one_sided()).collect();
+        let mut rest = &one_sided[..];
+        while !rest.is_empty() {
+            let result = self.one_sided(&mut running, rest);
+            let done = self.concluded(&mut running, rest, result)?;
+            rest = &rest[done..];
+        }
+        Ok(())
+    }
+
+    /// Notes what became of the first of `calls`, as many as have a timing; their number.
+    fn concluded(
+        &self,
+        running: &mut Running,
+        calls: &[Call],
+        result: Result<Vec<Timing>, Failure>,
+    ) -> Result<usize, Failure> {
         self.diary.end(result.is_ok());
         match result {
             Ok(timings) => {
-                for (call, timing) in transfers.iter().zip(timings) {
-                    self.note(timing.transfer, call, timing);
-                }
-                Ok(())
+                calls.iter().zip(&timings).for_each(|(call, timing)| self.note(timing.transfer, call, *timing));
+                Ok(timings.len())
             }
-            Err(failure) => Err(self.fail(&mut running, failure, &transfers[0], 0)),
+            Err(failure) => Err(self.fail(running, failure, &calls[0], 0)),
         }
     }
 
@@ -437,6 +461,7 @@ impl Communicator {
         } else {
             let scene = self.scene(sequence);
             running.mesh.close(&scene, kept.code, &detail);
+            self.inbox.close(kept.code, &detail);
         }
         self.journal.failed(FailureRecord {
             communicator: Some(self.id),
@@ -516,7 +541,10 @@ impl Communicator {
     fn hang_up(&self, code: ErrorCode, detail: &str) {
         if let Some(segment) = self.segment.get() {
             segment.lose(self.rank, code, detail);
-        } else if let Ok(mut running) = self.running.try_lock() {
+            return;
+        }
+        self.inbox.close(code, detail);
+        if let Ok(mut running) = self.running.try_lock() {
             running.mesh.close(&self.scene(0), code, detail);
         }
     }
@@ -540,36 +568,12 @@ impl Communicator {
     }
 }
 
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        self.listener.forget(self.id.0, self.rank);
+    }
+}
+
 fn is_transfer(call: &Call) -> bool {
     matches!(call.operation, Operation::Send | Operation::Recv)
-}
-
-impl Ticket {
-    /// Waits for its turn and runs `calls`, as [`Communicator::run`].
-    ///
-    /// # Errors
-    /// As [`Communicator::run`].
-    pub fn run(self, calls: &[Call]) -> Result<(), Failure> {
-        let communicator = &self.communicator;
-        if !communicator.turns.wait(self.number, Instant::now() + communicator.settings.timeout) {
-            if let Some(failure) = communicator.failure() {
-                return Err(failure);
-            }
-            let detail = format!(
-                "rank {} waited {} ms for its own earlier operations on the communicator",
-                communicator.rank,
-                communicator.settings.timeout.as_millis()
-            );
-            let failure = Failure::new(ErrorCode::TimeoutWaitingForCollective, detail);
-            communicator.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure.clone());
-            return Err(failure);
-        }
-        communicator.execute(calls)
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.communicator.turns.finish(self.number);
-    }
 }

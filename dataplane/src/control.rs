@@ -12,6 +12,7 @@ use crate::call::Place;
 use crate::descriptor::Descriptor;
 use crate::failure::{code_of, number_of};
 use crate::futex;
+use crate::one_sided::board::Board;
 
 /// Contributions up to this many bytes travel in the descriptor's slot and cost one barrier instead of two.
 pub(crate) const INLINE_BYTES: usize = 4096;
@@ -123,9 +124,19 @@ impl Segment {
     /// Bytes a communicator of `size` ranks needs. Sparse: rings cost memory only once used.
     pub(crate) fn bytes(size: u32) -> usize {
         let size = size as usize;
+        Self::rings_end(size) + Board::bytes(size)
+    }
+
+    fn rings_end(size: usize) -> usize {
         size_of::<Header>()
             + size * (size_of::<RankBlock>() + 2 * size_of::<CallSlot>())
             + size * size * size_of::<Ring>()
+    }
+
+    /// Windows and signals, behind the rings.
+    pub(crate) fn board(&self) -> Board<'_> {
+        // SAFETY: the file is longer than the layout, as checked when it was mapped, and starts as zero.
+        unsafe { Board::at(self.arena.base().add(Self::rings_end(self.size as usize)), self.size) }
     }
 
     /// Uses a fresh memory file as the segment of `size` ranks (rank 0 does).

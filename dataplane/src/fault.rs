@@ -134,7 +134,7 @@ pub(crate) fn before_transfers(faults: &[Armed], site: &Site<'_>, calls: &[Call]
         let peers = calls.iter().filter_map(|call| Some((Rank(call.peer?), call)));
         peers
             .map(|(peer, call)| match call.operation {
-                Operation::Send => edge(own, peer, call),
+                Operation::Send | Operation::PutSignal => edge(own, peer, call),
                 _ => edge(peer, own, call),
             })
             .collect()

@@ -16,6 +16,7 @@ mod hub;
 mod listener;
 mod mapping;
 mod mesh;
+pub mod one_sided;
 pub mod process;
 pub mod reduce;
 pub mod resize;

@@ -10,6 +10,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use crate::one_sided::{self, Inbox};
 use crate::wake::Wake;
 
 /// How long a stranger may take to say who it is.
@@ -30,7 +31,6 @@ pub(crate) struct Route {
 }
 
 /// The process's data socket.
-#[derive(Debug)]
 pub(crate) struct Listener {
     /// `tcp:HOST:PORT` or `unix:@NAME`.
     pub(crate) address: String,
@@ -38,11 +38,13 @@ pub(crate) struct Listener {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     arrived: HashMap<Route, OwnedFd>,
     /// Whom to tell of an arrival, by communicator and rank.
     waiting: HashMap<(u64, u32), Weak<Wake>>,
+    /// Who takes puts and signals.
+    inboxes: HashMap<(u64, u32), Weak<Inbox>>,
     /// What to tell those who come for a rank that has failed or left.
     closed: HashMap<(u64, u32), Vec<u8>>,
     told: HashSet<Route>,
@@ -134,6 +136,12 @@ impl Listener {
             }
             return Ok(());
         }
+        let inbox = state.inboxes.get(&(route.communicator, route.to)).and_then(Weak::upgrade);
+        if let Some(inbox) = inbox.filter(|_| route.channel == one_sided::CHANNEL) {
+            drop(state);
+            inbox.serve(stream.into(), route.from);
+            return Ok(());
+        }
         state.arrived.insert(route, stream.into());
         if let Some(wake) = state.waiting.get(&(route.communicator, route.to)).and_then(Weak::upgrade) {
             wake.ring();
@@ -148,6 +156,30 @@ impl Listener {
         wake.ring();
     }
 
+    /// From now on, `inbox` takes the puts and signals for `rank` of `communicator`; those that came before as well.
+    pub(crate) fn take_puts(&self, communicator: u64, rank: u32, inbox: &Arc<Inbox>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.inboxes.insert((communicator, rank), Arc::downgrade(inbox));
+        let mine = |route: &Route| {
+            route.communicator == communicator && route.to == rank && route.channel == one_sided::CHANNEL
+        };
+        let early: Vec<Route> = state.arrived.keys().copied().filter(mine).collect();
+        for route in early {
+            let Some(stream) = state.arrived.remove(&route) else { continue };
+            let inbox = Arc::clone(inbox);
+            let serve = move || inbox.serve(stream, route.from);
+            // Without the thread the connection closes, which its other end takes for our loss.
+            let _ = std::thread::Builder::new().name("ftest-puts".to_owned()).spawn(serve);
+        }
+    }
+
+    /// The communicator's rank is no more.
+    pub(crate) fn forget(&self, communicator: u64, rank: u32) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting.remove(&(communicator, rank));
+        state.inboxes.remove(&(communicator, rank));
+    }
+
     /// The connection for `route`, once it has come.
     pub(crate) fn claim(&self, route: Route) -> Option<OwnedFd> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).arrived.remove(&route)
@@ -157,6 +189,7 @@ impl Listener {
     pub(crate) fn close(&self, communicator: u64, rank: u32, notice: Vec<u8>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.waiting.remove(&(communicator, rank));
+        state.inboxes.remove(&(communicator, rank));
         let mine = |route: &Route| route.communicator == communicator && route.to == rank;
         let early: Vec<Route> = state.arrived.keys().copied().filter(mine).collect();
         for route in early {

@@ -15,14 +15,16 @@ use crate::transport::Scene;
 use crate::wake::Wake;
 
 const DATA: u32 = 0x6174_6164;
-const NOTICE: u32 = 0x6c69_6166;
-const HEADER: usize = 8;
+/// Begins a notice: the kind of failure and a sentence.
+pub(crate) const NOTICE: u32 = 0x6c69_6166;
+/// Bytes of a tag and a length.
+pub(crate) const HEADER: usize = 8;
 /// How long to wait for the reason of a connection's end.
-const REASON_PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const REASON_PATIENCE: Duration = Duration::from_millis(500);
 /// How long a connection of a rank that is gone may still be on its way through our listener.
 const ARRIVAL_PATIENCE: Duration = Duration::from_millis(250);
 /// Longest sentence in a notice, bytes.
-const MAX_NOTICE: usize = 4096;
+pub(crate) const MAX_NOTICE: usize = 4096;
 
 /// Identifies a message within a [`Mesh`] until [`Mesh::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -402,7 +404,8 @@ enum LinkError {
     Closed(io::Error),
 }
 
-fn notice(code: ErrorCode, detail: &str) -> Vec<u8> {
+/// A notice as it travels.
+pub(crate) fn notice(code: ErrorCode, detail: &str) -> Vec<u8> {
     let length = (0..=detail.len().min(MAX_NOTICE)).rev().find(|end| detail.is_char_boundary(*end)).unwrap_or(0);
     let mut bytes = Vec::with_capacity(HEADER + 4 + length);
     bytes.extend_from_slice(&NOTICE.to_le_bytes());
@@ -563,7 +566,7 @@ impl Link {
 }
 
 /// What a nonblocking call did: `None` when it would have to wait.
-fn progress(result: isize) -> io::Result<Option<usize>> {
+pub(crate) fn progress(result: isize) -> io::Result<Option<usize>> {
     if result >= 0 {
         return Ok(Some(result as usize));
     }
@@ -574,7 +577,8 @@ fn progress(result: isize) -> io::Result<Option<usize>> {
     }
 }
 
-fn nonblocking(stream: &OwnedFd) -> io::Result<()> {
+/// Makes a connection answer instead of wait.
+pub(crate) fn nonblocking(stream: &OwnedFd) -> io::Result<()> {
     // SAFETY: plain system calls on a descriptor we own.
     let result = unsafe {
         let flags = libc::fcntl(stream.as_raw_fd(), libc::F_GETFL);

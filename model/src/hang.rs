@@ -199,7 +199,7 @@ impl Cluster {
             queued => format!("has issued {queued} operations that its stream has not come to"),
         };
         match activity.recent.last() {
-            Some(last) if last.sequence != Sequence(0) && !is_transfer(last.operation) => {
+            Some(last) if last.sequence != Sequence(0) && !last.operation.is_for_two() => {
                 format!(
                     "rank {rank} {now}; the last that it completed there is {}, collective {}",
                     last.describe(),
@@ -220,11 +220,10 @@ fn absent(
     said: &BTreeMap<(CommunicatorId, Rank), &Activity>,
 ) -> Vec<Rank> {
     let current = |other: Rank| said.get(&(communicator.id, other)).map(|activity| activity.current.as_slice());
-    match (is_transfer(operation.operation), operation.peer) {
+    match (operation.operation.is_for_two(), operation.peer) {
         (true, Some(peer)) => {
-            let counterpart = |other: &Activation| {
-                is_transfer(other.operation) && other.operation != operation.operation && other.peer == Some(rank)
-            };
+            let counterpart =
+                |other: &Activation| other.peer == Some(rank) && meets(other.operation, operation.operation);
             let met = current(peer).is_some_and(|current| current.iter().any(counterpart));
             if met { Vec::new() } else { vec![peer] }
         }
@@ -233,13 +232,13 @@ fn absent(
             let came = |other: Rank| {
                 current(other).is_some_and(|current| {
                     current.iter().any(|theirs| {
-                        !is_transfer(theirs.operation) && theirs.sequence == operation.sequence
+                        !theirs.operation.is_for_two() && theirs.sequence == operation.sequence
                     })
                 })
                 // It came, is done, and the others are about to be.
                 || said.get(&(communicator.id, other)).is_some_and(|activity| {
                     activity.recent.iter().any(|theirs| {
-                        !is_transfer(theirs.operation) && theirs.sequence >= operation.sequence
+                        !theirs.operation.is_for_two() && theirs.sequence >= operation.sequence
                     })
                 })
             };
@@ -248,8 +247,16 @@ fn absent(
     }
 }
 
-fn is_transfer(operation: Operation) -> bool {
-    matches!(operation, Operation::Send | Operation::Recv)
+/// Whether two ranks in these operations on each other are about to be done with them.
+fn meets(one: Operation, other: Operation) -> bool {
+    use Operation::{PutSignal, Recv, Send, Signal, WaitSignal};
+    match other {
+        Send => one == Recv,
+        Recv => one == Send,
+        WaitSignal => matches!(one, PutSignal | Signal),
+        // It waits for the other rank's window, not for a call of it.
+        _ => false,
+    }
 }
 
 /// One part per operation that ranks wait in.

@@ -83,8 +83,8 @@ struct Progress {
     floor: u64,
     /// Beyond the floor: who reported.
     open: BTreeMap<u64, BTreeSet<Rank>>,
-    /// Transfers by (sender, receiver, whether the receiver reported).
-    pairs: BTreeMap<(Rank, Rank, bool), Seen>,
+    /// Transfers by (sender, receiver, which of the operations on them).
+    pairs: BTreeMap<(Rank, Rank, Operation), Seen>,
     collectives: u64,
     transfers: u64,
     /// Request bytes of all ranks.
@@ -163,6 +163,7 @@ impl Ledger {
         let kind = match record.operation {
             Operation::Split | Operation::Shrink | Operation::Grow => return Ok(()),
             Operation::Send | Operation::Recv => OperationKind::PointToPoint,
+            Operation::PutSignal | Operation::Signal | Operation::WaitSignal => OperationKind::OneSided,
             Operation::Barrier => OperationKind::Barrier,
             Operation::AllReduce
             | Operation::Reduce
@@ -173,9 +174,9 @@ impl Ledger {
             | Operation::Gather
             | Operation::Scatter => OperationKind::Collective,
         };
-        if kind == OperationKind::PointToPoint {
+        if record.operation.is_for_two() {
             let Some(peer) = record.peer else { return wrong("without the other side") };
-            if !self.book_transfer(communicator, record, peer) {
+            if !self.book_transfer(communicator, record, peer, kind) {
                 return wrong("twice");
             }
             self.ranks.entry(own).or_default().transfers += 1;
@@ -194,7 +195,7 @@ impl Ledger {
             let counts = self.ranks.entry(own).or_default();
             match kind {
                 OperationKind::Barrier => counts.barriers += 1,
-                OperationKind::Collective | OperationKind::PointToPoint => counts.collectives += 1,
+                _ => counts.collectives += 1,
             }
         }
         self.ranks.entry(own).or_default().wait_us += record.wait_us.max(0.0);
@@ -238,17 +239,26 @@ impl Ledger {
         self.timeline.push(communicator.id, position, entry);
     }
 
-    /// A transfer is booked from its send; the recv only counts for its rank. False when this side reported it before.
-    fn book_transfer(&mut self, communicator: &Communicator, record: &OperationRecord, peer: Rank) -> bool {
-        let receives = record.operation == Operation::Recv;
+    /// A transfer is booked from its send or put; a recv, a signal and a wait only count for their rank. False when this side
+    /// reported it before.
+    fn book_transfer(
+        &mut self,
+        communicator: &Communicator,
+        record: &OperationRecord,
+        peer: Rank,
+        kind: OperationKind,
+    ) -> bool {
+        let receives = matches!(record.operation, Operation::Recv | Operation::WaitSignal);
         let (src, dst) = if receives { (peer, record.rank) } else { (record.rank, peer) };
         let progress = self.progress.entry(communicator.id).or_default();
-        if !progress.pairs.entry((src, dst, receives)).or_default().insert(record.sequence.0) {
+        if !progress.pairs.entry((src, dst, record.operation)).or_default().insert(record.sequence.0) {
             return false;
         }
-        let position = (record.sequence, OperationKind::PointToPoint, Some((src, dst)));
-        if receives {
+        let position = (record.sequence, kind, Some((src, dst)));
+        if record.operation == Operation::Recv {
             self.timeline.received(communicator.id, position, Span::of(record));
+        }
+        if receives || record.operation == Operation::Signal {
             return true;
         }
         progress.transfers += 1;

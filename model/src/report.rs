@@ -308,7 +308,7 @@ impl Cluster {
         for (index, (id, (sequence, kind, _), entry)) in (dropped + 1..).zip(&last) {
             let operation = match kind {
                 OperationKind::PointToPoint => "send_recv",
-                OperationKind::Collective | OperationKind::Barrier => entry.operation.name(),
+                OperationKind::Collective | OperationKind::Barrier | OperationKind::OneSided => entry.operation.name(),
             };
             entries.push(TimelineEntry {
                 index,

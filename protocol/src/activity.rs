@@ -44,18 +44,16 @@ pub struct Activation {
 }
 
 impl Activation {
-    /// "all_reduce(count 4, float32, sum)", "send(count 8, float32, peer 1)".
+    /// "all_reduce(count 4, float32, sum)", "send(count 8, float32, peer 1)", "wait_signal(count 2, peer 0)".
     pub fn describe(&self) -> String {
-        let mut text = format!("{}(count {}, {}", self.operation, self.count, self.datatype);
-        if let Some(op) = self.reduction_op {
-            text.push_str(&format!(", {op}"));
-        }
-        for (name, rank) in [("root", self.root), ("peer", self.peer)] {
-            if let Some(rank) = rank {
-                text.push_str(&format!(", {name} {rank}"));
-            }
-        }
-        text.push(')');
-        text
+        let mut words = match self.operation {
+            Operation::Signal => Vec::new(),
+            Operation::WaitSignal => vec![format!("count {}", self.count)],
+            _ => vec![format!("count {}", self.count), self.datatype.to_string()],
+        };
+        words.extend(self.reduction_op.map(|op| op.to_string()));
+        words.extend(self.root.map(|root| format!("root {root}")));
+        words.extend(self.peer.map(|peer| format!("peer {peer}")));
+        format!("{}({})", self.operation, words.join(", "))
     }
 }

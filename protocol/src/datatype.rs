@@ -96,5 +96,20 @@ named!(
         Split = 11, "split";
         Shrink = 12, "shrink";
         Grow = 13, "grow";
+        PutSignal = 14, "put_signal";
+        Signal = 15, "signal";
+        WaitSignal = 16, "wait_signal";
     }
 );
+
+impl Operation {
+    /// Concerns two ranks: a send, a recv, or one side of a one-sided operation. All others are for every rank.
+    pub fn is_for_two(self) -> bool {
+        matches!(self, Self::Send | Self::Recv) || self.is_one_sided()
+    }
+
+    /// Put, signal or wait for signals: the other rank makes no call that belongs to it.
+    pub fn is_one_sided(self) -> bool {
+        matches!(self, Self::PutSignal | Self::Signal | Self::WaitSignal)
+    }
+}

@@ -127,11 +127,11 @@ report! {
         contention_penalty_us_total: f64,
     }
 
-    /// Sends and receives.
+    /// Sends and receives, and one-sided puts.
     PointToPointTotals {
-        /// Transfers: matched pairs of send and recv.
+        /// Transfers: matched pairs of send and recv, and puts.
         operations: u64,
-        /// Sends.
+        /// Sends and puts.
         sends: u64,
         /// Bytes sent.
         bytes: u64,
@@ -241,7 +241,7 @@ report! {
         communicator_inits: u64,
         /// Collectives it completed, without barriers.
         collective_calls: u64,
-        /// Sends and receives it completed.
+        /// Sends, receives and one-sided operations it completed.
         point_to_point_calls: u64,
         /// Barriers it completed.
         barrier_calls: u64,
@@ -341,7 +341,7 @@ report! {
         seqno: Sequence,
         /// What kind.
         kind: OperationKind,
-        /// Which; "send_recv" for a transfer.
+        /// Which; "send_recv" for a send and its recv.
         operation: String,
         /// Element type, where it has one.
         data_type: Option<Datatype>,
@@ -464,6 +464,8 @@ words! {
         PointToPoint = "point_to_point",
         /// No payload.
         Barrier = "barrier",
+        /// One rank writes into another's memory.
+        OneSided = "one_sided",
     }
 
     /// What a fault does, as suites spell it.

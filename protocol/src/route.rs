@@ -26,8 +26,14 @@ pub fn request_bytes(operation: Operation, size: u32, count: u64, element: u64) 
         | Operation::Gather
         | Operation::Scatter
         | Operation::Send
-        | Operation::Recv => bytes,
-        Operation::Barrier | Operation::Split | Operation::Shrink | Operation::Grow => 0,
+        | Operation::Recv
+        | Operation::PutSignal => bytes,
+        Operation::Barrier
+        | Operation::Split
+        | Operation::Shrink
+        | Operation::Grow
+        | Operation::Signal
+        | Operation::WaitSignal => 0,
     }
 }
 
@@ -54,6 +60,9 @@ pub fn edges(operation: Operation, size: u32, root: Option<Rank>, request: u64) 
         | Operation::Recv
         | Operation::Split
         | Operation::Shrink
-        | Operation::Grow => Vec::new(),
+        | Operation::Grow
+        | Operation::PutSignal
+        | Operation::Signal
+        | Operation::WaitSignal => Vec::new(),
     }
 }

@@ -89,7 +89,7 @@ fn shim() -> PathBuf {
     shim
 }
 
-/// Compiles `tests/c/NAME.c` for one CUDA and runs it. A program says on stderr what did not hold.
+/// Compiles `tests/c/NAME.c` (or `.cc`, where NVIDIA's headers are C++ only) for one CUDA and runs it. A program says on stderr what did not hold.
 fn check_with(cuda: &Cuda, name: &str, more: &[&str]) {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
     let work = tempfile::tempdir().unwrap();
@@ -101,12 +101,17 @@ fn check_with(cuda: &Cuda, name: &str, more: &[&str]) {
     let soname = format!("-Wl,-soname,{}", cuda.runtime);
     run(Command::new("cc").args(["-shared", &soname, "-o"]).arg(&runtime).arg(&empty), "linking an empty runtime");
 
-    let mut cc = Command::new("cc");
-    cc.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-I"]).arg(&sources);
+    let source =
+        ["c", "cc"].map(|ending| sources.join(format!("{name}.{ending}"))).into_iter().find(|file| file.exists());
+    let source = source.unwrap_or_else(|| panic!("there is no tests/c/{name}.c"));
+    let is_c = source.extension().is_some_and(|ending| ending == "c");
+    let mut cc = Command::new(if is_c { "cc" } else { "c++" });
+    cc.arg(if is_c { "-std=c11" } else { "-std=c++17" });
+    cc.args(["-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-I"]).arg(&sources);
     for package in cuda.packages.iter().chain(more) {
         cc.arg("-isystem").arg(headers(package));
     }
-    cc.arg(sources.join(format!("{name}.c"))).arg("-o").arg(&program);
+    cc.arg(&source).arg("-o").arg(&program);
     cc.arg("-Wl,--no-as-needed").args([&runtime, &shim]).arg("-lpthread");
     run(&mut cc, "compiling against NVIDIA's headers");
 
@@ -179,4 +184,14 @@ fn nccl() {
 fn nccl_resize() {
     check_with(&CUDA_12, "nccl_resize", &[NCCL_2_27]);
     check_with(&CUDA_13, "nccl_resize", &[NCCL_2_30]);
+}
+
+#[test]
+fn nccl_one_sided() {
+    check_with(&CUDA_13, "nccl_one_sided", &[NCCL_2_30]);
+}
+
+#[test]
+fn nccl_device_api() {
+    check_with(&CUDA_13, "nccl_device_api", &[NCCL_2_30]);
 }

@@ -47,6 +47,27 @@ impl<T> Handles<T> {
         if slot.generation == generation { slot.object.clone() } else { None }
     }
 
+    /// Some living object that `wanted` accepts.
+    pub(crate) fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        slots.entries.iter().filter_map(|slot| slot.object.as_ref()).find(|object| wanted(object)).cloned()
+    }
+
+    /// Takes out all objects that `unwanted` accepts.
+    pub(crate) fn remove_all(&self, unwanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let Slots { entries, free } = &mut *slots;
+        let mut removed = Vec::new();
+        for (index, slot) in entries.iter_mut().enumerate() {
+            if let Some(object) = slot.object.take_if(|object| unwanted(object)) {
+                slot.generation = slot.generation.wrapping_add(1);
+                free.push(index as u32);
+                removed.push(object);
+            }
+        }
+        removed
+    }
+
     /// Takes the object out; the handle is dead from now on.
     pub(crate) fn remove(&self, handle: usize) -> Option<Arc<T>> {
         let (generation, index) = self.decode(handle)?;
@@ -90,6 +111,9 @@ mod tests {
         let two = numbers.insert(Arc::new(2));
         assert_ne!(one, two, "the slot is reused under a new generation");
         assert_eq!(numbers.get(two).as_deref(), Some(&2));
+        assert_eq!(numbers.find(|number| *number > 1).as_deref(), Some(&2));
+        assert_eq!(numbers.remove_all(|number| *number > 1).len(), 1);
+        assert!(numbers.get(two).is_none() && numbers.find(|_| true).is_none());
         for invented in [0, 1, 2, 3, usize::MAX, 0xdead_beef] {
             assert!(numbers.get(invented).is_none());
         }

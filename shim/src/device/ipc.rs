@@ -7,6 +7,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use dataplane::call::Place;
+
 use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind, Location};
 use super::{Device, all, arena_of, event};
@@ -89,6 +91,16 @@ pub(crate) fn open(handle: Handle, device: &Device) -> CudaResult<usize> {
     opened.insert(base + within, Opened { handle, times: 1, mapped: (base, length), size, device: device.ordinal });
     crate::report::used();
     Ok(base + within)
+}
+
+/// Maps `size` bytes at `offset` of the memory file that process `pid` holds as `fd`, as memory of `device`; [`close`] takes it
+/// back.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_range(place: &Place, pid: u32, size: usize, device: &Device) -> CudaResult<usize> {
+    let owner = u64::from(pid) << 32 | place.fd as u64;
+    open(Handle([MEMORY, owner, place.file_id, place.offset, size as u64, u64::from(device.ordinal), 0, 0]), device)
 }
 
 fn map(file: &File, offset: usize, length: usize) -> CudaResult<usize> {

@@ -57,6 +57,18 @@ pub(crate) struct SimulationInfo {
     pub(crate) estimated_time: c_float,
 }
 
+/// `ncclWaitSignalDesc_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct SignalWait {
+    /// How many signals.
+    pub(crate) count: c_int,
+    /// From whom.
+    pub(crate) peer: c_int,
+    pub(crate) signal: c_int,
+    pub(crate) context: c_int,
+}
+
 /// `NCCL_UNDEF_FLOAT`.
 pub(crate) const UNDEFINED_TIME: c_float = -1.0;
 

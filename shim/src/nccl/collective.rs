@@ -10,8 +10,9 @@ use protocol::datatype::Operation;
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{debug, group, reduction};
+use crate::device;
 use crate::device::memory::{self, Known};
-use crate::device::{self, stream};
+use crate::device::stream::{self, Stream};
 
 /// What every collective is given.
 struct Arguments {
@@ -54,24 +55,34 @@ impl Arguments {
         call.send = place(&communicator, "send", call.send.address, call.send_bytes(ranks.rank(), ranks.size()))?;
         call.receive =
             place(&communicator, "receive", call.receive.address, call.receive_bytes(ranks.rank(), ranks.size()))?;
-        let stream = match self.stream {
-            0 | 1 => stream::legacy(communicator.device),
-            2 => stream::per_thread(communicator.device),
-            handle => stream::resolve(handle)
-                .map_err(|_| NcclError::UNHANDLED_CUDA_ERROR.because(format!("{handle:#x} is no stream")))?,
-        };
+        let stream = stream_of(&communicator, self.stream)?;
         debug::operates(&communicator, &ranks, &call, self.stream, communicator.count_operation());
         group::operate(communicator, stream, call)
     }
 }
 
-fn rank(operation: Operation, what: &str, value: c_int) -> NcclResult<u32> {
+/// The stream that C names.
+pub(super) fn stream_of(communicator: &Communicator, handle: usize) -> NcclResult<Arc<Stream>> {
+    match handle {
+        0 | 1 => Ok(stream::legacy(communicator.device)),
+        2 => Ok(stream::per_thread(communicator.device)),
+        handle => stream::resolve(handle)
+            .map_err(|_| NcclError::UNHANDLED_CUDA_ERROR.because(format!("{handle:#x} is no stream"))),
+    }
+}
+
+pub(super) fn rank(operation: Operation, what: &str, value: c_int) -> NcclResult<u32> {
     u32::try_from(value)
         .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("{operation}: {what} {value} is not a rank")))
 }
 
 /// Where `bytes` at `address` lie. Refuses what a kernel on the communicator's device could not reach.
-fn place(communicator: &Arc<Communicator>, what: &str, address: *mut u8, bytes: usize) -> NcclResult<Buffer> {
+pub(super) fn place(
+    communicator: &Arc<Communicator>,
+    what: &str,
+    address: *mut u8,
+    bytes: usize,
+) -> NcclResult<Buffer> {
     if bytes == 0 {
         return Ok(Buffer { address, place: None });
     }
@@ -85,15 +96,16 @@ fn place(communicator: &Arc<Communicator>, what: &str, address: *mut u8, bytes: 
             "it is memory of device {}, the communicator uses device {}",
             device.ordinal, communicator.device.ordinal
         )),
-        Ok(Known::Device(device)) => {
-            // A range over several mappings is not contiguous in the file: it travels as host memory does.
-            // So does memory of another process, which is in no arena of this one.
-            let location = memory::locate(address as usize)
-                .filter(|location| location.bytes_left >= bytes && location.kind != memory::Kind::Imported);
-            let place = location.and_then(|location| in_arena(device, location.offset));
-            Ok(Buffer { address, place })
-        }
+        Ok(Known::Device(_)) => Ok(Buffer { address, place: place_in_arena(address as usize, bytes) }),
     }
+}
+
+/// Where a range of device memory lies in its memory file. A range over several mappings is not contiguous there: it travels
+/// as host memory does. So does memory of another process, which is in no arena of this one.
+pub(super) fn place_in_arena(address: usize, bytes: usize) -> Option<Place> {
+    let location = memory::locate(address)
+        .filter(|location| location.bytes_left >= bytes && location.kind != memory::Kind::Imported)?;
+    in_arena(location.device, location.offset)
 }
 
 fn in_arena(device: &'static device::Device, offset: usize) -> Option<Place> {

@@ -218,7 +218,7 @@ pub(crate) fn ends(communicator: &Communicator, ranks: &Ranks, what: &str) {
 pub(crate) fn operates(communicator: &Communicator, ranks: &Ranks, call: &Call, stream: usize, count: u64) {
     let device = communicator.device.ordinal;
     let subsystem = match call.operation {
-        Operation::Send | Operation::Recv => Subsystem::PointToPoint,
+        operation if operation.is_for_two() => Subsystem::PointToPoint,
         _ => Subsystem::Collective,
     };
     info(subsystem, device, || {
@@ -280,6 +280,9 @@ fn name(operation: Operation) -> &'static str {
         Operation::Split => "Split",
         Operation::Shrink => "Shrink",
         Operation::Grow => "Grow",
+        Operation::PutSignal => "PutSignal",
+        Operation::Signal => "Signal",
+        Operation::WaitSignal => "WaitSignal",
     }
 }
 

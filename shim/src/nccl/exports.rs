@@ -2,8 +2,12 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use super::abi::{Config, SimulationInfo, UniqueId};
-use super::{collective, group, info, init, memory, point_to_point, reduction, resize, suspension};
+use super::abi::{Config, SignalWait, SimulationInfo, UniqueId};
+use super::device_communicator::{DeviceCommunicator, Requirements};
+use super::{
+    collective, device_communicator, group, info, init, memory, one_sided, point_to_point, reduction, resize,
+    suspension, window,
+};
 use crate::boundary::args::Out;
 use crate::boundary::exports::exports;
 
@@ -95,9 +99,25 @@ exports! {
         fn ncclCommDeregister(communicator: usize, handle: usize) = memory::deregister;
         fn ncclCommWindowRegister(
             communicator: usize, base: *mut c_void, size: usize, out: Out<usize>, flags: c_int
-        ) = memory::register_window;
-        fn ncclCommWindowDeregister(communicator: usize, window: usize) = memory::deregister_window;
-        fn ncclWinGetUserPtr(communicator: usize, window: usize, out: Out<usize>) = memory::window_pointer;
+        ) = window::register;
+        fn ncclCommWindowDeregister(communicator: usize, window: usize) = window::deregister;
+        fn ncclWinGetUserPtr(communicator: usize, window: usize, out: Out<usize>) = window::user_pointer;
+        fn ncclGetPeerDevicePointer(window: usize, offset: usize, peer: c_int, out: Out<usize>) = window::peer_pointer;
+        fn ncclGetLsaMultimemDevicePointer(window: usize, offset: usize, out: Out<usize>) = window::multimem_pointer;
+        fn ncclPutSignal(
+            local: *const c_void, count: usize, datatype: c_int, peer: c_int, window: usize, offset: usize,
+            signal: c_int, context: c_int, flags: c_uint, communicator: usize, stream: usize
+        ) = one_sided::put_signal;
+        fn ncclSignal(
+            peer: c_int, signal: c_int, context: c_int, flags: c_uint, communicator: usize, stream: usize
+        ) = one_sided::signal;
+        fn ncclWaitSignal(
+            count: c_int, waits: *const SignalWait, communicator: usize, stream: usize
+        ) = one_sided::wait_signal;
+        fn ncclDevCommCreate(
+            communicator: usize, requirements: *const Requirements, out: Out<DeviceCommunicator>
+        ) = device_communicator::create;
+        fn ncclDevCommDestroy(communicator: usize, from: Out<DeviceCommunicator>) = device_communicator::destroy;
     }
     bare {
         fn ncclGetVersion(out: Out<c_int>) = info::version;
@@ -105,9 +125,5 @@ exports! {
     raw {
         fn ncclGetErrorString(result: c_uint) -> *const c_char = info::error_string;
         fn ncclGetLastError(communicator: usize) -> *const c_char = info::last_error;
-    }
-    stub {
-        ncclDevCommCreate ncclDevCommDestroy ncclGetLsaMultimemDevicePointer ncclGetPeerDevicePointer
-        ncclPutSignal ncclSignal ncclWaitSignal
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dataplane::call::Call;
+use protocol::datatype::Operation as Kind;
 use protocol::ids::Rank;
 use protocol::route;
 
@@ -105,7 +106,7 @@ fn estimate(operations: &[Operation]) -> NcclResult<Option<f64>> {
         let element = call.datatype.size() as u64;
         let request = route::request_bytes(call.operation, ranks.size(), call.count, element);
         let edges = match (call.operation, call.peer) {
-            (protocol::datatype::Operation::Send, Some(peer)) if peer != ranks.rank() && request > 0 => {
+            (Kind::Send | Kind::PutSignal, Some(peer)) if peer != ranks.rank() && request > 0 => {
                 vec![route::Edge { src: Rank(ranks.rank()), dst: Rank(peer), bytes: request }]
             }
             // A transfer is one, told by its sender.
@@ -168,16 +169,23 @@ pub(crate) fn form(communicator: Arc<Communicator>, out: Out<usize>, in_backgrou
 
 /// An operation is to go into `stream`.
 pub(crate) fn operate(communicator: Arc<Communicator>, stream: Arc<Stream>, call: Call) -> NcclResult {
-    let operation = Operation { communicator, stream, call };
+    operate_together(&communicator, &stream, &[call])
+}
+
+/// Operations are to go into `stream` as one.
+pub(crate) fn operate_together(communicator: &Arc<Communicator>, stream: &Arc<Stream>, calls: &[Call]) -> NcclResult {
+    let operation =
+        |call: &Call| Operation { communicator: Arc::clone(communicator), stream: Arc::clone(stream), call: *call };
+    let mut operations: Vec<Operation> = calls.iter().map(operation).collect();
     let now = GROUP.with_borrow_mut(|group| {
         if group.depth > 0 {
-            group.operations.push(operation);
+            group.operations.append(&mut operations);
             return None;
         }
-        Some(operation)
+        Some(operations)
     });
     match now {
-        Some(operation) => launch(vec![operation]),
+        Some(operations) => launch(operations),
         None => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use super::abi::{Config, NO_COLOR, UniqueId};
 use super::communicator::{COMMUNICATORS, Communicator, process, resolve, seat};
 use super::config;
 use super::error::{NcclError, NcclResult};
-use super::{debug, group};
+use super::{debug, group, memory, window};
 use crate::boundary::args::Out;
 use crate::device::{self, Device, context};
 use dataplane::process::Seat;
@@ -185,6 +185,8 @@ pub(crate) fn destroy(handle: usize) -> NcclResult {
     communicator.finalize();
     communicator.drain();
     COMMUNICATORS.remove(handle);
+    window::forget_all(&communicator);
+    memory::forget_all(communicator.serial);
     if let Ok(ranks) = communicator.ranks() {
         ranks.leave();
         debug::ends(&communicator, &ranks, "Destroy COMPLETE");
@@ -204,6 +206,8 @@ pub(crate) fn abort(handle: usize) -> NcclResult {
         ranks.abort();
     }
     communicator.drain_for(ABORT_PATIENCE);
+    window::forget_all(&communicator);
+    memory::forget_all(communicator.serial);
     if let Ok(ranks) = communicator.ranks() {
         debug::ends(&communicator, &ranks, "Abort COMPLETE");
     }

@@ -1,10 +1,10 @@
-//! Memory that NCCL hands out, and the buffers and windows that programs register. Registration speeds up real hardware; here
-//! every buffer is reachable as it is, so it is kept only to answer for it.
+//! Memory that NCCL hands out, and the buffers that programs register. Registration speeds up real hardware; here every buffer
+//! is reachable as it is, so it is kept only to answer for it.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::communicator::resolve;
+use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use crate::boundary::args::Out;
 use crate::boundary::handle::Handles;
@@ -13,14 +13,9 @@ use crate::device::{context, current};
 
 /// Registered with `ncclCommRegister`.
 static REGISTRATIONS: Handles<Range> = Handles::new(14);
-/// Registered with `ncclCommWindowRegister`.
-static WINDOWS: Handles<Range> = Handles::new(15);
-/// `NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING`.
-const WINDOW_FLAGS: c_int = 3;
 
 struct Range {
     communicator: u64,
-    base: usize,
 }
 
 /// Body of `ncclMemAlloc`.
@@ -39,7 +34,11 @@ pub(crate) fn free(address: usize) -> NcclResult {
         .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("no allocation starts at {address:#x}")))
 }
 
-fn range(communicator: usize, base: *mut c_void, size: usize) -> NcclResult<Arc<Range>> {
+/// The communicator that `size` bytes at `base` are to be registered with.
+///
+/// # Errors
+/// `ncclInvalidArgument` for what is no memory known to CUDA.
+pub(super) fn registers(communicator: usize, base: *mut c_void, size: usize) -> NcclResult<Arc<Communicator>> {
     let communicator = resolve(communicator)?;
     communicator.ranks()?;
     let known = memory::known(base as usize, size);
@@ -47,57 +46,29 @@ fn range(communicator: usize, base: *mut c_void, size: usize) -> NcclResult<Arc<
         let detail = format!("{size} bytes at {base:p} are not memory known to CUDA");
         return Err(NcclError::INVALID_ARGUMENT.because(detail));
     }
-    Ok(Arc::new(Range { communicator: communicator.serial, base: base as usize }))
+    Ok(communicator)
 }
 
-fn forget(table: &Handles<Range>, communicator: usize, handle: usize) -> NcclResult {
+/// Body of `ncclCommRegister`.
+pub(crate) fn register(communicator: usize, base: *mut c_void, size: usize, out: Out<usize>) -> NcclResult {
+    let (out, communicator) = (out.required()?, registers(communicator, base, size)?);
+    Ok(out.set(REGISTRATIONS.insert(Arc::new(Range { communicator: communicator.serial })))?)
+}
+
+/// Body of `ncclCommDeregister`.
+pub(crate) fn deregister(communicator: usize, handle: usize) -> NcclResult {
     let communicator = resolve(communicator)?;
-    let own = table.get(handle).is_some_and(|range| range.communicator == communicator.serial);
+    let own = REGISTRATIONS.get(handle).is_some_and(|range| range.communicator == communicator.serial);
     if !own {
         return Err(
             NcclError::INVALID_ARGUMENT.because(format!("{handle:#x} is not registered with this communicator"))
         );
     }
-    table.remove(handle);
+    REGISTRATIONS.remove(handle);
     Ok(())
 }
 
-/// Body of `ncclCommRegister`.
-pub(crate) fn register(communicator: usize, base: *mut c_void, size: usize, out: Out<usize>) -> NcclResult {
-    let (out, range) = (out.required()?, range(communicator, base, size)?);
-    Ok(out.set(REGISTRATIONS.insert(range))?)
-}
-
-/// Body of `ncclCommDeregister`.
-pub(crate) fn deregister(communicator: usize, handle: usize) -> NcclResult {
-    forget(&REGISTRATIONS, communicator, handle)
-}
-
-/// Body of `ncclCommWindowRegister`.
-pub(crate) fn register_window(
-    communicator: usize,
-    base: *mut c_void,
-    size: usize,
-    out: Out<usize>,
-    flags: c_int,
-) -> NcclResult {
-    let (out, range) = (out.required()?, range(communicator, base, size)?);
-    if flags & !WINDOW_FLAGS != 0 {
-        return Err(NcclError::INVALID_ARGUMENT.because(format!("window flags {flags:#x} are not known")));
-    }
-    Ok(out.set(WINDOWS.insert(range))?)
-}
-
-/// Body of `ncclCommWindowDeregister`.
-pub(crate) fn deregister_window(communicator: usize, window: usize) -> NcclResult {
-    forget(&WINDOWS, communicator, window)
-}
-
-/// Body of `ncclWinGetUserPtr`.
-pub(crate) fn window_pointer(communicator: usize, window: usize, out: Out<usize>) -> NcclResult {
-    let communicator = resolve(communicator)?;
-    match WINDOWS.get(window).filter(|range| range.communicator == communicator.serial) {
-        Some(range) => Ok(out.set(range.base)?),
-        None => Err(NcclError::INVALID_ARGUMENT.because(format!("{window:#x} is no window of this communicator"))),
-    }
+/// What the destroyed communicator had registered.
+pub(super) fn forget_all(communicator: u64) {
+    REGISTRATIONS.remove_all(|range| range.communicator == communicator);
 }

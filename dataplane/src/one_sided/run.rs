@@ -1,0 +1,249 @@
+//! One-sided operations of a group, one after the other: puts and signals to the same rank keep their order, and waits that
+//! follow each other are one wait.
+
+use std::collections::hash_map::Entry;
+use std::time::Instant;
+
+use protocol::datatype::Operation;
+use protocol::message::ErrorCode;
+
+use super::inbox::within;
+use super::link::{self, Caller, Request};
+use super::{Inbox, Memory, PeerWindow};
+use crate::call::{Call, Place};
+use crate::control::Segment;
+use crate::failure::Failure;
+use crate::mapping::Mappings;
+use crate::shared::reach;
+use crate::transport::{Scene, Timing, timing};
+
+/// How the ranks reach each other.
+pub(crate) enum Way<'a> {
+    /// They map each other's memory.
+    Shared(&'a Segment, &'a mut Mappings),
+    /// Over connections.
+    Sockets(Caller<'a>),
+}
+
+/// Runs the first operation of `calls`, or all waits that it begins with; timings of as many calls as were run.
+pub(crate) fn run(
+    way: &mut Way,
+    inbox: &Inbox,
+    memory: &mut Memory,
+    scene: &Scene,
+    calls: &[Call],
+) -> Result<Vec<Timing>, Failure> {
+    let Some(first) = calls.first() else { return Ok(Vec::new()) };
+    let start = Instant::now();
+    let mut timings = if first.operation == Operation::WaitSignal {
+        wait(way, inbox, memory, scene, calls)?
+    } else {
+        let met = put(way, inbox, memory, scene, first)?;
+        vec![timing(start, met, 0)]
+    };
+    for (timing, call) in timings.iter_mut().zip(calls) {
+        let counted = memory.counted.entry((call.operation, call.peer.unwrap_or(0))).or_default();
+        *counted += 1;
+        timing.transfer = *counted;
+    }
+    Ok(timings)
+}
+
+/// Writes and signals; when the window was there.
+fn put(way: &mut Way, inbox: &Inbox, memory: &mut Memory, scene: &Scene, call: &Call) -> Result<Instant, Failure> {
+    let (rank, peer, what) = (scene.rank, call.peer.unwrap_or(0), describe(call));
+    let bytes = call.send_bytes(rank, scene.size);
+    let invalid =
+        |detail: String| Failure::new(ErrorCode::InvalidArgument, format!("{what}: {detail}")).blaming(vec![rank]);
+    match way {
+        Way::Shared(segment, mappings) => {
+            if let Some(remote) = call.remote {
+                let window = shown_window(segment, scene, &what, peer, remote.window, scene.deadline)?;
+                within(remote.offset, bytes as u64, window.bytes).map_err(invalid)?;
+                let met = Instant::now();
+                let place = Place { offset: window.place.offset + remote.offset, ..window.place };
+                let address = window.address + remote.offset;
+                let target = reach(mappings, scene, &|| what.clone(), peer, &place, address, bytes)?;
+                if bytes > 0 {
+                    // SAFETY: `reach` and the check above make sure of the target, the caller of its send buffer. A put to
+                    // oneself may overlap.
+                    unsafe { std::ptr::copy(call.send.address.cast_const(), target, bytes) };
+                }
+                segment.board().signal(rank, peer);
+                segment.ring_bell(peer);
+                return Ok(met);
+            }
+            if let Some(failure) = lost(segment, scene, &what, peer) {
+                return Err(failure);
+            }
+            segment.board().signal(rank, peer);
+            segment.ring_bell(peer);
+        }
+        Way::Sockets(_) if peer == rank => {
+            if let Some(remote) = call.remote {
+                let target = inbox.place(remote.window, remote.offset, bytes as u64).map_err(invalid)?;
+                // SAFETY: as above.
+                unsafe { std::ptr::copy(call.send.address.cast_const(), target as *mut u8, bytes) };
+            }
+            inbox.signal(rank);
+        }
+        Way::Sockets(caller) => {
+            connect(caller, memory, scene, &what, peer)?;
+            let request = Request {
+                window: call.remote.map(|remote| remote.window),
+                offset: call.remote.map_or(0, |remote| remote.offset),
+                bytes: bytes as u64,
+            };
+            let link = (peer, &memory.links[&peer]);
+            // SAFETY: the caller's promise for its send buffer while the operation runs.
+            let done = unsafe { link::exchange(caller, scene, &what, link, request, call.send.address.cast_const()) };
+            if done.is_err() {
+                memory.links.remove(&peer);
+            }
+            done?;
+        }
+    }
+    Ok(Instant::now())
+}
+
+fn connect(caller: &Caller, memory: &mut Memory, scene: &Scene, what: &str, peer: u32) -> Result<(), Failure> {
+    if let Entry::Vacant(free) = memory.links.entry(peer) {
+        free.insert(link::connect(caller, scene, what, peer)?);
+    }
+    Ok(())
+}
+
+/// Window `number` of `peer`, when it is there.
+pub(crate) fn shown_window(
+    segment: &Segment,
+    scene: &Scene,
+    what: &str,
+    peer: u32,
+    number: u64,
+    deadline: Instant,
+) -> Result<PeerWindow, Failure> {
+    loop {
+        let bell = segment.bell(scene.rank);
+        if let Some(window) = segment.board().window(peer, number) {
+            return Ok(window);
+        }
+        if let Some(failure) = lost(segment, scene, what, peer) {
+            return Err(failure);
+        }
+        if Instant::now() >= deadline {
+            return Err(link::late(scene, &format!("{what}: it has not registered window {number}"), peer));
+        }
+        segment.wait_bell(scene.rank, bell, deadline);
+    }
+}
+
+/// Waits until every rank of the leading waits of `calls` has signalled often enough.
+fn wait(
+    way: &mut Way,
+    inbox: &Inbox,
+    memory: &mut Memory,
+    scene: &Scene,
+    calls: &[Call],
+) -> Result<Vec<Timing>, Failure> {
+    let start = Instant::now();
+    let waits: Vec<&Call> = calls.iter().take_while(|call| call.operation == Operation::WaitSignal).collect();
+    // Signals that each wait needs from its rank, counted from the communicator's first.
+    let mut needed = Vec::with_capacity(waits.len());
+    for call in &waits {
+        let consumed = memory.consumed.entry(call.peer.unwrap_or(0)).or_default();
+        *consumed += call.count;
+        needed.push(*consumed);
+    }
+    let mut met: Vec<Option<Instant>> = vec![None; waits.len()];
+    loop {
+        let bell = match way {
+            Way::Shared(segment, _) => segment.bell(scene.rank),
+            Way::Sockets(caller) => {
+                caller.wake.clear();
+                0
+            }
+        };
+        for (at, call) in waits.iter().enumerate().filter(|(at, _)| met[*at].is_none()).collect::<Vec<_>>() {
+            if received(way, inbox, scene, call.peer.unwrap_or(0)) >= needed[at] {
+                met[at] = Some(Instant::now());
+                scene.diary.done(at, 0);
+            }
+        }
+        let open: Vec<usize> = (0..waits.len()).filter(|at| met[*at].is_none()).collect();
+        let Some(next) = open.first().copied() else { break };
+        let (peer, what) = (waits[next].peer.unwrap_or(0), describe(waits[next]));
+        let late = Instant::now() >= scene.deadline;
+        match way {
+            Way::Shared(segment, _) => {
+                let gone = open
+                    .iter()
+                    .find_map(|at| lost(segment, scene, &describe(waits[*at]), waits[*at].peer.unwrap_or(0)));
+                if let Some(failure) = gone {
+                    // What it signalled before it was lost may have come since we looked.
+                    if segment.bell(scene.rank) == bell || segment.status(scene.rank).is_some() {
+                        return Err(failure);
+                    }
+                    continue;
+                }
+                if late {
+                    return Err(link::late(scene, &what, peer));
+                }
+                segment.wait_bell(scene.rank, bell, scene.deadline);
+            }
+            Way::Sockets(caller) => {
+                for at in &open {
+                    let (peer, what) = (waits[*at].peer.unwrap_or(0), describe(waits[*at]));
+                    // A connection tells of a rank that leaves in order, of which nobody else does.
+                    let seen = match peer == scene.rank {
+                        true => link::gone(caller, scene, &what, peer),
+                        false => connect(caller, memory, scene, &what, peer)
+                            .and_then(|()| link::is_alive(caller, scene, &what, (peer, &memory.links[&peer])))
+                            .and_then(|()| link::gone(caller, scene, &what, peer)),
+                    };
+                    // Its signals are here before it hangs up.
+                    if let Err(failure) = seen
+                        && inbox.received(peer) < needed[*at]
+                    {
+                        return Err(failure);
+                    }
+                }
+                if late {
+                    return Err(link::late(scene, &what, peer));
+                }
+                let links: Vec<_> = open
+                    .iter()
+                    .filter_map(|at| memory.links.get(&waits[*at].peer.unwrap_or(0)))
+                    .map(|link| (link, libc::POLLIN))
+                    .collect();
+                link::sleep(caller, &links, scene.deadline.saturating_duration_since(Instant::now()));
+            }
+        }
+    }
+    let end = Instant::now();
+    Ok(met.into_iter().map(|met| timing(start, met.unwrap_or(end), 0)).collect())
+}
+
+fn received(way: &Way, inbox: &Inbox, scene: &Scene, from: u32) -> u64 {
+    match way {
+        Way::Shared(segment, _) => segment.board().received(from, scene.rank),
+        Way::Sockets(_) => inbox.received(from),
+    }
+}
+
+fn lost(segment: &Segment, scene: &Scene, what: &str, peer: u32) -> Option<Failure> {
+    if let Some((code, detail)) = segment.status(scene.rank) {
+        return Some(Failure::new(code, detail).blaming(vec![scene.rank]));
+    }
+    let reason = segment.status(peer)?;
+    Some(scene.lost(what, &[peer], Some(reason)))
+}
+
+fn describe(call: &Call) -> String {
+    let peer = call.peer.unwrap_or(0);
+    match call.operation {
+        Operation::WaitSignal if call.count == 1 => format!("a wait for a signal from rank {peer}"),
+        Operation::WaitSignal => format!("a wait for {} signals from rank {peer}", call.count),
+        Operation::Signal => format!("a signal to rank {peer}"),
+        _ => format!("a put of {} {} to rank {peer}", call.count, call.datatype),
+    }
+}
