@@ -1,10 +1,20 @@
-//! What is kept of a run: the fold of its events, from which every report is made.
+//! What is kept of a run: its event log and files, the fold of the log from which every report is made, and what later
+//! runs ask of it.
 
+pub mod history;
+pub mod log;
+pub mod recorder;
 pub mod run;
+pub mod secrets;
+pub mod shelf;
+pub mod store;
 
 use std::time::SystemTime;
 
+pub use recorder::Recorder;
 pub use run::{CaseRun, Run};
+pub use shelf::Shelf;
+pub use store::{Runs, Store};
 
 use crate::calendar::timestamp;
 use crate::execute::cookie::random_word;

@@ -1,0 +1,109 @@
+//! Between the run and its reports: every event is masked, bounded and written to the log before anybody sees it.
+
+use super::secrets::Secrets;
+use super::store::Store;
+use crate::event::{Attempt, Event, Stream, Verdict};
+
+/// Text of the streams of an attempt that passed, bytes.
+const PASSED: usize = 16 << 10;
+/// Text of the streams of any other attempt.
+const OTHER: usize = 1 << 20;
+/// Text of one stream: at most and, however many there are, at least.
+const STREAM: (usize, usize) = (64 << 10, 1 << 10);
+
+/// Writes the log.
+#[derive(Debug)]
+pub struct Recorder {
+    store: Option<Store>,
+    secrets: Secrets,
+}
+
+impl Recorder {
+    /// A recorder into `store`; without one it only masks and bounds.
+    pub fn new(store: Option<Store>, secrets: Secrets) -> Recorder {
+        Recorder { store, secrets }
+    }
+
+    /// Writes `event` and gives it as it was written. A log that cannot be written is given up, and stderr says so.
+    pub fn record(&mut self, event: Event) -> Event {
+        let mut event = self.secrets.mask(event);
+        if let Event::AttemptFinished { attempt, .. } = &mut event {
+            bound(attempt);
+        }
+        if let Some(store) = &mut self.store {
+            let line = serde_json::to_string(&event).map_err(std::io::Error::from);
+            if let Err(error) = line.and_then(|line| store.append(line)) {
+                eprintln!("ftest: the log of the run ends here: {}: {error}", store.directory().display());
+                self.store = None;
+            }
+        }
+        event
+    }
+}
+
+/// Cuts the streams to what a report shows; the files have the rest.
+fn bound(attempt: &mut Attempt) {
+    let total = if attempt.verdict == Verdict::Passed { PASSED } else { OTHER };
+    let mut streams: Vec<&mut Stream> =
+        attempt.processes.iter_mut().flat_map(|process| [&mut process.stdout, &mut process.stderr]).collect();
+    streams.retain(|stream| stream.bytes > 0);
+    if streams.is_empty() {
+        return;
+    }
+    let limit = (total / streams.len()).clamp(STREAM.1, STREAM.0);
+    for stream in streams {
+        cut(stream, limit);
+    }
+}
+
+/// Keeps the first quarter of `limit` bytes and the last three: the end says why it ended.
+fn cut(stream: &mut Stream, limit: usize) {
+    if stream.head.len() + stream.tail.len() <= limit {
+        return;
+    }
+    let end = if stream.tail.is_empty() { &stream.head } else { &stream.tail };
+    let from = end.ceil_char_boundary(end.len().saturating_sub(limit - limit / 4));
+    let tail = end[from..].to_owned();
+    stream.tail = tail;
+    let head = stream.head.floor_char_boundary(limit / 4);
+    stream.head.truncate(head);
+    stream.truncated = true;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Process;
+    use crate::observation::{Exit, Role};
+
+    #[test]
+    fn streams_keep_both_ends_within_the_limit() {
+        let text: String = (0..40_000).map(|number| format!("line {number} ä\n")).collect();
+        let stream = |head: &str| Stream { bytes: head.len() as u64, head: head.to_owned(), ..Stream::default() };
+        for (verdict, ranks, most) in
+            [(Verdict::Failed, 2, OTHER), (Verdict::Passed, 8, PASSED), (Verdict::Failed, 64, OTHER)]
+        {
+            let process = |rank| {
+                let (stdout, stderr) = (stream(&text), stream(""));
+                Process { role: Role::Rank(rank), exit: Exit::Code(0), stdout, stderr }
+            };
+            let processes = (0..ranks).map(process).collect();
+            let mut attempt = Attempt { verdict, processes, ..Attempt::default() };
+            bound(&mut attempt);
+            let kept = |process: &Process| process.stdout.head.len() + process.stdout.tail.len();
+            let all: usize = attempt.processes.iter().map(kept).sum();
+            assert!(all <= most && all > most / 16, "{all} of {most}");
+            let stdout = &attempt.processes[0].stdout;
+            assert!(stdout.truncated && stdout.head.starts_with("line 0 ä\n"));
+            assert!(stdout.tail.ends_with("line 39999 ä\n"));
+        }
+    }
+
+    #[test]
+    fn a_short_stream_stays() {
+        let mut stream = Stream { bytes: 3, head: "abc".into(), ..Stream::default() };
+        let whole = stream.clone();
+        cut(&mut stream, 1024);
+        assert_eq!(stream, whole);
+    }
+}

@@ -1,0 +1,146 @@
+//! Values that must not reach a log, a report or a kept file: those of variables whose names end in `_TOKEN`, `KEY`,
+//! `SECRET` or `PASSWORD`.
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::event::Event;
+
+/// What stands in place of a secret.
+const MASK: &str = "***";
+/// Endings of names, in capitals.
+const NAMES: [&str; 4] = ["_TOKEN", "KEY", "SECRET", "PASSWORD"];
+/// A shorter value is found in too many harmless words.
+const SHORTEST: usize = 6;
+/// Fields of events that say which case, kind or process is meant. They come from suites and from ftest.
+const WORDS: [&str; 11] = ["event", "is", "case", "suite", "id", "kind", "role", "exit", "culprit", "run", "fixture"];
+
+/// The values to look for.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets {
+    values: Option<Regex>,
+    /// The same for bytes that are no text.
+    bytes: Option<regex::bytes::Regex>,
+}
+
+impl Secrets {
+    /// Those of this process's environment.
+    pub fn of_environment() -> Secrets {
+        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        Secrets::of(std::env::vars_os().map(|(name, value)| (text(name), text(value))))
+    }
+
+    /// Those among these variables.
+    pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Secrets {
+        let mut values: Vec<String> = variables
+            .into_iter()
+            .filter(|(name, value)| {
+                let name = name.to_ascii_uppercase();
+                value.len() >= SHORTEST && NAMES.iter().any(|ending| name.ends_with(ending))
+            })
+            .map(|(_, value)| value)
+            .collect();
+        if values.is_empty() {
+            return Secrets::default();
+        }
+        // The longest first: one may be the beginning of another.
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        let pattern = values.iter().map(|value| regex::escape(value)).collect::<Vec<_>>().join("|");
+        Secrets { values: Regex::new(&pattern).ok(), bytes: regex::bytes::Regex::new(&pattern).ok() }
+    }
+
+    /// `event` without them.
+    pub fn mask(&self, event: Event) -> Event {
+        let Some(values) = &self.values else { return event };
+        let Ok(mut value) = serde_json::to_value(&event) else { return event };
+        if !mask(&mut value, values) {
+            return event;
+        }
+        serde_json::from_value(value).unwrap_or(event)
+    }
+
+    /// `bytes` without them; none where there was none.
+    pub fn mask_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let values = self.bytes.as_ref().filter(|values| values.is_match(bytes))?;
+        Some(values.replace_all(bytes, MASK.as_bytes()).into_owned())
+    }
+
+    /// Whether there is nothing to look for.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_none()
+    }
+}
+
+/// Masks every text below `value`; tells whether there was something.
+fn mask(value: &mut Value, values: &Regex) -> bool {
+    match value {
+        Value::String(text) => {
+            let masked = values.replace_all(text, MASK);
+            if masked == text.as_str() {
+                return false;
+            }
+            *text = masked.into_owned();
+            true
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |found, item| mask(item, values) | found),
+        Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, field)| {
+            let word = field.is_string() && WORDS.contains(&name.as_str());
+            (!word && mask(field, values)) | found
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Attempt, Failure, Process, Stream, Verdict};
+    use crate::observation::{Exit, Role};
+
+    fn secrets(values: &[&str]) -> Secrets {
+        Secrets::of(values.iter().map(|value| ("MY_TOKEN".to_owned(), (*value).to_owned())))
+    }
+
+    fn attempt(text: &str) -> Event {
+        let stream = Stream { head: text.into(), ..Stream::default() };
+        let process = Process {
+            role: Role::Coordinator,
+            exit: Exit::NotStarted(text.into()),
+            stdout: stream.clone(),
+            stderr: stream,
+        };
+        let attempt = Attempt {
+            verdict: Verdict::Skipped { reason: text.into() },
+            failures: vec![Failure { got: text.into(), ..Failure::default() }],
+            processes: vec![process],
+            culprit: Some(Role::Coordinator),
+            notes: vec![text.into()],
+            ..Attempt::default()
+        };
+        Event::AttemptFinished { case: "s/coordinator".into(), attempt }
+    }
+
+    #[test]
+    fn secrets_are_masked_wherever_they_stand() {
+        let secrets = secrets(&["hunter2\"x", "hunter2\"xyz"]);
+        let (masked, expected) = (secrets.mask(attempt("a hunter2\"xyz b hunter2\"x")), attempt("a *** b ***"));
+        assert_eq!(masked, expected);
+        assert_eq!(secrets.mask(attempt("nothing")), attempt("nothing"));
+        assert_eq!(secrets.mask_bytes(b"\xffhunter2\"x").unwrap(), b"\xff***");
+        assert_eq!(secrets.mask_bytes(b"nothing"), None);
+    }
+
+    #[test]
+    fn a_secret_that_is_a_word_of_the_log_does_not_break_it() {
+        let words = ["attempt_finished", "skipped", "coordinator", "not_started", "stdout"];
+        let event = secrets(&words).mask(attempt("stdout"));
+        assert_eq!(event, attempt("***"));
+    }
+
+    #[test]
+    fn only_long_values_of_telling_names_are_secrets() {
+        let of = |name: &str, value: &str| Secrets::of([(name.to_owned(), value.to_owned())]).is_empty();
+        assert!(!of("api_key", "123456") && !of("DB_PASSWORD", "123456") && !of("GITHUB_TOKEN", "123456"));
+        assert!(of("API_KEY", "12345") && of("HOME", "/home/someone") && of("TOKENIZERS", "parallel"));
+    }
+}

@@ -1,0 +1,234 @@
+//! Files of attempts, moved from their scratch directories into the run's: `SUITE/CASE/`, with the reports of every
+//! attempt, and the whole scratch directory of one that did not pass.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::secrets::Secrets;
+use crate::case::Case;
+use crate::conclusion::Outcome;
+use crate::event::{Attempt, Stream};
+use crate::execute::{coordinator, scratch};
+
+/// Most bytes kept of one attempt: a checkpoint of a model is no diagnosis.
+const LIMIT: u64 = 1 << 30;
+/// The device reports as one list.
+const DEVICES: &str = "device-reports.json";
+/// Longest name of a directory made from a case's id.
+const NAME: usize = 120;
+
+/// The place for the files of a run's attempts.
+#[derive(Clone, Debug)]
+pub struct Shelf {
+    directory: PathBuf,
+    secrets: Secrets,
+}
+
+impl Shelf {
+    /// A shelf in the run's directory.
+    pub fn new(directory: &Path, secrets: Secrets) -> Shelf {
+        Shelf { directory: directory.to_owned(), secrets }
+    }
+
+    /// Moves the files of an attempt here and tells `attempt` where they are. What cannot be kept is a note of it.
+    pub fn keep(&self, case: &Case, outcome: &Outcome, attempt: &mut Attempt) {
+        let observation = &outcome.observation;
+        if !outcome.kept && observation.cluster_report.is_none() && observation.device_reports.is_empty() {
+            return;
+        }
+        if let Err(error) = self.try_keep(case, outcome, attempt) {
+            attempt.notes.push(format!("not all files could be kept in {}: {error}", self.directory.display()));
+        }
+    }
+
+    fn try_keep(&self, case: &Case, outcome: &Outcome, attempt: &mut Attempt) -> io::Result<()> {
+        let observation = &outcome.observation;
+        let relative = self.make(case, attempt.number)?;
+        let target = self.directory.join(&relative);
+        if outcome.kept {
+            let left_out = move_tree(&observation.scratch, &target)?;
+            if !left_out.is_empty() {
+                let names: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
+                attempt.notes.push(format!("too large to keep (over 1 GiB in all): {}", names.join(", ")));
+            }
+            self.rewrite(attempt, &observation.scratch, &relative);
+        }
+        let report = coordinator::report_path(Path::new(""));
+        if let Some(cluster) = &observation.cluster_report {
+            self.write(&target.join(&report), cluster)?;
+            attempt.cluster_report = Some(relative.join(&report));
+        }
+        if !observation.device_reports.is_empty() {
+            self.write(&target.join(DEVICES), &Value::Array(observation.device_reports.clone()))?;
+            attempt.device_reports = Some(relative.join(DEVICES));
+        }
+        Ok(())
+    }
+
+    /// A new directory for an attempt; its path from the run's directory.
+    fn make(&self, case: &Case, number: u32) -> io::Result<PathBuf> {
+        let suite = PathBuf::from(name(&case.suite));
+        fs::create_dir_all(self.directory.join(&suite))?;
+        let attempt = if number > 1 { format!(".attempt-{number}") } else { String::new() };
+        let base = format!("{}{attempt}", name(&case.id));
+        let mut path = suite.join(&base);
+        let mut another = 0;
+        loop {
+            match fs::create_dir(self.directory.join(&path)) {
+                // Ids that differ only in what a file name may not have.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    another += 1;
+                    path = suite.join(format!("{base}~{another}"));
+                }
+                made => return made.map(|()| path),
+            }
+        }
+    }
+
+    fn write(&self, path: &Path, report: &Value) -> io::Result<()> {
+        let bytes = serde_json::to_vec(report)?;
+        fs::write(path, self.secrets.mask_bytes(&bytes).unwrap_or(bytes))
+    }
+
+    /// Whatever speaks of the scratch directory speaks of the new place, and streams there are masked.
+    fn rewrite(&self, attempt: &mut Attempt, scratch: &Path, relative: &Path) {
+        let moved = |path: &mut Option<PathBuf>| {
+            if let Some(rest) = path.as_deref().and_then(|path| path.strip_prefix(scratch).ok()) {
+                *path = Some(relative.join(rest));
+            }
+        };
+        let streams = attempt.processes.iter_mut().flat_map(|process| [&mut process.stdout, &mut process.stderr]);
+        for Stream { file, .. } in streams {
+            moved(file);
+            if let Some(file) = file.as_deref().filter(|_| !self.secrets.is_empty()) {
+                self.mask_file(&self.directory.join(file));
+            }
+        }
+        if let Some(hang) = &mut attempt.hang {
+            moved(&mut hang.flight_record);
+        }
+        attempt.kept = Some(relative.to_owned());
+        let (from, to) = (scratch.display().to_string(), self.directory.join(relative).display().to_string());
+        let failures = attempt.failures.iter_mut();
+        let texts = failures.flat_map(|failure| [&mut failure.expected, &mut failure.got, &mut failure.next]);
+        let details = attempt.hang.iter_mut().flat_map(|hang| &mut hang.details);
+        for text in texts.chain(&mut attempt.notes).chain(details) {
+            if text.contains(&from) {
+                *text = text.replace(&from, &to);
+            }
+        }
+    }
+
+    fn mask_file(&self, path: &Path) {
+        // A stream that cannot be read now is not there: nothing to hide.
+        if let Some(masked) = fs::read(path).ok().and_then(|bytes| self.secrets.mask_bytes(&bytes)) {
+            let _ = fs::write(path, masked);
+        }
+    }
+}
+
+/// `text` as the name of a directory: `all_reduce[w=2,d=f16]` is `all_reduce.w=2.d=f16`.
+fn name(text: &str) -> String {
+    let safe = |character: char| match character {
+        ',' | '[' => '.',
+        character if character.is_ascii_alphanumeric() || "._=+-".contains(character) => character,
+        _ => '_',
+    };
+    let mut name: String = text.trim_end_matches(']').chars().map(safe).take(NAME).collect();
+    // `.`, `..` and hidden directories.
+    if name.is_empty() || name.starts_with('.') {
+        name.insert(0, '_');
+    }
+    name
+}
+
+/// Moves everything below `from` into the empty directory `to`, also to another file system. Sockets and pipes go;
+/// files beyond the limit too, the largest first. Gives those, from `from`.
+fn move_tree(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    list(from, Path::new(""), &mut files);
+    files.sort();
+    let mut left_out = Vec::new();
+    let mut room = LIMIT;
+    for (bytes, path) in &files {
+        match room.checked_sub(*bytes) {
+            Some(rest) => room = rest,
+            None => {
+                let _ = fs::remove_file(from.join(path));
+                left_out.push(path.clone());
+            }
+        }
+    }
+    if fs::rename(from, to).is_err() {
+        copy_tree(from, to)?;
+        scratch::remove(from);
+    }
+    left_out.sort();
+    Ok(left_out)
+}
+
+/// Regular files below `root`/`path`, with their sizes; what cannot be kept is removed.
+fn list(root: &Path, path: &Path, files: &mut Vec<(u64, PathBuf)>) {
+    for entry in fs::read_dir(root.join(path)).into_iter().flatten().flatten() {
+        let path = path.join(entry.file_name());
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => list(root, &path, files),
+            Ok(metadata) if metadata.is_file() => files.push((metadata.len(), path)),
+            Ok(metadata) if metadata.is_symlink() => {}
+            _ => drop(fs::remove_file(entry.path())),
+        }
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    // A program may have taken its own permissions away.
+    fs::set_permissions(from, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            fs::create_dir(&target)?;
+            copy_tree(&entry.path(), &target)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(entry.path())?, &target)?;
+        } else if kind.is_file() {
+            let mut source = File::open(entry.path())?;
+            io::copy(&mut source, &mut File::create(&target)?)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_directories() {
+        assert_eq!(name("all_reduce[d=bf16,w=4]"), "all_reduce.d=bf16.w=4");
+        assert_eq!(name("../x y"), "_.._x_y");
+        assert_eq!(name(""), "_");
+    }
+
+    #[test]
+    fn a_tree_moves_to_another_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+        fs::create_dir_all(from.join("deep")).unwrap();
+        fs::create_dir(&to).unwrap();
+        fs::write(from.join("deep/a"), "a").unwrap();
+        std::os::unix::fs::symlink("a", from.join("deep/link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(from.join("s")).unwrap();
+        copy_tree(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("deep/link")).unwrap(), "a");
+        assert!(!to.join("s").exists());
+        fs::remove_dir_all(&to).unwrap();
+        fs::create_dir(&to).unwrap();
+        assert_eq!(move_tree(&from, &to).unwrap(), Vec::<PathBuf>::new());
+        assert!(to.join("deep/a").exists() && !to.join("s").exists() && !from.exists());
+    }
+}
