@@ -152,6 +152,8 @@ variables! {
         "The Python that suites and `ftest exec` use.";
     CACHE = "FTEST_CACHE_DIR", "a directory", "$XDG_CACHE_HOME/ftest or ~/.cache/ftest",
         "Where managed environments and soname holders live.";
+    RUNS = "FTEST_RUNS_DIR", "a directory", ".ftest/runs",
+        "Where `ftest run` keeps its runs, and others find them.";
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The command line of `ftest`: what may be typed, and nothing of what it does.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
@@ -9,6 +8,7 @@ use crate::commands::bench::BenchArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::list::ListArgs;
+use crate::commands::reports::{ReportArgs, RunsArgs};
 use crate::commands::review::{RejectArgs, Waiting};
 use crate::commands::select::SelectArgs;
 use crate::commands::top::TopArgs;
@@ -86,9 +86,15 @@ pub struct RunArgs {
     /// How many at once, in which order, how often
     #[command(flatten)]
     pub pace: PaceArgs,
-    /// Write JUnit XML to this file, after every finished case anew
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
+    /// What is written besides
+    #[command(flatten)]
+    pub reports: ReportArgs,
+    /// Where runs are kept
+    #[command(flatten)]
+    pub runs: RunsArgs,
+    /// How many runs are kept, this one counted
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Runs")]
+    pub keep_runs: usize,
     /// Accept new and changed snapshots of cases whose other checks hold
     #[arg(long)]
     pub accept: bool,
@@ -98,7 +104,7 @@ pub struct RunArgs {
     /// After more failed cases than this, none is tried again (`retries`): that is no flake
     #[arg(long, value_name = "N", default_value_t = crate::schedule::RETRY_LIMIT)]
     pub retry_limit: u32,
-    /// Keep the scratch directories of all cases
+    /// Keep the files of all cases, also of those that passed
     #[arg(long)]
     pub keep: bool,
 }

@@ -4,6 +4,7 @@ use crate::case::{Case, KillTarget};
 use crate::check::{Failure, Verdict};
 use crate::event::{self, Attempt, Event};
 use crate::observation::{Exit, Observation, Role};
+use crate::record::Shelf;
 
 /// What came of one case: its attempts, and what a policy (`retries`, `xfail`) makes of them.
 #[derive(Clone, Debug)]
@@ -39,15 +40,18 @@ impl Conclusion {
         (index + 1, &self.attempts[index])
     }
 
-    /// The events of `case`, once it ended so.
-    pub fn events(&self, case: &Case) -> Vec<Event> {
+    /// The events of `case`, once it ended so. The files of its attempts go to `shelf`; without one they stay.
+    pub fn events(&self, case: &Case, shelf: Option<&Shelf>) -> Vec<Event> {
         let mut events = Vec::new();
         for (outcome, number) in self.attempts.iter().zip(1..) {
             // What was skipped before anything started is no attempt.
             if matches!(outcome.verdict, Verdict::Skipped(_)) && outcome.observation.processes.is_empty() {
                 continue;
             }
-            let attempt = Attempt::of(number, case, outcome);
+            let mut attempt = Attempt::of(number, case, outcome);
+            if let Some(shelf) = shelf {
+                shelf.keep(case, outcome, &mut attempt);
+            }
             events.push(Event::AttemptFinished { case: case.full_id(), attempt });
         }
         events.push(Event::CaseFinished {

@@ -81,6 +81,19 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The values of the field `event`.
+    pub const KINDS: &[&str] = &[
+        "run_started",
+        "preparing",
+        "case_started",
+        "attempt_finished",
+        "case_finished",
+        "teardown_failed",
+        "run_finished",
+    ];
+}
+
 /// What is known when a run starts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {

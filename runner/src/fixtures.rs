@@ -201,12 +201,13 @@ impl Fixtures {
         }
         step::clear(&made.cookie).await;
         if let Some(got) = failed {
+            let kept = settle(&made.fixture, context, &made.directory);
             let failure = Failure {
                 place: made.teardown.as_ref().map(|step| step.place.clone()),
                 kind: "teardown",
                 expected: format!("the teardown of `{}` ends with code 0", made.fixture.name),
-                got,
-                next: format!("kept: {}", made.directory.display()),
+                got: got.replace(&made.directory.display().to_string(), &kept),
+                next: format!("kept: {kept}"),
             };
             self.failed.borrow_mut().push((made.fixture.full_name(), failure));
         } else if !keep {
@@ -220,11 +221,12 @@ async fn make(fixture: &Arc<Fixture>, context: &RunContext, outputs: &Outputs) -
         return Err(Refused::Interrupted);
     }
     let refused = |place: &Place, expected: &str, got: String, directory: Option<&Path>| {
+        let kept = directory.map(|from| (from.display().to_string(), settle(fixture, context, from)));
         Refused::Failed(FixtureError {
             place: place.clone(),
             expected: format!("the setup of `{}` {expected}", fixture.name),
-            got,
-            next: directory.map(|directory| format!("kept: {}", directory.display())).unwrap_or_default(),
+            got: kept.as_ref().map_or(got.clone(), |(from, to)| got.replace(from, to)),
+            next: kept.map(|(_, to)| format!("kept: {to}")).unwrap_or_default(),
         })
     };
     let infra = |error: String| refused(&fixture.place, "can be run", error, None);
@@ -254,19 +256,21 @@ async fn make(fixture: &Arc<Fixture>, context: &RunContext, outputs: &Outputs) -
     };
     let end = run.run().await;
     let given = match problem(fixture, "setup", &end, &directory) {
-        _ if end == StepEnd::Cancelled => Err(Refused::Interrupted),
-        Some(got) => Err(refused(&setup.place, "ends with code 0", got, Some(&directory))),
-        None => read_outputs(&directory.join("output"), &fixture.outputs)
-            .map_err(|got| refused(&setup.place, "writes its outputs", got, Some(&directory))),
+        _ if end == StepEnd::Cancelled => Err(None),
+        Some(got) => Err(Some(("ends with code 0", got))),
+        None => {
+            read_outputs(&directory.join("output"), &fixture.outputs).map_err(|got| Some(("writes its outputs", got)))
+        }
     };
     let given = match given {
         Ok(given) => given,
-        Err(error) => {
+        Err(wrong) => {
             step::clear(&cookie).await;
-            if let Refused::Interrupted = error {
+            let Some((expected, got)) = wrong else {
                 context.remove(&directory);
-            }
-            return Err(error);
+                return Err(Refused::Interrupted);
+            };
+            return Err(refused(&setup.place, expected, got, Some(&directory)));
         }
     };
     for (name, value) in &given {
@@ -303,6 +307,11 @@ async fn environment(
     environment.set("FTEST_OUTPUT", directory.join("output"));
     environment.set(protocol::env::COOKIE.name, cookie.to_string());
     Ok(environment)
+}
+
+/// Where the directory of a fixture that failed stays.
+fn settle(fixture: &Fixture, context: &RunContext, directory: &Path) -> String {
+    context.settle(directory, &format!("{}.fixture", fixture.full_name())).display().to_string()
 }
 
 /// What is wrong with how a step ended, and its last words.

@@ -108,7 +108,8 @@ async fn start_all(
                     attempts::run(&case, &context, settings, &shared).await
                 } else {
                     let conclusion = attempts::run(&case, &context, settings, &shared).await;
-                    conclusion.events(&case).into_iter().for_each(|event| announce(event));
+                    let events = conclusion.events(&case, context.shelf.as_ref());
+                    events.into_iter().for_each(|event| announce(event));
                     conclusion
                 };
                 (index, claim, conclusion)
@@ -122,7 +123,8 @@ async fn start_all(
         bad += u32::from(!conclusion.verdict.is_neutral());
         if settings.rounds.repeat() {
             let discard = |outcome: &crate::conclusion::Outcome| context.discard(&outcome.observation);
-            tallies[index].add(&cases[index], conclusion, discard).into_iter().for_each(|event| announce(event));
+            let event = tallies[index].add(&cases[index], conclusion, context.shelf.as_ref(), discard);
+            event.into_iter().for_each(|event| announce(event));
         }
         fixtures.finish(false, context, settings, announce).await;
     }

@@ -39,27 +39,25 @@ fn outcome(kind: &str, codes: &[i32]) {
 /// Runs one case and tells what differs.
 fn run(case: &Path, codes: &[i32]) -> Vec<String> {
     let words = fs::read_to_string(case.join("args")).unwrap_or_else(|_| "run suite.yaml --no-fail-fast".to_owned());
+    let runs = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_ftest"))
         .args(words.split_whitespace())
         .current_dir(case)
         .env_remove("CI")
         .env("FTEST_HOME", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/home"))
         .env("NO_COLOR", "1")
+        .env("FTEST_RUNS_DIR", runs.path())
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let kept = Regex::new(r"kept: (/tmp/ft-[0-9a-f]+)").unwrap();
-    for found in kept.captures_iter(&String::from_utf8_lossy(&output.stdout)) {
-        fs::remove_dir_all(&found[1]).unwrap_or_default();
-    }
     let code = output.status.code().unwrap_or(-1);
     let mut differences = Vec::new();
     if !codes.contains(&code) {
         differences.push(format!("{}: exit code {code}, not one of {codes:?}", case.display()));
     }
     let texts = [
-        ("stdout", plain(case, &output.stdout)),
-        ("stderr", plain(case, &output.stderr)),
+        ("stdout", plain(case, runs.path(), &output.stdout)),
+        ("stderr", plain(case, runs.path(), &output.stderr)),
         ("exit", format!("{code}\n")),
     ];
     let rewrite = std::env::var_os("FTEST_REWRITE").is_some();
@@ -78,13 +76,15 @@ fn run(case: &Path, codes: &[i32]) -> Vec<String> {
 }
 
 /// Output without what differs from run to run.
-fn plain(case: &Path, bytes: &[u8]) -> String {
+fn plain(case: &Path, runs: &Path, bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).replace(&case.display().to_string(), "$CASE");
+    let text = text.replace(&runs.display().to_string(), "$RUNS");
     let rules = [
         (r"\[ *\d+\.\d{3} s\]", "[TIME]"),
         (r"\bin \d+\.\d s", "in TIME"),
         (r"PATH=\S+", "PATH=..."),
-        (r"/tmp/ft-[0-9a-f]+", "$$RUN"),
+        (r"\$RUNS/\d{8}T\d{6}-[0-9a-f]{4}", "$$RUN"),
+        (r"/tmp/ft-[0-9a-f]+", "$$SCRATCH"),
     ];
     rules.iter().fold(text, |text, (pattern, with)| Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned())
 }

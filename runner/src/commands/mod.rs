@@ -7,6 +7,7 @@ pub mod exec;
 pub mod fgpu;
 pub mod list;
 pub mod profiles;
+pub mod reports;
 pub mod review;
 pub mod run;
 pub mod schema;

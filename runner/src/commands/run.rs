@@ -1,13 +1,15 @@
 //! `ftest run`: suites -> cases -> verdicts -> reports -> exit code.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::MissedTickBehavior;
 
 use crate::case::Case;
 use crate::cli::RunArgs;
+use crate::commands::reports::Reports;
 use crate::commands::signals::{Signals, Wish};
 use crate::commands::{list, select};
 use crate::event::{self, CaseInfo, Event, RunInfo};
@@ -16,10 +18,13 @@ use crate::execute::cookie::random_word;
 use crate::execute::{self, Cancel, RunContext, job};
 use crate::exit_code::ExitCode;
 use crate::install::Install;
-use crate::record::{self, Run};
+use crate::record::secrets::Secrets;
+use crate::record::{self, Recorder, Run, Shelf, history};
 use crate::report::human::HumanReport;
-use crate::report::junit::JunitReport;
 use crate::schedule::{self, Settings, order};
+
+/// How often reports that wait for their time are looked after.
+const REFRESH: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub fn run(arguments: &RunArgs) -> ExitCode {
@@ -43,27 +48,6 @@ pub fn run(arguments: &RunArgs) -> ExitCode {
     }
 }
 
-/// The run as it is known, and the reports that follow it.
-struct Reports {
-    run: Run,
-    human: HumanReport,
-    junit: Option<JunitReport>,
-    /// A report could not be written.
-    code: ExitCode,
-}
-
-impl Reports {
-    fn on(&mut self, event: &Event) {
-        self.run.apply(event);
-        self.human.on(&self.run, event);
-        if let Some(Err(error)) = self.junit.as_mut().map(|junit| junit.on(&self.run, event)) {
-            eprintln!("ftest: cannot write the JUnit file: {error}");
-            self.code = ExitCode::CouldNotRun;
-            self.junit = None;
-        }
-    }
-}
-
 /// What is known before the first case.
 fn run_info(arguments: &RunArgs, seed: Option<u64>, cases: &[Arc<Case>]) -> RunInfo {
     let now = SystemTime::now();
@@ -83,12 +67,6 @@ fn run_info(arguments: &RunArgs, seed: Option<u64>, cases: &[Arc<Case>]) -> RunI
 }
 
 async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> ExitCode {
-    let reports = Rc::new(RefCell::new(Reports {
-        run: Run::default(),
-        human: HumanReport::new(Box::new(anstream::stdout())),
-        junit: arguments.junit.clone().map(JunitReport::new),
-        code: ExitCode::Passed,
-    }));
     let cancel = Cancel::new();
     let (announcer, mut announced) = tokio::sync::mpsc::unbounded_channel();
     let announce = Arc::new(move |step: String| {
@@ -96,15 +74,35 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         let _ = announcer.send(step);
     });
     execute::keep_descriptors();
-    let context = match RunContext::start(install, cancel.clone(), announce) {
-        Ok(context) => Rc::new(context),
+    let mut context = match RunContext::start(install, cancel.clone(), announce) {
+        Ok(context) => context,
         Err(error) => {
             eprintln!("ftest: {error}");
             return ExitCode::CouldNotRun;
         }
     };
-    let in_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
     let pace = &arguments.pace;
+    let seed = pace.shuffle.map(|seed| seed.unwrap_or_else(random_seed));
+    let runs = arguments.runs.runs();
+    let order = match seed {
+        Some(seed) => order::shuffled(cases.len(), seed),
+        None if pace.slots() > 1 => order::longest_first(cases, pace.slots(), &history::durations(&runs)),
+        None => (0..cases.len()).collect(),
+    };
+    let info = run_info(arguments, seed, cases);
+    let store = runs.open(&info.run, arguments.keep_runs);
+    let store = store.map_err(|error| eprintln!("ftest: this run is not kept: {error}")).ok();
+    let directory = store.as_ref().map(|store| store.directory().to_owned()).unwrap_or_default();
+    let secrets = Secrets::of_environment();
+    context.shelf = store.as_ref().map(|store| Shelf::new(store.directory(), secrets.clone()));
+    let context = Rc::new(context);
+    let reports = Rc::new(RefCell::new(Reports::new(
+        &arguments.reports,
+        Run::at(&directory),
+        Recorder::new(store, secrets),
+        HumanReport::new(Box::new(anstream::stdout())),
+    )));
+    let in_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
     let settings = Settings {
         slots: pace.slots(),
         fail_fast: pace.fail_fast(in_ci),
@@ -114,25 +112,23 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         deny_skip: arguments.deny_skip,
         retry_limit: arguments.retry_limit,
     };
-    let seed = pace.shuffle.map(|seed| seed.unwrap_or_else(random_seed));
-    let order = match seed {
-        Some(seed) => order::shuffled(cases.len(), seed),
-        None => order::longest_first(cases, settings.slots, &HashMap::new()),
-    };
     let started = Instant::now();
     let announce: schedule::Announce = {
         let reports = Rc::clone(&reports);
-        Rc::new(move |event| reports.borrow_mut().on(&event))
+        Rc::new(move |event| reports.borrow_mut().on(event))
     };
-    announce(Event::RunStarted(run_info(arguments, seed, cases)));
+    announce(Event::RunStarted(info));
     let run = schedule::run(cases, &order, Rc::clone(&context), settings, Rc::clone(&announce));
     tokio::pin!(run);
     let mut signals = Signals::new();
     let mut terminated = None;
+    let mut refresh = tokio::time::interval(REFRESH);
+    refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let strays = loop {
         tokio::select! {
             strays = &mut run => break strays,
             Some(step) = announced.recv() => announce(Event::Preparing { what: step }),
+            _ = refresh.tick() => reports.borrow_mut().refresh(),
             wish = signals.next() => match wish {
                 Wish::Pause => job::pause(&context),
                 Wish::End(code) => {
@@ -151,7 +147,7 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
             },
         }
     };
-    let mut verdict = reports.borrow().run.verdict_code();
+    let mut verdict = reports.borrow().run().verdict_code();
     if !strays.is_empty() {
         let names = strays.join(", ");
         eprintln!("ftest: ended what some case left behind without its mark, its group and its parent: {names}");
@@ -163,7 +159,7 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         interrupted: terminated.is_some(),
         exit_code: terminated.unwrap_or(verdict) as u8,
     });
-    let unwritten = reports.borrow().code;
+    let unwritten = reports.borrow().code();
     terminated.unwrap_or(verdict.max(unwritten))
 }
 

@@ -12,12 +12,13 @@ use tokio::sync::{Mutex, OnceCell};
 use super::cancel::Cancel;
 use super::cookie::Cookie;
 use super::guard::Guard;
-use super::scratch;
+use super::scratch::{self, RunDirectory};
 use super::sweep::{self, Sweep};
 use crate::case::PythonNeed;
 use crate::install::Install;
 use crate::observation::Observation;
 use crate::python::{self, Python};
+use crate::record::Shelf;
 
 /// Says what everybody waits for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
@@ -33,10 +34,12 @@ type Provided = Arc<OnceCell<Result<Python, String>>>;
 pub struct RunContext {
     /// Where our parts are.
     pub install: Install,
+    /// Where the files of attempts are kept; without one they stay in their scratch directories.
+    pub shelf: Option<Shelf>,
     /// Raised when the user wants to stop.
     pub cancel: Cancel,
     cookie: Cookie,
-    directory: PathBuf,
+    directory: RunDirectory,
     guard: Option<Guard>,
     announce: Announce,
     cases: AtomicU64,
@@ -53,11 +56,10 @@ impl RunContext {
     pub fn start(install: Install, cancel: Cancel, announce: Announce) -> Result<RunContext, String> {
         let program = install.ftest().map_err(|error| error.to_string())?;
         let cookie = Cookie::run();
-        let directory = scratch::run_directory().map_err(|error| error.to_string())?;
-        let guard = Guard::start(&program, &cookie, &directory).map_err(|error| {
-            scratch::remove(&directory);
-            format!("cannot start the guard {}: {error}", program.display())
-        })?;
+        scratch::remove_stale();
+        let directory = RunDirectory::make().map_err(|error| error.to_string())?;
+        let guard = Guard::start(&program, &cookie, directory.path())
+            .map_err(|error| format!("cannot start the guard {}: {error}", program.display()))?;
         sweep::become_subreaper();
         // An aborted rank would else write gigabytes into the working directory.
         let none = Rlimit { current: Some(0), maximum: rustix::process::getrlimit(Resource::Core).maximum };
@@ -66,6 +68,7 @@ impl RunContext {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         Ok(RunContext {
             install,
+            shelf: None,
             cancel,
             cookie,
             directory,
@@ -83,7 +86,7 @@ impl RunContext {
     /// One sentence when it cannot be made.
     pub fn open_case(&self) -> Result<(PathBuf, Cookie), String> {
         let number = self.cases.fetch_add(1, Ordering::Relaxed);
-        let directory = self.directory.join(number.to_string());
+        let directory = self.directory.path().join(number.to_string());
         std::fs::create_dir(&directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
         Ok((directory, self.cookie.part(number)))
     }
@@ -94,16 +97,22 @@ impl RunContext {
     /// One sentence when it cannot be made.
     pub fn open_fixture(&self) -> Result<(PathBuf, Cookie), String> {
         let name = format!("fixture-{}", self.fixtures.fetch_add(1, Ordering::Relaxed));
-        let directory = self.directory.join(&name);
+        let directory = self.directory.path().join(&name);
         std::fs::create_dir(&directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
         Ok((directory, self.cookie.part(name)))
     }
 
     /// Removes a directory of the run.
     pub fn remove(&self, directory: &Path) {
-        if directory.starts_with(&self.directory) {
+        if directory.starts_with(self.directory.path()) {
             scratch::remove(directory);
         }
+    }
+
+    /// Where a directory of the run stays: with the run's other files, under `name`, or where it is.
+    pub fn settle(&self, directory: &Path, name: &str) -> PathBuf {
+        let moved = self.shelf.as_ref().and_then(|shelf| shelf.take(directory, name).ok());
+        moved.unwrap_or_else(|| directory.to_owned())
     }
 
     /// Removes what a case kept in its scratch directory.
@@ -157,15 +166,14 @@ impl RunContext {
 
     /// The run's directory.
     pub fn directory(&self) -> &Path {
-        &self.directory
+        self.directory.path()
     }
 }
 
 impl Drop for RunContext {
     /// Orderly end: the guard goes, orphans that ended are taken, the directory goes unless a case is kept in it.
     fn drop(&mut self) {
-        // Fails while a kept case is inside; that is what keeping means.
-        let _ = std::fs::remove_dir(&self.directory);
+        self.directory.leave();
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }

@@ -1,6 +1,6 @@
 //! What earlier runs tell about a case: how long it takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,8 +14,8 @@ use super::store::{LOG, Runs};
 const RUNS: usize = 5;
 
 /// The usual duration of each case, by its full id: the median of its last runs. A case that did not run in them has none.
-pub fn durations(runs: &Runs) -> BTreeMap<String, Duration> {
-    let mut seen: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+pub fn durations(runs: &Runs) -> HashMap<String, Duration> {
+    let mut seen: HashMap<String, Vec<u64>> = HashMap::new();
     for run in runs.list().iter().rev().take(RUNS) {
         for (case, us) in of_run(&run.join(LOG)) {
             seen.entry(case).or_default().push(us);
@@ -72,7 +72,7 @@ mod tests {
             store.append(serde_json::to_string(&event).unwrap()).unwrap();
             store.append("{\"event\":\"attempt_finished\",\"ca".into()).unwrap();
         }
-        assert_eq!(durations(&runs), BTreeMap::from([("s/a".into(), Duration::from_micros(6))]));
-        assert_eq!(durations(&Runs::new(Some(Path::new("/no/runs")))), BTreeMap::new());
+        assert_eq!(durations(&runs), HashMap::from([("s/a".into(), Duration::from_micros(6))]));
+        assert_eq!(durations(&Runs::new(Some(Path::new("/no/runs")))), HashMap::new());
     }
 }

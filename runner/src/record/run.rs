@@ -1,6 +1,7 @@
 //! A run as its events tell it: the one fold that every report, the exit code and later runs look at.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 
 use crate::case::Case;
 use crate::conclusion::Conclusion;
@@ -18,7 +19,11 @@ pub struct Run {
     pub teardowns: Vec<(String, Failure)>,
     /// How it ended; none while it goes on, and in the log of a run that was killed.
     pub end: Option<RunEnd>,
+    /// Where the files of its attempts are; empty where no directory is known.
+    pub directory: PathBuf,
     index: HashMap<String, usize>,
+    /// Bytes of streams in memory.
+    text: usize,
 }
 
 /// The end of a run.
@@ -69,7 +74,7 @@ impl CaseRun {
     /// A case that ran alone.
     pub fn of(case: &Case, conclusion: &Conclusion) -> CaseRun {
         let mut run = CaseRun::new(CaseInfo::from(case));
-        conclusion.events(case).iter().for_each(|event| run.apply(event));
+        conclusion.events(case, None).iter().for_each(|event| run.apply(event));
         run
     }
 
@@ -144,7 +149,15 @@ impl CaseRun {
     }
 }
 
+/// Bytes of streams in memory. Beyond them the streams of later attempts are in their files only.
+const TEXT: usize = 64 << 20;
+
 impl Run {
+    /// A run that is kept in `directory`: paths of its events are taken from there.
+    pub fn at(directory: &Path) -> Run {
+        Run { directory: directory.to_owned(), ..Run::default() }
+    }
+
     /// The fold of events in order.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Run {
         let mut run = Run::default();
@@ -163,11 +176,16 @@ impl Run {
                 self.info = info;
             }
             Event::Preparing { .. } => {}
-            Event::CaseStarted { case, .. }
-            | Event::AttemptFinished { case, .. }
-            | Event::CaseFinished { case, .. } => {
+            Event::CaseStarted { case, .. } | Event::CaseFinished { case, .. } => {
                 if let Some(case) = self.index.get(case).and_then(|index| self.cases.get_mut(*index)) {
                     case.apply(event);
+                }
+            }
+            Event::AttemptFinished { case, attempt } => {
+                if let Some(case) = self.index.get(case).and_then(|index| self.cases.get_mut(*index)) {
+                    let mut attempt = attempt.clone();
+                    settle(&mut attempt, &self.directory, &mut self.text);
+                    case.attempts.push(attempt);
                 }
             }
             Event::TeardownFailed { fixture, failure } => self.teardowns.push((fixture.clone(), failure.clone())),
@@ -215,6 +233,32 @@ impl Run {
         let verdicts = self.cases.iter().filter_map(CaseRun::verdict).map(ExitCode::of);
         let teardowns = self.teardowns.iter().map(|_| ExitCode::CouldNotRun);
         verdicts.chain(teardowns).max().unwrap_or(ExitCode::Passed)
+    }
+}
+
+/// Joins the paths of `attempt` to `directory`, and lets go of its streams when `text` says that memory is full of them.
+fn settle(attempt: &mut Attempt, directory: &Path, text: &mut usize) {
+    let absolute = |path: &mut Option<PathBuf>| {
+        if let Some(path) = path {
+            *path = directory.join(&*path);
+        }
+    };
+    absolute(&mut attempt.cluster_report);
+    absolute(&mut attempt.device_reports);
+    absolute(&mut attempt.kept);
+    if let Some(hang) = &mut attempt.hang {
+        absolute(&mut hang.flight_record);
+    }
+    for stream in attempt.processes.iter_mut().flat_map(|process| [&mut process.stdout, &mut process.stderr]) {
+        absolute(&mut stream.file);
+        let bytes = stream.head.len() + stream.tail.len();
+        if *text + bytes > TEXT {
+            stream.head.clear();
+            stream.tail.clear();
+            stream.truncated = true;
+        } else {
+            *text += bytes;
+        }
     }
 }
 

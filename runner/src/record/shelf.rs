@@ -47,7 +47,9 @@ impl Shelf {
 
     fn try_keep(&self, case: &Case, outcome: &Outcome, attempt: &mut Attempt) -> io::Result<()> {
         let observation = &outcome.observation;
-        let relative = self.make(case, attempt.number)?;
+        let number = if attempt.number > 1 { format!(".attempt-{}", attempt.number) } else { String::new() };
+        let base = format!("{}{number}", case.id.trim_end_matches(']'));
+        let relative = self.make(&case.suite, &base)?;
         let target = self.directory.join(&relative);
         if outcome.kept {
             let left_out = move_tree(&observation.scratch, &target)?;
@@ -69,12 +71,21 @@ impl Shelf {
         Ok(())
     }
 
-    /// A new directory for an attempt; its path from the run's directory.
-    fn make(&self, case: &Case, number: u32) -> io::Result<PathBuf> {
-        let suite = PathBuf::from(name(&case.suite));
+    /// Moves a directory that is no attempt's here; `name` is `suite/...`. Gives its new place.
+    ///
+    /// # Errors
+    /// It cannot be moved.
+    pub fn take(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
+        let (suite, rest) = name.split_once('/').unwrap_or(("", name));
+        let target = self.directory.join(self.make(suite, rest)?);
+        move_tree(directory, &target)?;
+        Ok(target)
+    }
+
+    /// A new directory for `base`, of `suite`; its path from the run's directory.
+    fn make(&self, suite: &str, base: &str) -> io::Result<PathBuf> {
+        let (suite, base) = (PathBuf::from(name(suite)), name(base));
         fs::create_dir_all(self.directory.join(&suite))?;
-        let attempt = if number > 1 { format!(".attempt-{number}") } else { String::new() };
-        let base = format!("{}{attempt}", name(&case.id));
         let mut path = suite.join(&base);
         let mut another = 0;
         loop {

@@ -76,8 +76,7 @@ impl HumanReport {
                 }
             }
             Event::TeardownFailed { fixture, failure } => {
-                let mut text = String::new();
-                failures(&mut text, std::slice::from_ref(failure));
+                let text = failure_text(failure);
                 self.print(&format!("{RED}{:>8}{RESET} the teardown of {fixture}\n{}", "error", indent(&text, "    ")));
             }
             Event::RunFinished { duration_us, interrupted, .. } => self.finish(run, *duration_us, *interrupted),
@@ -269,6 +268,13 @@ pub fn attempt_details(attempt: &Attempt) -> String {
             break;
         }
     }
+    text
+}
+
+/// A failure that belongs to no case.
+pub fn failure_text(failure: &Failure) -> String {
+    let mut text = String::new();
+    failures(&mut text, std::slice::from_ref(failure));
     text
 }
 

@@ -1,14 +1,14 @@
-//! JUnit XML for Jenkins, GitLab and the GitHub reporters. The file is whole after every finished case, so that a killed run leaves one too.
+//! A run as JUnit XML, for Jenkins, GitLab and the GitHub reporters: a function of the run.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+use clap::ValueEnum;
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
 
 use crate::calendar::timestamp;
-use crate::event::{CaseInfo, Event, Process, Stream, Verdict};
+use crate::event::{Attempt, CaseInfo, Failure, Process, Stream, Verdict};
 use crate::record::{CaseRun, Run};
 use crate::report::xml_text::XmlText;
 use crate::report::{exits, human};
@@ -16,94 +16,102 @@ use crate::report::{exits, human};
 /// Most bytes of one stream.
 const STREAM_LIMIT: usize = 64 << 10;
 
-/// Writes the file as the run goes on.
-#[derive(Debug)]
-pub struct JunitReport {
-    path: PathBuf,
-    /// By their place in the run.
-    finished: BTreeMap<usize, TestCase>,
+/// Which dialect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// With the file and line of each case, and properties
+    #[default]
+    Rich,
+    /// Only what the schema of Jenkins' xunit plugin allows; properties stand in the output
+    Strict,
 }
 
-impl JunitReport {
-    /// A report that goes to `path`.
-    pub fn new(path: PathBuf) -> JunitReport {
-        JunitReport { path, finished: BTreeMap::new() }
+/// The run as it stands.
+///
+/// # Errors
+/// It cannot be written as XML: what, in words.
+pub fn document(run: &Run, profile: Profile) -> Result<String, String> {
+    let mut report = Report::new("ftest");
+    report.set_time(run.end.map_or(Duration::ZERO, |end| Duration::from_micros(end.duration_us)));
+    let mut suites: Vec<(&str, TestSuite, Duration)> = Vec::new();
+    let mut index: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in &run.cases {
+        let name = case.info.suite.as_str();
+        let position = *index.entry(name).or_insert_with(|| {
+            suites.push((name, suite(run, &case.info, profile), Duration::ZERO));
+            suites.len() - 1
+        });
+        let (_, suite, time) = &mut suites[position];
+        let test = test_case(case, run.not_run(), profile);
+        *time += test.time.unwrap_or_default();
+        suite.add_test_case(test);
     }
-
-    /// Writes the file where something changed; `run` has taken note of the event.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn on(&mut self, run: &Run, event: &Event) -> io::Result<()> {
-        match event {
-            Event::CaseFinished { case, .. } => {
-                let Some(index) = run.position(case) else { return Ok(()) };
-                self.finished.insert(index, test_case(&run.cases[index], run.not_run()));
-            }
-            Event::RunStarted(_) | Event::RunFinished { .. } => {}
-            Event::Preparing { .. }
-            | Event::CaseStarted { .. }
-            | Event::AttemptFinished { .. }
-            | Event::TeardownFailed { .. } => return Ok(()),
+    for (fixture, failure) in &run.teardowns {
+        let name = fixture.split('/').next().unwrap_or_default();
+        if let Some((_, suite, _)) = index.get(name).and_then(|position| suites.get_mut(*position)) {
+            suite.add_test_case(teardown(name, fixture, failure));
         }
-        self.write(run)
     }
-
-    /// The document as it stands.
-    pub fn report(&self, run: &Run) -> Report {
-        let mut report = Report::new("ftest");
-        report.set_time(run.end.map_or(Duration::ZERO, |end| Duration::from_micros(end.duration_us)));
-        let mut suites: Vec<(&str, TestSuite, Duration)> = Vec::new();
-        for (index, case) in run.cases.iter().enumerate() {
-            let name = case.info.suite.as_str();
-            let position = suites.iter().position(|(known, _, _)| *known == name).unwrap_or_else(|| {
-                suites.push((name, suite(run, &case.info), Duration::ZERO));
-                suites.len() - 1
-            });
-            let (_, suite, time) = &mut suites[position];
-            let test = self.finished.get(&index).cloned().unwrap_or_else(|| test_case(case, run.not_run()));
-            *time += test.time.unwrap_or_default();
-            suite.add_test_case(test);
-        }
-        for (_, mut suite, time) in suites {
-            suite.set_time(time);
-            report.add_test_suite(suite);
-        }
-        report
+    for (_, mut suite, time) in suites {
+        suite.set_time(time);
+        report.add_test_suite(suite);
     }
+    let text = report.to_string().map_err(|error| error.to_string())?;
+    Ok(match profile {
+        Profile::Rich => text,
+        Profile::Strict => without_skipped(&text),
+    })
+}
 
-    fn write(&self, run: &Run) -> io::Result<()> {
-        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let text = self.report(run).to_string().map_err(io::Error::other)?;
-        // A device or pipe (`/dev/stdout`) is written to; a rename would put a file in its place.
-        if std::fs::metadata(&self.path).is_ok_and(|target| !target.is_file()) {
-            return std::fs::write(&self.path, text);
+/// The root element without its count of skipped cases, which the strict schema does not know there.
+fn without_skipped(text: &str) -> String {
+    let root = text.find("<testsuites ").and_then(|start| Some((start, start + text[start..].find('>')?)));
+    let attribute = root.and_then(|(start, end)| Some((start + text[start..end].find(" skipped=\"")?, end)));
+    match attribute {
+        Some((start, end)) => {
+            let value = start + " skipped=\"".len();
+            let after = text[value..end].find('"').map_or(start, |quote| value + quote + 1);
+            format!("{}{}", &text[..start], &text[after..])
         }
-        std::fs::create_dir_all(parent)?;
-        let mut file = tempfile::NamedTempFile::new_in(parent)?;
-        file.write_all(text.as_bytes())?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        std::fs::set_permissions(file.path(), mode)?;
-        file.persist(&self.path)?;
-        Ok(())
+        None => text.to_owned(),
     }
 }
 
-fn suite(run: &Run, first: &CaseInfo) -> TestSuite {
+fn suite(run: &Run, first: &CaseInfo, profile: Profile) -> TestSuite {
     let mut suite = TestSuite::new(XmlText::new(&first.suite));
-    suite.extra.insert("file".into(), XmlText::new(&first.place.file.display().to_string()).into());
-    suite.extra.insert("timestamp".into(), timestamp(UNIX_EPOCH + Duration::from_millis(run.info.at_ms)).into());
-    suite.add_property(Property::new("ftest.version", XmlText::new(&run.info.ftest)));
+    let mut attribute = |name: &'static str, value: &str| {
+        suite.extra.insert(name.into(), XmlText::new(value).into());
+    };
+    attribute("file", &first.place.file.display().to_string());
+    attribute("timestamp", &timestamp(UNIX_EPOCH + Duration::from_millis(run.info.at_ms)));
+    if !run.info.host.is_empty() {
+        attribute("hostname", &run.info.host);
+    }
+    if profile == Profile::Rich && !run.info.run.is_empty() {
+        attribute("id", &run.info.run);
+    }
+    let properties = [
+        ("ftest.version", Some(&run.info.ftest)),
+        ("ftest.run", Some(&run.info.run)),
+        ("ftest.shard", run.info.shard.as_ref()),
+    ];
+    for (name, value) in properties {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            suite.add_property(Property::new(name, XmlText::new(value)));
+        }
+    }
     suite
 }
 
-fn named(info: &CaseInfo, status: TestCaseStatus) -> TestCase {
+fn named(info: &CaseInfo, status: TestCaseStatus, profile: Profile) -> TestCase {
     let mut test = TestCase::new(XmlText::new(&info.id), status);
     let name = info.id.split('[').next().unwrap_or_default();
     test.set_classname(XmlText::new(&format!("ftest.{}.{name}", info.suite)));
     test.set_time(Duration::ZERO);
-    test.extra.insert("file".into(), XmlText::new(&info.place.file.display().to_string()).into());
-    test.extra.insert("line".into(), info.place.line.to_string().into());
+    if profile == Profile::Rich {
+        test.extra.insert("file".into(), XmlText::new(&info.place.file.display().to_string()).into());
+        test.extra.insert("line".into(), info.place.line.to_string().into());
+    }
     test
 }
 
@@ -114,68 +122,162 @@ fn skipped(reason: &str) -> TestCaseStatus {
 }
 
 /// The element of a case; `not_run` is why, where it has no verdict.
-fn test_case(case: &CaseRun, not_run: &str) -> TestCase {
-    let kind = match case.verdict() {
-        None => return named(&case.info, skipped(not_run)),
-        Some(Verdict::Skipped { reason }) => return named(&case.info, skipped(reason)),
+fn test_case(case: &CaseRun, not_run: &str, profile: Profile) -> TestCase {
+    let status = match case.verdict() {
+        None => skipped(not_run),
+        Some(Verdict::Skipped { reason }) => skipped(reason),
         Some(Verdict::Xfailed { reason }) => {
             let mut status = skipped(reason);
             status.set_type("xfail");
-            return named(&case.info, status);
+            status
         }
-        Some(Verdict::Passed) => None,
-        Some(Verdict::Failed) => Some((NonSuccessKind::Failure, "ftest.check")),
-        Some(Verdict::Timeout) => Some((NonSuccessKind::Failure, "ftest.timeout")),
-        Some(Verdict::Broken) => {
-            let gap = case.failures().next().is_some_and(|failure| failure.kind == "gap");
-            Some((NonSuccessKind::Error, if gap { "ftest.gap" } else { "ftest.infra" }))
+        Some(Verdict::Passed) => {
+            let mut status = TestCaseStatus::success();
+            // Passed at last: the attempts before are flaky failures.
+            status.add_reruns(others(case, case.last()));
+            status
         }
-    };
-    let status = match kind {
-        None => TestCaseStatus::success(),
-        Some((kind, name)) => {
+        Some(verdict @ (Verdict::Failed | Verdict::Timeout | Verdict::Broken)) => {
+            let (kind, name) = kind_of(verdict, case.failures().next());
             let mut status = TestCaseStatus::non_success(kind);
-            let message = case.failures().next().map_or_else(
-                || case.verdict().map_or("", Verdict::word).to_owned(),
-                |failure| format!("{}: expected {}, got {}", failure.kind, failure.expected, failure.got),
-            );
-            status.set_message(one_line(&message)).set_type(name).set_description(XmlText::new(&human::details(case)));
+            status
+                .set_message(one_line(&message(verdict, case.failures().next())))
+                .set_type(name)
+                .set_description(XmlText::new(&human::details(case)));
+            status.add_reruns(others(case, case.shown()));
             status
         }
     };
-    let failed = kind.is_some();
-    let mut test = named(&case.info, status);
+    let mut test = named(&case.info, status, profile);
     test.set_time(Duration::from_micros(case.duration_us()));
-    for (name, value) in &case.info.matrix {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        test.add_property(Property::new(XmlText::new(&format!("matrix.{name}")), XmlText::new(&value)));
-    }
-    let Some(attempt) = case.shown() else { return test };
-    if !attempt.processes.is_empty() {
-        test.add_property(Property::new("exits", XmlText::new(&exits(attempt))));
-    }
-    if case.slow() {
-        test.add_property(Property::new("slow", "true"));
-    }
-    if let Some(kept) = &attempt.kept {
-        test.add_property(Property::new("scratch", XmlText::new(&kept.display().to_string())));
+    let properties = properties(case);
+    let (mut out, mut err) = (String::new(), String::new());
+    match profile {
+        Profile::Rich => {
+            for (name, value) in &properties {
+                test.add_property(Property::new(XmlText::new(name), XmlText::new(value)));
+            }
+        }
+        Profile::Strict => {
+            for (name, value) in &properties {
+                let _ = writeln!(out, "[[PROPERTY|{name}={value}]]");
+            }
+        }
     }
     // Output of passed cases makes the file large and tells nobody anything.
-    if failed {
-        let out = streams(&attempt.processes, |process| &process.stdout);
-        let err = streams(&attempt.processes, |process| &process.stderr);
-        if !out.as_str().is_empty() {
-            test.set_system_out(out);
-        }
-        if !err.as_str().is_empty() {
-            test.set_system_err(err);
-        }
+    if let Some(attempt) = case.shown().filter(|_| case.verdict().is_some_and(|verdict| !verdict.is_neutral())) {
+        streams(&mut out, &attempt.processes, |process| &process.stdout);
+        streams(&mut err, &attempt.processes, |process| &process.stderr);
+        attachments(&mut out, attempt);
+    }
+    if !out.is_empty() {
+        test.set_system_out(XmlText::new(&out));
+    }
+    if !err.is_empty() {
+        test.set_system_err(XmlText::new(&err));
     }
     test
 }
 
-fn streams(processes: &[Process], of: impl Fn(&Process) -> &Stream) -> XmlText {
-    let mut text = String::new();
+/// Element and type of what did not pass.
+fn kind_of(verdict: &Verdict, first: Option<&Failure>) -> (NonSuccessKind, &'static str) {
+    let of = |kind: &str| first.is_some_and(|failure| failure.kind == kind);
+    match verdict {
+        Verdict::Timeout => (NonSuccessKind::Failure, "ftest.timeout"),
+        Verdict::Broken if of("gap") => (NonSuccessKind::Error, "ftest.gap"),
+        Verdict::Broken => (NonSuccessKind::Error, "ftest.infra"),
+        _ if of("hang") => (NonSuccessKind::Failure, "ftest.hang"),
+        _ if of("leak") => (NonSuccessKind::Failure, "ftest.leak"),
+        _ => (NonSuccessKind::Failure, "ftest.check"),
+    }
+}
+
+fn message(verdict: &Verdict, first: Option<&Failure>) -> String {
+    first.map_or_else(
+        || verdict.word().to_owned(),
+        |failure| format!("{}: expected {}, got {}", failure.kind, failure.expected, failure.got),
+    )
+}
+
+/// The attempts that did not pass, but for the one that the element itself tells of.
+fn others<'a>(case: &'a CaseRun, told: Option<&'a Attempt>) -> impl Iterator<Item = TestRerun> {
+    let told = told.map(|attempt| attempt.number);
+    case.attempts.iter().filter(move |attempt| Some(attempt.number) != told && !attempt.verdict.is_neutral()).map(
+        |attempt| {
+            // Never `flakyError` or `rerunError`: Jenkins does not read them.
+            let mut rerun = TestRerun::new(NonSuccessKind::Failure);
+            let first = attempt.failures.first();
+            let message = format!("attempt {}: {}", attempt.number, message(&attempt.verdict, first));
+            rerun
+                .set_message(one_line(&message))
+                .set_type(kind_of(&attempt.verdict, first).1)
+                .set_stack_trace(XmlText::new(&human::attempt_details(attempt)));
+            let (mut out, mut err) = (String::new(), String::new());
+            streams(&mut out, &attempt.processes, |process| &process.stdout);
+            streams(&mut err, &attempt.processes, |process| &process.stderr);
+            if !out.is_empty() {
+                rerun.set_system_out(XmlText::new(&out));
+            }
+            if !err.is_empty() {
+                rerun.set_system_err(XmlText::new(&err));
+            }
+            rerun
+        },
+    )
+}
+
+/// What is known of a case in names and values.
+fn properties(case: &CaseRun) -> Vec<(String, String)> {
+    let mut properties: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: String| properties.push((name.to_owned(), value));
+    for (name, value) in &case.info.matrix {
+        add(&format!("matrix.{name}"), value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    }
+    let Some(attempt) = case.shown() else { return properties };
+    if case.attempts.len() > 1 {
+        add("attempts", case.attempts.len().to_string());
+    }
+    if case.flaky() {
+        add("flaky", "true".to_owned());
+    }
+    if let Some(Verdict::Xfailed { reason }) = case.verdict() {
+        add("xfail", reason.clone());
+    }
+    if !attempt.processes.is_empty() {
+        add("exits", exits(attempt));
+    }
+    if case.slow() {
+        add("slow", "true".to_owned());
+    }
+    if let Some(kept) = &attempt.kept {
+        add("kept", kept.display().to_string());
+    }
+    properties
+}
+
+/// The case that a failed teardown is: JUnit has no other place for an error that is no case's.
+fn teardown(suite: &str, fixture: &str, failure: &Failure) -> TestCase {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    status
+        .set_message(one_line(&message(&Verdict::Broken, Some(failure))))
+        .set_type("ftest.teardown")
+        .set_description(XmlText::new(&human::failure_text(failure)));
+    let mut test = TestCase::new(XmlText::new(&format!("teardown of {fixture}")), status);
+    test.set_classname(XmlText::new(&format!("ftest.{suite}.fixtures")));
+    test.set_time(Duration::ZERO);
+    test
+}
+
+/// Files of an attempt, as Jenkins, GitLab and Azure find them.
+fn attachments(out: &mut String, attempt: &Attempt) {
+    let streams = attempt.processes.iter().flat_map(|process| [&process.stdout, &process.stderr]);
+    let files = streams.filter(|stream| stream.bytes > 0).filter_map(|stream| stream.file.as_ref());
+    for file in files.chain(&attempt.cluster_report).chain(&attempt.device_reports) {
+        let _ = writeln!(out, "[[ATTACHMENT|{}]]", file.display());
+    }
+}
+
+fn streams(text: &mut String, processes: &[Process], of: impl Fn(&Process) -> &Stream) {
     for process in processes {
         let stream = of(process);
         if stream.bytes == 0 {
@@ -183,14 +285,13 @@ fn streams(processes: &[Process], of: impl Fn(&Process) -> &Stream) -> XmlText {
         }
         let (shown, cut) = ends(stream);
         for line in shown.lines() {
-            text.push_str(&format!("[{}] {line}\n", process.role));
+            let _ = writeln!(text, "[{}] {line}", process.role);
         }
         if cut {
             let whole = stream.file.as_ref().map(|file| format!("; {} holds it", file.display())).unwrap_or_default();
-            text.push_str(&format!("[{}] ... the stream has {} bytes{whole}\n", process.role, stream.bytes));
+            let _ = writeln!(text, "[{}] ... the stream has {} bytes{whole}", process.role, stream.bytes);
         }
     }
-    XmlText::new(&text)
 }
 
 /// Head and tail of a stream within the limit, and whether something is left out.
@@ -218,7 +319,7 @@ fn one_line(text: &str) -> XmlText {
 mod tests {
     use super::*;
     use crate::case::Place;
-    use crate::event::{Attempt, Failure, RunInfo};
+    use crate::event::{Event, RunInfo};
     use crate::observation::{Exit, Role};
     use proptest::prelude::*;
     use quick_xml::events::Event as Xml;
@@ -285,38 +386,110 @@ mod tests {
         }
     }
 
+    fn document(events: &[Event], profile: Profile) -> String {
+        super::document(&Run::of(events), profile).unwrap()
+    }
+
     #[test]
     fn totals_count_every_case_also_those_that_did_not_run() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("deep/out.xml");
-        let (mut report, mut run) = (JunitReport::new(path.clone()), Run::default());
-        let mut tell = |event: &Event| {
-            run.apply(event);
-            report.on(&run, event).unwrap();
+        let mut events = vec![started()];
+        events.extend(ended("three[w=2]", Verdict::Broken, b"x"));
+        let totals = |text: &str, element: &str| {
+            let attributes = &read(text)[element].1;
+            ["tests", "skipped", "errors", "failures"].map(|name| attributes[name].clone())
         };
-        tell(&started());
-        ended("three[w=2]", Verdict::Broken, b"x").iter().for_each(&mut tell);
-        let seen = read(&std::fs::read_to_string(&path).unwrap());
-        let totals = &seen["testsuites"].1;
-        assert_eq!((totals["tests"].as_str(), totals["skipped"].as_str(), totals["errors"].as_str()), ("3", "2", "1"));
-        ended("one", Verdict::Failed, b"x").iter().for_each(&mut tell);
-        ended("two", Verdict::Passed, b"x").iter().for_each(&mut tell);
-        tell(&Event::RunFinished { at_ms: 0, duration_us: 2_000_000, interrupted: false, exit_code: 3 });
-        let text = std::fs::read_to_string(&path).unwrap();
-        let seen = read(&text);
+        assert_eq!(totals(&document(&events, Profile::Rich), "testsuites"), ["3", "2", "1", "0"]);
+        events.extend(ended("one", Verdict::Failed, b"x"));
+        events.extend(ended("two", Verdict::Passed, b"x"));
+        events.push(Event::RunFinished { at_ms: 0, duration_us: 2_000_000, interrupted: false, exit_code: 3 });
+        let text = document(&events, Profile::Rich);
         for element in ["testsuites", "testsuite"] {
-            let totals = &seen[element].1;
-            assert_eq!(
-                (&*totals["tests"], &*totals["skipped"], &*totals["errors"], &*totals["failures"]),
-                ("3", "0", "1", "1"),
-                "{element}"
-            );
+            assert_eq!(totals(&text, element), ["3", "0", "1", "1"], "{element}");
         }
+        let seen = read(&text);
         assert_eq!(seen["testcase"].0, 3);
         assert_eq!((&*seen["testcase"].1["classname"], &*seen["testcase"].1["line"]), ("ftest.s.one", "4"));
         assert_eq!(seen["testcase"].1["time"], "1.235");
         assert_eq!(seen["testsuite"].1["timestamp"], "2026-11-21T00:00:00");
         assert!(text.contains("matrix.w"));
+    }
+
+    /// One of everything that a file can hold.
+    fn everything() -> Vec<Event> {
+        let mut events = vec![started()];
+        let [mut first, finished] = ended("one", Verdict::Failed, b"first");
+        let [mut second, _] = ended("one", Verdict::Timeout, b"second");
+        for (event, number) in [(&mut first, 1), (&mut second, 2)] {
+            if let Event::AttemptFinished { attempt, .. } = event {
+                attempt.number = number;
+                attempt.cluster_report = Some("s/one/cluster-report.json".into());
+            }
+        }
+        events.extend([first.clone(), second, finished]);
+        let [mut passed, mut finished] = ended("two", Verdict::Passed, b"third");
+        if let (Event::AttemptFinished { case, .. }, Event::AttemptFinished { attempt, .. }) = (&mut first, &mut passed)
+        {
+            *case = "s/two".into();
+            attempt.number = 2;
+        }
+        if let Event::CaseFinished { flaky, .. } = &mut finished {
+            *flaky = true;
+        }
+        events.extend([first, passed, finished]);
+        events.extend(ended("three[w=2]", Verdict::Xfailed { reason: "not yet".into() }, b"x"));
+        events.push(Event::TeardownFailed { fixture: "s/server".into(), failure: Failure::default() });
+        events
+    }
+
+    #[test]
+    fn attempts_are_reruns_and_an_expected_failure_is_skipped() {
+        let text = document(&everything(), Profile::Rich);
+        let seen = read(&text);
+        let rerun = &seen["rerunFailure"];
+        assert_eq!((rerun.0, &*rerun.1["type"]), (1, "ftest.timeout"));
+        assert_eq!(rerun.1["message"], "attempt 2: exit: expected <a & \"b\">, got second");
+        let flaky = &seen["flakyFailure"];
+        assert_eq!((flaky.0, &*flaky.1["type"]), (1, "ftest.check"));
+        assert_eq!((seen["failure"].0, seen["stackTrace"].0), (1, 2));
+        assert_eq!(
+            seen["skipped"].1,
+            BTreeMap::from([("message".into(), "not yet".into()), ("type".into(), "xfail".into())])
+        );
+        assert_eq!(seen["error"].1["type"], "ftest.teardown");
+        assert!(text.contains("\n[[ATTACHMENT|s/one/cluster-report.json]]\n"), "{text}");
+    }
+
+    /// What junit-10.xsd of Jenkins' xunit plugin allows; .ci/run validates a file with the schema itself.
+    #[test]
+    fn the_strict_profile_has_only_what_the_schema_knows() {
+        let text = document(&everything(), Profile::Strict);
+        let seen = read(&text);
+        let allowed = [
+            ("testsuites", "name time tests failures errors"),
+            ("testsuite", "name tests failures errors time skipped timestamp hostname id package file"),
+            ("testcase", "name time classname group"),
+            ("failure", "type message"),
+            ("error", "type message"),
+            ("skipped", "type message"),
+            ("rerunFailure", "type message"),
+            ("flakyFailure", "type message"),
+            ("properties", ""),
+            ("property", "name value"),
+            ("stackTrace", ""),
+            ("system-out", ""),
+            ("system-err", ""),
+        ];
+        for (element, (_, attributes)) in &seen {
+            let known = allowed.iter().find(|(name, _)| name == element).map(|(_, known)| *known);
+            let known = known.unwrap_or_else(|| panic!("<{element}>"));
+            for attribute in attributes.keys() {
+                assert!(known.split(' ').any(|name| name == attribute), "{element}@{attribute}");
+            }
+        }
+        for (number, case) in text.split("<testcase ").skip(1).enumerate() {
+            assert!(!case.contains("<propert"), "case {number}");
+        }
+        assert!(text.contains("[[PROPERTY|matrix.w=2]]"), "{text}");
     }
 
     proptest! {
@@ -327,8 +500,9 @@ mod tests {
                 ended("two", Verdict::Broken, text.as_bytes()),
                 ended("three[w=2]", Verdict::Skipped { reason: text.clone() }, b""),
             ];
-            let run = Run::of([started()].iter().chain(events.iter().flatten()));
-            let xml = JunitReport::new(PathBuf::new()).report(&run).to_string().unwrap();
+            let events: Vec<Event> = [started()].into_iter().chain(events.into_iter().flatten()).collect();
+            let xml = document(&events, Profile::Rich);
+            prop_assert_eq!(read(&document(&events, Profile::Strict))["testcase"].0, 3);
             prop_assert_eq!(read(&xml)["testcase"].0, 3);
         }
     }

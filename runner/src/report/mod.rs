@@ -2,6 +2,7 @@
 
 pub mod human;
 pub mod junit;
+pub mod junit_file;
 pub mod live;
 pub mod xml_text;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::case::Case;
 use crate::check::{Failure, Verdict};
 use crate::conclusion::{Conclusion, Outcome};
+use crate::record::Shelf;
 use crate::event::{self, Event};
 use crate::suite::quantity;
 
@@ -65,9 +66,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes note of an iteration and gives its event; none for one that did not run. `discard` is called for the
+    /// Takes note of an iteration and gives its event; none for one that did not run. Files of the first failed one go to `shelf`. `discard` is called for the
     /// scratch directory of a failed one that is not the first.
-    pub fn add(&mut self, case: &Case, mut conclusion: Conclusion, discard: impl Fn(&Outcome)) -> Option<Event> {
+    pub fn add(&mut self, case: &Case, mut conclusion: Conclusion, shelf: Option<&Shelf>, discard: impl Fn(&Outcome)) -> Option<Event> {
         self.last = Some(conclusion.verdict.clone());
         if matches!(conclusion.verdict, Verdict::Skipped(_)) {
             return None;
@@ -85,6 +86,9 @@ impl Tally {
         }
         let mut attempt = event::Attempt::of(self.made, case, outcome);
         attempt.verdict = event::Verdict::from(&conclusion.verdict);
+        if let Some(shelf) = shelf.filter(|_| first) {
+            shelf.keep(case, outcome, &mut attempt);
+        }
         if !first {
             // Thousands of them must not fill the memory; the first failed one tells what happened.
             for process in &mut attempt.processes {

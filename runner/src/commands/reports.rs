@@ -1,0 +1,97 @@
+//! What a run, a replay and a merge of shards have in common: the run as it is known, and the reports that follow it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::event::Event;
+use crate::exit_code::ExitCode;
+use crate::record::{Recorder, Run, Runs};
+use crate::report::human::HumanReport;
+use crate::report::junit::Profile;
+use crate::report::junit_file::JunitFile;
+
+/// Which reports are written.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ReportArgs {
+    /// Write JUnit XML to this file, also while the run goes on
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    pub junit: Option<PathBuf>,
+    /// The dialect of the JUnit file
+    #[arg(long, value_enum, default_value_t = Profile::Rich, value_name = "PROFILE", help_heading = "Reports")]
+    pub junit_profile: Profile,
+}
+
+/// Where runs are kept.
+#[derive(Args, Clone, Debug, Default)]
+pub struct RunsArgs {
+    /// The directory of the kept runs [default: .ftest/runs]
+    #[arg(long, env = protocol::env::RUNS.name, hide_env = true, value_name = "DIR", help_heading = "Runs")]
+    pub runs_dir: Option<PathBuf>,
+}
+
+impl RunsArgs {
+    /// The directory.
+    pub fn runs(&self) -> Runs {
+        Runs::new(self.runs_dir.as_deref())
+    }
+}
+
+/// The run as it is known, and the reports that follow it.
+pub struct Reports {
+    run: Run,
+    recorder: Recorder,
+    human: HumanReport,
+    junit: Option<JunitFile>,
+    unwritten: bool,
+}
+
+impl Reports {
+    /// The reports that `arguments` ask for, of `run` from now on. Events go through `recorder` first.
+    pub fn new(arguments: &ReportArgs, run: Run, recorder: Recorder, human: HumanReport) -> Reports {
+        let junit = arguments.junit.clone().map(|path| JunitFile::new(path, arguments.junit_profile));
+        Reports { run, recorder, human, junit, unwritten: false }
+    }
+
+    /// Records an event and shows it.
+    pub fn on(&mut self, event: Event) {
+        let event = self.recorder.record(event);
+        self.run.apply(&event);
+        self.human.on(&self.run, &event);
+        let written = self.junit.as_mut().map(|junit| junit.on(&self.run, &event));
+        self.check(written);
+    }
+
+    /// Writes what waited for its time.
+    pub fn refresh(&mut self) {
+        let written = self.junit.as_mut().map(|junit| junit.refresh(&self.run));
+        self.check(written);
+    }
+
+    fn check(&mut self, written: Option<std::io::Result<()>>) {
+        if let Some(Err(error)) = written {
+            eprintln!("ftest: cannot write the JUnit file: {error}");
+            self.unwritten = true;
+            self.junit = None;
+        }
+    }
+
+    /// The run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// What the reports make of the exit code.
+    pub fn code(&self) -> ExitCode {
+        if self.unwritten { ExitCode::CouldNotRun } else { ExitCode::Passed }
+    }
+}
+
+impl Drop for Reports {
+    /// After a panic the file has all that happened before it.
+    fn drop(&mut self) {
+        if let Some(junit) = &mut self.junit {
+            let _ = junit.finish(&self.run);
+        }
+    }
+}

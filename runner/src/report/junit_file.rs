@@ -1,0 +1,130 @@
+//! The JUnit file of a run that goes on: whole at any time, written anew at most so often that it costs little.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::event::Event;
+use crate::record::Run;
+use crate::report::junit::{self, Profile};
+
+/// A result waits for the file no longer than this, unless writing it takes long.
+const EVERY: Duration = Duration::from_secs(1);
+/// Of the time, at most one part in this many goes into writing.
+const SHARE: u32 = 20;
+
+/// Writes the file as the run goes on.
+#[derive(Debug)]
+pub struct JunitFile {
+    path: PathBuf,
+    profile: Profile,
+    /// Something happened that the file does not have.
+    stale: bool,
+    /// Not before.
+    next: Instant,
+}
+
+impl JunitFile {
+    /// A report that goes to `path`.
+    pub fn new(path: PathBuf, profile: Profile) -> JunitFile {
+        JunitFile { path, profile, stale: false, next: Instant::now() }
+    }
+
+    /// Takes note of an event that `run` has, and writes the file where it is time.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn on(&mut self, run: &Run, event: &Event) -> io::Result<()> {
+        match event {
+            Event::RunStarted(_) | Event::RunFinished { .. } => self.write(run),
+            Event::CaseFinished { .. } | Event::TeardownFailed { .. } => {
+                self.stale = true;
+                self.refresh(run)
+            }
+            Event::Preparing { .. } | Event::CaseStarted { .. } | Event::AttemptFinished { .. } => Ok(()),
+        }
+    }
+
+    /// Writes the file where it lacks something and was not written just now.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn refresh(&mut self, run: &Run) -> io::Result<()> {
+        if self.stale && Instant::now() >= self.next { self.write(run) } else { Ok(()) }
+    }
+
+    /// Writes the file if it lacks something, whenever it was last written.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(&mut self, run: &Run) -> io::Result<()> {
+        if self.stale { self.write(run) } else { Ok(()) }
+    }
+
+    fn write(&mut self, run: &Run) -> io::Result<()> {
+        let started = Instant::now();
+        write(&self.path, &junit::document(run, self.profile).map_err(io::Error::other)?)?;
+        let now = Instant::now();
+        self.next = now + EVERY.max((now - started) * SHARE);
+        self.stale = false;
+        Ok(())
+    }
+}
+
+/// Puts `text` at `path`, whole or not at all, and makes the directories above it.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: &Path, text: &str) -> io::Result<()> {
+    // A device or pipe (`/dev/stdout`) is written to; a rename would put a file in its place.
+    if std::fs::metadata(path).is_ok_and(|target| !target.is_file()) {
+        return std::fs::write(path, text);
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent)?;
+    let mut file = tempfile::NamedTempFile::new_in(parent)?;
+    file.write_all(text.as_bytes())?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(file.path(), mode)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{CaseInfo, RunInfo, Verdict};
+
+    #[test]
+    fn the_file_is_whole_and_not_written_for_every_case() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deep/out.xml");
+        let (mut file, mut run) = (JunitFile::new(path.clone(), Profile::Rich), Run::default());
+        let case = |number: u32| CaseInfo { case: format!("s/{number}"), suite: "s".into(), ..CaseInfo::default() };
+        let mut tell = |event: Event| {
+            run.apply(&event);
+            file.on(&run, &event).unwrap();
+            std::fs::read_to_string(&path).unwrap()
+        };
+        let skipped = |text: &str| text.matches("<skipped ").count();
+        let started = tell(Event::RunStarted(RunInfo { cases: (0..3).map(case).collect(), ..RunInfo::default() }));
+        assert_eq!(skipped(&started), 3);
+        let ended = |number: u32| Event::CaseFinished {
+            case: format!("s/{number}"),
+            verdict: Verdict::Passed,
+            flaky: false,
+            failures: Vec::new(),
+            notes: Vec::new(),
+        };
+        assert_eq!(skipped(&tell(ended(0))), 3, "it was written just now");
+        file.next = Instant::now();
+        file.refresh(&run).unwrap();
+        assert_eq!(skipped(&std::fs::read_to_string(&path).unwrap()), 2);
+        run.apply(&ended(1));
+        file.stale = true;
+        file.finish(&run).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(skipped(&text), 1);
+        assert!(text.ends_with("</testsuites>\n"));
+    }
+}
