@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::case::Case;
 use crate::check::{Failure, Verdict};
 use crate::conclusion::{Conclusion, Outcome};
-use crate::record::Shelf;
 use crate::event::{self, Event};
+use crate::record::Shelf;
 use crate::suite::quantity;
 
 /// How often.
@@ -68,7 +68,13 @@ pub struct Tally {
 impl Tally {
     /// Takes note of an iteration and gives its event; none for one that did not run. Files of the first failed one go to `shelf`. `discard` is called for the
     /// scratch directory of a failed one that is not the first.
-    pub fn add(&mut self, case: &Case, mut conclusion: Conclusion, shelf: Option<&Shelf>, discard: impl Fn(&Outcome)) -> Option<Event> {
+    pub fn add(
+        &mut self,
+        case: &Case,
+        mut conclusion: Conclusion,
+        shelf: Option<&Shelf>,
+        discard: impl Fn(&Outcome),
+    ) -> Option<Event> {
         self.last = Some(conclusion.verdict.clone());
         if matches!(conclusion.verdict, Verdict::Skipped(_)) {
             return None;
