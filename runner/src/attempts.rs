@@ -148,7 +148,11 @@ impl Attempts<'_> {
         if case.retries.is_some() {
             case.to_mut().env.entry(ATTEMPT.to_owned()).or_insert_with(|| number.to_string());
         }
+        let limit = self.context.limits.of(&case).filter(|limit| limit.has_passed());
         let observation = match requirement::unmet(&case) {
+            _ if limit.is_some() => {
+                Observation { past: limit.map(|limit| limit.whose), timed_out: true, ..Observation::default() }
+            }
             Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
             None => self.observe(&mut case).await,
         };

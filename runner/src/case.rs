@@ -56,6 +56,10 @@ pub struct Case {
     pub env: BTreeMap<String, String>,
     /// Variables removed from the inherited environment.
     pub env_unset: Vec<String>,
+    /// The only names that are inherited, where that is limited.
+    pub env_inherit: Option<Vec<String>>,
+    /// What the cases of its suite may take together, from the first.
+    pub suite_timeout: Option<Duration>,
     /// When the case is slow, and when it is ended.
     pub timeout: Timeout,
     /// Conditions; a case with an unmet one is skipped.

@@ -98,6 +98,9 @@ pub struct RunArgs {
     /// Accept new and changed snapshots of cases whose other checks hold
     #[arg(long)]
     pub accept: bool,
+    /// What the whole run may take (10m): then what runs is ended, and the rest is not started; both have the verdict timeout
+    #[arg(long, value_name = "TIME", value_parser = crate::suite::quantity::duration)]
+    pub global_timeout: Option<std::time::Duration>,
     /// A case whose `requires` are not met fails instead of being skipped
     #[arg(long)]
     pub deny_skip: bool,

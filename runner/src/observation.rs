@@ -23,6 +23,8 @@ pub struct Observation {
     pub duration: Duration,
     /// The kill deadline passed.
     pub timed_out: bool,
+    /// Whose time was up before the case's own deadline: it was ended, or never started.
+    pub past: Option<String>,
     /// Why nothing moved any more, when somebody could tell.
     pub hang: Option<Hang>,
     /// What the runner could not do (spawn, coordinator, environment): the case is broken, and says so.
@@ -31,6 +33,8 @@ pub struct Observation {
     pub fixture_error: Option<FixtureError>,
     /// Processes, sockets or shared memory still there after the case, in words.
     pub leaked: Vec<String>,
+    /// Objects in `/dev/shm` that appeared while this case and no other ran, and that nobody uses any more.
+    pub shared_memory: Vec<PathBuf>,
     /// What was killed on purpose, and triggers that never came, in words.
     pub notes: Vec<String>,
     /// Triggers of `kill` that never matched, in words: the case fails.

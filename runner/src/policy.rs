@@ -87,7 +87,8 @@ impl Retries {
         // What we do not play is not there the next time either.
         let gap = outcome.failures.iter().any(|failure| failure.kind == "gap");
         let wanted = self.only_if.is_empty() || self.only_if.iter().any(|class| class.accepts(case, outcome));
-        failed && !gap && wanted
+        let time = outcome.observation.past.is_none();
+        failed && !gap && wanted && time
     }
 }
 
@@ -166,6 +167,9 @@ impl Xfail {
 
     /// Why a failure is another than the known one, as far as that can be told.
     fn other(&self, outcome: &Outcome) -> Option<String> {
+        if let Some(whose) = &outcome.observation.past {
+            return Some(format!("the time of {whose} was up"));
+        }
         // The case must have come to where it fails.
         if !outcome.failures.is_empty()
             && outcome.failures.iter().all(|failure| matches!(failure.kind, "kill" | "fault"))

@@ -10,6 +10,8 @@ pub mod report;
 pub mod report_shape;
 pub mod snapshot;
 
+use std::time::Duration;
+
 use crate::case::{Case, KillTarget, Place};
 use crate::observation::{Exit, Observation, Role};
 use snapshot::SnapshotMode;
@@ -27,10 +29,26 @@ pub struct Expectations {
     pub invariants: Vec<invariant::Invariant>,
     /// Accepted parts of reports.
     pub snapshots: Vec<snapshot::SnapshotCheck>,
+    /// How soon the processes end, from the first start.
+    pub within: Option<(Duration, Place)>,
+    /// What may be left behind.
+    pub leaks: Leaks,
     /// A hang that is found.
     pub hang: Option<hang::HangExpectation>,
     /// Gaps that occur.
     pub gaps: Vec<gap::GapExpectation>,
+}
+
+/// What a case may leave behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leaks {
+    /// No process and no socket.
+    #[default]
+    Processes,
+    /// Nothing in `/dev/shm` either, as far as can be known.
+    Strict,
+    /// Anything. Processes are ended all the same.
+    Allowed,
 }
 
 /// What came of a case.
@@ -95,6 +113,10 @@ pub fn judge(case: &Case, observation: &Observation, accept: bool) -> (Verdict, 
     let mut broken = ours(case, observation);
     if observation.infra_error.is_some() || observation.fixture_error.is_some() {
         return (Verdict::Broken, broken);
+    }
+    if let Some(whose) = observation.past.as_ref().filter(|_| observation.processes.is_empty()) {
+        let got = "it was not started".to_owned();
+        return (Verdict::Timeout, vec![out_of_time(case, whose, got)]);
     }
     let mut failures = always(case, observation);
     failures.extend(expected(case, observation));
@@ -183,7 +205,9 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
         } else {
             format!("still running: {}", unfinished.join(", "))
         };
-        if let Some(failure) = hang::failure(case, observation) {
+        if let Some(whose) = &observation.past {
+            failures.push(out_of_time(case, whose, got));
+        } else if let Some(failure) = hang::failure(case, observation) {
             failures.push(failure);
         } else {
             failures.push(failure(
@@ -200,10 +224,39 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
     for fault in &observation.faults_not_fired {
         failures.push(failure("fault", "every fault fires".to_owned(), fault.clone(), String::new()));
     }
-    for leak in &observation.leaked {
+    if case.expect.leaks == Leaks::Strict {
+        for object in observation.shared_memory.iter().map(|object| object.display()) {
+            let next = format!("who makes it has to remove it; `rm {object}`");
+            failures.push(failure(
+                "leak",
+                "nothing is left behind".to_owned(),
+                format!("shared memory {object}"),
+                next,
+            ));
+        }
+    }
+    for leak in observation.leaked.iter().filter(|_| case.expect.leaks != Leaks::Allowed) {
         failures.push(failure("leak", "nothing is left behind".to_owned(), leak.clone(), String::new()));
     }
     failures
+}
+
+fn out_of_time(case: &Case, whose: &str, got: String) -> Failure {
+    let expected = format!("it ends before the time of {whose} is up");
+    Failure { place: Some(case.place.clone()), kind: "timeout", expected, got, next: String::new() }
+}
+
+/// The failure of a case whose processes ended, but not soon enough.
+fn too_late(case: &Case, observation: &Observation) -> Option<Failure> {
+    let (within, place) = case.expect.within.as_ref()?;
+    let late = observation.duration > *within && (!observation.timed_out || hang::wanted(case, observation));
+    late.then(|| Failure {
+        place: Some(place.clone()),
+        kind: "within",
+        expected: format!("ends within {} s", within.as_secs_f64()),
+        got: format!("it ended in {:.1} s", observation.duration.as_secs_f64()),
+        next: String::new(),
+    })
 }
 
 fn expected(case: &Case, observation: &Observation) -> Vec<Failure> {
@@ -216,6 +269,7 @@ fn expected(case: &Case, observation: &Observation) -> Vec<Failure> {
         let context = invariant::context(case, observation);
         failures.extend(expect.invariants.iter().filter_map(|invariant| invariant.check(&context)));
     }
+    failures.extend(too_late(case, observation));
     failures.extend(expect.hang.iter().flat_map(|hang| hang.check(observation)));
     failures.extend(expect.gaps.iter().filter_map(|gap| gap.check(observation)));
     failures

@@ -75,7 +75,7 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
     });
     execute::keep_descriptors();
     let mut context = match RunContext::start(install, cancel.clone(), announce) {
-        Ok(context) => context,
+        Ok(context) => context.limited(arguments.global_timeout),
         Err(error) => {
             eprintln!("ftest: {error}");
             return ExitCode::CouldNotRun;

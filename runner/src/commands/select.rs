@@ -90,6 +90,9 @@ pub(super) fn select(arguments: &SelectArgs, install: &Install) -> Result<Vec<Ar
         for case in &mut cases {
             let case = Arc::make_mut(case);
             case.timeout = case.timeout.scaled(factor);
+            if let Some((within, _)) = &mut case.expect.within {
+                *within = within.mul_f64(factor);
+            }
             for fixture in &mut case.uses {
                 let timeout = &mut Arc::make_mut(fixture).timeout;
                 timeout.kill = timeout.kill.mul_f64(factor);

@@ -12,7 +12,9 @@ use tokio::sync::{Mutex, OnceCell};
 use super::cancel::Cancel;
 use super::cookie::Cookie;
 use super::guard::Guard;
+use super::limit::Limits;
 use super::scratch::{self, RunDirectory};
+use super::shared_memory::Lives;
 use super::sweep::{self, Sweep};
 use crate::case::PythonNeed;
 use crate::install::Install;
@@ -38,6 +40,10 @@ pub struct RunContext {
     pub shelf: Option<Shelf>,
     /// Raised when the user wants to stop.
     pub cancel: Cancel,
+    /// What a run or a suite may take in all.
+    pub limits: Limits,
+    /// Which cases may have left what is in `/dev/shm`.
+    pub(super) lives: Lives,
     cookie: Cookie,
     directory: RunDirectory,
     guard: Option<Guard>,
@@ -70,6 +76,8 @@ impl RunContext {
             install,
             shelf: None,
             cancel,
+            limits: Limits::default(),
+            lives: Lives::default(),
             cookie,
             directory,
             guard: Some(guard),
@@ -78,6 +86,12 @@ impl RunContext {
             fixtures: AtomicU64::new(0),
             pythons: Mutex::default(),
         })
+    }
+
+    /// The same run, which from now on may take `limit`.
+    pub fn limited(mut self, limit: Option<Duration>) -> RunContext {
+        self.limits = Limits::of_run(limit);
+        self
     }
 
     /// The directory of a new case and its mark.

@@ -10,9 +10,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::clock::{Instant, sleep_until};
 use super::cookie::Cookie;
 use super::kills::Kills;
+use super::limit::Limit;
 use super::port::HeldPort;
 use super::process::{Event, Running};
 use super::ranks::{self, Shared};
+use super::shared_memory;
 use super::sweep::{Process, Sweep};
 use super::{RunContext, capture, coordinator, faults, hang, reports, torchrun};
 use crate::case::{Case, Launch, PythonNeed};
@@ -56,13 +58,16 @@ pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
         endpoint: None,
         kills: Kills::new(case),
         started: None,
+        limit: None,
         observation: Observation { scratch: scratch.clone(), ..Observation::default() },
         scratch,
     };
+    let watch = context.lives.begin();
     if let Err(error) = life.run().await {
         life.observation.infra_error.get_or_insert(error);
     }
     life.end().await;
+    life.find_shared_memory(&watch);
     life.observation.duration = life.started.map(|started| started.elapsed()).unwrap_or_default();
     life.observation
 }
@@ -80,6 +85,8 @@ struct Life<'a> {
     endpoint: Option<Endpoint>,
     kills: Kills<'a>,
     started: Option<Instant>,
+    /// Where it comes before the case's own deadline.
+    limit: Option<Limit>,
     observation: Observation,
 }
 
@@ -106,7 +113,9 @@ impl Life<'_> {
         }
         // Making an environment is the run's time, not the case's.
         let started = *self.started.insert(Instant::now());
-        let deadline = started + self.case.timeout.kill;
+        let own = started + self.case.timeout.kill;
+        self.limit = self.context.limits.of(self.case).filter(|limit| limit.at < own);
+        let deadline = self.limit.as_ref().map_or(own, |limit| limit.at);
         let base = self.environment(python.as_ref())?;
         let endpoint = if self.case.coordinator { Some(self.start_coordinator().await?) } else { None };
         // Held until the ranks are through: the port is theirs alone.
@@ -157,7 +166,11 @@ impl Life<'_> {
     fn environment(&self, python: Option<&Python>) -> Result<Environment, String> {
         let install = &self.context.install;
         let mut environment = Environment::new();
-        environment.isolate().reproducible();
+        environment.isolate();
+        if let Some(names) = &self.case.env_inherit {
+            environment.only(names);
+        }
+        environment.reproducible();
         for name in &self.case.env_unset {
             environment.remove(name);
         }
@@ -244,6 +257,7 @@ impl Life<'_> {
                 }
                 () = sleep_until(deadline) => {
                     self.observation.timed_out = true;
+                    self.observation.past = self.limit.take().map(|limit| limit.whose);
                     self.observation.hang = self.hang(false).await;
                     return;
                 }
@@ -448,6 +462,20 @@ impl Life<'_> {
         if socket.exists() && !self.kills.coordinator_hit {
             self.observation.leaked.push(format!("socket {}", socket.display()));
             let _ = std::fs::remove_file(socket);
+        }
+    }
+
+    /// Objects in `/dev/shm` that nobody uses any more. A process that was killed could not remove its own.
+    fn find_shared_memory(&mut self, watch: &shared_memory::Watch) {
+        let left = self.context.lives.end(watch);
+        let killed = self.observation.processes.iter().any(|process| matches!(process.exit, Exit::Signal(_)));
+        if !killed && !self.observation.cancelled {
+            self.observation.shared_memory = left.own;
+            let unclear = left
+                .unclear
+                .iter()
+                .map(|object| format!("{} was left by this case or one that ran beside it", object.display()));
+            self.observation.notes.extend(unclear);
         }
     }
 

@@ -113,6 +113,24 @@ impl Environment {
         self
     }
 
+    /// Removes what is inherited under any other name than these; `LC_*` is every name that begins so.
+    pub fn only(&mut self, names: &[String]) -> &mut Self {
+        self.only_of(names, std::env::vars_os().map(|(name, _)| name))
+    }
+
+    fn only_of(&mut self, names: &[String], all: impl Iterator<Item = OsString>) -> &mut Self {
+        let kept = |name: &OsString| {
+            names.iter().any(|kept| match kept.strip_suffix('*') {
+                Some(prefix) => name.as_encoded_bytes().starts_with(prefix.as_bytes()),
+                None => *name == **kept,
+            })
+        };
+        for name in all.filter(|name| !kept(name)) {
+            self.remove(name);
+        }
+        self
+    }
+
     /// Output and threads as a test wants them, and a locale and time zone that are the same everywhere.
     pub fn reproducible(&mut self) -> &mut Self {
         self.set("LC_ALL", "C.UTF-8").set("TZ", "UTC").python_defaults()
@@ -231,6 +249,15 @@ mod tests {
         environment.isolate_from(names.into_iter().map(OsString::from));
         let removed: Vec<_> = environment.changes().map(|(name, _)| name.to_str().unwrap().to_owned()).collect();
         assert_eq!(removed, ["FAKEGPU_PROFILE", "NCCL_DEBUG", "RANK", "TORCHELASTIC_RUN_ID"]);
+    }
+
+    #[test]
+    fn only_what_is_named_is_inherited() {
+        let mut environment = Environment::new();
+        let names = ["PATH".to_owned(), "LC_*".to_owned()];
+        environment.only_of(&names, ["PATH", "PATHS", "LC_ALL", "HOME"].into_iter().map(OsString::from));
+        let removed: Vec<_> = environment.changes().map(|(name, _)| name.to_str().unwrap().to_owned()).collect();
+        assert_eq!(removed, ["HOME", "PATHS"]);
     }
 
     #[test]

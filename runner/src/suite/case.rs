@@ -96,6 +96,8 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         transport: common.transport,
         env: common.env,
         env_unset: common.env_unset,
+        env_inherit: common.env_inherit,
+        suite_timeout: shared.timeout,
         timeout: common.timeout,
         requires,
         python,
@@ -117,6 +119,7 @@ struct Common {
     tags: Vec<String>,
     env: BTreeMap<String, String>,
     env_unset: Vec<String>,
+    env_inherit: Option<Vec<String>>,
     timeout: Timeout,
     transport: Transport,
     coordinator: Option<bool>,
@@ -133,6 +136,7 @@ impl Common {
             tags: Vec::new(),
             env: BTreeMap::new(),
             env_unset: Vec::new(),
+            env_inherit: None,
             timeout: Timeout::default(),
             transport: Transport::Unix,
             coordinator: None,
@@ -149,6 +153,9 @@ impl Common {
                 .extend(layer.get("allow_gaps").and_then(|node| reader.texts("allow_gaps", node)).unwrap_or_default());
             if let Some(node) = layer.get("env") {
                 read_env(reader, node, &mut common.env, &mut common.env_unset);
+            }
+            if let Some(node) = layer.get("env_inherit") {
+                common.env_inherit = reader.texts("env_inherit", node);
             }
             if let Some(node) = layer.get("timeout") {
                 common.timeout = read_timeout(reader, node, common.timeout);

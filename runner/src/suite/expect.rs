@@ -4,7 +4,6 @@ use model::node::{Entry, Node, Value};
 use serde_json_path::JsonPath;
 
 use crate::case::Place;
-use crate::check::Expectations;
 use crate::check::exit::{ExitExpectation, ExitWant, Placed};
 use crate::check::gap::GapExpectation;
 use crate::check::hang::HangExpectation;
@@ -12,6 +11,7 @@ use crate::check::invariant::{self, Invariant};
 use crate::check::output::{OutputCheck, OutputWant, Stream, Whose};
 use crate::check::report::{Operator, ReportCheck, ReportKind};
 use crate::check::snapshot::SnapshotCheck;
+use crate::check::{Expectations, Leaks};
 use crate::expression;
 use crate::snapshot::{self, Selection};
 use crate::suite::language::expect as language;
@@ -50,6 +50,16 @@ pub(super) fn read(
         let items =
             if matches!(node.value, Value::Map(_)) { one } else { reader.list("snapshot", node).unwrap_or_default() };
         expect.snapshots = items.iter().filter_map(|item| read_snapshot(shared, item, case_id)).collect();
+    }
+    if let Some(node) = mapping.get("within") {
+        expect.within = reader.duration("within", node).map(|within| (within, reader.place(&node.span)));
+    }
+    if let Some(node) = mapping.get("leaks") {
+        expect.leaks = match reader.choice("leaks", node, &["none", "allow"]) {
+            Some(0) => Leaks::Strict,
+            Some(_) => Leaks::Allowed,
+            None => Leaks::default(),
+        };
     }
     if let Some(node) = mapping.get("hang") {
         let contains = match &node.value {

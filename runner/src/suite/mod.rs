@@ -107,6 +107,8 @@ struct Shared<'a> {
     clusters: BTreeMap<String, Option<ClusterPlan>>,
     defaults: Option<&'a Node>,
     fixtures: fixture::Definitions<'a>,
+    /// What its cases may take together.
+    timeout: Option<std::time::Duration>,
     /// Limits of groups, by name.
     groups: BTreeMap<String, u32>,
     /// Mistakes of cluster files, with their texts.
@@ -163,6 +165,7 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
         clusters: BTreeMap::new(),
         defaults: root.get("defaults"),
         fixtures: fixture::read(reader, root.get("fixtures")),
+        timeout: root.get("timeout").and_then(|node| reader.duration("timeout", node)),
         groups: root.get("groups").map(|node| read_groups(reader, node)).unwrap_or_default(),
         foreign: Vec::new(),
     };
@@ -300,11 +303,12 @@ cases:
 suite: rest
 description: more
 clusters: {two: {nodes: 2, gpus_per_node: 2, profile: a100}, file: {file: none.yaml}}
+timeout: 9m
 groups: {g: {max: 1}}
 fixtures:
   data: {scope: suite, setup: {argv: [x, '${{ dir.scratch }}']}, teardown: {shell: y}, outputs: [A]}
   more: {uses: [data], setup: {shell: '${{ fixtures.data.A }}'}, env: {B: ~}, python: [numpy], timeout: {kill: 1s, grace: 1s}}
-defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2, memory: 1GiB, groups: [g]}, python: [numpy], uses: [more]}
+defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2, memory: 1GiB, groups: [g]}, python: [numpy], uses: [more], env_inherit: [PATH]}
 cases:
 - id: one
   requires: [{python_module: {name: x, version: '>=1'}}]
@@ -317,7 +321,7 @@ cases:
   - {at: {rank: 1, collective: all_reduce, seq: 1, communicator: 1}, do: {delay: 1s}}
   - {at: {after: 1s}, do: {slow_link: {between: [node0, node1], delay: 1ms, gbps: 1}}}
   - {do: {cut_link: {between: [node0, node1]}}}
-  expect: {hang: [x], exit: {code: 1}, report: [{path: $.a, gt: 1, abs: 1, near: 2, exists: true}]}
+  expect: {within: 1s, leaks: none, hang: [x], exit: {code: 1}, report: [{path: $.a, gt: 1, abs: 1, near: 2, exists: true}]}
 ";
 
     #[test]

@@ -41,6 +41,17 @@ pub(crate) static EXPECT: Section = Section {
             "accepted parts of reports",
         ),
         optional(
+            "within",
+            Shape::Duration,
+            "from the first start to the last end at most this: survivors of a fault notice it",
+        ),
+        or(
+            "leaks",
+            Shape::Choice(&["none", "allow"]),
+            "no process, no socket",
+            "what may be [left behind](#verdicts). `none`: nothing in `/dev/shm` either; `allow`: anything, and processes are ended all the same",
+        ),
+        optional(
             "hang",
             Shape::Either(&[Shape::Text, Shape::List(0, &Shape::Text)]),
             "parts of the sentence of a [hang](#hang), which is wanted here",

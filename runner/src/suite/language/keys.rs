@@ -24,6 +24,11 @@ pub(crate) static SUITE: Section = Section {
             "[clusters](clusters.md) that cases name: `{file: PATH}`, or what a cluster file holds",
         ),
         optional(
+            "timeout",
+            Shape::Literal(&Shape::Duration),
+            "what its cases may take together, from the first; then they have the verdict timeout, also those not started",
+        ),
+        optional(
             "groups",
             Shape::Literal(&Shape::Names(&Shape::Section(&GROUP))),
             "[groups](#resources) of cases of which only so many run at once",
@@ -62,6 +67,12 @@ static COMMON: &[Key] = &[
         "env",
         Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
         "variable → value, for every process; `~` removes it",
+    ),
+    or(
+        "env_inherit",
+        TEXTS,
+        "everything but an outer launcher's",
+        "the only variables that are inherited: names, or `LC_*`. ftest sets its own in any case",
     ),
     or(
         "timeout",

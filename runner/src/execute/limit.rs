@@ -1,0 +1,52 @@
+//! The time that a whole run, or a whole suite, may take.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::clock::Instant;
+use crate::case::Case;
+
+/// The limits of a run.
+#[derive(Debug, Default)]
+pub struct Limits {
+    run: Option<(Instant, Duration)>,
+    /// When the first case of a suite began.
+    suites: Mutex<HashMap<String, Instant>>,
+}
+
+/// When a case has to be through, whatever its own deadline.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// Then.
+    pub at: Instant,
+    /// Of whom, for messages: "the run (--global-timeout 10 s)".
+    pub whose: String,
+}
+
+impl Limits {
+    /// The run that starts now may take `limit`.
+    pub fn of_run(limit: Option<Duration>) -> Limits {
+        Limits { run: limit.map(|limit| (Instant::now() + limit, limit)), suites: Mutex::default() }
+    }
+
+    /// The limit that `case`, which starts now, meets first.
+    pub fn of(&self, case: &Case) -> Option<Limit> {
+        let run = self
+            .run
+            .map(|(at, limit)| Limit { at, whose: format!("the run (--global-timeout {} s)", limit.as_secs_f64()) });
+        let suite = case.suite_timeout.map(|limit| {
+            let mut suites = self.suites.lock().unwrap_or_else(PoisonError::into_inner);
+            let began = *suites.entry(case.suite.clone()).or_insert_with(Instant::now);
+            Limit { at: began + limit, whose: format!("the suite (`timeout`: {} s)", limit.as_secs_f64()) }
+        });
+        run.into_iter().chain(suite).min_by_key(|limit| limit.at)
+    }
+}
+
+impl Limit {
+    /// Whether it has passed.
+    pub fn has_passed(&self) -> bool {
+        Instant::now() >= self.at
+    }
+}
