@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::case::Case;
+use crate::check::perf::{self, Measured};
 use crate::check::{self, Failure, Verdict};
 use crate::conclusion::{Conclusion, Outcome};
 use crate::execute::{RunContext, run_case};
@@ -58,6 +59,9 @@ pub async fn run(case: &Case, context: &RunContext, settings: Settings, shared: 
         }
     }
     shared.fixtures.done(case, context, settings.keep).await;
+    if let Some(last) = conclusion.attempts.last() {
+        conclusion.notes.extend(last.perf.iter().filter_map(Measured::note));
+    }
     match (mark, &case.xfail) {
         (Some(mark), _) => mark.apply(&mut conclusion),
         (None, Some(expired)) => {
@@ -158,13 +162,14 @@ impl Attempts<'_> {
         };
         let case = case.as_ref();
         let (verdict, failures) = check::judge(case, &observation, self.settings.accept);
+        let perf = perf::measure(case, &observation);
         let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped(_));
         let slow = verdict == Verdict::Passed && observation.duration > case.timeout.slow;
         let kept = (self.settings.keep || !clean) && observation.scratch.is_dir();
         if !kept {
             self.context.discard(&observation);
         }
-        Outcome { verdict, failures, observation, slow, kept }
+        Outcome { verdict, failures, perf, observation, slow, kept }
     }
 
     /// Runs the case among its fixtures, with what they give.

@@ -1,6 +1,7 @@
 //! What came of a case, with everything that was seen: what the run knows before it becomes events.
 
 use crate::case::{Case, KillTarget};
+use crate::check::perf::Measured;
 use crate::check::{Failure, Verdict};
 use crate::event::{self, Attempt, Event};
 use crate::observation::{Exit, Observation, Role};
@@ -72,6 +73,8 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// Every check that did not hold, in the order of the file.
     pub failures: Vec<Failure>,
+    /// What `perf` measured.
+    pub perf: Vec<Measured>,
     /// What was seen.
     pub observation: Observation,
     /// It took longer than `timeout.slow`.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Place};
 use crate::check;
+use crate::check::perf::Measured;
 use crate::conclusion::{Outcome, culprit};
 use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, Role};
 
@@ -162,6 +163,9 @@ pub struct Attempt {
     pub verdict: Verdict,
     /// Every check that did not hold, in the order of the file.
     pub failures: Vec<Failure>,
+    /// What `perf` measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub perf: Vec<Measured>,
     /// From the first spawn to the last exit, us.
     pub duration_us: u64,
     /// It passed, but took longer than `timeout.slow`.
@@ -365,6 +369,7 @@ impl Attempt {
             number,
             verdict: Verdict::from(&outcome.verdict),
             failures: outcome.failures.iter().map(Failure::from).collect(),
+            perf: outcome.perf.clone(),
             duration_us: us(observation.duration),
             slow: outcome.slow,
             processes: observation.processes.iter().map(process).collect(),

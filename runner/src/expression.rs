@@ -1,12 +1,16 @@
 //! Expressions of suites (`${{ ... }}` and `invariants`): one strict environment in which a wrong name is an error, never nothing.
 
+mod explain;
+mod print;
+
 use std::sync::OnceLock;
 
-use minijinja::value::{Kwargs, Rest, Serde, Value as JinjaValue, ValueKind};
+use minijinja::value::{Kwargs, Rest, Serde, Value as JinjaValue, ValueIter, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior};
 use serde_json::Value;
 
 use crate::check::compare;
+pub(crate) use explain::{attributes, brief, explain};
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +72,15 @@ fn environment() -> &'static Environment<'static> {
 
 /// `list | pluck('a.b')`: that attribute of every item; an item without it is an error.
 fn pluck(list: &JinjaValue, path: &str) -> Result<Vec<JinjaValue>, Error> {
-    list.try_iter()?.enumerate().map(|(index, item)| attribute(&item, path, index)).collect()
+    items(list)?.enumerate().map(|(index, item)| attribute(&item, path, index)).collect()
+}
+
+/// The items of a list. Jinja iterates over a name that is not there as if it were empty.
+fn items(list: &JinjaValue) -> Result<ValueIter, Error> {
+    if list.is_undefined() {
+        return Err(Error::new(ErrorKind::UndefinedError, "the list is not there"));
+    }
+    list.try_iter()
 }
 
 fn attribute(item: &JinjaValue, path: &str, index: usize) -> Result<JinjaValue, Error> {
@@ -96,8 +108,7 @@ fn map(
     if let Some(path) = kwargs.get::<Option<String>>("attribute")? {
         let default = kwargs.get::<Option<JinjaValue>>("default")?;
         kwargs.assert_all_used()?;
-        return list
-            .try_iter()?
+        return items(list)?
             .enumerate()
             .map(|(index, item)| match (attribute(&item, &path, index), &default) {
                 (Err(_), Some(default)) => Ok(default.clone()),
@@ -110,7 +121,7 @@ fn map(
     let name =
         name.ok_or_else(|| Error::new(ErrorKind::MissingArgument, "map needs attribute='...' or a filter's name"))?;
     let rest: Vec<JinjaValue> = args.cloned().collect();
-    list.try_iter()?
+    items(list)?
         .map(|item| {
             let mut values = vec![item];
             values.extend(rest.iter().cloned());
@@ -123,7 +134,7 @@ fn map(
 fn sum(list: &JinjaValue, kwargs: Kwargs) -> Result<JinjaValue, Error> {
     let values: Vec<JinjaValue> = match kwargs.get::<Option<String>>("attribute")? {
         Some(path) => pluck(list, &path)?,
-        None => list.try_iter()?.collect(),
+        None => items(list)?.collect(),
     };
     kwargs.assert_all_used()?;
     let mut whole = Some(0_i128);
@@ -174,6 +185,12 @@ mod tests {
             "ranks[0].m",
             "ranks | map(attribute='m') | sum",
             "ranks | pluck('m')",
+            "ranks[0].m | pluck('x') | list | length == 0",
+            "ranks[0].m | map(attribute='x') | list | length == 0",
+            "ranks[0].m | map('upper') | list | length == 0",
+            "ranks[0].m | sum == 0",
+            "ranks[0].m | selectattr('x') | list | length == 0",
+            "ranks[0].m | list | length == 0",
             "ranks | sum(attribute='m')",
             "1 +",
             "['a'] | sum",

@@ -1,14 +1,18 @@
 //! Checks: an observation against what a case expects. Pure, except that a snapshot reads and writes its file.
 
+pub mod capture;
 pub mod compare;
 pub mod exit;
 pub mod gap;
 pub mod hang;
 pub mod invariant;
+pub mod operator;
 pub mod output;
+pub mod perf;
 pub mod report;
 pub mod report_shape;
 pub mod snapshot;
+pub mod tolerance;
 
 use std::time::Duration;
 
@@ -27,6 +31,8 @@ pub struct Expectations {
     pub report: Vec<report::ReportCheck>,
     /// Expressions that are true.
     pub invariants: Vec<invariant::Invariant>,
+    /// Numbers to watch.
+    pub perf: Vec<perf::PerfCheck>,
     /// Accepted parts of reports.
     pub snapshots: Vec<snapshot::SnapshotCheck>,
     /// How soon the processes end, from the first start.
@@ -264,12 +270,14 @@ fn expected(case: &Case, observation: &Observation) -> Vec<Failure> {
     // Whom the deadline ended did not choose how.
     let mut failures = if observation.timed_out { Vec::new() } else { expect.exit.check(observation) };
     failures.extend(expect.output.iter().filter_map(|check| check.check(observation)));
-    failures.extend(expect.report.iter().flat_map(|check| check.check(observation)));
+    let captures = capture::Captures::collect(&expect.output, observation);
+    failures.extend(expect.report.iter().flat_map(|check| check.check(observation, &captures)));
     if !expect.invariants.is_empty() {
-        let context = invariant::context(case, observation);
-        failures.extend(expect.invariants.iter().filter_map(|invariant| invariant.check(&context)));
+        let context = invariant::context(case, observation, &captures);
+        failures.extend(expect.invariants.iter().filter_map(|invariant| invariant.check(&context, &captures)));
     }
     failures.extend(too_late(case, observation));
+    failures.extend(expect.perf.iter().filter_map(|check| check.check(observation, &captures).1));
     failures.extend(expect.hang.iter().flat_map(|hang| hang.check(observation)));
     failures.extend(expect.gaps.iter().filter_map(|gap| gap.check(observation)));
     failures

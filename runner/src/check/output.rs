@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use regex::bytes::Regex;
+use serde_json::Value;
 
 use crate::case::Place;
 use crate::check::Failure;
@@ -20,6 +21,8 @@ pub struct OutputCheck {
     pub whose: Whose,
     /// What of it.
     pub want: OutputWant,
+    /// Names of groups of a `matches` whose texts are captured.
+    pub capture: Vec<String>,
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
@@ -155,16 +158,33 @@ fn shorten(line: &str) -> String {
 }
 
 impl OutputCheck {
-    /// The failure, if the check does not hold.
-    pub fn check(&self, observation: &Observation) -> Option<Failure> {
+    /// The processes that it is about.
+    fn processes<'o>(&self, observation: &'o Observation) -> Vec<&'o ProcessObservation> {
         let of_ranks = |process: &&ProcessObservation| matches!(process.role, Role::Rank(_));
         let of_launchers = |process: &&ProcessObservation| matches!(process.role, Role::Launcher(_));
-        let has_ranks = observation.processes.iter().any(|process| of_ranks(&process));
-        let processes: Vec<&ProcessObservation> = match self.whose {
+        match self.whose {
             Whose::Rank(rank) => observation.process(Role::Rank(rank)).into_iter().collect(),
-            Whose::Any | Whose::All if has_ranks => observation.processes.iter().filter(of_ranks).collect(),
+            Whose::Any | Whose::All if has_ranks(observation) => {
+                observation.processes.iter().filter(of_ranks).collect()
+            }
             Whose::Any | Whose::All | Whose::Launcher => observation.processes.iter().filter(of_launchers).collect(),
-        };
+        }
+    }
+
+    /// What `find` finds in the stream: of the first process where it does, or with `rank: all` a list, one of each process.
+    pub fn captured(&self, observation: &Observation, find: impl Fn(&[u8]) -> Option<Value>) -> Option<Value> {
+        let processes = self.processes(observation);
+        let mut found = processes.iter().map(|process| find(&content(self.stream.of(process)).0));
+        match self.whose {
+            Whose::All if has_ranks(observation) => found.collect::<Option<Vec<Value>>>().map(Value::Array),
+            _ => found.find_map(|value| value),
+        }
+    }
+
+    /// The failure, if the check does not hold.
+    pub fn check(&self, observation: &Observation) -> Option<Failure> {
+        let has_ranks = has_ranks(observation);
+        let processes = self.processes(observation);
         let results: Vec<(Role, Result<(), String>)> =
             processes.iter().map(|process| (process.role, self.want.holds(self.stream.of(process)))).collect();
         // "No launcher writes X" is about all of them, "the launcher writes X" about one.
@@ -195,6 +215,10 @@ impl OutputCheck {
     }
 }
 
+fn has_ranks(observation: &Observation) -> bool {
+    observation.ranks().next().is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,7 +245,7 @@ mod tests {
     }
 
     fn check(whose: Whose, want: OutputWant) -> OutputCheck {
-        OutputCheck { stream: Stream::Stdout, whose, want, because: None, place: Place::default() }
+        OutputCheck { stream: Stream::Stdout, whose, want, capture: vec![], because: None, place: Place::default() }
     }
 
     #[test]

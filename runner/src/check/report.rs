@@ -1,13 +1,11 @@
 //! Checks of report values: an RFC 9535 path and operators. A path that selects nothing fails unless nothing is what was asked for.
 
-use std::cmp::Ordering;
-use std::fmt;
-
-use regex::Regex;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
 use crate::case::Place;
+use crate::check::capture::{Captures, Operand};
+use crate::check::operator::{Operator, length_of};
 use crate::check::{Failure, compare};
 use crate::observation::Observation;
 
@@ -21,14 +19,16 @@ pub struct ReportCheck {
     pub of: ReportKind,
     /// What of it.
     pub path: JsonPath,
-    /// Of the one selected value.
-    pub operators: Vec<Operator>,
+    /// Of the one selected value; those about a list, of the list of several selected values.
+    pub operators: Vec<Operator<Operand>>,
     /// Of each selected value.
-    pub all: Vec<Operator>,
+    pub all: Vec<Operator<Operand>>,
     /// Of at least one selected value.
-    pub any: Vec<Operator>,
-    /// Number of selected values, or the length of the value that a path without wildcards selects.
-    pub len: Option<u64>,
+    pub any: Vec<Operator<Operand>>,
+    /// Of no selected value.
+    pub none: Vec<Operator<Operand>>,
+    /// Of so many selected values.
+    pub count: Option<Count>,
     /// True: something is selected. False: nothing is.
     pub exists: Option<bool>,
     /// Why, as the suite says it.
@@ -47,94 +47,15 @@ pub enum ReportKind {
     Device,
 }
 
-/// One comparison.
+/// How many of the selected values satisfy something.
 #[derive(Clone, Debug)]
-pub enum Operator {
-    /// Equal; floats bit by bit.
-    Eq(Value),
-    /// Not equal.
-    Ne(Value),
-    /// Less.
-    Lt(Value),
-    /// Less or equal.
-    Le(Value),
-    /// Greater.
-    Gt(Value),
-    /// Greater or equal.
-    Ge(Value),
-    /// Within a tolerance.
-    Near {
-        /// The wanted number.
-        value: f64,
-        /// Relative to the larger of the two.
-        relative: f64,
-        /// In units of the value.
-        absolute: f64,
-    },
-    /// Equal to one of them.
-    In(Vec<Value>),
-    /// A text with this part, or a list with this item.
-    Contains(Value),
-    /// A text that this expression matches somewhere.
-    Matches(Regex),
-    /// Length of a list, mapping or text (in characters).
-    Len(u64),
-}
-
-impl fmt::Display for Operator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Operator::Eq(value) => write!(f, "== {value}"),
-            Operator::Ne(value) => write!(f, "!= {value}"),
-            Operator::Lt(value) => write!(f, "< {value}"),
-            Operator::Le(value) => write!(f, "<= {value}"),
-            Operator::Gt(value) => write!(f, "> {value}"),
-            Operator::Ge(value) => write!(f, ">= {value}"),
-            Operator::Near { value, relative, absolute } => {
-                write!(f, "near {value} (rel {relative:e}, abs {absolute:e})")
-            }
-            Operator::In(values) => write!(f, "in {}", Value::Array(values.clone())),
-            Operator::Contains(value) => write!(f, "contains {value}"),
-            Operator::Matches(regex) => write!(f, "matches /{regex}/"),
-            Operator::Len(length) => write!(f, "has length {length}"),
-        }
-    }
-}
-
-impl Operator {
-    /// Whether `value` satisfies it. A value of a type that it does not apply to never does.
-    pub fn holds(&self, value: &Value) -> bool {
-        let ordered = |other: &Value, accept: fn(Ordering) -> bool| compare::order(value, other).is_some_and(accept);
-        match self {
-            Operator::Eq(other) => compare::equal(value, other),
-            Operator::Ne(other) => !compare::equal(value, other),
-            Operator::Lt(other) => ordered(other, Ordering::is_lt),
-            Operator::Le(other) => ordered(other, Ordering::is_le),
-            Operator::Gt(other) => ordered(other, Ordering::is_gt),
-            Operator::Ge(other) => ordered(other, Ordering::is_ge),
-            Operator::Near { value: other, relative, absolute } => {
-                value.as_f64().is_some_and(|value| compare::near(value, *other, *relative, *absolute))
-            }
-            Operator::In(others) => others.iter().any(|other| compare::equal(value, other)),
-            Operator::Contains(part) => match (value, part) {
-                (Value::String(text), Value::String(part)) => text.contains(part.as_str()),
-                (Value::Array(items), part) => items.iter().any(|item| compare::equal(item, part)),
-                _ => false,
-            },
-            Operator::Matches(regex) => value.as_str().is_some_and(|text| regex.is_match(text)),
-            Operator::Len(length) => length_of(value) == Some(*length),
-        }
-    }
-}
-
-fn length_of(value: &Value) -> Option<u64> {
-    let length = match value {
-        Value::Array(items) => items.len(),
-        Value::Object(entries) => entries.len(),
-        Value::String(text) => text.chars().count(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => return None,
-    };
-    Some(length as u64)
+pub struct Count {
+    /// Which values count; all without one.
+    pub of: Vec<Operator<Operand>>,
+    /// Least.
+    pub min: Option<u64>,
+    /// Most.
+    pub max: Option<u64>,
 }
 
 /// Whether a path can select at most one value (a *singular query* of RFC 9535): names and indices only.
@@ -184,7 +105,7 @@ impl ReportKind {
 
 impl ReportCheck {
     /// The failures; empty if the check holds.
-    pub fn check(&self, observation: &Observation) -> Vec<Failure> {
+    pub fn check(&self, observation: &Observation, captures: &Captures) -> Vec<Failure> {
         let Some(document) = self.of.document(observation) else {
             let got = "there is no cluster report";
             return vec![self.failure(
@@ -194,17 +115,14 @@ impl ReportCheck {
             )];
         };
         let selected = self.path.query_located(&document).all();
-        let values: Vec<(String, &Value)> =
+        let values: Vec<Located<'_>> =
             selected.iter().map(|node| (dotted(&node.location().to_string()), node.node())).collect();
         let mut failures = Vec::new();
         match self.exists {
             Some(false) => {
                 if let Some((place, value)) = values.first() {
-                    failures.push(self.failure(
-                        format!("{} selects nothing", self.path),
-                        &format!("{place} = {}", shorten(value)),
-                        "",
-                    ));
+                    let got = format!("{place} = {}", shorten(value));
+                    failures.push(self.failure(format!("{} selects nothing", self.path), &got, ""));
                 }
                 return failures;
             }
@@ -213,90 +131,114 @@ impl ReportCheck {
             }
             Some(true) | None => {}
         }
-        if let Some(want) = self.len {
-            let path = self.path.to_string();
-            let got = match values.as_slice() {
-                [(_, value)] if is_singular(&path) => length_of(value),
-                _ => Some(values.len() as u64),
-            };
-            if got != Some(want) || (is_singular(&path) && values.is_empty()) {
-                let got = got.map_or_else(|| "a value without a length".to_owned(), |got| format!("length {got}"));
-                failures.push(self.failure(format!("{path} has length {want}"), &got, ""));
-            } else if want == 0 {
-                return failures;
+        let resolve = |operators: &[Operator<Operand>]| -> Result<Vec<Operator>, String> {
+            operators.iter().map(|operator| operator.resolve(captures)).collect()
+        };
+        let count = self.count.as_ref().map_or(Ok(Vec::new()), |count| resolve(&count.of));
+        let resolved = (resolve(&self.operators), resolve(&self.all), resolve(&self.any), resolve(&self.none), count);
+        let (operators, all, any, none, counted) = match resolved {
+            (Ok(operators), Ok(all), Ok(any), Ok(none), Ok(counted)) => (operators, all, any, none, counted),
+            (Err(error), ..)
+            | (_, Err(error), ..)
+            | (_, _, Err(error), ..)
+            | (_, _, _, Err(error), _)
+            | (.., Err(error)) => {
+                return vec![self.failure(format!("{} can be checked", self.path), &error, "")];
             }
-        }
-        let asked = !(self.operators.is_empty() && self.all.is_empty() && self.any.is_empty());
-        if asked && values.is_empty() {
-            let next = self.nearest_prefix(&document);
-            failures.push(self.failure(format!("{} selects something", self.path), "nothing", &next));
+        };
+        if values.is_empty() {
+            // Nothing satisfies everything: it counts only where somebody asked for nothing.
+            let wants_none = operators.iter().any(|operator| matches!(operator, Operator::Len(0)))
+                && !is_singular(&self.path.to_string());
+            let counts_none = self.count.as_ref().is_some_and(|count| count.accepts(0));
+            let asked = !(operators.is_empty() && all.is_empty() && any.is_empty() && none.is_empty());
+            if (asked || self.count.is_some()) && !wants_none && !counts_none {
+                let next = self.nearest_prefix(&document);
+                failures.push(self.failure(format!("{} selects something", self.path), "nothing", &next));
+            }
             return failures;
         }
-        // Of several values, `contains` asks for one of them; every other operator is about one value.
-        let among = |operator: &&Operator| matches!(operator, Operator::Contains(_)) && values.len() > 1;
-        for operator in self.operators.iter().filter(among) {
-            let Operator::Contains(wanted) = operator else { continue };
-            if !values.iter().any(|(_, value)| compare::equal(value, wanted) || operator.holds(value)) {
-                let got: Vec<String> = values.iter().take(8).map(|(_, value)| shorten(value)).collect();
-                failures.push(self.failure(format!("{} {operator}", self.path), &got.join(", "), ""));
+        self.check_plain(&operators, &values, &mut failures);
+        for operator in &all {
+            self.check_all(operator, &values, &mut failures);
+        }
+        let satisfies = |operators: &[Operator], value: &Value| operators.iter().all(|operator| operator.holds(value));
+        if !any.is_empty() && !values.iter().any(|(_, value)| satisfies(&any, value)) {
+            failures.push(self.failure(format!("a value of {} {}", self.path, joined(&any)), &some(&values), ""));
+        }
+        if !none.is_empty() {
+            let found: Vec<&Located<'_>> = values.iter().filter(|(_, value)| satisfies(&none, value)).collect();
+            if !found.is_empty() {
+                let got = listed(&found, values.len());
+                failures.push(self.failure(format!("no value of {} {}", self.path, joined(&none)), &got, ""));
             }
         }
-        let single: Vec<&Operator> = self.operators.iter().filter(|operator| !among(operator)).collect();
-        if let Some(first) = single.first() {
-            match values.as_slice() {
-                [(place, value)] => self.check_each(place, value, &self.operators, &mut failures),
-                many => {
-                    let got = format!("{} values", many.len());
-                    failures.push(self.failure(
-                        format!("{} selects one value that is {first}", self.path),
-                        &got,
-                        "write `all: {...}` or `any: {...}`",
-                    ));
-                }
+        if let Some(count) = &self.count {
+            let found = values.iter().filter(|(_, value)| satisfies(&counted, value)).count() as u64;
+            if !count.accepts(found) {
+                let wanted = format!("{} of {} {}", count.describe(), self.path, joined(&counted));
+                let got = format!("{found} of {}: {}", values.len(), some(&values));
+                failures.push(self.failure(wanted.trim_end().to_owned(), &got, ""));
             }
-        }
-        for operator in &self.all {
-            let wrong: Vec<&(String, &Value)> = values.iter().filter(|(_, value)| !operator.holds(value)).collect();
-            match wrong.as_slice() {
-                [] => {}
-                [(place, value)] => self.check_each(place, value, std::slice::from_ref(operator), &mut failures),
-                many => {
-                    let mut lines: Vec<String> =
-                        many.iter().take(SHOWN).map(|(place, value)| format!("{place} = {}", shorten(value))).collect();
-                    if many.len() > SHOWN {
-                        lines.push(format!("and {} more of {} values", many.len() - SHOWN, values.len()));
-                    }
-                    failures.push(self.failure(format!("every {} {operator}", self.path), &lines.join("\n"), ""));
-                }
-            }
-        }
-        if !self.any.is_empty()
-            && !values.iter().any(|(_, value)| self.any.iter().all(|operator| operator.holds(value)))
-        {
-            let wanted: Vec<String> = self.any.iter().map(Operator::to_string).collect();
-            let got: Vec<String> = values.iter().take(8).map(|(_, value)| shorten(value)).collect();
-            let more = if values.len() > 8 { format!(" and {} more", values.len() - 8) } else { String::new() };
-            failures.push(self.failure(
-                format!("a value of {} {}", self.path, wanted.join(" and ")),
-                &format!("{}{more}", got.join(", ")),
-                "",
-            ));
         }
         failures
     }
 
-    fn check_each(&self, place: &str, value: &Value, operators: &[Operator], failures: &mut Vec<Failure>) {
-        for operator in operators.iter().filter(|operator| !operator.holds(value)) {
-            let got = match operator {
-                Operator::Near { value: want, .. } => {
-                    let difference =
-                        value.as_f64().map(|got| format!(" (off by {:e})", (got - want).abs())).unwrap_or_default();
-                    format!("{}{difference}", shorten(value))
+    /// The operators without a quantifier.
+    fn check_plain(&self, operators: &[Operator], values: &[Located<'_>], failures: &mut Vec<Failure>) {
+        let path = self.path.to_string();
+        let mut single = Vec::new();
+        for operator in operators {
+            if operator.is_of_list() && !is_singular(&path) {
+                let list = Value::Array(values.iter().map(|(_, value)| Value::clone(value)).collect());
+                self.check_each(&path, &list, operator, failures);
+            } else if let (Operator::Contains(wanted), true) = (operator, values.len() > 1) {
+                // Of several values, `contains` asks for one of them.
+                if !values.iter().any(|(_, value)| compare::equal(value, wanted) || operator.holds(value)) {
+                    failures.push(self.failure(format!("{path} {operator}"), &some(values), ""));
                 }
-                _ => shorten(value),
-            };
-            failures.push(self.failure(format!("{place} {operator}"), &got, ""));
+            } else {
+                single.push(operator);
+            }
         }
+        let Some(first) = single.first() else { return };
+        match values {
+            [(place, value)] => {
+                single.iter().for_each(|operator| self.check_each(place, value, operator, failures));
+            }
+            many => failures.push(self.failure(
+                format!("{path} selects one value that is {first}"),
+                &format!("{} values", many.len()),
+                "write `all: {...}`, `any: {...}`, `none: {...}` or `count: {...}`",
+            )),
+        }
+    }
+
+    fn check_all(&self, operator: &Operator, values: &[Located<'_>], failures: &mut Vec<Failure>) {
+        let wrong: Vec<&Located<'_>> = values.iter().filter(|(_, value)| !operator.holds(value)).collect();
+        match wrong.as_slice() {
+            [] => {}
+            [(place, value)] => self.check_each(place, value, operator, failures),
+            many => {
+                let got = listed(many, values.len());
+                failures.push(self.failure(format!("every {} {operator}", self.path), &got, ""));
+            }
+        }
+    }
+
+    fn check_each(&self, place: &str, value: &Value, operator: &Operator, failures: &mut Vec<Failure>) {
+        if operator.holds(value) {
+            return;
+        }
+        let got = match (operator, length_of(value)) {
+            (Operator::Len(_), Some(length)) => format!("length {length}"),
+            (Operator::Len(_), None) => "a value without a length".to_owned(),
+            _ => match operator.difference(value) {
+                difference if difference.is_empty() => shorten(value),
+                difference => format!("{} ({difference})", shorten(value)),
+            },
+        };
+        failures.push(self.failure(format!("{place} {operator}"), &got, ""));
     }
 
     fn failure(&self, expected: String, got: &str, next: &str) -> Failure {
@@ -332,6 +274,48 @@ impl ReportCheck {
             _ => String::new(),
         }
     }
+}
+
+/// A selected value and where it is.
+type Located<'v> = (String, &'v Value);
+
+impl Count {
+    fn accepts(&self, number: u64) -> bool {
+        self.min.is_none_or(|min| number >= min) && self.max.is_none_or(|max| number <= max)
+    }
+
+    fn describe(&self) -> String {
+        let plural = |number: u64| if number == 1 { "value" } else { "values" };
+        match (self.min, self.max) {
+            (Some(min), Some(max)) if min == max => format!("exactly {min} {}", plural(min)),
+            (Some(min), Some(max)) => format!("{min} to {max} values"),
+            (Some(min), None) => format!("at least {min} {}", plural(min)),
+            (None, Some(max)) => format!("at most {max} {}", plural(max)),
+            (None, None) => "any number of values".to_owned(),
+        }
+    }
+}
+
+fn joined(operators: &[Operator]) -> String {
+    operators.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+}
+
+/// The first values on one line.
+fn some(values: &[Located<'_>]) -> String {
+    let first: Vec<String> = values.iter().take(2 * SHOWN).map(|(_, value)| shorten(value)).collect();
+    let more = values.len().saturating_sub(2 * SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", first.join(", "))
+}
+
+/// The first of `chosen`, one on a line, out of `all` values.
+fn listed(chosen: &[&Located<'_>], all: usize) -> String {
+    let mut lines: Vec<String> =
+        chosen.iter().take(SHOWN).map(|(place, value)| format!("{place} = {}", shorten(value))).collect();
+    if chosen.len() > SHOWN {
+        lines.push(format!("and {} more of {all} values", chosen.len() - SHOWN));
+    }
+    lines.join("\n")
 }
 
 /// The leading `.name` and `['name']` parts of a path.
@@ -391,6 +375,7 @@ pub fn shorten(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::operator::Direction;
     use serde_json::json;
 
     fn check(path: &str) -> ReportCheck {
@@ -400,7 +385,8 @@ mod tests {
             operators: vec![],
             all: vec![],
             any: vec![],
-            len: None,
+            none: vec![],
+            count: None,
             exists: None,
             because: None,
             place: Place::default(),
@@ -415,71 +401,80 @@ mod tests {
     fn number_of_failures(change: impl FnOnce(&mut ReportCheck), path: &str) -> usize {
         let mut check = check(path);
         change(&mut check);
-        check.check(&observation()).len()
-    }
-
-    #[test]
-    fn operators_by_table() {
-        let number = json!(4);
-        for (operator, expected) in [
-            (Operator::Eq(json!(4.0)), true),
-            (Operator::Ne(json!(4)), false),
-            (Operator::Lt(json!(5)), true),
-            (Operator::Le(json!(4)), true),
-            (Operator::Gt(json!(4)), false),
-            (Operator::Ge(json!("4")), false),
-            (Operator::In(vec![json!(1), json!(4)]), true),
-            (Operator::Near { value: 4.0004, relative: 1e-3, absolute: 0.0 }, true),
-            (Operator::Near { value: 4.1, relative: 1e-3, absolute: 0.0 }, false),
-            (Operator::Contains(json!(4)), false),
-            (Operator::Len(1), false),
-        ] {
-            assert_eq!(operator.holds(&number), expected, "{operator}");
-        }
-        assert!(Operator::Contains(json!("ev")).holds(&json!("dev")));
-        assert!(Operator::Contains(json!({"a": 1})).holds(&json!([{"a": 1}])));
-        assert!(Operator::Matches(Regex::new("^d.v$").unwrap()).holds(&json!("dev")));
-        assert!(Operator::Len(2).holds(&json!({"a": 1, "b": 2})));
+        check.check(&observation(), &Captures::default()).len()
     }
 
     #[test]
     fn an_empty_selection_fails_unless_asked_for() {
-        assert_eq!(number_of_failures(|check| check.all = vec![Operator::Ge(json!(0))], "$.ranks[*].typo"), 1);
-        assert_eq!(number_of_failures(|check| check.all = vec![Operator::Ge(json!(0))], "$.none[*]"), 1);
+        assert_eq!(number_of_failures(|check| check.all = vec![Operator::Ge(json!(0).into())], "$.ranks[*].typo"), 1);
+        assert_eq!(number_of_failures(|check| check.all = vec![Operator::Ge(json!(0).into())], "$.none[*]"), 1);
         assert_eq!(number_of_failures(|check| check.exists = Some(false), "$.typo"), 0);
         assert_eq!(number_of_failures(|check| check.exists = Some(false), "$.name"), 1);
-        assert_eq!(number_of_failures(|check| check.len = Some(0), "$.none[*]"), 0);
-        assert_eq!(number_of_failures(|check| check.len = Some(0), "$.typo"), 1, "a missing list is not an empty one");
+        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Len(0)], "$.none[*]"), 0);
+        assert_eq!(
+            number_of_failures(|check| check.operators = vec![Operator::Len(0)], "$.typo"),
+            1,
+            "a missing list is not an empty one"
+        );
         assert_eq!(number_of_failures(|check| check.exists = Some(true), "$.typo"), 1);
     }
 
     #[test]
     fn one_value_or_a_quantifier() {
-        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Eq(json!(3))], "$.ranks[*].calls"), 1);
-        assert_eq!(number_of_failures(|check| check.any = vec![Operator::Eq(json!(5))], "$.ranks[*].calls"), 0);
-        assert_eq!(number_of_failures(|check| check.all = vec![Operator::Ge(json!(4))], "$.ranks[*].calls"), 1);
         assert_eq!(
-            number_of_failures(|check| check.operators = vec![Operator::Contains(json!(5))], "$.ranks[*].calls"),
+            number_of_failures(|check| check.operators = vec![Operator::Eq(json!(3).into())], "$.ranks[*].calls"),
+            1
+        );
+        assert_eq!(number_of_failures(|check| check.any = vec![Operator::Eq(json!(5).into())], "$.ranks[*].calls"), 0);
+        assert_eq!(number_of_failures(|check| check.all = vec![Operator::Ge(json!(4).into())], "$.ranks[*].calls"), 1);
+        assert_eq!(
+            number_of_failures(|check| check.operators = vec![Operator::Contains(json!(5).into())], "$.ranks[*].calls"),
             0
         );
         assert_eq!(
-            number_of_failures(|check| check.operators = vec![Operator::Contains(json!(6))], "$.ranks[*].calls"),
+            number_of_failures(|check| check.operators = vec![Operator::Contains(json!(6).into())], "$.ranks[*].calls"),
             1
         );
-        assert_eq!(number_of_failures(|check| check.len = Some(2), "$.ranks"), 0);
-        assert_eq!(number_of_failures(|check| check.len = Some(2), "$.ranks[*].calls"), 0);
-        assert_eq!(number_of_failures(|check| check.len = Some(3), "$.name"), 0);
+        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Len(2)], "$.ranks"), 0);
+        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Len(2)], "$.ranks[*].calls"), 0);
+        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Len(3)], "$.name"), 0);
+    }
+
+    #[test]
+    fn quantifiers_and_lists() {
+        let calls = "$.ranks[*].calls";
+        let ge = |number: u64| vec![Operator::Ge(json!(number).into())];
+        assert_eq!(number_of_failures(|check| check.none = ge(6), calls), 0);
+        assert_eq!(number_of_failures(|check| check.none = ge(5), calls), 1);
+        assert_eq!(number_of_failures(|check| check.none = ge(5), "$.none[*]"), 1, "nothing proves nothing");
+        let count = |of: Vec<Operator<Operand>>, min, max| Some(Count { of, min, max });
+        assert_eq!(number_of_failures(|check| check.count = count(ge(4), Some(1), Some(1)), calls), 0);
+        assert_eq!(number_of_failures(|check| check.count = count(ge(4), Some(2), None), calls), 1);
+        assert_eq!(number_of_failures(|check| check.count = count(ge(4), None, Some(0)), calls), 1);
+        assert_eq!(number_of_failures(|check| check.count = count(vec![], Some(1), None), "$.none[*]"), 1);
+        assert_eq!(number_of_failures(|check| check.count = count(vec![], None, Some(3)), "$.none[*]"), 0);
+        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Unique], calls), 0);
+        let sorted = |direction| vec![Operator::Sorted(direction)];
+        assert_eq!(number_of_failures(|check| check.operators = sorted(Direction::Ascending), calls), 0);
+        assert_eq!(number_of_failures(|check| check.operators = sorted(Direction::Descending), calls), 1);
+        let unordered = vec![Operator::EqUnordered(json!([5, 3]).into())];
+        assert_eq!(number_of_failures(|check| check.operators = unordered, calls), 0);
+        let mut wrong = check(calls);
+        wrong.count = count(ge(4), Some(2), None);
+        let failure = wrong.check(&observation(), &Captures::default()).remove(0);
+        assert_eq!(failure.expected, "at least 2 values of $.ranks[*].calls >= 4");
+        assert_eq!(failure.got, "1 of 2: 3, 5");
     }
 
     #[test]
     fn failures_say_where_and_what_there_is() {
         let mut wrong = check("$.world");
-        wrong.operators = vec![Operator::Eq(json!(4))];
-        let failure = wrong.check(&observation()).remove(0);
+        wrong.operators = vec![Operator::Eq(json!(4).into())];
+        let failure = wrong.check(&observation(), &Captures::default()).remove(0);
         assert_eq!(failure.next, "the keys of $ are: world_size, ranks, none, name");
         let mut wrong = check("$.ranks[*].calls");
-        wrong.all = vec![Operator::Ge(json!(4))];
-        let failure = wrong.check(&observation()).remove(0);
+        wrong.all = vec![Operator::Ge(json!(4).into())];
+        let failure = wrong.check(&observation(), &Captures::default()).remove(0);
         assert_eq!((failure.expected.as_str(), failure.got.as_str()), ("$.ranks[0].calls >= 4", "3"));
     }
 
@@ -487,8 +482,9 @@ mod tests {
     fn many_wrong_values_are_one_failure() {
         let report = json!({"ranks": [1, 2, 3, 4, 5, 6, 7]});
         let mut wrong = check("$.ranks[*]");
-        wrong.all = vec![Operator::Lt(json!(2))];
-        let failures = wrong.check(&Observation { cluster_report: Some(report), ..Observation::default() });
+        wrong.all = vec![Operator::Lt(json!(2).into())];
+        let failures =
+            wrong.check(&Observation { cluster_report: Some(report), ..Observation::default() }, &Captures::default());
         assert_eq!(failures.len(), 1);
         assert!(failures[0].got.starts_with("$.ranks[1] = 2\n") && failures[0].got.ends_with("and 2 more of 7 values"));
     }

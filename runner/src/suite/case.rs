@@ -1,6 +1,7 @@
 //! One item of `cases`, merged with `defaults`, once per matrix combination.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::node::{Node, Value};
 use serde_json::json;
@@ -46,8 +47,8 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
             }
         }
     };
-    let context = shared.context(json!(combination), about, cluster.as_ref());
-    let rendered = template::render(reader, &without(node, "matrix"), &context);
+    let context = Arc::new(shared.context(json!(combination), about, cluster.as_ref()));
+    let rendered = template::render_case(reader, &without(node, "matrix"), &context);
     let case = reader.section(&keys::CASE, &rendered)?;
     let defaults_node = shared.defaults.map(|defaults| template::render(reader, defaults, &context));
     let defaults = defaults_node.as_ref().and_then(|node| reader.section(&keys::DEFAULTS, node));
@@ -73,7 +74,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let coordinated = cluster.as_ref().filter(|_| common.coordinator != Some(false));
     let faults = case.get("faults").map(|node| fault::read(reader, node, world, coordinated)).unwrap_or_default();
     let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
-    let expect = expect::read(shared, case.get("expect"), &place, &full_id, world);
+    let expect = expect::read(shared, case.get("expect"), &place, &full_id, world, Arc::clone(&context));
     let xfail = case.get("xfail").and_then(|node| policy::read_xfail(reader, node, &context));
     if let Some(true) = common.coordinator
         && cluster.is_none()

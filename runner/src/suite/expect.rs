@@ -1,7 +1,8 @@
 //! `expect`: what must come of a case.
 
+use std::sync::Arc;
+
 use model::node::{Entry, Node, Value};
-use serde_json_path::JsonPath;
 
 use crate::case::Place;
 use crate::check::exit::{ExitExpectation, ExitWant, Placed};
@@ -9,15 +10,15 @@ use crate::check::gap::GapExpectation;
 use crate::check::hang::HangExpectation;
 use crate::check::invariant::{self, Invariant};
 use crate::check::output::{OutputCheck, OutputWant, Stream, Whose};
-use crate::check::report::{Operator, ReportCheck, ReportKind};
 use crate::check::snapshot::SnapshotCheck;
 use crate::check::{Expectations, Leaks};
 use crate::expression;
 use crate::snapshot::{self, Selection};
 use crate::suite::language::expect as language;
 use crate::suite::launch::{read_rank, read_signal, regex};
-use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::suite::{Shared, quantity, slug};
+use crate::suite::reader::{Reader, did_you_mean};
+use crate::suite::report::{Captured, read_kind, read_path};
+use crate::suite::{Shared, perf, report, slug};
 
 /// The expectations of a case that stands at `place`; without an `expect` every process must end with 0.
 pub(super) fn read(
@@ -26,6 +27,7 @@ pub(super) fn read(
     place: &Place,
     case_id: &str,
     world: Option<u32>,
+    context: Arc<serde_json::Value>,
 ) -> Expectations {
     let reader = shared.reader;
     let mut expect =
@@ -39,11 +41,15 @@ pub(super) fn read(
             expect.output.extend(read_outputs(reader, node, stream, world));
         }
     }
+    let captured = Captured { names: captured_names(reader, &expect.output), context };
     if let Some(items) = mapping.get("report").and_then(|node| reader.list("report", node)) {
-        expect.report = items.iter().filter_map(|item| read_report(reader, item)).collect();
+        expect.report = items.iter().filter_map(|item| report::read(reader, item, &captured)).collect();
     }
     if let Some(items) = mapping.get("invariants").and_then(|node| reader.list("invariants", node)) {
-        expect.invariants = items.iter().filter_map(|item| read_invariant(reader, item)).collect();
+        expect.invariants = items.iter().filter_map(|item| read_invariant(reader, item, &captured)).collect();
+    }
+    if let Some(items) = mapping.get("perf").and_then(|node| reader.list("perf", node)) {
+        expect.perf = items.iter().filter_map(|item| perf::read(reader, item, &captured)).collect();
     }
     if let Some(node) = mapping.get("snapshot") {
         let one = std::slice::from_ref(node);
@@ -155,15 +161,16 @@ fn read_outputs(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<
 }
 
 fn read_output(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u32>) -> Vec<OutputCheck> {
-    let check = |whose, want, because: &Option<String>, node: &Node| OutputCheck {
+    let check = |whose, want, capture: Vec<String>, because: &Option<String>, node: &Node| OutputCheck {
         stream,
         whose,
         want,
+        capture,
         because: because.clone(),
         place: reader.place(&node.span),
     };
     if let Value::Text(text) = &node.value {
-        return vec![check(Whose::Any, OutputWant::Contains(text.clone()), &None, node)];
+        return vec![check(Whose::Any, OutputWant::Contains(text.clone()), Vec::new(), &None, node)];
     }
     let Some(mapping) = reader.section_as(&language::OUTPUT, &format!("`{}`", stream.name()), node) else {
         return Vec::new();
@@ -194,14 +201,70 @@ fn read_output(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u
             "add `contains`, `matches` or `absent`",
         );
     }
+    let capture = mapping.get("capture").map(|node| read_captures(reader, node, &wants)).unwrap_or_default();
     mapping.finish();
     wants
         .into_iter()
         .filter_map(|(want, item)| {
+            let names = match &want {
+                OutputWant::Matches(regex) => {
+                    let has = |name: &&String| regex.capture_names().flatten().any(|group| group == name.as_str());
+                    capture.iter().filter(has).cloned().collect()
+                }
+                OutputWant::Contains(_) | OutputWant::Absent(_) => Vec::new(),
+            };
             let usual = if matches!(want, OutputWant::Absent(_)) { Whose::All } else { Whose::Any };
-            Some(check(whose.unwrap_or(Some(usual))?, want, &because, item))
+            Some(check(whose.unwrap_or(Some(usual))?, want, names, &because, item))
         })
         .collect()
+}
+
+/// The names in `capture`; each must be a group of one `matches`.
+fn read_captures(reader: &Reader<'_>, node: &Node, wants: &[(OutputWant, &Node)]) -> Vec<String> {
+    let one = std::slice::from_ref(node);
+    let items = if let Value::List(items) = &node.value { items.as_slice() } else { one };
+    let groups: Vec<&str> = wants
+        .iter()
+        .filter_map(|(want, _)| if let OutputWant::Matches(regex) = want { Some(regex) } else { None })
+        .flat_map(|regex| regex.capture_names().flatten())
+        .collect();
+    let name_of = |item: &Node| {
+        let name = reader.string("capture", item)?;
+        match groups.iter().filter(|group| **group == name).count() {
+            1 => Some(name),
+            0 if groups.is_empty() => {
+                let help = format!("write `matches: \"(?<{name}>...)\"`");
+                reader.mistake(&item.span, format!("no `matches` here has a group `{name}`"), help);
+                None
+            }
+            0 => {
+                let help = did_you_mean(&name, groups.iter().copied());
+                reader.mistake(&item.span, format!("no `matches` here has a group `{name}`"), help);
+                None
+            }
+            _ => {
+                reader.mistake(&item.span, format!("two `matches` have a group `{name}`"), "give one another name");
+                None
+            }
+        }
+    };
+    items.iter().filter_map(name_of).collect()
+}
+
+/// What the checks of a case capture; each name once.
+fn captured_names(reader: &Reader<'_>, checks: &[OutputCheck]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for check in checks {
+        for name in &check.capture {
+            if names.contains(name) {
+                let span = reader.offset(&check.place);
+                reader.mistake(&span, format!("`{name}` is captured twice"), "give one group another name");
+            } else {
+                names.push(name.clone());
+            }
+        }
+    }
+    names
 }
 
 fn read_whose(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Option<Whose> {
@@ -214,140 +277,7 @@ fn read_whose(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Option<Wh
     }
 }
 
-fn read_path(reader: &Reader<'_>, span: &std::ops::Range<usize>, text: &str) -> Option<JsonPath> {
-    JsonPath::parse(text)
-        .map_err(|error| {
-            reader.mistake(
-                span,
-                format!("wrong path `{text}`: {error}"),
-                "a path is RFC 9535 JSONPath, `$.ranks[*].calls`",
-            )
-        })
-        .ok()
-}
-
-fn read_kind(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> ReportKind {
-    match mapping.get("of").and_then(|node| reader.choice("of", node, &["cluster", "report", "device"])) {
-        Some(2) => ReportKind::Device,
-        _ => ReportKind::Cluster,
-    }
-}
-
-fn read_report(reader: &Reader<'_>, node: &Node) -> Option<ReportCheck> {
-    let mapping = reader.section(&language::REPORT, node)?;
-    let path = mapping
-        .required("path", "path: $.world_size")
-        .and_then(|node| read_path(reader, &node.span, &reader.string("path", node)?));
-    let of = read_kind(reader, &mapping);
-    let because = mapping.get("because").and_then(|node| reader.string("because", node));
-    let operators = read_operators(reader, &mapping);
-    let quantified = |key| {
-        let Some(node) = mapping.get(key) else { return Some(Vec::new()) };
-        let inner = reader.section_as(&language::OF_EACH, &format!("`{key}`"), node)?;
-        let mut operators = read_operators(reader, &inner);
-        operators.extend(
-            inner
-                .get("len")
-                .and_then(|node| reader.integer("len", node, 0, u32::MAX))
-                .map(|len| Operator::Len(len.into())),
-        );
-        if operators.is_empty() && inner.entries().is_empty() {
-            reader.mistake(&node.span, format!("`{key}` asks for nothing"), "write `{eq: 1}`");
-        }
-        inner.finish();
-        Some(operators)
-    };
-    let (all, any) = (quantified("all"), quantified("any"));
-    let len = mapping.get("len").and_then(|node| reader.integer("len", node, 0, u32::MAX)).map(u64::from);
-    let exists = mapping.get("exists").and_then(|node| reader.boolean("exists", node));
-    let absent = mapping.get("absent").and_then(|node| reader.boolean("absent", node));
-    if mapping.entries().iter().all(|entry| matches!(entry.key.as_str(), "path" | "of" | "because")) {
-        reader.mistake(
-            &node.span,
-            "this check compares nothing",
-            "add an operator: eq, ne, lt, le, gt, ge, near, in, len, exists, absent, contains, matches, all or any",
-        );
-    }
-    if exists.is_some() && absent.is_some() {
-        reader.mistake(&node.span, "`exists` and `absent` say the same thing twice", "keep one of the two");
-    }
-    mapping.finish();
-    Some(ReportCheck {
-        of,
-        path: path?,
-        operators,
-        all: all?,
-        any: any?,
-        len,
-        exists: exists.or(absent.map(|absent| !absent)),
-        because,
-        place: reader.place(&node.span),
-    })
-}
-
-fn read_operators(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<Operator> {
-    let mut operators = Vec::new();
-    let value = |key| mapping.get(key).map(|node| reader.json(node));
-    operators.extend(value("eq").map(Operator::Eq));
-    operators.extend(value("ne").map(Operator::Ne));
-    type Make = fn(serde_json::Value) -> Operator;
-    let makers: [(&'static str, Make); 4] =
-        [("lt", Operator::Lt), ("le", Operator::Le), ("gt", Operator::Gt), ("ge", Operator::Ge)];
-    for (key, make) in makers {
-        let Some(node) = mapping.get(key) else { continue };
-        match &node.value {
-            Value::Integer(_) | Value::Float(_) => operators.push(make(reader.json(node))),
-            Value::Text(text) => match quantity::size(text) {
-                Some(bytes) => operators.push(make(serde_json::json!(bytes))),
-                None => reader.mistake(
-                    &node.span,
-                    format!("`{key}` must be a number or a size, found `{text}`"),
-                    "write `4` or `1GiB`",
-                ),
-            },
-            other => reader.mistake(
-                &node.span,
-                format!("`{key}` must be a number or a size, found {}", other.kind()),
-                "write `4` or `1GiB`",
-            ),
-        }
-    }
-    let tolerance = |key| mapping.get(key).map(|node| (reader.number(key, node), node));
-    let (relative, absolute) = (tolerance("rel"), tolerance("abs"));
-    for (number, node) in [&relative, &absolute].into_iter().flatten() {
-        if number.is_some_and(|number| number < 0.0) {
-            reader.mistake(&node.span, "a tolerance below 0", "write 0 or more");
-        }
-    }
-    if let Some(node) = mapping.get("near") {
-        if relative.is_none() && absolute.is_none() {
-            reader.mistake(&node.span, "`near` without a tolerance", "add `rel: 1.0e-6` or `abs: 0.001`");
-        }
-        let number = |tolerance: &Option<(Option<f64>, &Node)>| {
-            tolerance.as_ref().and_then(|(number, _)| *number).unwrap_or(0.0)
-        };
-        operators.extend(reader.number("near", node).map(|value| Operator::Near {
-            value,
-            relative: number(&relative),
-            absolute: number(&absolute),
-        }));
-    } else if let Some((_, node)) = relative.as_ref().or(absolute.as_ref()) {
-        reader.mistake(&node.span, "a tolerance without `near`", "add `near: NUMBER`");
-    }
-    if let Some(items) = mapping.get("in").and_then(|node| reader.list("in", node)) {
-        operators.push(Operator::In(items.iter().map(|item| reader.json(item)).collect()));
-    }
-    operators.extend(value("contains").map(Operator::Contains));
-    if let Some(node) = mapping.get("matches")
-        && let Some(text) = reader.string("matches", node)
-        && regex(reader, node, &text).is_some()
-    {
-        operators.extend(regex::Regex::new(&text).ok().map(Operator::Matches));
-    }
-    operators
-}
-
-fn read_invariant(reader: &Reader<'_>, node: &Node) -> Option<Invariant> {
+fn read_invariant(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Option<Invariant> {
     let (id, that, because, at) = match &node.value {
         Value::Map(_) => {
             let mapping = reader.section(&language::INVARIANT, node)?;
@@ -371,6 +301,7 @@ fn read_invariant(reader: &Reader<'_>, node: &Node) -> Option<Invariant> {
             for name in names.iter().filter(|name| !invariant::NAMES.contains(&name.as_str())) {
                 reader.mistake(&at.span, format!("unknown name `{name}`"), did_you_mean(name, invariant::NAMES));
             }
+            captured.check(reader, &at.span, &that);
         }
     }
     Some(Invariant { id, that, because, place: reader.place(&at.span) })

@@ -11,11 +11,13 @@ mod fixture;
 pub mod language;
 mod launch;
 mod matrix;
+mod perf;
 mod policy;
 pub(crate) mod quantity;
 mod reader;
+mod report;
 mod requires;
-mod template;
+pub(crate) mod template;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -287,12 +289,19 @@ cases:
   kill: [{target: {rank: 1}, signal: SIGTERM, when: {output: ready, rank: 0}}]
   expect:
     exit: {rank: {1: {signal: SIGTERM}}, others: nonzero, launcher: any, all: 0}
-    stdout: [{rank: all, contains: [a, b]}, {rank: 3, matches: '^x$', because: y}]
+    stdout: [{rank: all, contains: [a, b]}, {rank: 3, matches: '^(?<loss>x)$', capture: [loss], because: y}]
     stderr: {absent: z}
     report:
     - {path: $.a, eq: 1, ne: 2, lt: 1GiB, len: 3}
     - {path: '$.b[*]', all: {near: 1.5, rel: 1e-6}, any: {in: [1, 2]}, of: device}
     - {path: $.c, absent: true}
+    - {path: '$.d[*]', none: {eq: 1, unordered: false}, count: {where: {gt: 1}, min: 1, max: 2}, unique: true, sorted: ascending}
+    - {path: '$.d[*]', count: {eq: 1}, eq: [1], unordered: true}
+    - {path: $.e, between: [1, 1KiB], near: nan, dtype: bfloat16, nan: equal, type: integer}
+    - {path: $.e, le: '${{ captures.loss }}', ge: 1, contains: a, matches: a}
+    - {path: '$.e[*]', all: {ne: 1, lt: 1, le: 1, gt: 1, ge: 1, between: [1, 2], abs: 1, near: 1, dtype: float32, nan: equal}}
+    - {path: '$.e[*]', any: {contains: 1, matches: x, type: text, len: 1, unique: true, sorted: descending, in: []}}
+    perf: [{metric: $.t, of: device, name: n, unit: u, reference: 3, lower: -10%, upper: ~, warn_lower: -5%, warn_upper: 9, because: b}]
     invariants: [report.x == matrix.n, {id: i, that: 'ranks | length == 4', because: b}]
     snapshot: [{name: n, of: report, select: [$.a], redact: {$.b: '[b]'}, round: {$.c: 2}, sort: {$.d: [op]}}]
     gaps: [cublas.x]
@@ -361,9 +370,9 @@ cases:
         assert_eq!((case.requires.len(), case.place.line, case.coordinator), (5, 6, true));
         assert_eq!((case.env["A"].as_str(), case.env_unset.as_slice()), ("1", &["B".to_owned()][..]));
         let expect = &case.expect;
-        assert_eq!((expect.output.len(), expect.report.len(), expect.invariants.len()), (4, 3, 2));
+        assert_eq!((expect.output.len(), expect.report.len(), expect.invariants.len()), (4, 9, 2));
         assert_eq!(expect.snapshots[0].path, Path::new("snapshots/whole/one@n-3,t-c__n.snap"));
-        assert_eq!((expect.report[0].place.line, expect.report[0].operators.len()), (17, 3));
+        assert_eq!((expect.report[0].place.line, expect.report[0].operators.len()), (17, 4));
     }
 
     proptest! {

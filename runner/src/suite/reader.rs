@@ -22,6 +22,7 @@ pub(crate) struct Reader<'a> {
     name: String,
     text: &'a str,
     mistakes: RefCell<Vec<Diagnostic>>,
+    warnings: RefCell<Vec<Diagnostic>>,
     /// Which keys of which sections were asked for: a test compares them with the tables.
     #[cfg(test)]
     pub(crate) asked: RefCell<std::collections::BTreeSet<(&'static str, &'static str)>>,
@@ -46,6 +47,7 @@ impl<'a> Reader<'a> {
             name: file.display().to_string(),
             text,
             mistakes: RefCell::default(),
+            warnings: RefCell::default(),
             #[cfg(test)]
             asked: RefCell::default(),
         }
@@ -69,6 +71,22 @@ impl<'a> Reader<'a> {
         if !mistakes.contains(&diagnostic) {
             mistakes.push(diagnostic);
         }
+    }
+
+    /// Notes something that is allowed, but hardly what was meant. `ftest check` tells it.
+    pub(crate) fn warning(&self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+        let diagnostic = Diagnostic::new(&self.name, self.text, span.clone(), message).with_help(help);
+        let mut warnings = self.warnings.borrow_mut();
+        if !warnings.contains(&diagnostic) {
+            warnings.push(diagnostic);
+        }
+    }
+
+    /// The warnings so far, in the order of the file.
+    pub(crate) fn take_warnings(&self) -> Vec<Diagnostic> {
+        let mut warnings = self.warnings.take();
+        warnings.sort_by_key(|warning| warning.span.start);
+        warnings
     }
 
     /// Number of mistakes so far.
@@ -96,6 +114,14 @@ impl<'a> Reader<'a> {
     /// Its text.
     pub(crate) fn text(&self) -> &str {
         self.text
+    }
+
+    /// The byte where a place of this file is.
+    pub(crate) fn offset(&self, place: &Place) -> Range<usize> {
+        let line: usize = self.text.split_inclusive('\n').take(place.line.saturating_sub(1)).map(str::len).sum();
+        let column = place.column.saturating_sub(1);
+        let start = line + self.text[line..].chars().take(column).map(char::len_utf8).sum::<usize>();
+        start..start
     }
 
     /// Where `span` starts.

@@ -2,37 +2,95 @@
 
 use model::node::{Entry, Node, Value};
 
+use crate::check::capture;
 use crate::expression;
 use crate::late;
-use crate::suite::reader::Reader;
+use crate::suite::reader::{Reader, to_json};
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
 
 /// `node` with every expression replaced; a wrong one is noted, and its scalar becomes empty text.
 pub(crate) fn render(reader: &Reader<'_>, node: &Node, context: &serde_json::Value) -> Node {
+    render_at(reader, node, context, Place::Elsewhere)
+}
+
+/// [`render`] of a case: what its `expect` says with captures stays, since those are known when its processes have ended.
+pub(crate) fn render_case(reader: &Reader<'_>, node: &Node, context: &serde_json::Value) -> Node {
+    render_at(reader, node, context, Place::Case)
+}
+
+/// Where in a case: only below `expect.report` and `expect.perf` may captures stand.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Elsewhere,
+    Case,
+    Expect,
+    Checks,
+}
+
+impl Place {
+    fn below(self, key: &str) -> Place {
+        match (self, key) {
+            (Place::Case, "expect") => Place::Expect,
+            (Place::Expect, "report" | "perf") | (Place::Checks, _) => Place::Checks,
+            _ => Place::Elsewhere,
+        }
+    }
+}
+
+fn render_at(reader: &Reader<'_>, node: &Node, context: &serde_json::Value, place: Place) -> Node {
     let value = match &node.value {
+        Value::Text(text) if place == Place::Checks && uses_captures(text) => node.value.clone(),
         Value::Text(text) if text.contains(OPEN) => match scalar(text, context) {
             Ok(value) => value,
             Err(error) => {
-                reader.mistake(&node.span, error, names(context));
+                if uses_captures(text) {
+                    let help = "they may stand in `report` and `perf`, and without `${{ }}` in `invariants`";
+                    reader.mistake(&node.span, "captures are known when the processes have ended", help);
+                } else {
+                    reader.mistake(&node.span, error, names(context));
+                }
                 Value::Text(POISON.to_owned())
             }
         },
-        Value::List(items) => Value::List(items.iter().map(|item| render(reader, item, context)).collect()),
+        Value::List(items) => Value::List(items.iter().map(|item| render_at(reader, item, context, place)).collect()),
         Value::Map(entries) => Value::Map(
             entries
                 .iter()
                 .map(|entry| Entry {
                     key: entry.key.clone(),
                     key_span: entry.key_span.clone(),
-                    node: render(reader, &entry.node, context),
+                    node: render_at(reader, &entry.node, context, place.below(&entry.key)),
                 })
                 .collect(),
         ),
         other => other.clone(),
     };
     Node { value, span: node.span.clone() }
+}
+
+/// The expressions in `text`, without what is around them.
+pub(crate) fn expressions(text: &str) -> Vec<&str> {
+    let inner = text.split(OPEN).skip(1);
+    inner.filter_map(|part| Some(part[..part.find(CLOSE)?].trim())).collect()
+}
+
+/// Whether an expression in `text` uses captures.
+pub(crate) fn uses_captures(text: &str) -> bool {
+    text.contains(OPEN)
+        && expressions(text)
+            .iter()
+            .any(|inner| expression::names(inner).is_ok_and(|names| names.iter().any(|name| name == capture::NAME)))
+}
+
+/// What `text` becomes.
+///
+/// # Errors
+/// A wrong expression, in words.
+pub(crate) fn value(text: &str, context: &serde_json::Value) -> Result<serde_json::Value, String> {
+    let value = scalar(text, context)?;
+    Ok(to_json(&located(value)))
 }
 
 fn names(context: &serde_json::Value) -> String {

@@ -35,6 +35,7 @@ pub(crate) static EXPECT: Section = Section {
             Shape::List(0, &Shape::Either(&[Shape::Expression, Shape::Section(&INVARIANT)])),
             "[expressions](#invariants) that are true",
         ),
+        optional("perf", Shape::List(0, &Shape::Section(&PERF)), "[numbers](#perf) against a reference"),
         optional(
             "snapshot",
             Shape::Either(&[Shape::Section(&SNAPSHOT), Shape::List(0, &Shape::Section(&SNAPSHOT))]),
@@ -118,6 +119,11 @@ pub(crate) static OUTPUT: Section = Section {
         optional("contains", SCALARS, "texts that stand in it"),
         optional("matches", SCALARS, "Rust regexes over bytes that match somewhere; `^` and `$` are ends of lines"),
         optional("absent", SCALARS, "texts that stand nowhere in it"),
+        optional(
+            "capture",
+            Shape::Either(&[Shape::Text, Shape::List(0, &Shape::Text)]),
+            "named groups of `matches` whose text becomes `captures.NAME`: see [captures](#captures)",
+        ),
         BECAUSE,
     ]],
     rules: &[Rule::AnyOf(&["contains", "matches", "absent"])],
@@ -131,9 +137,21 @@ static OPERATORS: &[Key] = &[
     optional("le", Shape::Size, "less or equal"),
     optional("gt", Shape::Size, "greater"),
     optional("ge", Shape::Size, "greater or equal"),
-    optional("near", Shape::Number, "within the larger of both tolerances of this number"),
+    optional("between", Shape::List(2, &Shape::Size), "from the first to the second number or size, both included"),
+    optional(
+        "near",
+        Shape::Either(&[Shape::AnyNumber, Shape::List(0, &Shape::AnyNumber)]),
+        "within the larger of both tolerances of this number; of a list each item. Infinities are near by their sign",
+    ),
     optional("rel", Shape::NotNegative, "tolerance of `near`, as a part of the larger number"),
     optional("abs", Shape::NotNegative, "tolerance of `near`, in units of the value"),
+    optional(
+        "dtype",
+        Shape::Choice(&["float64", "float32", "float16", "bfloat16"]),
+        "the tolerances of `torch.testing` for this datatype, where `rel` or `abs` is not given: see [near](#near)",
+    ),
+    or("nan", Shape::Choice(&["equal", "unequal"]), "`unequal`", "whether NaN is `near` NaN"),
+    optional("unordered", Shape::Bool, "`true`: `eq` compares lists without their order"),
     optional("in", Shape::List(0, &Shape::Any), "one of a list"),
     optional(
         "contains",
@@ -141,20 +159,58 @@ static OPERATORS: &[Key] = &[
         "a text with this part, a list with this item; of several selected values: one of them",
     ),
     optional("matches", Shape::Regex, "a text that this Rust regex matches somewhere"),
+    optional(
+        "type",
+        Shape::Choice(&["integer", "number", "text", "boolean", "list", "mapping", "null"]),
+        "what the value is",
+    ),
+    optional("len", Shape::Integer(0, u32::MAX), "length of a list, mapping or text"),
+    optional("unique", Shape::Bool, "`true`: a list that holds nothing twice"),
+    optional("sorted", Shape::Choice(&["ascending", "descending"]), "a list in this order; equal neighbours are fine"),
 ];
-
-const LEN: Key = optional(
-    "len",
-    Shape::Integer(0, u32::MAX),
-    "length of the one value of a plain path (list, mapping, text); else the number of selected values",
-);
 
 pub(crate) static OF_EACH: Section = Section {
     name: "operators",
     what: "a quantifier",
     about: "Comparisons inside `all` and `any`, of one selected value each.",
-    keys: &[OPERATORS, &[optional("len", Shape::Integer(0, u32::MAX), "length of the value")]],
+    keys: &[OPERATORS],
     rules: &[],
+};
+
+pub(crate) static COUNT: Section = Section {
+    name: "count",
+    what: "`count`",
+    about: "How many of the selected values there are. A number alone is `{eq: NUMBER}`.",
+    keys: &[&[
+        or("where", Shape::Section(&OF_EACH), "all", "only values for which these comparisons hold count"),
+        optional("eq", Shape::Integer(0, u32::MAX), "exactly so many"),
+        optional("min", Shape::Integer(0, u32::MAX), "at least"),
+        optional("max", Shape::Integer(0, u32::MAX), "at most"),
+    ]],
+    rules: &[Rule::AnyOf(&["eq", "min", "max"])],
+};
+
+pub(crate) static PERF: Section = Section {
+    name: "perf",
+    what: "`perf`",
+    about: "A number to watch. What was measured is kept with the outcome, whatever the bounds say.",
+    keys: &[&[
+        required("metric", Shape::Path, "the path of one number, or an expression over `captures`"),
+        OF,
+        or("name", Shape::Text, "the metric", "its name in reports"),
+        optional("unit", Shape::Text, "for people"),
+        optional("reference", Shape::Number, "what is usual"),
+        optional(
+            "lower",
+            Shape::Either(&[Shape::Bound, Shape::Null]),
+            "the case fails below it: a number, or so many percent away from the reference (`-10%`); `~` is no bound",
+        ),
+        optional("upper", Shape::Either(&[Shape::Bound, Shape::Null]), "the case fails above it"),
+        optional("warn_lower", Shape::Either(&[Shape::Bound, Shape::Null]), "a note is made below it"),
+        optional("warn_upper", Shape::Either(&[Shape::Bound, Shape::Null]), "a note is made above it"),
+        BECAUSE,
+    ]],
+    rules: &[Rule::AnyOf(&["lower", "upper", "warn_lower", "warn_upper"])],
 };
 
 pub(crate) static REPORT: Section = Section {
@@ -165,11 +221,16 @@ pub(crate) static REPORT: Section = Section {
         &[required("path", Shape::Path, "what of the report: RFC 9535 JSONPath"), OF],
         OPERATORS,
         &[
-            LEN,
             optional("exists", Shape::Bool, "something is selected, or (`false`) nothing is"),
             optional("absent", Shape::Bool, "nothing is selected, or (`false`) something is"),
             optional("all", Shape::Section(&OF_EACH), "these comparisons hold for each selected value"),
             optional("any", Shape::Section(&OF_EACH), "they hold for at least one selected value"),
+            optional("none", Shape::Section(&OF_EACH), "they hold for no selected value"),
+            optional(
+                "count",
+                Shape::Either(&[Shape::Integer(0, u32::MAX), Shape::Section(&COUNT)]),
+                "the number of selected values, or of those for which comparisons hold",
+            ),
             BECAUSE,
         ],
     ],

@@ -83,7 +83,7 @@ pub enum Shape {
     Positive,
     /// A number of at least 0.
     NotNegative,
-    /// A number, also `.nan` or `.inf`.
+    /// A number, also `nan` or `inf`.
     AnyNumber,
     /// A number with a unit of time.
     Duration,

@@ -38,7 +38,7 @@ fn describe(shape: &Shape) -> String {
         Shape::Number => "number".to_owned(),
         Shape::Positive => "number above 0".to_owned(),
         Shape::NotNegative => "number, 0 or more".to_owned(),
-        Shape::AnyNumber => "number, `.nan` or `.inf`".to_owned(),
+        Shape::AnyNumber => "number, `nan` or `inf`".to_owned(),
         Shape::Duration => "duration".to_owned(),
         Shape::Size => "number or size".to_owned(),
         Shape::Bound => "number or `-10%`".to_owned(),

@@ -89,7 +89,7 @@ fn of_shape(shape: &Shape, templates: bool) -> Value {
         Shape::Integer(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Shape::Number => json!({ "type": "number" }),
         Shape::AnyNumber => {
-            json!({ "anyOf": [{ "type": "number" }, { "type": "string", "pattern": r"^[+-]?\.(nan|inf)$" }] })
+            json!({ "anyOf": [{ "type": "number" }, { "type": "string", "pattern": "^(nan|[+-]?inf)$" }] })
         }
         Shape::Positive => json!({ "type": "number", "exclusiveMinimum": 0 }),
         Shape::NotNegative => number(json!(0)),

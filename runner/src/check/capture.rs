@@ -1,0 +1,144 @@
+//! Captures: what named groups of output checks matched, for report checks, performance and invariants.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::check::output::{OutputCheck, OutputWant};
+use crate::expression;
+use crate::observation::Observation;
+
+/// The name under which expressions find them.
+pub const NAME: &str = "captures";
+
+/// What was captured, by name. A name without a value never matched.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Captures {
+    values: BTreeMap<String, Option<Value>>,
+}
+
+/// An expression over `captures`, known only once the processes have ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Later {
+    /// As it is written, with its `${{ }}`.
+    pub text: String,
+    /// The names that it may use besides.
+    pub context: Arc<Value>,
+}
+
+/// A value of a check: written down, or worked out from captures.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// Written down.
+    Value(Value),
+    /// Worked out.
+    Later(Later),
+}
+
+impl From<Value> for Operand {
+    fn from(value: Value) -> Operand {
+        Operand::Value(value)
+    }
+}
+
+impl Operand {
+    /// Its value.
+    ///
+    /// # Errors
+    /// A capture that never matched, or a wrong expression, in words.
+    pub fn value(&self, captures: &Captures) -> Result<Value, String> {
+        match self {
+            Operand::Value(value) => Ok(value.clone()),
+            Operand::Later(later) => later.value(captures),
+        }
+    }
+}
+
+impl Later {
+    /// Its value.
+    ///
+    /// # Errors
+    /// A capture that never matched, or a wrong expression, in words.
+    pub fn value(&self, captures: &Captures) -> Result<Value, String> {
+        captures.needed(crate::suite::template::expressions(&self.text))?;
+        let mut context = Value::clone(&self.context);
+        context[NAME] = captures.value();
+        crate::suite::template::value(&self.text, &context)
+    }
+}
+
+impl Captures {
+    /// What `checks` captured.
+    pub fn collect(checks: &[OutputCheck], observation: &Observation) -> Captures {
+        let mut captures = Captures::default();
+        for check in checks {
+            let OutputWant::Matches(regex) = &check.want else { continue };
+            for name in &check.capture {
+                let of_one = |text: &[u8]| {
+                    let found = regex.captures(text)?;
+                    Some(parsed(&String::from_utf8_lossy(found.name(name)?.as_bytes())))
+                };
+                captures.values.insert(name.clone(), check.captured(observation, of_one));
+            }
+        }
+        captures
+    }
+
+    /// As expressions see them: those that matched.
+    pub fn value(&self) -> Value {
+        let matched = self.values.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        Value::Object(matched.collect::<Map<String, Value>>())
+    }
+
+    /// Whether every capture that `expressions` use has matched.
+    ///
+    /// # Errors
+    /// The first that never matched, in words.
+    pub fn needed<'a>(&self, expressions: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+        for expression in expressions {
+            for name in expression::attributes(expression, NAME).unwrap_or_default() {
+                if let Some(None) = self.values.get(&name) {
+                    return Err(format!("the capture `{name}` never matched"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number where the text is one; else the text.
+fn parsed(text: &str) -> Value {
+    if let Ok(number) = text.parse::<i64>() {
+        return json!(number);
+    }
+    if let Ok(number) = text.parse::<u64>() {
+        return json!(number);
+    }
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => json!(number),
+        _ => json!(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_numbers() {
+        for (text, expected) in [
+            ("12", json!(12)),
+            ("-3", json!(-3)),
+            ("18446744073709551615", json!(u64::MAX)),
+            ("0.25", json!(0.25)),
+            ("1e-3", json!(1e-3)),
+            ("nan", json!("nan")),
+            ("-inf", json!("-inf")),
+            ("12ms", json!("12ms")),
+            ("", json!("")),
+        ] {
+            assert_eq!(parsed(text), expected, "{text}");
+        }
+    }
+}

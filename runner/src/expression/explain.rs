@@ -1,0 +1,454 @@
+//! Why an expression is not true: the value of each of its parts, as the same engine gives it.
+
+use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, UnaryOpKind};
+use minijinja::machinery::parse_expr;
+use serde_json::Value;
+
+use super::{ExpressionError, evaluate, print};
+
+/// Most parts that are told.
+const PARTS: usize = 16;
+/// Longest value that is shown whole, characters.
+const WHOLE: usize = 100;
+
+/// The values of the parts of `expression`, one line each, outermost first; empty where there is nothing to tell.
+///
+/// A part behind an `and`, `or` or `if` that was not evaluated is not evaluated here either.
+pub(crate) fn explain(expression: &str, context: &Value) -> Vec<String> {
+    let Ok(tree) = parse_expr(expression) else { return Vec::new() };
+    // What is shown is what was evaluated: a tree that cannot be written down again is not told in parts.
+    if !parse_expr(&print::text(&tree)).is_ok_and(|again| same(&tree, &again)) {
+        return Vec::new();
+    }
+    let mut parts = Parts { context, lines: Vec::new(), told: Vec::new() };
+    parts.condition(&tree);
+    let more = parts.lines.len().saturating_sub(PARTS);
+    parts.lines.truncate(PARTS);
+    if more > 0 {
+        parts.lines.push(format!("and {more} more parts"));
+    }
+    parts.lines
+}
+
+/// The attributes of the name `of` that `expression` uses: `["loss"]` of `captures` in `captures.loss > 1`. None for wrong syntax.
+pub(crate) fn attributes(expression: &str, of: &str) -> Option<Vec<String>> {
+    let tree = parse_expr(expression).ok()?;
+    let mut found = Vec::new();
+    visit(&tree, &mut |part| {
+        let name = match part {
+            Expr::GetAttr(get) if is_name(&get.expr, of) => Some(get.name.to_owned()),
+            Expr::GetItem(get) if is_name(&get.expr, of) => match &get.subscript_expr {
+                Expr::Const(constant) => constant.value.as_str().map(str::to_owned),
+                _ => None,
+            },
+            _ => None,
+        };
+        found.extend(name);
+    });
+    Some(found)
+}
+
+fn is_name(expr: &Expr<'_>, name: &str) -> bool {
+    matches!(expr, Expr::Var(var) if var.id == name)
+}
+
+/// A value on one line; a long one is cut, with what it is.
+pub(crate) fn brief(value: &Value) -> String {
+    let text = spaced(value);
+    if text.chars().count() <= WHOLE {
+        return text;
+    }
+    let head: String = text.chars().take(WHOLE - 20).collect();
+    let what = match value {
+        Value::Array(items) => format!("list of {}", items.len()),
+        Value::Object(entries) => format!("mapping of {}", entries.len()),
+        Value::String(text) => format!("text of {} characters", text.chars().count()),
+        _ => "cut".to_owned(),
+    };
+    format!("{head} ... ({what})")
+}
+
+fn spaced(value: &Value) -> String {
+    let join = |parts: Vec<String>| parts.join(", ");
+    match value {
+        Value::Array(items) => format!("[{}]", join(items.iter().map(spaced).collect())),
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(key, value)| format!("{key}: {}", spaced(value))).collect();
+            format!("{{{}}}", join(entries))
+        }
+        other => other.to_string(),
+    }
+}
+
+struct Parts<'a> {
+    context: &'a Value,
+    lines: Vec<String>,
+    told: Vec<String>,
+}
+
+impl Parts<'_> {
+    fn value(&self, expr: &Expr<'_>) -> Result<Value, ExpressionError> {
+        evaluate(&print::text(expr), self.context)
+    }
+
+    fn is(&self, expr: &Expr<'_>, wanted: bool) -> bool {
+        // Truth as the engine sees it, not only of booleans.
+        let truth = format!("true if {} else false", print::text_in_or(expr));
+        evaluate(&truth, self.context) == Ok(Value::Bool(wanted))
+    }
+
+    /// A part that says yes or no: through `and`, `or`, `not` and `if` down to what was compared.
+    fn condition(&mut self, expr: &Expr<'_>) {
+        match expr {
+            Expr::BinOp(binary) if matches!(binary.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
+                let goes_on = matches!(binary.op, BinOpKind::ScAnd);
+                if self.is(&binary.left, !goes_on) {
+                    // The left side decided.
+                    self.condition(&binary.left);
+                    self.line(&print::text(&binary.right), ": ", "not evaluated");
+                    return;
+                }
+                if self.is(&binary.left, true) {
+                    self.side(&binary.left);
+                } else {
+                    self.condition(&binary.left);
+                }
+                self.condition(&binary.right);
+            }
+            Expr::UnaryOp(unary) if matches!(unary.op, UnaryOpKind::Not) => {
+                self.side(&unary.expr);
+                self.condition(&unary.expr);
+            }
+            Expr::IfExpr(choice) => {
+                self.side(&choice.test_expr);
+                if self.is(&choice.test_expr, true) {
+                    self.condition(&choice.true_expr);
+                } else if let Some(otherwise) = &choice.false_expr {
+                    self.condition(otherwise);
+                }
+            }
+            Expr::BinOp(binary) if print::compares(binary.op) => {
+                self.compared(print::text(expr), &[&binary.left, &binary.right], &[print::sign(binary.op)]);
+            }
+            Expr::Compare(chain) => {
+                let sides: Vec<&Expr<'_>> =
+                    [&chain.expr].into_iter().chain(chain.ops.iter().map(|part| &part.expr)).collect();
+                let signs: Vec<&str> = chain.ops.iter().map(|part| print::chain_sign(part.op)).collect();
+                self.compared(print::text(expr), &sides, &signs);
+            }
+            Expr::Test(test) => {
+                self.side(expr);
+                self.operand(&test.expr);
+                self.arguments(&test.args);
+            }
+            other => self.operand(other),
+        }
+    }
+
+    /// `64 > 1000`, then what both sides came from.
+    fn compared(&mut self, whole: String, sides: &[&Expr<'_>], signs: &[&str]) {
+        if sides.iter().any(|side| self.value(side).is_err()) {
+            sides.iter().for_each(|side| self.operand(side));
+            return;
+        }
+        let values: Vec<String> = sides
+            .iter()
+            .map(|side| self.value(side).map_or_else(|error| format!("({error})"), |value| brief(&value)))
+            .collect();
+        let mut shown = values[0].clone();
+        for (sign, value) in signs.iter().zip(&values[1..]) {
+            shown.push_str(sign);
+            shown.push_str(value);
+        }
+        if shown != whole && !self.told.contains(&whole) {
+            self.told.push(whole);
+            self.lines.push(shown);
+        }
+        sides.iter().for_each(|side| self.operand(side));
+    }
+
+    /// Why a part has no value: of a missing attribute, which there are.
+    fn why(&self, expr: &Expr<'_>, error: &ExpressionError) -> String {
+        let base = match expr {
+            Expr::GetAttr(get) => &get.expr,
+            Expr::GetItem(get) => &get.expr,
+            _ => return error.to_string(),
+        };
+        match self.value(base) {
+            Ok(Value::Object(entries)) => {
+                let keys: Vec<&str> = entries.keys().map(String::as_str).collect();
+                format!("not there; the keys of {} are: {}", print::text(base), keys.join(", "))
+            }
+            Ok(value) => format!("not there; {} = {}", print::text(base), brief(&value)),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// A part and its value, without what it came from.
+    fn side(&mut self, expr: &Expr<'_>) {
+        if matches!(expr, Expr::Const(_)) {
+            return;
+        }
+        match self.value(expr) {
+            Ok(Value::Bool(value)) => self.line(&print::text(expr), ": ", &value.to_string()),
+            Ok(value) => self.line(&print::text(expr), " = ", &brief(&value)),
+            Err(error) => self.line(&print::text(expr), ": ", &self.why(expr, &error)),
+        }
+    }
+
+    /// A part with a value, and the parts that this came from.
+    fn operand(&mut self, expr: &Expr<'_>) {
+        match expr {
+            Expr::Const(_) => {}
+            Expr::List(items) if items.as_const().is_some() => {}
+            Expr::BinOp(_) | Expr::Compare(_) | Expr::UnaryOp(_) | Expr::IfExpr(_) => {
+                self.side(expr);
+                self.children(expr);
+            }
+            other => {
+                self.side(other);
+                self.children(other);
+            }
+        }
+    }
+
+    fn children(&mut self, expr: &Expr<'_>) {
+        match expr {
+            Expr::Filter(filter) => {
+                filter.expr.iter().for_each(|operand| self.operand(operand));
+                self.arguments(&filter.args);
+            }
+            Expr::Test(test) => {
+                self.operand(&test.expr);
+                self.arguments(&test.args);
+            }
+            Expr::Call(call) => self.arguments(&call.args),
+            // Of a path only its end is told, and what stands in brackets.
+            Expr::GetAttr(get) => self.children(&get.expr),
+            Expr::GetItem(get) => {
+                self.children(&get.expr);
+                self.operand(&get.subscript_expr);
+            }
+            Expr::Slice(slice) => self.operand(&slice.expr),
+            Expr::BinOp(binary) => match binary.op {
+                BinOpKind::ScAnd | BinOpKind::ScOr => self.condition(expr),
+                _ => {
+                    self.operand(&binary.left);
+                    self.operand(&binary.right);
+                }
+            },
+            Expr::Compare(_) | Expr::IfExpr(_) => self.condition(expr),
+            Expr::UnaryOp(unary) => self.operand(&unary.expr),
+            Expr::List(items) => items.items.iter().for_each(|item| self.operand(item)),
+            Expr::Tuple(items) => items.items.iter().for_each(|item| self.operand(item)),
+            Expr::Map(map) => map.values.iter().for_each(|value| self.operand(value)),
+            Expr::Var(_) | Expr::Const(_) => {}
+        }
+    }
+
+    fn arguments(&mut self, args: &[CallArg<'_>]) {
+        for arg in args {
+            match arg {
+                CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr) => {
+                    self.operand(expr);
+                }
+            }
+        }
+    }
+
+    fn line(&mut self, part: &str, is: &str, value: &str) {
+        if !self.told.iter().any(|told| told == part) {
+            self.told.push(part.to_owned());
+            self.lines.push(format!("{part}{is}{value}"));
+        }
+    }
+}
+
+fn visit(expr: &Expr<'_>, see: &mut dyn FnMut(&Expr<'_>)) {
+    see(expr);
+    match expr {
+        Expr::Var(_) | Expr::Const(_) => {}
+        Expr::List(items) => items.items.iter().for_each(|item| visit(item, see)),
+        Expr::Tuple(items) => items.items.iter().for_each(|item| visit(item, see)),
+        Expr::Map(map) => map.keys.iter().chain(&map.values).for_each(|item| visit(item, see)),
+        Expr::Slice(slice) => {
+            visit(&slice.expr, see);
+            [&slice.start, &slice.stop, &slice.step].into_iter().flatten().for_each(|part| visit(part, see));
+        }
+        Expr::UnaryOp(unary) => visit(&unary.expr, see),
+        Expr::BinOp(binary) => [&binary.left, &binary.right].into_iter().for_each(|side| visit(side, see)),
+        Expr::Compare(chain) => {
+            visit(&chain.expr, see);
+            chain.ops.iter().for_each(|part| visit(&part.expr, see));
+        }
+        Expr::IfExpr(choice) => {
+            visit(&choice.test_expr, see);
+            visit(&choice.true_expr, see);
+            choice.false_expr.iter().for_each(|part| visit(part, see));
+        }
+        Expr::Filter(filter) => {
+            filter.expr.iter().for_each(|part| visit(part, see));
+            visit_arguments(&filter.args, see);
+        }
+        Expr::Test(test) => {
+            visit(&test.expr, see);
+            visit_arguments(&test.args, see);
+        }
+        Expr::GetAttr(get) => visit(&get.expr, see),
+        Expr::GetItem(get) => {
+            visit(&get.expr, see);
+            visit(&get.subscript_expr, see);
+        }
+        Expr::Call(call) => {
+            visit(&call.expr, see);
+            visit_arguments(&call.args, see);
+        }
+    }
+}
+
+fn visit_arguments(args: &[CallArg<'_>], see: &mut dyn FnMut(&Expr<'_>)) {
+    for arg in args {
+        match arg {
+            CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr) => {
+                visit(expr, see);
+            }
+        }
+    }
+}
+
+/// Whether two trees are the same apart from where their parts stand.
+fn same(left: &Expr<'_>, right: &Expr<'_>) -> bool {
+    let places = |expr: &Expr<'_>| {
+        let text = format!("{expr:?}");
+        let mut out = String::new();
+        let mut rest = text.as_str();
+        // A span is written ` @ 1:2-1:5`.
+        while let Some(start) = rest.find(" @ ") {
+            out.push_str(&rest[..start]);
+            let after = &rest[start + 3..];
+            let end = after.find(|letter: char| !letter.is_ascii_digit() && letter != ':' && letter != '-');
+            rest = &after[end.unwrap_or(after.len())..];
+        }
+        out.push_str(rest);
+        out
+    };
+    places(left) == places(right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn told(expression: &str, context: &Value) -> Vec<String> {
+        assert_eq!(evaluate(expression, context), Ok(Value::Bool(false)), "{expression}");
+        explain(expression, context)
+    }
+
+    #[test]
+    fn every_part_has_its_value() {
+        let context = json!({"report": {"links": [{"bytes": 32}, {"bytes": 30}], "n": 3}, "world": 4, "key": "n"});
+        assert_eq!(
+            told("report.links | pluck('bytes') | sum > world * 1000", &context),
+            [
+                "62 > 4000",
+                "report.links | pluck('bytes') | sum = 62",
+                "report.links | pluck('bytes') = [32, 30]",
+                "report.links = [{bytes: 32}, {bytes: 30}]",
+                "world * 1000 = 4000",
+                "world = 4",
+            ]
+        );
+        assert_eq!(told("report[key] == 4", &context), ["3 == 4", "report[key] = 3", "key = \"n\""]);
+        assert_eq!(told("1 < report.n < 3", &context), ["1 < 3 < 3", "report.n = 3"]);
+        assert_eq!(told("not (world == 4)", &context), ["world == 4: true", "world = 4"]);
+        assert_eq!(told("world is odd", &context), ["world is odd: false", "world = 4"]);
+        assert_eq!(told("3 in [1, 2]", &context), Vec::<String>::new());
+        assert_eq!(
+            told("(world > 5) if report.n == 3 else true", &context),
+            ["report.n == 3: true", "4 > 5", "world = 4"]
+        );
+    }
+
+    #[test]
+    fn what_was_not_evaluated_is_not_evaluated() {
+        let context = json!({"a": 1, "b": 2});
+        assert_eq!(
+            told("a == 2 and missing.part == 1", &context),
+            ["1 == 2", "a = 1", "missing.part == 1: not evaluated"]
+        );
+        assert_eq!(told("a == 1 and b == 3", &context), ["a == 1: true", "2 == 3", "b = 2"]);
+        assert_eq!(told("a == 2 or b == 3", &context), ["1 == 2", "a = 1", "2 == 3", "b = 2"]);
+    }
+
+    #[test]
+    fn big_values_are_short() {
+        let context = json!({"list": (0..1000).collect::<Vec<u32>>()});
+        let lines = told("list | length == 3", &context);
+        assert_eq!(lines[..2], ["1000 == 3", "list | length = 1000"]);
+        assert!(lines[2].ends_with("... (list of 1000)") && lines[2].len() < 120, "{}", lines[2]);
+    }
+
+    #[test]
+    fn attributes_of_a_name() {
+        let found = attributes("captures.loss > 1 and [captures['n']] | sum == other.x", "captures").unwrap();
+        assert_eq!(found, ["loss", "n"]);
+        assert_eq!(attributes("1 +", "captures"), None);
+    }
+
+    /// Expressions with every form.
+    fn expressions() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("a".to_owned()),
+            Just("b.c".to_owned()),
+            Just("1".to_owned()),
+            Just("2.5".to_owned()),
+            Just("'x\\'y'".to_owned()),
+            Just("none".to_owned()),
+            Just("true".to_owned()),
+        ];
+        leaf.prop_recursive(5, 40, 4, |inner| {
+            let two = (inner.clone(), inner.clone());
+            prop_oneof![
+                (
+                    two.clone(),
+                    proptest::sample::select(vec![
+                        "and", "or", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "//", "%", "**", "~", "in",
+                        "not in",
+                    ])
+                )
+                    .prop_map(|((left, right), op)| format!("({left}) {op} ({right})")),
+                two.clone().prop_map(|(left, right)| format!("{left} + {right}")),
+                inner.clone().prop_map(|part| format!("(not ({part}))")),
+                inner.clone().prop_map(|part| format!("-({part})")),
+                inner.clone().prop_map(|part| format!("({part}) | length")),
+                two.clone().prop_map(|(left, right)| format!("({left}) | default({right}, k={left})")),
+                inner.clone().prop_map(|part| format!("({part}) is defined")),
+                inner.clone().prop_map(|part| format!("({part}) is not none")),
+                two.clone().prop_map(|(left, right)| format!("({left}) is divisibleby({right})")),
+                two.clone().prop_map(|(left, right)| format!("({left})[{right}]")),
+                two.clone().prop_map(|(left, right)| format!("({left})[1:{right}]")),
+                inner.clone().prop_map(|part| format!("({part}).name")),
+                two.clone().prop_map(|(left, right)| format!("f({left}, x={right})")),
+                two.clone().prop_map(|(left, right)| format!("[{left}, {right}]")),
+                two.clone().prop_map(|(left, right)| format!("({left}, {right})")),
+                two.clone().prop_map(|(left, right)| format!("{{'k': {left}, 'l': {right}}}")),
+                (two.clone(), inner.clone()).prop_map(|((a, b), c)| format!("({a} if {b} else {c})")),
+                (two, inner).prop_map(|((a, b), c)| format!("({a}) < ({b}) <= ({c})")),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(600))]
+
+        #[test]
+        fn what_is_printed_is_what_was_parsed(text in expressions()) {
+            let Ok(tree) = parse_expr(&text) else { return Ok(()) };
+            let printed = print::text(&tree);
+            let again = parse_expr(&printed);
+            prop_assert!(again.as_ref().is_ok_and(|again| same(&tree, again)), "{text}\n{printed}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `expect.perf`: numbers against a reference, with named bounds.
+
+use model::node::{Node, Value};
+use serde_json::json;
+
+use crate::check::capture::Operand;
+use crate::check::perf::{Bound, Bounds, Metric, PerfCheck};
+use crate::suite::language::expect as language;
+use crate::suite::reader::Reader;
+use crate::suite::report::{Captured, read_kind, read_path};
+
+/// One item of `perf`.
+pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Option<PerfCheck> {
+    let mapping = reader.section(&language::PERF, node)?;
+    captured.refuse(reader, &mapping, &["metric", "reference"]);
+    let of = read_kind(reader, &mapping);
+    let metric_node = mapping.required("metric", "metric: $.model.total_us");
+    let metric = metric_node.and_then(|node| match captured.later(reader, node) {
+        Some(later) => Some(Metric::Captured(later)),
+        None => Some(Metric::Path(of, read_path(reader, &node.span, &reader.string("metric", node)?)?)),
+    });
+    let text = |key| mapping.get(key).and_then(|node| reader.string(key, node));
+    let name = text("name").or_else(|| metric_node.and_then(|node| reader.scalar(node)));
+    let (unit, because) = (text("unit"), text("because"));
+    let reference = mapping.get("reference").map(|node| match captured.later(reader, node) {
+        Some(later) => Some(Operand::Later(later)),
+        None => reader.number("reference", node).map(|number| Operand::Value(json!(number))),
+    });
+    let known = match &reference {
+        Some(Some(Operand::Value(value))) => value.as_f64(),
+        _ => None,
+    };
+    let read = |key| mapping.get(key).and_then(|node| Some((read_bound(reader, key, node)?, node)));
+    let [lower, upper, warn_lower, warn_upper] = ["lower", "upper", "warn_lower", "warn_upper"].map(read);
+    for (bound, node) in [lower, upper, warn_lower, warn_upper].into_iter().flatten() {
+        // A reference that is worked out later is looked at then.
+        if known.is_some() || reference.is_none() {
+            if let Err(error) = bound.resolve(known) {
+                reader.mistake(&node.span, error, "write a number, in the metric's unit, or another `reference`");
+            }
+        }
+    }
+    let resolved = |bound: Option<(Bound, &Node)>| bound.and_then(|(bound, _)| bound.resolve(known).ok());
+    let misplaced = |low: Option<(Bound, &Node)>, high: Option<(Bound, &Node)>, what: &str| {
+        if let (Some(low_value), Some(high_value), Some((_, node))) = (resolved(low), resolved(high), high)
+            && low_value > high_value
+        {
+            reader.mistake(&node.span, format!("{what}: {low_value} is above {high_value}"), "exchange them");
+        }
+    };
+    misplaced(lower, upper, "nothing is from `lower` to `upper`");
+    misplaced(warn_lower, warn_upper, "nothing is from `warn_lower` to `warn_upper`");
+    misplaced(lower, warn_lower, "`warn_lower` lies behind `lower` and is never seen");
+    misplaced(warn_upper, upper, "`warn_upper` lies behind `upper` and is never seen");
+    if lower.or(upper).or(warn_lower).or(warn_upper).is_none() && reader.count() == 0 {
+        reader.mistake(&node.span, "this `perf` has no bound", "add `lower: -10%` or `upper: 5`");
+    }
+    mapping.finish();
+    let bound = |bound: Option<(Bound, &Node)>| bound.map(|(bound, _)| bound);
+    Some(PerfCheck {
+        name: name?,
+        metric: metric?,
+        unit,
+        reference: match reference {
+            Some(reference) => Some(reference?),
+            None => None,
+        },
+        fails: Bounds { lower: bound(lower), upper: bound(upper) },
+        warns: Bounds { lower: bound(warn_lower), upper: bound(warn_upper) },
+        because,
+        place: reader.place(&node.span),
+    })
+}
+
+/// `-10%`, a number, or nothing.
+fn read_bound(reader: &Reader<'_>, key: &str, node: &Node) -> Option<Bound> {
+    let percent = |text: &str| {
+        let number = text.strip_suffix('%')?.trim_end();
+        number.starts_with(['+', '-']).then_some(number)?.parse::<f64>().ok().filter(|number| number.is_finite())
+    };
+    match &node.value {
+        Value::Null => None,
+        Value::Text(text) => {
+            let found = percent(text);
+            if found.is_none() {
+                let message = format!("`{key}` must be a number or a percentage with its sign, found `{text}`");
+                reader.mistake(&node.span, message, "write `-10%`, `+5%` or `43.5`");
+            }
+            found.map(Bound::Percent)
+        }
+        _ => reader.number(key, node).map(Bound::Number),
+    }
+}
