@@ -60,21 +60,27 @@ impl std::error::Error for Diagnostic {}
 ///
 /// `source` is the text of that file; a mistake whose span does not lie in it is shown without its line.
 pub fn render(diagnostics: &[Diagnostic], source: &str) -> String {
-    render_with(&Renderer::plain(), diagnostics, source)
+    render_with(&Renderer::plain(), &Level::ERROR, diagnostics, source)
 }
 
 /// [`render`] in colors, for a terminal.
 pub fn render_styled(diagnostics: &[Diagnostic], source: &str) -> String {
-    render_with(&Renderer::styled(), diagnostics, source)
+    render_with(&Renderer::styled(), &Level::ERROR, diagnostics, source)
 }
 
-fn render_with(renderer: &Renderer, diagnostics: &[Diagnostic], source: &str) -> String {
+/// [`render`], or with `styled` [`render_styled`], of what is allowed but hardly meant.
+pub fn render_warnings(diagnostics: &[Diagnostic], source: &str, styled: bool) -> String {
+    let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+    render_with(&renderer, &Level::WARNING, diagnostics, source)
+}
+
+fn render_with(renderer: &Renderer, level: &Level<'_>, diagnostics: &[Diagnostic], source: &str) -> String {
     let mut out = String::new();
     for diagnostic in diagnostics {
         if !out.is_empty() {
             out.push('\n');
         }
-        let title = Level::ERROR.primary_title(diagnostic.message.as_str());
+        let title = level.clone().primary_title(diagnostic.message.as_str());
         let mut group: Group<'_> = match pointed_at(diagnostic, source) {
             Some(span) => title.element(
                 Snippet::source(source).path(diagnostic.file.as_str()).annotation(AnnotationKind::Primary.span(span)),

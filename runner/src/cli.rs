@@ -115,6 +115,9 @@ pub struct RunArgs {
 /// Arguments of `ftest check`.
 #[derive(Args, Clone, Debug)]
 pub struct CheckArgs {
+    /// End with 2 when there is a warning
+    #[arg(long)]
+    pub deny_warnings: bool,
     /// Names of suites, suite files, or directories of them
     #[arg(value_name = "SUITE", required = true)]
     pub suites: Vec<String>,

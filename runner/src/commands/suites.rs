@@ -47,9 +47,7 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
             },
             Err(SuiteError::Mistakes(found)) => {
                 mistakes += found.count();
-                let styled = std::io::stderr().is_terminal()
-                    && anstream::stderr().current_choice() != anstream::ColorChoice::Never;
-                let text = if styled { found.styled() } else { found.to_string() };
+                let text = if styled() { found.styled() } else { found.to_string() };
                 // A reader who left is no reason to panic.
                 let _ = anstream::stderr().write_all(text.as_bytes());
             }
@@ -69,6 +67,11 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
         return Err(ExitCode::Usage);
     }
     Ok(suites)
+}
+
+/// Whether stderr shows colors.
+pub(super) fn styled() -> bool {
+    std::io::stderr().is_terminal() && anstream::stderr().current_choice() != anstream::ColorChoice::Never
 }
 
 fn plural(count: usize, word: &str) -> String {

@@ -11,7 +11,7 @@ use crate::policy::Retries;
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::suite::{Shared, Span, cluster, expect, fault, fixture, launch, policy, requires, slug, template};
+use crate::suite::{Shared, Span, cluster, expect, fault, fixture, launch, lint, policy, requires, slug, template};
 
 /// The cases that one item expands to, each with the place of its id.
 pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
@@ -20,6 +20,7 @@ pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
     let id_node = raw.required("id", "id: my-case");
     let id = id_node.and_then(|node| slug(reader, "id", node)).unwrap_or_default();
     let combinations = matrix::expand(reader, raw.get("matrix"));
+    lint::case(reader, node, shared.defaults);
     let mut cases = Vec::new();
     for combination in combinations {
         if let Some(case) = expand(shared, node, &id, combination) {
@@ -75,6 +76,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let faults = case.get("faults").map(|node| fault::read(reader, node, world, coordinated)).unwrap_or_default();
     let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
     let expect = expect::read(shared, case.get("expect"), &place, &full_id, world, Arc::clone(&context));
+    lint::expectations(reader, entry(node, "expect"), &expect);
     let xfail = case.get("xfail").and_then(|node| policy::read_xfail(reader, node, &context));
     if let Some(true) = common.coordinator
         && cluster.is_none()

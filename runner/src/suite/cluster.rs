@@ -3,7 +3,7 @@
 use std::fs;
 
 use model::cluster_file;
-use model::node::{Node, Value};
+use model::node::{Entry, Node, Value};
 use protocol::plan::ClusterPlan;
 
 use crate::suite::Shared;
@@ -12,6 +12,7 @@ use crate::suite::reader::did_you_mean;
 /// The cluster of `defaults` or of a case: the name of one of `clusters`, or a definition.
 pub(super) fn resolve(shared: &mut Shared<'_>, node: &Node, name: &str) -> Option<ClusterPlan> {
     let Value::Text(wanted) = &node.value else { return read(shared, node, name) };
+    shared.used.insert(wanted.clone());
     match shared.clusters.get(wanted) {
         Some(plan) => plan.clone(),
         None => {
@@ -21,6 +22,48 @@ pub(super) fn resolve(shared: &mut Shared<'_>, node: &Node, name: &str) -> Optio
             None
         }
     }
+}
+
+/// `own` with the keys of the cluster that it extends where it has none.
+fn extend(shared: &mut Shared<'_>, own: &[Entry], extends: &Entry) -> Option<Node> {
+    let reader = shared.reader;
+    let base_name = reader.string("extends", &extends.node)?;
+    let span = &extends.node.span;
+    let Some(base) = shared.definitions.get(&base_name) else {
+        let help = did_you_mean(&base_name, shared.definitions.keys().map(String::as_str));
+        reader.mistake(span, format!("unknown cluster `{base_name}`"), help);
+        return None;
+    };
+    let Value::Map(base) = &base.value else { return None };
+    for (key, help) in [
+        ("extends", "one level is all there is: extend what it extends"),
+        ("file", "only what is written out under `clusters` can be extended"),
+    ] {
+        if base.iter().any(|entry| entry.key == key) {
+            reader.mistake(span, format!("`{base_name}` has `{key}`"), help);
+            return None;
+        }
+    }
+    let find = |entries: &[Entry], key: &str| entries.iter().find(|entry| entry.key == key).cloned();
+    // Both only say something about a number of nodes.
+    let lists_nodes = find(own, "nodes").is_some_and(|nodes| matches!(nodes.node.value, Value::List(_)));
+    let mut merged: Vec<Entry> = own.iter().filter(|entry| entry.key != "extends").cloned().collect();
+    for entry in base {
+        let name_of_its_own = entry.key == "name";
+        let of_a_number = lists_nodes && matches!(entry.key.as_str(), "gpus_per_node" | "profile");
+        match merged.iter_mut().find(|own| own.key == entry.key) {
+            Some(own) if entry.key == "fabric" => {
+                if let (Value::Map(own), Value::Map(base)) = (&mut own.node.value, &entry.node.value) {
+                    let more: Vec<Entry> = base.iter().filter(|link| find(own, &link.key).is_none()).cloned().collect();
+                    own.extend(more);
+                }
+            }
+            None if !name_of_its_own && !of_a_number => merged.push(entry.clone()),
+            Some(_) | None => {}
+        }
+    }
+    shared.used.insert(base_name);
+    Some(Node { value: Value::Map(merged), span: extends.key_span.clone() })
 }
 
 /// A definition: `file: PATH`, or what a cluster file holds.
@@ -35,6 +78,11 @@ pub(super) fn read(shared: &mut Shared<'_>, node: &Node, name: &str) -> Option<C
     };
     if !entries.iter().any(|entry| entry.key == "file") {
         let load = |path: &str| load_in(&dir, path);
+        let extended = match entries.iter().find(|entry| entry.key == "extends") {
+            Some(extends) => Some(extend(shared, entries, extends)?),
+            None => None,
+        };
+        let node = extended.as_ref().unwrap_or(node);
         return cluster_file::from_node(reader.name(), reader.text(), node, name, &load)
             .map_err(|mistakes| mistakes.into_iter().for_each(|mistake| reader.note(mistake)))
             .ok();

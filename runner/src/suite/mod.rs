@@ -10,6 +10,7 @@ pub mod find;
 mod fixture;
 pub mod language;
 mod launch;
+mod lint;
 mod matrix;
 mod perf;
 mod policy;
@@ -19,7 +20,7 @@ mod report;
 mod requires;
 pub(crate) mod template;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,8 @@ pub struct Suite {
     pub description: Option<String>,
     /// The file as the user named it.
     pub file: PathBuf,
+    /// What it says that is hardly meant.
+    pub warnings: Warnings,
     /// In the order of the file; the expansions of a matrix in the order of its axes.
     pub cases: Vec<Arc<Case>>,
 }
@@ -99,6 +102,31 @@ impl fmt::Display for Mistakes {
     }
 }
 
+/// Warnings of a suite file, with the text that they point into.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings {
+    text: String,
+    list: Vec<Diagnostic>,
+}
+
+impl Warnings {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// For a terminal.
+    pub fn styled(&self) -> String {
+        diagnostic::render_warnings(&self.list, &self.text, true)
+    }
+}
+
+impl fmt::Display for Warnings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&diagnostic::render_warnings(&self.list, &self.text, false))
+    }
+}
+
 /// What the cases of a file share.
 struct Shared<'a> {
     reader: &'a Reader<'a>,
@@ -107,6 +135,10 @@ struct Shared<'a> {
     dir: PathBuf,
     /// By name; none for one with mistakes.
     clusters: BTreeMap<String, Option<ClusterPlan>>,
+    /// What stands under `clusters`, by name, for those that extend it.
+    definitions: BTreeMap<String, Node>,
+    /// Clusters that a case names, or another cluster extends.
+    used: BTreeSet<String>,
     defaults: Option<&'a Node>,
     fixtures: fixture::Definitions<'a>,
     /// What its cases may take together.
@@ -165,6 +197,8 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
         suite: name.clone().unwrap_or_default(),
         dir: dir.to_owned(),
         clusters: BTreeMap::new(),
+        definitions: BTreeMap::new(),
+        used: BTreeSet::new(),
         defaults: root.get("defaults"),
         fixtures: fixture::read(reader, root.get("fixtures")),
         timeout: root.get("timeout").and_then(|node| reader.duration("timeout", node)),
@@ -176,10 +210,14 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
             let context = shared.context(json!({}), json!({}), None);
             let node = template::render(reader, &entry.node, &context);
             fixture::check_none(&shared, &node);
-            let plan = cluster::read(&mut shared, &node, &entry.key);
-            shared.clusters.insert(entry.key.clone(), plan);
+            shared.definitions.insert(entry.key.clone(), node);
+        }
+        for (name, node) in shared.definitions.clone() {
+            let plan = cluster::read(&mut shared, &node, &name);
+            shared.clusters.insert(name, plan);
         }
     }
+    let root_clusters = root.get("clusters");
     let mut cases = Vec::new();
     if let Some(node) = root.required("cases", "cases: [{id: ..., launch: ..., expect: ...}]") {
         let items = reader.list("cases", node).unwrap_or_default();
@@ -191,6 +229,9 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
         }
     }
     root.finish();
+    if let Some(node) = root_clusters {
+        lint::clusters(&shared, node);
+    }
     shared.fixtures.finish(reader);
     unique(reader, &cases);
     foreign.append(&mut shared.foreign);
@@ -198,6 +239,7 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
         name: name?,
         description,
         file: reader.file().to_owned(),
+        warnings: Warnings { text: reader.text().to_owned(), list: reader.take_warnings() },
         cases: cases.into_iter().map(|(case, _)| Arc::new(case)).collect(),
     })
 }
@@ -311,7 +353,7 @@ cases:
     const REST: &str = "ftest: 1
 suite: rest
 description: more
-clusters: {two: {nodes: 2, gpus_per_node: 2, profile: a100}, file: {file: none.yaml}}
+clusters: {two: {nodes: 2, gpus_per_node: 2, profile: a100}, file: {file: none.yaml}, more: {extends: two, nodes: 1}}
 timeout: 9m
 groups: {g: {max: 1}}
 fixtures:
@@ -335,7 +377,7 @@ cases:
 
     #[test]
     fn every_key_of_the_tables_is_read_and_no_other() {
-        let mut asked = std::collections::BTreeSet::new();
+        let mut asked = BTreeSet::new();
         for text in [WHOLE, REST] {
             let reader = Reader::new(Path::new("w.yaml"), text);
             let node = reader.parse().unwrap();
@@ -345,7 +387,7 @@ cases:
         // `model` reads clusters; sections with one key of several are read by what stands there, and refuse any other.
         let elsewhere = ["cluster", "cluster_names", "node", "gpu", "fabric", "links", "requires", "do", "only_if"];
         asked.retain(|(section, _)| !elsewhere.contains(section));
-        let tables: std::collections::BTreeSet<(&str, &str)> = language::all()
+        let tables: BTreeSet<(&str, &str)> = language::all()
             .into_iter()
             .filter(|section| !elsewhere.contains(&section.name))
             .flat_map(|section| section.keys().map(|key| (section.name, key.name)))

@@ -34,10 +34,10 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opt
     let [lower, upper, warn_lower, warn_upper] = ["lower", "upper", "warn_lower", "warn_upper"].map(read);
     for (bound, node) in [lower, upper, warn_lower, warn_upper].into_iter().flatten() {
         // A reference that is worked out later is looked at then.
-        if known.is_some() || reference.is_none() {
-            if let Err(error) = bound.resolve(known) {
-                reader.mistake(&node.span, error, "write a number, in the metric's unit, or another `reference`");
-            }
+        if (known.is_some() || reference.is_none())
+            && let Err(error) = bound.resolve(known)
+        {
+            reader.mistake(&node.span, error, "write a number, in the metric's unit, or another `reference`");
         }
     }
     let resolved = |bound: Option<(Bound, &Node)>| bound.and_then(|(bound, _)| bound.resolve(known).ok());

@@ -10,6 +10,12 @@ pub(crate) static CLUSTER: Section = Section {
     about: "Pretended machines: see [clusters](clusters.md).",
     keys: &[&[
         optional("file", Shape::Text, "a cluster file, from the suite's directory; then nothing else stands here"),
+        optional(
+            "extends",
+            Shape::Text,
+            "a cluster under `clusters`, written out there, whose keys count where this one has none; of `fabric` each \
+             of its two. One level",
+        ),
         optional("version", Shape::Exactly(1), "version of cluster files"),
         optional("name", Shape::Text, "its name; else the name under `clusters`, or the case's id"),
         optional("cluster", Shape::Section(&NAMES), "the same, long"),
@@ -108,7 +114,7 @@ mod tests {
     fn the_model_reads_these_keys() {
         let fabric = "nodes: 1\ngpus_per_node: 1\nprofile: a100\nfabric: ";
         for (section, ours, text) in [
-            (&CLUSTER, &["file"][..], "qqqqqqqq: 1\nnodes: 1\n".to_owned()),
+            (&CLUSTER, &["file", "extends"][..], "qqqqqqqq: 1\nnodes: 1\n".to_owned()),
             (&NAMES, &[], "cluster: {qqqqqqqq: 1}\n".to_owned()),
             (&NODE, &[], "nodes: [{qqqqqqqq: 1}]\n".to_owned()),
             (&GPU, &[], "nodes: [{id: a, ranks: [0], gpus: [{qqqqqqqq: 1}]}]\n".to_owned()),
