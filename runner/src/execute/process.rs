@@ -1,16 +1,22 @@
 //! One process of a case: started with its streams captured, its end announced once.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::PipeReader;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 
-use tokio::process::{ChildStdin, Command};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::capture::Capture;
 use super::clock::Instant;
-use super::kernel;
+use super::kernel::Spawn;
 use crate::launch::environment::Environment;
 use crate::launch::program;
 use crate::observation::{Exit, ProcessObservation, Role};
@@ -50,7 +56,7 @@ pub struct Running {
     pub exit: Option<Exit>,
     stdout: Capture,
     stderr: Capture,
-    _lifeline: Option<ChildStdin>,
+    _lifeline: Option<OwnedFd>,
 }
 
 impl Planned {
@@ -64,36 +70,41 @@ impl Planned {
         let [name, arguments @ ..] = self.argv.as_slice() else { return Err(format!("{role}: no program")) };
         let path = self.environment.get("PATH");
         let file = program::find(name, path.as_deref(), &self.directory).map_err(|error| format!("{role}: {error}"))?;
-        let mut command = Command::new(&file);
-        command.args(arguments).current_dir(&self.directory);
-        kernel::new_session(&mut command);
-        let stdin = if self.lifeline { Stdio::piped() } else { Stdio::null() };
-        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        for (name, value) in self.environment.changes() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
         let failed = |error: std::io::Error| format!("{role}: cannot start {}: {error}", file.display());
-        let mut child = command.spawn().map_err(failed)?;
-        let pid = child.id().unwrap_or_default() as i32;
-        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-            return Err(format!("{role}: no streams"));
+        let (input, lifeline) = if self.lifeline {
+            let (read, write) = std::io::pipe().map_err(failed)?;
+            (OwnedFd::from(read), Some(OwnedFd::from(write)))
+        } else {
+            (OwnedFd::from(File::open("/dev/null").map_err(failed)?), None)
         };
+        let ((stdout, to_stdout), (stderr, to_stderr)) =
+            (std::io::pipe().map_err(failed)?, std::io::pipe().map_err(failed)?);
+        let spawn = Spawn {
+            file: &file,
+            arguments: [name].into_iter().chain(arguments).map(OsString::as_os_str).collect(),
+            environment: self.environment.whole(),
+            directory: &self.directory,
+            streams: [input.as_fd(), to_stdout.as_fd(), to_stderr.as_fd()],
+        };
+        let receiver = |pipe: PipeReader| Receiver::from_owned_fd(pipe.into()).map_err(failed);
+        let (stdout, stderr) = (receiver(stdout)?, receiver(stderr)?);
+        let pid = spawn.start().map_err(failed)?;
+        let end = End::of(pid).map_err(failed)?;
         let lines = watched.then(|| lines_of(role, events));
         let stem = file_stem(role);
         let running = Running {
             role,
             pid,
             exit: None,
-            _lifeline: child.stdin.take(),
+            _lifeline: lifeline,
             stdout: Capture::start(stdout, scratch.join(format!("{stem}.stdout")), lines),
             stderr: Capture::start(stderr, scratch.join(format!("{stem}.stderr")), None),
         };
         let events = events.clone();
         tokio::spawn(async move {
-            let exit = child.wait().await.map_or(Exit::Unknown, exit_of);
+            let exit = end.come().await;
+            // Held until now, so that the ends of two streams and of the process wake this one once and not thrice.
+            drop((to_stdout, to_stderr));
             let _ = events.send(Event::Ended(role, exit));
         });
         Ok(running)
@@ -108,6 +119,49 @@ impl Running {
         let (stderr, stderr_ended) = self.stderr.finish(deadline).await;
         let exit = self.exit.unwrap_or(Exit::Unkillable);
         (ProcessObservation { role: self.role, exit, stdout, stderr }, stdout_ended && stderr_ended)
+    }
+}
+
+/// The end of a child, seen through a handle that stays with it.
+struct End {
+    pid: Pid,
+    handle: AsyncFd<OwnedFd>,
+}
+
+impl End {
+    /// # Errors
+    /// No descriptor is left. Then the child is gone, too.
+    fn of(pid: i32) -> std::io::Result<End> {
+        let pid = Pid::from_raw(pid).ok_or_else(|| std::io::Error::other("no process"))?;
+        let open = || -> std::io::Result<AsyncFd<OwnedFd>> {
+            let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+            #[expect(
+                deprecated,
+                reason = "sound for an OwnedFd, which stays open while registered; the other is unsafe"
+            )]
+            AsyncFd::with_interest(pidfd, Interest::READABLE)
+        };
+        match open() {
+            Ok(handle) => Ok(End { pid, handle }),
+            Err(error) => {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for it and takes its status.
+    async fn come(self) -> Exit {
+        let Ok(_ready) = self.handle.readable().await else { return Exit::Unknown };
+        match rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG) {
+            Ok(Some((_, status))) => match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => Exit::Code(code),
+                (None, Some(signal)) => Exit::Signal(signal),
+                (None, None) => Exit::Unknown,
+            },
+            _ => Exit::Unknown,
+        }
     }
 }
 

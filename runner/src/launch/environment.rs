@@ -98,6 +98,13 @@ impl Environment {
         self.changes.iter().map(|(name, value)| (name.as_os_str(), value.as_deref()))
     }
 
+    /// Everything that a process started with these changes sees.
+    pub fn whole(&self) -> Vec<(OsString, OsString)> {
+        let kept = std::env::vars_os().filter(|(name, _)| !self.changes.contains_key(name));
+        let set = self.changes.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        kept.chain(set).collect()
+    }
+
     /// Removes what an outer launcher or an outer ftest left: ranks, ports, CUDA and NCCL settings, our own switches.
     pub fn isolate(&mut self) -> &mut Self {
         self.isolate_from(std::env::vars_os().map(|(name, _)| name))
