@@ -14,6 +14,9 @@ use super::children;
 use super::clock::{Instant, timeout_at};
 use super::cookie::Cookie;
 
+/// How often a group that answers is looked for among our children.
+const LOOKS: u32 = 20;
+
 /// A process as `/proc` showed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -159,7 +162,19 @@ impl Sweep {
     pub fn leftovers(&self) -> Vec<Process> {
         let own = std::process::id() as i32;
         let adopts = ADOPTS.load(Ordering::Relaxed);
-        let Some(mut next) = children::of(own).filter(|_| adopts) else { return self.find() };
+        for _ in 0..LOOKS {
+            let Some(children) = children::of(own).filter(|_| adopts) else { return self.find() };
+            let found = self.family(children, own);
+            if !found.is_empty() || !self.answers() {
+                return found;
+            }
+        }
+        // The number of a group that is gone may have passed to somebody else's.
+        Vec::new()
+    }
+
+    /// What belongs among `next` and their descendants.
+    fn family(&self, mut next: Vec<i32>, own: i32) -> Vec<Process> {
         let mut all: Vec<Process> = Vec::new();
         while !next.is_empty() {
             let layer: Vec<Process> = next.iter().filter_map(|pid| Process::read(*pid)).collect();
@@ -176,6 +191,12 @@ impl Sweep {
                 .collect();
         }
         self.belonging(all, own)
+    }
+
+    /// Whether somebody is in one of the groups. A process that becomes another between two looks at it is seen here.
+    fn answers(&self) -> bool {
+        let groups = self.groups.iter().filter_map(|group| Pid::from_raw(*group));
+        groups.into_iter().any(|group| rustix::process::test_kill_process_group(group).is_ok())
     }
 
     /// A child of ours that we did not start, in a group of ours.
@@ -244,7 +265,9 @@ impl Sweep {
         let mut seen = HashSet::new();
         let mut clean = 0;
         while clean < 2 {
-            let alive = self.find();
+            // Of all of /proc a look may be so slow that who forks is elsewhere when he is looked at.
+            let near = self.leftovers();
+            let alive = if near.is_empty() { self.find() } else { near };
             if alive.is_empty() {
                 clean += 1;
                 continue;
