@@ -35,6 +35,7 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
         command.arg("run").arg(self.file("s.yaml")).arg("--no-fail-fast");
         command.env("TMPDIR", self.0.path()).env("NO_COLOR", "1").stdin(Stdio::null());
+        command.arg("--runs-dir").arg(self.file("runs"));
         command
     }
 
@@ -77,7 +78,7 @@ fn a_locale_changes_nothing() {
     ]);
     let with = |locale: &str| {
         let output = place.ftest().env("LC_ALL", locale).env("LANG", locale).output().unwrap();
-        let kept = regex::Regex::new("/ft-[0-9a-f]+").unwrap();
+        let kept = regex::Regex::new("/runs/[^/]+").unwrap();
         (output.status.code(), kept.replace_all(&timeless(&output), "/KEPT").into_owned())
     };
     let plain = with("C");
@@ -89,10 +90,12 @@ fn a_locale_changes_nothing() {
 fn neither_home_nor_the_working_directory_need_be_writable() {
     // Not even root can make a file in /proc.
     let place = Place::new(&["{id: a, launch: {argv: ['true'], ranks: 2}}"]);
-    let mut command = place.ftest();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+    command.arg("run").arg(place.file("s.yaml")).env("TMPDIR", place.0.path()).stdin(Stdio::null());
     command.env("HOME", "/proc").env_remove("XDG_CACHE_HOME").env_remove("XDG_STATE_HOME").env_remove("XDG_DATA_HOME");
     let output = command.current_dir("/proc").arg("--junit").arg(place.file("out.xml")).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("this run is not kept: cannot write .ftest/runs"), "{}", text(&output));
     assert!(place.read("out.xml").ends_with("</testsuites>\n"));
 }
 
