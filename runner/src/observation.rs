@@ -60,6 +60,11 @@ impl Observation {
         self.processes.iter().find(|process| process.role == role)
     }
 
+    /// The device report of a rank; of several processes the first's.
+    pub fn device_report(&self, rank: u32) -> Option<&Value> {
+        self.device_reports.iter().find(|report| report["measured"]["rank"] == rank)
+    }
+
     /// The ranks, by rank.
     pub fn ranks(&self) -> impl Iterator<Item = (u32, &ProcessObservation)> {
         self.processes.iter().filter_map(|process| match process.role {

@@ -36,6 +36,8 @@ pub struct ExitExpectation {
     pub others: Option<Placed>,
     /// torchrun, or the one plain process.
     pub launcher: Option<Placed>,
+    /// When it does not hold, no check after it is made.
+    pub fatal: bool,
     /// For failures of what is not said.
     pub place: Place,
 }

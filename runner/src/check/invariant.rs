@@ -18,6 +18,8 @@ pub struct Invariant {
     pub id: Option<String>,
     /// The expression.
     pub that: String,
+    /// When it does not hold, no check after it is made.
+    pub fatal: bool,
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
@@ -109,7 +111,8 @@ mod tests {
     use super::*;
 
     fn check(that: &str, context: &Value) -> Option<String> {
-        let invariant = Invariant { id: None, that: that.to_owned(), because: None, place: Place::default() };
+        let invariant =
+            Invariant { id: None, that: that.to_owned(), fatal: false, because: None, place: Place::default() };
         invariant.check(context, &Captures::default()).map(|failure| failure.got)
     }
 

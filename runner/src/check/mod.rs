@@ -125,13 +125,14 @@ pub fn judge(case: &Case, observation: &Observation, accept: bool) -> (Verdict, 
         return (Verdict::Timeout, vec![out_of_time(case, whose, got)]);
     }
     let mut failures = always(case, observation);
-    failures.extend(expected(case, observation));
+    let stopped = expected(case, observation, &mut failures);
     let mode = match (broken.is_empty() && failures.is_empty(), accept) {
         (false, _) => SnapshotMode::CompareOnly,
         (true, false) => SnapshotMode::Review,
         (true, true) => SnapshotMode::Accept,
     };
-    failures.extend(case.expect.snapshots.iter().filter_map(|check| check.check(case, observation, mode)));
+    let snapshots = case.expect.snapshots.iter().filter(|_| !stopped);
+    failures.extend(snapshots.filter_map(|check| check.check(case, observation, mode)));
     let timed_out = observation.timed_out && !hang::wanted(case, observation);
     let verdict = match (broken.is_empty(), timed_out, failures.is_empty()) {
         (false, _, _) => Verdict::Broken,
@@ -265,22 +266,47 @@ fn too_late(case: &Case, observation: &Observation) -> Option<Failure> {
     })
 }
 
-fn expected(case: &Case, observation: &Observation) -> Vec<Failure> {
+/// The checks of the case. True when a fatal one does not hold: those after it are not made.
+fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>) -> bool {
     let expect = &case.expect;
+    let mut stops = |found: Vec<Failure>, fatal: bool| {
+        let stops = fatal && !found.is_empty();
+        failures.extend(found);
+        if let Some(last) = failures.last_mut().filter(|_| stops) {
+            let note = "it is `fatal`: no check after it was made";
+            last.next = if last.next.is_empty() { note.to_owned() } else { format!("{}\n{note}", last.next) };
+        }
+        stops
+    };
     // Whom the deadline ended did not choose how.
-    let mut failures = if observation.timed_out { Vec::new() } else { expect.exit.check(observation) };
-    failures.extend(expect.output.iter().filter_map(|check| check.check(observation)));
+    let exits = if observation.timed_out { Vec::new() } else { expect.exit.check(observation) };
+    if stops(exits, expect.exit.fatal) {
+        return true;
+    }
+    for check in &expect.output {
+        if stops(check.check(observation).into_iter().collect(), check.fatal) {
+            return true;
+        }
+    }
     let captures = capture::Captures::collect(&expect.output, observation);
-    failures.extend(expect.report.iter().flat_map(|check| check.check(observation, &captures)));
+    for check in &expect.report {
+        if stops(check.check(observation, &captures), check.fatal) {
+            return true;
+        }
+    }
     if !expect.invariants.is_empty() {
         let context = invariant::context(case, observation, &captures);
-        failures.extend(expect.invariants.iter().filter_map(|invariant| invariant.check(&context, &captures)));
+        for invariant in &expect.invariants {
+            if stops(invariant.check(&context, &captures).into_iter().collect(), invariant.fatal) {
+                return true;
+            }
+        }
     }
     failures.extend(too_late(case, observation));
     failures.extend(expect.perf.iter().filter_map(|check| check.check(observation, &captures).1));
     failures.extend(expect.hang.iter().flat_map(|hang| hang.check(observation)));
     failures.extend(expect.gaps.iter().filter_map(|gap| gap.check(observation)));
-    failures
+    false
 }
 
 #[cfg(test)]

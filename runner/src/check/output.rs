@@ -23,6 +23,8 @@ pub struct OutputCheck {
     pub want: OutputWant,
     /// Names of groups of a `matches` whose texts are captured.
     pub capture: Vec<String>,
+    /// When it does not hold, no check after it is made.
+    pub fatal: bool,
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
@@ -245,7 +247,15 @@ mod tests {
     }
 
     fn check(whose: Whose, want: OutputWant) -> OutputCheck {
-        OutputCheck { stream: Stream::Stdout, whose, want, capture: vec![], because: None, place: Place::default() }
+        OutputCheck {
+            stream: Stream::Stdout,
+            whose,
+            want,
+            capture: vec![],
+            fatal: false,
+            because: None,
+            place: Place::default(),
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ const SHOWN: usize = 4;
 pub struct ReportCheck {
     /// Which report.
     pub of: ReportKind,
+    /// The device report of this rank alone.
+    pub rank: Option<u32>,
     /// What of it.
     pub path: JsonPath,
     /// Of the one selected value; those about a list, of the list of several selected values.
@@ -31,6 +33,8 @@ pub struct ReportCheck {
     pub count: Option<Count>,
     /// True: something is selected. False: nothing is.
     pub exists: Option<bool>,
+    /// When it does not hold, no check after it is made.
+    pub fatal: bool,
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
@@ -106,13 +110,19 @@ impl ReportKind {
 impl ReportCheck {
     /// The failures; empty if the check holds.
     pub fn check(&self, observation: &Observation, captures: &Captures) -> Vec<Failure> {
-        let Some(document) = self.of.document(observation) else {
-            let got = "there is no cluster report";
-            return vec![self.failure(
-                format!("{} {}", self.of.name(), self.path),
-                got,
-                "a case has one if it has a cluster and its coordinator ran",
-            )];
+        let document = match self.rank {
+            Some(rank) => observation.device_report(rank).cloned(),
+            None => self.of.document(observation),
+        };
+        let Some(document) = document else {
+            let (name, got, next) = match self.rank {
+                Some(_) => ("device report", "there is none", "a rank has one if it used a device and came to its end"),
+                None => {
+                    let next = "a case has one if it has a cluster and its coordinator ran";
+                    (self.of.name(), "there is no cluster report", next)
+                }
+            };
+            return vec![self.failure(format!("{name} {}", self.path), got, next)];
         };
         let selected = self.path.query_located(&document).all();
         let values: Vec<Located<'_>> =
@@ -245,7 +255,10 @@ impl ReportCheck {
         Failure {
             place: Some(self.place.clone()),
             kind: "report",
-            expected,
+            expected: match self.rank {
+                Some(rank) => format!("rank {rank}: {expected}"),
+                None => expected,
+            },
             got: got.to_owned(),
             next: self.because.clone().unwrap_or_else(|| next.to_owned()),
         }
@@ -381,6 +394,8 @@ mod tests {
     fn check(path: &str) -> ReportCheck {
         ReportCheck {
             of: ReportKind::Cluster,
+            rank: None,
+            fatal: false,
             path: JsonPath::parse(path).unwrap(),
             operators: vec![],
             all: vec![],
@@ -504,5 +519,20 @@ mod tests {
         ] {
             assert_eq!(is_singular(path), singular, "{path}");
         }
+    }
+
+    #[test]
+    fn a_rank_has_a_device_report_of_its_own() {
+        let device = |rank: u32, peak: u64| json!({ "devices": [{ "peak": peak }], "measured": { "rank": rank } });
+        let seen = Observation { device_reports: vec![device(0, 4), device(1, 8)], ..Observation::default() };
+        let of = |rank| ReportCheck {
+            rank: Some(rank),
+            operators: vec![Operator::Eq(json!(8).into())],
+            ..check("$.devices[0].peak")
+        };
+        assert!(of(1).check(&seen, &Captures::default()).is_empty());
+        let wrong = &of(0).check(&seen, &Captures::default())[0];
+        assert_eq!((wrong.expected.as_str(), wrong.got.as_str()), ("rank 0: $.devices[0].peak == 8", "4"));
+        assert_eq!(of(2).check(&seen, &Captures::default())[0].got, "there is none");
     }
 }

@@ -16,7 +16,7 @@ use crate::expression;
 use crate::snapshot::{self, Selection};
 use crate::suite::language::expect as language;
 use crate::suite::launch::{read_rank, read_signal, regex};
-use crate::suite::reader::{Reader, did_you_mean};
+use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::report::{Captured, read_kind, read_path};
 use crate::suite::{Shared, perf, report, slug};
 
@@ -43,7 +43,7 @@ pub(super) fn read(
     }
     let captured = Captured { names: captured_names(reader, &expect.output), context };
     if let Some(items) = mapping.get("report").and_then(|node| reader.list("report", node)) {
-        expect.report = items.iter().filter_map(|item| report::read(reader, item, &captured)).collect();
+        expect.report = items.iter().flat_map(|item| report::read(reader, item, &captured, world)).collect();
     }
     if let Some(items) = mapping.get("invariants").and_then(|node| reader.list("invariants", node)) {
         expect.invariants = items.iter().filter_map(|item| read_invariant(reader, item, &captured)).collect();
@@ -93,6 +93,7 @@ fn read_exit(reader: &Reader<'_>, node: &Node, world: Option<u32>, exit: &mut Ex
         return;
     }
     let Some(mapping) = reader.section(&language::EXIT, node) else { return };
+    exit.fatal = read_fatal(reader, &mapping);
     exit.all = mapping.get("all").and_then(placed);
     exit.others = mapping.get("others").and_then(placed);
     exit.launcher = mapping.get("launcher").and_then(placed);
@@ -109,7 +110,8 @@ fn read_exit(reader: &Reader<'_>, node: &Node, world: Option<u32>, exit: &mut Ex
     }
     // `exit: {code: 1}` says the same as `exit: 1`.
     if mapping.entry("code").is_some() || mapping.entry("signal").is_some() {
-        exit.all = placed(node);
+        let entries = mapping.entries().iter().filter(|entry| entry.key != "fatal").cloned().collect();
+        exit.all = placed(&Node { value: Value::Map(entries), span: node.span.clone() });
         return;
     }
     mapping.finish();
@@ -161,11 +163,13 @@ fn read_outputs(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<
 }
 
 fn read_output(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u32>) -> Vec<OutputCheck> {
+    let fatal = std::cell::Cell::new(false);
     let check = |whose, want, capture: Vec<String>, because: &Option<String>, node: &Node| OutputCheck {
         stream,
         whose,
         want,
         capture,
+        fatal: fatal.get(),
         because: because.clone(),
         place: reader.place(&node.span),
     };
@@ -176,6 +180,7 @@ fn read_output(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u
         return Vec::new();
     };
     let whose = mapping.get("rank").map(|node| read_whose(reader, node, world));
+    fatal.set(read_fatal(reader, &mapping));
     let because = mapping.get("because").and_then(|node| reader.string("because", node));
     let mut wants = Vec::new();
     for key in ["contains", "matches", "absent"] {
@@ -202,11 +207,17 @@ fn read_output(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u
         );
     }
     let capture = mapping.get("capture").map(|node| read_captures(reader, node, &wants)).unwrap_or_default();
+    if let (Some(node), Some(whose)) = (mapping.get("capture"), &whose)
+        && whose.len() > 1
+    {
+        let help = "capture from one rank, or with `rank: all` from every rank as a list";
+        reader.mistake(&node.span, "captures from several ranks", help);
+    }
     mapping.finish();
     wants
         .into_iter()
-        .filter_map(|(want, item)| {
-            let names = match &want {
+        .flat_map(|(want, item)| {
+            let names: Vec<String> = match &want {
                 OutputWant::Matches(regex) => {
                     let has = |name: &&String| regex.capture_names().flatten().any(|group| group == name.as_str());
                     capture.iter().filter(has).cloned().collect()
@@ -214,7 +225,9 @@ fn read_output(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u
                 OutputWant::Contains(_) | OutputWant::Absent(_) => Vec::new(),
             };
             let usual = if matches!(want, OutputWant::Absent(_)) { Whose::All } else { Whose::Any };
-            Some(check(whose.unwrap_or(Some(usual))?, want, names, &because, item))
+            let whose = whose.clone().unwrap_or(vec![usual]);
+            let one = |whose| check(whose, want.clone(), names.clone(), &because, item);
+            whose.into_iter().map(one).collect::<Vec<_>>()
         })
         .collect()
 }
@@ -267,18 +280,33 @@ fn captured_names(reader: &Reader<'_>, checks: &[OutputCheck]) -> Vec<String> {
     names
 }
 
-fn read_whose(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Option<Whose> {
+/// `fatal: true`.
+pub(super) fn read_fatal(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> bool {
+    mapping.get("fatal").and_then(|node| reader.boolean("fatal", node)).unwrap_or(false)
+}
+
+/// Each of these; nothing after a mistake.
+fn read_whose(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Vec<Whose> {
     match &node.value {
-        Value::Integer(_) => read_rank(reader, node, world).map(Whose::Rank),
+        Value::Integer(_) | Value::List(_) => read_ranks(reader, node, world).into_iter().map(Whose::Rank).collect(),
         _ => {
-            let index = reader.choice("rank", node, &["any", "all", "launcher"])?;
-            Some([Whose::Any, Whose::All, Whose::Launcher][index])
+            let index = reader.choice("rank", node, &["any", "all", "launcher"]);
+            index.map(|index| [Whose::Any, Whose::All, Whose::Launcher][index]).into_iter().collect()
         }
     }
 }
 
+/// A rank, or a list of them.
+pub(super) fn read_ranks(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Vec<u32> {
+    let items = if let Value::List(items) = &node.value { items.as_slice() } else { std::slice::from_ref(node) };
+    if items.is_empty() {
+        reader.mistake(&node.span, "`rank` is empty", "name at least one rank, or leave it out");
+    }
+    items.iter().filter_map(|item| read_rank(reader, item, world)).collect()
+}
+
 fn read_invariant(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Option<Invariant> {
-    let (id, that, because, at) = match &node.value {
+    let (id, that, because, at, fatal) = match &node.value {
         Value::Map(_) => {
             let mapping = reader.section(&language::INVARIANT, node)?;
             let id = mapping.get("id").and_then(|node| reader.string("id", node));
@@ -286,11 +314,12 @@ fn read_invariant(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opti
                 .required("that", "that: report.cluster.world_size == 4")
                 .and_then(|node| Some((reader.string("that", node)?, node)));
             let because = mapping.get("because").and_then(|node| reader.string("because", node));
+            let fatal = read_fatal(reader, &mapping);
             mapping.finish();
             let (that, at) = that?;
-            (id, that, because, at)
+            (id, that, because, at, fatal)
         }
-        _ => (None, reader.string("invariants", node)?, None, node),
+        _ => (None, reader.string("invariants", node)?, None, node, false),
     };
     match expression::names(&that) {
         Err(error) => {
@@ -304,7 +333,7 @@ fn read_invariant(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opti
             captured.check(reader, &at.span, &that);
         }
     }
-    Some(Invariant { id, that, because, place: reader.place(&at.span) })
+    Some(Invariant { id, that, fatal, because, place: reader.place(&at.span) })
 }
 
 fn read_snapshot(shared: &Shared<'_>, node: &Node, case_id: &str) -> Option<SnapshotCheck> {

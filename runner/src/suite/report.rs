@@ -12,6 +12,7 @@ use crate::check::operator::{Direction, Operator, Type};
 use crate::check::report::{Count, ReportCheck, ReportKind};
 use crate::check::tolerance::{self, DTYPES, Tolerance};
 use crate::expression;
+use crate::suite::expect::{read_fatal, read_ranks};
 use crate::suite::language::expect as language;
 use crate::suite::launch::regex;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
@@ -98,13 +99,36 @@ pub(super) fn read_kind(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Repor
 }
 
 /// One item of `report`.
-pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Option<ReportCheck> {
+pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured, world: Option<u32>) -> Vec<ReportCheck> {
+    let Some((check, ranks)) = read_check(reader, node, captured, world) else { return Vec::new() };
+    match ranks {
+        None => vec![check],
+        Some(ranks) => ranks.into_iter().map(|rank| ReportCheck { rank: Some(rank), ..check.clone() }).collect(),
+    }
+}
+
+/// The check, and the ranks for each of whose device reports it is made.
+fn read_check(
+    reader: &Reader<'_>,
+    node: &Node,
+    captured: &Captured,
+    world: Option<u32>,
+) -> Option<(ReportCheck, Option<Vec<u32>>)> {
     let mapping = reader.section(&language::REPORT, node)?;
     captured.refuse(reader, &mapping, &LATER);
     let path = mapping
         .required("path", "path: $.world_size")
         .and_then(|node| read_path(reader, &node.span, &reader.string("path", node)?));
     let of = read_kind(reader, &mapping);
+    let ranks = mapping.get("rank").map(|node| match &node.value {
+        Value::Text(text) if text == "all" => (0..world.filter(|world| *world < u32::MAX).unwrap_or(1)).collect(),
+        _ => read_ranks(reader, node, world),
+    });
+    if let (Some(node), true) = (mapping.get("rank"), mapping.entry("of").is_some() && of != ReportKind::Device) {
+        let help = "a rank has a device report: write `of: device`, or leave it out";
+        reader.mistake(&node.span, "`rank` of the cluster report", help);
+    }
+    let fatal = read_fatal(reader, &mapping);
     let because = mapping.get("because").and_then(|node| reader.string("because", node));
     let operators = read_operators(reader, &mapping, captured);
     let quantified = |key| {
@@ -122,11 +146,14 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opt
     let count = mapping.get("count").map(|node| read_count(reader, node, captured));
     let exists = mapping.get("exists").and_then(|node| reader.boolean("exists", node));
     let absent = mapping.get("absent").and_then(|node| reader.boolean("absent", node));
-    if mapping.entries().iter().all(|entry| matches!(entry.key.as_str(), "path" | "of" | "because")) {
+    if mapping.entries().iter().all(|entry| matches!(entry.key.as_str(), "path" | "of" | "rank" | "fatal" | "because"))
+    {
         let operators: Vec<&str> = language::REPORT
             .keys()
             .map(|key| key.name)
-            .filter(|name| !["path", "of", "because", "rel", "abs", "dtype", "nan", "unordered"].contains(name))
+            .filter(|name| {
+                !["path", "of", "rank", "fatal", "because", "rel", "abs", "dtype", "nan", "unordered"].contains(name)
+            })
             .collect();
         let help = format!("add an operator: {}", operators.join(", "));
         reader.mistake(&node.span, "this check compares nothing", help);
@@ -135,8 +162,10 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opt
         reader.mistake(&node.span, "`exists` and `absent` say the same thing twice", "keep one of the two");
     }
     mapping.finish();
-    Some(ReportCheck {
+    let check = ReportCheck {
         of,
+        rank: None,
+        fatal,
         path: path?,
         operators,
         all: all?,
@@ -146,7 +175,8 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opt
         exists: exists.or(absent.map(|absent| !absent)),
         because,
         place: reader.place(&node.span),
-    })
+    };
+    Some((check, ranks))
 }
 
 /// A number, or `{where: {...}, min: 1, max: 3}`.

@@ -9,13 +9,15 @@ const OF: Key = or(
     "`cluster`",
     "the cluster report, or the list of all device reports",
 );
+const FATAL: Key = or("fatal", Shape::Bool, "`false`", "when it does not hold, no check after it is made");
+const RANKS: Shape = Shape::List(1, &Shape::Integer(0, u32::MAX));
 const SCALAR: Shape = Shape::Word;
 const SCALARS: Shape = Shape::Either(&[SCALAR, Shape::List(1, &SCALAR)]);
 
 pub(crate) static EXPECT: Section = Section {
     name: "expect",
     what: "`expect`",
-    about: "What must come of a case. All checks are made and told together.",
+    about: "What must come of a case. All checks are made and told together, up to one that is `fatal`.",
     keys: &[&[
         or(
             "exit",
@@ -99,6 +101,7 @@ pub(crate) static EXIT: Section = Section {
             optional("rank", Shape::Names(&EXIT_WANT), "by global rank"),
             optional("others", EXIT_WANT, "the ranks not in `rank`"),
             optional("launcher", EXIT_WANT, "torchrun, or the one plain process"),
+            FATAL,
         ],
         CODE_OR_SIGNAL,
     ],
@@ -112,9 +115,9 @@ pub(crate) static OUTPUT: Section = Section {
     keys: &[&[
         or(
             "rank",
-            Shape::Either(&[Shape::Integer(0, u32::MAX), Shape::Choice(&["any", "all", "launcher"])]),
+            Shape::Either(&[Shape::Integer(0, u32::MAX), RANKS, Shape::Choice(&["any", "all", "launcher"])]),
             "`any`; `all` for `absent`",
-            "whose: a global rank, at least one, every, or the launcher's. In a case without ranks all words mean the one process",
+            "whose: a global rank, each of several, at least one, every, or the launcher's. In a case without ranks all words mean the one process",
         ),
         optional("contains", SCALARS, "texts that stand in it"),
         optional("matches", SCALARS, "Rust regexes over bytes that match somewhere; `^` and `$` are ends of lines"),
@@ -124,6 +127,7 @@ pub(crate) static OUTPUT: Section = Section {
             Shape::Either(&[Shape::Text, Shape::List(0, &Shape::Text)]),
             "named groups of `matches` whose text becomes `captures.NAME`: see [captures](#captures)",
         ),
+        FATAL,
         BECAUSE,
     ]],
     rules: &[Rule::AnyOf(&["contains", "matches", "absent"])],
@@ -218,7 +222,15 @@ pub(crate) static REPORT: Section = Section {
     what: "a `report` check",
     about: "A check of report values. Without a quantifier exactly one value must be selected; a path that selects nothing fails unless nothing is asked for.",
     keys: &[
-        &[required("path", Shape::Path, "what of the report: RFC 9535 JSONPath"), OF],
+        &[
+            required("path", Shape::Path, "what of the report: RFC 9535 JSONPath"),
+            OF,
+            optional(
+                "rank",
+                Shape::Either(&[Shape::Integer(0, u32::MAX), RANKS, Shape::Choice(&["all"])]),
+                "the device report of this rank alone, of each of these, or of every rank: `path` starts in it",
+            ),
+        ],
         OPERATORS,
         &[
             optional("exists", Shape::Bool, "something is selected, or (`false`) nothing is"),
@@ -231,6 +243,7 @@ pub(crate) static REPORT: Section = Section {
                 Shape::Either(&[Shape::Integer(0, u32::MAX), Shape::Section(&COUNT)]),
                 "the number of selected values, or of those for which comparisons hold",
             ),
+            FATAL,
             BECAUSE,
         ],
     ],
@@ -244,6 +257,7 @@ pub(crate) static INVARIANT: Section = Section {
     keys: &[&[
         optional("id", Shape::Text, "a name for messages"),
         required("that", Shape::Expression, "the expression, without `${{ }}`"),
+        FATAL,
         BECAUSE,
     ]],
     rules: &[],
