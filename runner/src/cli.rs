@@ -11,6 +11,7 @@ use crate::commands::list::ListArgs;
 use crate::commands::reports::{ReportArgs, RunsArgs};
 use crate::commands::review::{RejectArgs, Waiting};
 use crate::commands::select::SelectArgs;
+use crate::commands::show::ShowArgs;
 use crate::commands::top::TopArgs;
 use crate::exit_code;
 use crate::schedule::arguments::PaceArgs;
@@ -86,6 +87,9 @@ pub struct RunArgs {
     /// How many at once, in which order, how often
     #[command(flatten)]
     pub pace: PaceArgs,
+    /// Which streams are shown
+    #[command(flatten)]
+    pub show: ShowArgs,
     /// What is written besides
     #[command(flatten)]
     pub reports: ReportArgs,

@@ -12,6 +12,7 @@ pub mod review;
 pub mod run;
 pub mod schema;
 pub mod select;
+pub mod show;
 mod signals;
 mod suites;
 pub mod top;

@@ -15,6 +15,7 @@ use crate::commands::{list, select};
 use crate::event::{self, CaseInfo, Event, RunInfo};
 use crate::execute::clock::Instant;
 use crate::execute::cookie::random_word;
+use crate::execute::debug::DebugRank;
 use crate::execute::{self, Cancel, RunContext, job};
 use crate::exit_code::ExitCode;
 use crate::install::Install;
@@ -29,18 +30,25 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Runs the command.
 pub fn run(arguments: &RunArgs) -> ExitCode {
     let install = Install::find();
-    let cases = match select::select(&arguments.select, &install) {
+    let mut cases = match select::select(&arguments.select, &install) {
         Ok(cases) => cases,
         Err(code) => return code,
     };
     if arguments.list.list {
         return list::list(&arguments.list, arguments.select.shard, &cases);
     }
+    let debug_rank = match arguments.show.debug(&mut cases) {
+        Ok(debug_rank) => debug_rank,
+        Err(code) => return code,
+    };
     if cases.is_empty() {
         return ExitCode::Passed;
     }
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(execute(arguments, install, &cases)),
+        Ok(runtime) => runtime.block_on(async {
+            let mut signals = Signals::new();
+            execute(arguments, install, &cases, debug_rank, &mut signals).await.code()
+        }),
         Err(error) => {
             eprintln!("ftest: cannot start: {error}");
             ExitCode::CouldNotRun
@@ -66,7 +74,31 @@ fn run_info(arguments: &RunArgs, seed: Option<u64>, cases: &[Arc<Case>]) -> RunI
     }
 }
 
-async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> ExitCode {
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// By itself.
+    Through(ExitCode),
+    /// By a signal.
+    BySignal(ExitCode),
+}
+
+impl Ended {
+    pub(super) fn code(self) -> ExitCode {
+        match self {
+            Ended::Through(code) | Ended::BySignal(code) => code,
+        }
+    }
+}
+
+/// One run from its first event to its last.
+pub(super) async fn execute(
+    arguments: &RunArgs,
+    install: Install,
+    cases: &[Arc<Case>],
+    debug_rank: Option<DebugRank>,
+    signals: &mut Signals,
+) -> Ended {
     let cancel = Cancel::new();
     let (announcer, mut announced) = tokio::sync::mpsc::unbounded_channel();
     let announce = Arc::new(move |step: String| {
@@ -78,7 +110,7 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         Ok(context) => context.limited(arguments.global_timeout),
         Err(error) => {
             eprintln!("ftest: {error}");
-            return ExitCode::CouldNotRun;
+            return Ended::Through(ExitCode::CouldNotRun);
         }
     };
     let pace = &arguments.pace;
@@ -94,17 +126,20 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
     let store = store.map_err(|error| eprintln!("ftest: this run is not kept: {error}")).ok();
     let directory = store.as_ref().map(|store| store.directory().to_owned()).unwrap_or_default();
     let secrets = Secrets::of_environment();
+    context.no_capture = arguments.show.no_capture;
+    context.debug_rank = debug_rank;
     context.shelf = store.as_ref().map(|store| Shelf::new(store.directory(), secrets.clone()));
     let context = Rc::new(context);
     let reports = Rc::new(RefCell::new(Reports::new(
         &arguments.reports,
         Run::at(&directory),
         Recorder::new(store, secrets),
-        HumanReport::new(Box::new(anstream::stdout())),
+        HumanReport::new(Box::new(anstream::stdout()), !arguments.show.shares_the_terminal()),
     )));
     let in_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
     let settings = Settings {
-        slots: pace.slots(),
+        // Side by side they could not be told apart.
+        slots: if arguments.show.shares_the_terminal() { 1 } else { pace.slots() },
         fail_fast: pace.fail_fast(in_ci),
         rounds: pace.rounds(),
         accept: arguments.accept,
@@ -120,7 +155,6 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
     announce(Event::RunStarted(info));
     let run = schedule::run(cases, &order, Rc::clone(&context), settings, Rc::clone(&announce));
     tokio::pin!(run);
-    let mut signals = Signals::new();
     let mut terminated = None;
     let mut refresh = tokio::time::interval(REFRESH);
     refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -130,6 +164,8 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
             Some(step) = announced.recv() => announce(Event::Preparing { what: step }),
             _ = refresh.tick() => reports.borrow_mut().refresh(),
             wish = signals.next() => match wish {
+                // A debugger on our terminal interrupts its program by it.
+                Wish::End(ExitCode::Interrupted) if arguments.show.debugger.is_some() => {}
                 Wish::Pause => job::pause(&context),
                 Wish::End(code) => {
                     let first = terminated.is_none();
@@ -160,7 +196,10 @@ async fn execute(arguments: &RunArgs, install: Install, cases: &[Arc<Case>]) -> 
         exit_code: terminated.unwrap_or(verdict) as u8,
     });
     let unwritten = reports.borrow().code();
-    terminated.unwrap_or(verdict.max(unwritten))
+    match terminated {
+        Some(code) => Ended::BySignal(code),
+        None => Ended::Through(verdict.max(unwritten)),
+    }
 }
 
 /// A seed that can be typed.

@@ -11,6 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 
 use super::clock::{Instant, timeout_at};
+use super::show::Shown;
 use crate::observation::Captured;
 
 /// Bytes kept from the beginning of a stream.
@@ -63,14 +64,15 @@ impl Kept {
 
 impl Capture {
     /// Starts draining `stream` into `path`, a file that is made when there is something to write; every line also goes to
-    /// `lines`, without its end.
+    /// `lines`, without its end, and everything to `shown`.
     pub fn start(
         stream: impl AsyncRead + Send + Unpin + 'static,
         path: PathBuf,
         lines: Option<UnboundedSender<Vec<u8>>>,
+        shown: Option<Shown>,
     ) -> Capture {
         let kept = Arc::new(Mutex::new(Kept::default()));
-        let task = tokio::spawn(drain(stream, path.clone(), Arc::clone(&kept), lines));
+        let task = tokio::spawn(drain(stream, path.clone(), Arc::clone(&kept), lines, shown));
         Capture { kept, task, path }
     }
 
@@ -93,6 +95,7 @@ async fn drain(
     path: PathBuf,
     kept: Arc<Mutex<Kept>>,
     lines: Option<UnboundedSender<Vec<u8>>>,
+    mut shown: Option<Shown>,
 ) {
     // Not filled in advance: most programs write little.
     let mut chunk = Vec::with_capacity(64 << 10);
@@ -113,6 +116,9 @@ async fn drain(
             written += part.len() as u64;
         }
         lock(&kept).push(bytes);
+        if let Some(shown) = &mut shown {
+            shown.write(bytes);
+        }
         if let Some(lines) = &lines {
             for byte in bytes {
                 if *byte == b'\n' || line.len() >= LINE {
@@ -123,6 +129,9 @@ async fn drain(
                 }
             }
         }
+    }
+    if let Some(shown) = &mut shown {
+        shown.end();
     }
     if let Some(lines) = lines.filter(|_| !line.is_empty()) {
         let _ = lines.send(line);

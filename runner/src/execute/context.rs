@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::cancel::Cancel;
 use super::cookie::Cookie;
+use super::debug::DebugRank;
 use super::guard::Guard;
 use super::limit::Limits;
 use super::scratch::{self, RunDirectory};
@@ -44,6 +45,10 @@ pub struct RunContext {
     pub limits: Limits,
     /// Which cases may have left what is in `/dev/shm`.
     pub(super) lives: Lives,
+    /// Streams of cases are shown as they come.
+    pub no_capture: bool,
+    /// A rank that the user wants to look into.
+    pub debug_rank: Option<DebugRank>,
     cookie: Cookie,
     directory: RunDirectory,
     guard: Option<Guard>,
@@ -78,6 +83,8 @@ impl RunContext {
             cancel,
             limits: Limits::default(),
             lives: Lives::default(),
+            no_capture: false,
+            debug_rank: None,
             cookie,
             directory,
             guard: Some(guard),

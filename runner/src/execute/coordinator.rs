@@ -10,6 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use super::clock::{Instant, timeout_at};
 use super::cookie::{Cookie, random_word};
 use super::process::{Event, Planned, Running};
+use super::show::Streams;
 use crate::case::Transport;
 use crate::launch::environment::{Endpoint, Environment};
 use crate::observation::Role;
@@ -96,7 +97,8 @@ impl Plan<'_> {
             argv.extend(["--idle-ms".into(), idle.as_millis().max(1).to_string().into()]);
         }
         let directory = self.scratch.to_owned();
-        let planned = Planned { role: Role::Coordinator, argv, environment, directory, lifeline: true };
+        let streams = Streams::default();
+        let planned = Planned { role: Role::Coordinator, argv, environment, directory, lifeline: true, streams };
         let mut running = planned.start(self.scratch, events, true)?;
         let deadline = Instant::now() + READY;
         let why = loop {

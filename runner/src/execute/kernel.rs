@@ -62,10 +62,12 @@ pub(super) struct Spawn<'a> {
     pub(super) directory: &'a Path,
     /// stdin, stdout, stderr; none of them is itself one of the three descriptors.
     pub(super) streams: [BorrowedFd<'a>; 3],
+    /// It leads a session of its own; else it shares our group and our terminal.
+    pub(super) session: bool,
 }
 
 impl Spawn<'_> {
-    /// Starts it, in a session of its own: it has no terminal to take away, to wait for or to be stopped by. Signals are
+    /// Starts it, in a session of its own unless it is to share ours: it has no terminal to take away, to wait for or to be stopped by. Signals are
     /// neither blocked nor ignored. Gives its pid, which is also that of its group and of its session.
     ///
     /// posix_spawn, since a fork would copy the page tables of a run that has seen ten thousand cases, and leave the child
@@ -128,7 +130,8 @@ impl Spawn<'_> {
             check(libc::posix_spawnattr_setsigmask(attributes, none.as_ptr()))?;
             check(libc::posix_spawnattr_setsigdefault(attributes, ordinary.as_ptr()))?;
             let signals = (libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF) as c_short;
-            check(libc::posix_spawnattr_setflags(attributes, signals | libc::POSIX_SPAWN_SETSID))
+            let session = if self.session { libc::POSIX_SPAWN_SETSID } else { 0 };
+            check(libc::posix_spawnattr_setflags(attributes, signals | session))
         }
     }
 }

@@ -16,7 +16,7 @@ use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::shared_memory;
 use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, faults, hang, reports, torchrun};
+use super::{RunContext, capture, coordinator, faults, hang, reports, show, torchrun};
 use crate::case::{Case, Launch, PythonNeed};
 use crate::launch::environment::{Endpoint, Environment};
 use crate::launch::holder_cache;
@@ -130,7 +130,13 @@ impl Life<'_> {
             python: python.as_ref().map(|python| python.program.as_path()),
             port: port.as_ref().map_or(0, |port| port.number),
         };
-        let planned = ranks::plan(self.case, &shared)?;
+        let mut planned = ranks::plan(self.case, &shared)?;
+        if self.context.no_capture {
+            show::show(self.case, &mut planned);
+        }
+        if let Some(debug) = &self.context.debug_rank {
+            debug.apply(self.case, &mut planned);
+        }
         for process in planned {
             let watched = !self.case.kill.is_empty();
             match process.start(&self.scratch, &self.sender, watched) {

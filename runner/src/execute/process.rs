@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::PipeReader;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -17,6 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::capture::Capture;
 use super::clock::Instant;
 use super::kernel::Spawn;
+use super::show::{Shown, Streams};
 use crate::launch::environment::Environment;
 use crate::launch::program;
 use crate::observation::{Exit, ProcessObservation, Role};
@@ -34,6 +35,8 @@ pub struct Planned {
     pub directory: PathBuf,
     /// Its stdin is a pipe that closes when we end; else it has no input.
     pub lifeline: bool,
+    /// Where its streams go besides the files.
+    pub streams: Streams,
 }
 
 /// What a process tells while it runs.
@@ -71,7 +74,9 @@ impl Planned {
         let path = self.environment.get("PATH");
         let file = program::find(name, path.as_deref(), &self.directory).map_err(|error| format!("{role}: {error}"))?;
         let failed = |error: std::io::Error| format!("{role}: cannot start {}: {error}", file.display());
-        let (input, lifeline) = if self.lifeline {
+        let (input, lifeline) = if matches!(self.streams, Streams::Asked | Streams::Ours) {
+            (std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?, None)
+        } else if self.lifeline {
             let (read, write) = std::io::pipe().map_err(failed)?;
             (OwnedFd::from(read), Some(OwnedFd::from(write)))
         } else {
@@ -79,17 +84,35 @@ impl Planned {
         };
         let ((stdout, to_stdout), (stderr, to_stderr)) =
             (std::io::pipe().map_err(failed)?, std::io::pipe().map_err(failed)?);
+        // A debugger writes to the terminal itself, and Ctrl-C must reach it.
+        let ours = if self.streams == Streams::Ours {
+            let (out, err) = (std::io::stdout(), std::io::stderr());
+            let copy = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map_err(failed);
+            Some((copy(out.as_fd())?, copy(err.as_fd())?))
+        } else {
+            None
+        };
+        let (out, err) = match &ours {
+            Some((out, err)) => (out.as_fd(), err.as_fd()),
+            None => (to_stdout.as_fd(), to_stderr.as_fd()),
+        };
         let spawn = Spawn {
             file: &file,
             arguments: [name].into_iter().chain(arguments).map(OsString::as_os_str).collect(),
             environment: self.environment.whole(),
             directory: &self.directory,
-            streams: [input.as_fd(), to_stdout.as_fd(), to_stderr.as_fd()],
+            streams: [input.as_fd(), out, err],
+            session: self.streams != Streams::Ours,
         };
         let receiver = |pipe: PipeReader| Receiver::from_owned_fd(pipe.into()).map_err(failed);
         let (stdout, stderr) = (receiver(stdout)?, receiver(stderr)?);
         let pid = spawn.start().map_err(failed)?;
         let end = End::of(pid).map_err(failed)?;
+        let shown = |error| match self.streams {
+            Streams::Shown(name) => Some(Shown::new(name, error)),
+            Streams::Asked => Some(Shown::new(None, error)),
+            Streams::Captured | Streams::Ours => None,
+        };
         let lines = watched.then(|| lines_of(role, events));
         let stem = file_stem(role);
         let running = Running {
@@ -97,8 +120,8 @@ impl Planned {
             pid,
             exit: None,
             _lifeline: lifeline,
-            stdout: Capture::start(stdout, scratch.join(format!("{stem}.stdout")), lines),
-            stderr: Capture::start(stderr, scratch.join(format!("{stem}.stderr")), None),
+            stdout: Capture::start(stdout, scratch.join(format!("{stem}.stdout")), lines, shown(false)),
+            stderr: Capture::start(stderr, scratch.join(format!("{stem}.stderr")), None, shown(true)),
         };
         let events = events.clone();
         tokio::spawn(async move {

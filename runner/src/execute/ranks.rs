@@ -7,6 +7,7 @@ use protocol::plan::ClusterPlan;
 
 use super::cookie::Cookie;
 use super::process::Planned;
+use super::show::Streams;
 use super::torchrun::Torchrun;
 use crate::case::{Case, Launch};
 use crate::launch::environment::Environment;
@@ -50,6 +51,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                 environment,
                 directory: case.dir.clone(),
                 lifeline: false,
+                streams: Streams::default(),
             };
             let Some(size) = *ranks else {
                 let mut environment = shared.environment.clone();
@@ -92,6 +94,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                         environment,
                         directory: case.dir.clone(),
                         lifeline: false,
+                        streams: Streams::default(),
                     }
                 })
                 .collect())

@@ -36,9 +36,9 @@ pub struct HumanReport {
 }
 
 impl HumanReport {
-    /// A report to `out`. The bar shows only on a terminal that is no CI log.
-    pub fn new(out: Box<dyn Write>) -> HumanReport {
-        let terminal = std::io::stderr().is_terminal() && std::env::var_os("CI").is_none();
+    /// A report to `out`, with a `bar` on a terminal that is no CI log.
+    pub fn new(out: Box<dyn Write>, bar: bool) -> HumanReport {
+        let terminal = bar && std::io::stderr().is_terminal() && std::env::var_os("CI").is_none();
         HumanReport {
             out,
             bar: terminal.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())),

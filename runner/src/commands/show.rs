@@ -1,0 +1,54 @@
+//! `--no-capture` and `--debug-rank`: the programs of a run before the user's eyes.
+
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::case::Case;
+use crate::execute::debug::DebugRank;
+use crate::exit_code::ExitCode;
+
+/// Which streams are shown.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ShowArgs {
+    /// Show what programs write as they write it, one case at a time (-j1); it is captured and checked all the same
+    #[arg(long, conflicts_with = "jobs", help_heading = "Running")]
+    pub no_capture: bool,
+    /// Stop this rank of the one selected case before its program starts, say how to attach a debugger, and hand it
+    /// standard input; no deadline counts
+    #[arg(long, value_name = "RANK", conflicts_with_all = ["jobs", "repeat", "stress"], help_heading = "Running")]
+    pub debug_rank: Option<u32>,
+    /// Start that rank below this command on the terminal instead: `gdb --args`, or `pdb` for Python
+    #[arg(long, value_name = "COMMAND", requires = "debug_rank", help_heading = "Running")]
+    pub debugger: Option<String>,
+}
+
+impl ShowArgs {
+    /// Whether programs and ftest write at the same time.
+    pub fn shares_the_terminal(&self) -> bool {
+        self.no_capture || self.debug_rank.is_some()
+    }
+
+    /// The rank to debug, and `cases` made ready for it.
+    ///
+    /// # Errors
+    /// The exit code, after stderr said why.
+    pub(super) fn debug(&self, cases: &mut [Arc<Case>]) -> Result<Option<DebugRank>, ExitCode> {
+        let Some(rank) = self.debug_rank else { return Ok(None) };
+        let [case] = cases else {
+            eprintln!(
+                "ftest: --debug-rank takes exactly one case, and {} are selected; choose one with -E 'id(=SUITE/CASE)'",
+                cases.len()
+            );
+            return Err(ExitCode::Usage);
+        };
+        let size = case.world_size().unwrap_or(1);
+        if rank >= size {
+            eprintln!("ftest: --debug-rank {rank}: the ranks of {} are 0 to {}", case.full_id(), size - 1);
+            return Err(ExitCode::Usage);
+        }
+        DebugRank::prepare(Arc::make_mut(case));
+        let debugger = self.debugger.iter().flat_map(|command| command.split_whitespace()).map(str::to_owned).collect();
+        Ok(Some(DebugRank { rank, debugger }))
+    }
+}
