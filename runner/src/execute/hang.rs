@@ -1,4 +1,4 @@
-//! A hang as the runner sees it: the coordinator's sentence, the state of every rank's process, and the flight record.
+//! A hang as the runner sees it: the coordinator's sentence, the state of every rank's processes, and the flight record.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -6,17 +6,30 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use super::control::Control;
+use super::native_state;
 use super::sweep::Process;
 use crate::flight_record;
 use crate::launch::environment::Endpoint;
 use crate::observation::Hang;
 
-/// Asks the coordinator. `None`: no rank waits for another, or the coordinator cannot be asked.
-pub(super) async fn look(endpoint: &Endpoint, idle: bool, ranks: &[Process], scratch: &Path) -> Option<Hang> {
+/// Asks the coordinator, and looks at the ranks' processes; with `stacks` into them. `None`: no rank waits for another, or the
+/// coordinator cannot be asked.
+pub(super) async fn look(
+    endpoint: &Endpoint,
+    idle: bool,
+    ranks: &[Process],
+    stacks: bool,
+    scratch: &Path,
+) -> Option<Hang> {
     let document = Control::connect(endpoint).await.ok()?.diagnose(true).await.ok()?;
     let hang = document.get("hang").filter(|hang| !hang.is_null())?;
     let mut details = waits(&document);
-    details.extend(ranks.iter().filter_map(standing));
+    let state = native_state::collect(ranks, stacks, &scratch.join("native-state")).await;
+    details.extend(state.lines);
+    details.push(match state.files {
+        Ok(directory) => format!("every thread: {}/rank_N.PID.txt", directory.display()),
+        Err(error) => error,
+    });
     let directory = scratch.join("flight-record");
     let activities = document["activities"].as_array().cloned().unwrap_or_default();
     let flight_record = match flight_record::write(&activities, SystemTime::now(), &directory) {
@@ -48,24 +61,4 @@ fn waits(document: &Value) -> Vec<String> {
             format!("rank {} has waited {seconds:.1} s in {operation}", wait["rank"])
         })
         .collect()
-}
-
-/// "rank 2: python3.11 (pid 4711), running, main thread in do_poll, 7 threads".
-fn standing(process: &Process) -> Option<String> {
-    let rank = process.rank?;
-    let state = match process.state {
-        'R' => "running",
-        'S' => "sleeping",
-        'D' => "in an uninterruptible sleep",
-        'T' => "stopped by a signal",
-        't' => "stopped by a debugger",
-        'Z' => "a zombie",
-        _ => "in a state of its own",
-    };
-    let at = |file: &str| Path::new("/proc").join(process.pid.to_string()).join(file);
-    let place = std::fs::read_to_string(at("wchan")).unwrap_or_default();
-    let place = if place.is_empty() || place == "0" { String::new() } else { format!(", main thread in {place}") };
-    let threads = std::fs::read_dir(at("task")).map_or(0, Iterator::count);
-    let name = &process.name;
-    Some(format!("rank {rank}: {name} (pid {}), {state}{place}, {threads} threads", process.pid))
 }

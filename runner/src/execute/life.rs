@@ -278,7 +278,9 @@ impl Life<'_> {
             return None;
         }
         let ranks: Vec<Process> = self.sweep.find().into_iter().filter(|process| process.rank.is_some()).collect();
-        hang::look(endpoint, idle, &ranks, &self.scratch).await
+        // Nobody reads the stacks of a hang that was asked for.
+        let stacks = self.case.expect.hang.is_none();
+        hang::look(endpoint, idle, &ranks, stacks, &self.scratch).await
     }
 
     /// Ranks and launchers that have not ended.
