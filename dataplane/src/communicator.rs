@@ -96,6 +96,7 @@ struct Running {
     mesh: Mesh,
     memory: socket_transfers::Memory,
     one_sided: one_sided::Memory,
+    counted: fault::Counted,
 }
 
 impl Communicator {
@@ -135,6 +136,7 @@ impl Communicator {
                 mesh: mesh(Arc::clone(&wake)),
                 memory: socket_transfers::Memory::default(),
                 one_sided: one_sided::Memory::default(),
+                counted: fault::Counted::default(),
             }),
             segment: OnceLock::new(),
             failure: Mutex::new(None),
@@ -398,9 +400,18 @@ impl Communicator {
         for call in calls {
             call.check(self.rank, self.size())?;
         }
-        if !self.faults.is_empty() {
-            fault::before_transfers(&self.faults, &self.site(&|| self.failure()), calls)?;
+        if self.faults.is_empty() {
+            return self.transfer(running, calls);
         }
+        let failure = || self.failure();
+        let site = self.site(&failure);
+        let spoiled = fault::before_transfers(&self.faults, &site, &mut running.counted, calls)?;
+        let timings = self.transfer(running, &spoiled.calls)?;
+        spoiled.finish();
+        Ok(timings)
+    }
+
+    fn transfer(&self, running: &mut Running, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
         self.diary.begin(0, calls);
         let scene = self.scene(0);
         match self.segment.get() {

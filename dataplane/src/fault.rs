@@ -89,13 +89,26 @@ pub(crate) fn before_collective(
     sequence: u64,
     call: &Call,
 ) -> Result<Option<Corrupted>, Failure> {
-    let mut corrupted = None;
+    let corrupted = fire(faults, site, sequence, call, ErrorCode::TimeoutWaitingForCollective)?;
+    cross_links(faults, site, &format!("{} (collective {sequence})", call.operation), || {
+        let bytes = route::request_bytes(call.operation, site.size, call.count, call.datatype.size() as u64);
+        route::edges(call.operation, site.size, call.root.map(Rank), bytes)
+    })?;
+    Ok(corrupted.then(|| corrupt(call, call.send_bytes(site.rank, site.size))))
+}
+
+/// Lets the faults fire that wait for this call, which is number `sequence` as they count. True when it is to be corrupted.
+fn fire(faults: &[Armed], site: &Site<'_>, sequence: u64, call: &Call, late: ErrorCode) -> Result<bool, Failure> {
+    let mut corrupted = false;
     for armed in faults {
         let Trigger::Collective { operation, sequence: wanted, .. } = &armed.fault.at else { continue };
         let elsewhere = *operation != call.operation || wanted.is_some_and(|wanted| wanted.0 != sequence);
-        let contributed = call.send_bytes(site.rank, site.size);
-        // A rank that contributes nothing has nothing to corrupt.
-        if elsewhere || (armed.fault.action == Action::Corrupt && contributed == 0) || !armed.begin(site, sequence) {
+        // A rank that contributes nothing has nothing to corrupt; a recv spoils what it gets.
+        let moved = match call.operation {
+            Operation::Recv => call.block_bytes(),
+            _ => call.send_bytes(site.rank, site.size),
+        };
+        if elsewhere || (armed.fault.action == Action::Corrupt && moved == 0) || !armed.begin(site, sequence) {
             continue;
         }
         let origin = &armed.fault.origin;
@@ -107,27 +120,74 @@ pub(crate) fn before_collective(
                 let detail = format!("{origin}: injected failure in {operation}");
                 return Err(Failure::new(ErrorCode::InjectedRankFailure, detail).blaming(vec![site.rank]));
             }
-            Action::Corrupt => corrupted = Some(corrupt(call, contributed)),
+            Action::Corrupt => corrupted = true,
             Action::Drop => {
                 site.pause(site.timeout)?;
-                let detail = format!("{origin}: rank {} was kept from {operation} (collective {sequence})", site.rank);
-                return Err(Failure::new(ErrorCode::TimeoutWaitingForCollective, detail).blaming(vec![site.rank]));
+                let which = if operation.is_for_two() { "number" } else { "collective" };
+                let detail = format!("{origin}: rank {} was kept from {operation} ({which} {sequence})", site.rank);
+                return Err(Failure::new(late, detail).blaming(vec![site.rank]));
             }
             Action::SlowLink { .. } | Action::CutLink { .. } => {}
         }
     }
-    cross_links(faults, site, &format!("{} (collective {sequence})", call.operation), || {
-        let bytes = route::request_bytes(call.operation, site.size, call.count, call.datatype.size() as u64);
-        route::edges(call.operation, site.size, call.root.map(Rank), bytes)
-    })?;
     Ok(corrupted)
 }
 
-/// Lets the faults fire that concern a group's sends and recvs.
+/// Sends and recvs of a rank in one communicator so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    sends: u64,
+    recvs: u64,
+}
+
+/// A group's sends and recvs as faults make them.
+pub(crate) struct Spoiled {
+    pub(crate) calls: Vec<Call>,
+    /// What is sent in place of the program's own buffers.
+    _sent: Vec<Corrupted>,
+    /// Positions in `calls`.
+    received: Vec<usize>,
+}
+
+impl Spoiled {
+    /// Spoils what was received, once it is there.
+    pub(crate) fn finish(&self) {
+        for call in self.received.iter().filter_map(|at| self.calls.get(*at)) {
+            // SAFETY: the receive buffer is the caller's promise; the operation is done and nobody else writes there yet.
+            unsafe { flip(call.receive.address, call.block_bytes(), call.datatype.size()) };
+        }
+    }
+}
+
+/// Lets the faults fire that concern a group's sends and recvs, or one-sided operations.
 ///
 /// # Errors
 /// As [`before_collective`].
-pub(crate) fn before_transfers(faults: &[Armed], site: &Site<'_>, calls: &[Call]) -> Result<(), Failure> {
+pub(crate) fn before_transfers(
+    faults: &[Armed],
+    site: &Site<'_>,
+    counted: &mut Counted,
+    calls: &[Call],
+) -> Result<Spoiled, Failure> {
+    let mut spoiled = Spoiled { calls: calls.to_vec(), _sent: Vec::new(), received: Vec::new() };
+    for (at, call) in calls.iter().enumerate() {
+        let number = match call.operation {
+            Operation::Send => &mut counted.sends,
+            Operation::Recv => &mut counted.recvs,
+            _ => continue,
+        };
+        *number += 1;
+        if !fire(faults, site, *number, call, ErrorCode::TimeoutWaitingForP2p)? {
+            continue;
+        }
+        if call.operation == Operation::Recv {
+            spoiled.received.push(at);
+        } else {
+            let corrupted = corrupt(call, call.block_bytes());
+            spoiled.calls[at] = corrupted.call;
+            spoiled._sent.push(corrupted);
+        }
+    }
     cross_links(faults, site, "send and recv", || {
         let (own, edge) =
             (Rank(site.rank), |src, dst, call: &Call| Edge { src, dst, bytes: call.block_bytes() as u64 });
@@ -138,7 +198,8 @@ pub(crate) fn before_transfers(faults: &[Armed], site: &Site<'_>, calls: &[Call]
                 _ => edge(peer, own, call),
             })
             .collect()
-    })
+    })?;
+    Ok(spoiled)
 }
 
 /// Waits for slow links and fails at cut ones.
@@ -189,14 +250,22 @@ fn crossing(ends: &[Option<usize>], edges: &[Edge]) -> Option<u64> {
 fn corrupt(call: &Call, contributed: usize) -> Corrupted {
     let mut contribution = vec![0u64; contributed.div_ceil(8)];
     let start = contribution.as_mut_ptr().cast::<u8>();
-    let size = call.datatype.size();
-    let highest = (contributed / size / 2) * size + size - 1;
-    // SAFETY: the copy has room for what the caller promised to be readable, and `highest` is the last byte of an element in it.
+    // SAFETY: the copy has room for what the caller promised to be readable.
     unsafe {
         std::ptr::copy_nonoverlapping(call.send.address, start, contributed);
-        *start.add(highest) ^= 0x40;
+        flip(start, contributed, call.datatype.size());
     }
     Corrupted { call: Call { send: Buffer::host(start), ..*call }, _contribution: contribution }
+}
+
+/// Flips the second highest bit of the middle element of `bytes` at `start`.
+///
+/// # Safety
+/// They are writable, at least one element of `size` bytes.
+unsafe fn flip(start: *mut u8, bytes: usize, size: usize) {
+    let highest = (bytes / size / 2) * size + size - 1;
+    // SAFETY: the last byte of an element of the range.
+    unsafe { *start.add(highest) ^= 0x40 };
 }
 
 fn signal(number: i32) {
@@ -205,7 +274,7 @@ fn signal(number: i32) {
 }
 
 impl Armed {
-    /// Tells that the fault fires at a collective; false when it must not.
+    /// Tells that the fault fires at an operation; false when it must not.
     fn begin(&self, site: &Site<'_>, sequence: u64) -> bool {
         // FakeGPU's variables name a position of every communicator.
         if self.fault.number == 0 {

@@ -252,3 +252,50 @@ fn a_link_is_whole_until_it_is_cut() {
         assert_eq!(player.all_reduce(&[1]).unwrap_err().code, ErrorCode::InjectedRankFailure);
     });
 }
+
+/// A fault of rank 1 at its second send or recv.
+fn at_transfer(operation: Operation, action: Action) -> Fault {
+    let at = Trigger::Collective { rank: Rank(1), communicator: Some(1), operation, sequence: Some(Sequence(2)) };
+    Fault { number: 1, origin: "s.yaml:1:2".to_owned(), at, action }
+}
+
+#[test]
+fn a_transfer_is_corrupted_on_its_way_out_or_in() {
+    for settings in ways() {
+        for bytes in [8, 100_000] {
+            for (operation, hit) in [(Operation::Send, 0), (Operation::Recv, 1)] {
+                play(&with(settings.clone(), at_transfer(operation, Action::Corrupt)), 2, |player| {
+                    let peer = 1 - player.rank;
+                    for round in 1..=3 {
+                        let (send, receive) = (player.send(peer, &vec![7; bytes]), player.receive(peer, bytes));
+                        player.run(&[send, receive]).unwrap();
+                        let mut expected = vec![7; bytes];
+                        if round == 2 && player.rank == hit {
+                            expected[bytes / 2] = 7 ^ 0x40;
+                        }
+                        assert!(support::read(receive.receive, bytes) == expected, "{operation}, round {round}");
+                        assert!(support::read(send.send, bytes) == vec![7; bytes], "the program's own buffer stays");
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rank_kept_from_a_recv_is_missed_by_its_sender() {
+    for settings in ways() {
+        let settings = Settings { timeout: Duration::from_millis(300), ..settings };
+        play(&with(settings, at_transfer(Operation::Recv, Action::Drop)), 2, |player| {
+            let large = vec![1; 100_000];
+            let step = || match player.rank {
+                0 => player.run(&[player.send(1, &large)]),
+                _ => player.run(&[player.receive(0, large.len())]),
+            };
+            step().unwrap();
+            let failure = step().unwrap_err();
+            assert_eq!(failure.code, ErrorCode::TimeoutWaitingForP2p, "{failure}");
+            assert!(failure.detail.contains("rank 1"), "{failure}");
+        });
+    }
+}

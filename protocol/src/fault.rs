@@ -28,15 +28,16 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Trigger {
-    /// At the start of a rank's collective.
+    /// At the start of a rank's collective, send or recv.
     Collective {
         /// Global rank.
         rank: Rank,
         /// Which of the rank's communicators, counted from 1 as they form; `None` is any.
         communicator: Option<u64>,
-        /// Which collective.
+        /// Which kind.
         operation: Operation,
-        /// Its position among all collectives of the communicator; `None` is the first of its kind.
+        /// Its position among all collectives of the communicator, or among the rank's own sends or recvs in it; `None` is the
+        /// first of its kind.
         sequence: Option<Sequence>,
     },
     /// A while after the process joined.
@@ -104,7 +105,7 @@ pub struct FaultRecord {
     pub kind: FaultKind,
     /// The global rank it hits; absent for a link.
     pub rank: Option<Rank>,
-    /// The collective it hits: communicator, position and operation.
+    /// What it hits: communicator, position and operation.
     pub collective: Option<(CommunicatorId, Sequence, Operation)>,
 }
 
@@ -148,6 +149,7 @@ impl fmt::Display for Fault {
         match &self.at {
             Trigger::Collective { rank, communicator, operation, sequence } => {
                 match sequence {
+                    Some(sequence) if operation.is_for_two() => write!(f, " at rank {rank}, {operation} {sequence}")?,
                     Some(sequence) => write!(f, " at rank {rank}, collective {sequence} ({operation})")?,
                     None => write!(f, " at rank {rank}, first {operation}")?,
                 }
@@ -195,6 +197,12 @@ mod tests {
             operation: Operation::AllReduce,
             sequence,
         };
+        let sends = Trigger::Collective {
+            rank: Rank(1),
+            communicator: Some(1),
+            operation: Operation::Send,
+            sequence: Some(Sequence(3)),
+        };
         let after = |rank, milliseconds| Trigger::After { rank, elapsed: Duration::from_millis(milliseconds) };
         let slow = Action::SlowLink { link: link.clone(), delay: Duration::from_micros(1500), gbps: Some(0.5) };
         [
@@ -203,6 +211,7 @@ mod tests {
             (after(Some(Rank(0)), 2000), Action::Kill),
             (after(None, 0), slow),
             (after(None, 1500), Action::CutLink { link }),
+            (sends, Action::Drop),
         ]
         .into_iter()
         .zip(1..)
@@ -227,6 +236,7 @@ mod tests {
                 "`kill` of rank 0 after 2s",
                 "`slow_link` between node0 and node1",
                 "`cut_link` between node0 and node1 after 1.5s",
+                "`drop` at rank 1, send 3",
             ]
         );
     }

@@ -313,11 +313,11 @@ report! {
         kind: FaultKind,
         /// Global rank it hit; absent for a link.
         rank: Option<Rank>,
-        /// Number of the communicator in this report; absent for a fault at no collective.
+        /// Number of the communicator in this report; absent for a fault at no operation.
         comm_id: Option<CommunicatorId>,
-        /// Position of the collective, 0 when it was none.
+        /// Position of the collective, or of the send or recv among the rank's own; 0 when it was none.
         seqno: Sequence,
-        /// The collective; "none" for a fault at none.
+        /// The operation; "none" for a fault at none.
         operation: String,
     }
 

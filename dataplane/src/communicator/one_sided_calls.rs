@@ -58,7 +58,8 @@ impl Communicator {
             call.check(self.rank, self.size())?;
         }
         if !self.faults.is_empty() {
-            fault::before_transfers(&self.faults, &self.site(&|| self.failure()), calls)?;
+            let failure = || self.failure();
+            fault::before_transfers(&self.faults, &self.site(&failure), &mut running.counted, calls)?;
         }
         self.diary.begin(0, calls);
         let lost = |rank| self.why_lost(rank);

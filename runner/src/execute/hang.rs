@@ -23,8 +23,10 @@ pub(super) async fn look(
 ) -> Option<Hang> {
     let document = Control::connect(endpoint).await.ok()?.diagnose(true).await.ok()?;
     let hang = document.get("hang").filter(|hang| !hang.is_null())?;
+    let missing = hang["missing"].as_array().into_iter().flatten().filter_map(Value::as_u64).map(|rank| rank as u32);
+    let missing: Vec<u32> = missing.collect();
     let mut details = waits(&document);
-    let state = native_state::collect(ranks, stacks, &scratch.join("native-state")).await;
+    let state = native_state::collect(ranks, &missing, stacks, &scratch.join("native-state")).await;
     details.extend(state.lines);
     details.push(match state.files {
         Ok(directory) => format!("every thread: {}/rank_N.PID.txt", directory.display()),
@@ -39,11 +41,10 @@ pub(super) async fn look(
             None
         }
     };
-    let missing = hang["missing"].as_array().into_iter().flatten().filter_map(Value::as_u64).map(|rank| rank as u32);
     Some(Hang {
         idle,
         sentence: hang["sentence"].as_str().unwrap_or_default().to_owned(),
-        missing: missing.collect(),
+        missing,
         details,
         flight_record,
     })

@@ -5,17 +5,21 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use regex::Regex;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::sweep::Process;
 
-/// How long gdb may take with one process. All are looked at side by side.
+/// How long gdb may take with one process. As many are looked at side by side as there are cores.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it may take with all of them.
+const ALL: Duration = Duration::from_secs(10);
 /// Calls of a stack that are kept, from the innermost on.
 const DEPTH: u32 = 32;
 /// Calls of the main thread that the line has.
@@ -40,18 +44,28 @@ struct Thread {
     channel: String,
 }
 
-/// Looks at the processes of ranks. With `stacks`, gdb looks as well; its files go to `directory`.
-pub(super) async fn collect(processes: &[Process], stacks: bool, directory: &Path) -> NativeState {
-    let ranks: Vec<(u32, &Process)> =
+/// Looks at the processes of ranks. With `stacks`, gdb looks as well, at the `missing` ranks first. Files go to `directory`.
+pub(super) async fn collect(processes: &[Process], missing: &[u32], stacks: bool, directory: &Path) -> NativeState {
+    let mut ranks: Vec<(u32, &Process)> =
         processes.iter().filter_map(|process| process.rank.map(|rank| (rank, process))).collect();
+    ranks.sort_by_key(|(rank, _)| !missing.contains(rank));
     // Before gdb stops them.
     let threads: Vec<Vec<Thread>> = ranks.iter().map(|(_, process)| threads(process.pid)).collect();
-    let looks = ranks.iter().map(|(_, process)| {
-        let pid = process.pid;
-        // A task of its own: all are under way at once.
-        tokio::spawn(async move { if stacks { backtraces(pid).await } else { Err("not asked for".to_owned()) } })
-    });
-    let looks: Vec<_> = looks.collect();
+    let cores = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
+    let end = Instant::now() + ALL;
+    let look = |(_, process): &(u32, &Process)| {
+        let (pid, cores) = (process.pid, Arc::clone(&cores));
+        tokio::spawn(async move {
+            if !stacks {
+                return Err("not asked for".to_owned());
+            }
+            match timeout_at(end, cores.acquire_owned()).await {
+                Ok(_turn) => backtraces(pid).await,
+                Err(_) => Err(format!("there was no time left after {} s", ALL.as_secs())),
+            }
+        })
+    };
+    let looks: Vec<_> = ranks.iter().map(look).collect();
     let mut state = NativeState {
         lines: Vec::new(),
         files: std::fs::create_dir_all(directory)
@@ -68,6 +82,7 @@ pub(super) async fn collect(processes: &[Process], stacks: bool, directory: &Pat
             state.files = Err(format!("no native state: cannot write {}: {error}", path.display()));
         }
     }
+    state.lines.sort();
     state
 }
 
@@ -283,7 +298,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let directory = tempfile::tempdir().unwrap();
-        let state = collect(&[process(pid)], true, &directory.path().join("native")).await;
+        let state = collect(&[process(pid)], &[3], true, &directory.path().join("native")).await;
         child.kill().unwrap();
         child.wait().unwrap();
         let [line] = &state.lines[..] else { panic!("{:?}", state.lines) };

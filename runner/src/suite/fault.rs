@@ -254,11 +254,15 @@ fn read_trigger(reader: &Reader<'_>, kind: FaultKind, node: &Node, world: Option
 }
 
 fn read_collective(reader: &Reader<'_>, node: &Node) -> Option<Operation> {
-    // A barrier is no operation of NCCL's: frameworks make theirs of an all_reduce.
-    let choices: Vec<Operation> =
-        COLLECTIVES.into_iter().filter(|operation| *operation != Operation::Barrier).collect();
+    let choices = operations();
     let names: Vec<&str> = choices.iter().map(|operation| operation.name()).collect();
     reader.choice("collective", node, &names).map(|index| choices[index])
+}
+
+/// What a fault may wait for. A barrier is no operation of NCCL's: frameworks make theirs of an all_reduce.
+fn operations() -> Vec<Operation> {
+    let collectives = COLLECTIVES.into_iter().filter(|operation| *operation != Operation::Barrier);
+    collectives.chain([Operation::Send, Operation::Recv]).collect()
 }
 
 #[cfg(test)]
@@ -282,8 +286,7 @@ mod tests {
         assert_eq!(words(&keys::FAULT, "do"), without.iter().map(|kind| kind.name()).collect::<Vec<_>>());
         let actions: Vec<&str> = keys::FAULT_ACTION.keys().map(|key| key.name).collect();
         assert_eq!(actions, with.iter().map(|kind| kind.name()).collect::<Vec<_>>());
-        let collectives: Vec<&str> =
-            COLLECTIVES.iter().map(|operation| operation.name()).filter(|name| *name != "barrier").collect();
-        assert_eq!(words(&keys::AT, "collective"), collectives);
+        let operations: Vec<&str> = operations().into_iter().map(Operation::name).collect();
+        assert_eq!(words(&keys::AT, "collective"), operations);
     }
 }
