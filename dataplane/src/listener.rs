@@ -1,7 +1,7 @@
 //! Where other ranks reach this process with data connections: one listening socket per process, and the connections that
 //! have come but that nobody has asked for yet.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -16,6 +16,8 @@ use crate::wake::Wake;
 /// How long a stranger may take to say who it is.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 const MAGIC: u32 = 0x6674_6461;
+/// Ranks that failed or left and are remembered; who comes for an earlier one waits until its deadline.
+const REMEMBERED: usize = 1024;
 /// Longest token that is compared.
 const MAX_TOKEN: usize = 1024;
 
@@ -48,6 +50,8 @@ struct State {
     /// What to tell those who come for a rank that has failed or left.
     closed: HashMap<(u64, u32), Vec<u8>>,
     told: HashSet<Route>,
+    /// The keys of `closed`, the oldest first.
+    order: VecDeque<(u64, u32)>,
 }
 
 /// What to listen on.
@@ -197,7 +201,15 @@ impl Listener {
                 let _ = std::fs::File::from(stream).write_all(&notice);
             }
         }
-        state.closed.insert((communicator, rank), notice);
+        if state.closed.insert((communicator, rank), notice).is_none() {
+            state.order.push_back((communicator, rank));
+        }
+        if state.order.len() > REMEMBERED
+            && let Some(oldest) = state.order.pop_front()
+        {
+            state.closed.remove(&oldest);
+            state.told.retain(|route| (route.communicator, route.to) != oldest);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! This process among the others: its settings, its data socket, where its ranks meet the rest, and the communicators it holds.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
@@ -52,11 +52,14 @@ pub(crate) enum Meeting {
 #[derive(Default)]
 struct Held {
     communicators: HashMap<(CommunicatorId, u32), Weak<Communicator>>,
-    /// Losses heard of before the communicator was set up here.
-    early: HashMap<CommunicatorId, Vec<Loss>>,
+    /// Losses heard of before the communicator was set up here; of the latest communicators.
+    early: BTreeMap<CommunicatorId, Vec<Loss>>,
     /// Communicators formed so far, per global rank.
     formed: HashMap<Rank, u64>,
 }
+
+/// Communicators whose losses are remembered for those that form late.
+const REMEMBERED: usize = 1024;
 
 static CURRENT: OnceLock<Mutex<Option<Arc<Process>>>> = OnceLock::new();
 
@@ -282,6 +285,9 @@ impl Process {
         let mine: Vec<Arc<Communicator>> = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             held.early.entry(communicator).or_default().push((rank, code, detail.clone()));
+            if held.early.len() > REMEMBERED {
+                held.early.pop_first();
+            }
             held.communicators
                 .iter()
                 .filter(|(key, _)| key.0 == communicator)
