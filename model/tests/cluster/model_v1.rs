@@ -44,13 +44,8 @@ fn two_nodes_of_two() {
     }
 }
 
-fn harness_record(
-    operation: Operation,
-    rank: u32,
-    count: u64,
-    datatype: Datatype,
-) -> protocol::message::OperationRecord {
-    protocol::message::OperationRecord { datatype, ..record(operation, 1, rank, count) }
+fn harness_record(operation: Operation, rank: u32, count: u64, datatype: Datatype) -> OperationRecord {
+    OperationRecord { datatype, ..record(operation, 1, rank, count) }
 }
 
 #[test]
@@ -131,10 +126,7 @@ fn a_subgroup_is_booked_on_its_true_ranks() {
 #[test]
 fn a_transfer_counts_once_and_from_its_send() {
     let mut world = World::formed(Some(plan(2, 2)), 4, 100);
-    let peer = |operation, rank, peer| protocol::message::OperationRecord {
-        peer: Some(Rank(peer)),
-        ..record(operation, 1, rank, 256)
-    };
+    let peer = |operation, rank, peer| OperationRecord { peer: Some(Rank(peer)), ..record(operation, 1, rank, 256) };
     world.done(2, peer(Operation::Recv, 2, 1));
     world.done(1, peer(Operation::Send, 1, 2));
     world.done(3, peer(Operation::Send, 3, 3));
@@ -157,7 +149,7 @@ fn gather_and_scatter_are_transfers_to_and_from_the_root() {
         let mut world = World::formed(Some(plan(2, 2)), 4, 100);
         for rank in 0..4 {
             let root = Some(Rank(3));
-            world.done(rank.into(), protocol::message::OperationRecord { root, ..record(operation, 1, rank, 2) });
+            world.done(rank.into(), OperationRecord { root, ..record(operation, 1, rank, 2) });
         }
         let report = world.report();
         // One edge within node1, two between the nodes, 8 B each: 3 + 2 * 15 + (64 + 2 * 96 / 0.6667) / 300000.
@@ -202,7 +194,7 @@ fn communicators_are_numbered_by_their_ranks_and_not_by_arrival() {
             for (rank, global) in globals.iter().enumerate() {
                 let communicator = CommunicatorId(u64::from(id));
                 let record = record(Operation::AllReduce, 1, rank as u32, u64::from(globals[0] + 1));
-                world.done(u64::from(*global), protocol::message::OperationRecord { communicator, ..record });
+                world.done(u64::from(*global), OperationRecord { communicator, ..record });
             }
         }
         let mut report = world.report();
