@@ -8,8 +8,10 @@ use crate::commands::bench::BenchArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::list::ListArgs;
+use crate::commands::replay::{MergeArgs, ReplayArgs};
 use crate::commands::reports::{ReportArgs, RunsArgs};
 use crate::commands::review::{RejectArgs, Waiting};
+use crate::commands::runs::ListRunsArgs;
 use crate::commands::select::SelectArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::top::TopArgs;
@@ -47,6 +49,12 @@ pub enum Color {
 pub enum Command {
     /// Run suites and check what they expect
     Run(RunArgs),
+    /// List the kept runs, the last one first
+    Runs(ListRunsArgs),
+    /// Show a kept run again, and write its reports
+    Replay(ReplayArgs),
+    /// Show several runs as one, and write its reports: the shards of a run
+    Merge(MergeArgs),
     /// Read suites and report every mistake, without running anything
     Check(CheckArgs),
     /// Show snapshots that wait, one after the other, and accept or reject them

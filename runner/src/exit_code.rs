@@ -49,6 +49,11 @@ pub fn help() -> String {
 }
 
 impl ExitCode {
+    /// The code with this number.
+    pub fn of_number(number: u8) -> Option<ExitCode> {
+        MEANINGS.iter().map(|(code, _)| *code).find(|code| *code as u8 == number)
+    }
+
     /// What a verdict makes of the run.
     pub fn of(verdict: &Verdict) -> ExitCode {
         match verdict {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use runner::cli::{Cli, Color, Command};
-use runner::commands::{bench, check, env, exec, profiles, review, run, schema, top};
+use runner::commands::{bench, check, env, exec, profiles, replay, review, run, runs, schema, top};
 use runner::execute::guard;
 
 fn main() -> ExitCode {
@@ -22,6 +22,9 @@ fn main() -> ExitCode {
     .write_global();
     match &cli.command {
         Command::Run(arguments) => run::run(arguments).into(),
+        Command::Runs(arguments) => runs::list(arguments).into(),
+        Command::Replay(arguments) => replay::replay(arguments).into(),
+        Command::Merge(arguments) => replay::merge(arguments).into(),
         Command::Check(arguments) => check::run(arguments).into(),
         Command::Review(arguments) => review::review(arguments).into(),
         Command::Accept(arguments) => review::accept(arguments).into(),

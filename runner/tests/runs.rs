@@ -140,3 +140,111 @@ fn a_directory_of_a_run_that_was_killed_is_cleaned_up_by_the_next() {
     place.ftest("suite.yaml -E good");
     assert!(!stale.exists() && foreign.exists());
 }
+
+/// Without what differs from run to run.
+fn plain(bytes: &[u8]) -> String {
+    let text = text(bytes);
+    let text = regex::Regex::new(r"\d+\.\d+ s").unwrap().replace_all(&text, "TIME");
+    regex::Regex::new(r"\d{8}T\d{6}-[0-9a-f]{4}").unwrap().replace_all(&text, "ID").into_owned()
+}
+
+#[test]
+fn a_replay_says_and_writes_what_the_run_did() {
+    let place = Place::new();
+    let run = place.ftest("suite.yaml --no-fail-fast --junit first.xml");
+    let replay = place.ftest("replay --junit second.xml");
+    assert_eq!((replay.status.code(), plain(&replay.stdout)), (Some(1), plain(&run.stdout)));
+    let junit = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    assert_eq!(junit("first.xml"), junit("second.xml"));
+    let strict = place.ftest("replay --junit strict.xml --junit-profile strict");
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(junit("strict.xml").contains("[[PROPERTY|matrix.w=2]]") && !junit("strict.xml").contains(" line="));
+
+    let listed = text(&place.ftest("runs").stdout);
+    assert!(plain(listed.as_bytes()).contains("TIME  2 passed, 1 failed\n"), "{listed}");
+    let id = listed.split_whitespace().next().unwrap();
+    let part = place.ftest(&format!("replay {}", &id[id.len() - 4..]));
+    assert_eq!(plain(&part.stdout), plain(&run.stdout));
+    let unknown = place.ftest("replay nothing-like-it");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert_eq!(
+        text(&unknown.stderr),
+        "ftest: no run in .ftest/runs is called nothing-like-it; `ftest runs` lists them\n"
+    );
+}
+
+#[test]
+fn the_log_of_a_killed_run_is_replayed_as_far_as_it_goes() {
+    let place = Place::new();
+    place.ftest("suite.yaml --no-fail-fast");
+    let log = place.runs()[0].join("events.jsonl");
+    let all = fs::read_to_string(&log).unwrap();
+    // Torn in the middle of the last line.
+    fs::write(&log, &all[..all.len() - 20]).unwrap();
+    let output = place.ftest("replay --junit out.xml");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stdout).ends_with("3 cases so far: 2 passed, 1 failed\n"), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("the run was killed"), "{}", text(&output.stderr));
+    assert!(fs::read_to_string(place.path().join("out.xml")).unwrap().ends_with("</testsuites>\n"));
+    assert!(text(&place.ftest("runs").stdout).contains("    killed  2 passed, 1 failed\n"));
+}
+
+#[test]
+fn only_what_failed_or_did_not_run_runs_again() {
+    let place = Place::new();
+    let first = place.ftest("suite.yaml -j 1");
+    assert!(text(&first.stdout).contains("3 cases: 1 passed, 1 failed, 1 not run"), "{}", text(&first.stdout));
+    let id = place.runs()[0].file_name().unwrap().to_str().unwrap().to_owned();
+    let fixed = SUITE.replace("exit 3", "exit 0");
+    fs::write(place.path().join("suite.yaml"), fixed).unwrap();
+    // No suite is named: the run knows them.
+    let listed = place.ftest("run --failed --list");
+    assert_eq!(text(&listed.stdout), "s/bad[w=2]\ns/never\n");
+    let again = place.ftest("run --failed");
+    assert_eq!(again.status.code(), Some(0));
+    assert!(text(&again.stdout).contains("2 cases: 2 passed"), "{}", text(&again.stdout));
+    let nothing = place.ftest("run --failed");
+    assert_eq!(nothing.status.code(), Some(4));
+    assert!(text(&nothing.stderr).contains("none of the selected cases failed in run "), "{}", text(&nothing.stderr));
+    let named = place.ftest(&format!("suite.yaml --failed={id} --list"));
+    assert_eq!(text(&named.stdout), "s/bad[w=2]\ns/never\n");
+}
+
+#[test]
+fn shards_become_one_run_again() {
+    let place = Place::new();
+    for part in 1..=2 {
+        place.ftest(&format!("suite.yaml --no-fail-fast --shard {part}/2 --runs-dir shards"));
+    }
+    let shards: Vec<String> = fs::read_dir(place.path().join("shards"))
+        .unwrap()
+        .map(|entry| format!("shards/{}", entry.unwrap().file_name().to_str().unwrap()))
+        .collect();
+    let merged = place.ftest(&format!("merge {} --junit merged.xml", shards.join(" ")));
+    assert_eq!((merged.status.code(), text(&merged.stderr)), (Some(1), String::new()));
+    assert!(text(&merged.stdout).contains("3 cases: 2 passed, 1 failed in "), "{}", text(&merged.stdout));
+    let junit = fs::read_to_string(place.path().join("merged.xml")).unwrap();
+    assert!(junit.contains("<testsuites name=\"ftest\" tests=\"3\" skipped=\"0\" failures=\"1\""), "{junit}");
+    let twice = place.ftest(&format!("merge {} {}", shards[0], shards[0]));
+    assert_eq!(twice.status.code(), Some(2));
+}
+
+#[test]
+fn a_killed_ftest_leaves_a_log_and_a_junit_file_that_can_be_read() {
+    let suite = "ftest: 1
+suite: s
+cases:
+- {id: first, launch: {argv: ['true']}}
+- {id: kills, launch: {argv: [sh, -c, 'kill -KILL $PPID; sleep 60']}}
+- {id: later, launch: {argv: ['true']}}
+";
+    let place = Place::with(suite);
+    let output = place.ftest("suite.yaml -j 1 --junit out.xml");
+    assert_eq!(output.status.code(), None);
+    let junit = fs::read_to_string(place.path().join("out.xml")).unwrap();
+    assert!(junit.contains("tests=\"3\"") && junit.ends_with("</testsuites>\n"), "{junit}");
+    let replay = place.ftest("replay");
+    assert_eq!(replay.status.code(), Some(3));
+    assert!(text(&replay.stdout).contains("s/first"), "{}", text(&replay.stdout));
+    assert!(text(&replay.stdout).ends_with("3 cases so far: 1 passed, 2 not run\n"), "{}", text(&replay.stdout));
+}

@@ -30,7 +30,7 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Runs the command.
 pub fn run(arguments: &RunArgs) -> ExitCode {
     let install = Install::find();
-    let mut cases = match select::select(&arguments.select, &install) {
+    let mut cases = match select::select(&arguments.select, &arguments.runs.runs(), &install) {
         Ok(cases) => cases,
         Err(code) => return code,
     };

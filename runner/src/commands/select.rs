@@ -1,6 +1,7 @@
 //! From the words of the command line to the cases that are meant: suites, filters, the shard, scaled deadlines.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -10,6 +11,7 @@ use crate::commands::suites;
 use crate::exit_code::ExitCode;
 use crate::filter::{self, Filter};
 use crate::install::Install;
+use crate::record::{Runs, store};
 use crate::shard::Shard;
 
 /// Which cases are meant.
@@ -27,6 +29,16 @@ pub struct SelectArgs {
         long_help = format!("Only cases that this accepts; given several times, those that any accepts\n\n{}", filter::SYNTAX)
     )]
     pub filters: Vec<String>,
+    /// Only cases that did not pass, or did not run, in the last run or in RUN: its id, a part of it, or its directory
+    #[arg(
+        long,
+        value_name = "RUN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        help_heading = "Selecting"
+    )]
+    pub failed: Option<String>,
     /// Only this part of the selected cases: 2/5 deals out their sorted ids in turn, hash:2/5 goes by each id alone
     #[arg(long, value_name = "PART/OF", help_heading = "Selecting")]
     pub shard: Option<Shard>,
@@ -62,8 +74,9 @@ fn factor(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// The exit code, after stderr said why.
-pub(super) fn select(arguments: &SelectArgs, install: &Install) -> Result<Vec<Arc<Case>>, ExitCode> {
-    if arguments.suites.is_empty() {
+pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> Result<Vec<Arc<Case>>, ExitCode> {
+    let open = arguments.failed.as_deref().map(|name| Open::of(runs, name)).transpose()?;
+    if arguments.suites.is_empty() && open.is_none() {
         eprintln!("ftest: name at least one suite{}", suites::choices(install));
         return Err(ExitCode::Usage);
     }
@@ -71,10 +84,20 @@ pub(super) fn select(arguments: &SelectArgs, install: &Install) -> Result<Vec<Ar
         eprintln!("ftest: {error}");
         ExitCode::Usage
     })?;
-    let suites = suites::load(&arguments.suites, install)?;
+    let suites = match &open {
+        Some(open) if arguments.suites.is_empty() => suites::load(&open.files, install)?,
+        _ => suites::load(&arguments.suites, install)?,
+    };
     let all: Vec<Arc<Case>> = suites.into_iter().flat_map(|suite| suite.cases).collect();
     warn_of_axes(&filter, &all);
     let mut cases: Vec<Arc<Case>> = all.into_iter().filter(|case| filter.accepts(case)).collect();
+    if let Some(open) = &open {
+        cases.retain(|case| open.cases.contains(&case.full_id()));
+        if cases.is_empty() {
+            eprintln!("ftest: none of the selected cases failed in run {} or is left to run", open.run);
+            return if arguments.no_tests == NoTests::Fail { Err(ExitCode::NothingSelected) } else { Ok(cases) };
+        }
+    }
     if cases.is_empty() {
         return nothing(arguments).map(|()| cases);
     }
@@ -101,6 +124,37 @@ pub(super) fn select(arguments: &SelectArgs, install: &Install) -> Result<Vec<Ar
         }
     }
     Ok(cases)
+}
+
+/// What a run left open.
+struct Open {
+    run: String,
+    cases: BTreeSet<String>,
+    /// The suites of all its cases, as they are found from here.
+    files: Vec<String>,
+}
+
+impl Open {
+    /// Of the run that `name` means, or the last one.
+    fn of(runs: &Runs, name: &str) -> Result<Open, ExitCode> {
+        let name = Some(name).filter(|name| !name.is_empty());
+        let directory = runs.find(name).map_err(|error| {
+            eprintln!("ftest: {error}");
+            ExitCode::Usage
+        })?;
+        let run = store::read(&directory).map_err(|error| {
+            eprintln!("ftest: {error}");
+            ExitCode::CouldNotRun
+        })?;
+        let here = std::env::current_dir().is_ok_and(|here| here == run.info.directory);
+        let file = |file: &Path| if here { file.to_owned() } else { run.info.directory.join(file) };
+        let files: BTreeSet<PathBuf> = run.cases.iter().map(|case| file(&case.info.place.file)).collect();
+        Ok(Open {
+            cases: run.cases.iter().filter(|case| case.is_open()).map(|case| case.info.case.clone()).collect(),
+            files: files.into_iter().map(|file| file.to_string_lossy().into_owned()).collect(),
+            run: run.info.run,
+        })
+    }
 }
 
 fn nothing(arguments: &SelectArgs) -> Result<(), ExitCode> {

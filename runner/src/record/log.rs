@@ -43,7 +43,7 @@ pub enum LogError {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub fn events(path: &Path) -> Result<impl Iterator<Item = Result<Event, LogError>>, LogError> {
+pub fn events(path: &Path) -> Result<impl Iterator<Item = Result<Event, LogError>> + use<>, LogError> {
     let failed = |path: &Path, error| LogError::Read { path: path.to_owned(), error };
     let file = File::open(path).map_err(|error| failed(path, error))?;
     let mut reader = BufReader::with_capacity(1 << 16, file);

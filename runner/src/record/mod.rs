@@ -3,6 +3,7 @@
 
 pub mod history;
 pub mod log;
+pub mod merge;
 pub mod recorder;
 pub mod run;
 pub mod secrets;

@@ -200,6 +200,34 @@ impl Run {
         }
     }
 
+    /// Events that make this run: case by case, whatever order they came in.
+    pub fn events(&self) -> Vec<Event> {
+        let cases = self.cases.iter().map(|case| case.info.clone()).collect();
+        let mut events = vec![Event::RunStarted(RunInfo { cases, ..self.info.clone() })];
+        for run in &self.cases {
+            let case = || run.info.case.clone();
+            events.extend(run.started_ms.map(|at_ms| Event::CaseStarted { case: case(), at_ms }));
+            let attempts = run.attempts.iter().cloned();
+            events.extend(attempts.map(|attempt| Event::AttemptFinished { case: case(), attempt }));
+            events.extend(run.end.clone().map(|end| Event::CaseFinished {
+                case: case(),
+                verdict: end.verdict,
+                flaky: end.flaky,
+                failures: end.failures,
+                notes: end.notes,
+            }));
+        }
+        let teardowns = self.teardowns.iter().cloned();
+        events.extend(teardowns.map(|(fixture, failure)| Event::TeardownFailed { fixture, failure }));
+        events.extend(self.end.map(|end| Event::RunFinished {
+            at_ms: end.at_ms,
+            duration_us: end.duration_us,
+            interrupted: end.interrupted,
+            exit_code: end.exit_code,
+        }));
+        events
+    }
+
     /// Place of a case in `cases`, by its full id.
     pub fn position(&self, case: &str) -> Option<usize> {
         self.index.get(case).copied()

@@ -71,14 +71,16 @@ impl Runs {
         runs
     }
 
-    /// The directory of the run that `name` means: an id, a part of one, or a directory. Without a name, the last run.
+    /// The directory of the run that `name` means: an id, a part of one, or a directory. Without a name, the last run
+    /// that is over.
     ///
     /// # Errors
     /// There is none, or more than one.
     pub fn find(&self, name: Option<&str>) -> Result<PathBuf, FindError> {
         let mut runs = self.list();
         let Some(name) = name else {
-            return runs.pop().ok_or_else(|| FindError::None(self.directory.clone()));
+            let over = runs.iter().rposition(|run| !is_running(run)).map(|position| runs.swap_remove(position));
+            return over.or_else(|| runs.pop()).ok_or_else(|| FindError::None(self.directory.clone()));
         };
         let direct = PathBuf::from(name);
         if direct.join(LOG).is_file() {
@@ -216,7 +218,10 @@ mod tests {
         assert!(matches!(runs.find(None), Err(FindError::None(_))));
         drop(runs.open("1-a", 9).unwrap());
         drop(runs.open("1-ab", 9).unwrap());
+        let running = runs.open("2-c", 9).unwrap();
         assert_eq!(id(&runs.find(None).unwrap()), "1-ab");
+        drop(running);
+        assert_eq!(id(&runs.find(None).unwrap()), "2-c");
         assert_eq!(id(&runs.find(Some("b")).unwrap()), "1-ab");
         assert_eq!(id(&runs.find(Some("1-a")).unwrap()), "1-a");
         assert_eq!(runs.find(Some("1")).unwrap_err().to_string(), "1 may be 1-a or 1-ab");

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::event::{Attempt, Event, Failure, Verdict};
 use crate::record::{CaseRun, Run};
-use crate::report::{exits, seconds, tail};
+use crate::report::{counts, exits, seconds, tail};
 
 /// Lines of stderr that are shown of a case that did not pass.
 const TAIL_LINES: usize = 20;
@@ -169,11 +169,6 @@ impl HumanReport {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-        let counts = run.counts();
-        let parts: Vec<String> = ["passed", "xfailed", "failed", "broken", "timeout", "skipped", "not run"]
-            .into_iter()
-            .filter_map(|word| counts.get(word).map(|count| format!("{count} {word}")))
-            .collect();
         let mut text = String::new();
         if interrupted {
             text.push_str("interrupted\n");
@@ -183,7 +178,7 @@ impl HumanReport {
             text,
             "{BOLD}{} {plural}{RESET}: {} in {:.1} s",
             run.cases.len(),
-            parts.join(", "),
+            counts(run),
             seconds(duration_us)
         );
         if !interrupted {

@@ -8,6 +8,7 @@ pub mod xml_text;
 
 use crate::check::exit;
 use crate::event::{Attempt, Stream};
+use crate::record::Run;
 
 /// The last lines of a stream.
 pub fn tail(stream: &Stream, lines: usize) -> Vec<&str> {
@@ -29,4 +30,14 @@ pub fn exits(attempt: &Attempt) -> String {
 /// Seconds of microseconds.
 pub fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
+}
+
+/// `48 passed, 2 failed`: the verdicts of a run, the good ones first.
+pub fn counts(run: &Run) -> String {
+    let counts = run.counts();
+    let parts: Vec<String> = ["passed", "xfailed", "failed", "broken", "timeout", "skipped", "not run"]
+        .into_iter()
+        .filter_map(|word| counts.get(word).map(|count| format!("{count} {word}")))
+        .collect();
+    if parts.is_empty() { "no cases".to_owned() } else { parts.join(", ") }
 }

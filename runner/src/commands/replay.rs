@@ -1,0 +1,120 @@
+//! `ftest replay` and `ftest merge`: reports of runs that are over, from their logs.
+
+use std::path::Path;
+
+use clap::Args;
+
+use crate::commands::reports::{ReportArgs, Reports, RunsArgs};
+use crate::event::Event;
+use crate::exit_code::ExitCode;
+use crate::record::secrets::Secrets;
+use crate::record::{Recorder, Run, log, merge, store};
+use crate::report::counts;
+use crate::report::human::HumanReport;
+
+/// Arguments of `ftest replay`.
+#[derive(Args, Clone, Debug)]
+pub struct ReplayArgs {
+    /// A run: its id, a part of it, or its directory [default: the last one]
+    #[arg(value_name = "RUN")]
+    pub run: Option<String>,
+    /// What is written besides
+    #[command(flatten)]
+    pub reports: ReportArgs,
+    /// Where runs are kept
+    #[command(flatten)]
+    pub runs: RunsArgs,
+}
+
+/// Arguments of `ftest merge`.
+#[derive(Args, Clone, Debug)]
+pub struct MergeArgs {
+    /// Runs: ids, parts of them, or directories
+    #[arg(value_name = "RUN", required = true)]
+    pub parts: Vec<String>,
+    /// What is written besides
+    #[command(flatten)]
+    pub reports: ReportArgs,
+    /// Where runs are kept
+    #[command(flatten)]
+    pub runs: RunsArgs,
+}
+
+/// Shows a run again; ends as it did.
+pub fn replay(arguments: &ReplayArgs) -> ExitCode {
+    let directory = match arguments.runs.runs().find(arguments.run.as_deref()) {
+        Ok(directory) => directory,
+        Err(error) => return told(&error, ExitCode::Usage),
+    };
+    let mut reports = reports(&arguments.reports, Run::at(&directory));
+    let events = match log::events(&directory.join(store::LOG)) {
+        Ok(events) => events,
+        Err(error) => return told(&error, ExitCode::CouldNotRun),
+    };
+    for event in events {
+        match event {
+            // Nobody waits now.
+            Ok(Event::Preparing { .. }) => {}
+            Ok(event) => reports.on(event),
+            Err(error) => return told(&error, ExitCode::CouldNotRun),
+        }
+    }
+    ended(reports, &directory)
+}
+
+/// Shows several runs as one.
+pub fn merge(arguments: &MergeArgs) -> ExitCode {
+    let runs = arguments.runs.runs();
+    let mut parts: Vec<Run> = Vec::new();
+    for name in &arguments.parts {
+        let directory = match runs.find(Some(name)) {
+            Ok(directory) => directory,
+            Err(error) => return told(&error, ExitCode::Usage),
+        };
+        match store::read(&directory) {
+            Ok(run) if parts.iter().any(|part| part.info.run == run.info.run) => {
+                eprintln!("ftest: {name} is {}, which is named already", run.info.run);
+                return ExitCode::Usage;
+            }
+            Ok(run) if run.end.is_none() => {
+                eprintln!("ftest: warning: {} did not end; what it did not run counts as not run", directory.display());
+                parts.push(run);
+            }
+            Ok(run) => parts.push(run),
+            Err(error) => return told(&error, ExitCode::CouldNotRun),
+        }
+    }
+    let merged = merge::merge(parts);
+    for conflict in &merged.conflicts {
+        eprintln!("ftest: warning: {conflict}");
+    }
+    let mut reports = reports(&arguments.reports, Run::default());
+    merged.run.events().into_iter().for_each(|event| reports.on(event));
+    ended(reports, Path::new(""))
+}
+
+fn reports(arguments: &ReportArgs, run: Run) -> Reports {
+    let human = HumanReport::new(Box::new(anstream::stdout()), false);
+    Reports::new(arguments, run, Recorder::new(None, Secrets::default()), human)
+}
+
+/// The exit code of a run that is over.
+fn ended(reports: Reports, directory: &Path) -> ExitCode {
+    let run = reports.run();
+    let verdict = run.verdict_code();
+    let code = match run.end {
+        Some(end) => ExitCode::of_number(end.exit_code).unwrap_or(verdict),
+        None => {
+            let state = if store::is_running(directory) { "goes on" } else { "was killed" };
+            println!("{} cases so far: {}", run.cases.len(), counts(run));
+            eprintln!("ftest: the run {state}: its log has no end, and neither have its reports");
+            verdict.max(ExitCode::CouldNotRun)
+        }
+    };
+    code.max(reports.code())
+}
+
+fn told(error: &dyn std::error::Error, code: ExitCode) -> ExitCode {
+    eprintln!("ftest: {error}");
+    code
+}
