@@ -15,7 +15,7 @@ use crate::policy::{Retries, Xfail};
 use crate::version::Range;
 
 /// A place in a suite file, both counted from 1.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Place {
     /// As the user named it.
     pub file: PathBuf,

@@ -20,7 +20,7 @@ use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, Role};
 pub const VERSION: u32 = 1;
 
 /// One thing that happened in a run. Cases are named by their full id, `suite/case[matrix]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The first line.
@@ -96,7 +96,7 @@ impl Event {
 }
 
 /// What is known when a run starts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RunInfo {
     /// [`VERSION`].
     pub version: u32,
@@ -126,7 +126,7 @@ pub struct RunInfo {
 }
 
 /// What a report needs to know of a case before it ran.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CaseInfo {
     /// `suite/case[matrix]`.
     pub case: String,
@@ -155,7 +155,7 @@ pub struct CaseInfo {
 }
 
 /// One attempt of a case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Attempt {
     /// From 1.
     pub number: u32,
@@ -197,7 +197,7 @@ pub struct Attempt {
 }
 
 /// What came of a case or an attempt.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Verdict {
     /// Every check held.
@@ -254,7 +254,7 @@ impl From<&check::Verdict> for Verdict {
 }
 
 /// A check that did not hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Failure {
     /// Where the check is written; none for what every case must satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -283,7 +283,7 @@ impl From<&check::Failure> for Failure {
 }
 
 /// One process of an attempt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Process {
     /// What it was.
     pub role: Role,
@@ -307,7 +307,7 @@ impl From<&ProcessObservation> for Process {
 }
 
 /// One stream, as text: bytes that are no UTF-8 became U+FFFD.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Stream {
     /// Bytes written in all.
     pub bytes: u64,

@@ -1,11 +1,12 @@
 //! The parts of docs/*.md that are made from the program: between `<!-- generated: NAME -->` and `<!-- /generated -->`.
-//! NAME is `keys SECTION`, `commands`, `options COMMAND` or `exit codes`.
+//! NAME is `keys SECTION`, `commands`, `options COMMAND`, `exit codes` or `events`.
 
 use clap::{Arg, Command, CommandFactory};
 
 use crate::cli::Cli;
 use crate::commands::fgpu::FgpuArgs;
 use crate::exit_code;
+use crate::record;
 use crate::suite::language;
 
 const OPEN: &str = "<!-- generated: ";
@@ -44,6 +45,7 @@ fn part(name: &str) -> Option<String> {
     match name {
         "commands" => Some(commands()),
         "exit codes" => Some(exit_codes()),
+        "events" => Some(record::schema::table()),
         _ => None,
     }
 }

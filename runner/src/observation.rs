@@ -88,7 +88,7 @@ pub struct FixtureError {
 }
 
 /// Ranks that waited for ranks that did not come.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Hang {
     /// The coordinator noticed it before the kill deadline: nothing moved for `timeout.idle`.
     pub idle: bool,
@@ -116,7 +116,7 @@ pub struct ProcessObservation {
 }
 
 /// What a process was in the case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// A global rank.
@@ -138,7 +138,7 @@ impl std::fmt::Display for Role {
 }
 
 /// How a process ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
     /// It returned this code.
@@ -169,7 +169,7 @@ pub struct Captured {
 }
 
 /// A use of something we do not implement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Gap {
     /// `cudart`, `nccl`, ...
     pub library: String,

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use runner::manual;
+use runner::record;
 use runner::suite::language;
 
 fn docs(name: &str) -> PathBuf {
@@ -34,8 +35,14 @@ fn the_schema_is_the_code_s() {
 }
 
 #[test]
+fn the_schema_of_the_event_log_is_the_code_s() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema/events.v1.json");
+    must_be(&path, &record::schema::text());
+}
+
+#[test]
 fn the_generated_parts_are_the_code_s() {
-    for name in ["suites.md", "cli.md"] {
+    for name in ["suites.md", "cli.md", "reports.md"] {
         let text = fs::read_to_string(docs(name)).unwrap();
         must_be(&docs(name), &manual::fill(&text).unwrap_or_else(|error| panic!("docs/{name}: {error}")));
     }
@@ -60,6 +67,8 @@ fn every_section_command_and_exit_code_is_documented_once() {
         let marker = format!("<!-- generated: {name} -->");
         assert_eq!(cli.matches(&marker).count(), 1, "docs/cli.md: {marker}");
     }
+    let reports = fs::read_to_string(docs("reports.md")).unwrap();
+    assert_eq!(reports.matches("<!-- generated: events -->").count(), 1);
     assert!(manual::fill("<!-- generated: keys nothing -->\n<!-- /generated -->").is_err());
     assert!(manual::fill("<!-- generated: exit codes -->\n").is_err());
 }

@@ -60,7 +60,7 @@ pub enum Bound {
 }
 
 /// What came of one [`PerfCheck`]: kept in the outcome, for reports.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Measured {
     /// The check's name.
     pub name: String,
@@ -89,7 +89,7 @@ pub struct Measured {
 }
 
 /// What the bounds say of a number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PerfVerdict {
     /// Within all of them.

@@ -6,6 +6,7 @@ pub mod log;
 pub mod merge;
 pub mod recorder;
 pub mod run;
+pub mod schema;
 pub mod secrets;
 pub mod shelf;
 pub mod store;
