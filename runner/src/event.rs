@@ -100,7 +100,7 @@ impl Event {
 pub struct RunInfo {
     /// [`VERSION`].
     pub version: u32,
-    /// Id of the run: `20261121T103000-1a2b`.
+    /// Id of the run: `20261121T103000.250-1a2b`.
     pub run: String,
     /// Version of ftest.
     pub ftest: String,

@@ -83,7 +83,7 @@ fn plain(case: &Path, runs: &Path, bytes: &[u8]) -> String {
         (r"\[ *\d+\.\d{3} s\]", "[TIME]"),
         (r"\bin \d+\.\d s", "in TIME"),
         (r"PATH=\S+", "PATH=..."),
-        (r"\$RUNS/\d{8}T\d{6}-[0-9a-f]{4}", "$$RUN"),
+        (r"\$RUNS/\d{8}T\d{6}\.\d{3}-[0-9a-f]{4}", "$$RUN"),
         (r"/tmp/ft-[0-9a-f]+", "$$SCRATCH"),
     ];
     rules.iter().fold(text, |text, (pattern, with)| Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned())

@@ -145,7 +145,7 @@ fn a_directory_of_a_run_that_was_killed_is_cleaned_up_by_the_next() {
 fn plain(bytes: &[u8]) -> String {
     let text = text(bytes);
     let text = regex::Regex::new(r"\d+\.\d+ s").unwrap().replace_all(&text, "TIME");
-    regex::Regex::new(r"\d{8}T\d{6}-[0-9a-f]{4}").unwrap().replace_all(&text, "ID").into_owned()
+    regex::Regex::new(r"\d{8}T\d{6}\.\d{3}-[0-9a-f]{4}").unwrap().replace_all(&text, "ID").into_owned()
 }
 
 #[test]

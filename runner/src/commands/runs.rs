@@ -46,7 +46,7 @@ pub fn list(arguments: &ListRunsArgs) -> ExitCode {
     code
 }
 
-/// `20261121T103000-1a2b  2026-11-21 10:30:00    12.3 s  48 passed, 2 failed`.
+/// `20261121T103000.250-1a2b  2026-11-21 10:30:00    12.3 s  48 passed, 2 failed`.
 fn line(run: &Run, running: bool) -> String {
     let at = timestamp(UNIX_EPOCH + Duration::from_millis(run.info.at_ms)).replace('T', " ");
     let time = match &run.end {

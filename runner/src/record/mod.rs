@@ -19,10 +19,11 @@ pub use shelf::Shelf;
 pub use store::{Runs, Store};
 
 use crate::calendar::timestamp;
+use crate::event;
 use crate::execute::cookie::random_word;
 
-/// The id of a run that starts at `at`: `20261121T103000-1a2b`, so that ids sort by time.
+/// The id of a run that starts at `at`: `20261121T103000.250-1a2b`, so that ids sort by time.
 pub fn run_id(at: SystemTime) -> String {
     let time = timestamp(at).replace(['-', ':'], "");
-    format!("{time}-{}", &random_word()[..4])
+    format!("{time}.{:03}-{}", event::ms(at) % 1000, &random_word()[..4])
 }
