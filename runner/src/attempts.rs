@@ -161,7 +161,7 @@ impl Attempts<'_> {
             None => self.observe(&mut case).await,
         };
         let case = case.as_ref();
-        let (verdict, failures) = check::judge(case, &observation, self.settings.accept);
+        let (verdict, failures) = check::judge(case, &observation, self.settings.snapshots);
         let perf = perf::measure(case, &observation);
         let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped(_));
         let slow = verdict == Verdict::Passed && observation.duration > case.timeout.slow;

@@ -13,6 +13,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::attempts;
 use crate::case::Case;
+use crate::check::snapshot::SnapshotMode;
 use crate::conclusion::Conclusion;
 use crate::event::{self, Event};
 use crate::execute::RunContext;
@@ -30,8 +31,8 @@ pub struct Settings {
     pub fail_fast: Option<u32>,
     /// How often.
     pub rounds: Rounds,
-    /// Snapshots of cases whose other checks hold become the accepted ones.
-    pub accept: bool,
+    /// What becomes of snapshots that differ.
+    pub snapshots: SnapshotMode,
     /// Scratch directories stay, also those of passed cases.
     pub keep: bool,
     /// A requirement that is not met fails the case.
@@ -46,7 +47,7 @@ impl Default for Settings {
             slots: 1,
             fail_fast: None,
             rounds: Rounds::Once,
-            accept: false,
+            snapshots: SnapshotMode::Review,
             keep: false,
             deny_skip: false,
             retry_limit: RETRY_LIMIT,

@@ -207,6 +207,15 @@ impl SnapshotFile {
         self.write(&self.pending(), text)
     }
 
+    /// Leaves `text` for review in another directory.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn copy_pending(&self, directory: &Path, text: &str) -> io::Result<()> {
+        let pending = self.pending();
+        self.write(&directory.join(pending.file_name().unwrap_or_default()), text)
+    }
+
     /// Removes a pending one, if there is one.
     ///
     /// # Errors

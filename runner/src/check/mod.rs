@@ -108,8 +108,8 @@ pub struct Failure {
     pub next: String,
 }
 
-/// The verdict, and every check that did not hold. `accept` makes the snapshots of a case whose other checks hold the accepted ones.
-pub fn judge(case: &Case, observation: &Observation, accept: bool) -> (Verdict, Vec<Failure>) {
+/// The verdict, and every check that did not hold. `snapshots` is what becomes of those that differ, where every other check holds.
+pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) -> (Verdict, Vec<Failure>) {
     if let Some(reason) = &observation.skipped {
         return (Verdict::Skipped(reason.clone()), Vec::new());
     }
@@ -126,13 +126,10 @@ pub fn judge(case: &Case, observation: &Observation, accept: bool) -> (Verdict, 
     }
     let mut failures = always(case, observation);
     let stopped = expected(case, observation, &mut failures);
-    let mode = match (broken.is_empty() && failures.is_empty(), accept) {
-        (false, _) => SnapshotMode::CompareOnly,
-        (true, false) => SnapshotMode::Review,
-        (true, true) => SnapshotMode::Accept,
-    };
-    let snapshots = case.expect.snapshots.iter().filter(|_| !stopped);
-    failures.extend(snapshots.filter_map(|check| check.check(case, observation, mode)));
+    let right = broken.is_empty() && failures.is_empty();
+    let mode = if right { snapshots } else { SnapshotMode::CompareOnly };
+    let checks = case.expect.snapshots.iter().filter(|_| !stopped);
+    failures.extend(checks.filter_map(|check| check.check(case, observation, mode)));
     let timed_out = observation.timed_out && !hang::wanted(case, observation);
     let verdict = match (broken.is_empty(), timed_out, failures.is_empty()) {
         (false, _, _) => Verdict::Broken,

@@ -35,6 +35,8 @@ pub enum SnapshotMode {
     Review,
     /// It is accepted.
     Accept,
+    /// It is put into the attempt's directory, where `ftest accept --from` finds it: a CI job changes no source tree.
+    Collect,
     /// It is only compared: another check of the case did not hold, and a wrong run must not be blessed.
     CompareOnly,
 }
@@ -92,6 +94,17 @@ impl SnapshotCheck {
                 }
                 Err(error) => failure(wanted, got, &format!("{} cannot be written: {error}", file.pending().display())),
             },
+            SnapshotMode::Collect => {
+                let directory = observation.scratch.join("snapshots");
+                match file.copy_pending(&directory, &text) {
+                    Ok(()) => {
+                        let next =
+                            "`ftest review --from` with this run's directory shows it, `ftest accept --from` takes it";
+                        failure(wanted, got, next)
+                    }
+                    Err(error) => failure(wanted, got, &format!("{} cannot be written: {error}", directory.display())),
+                }
+            }
             SnapshotMode::CompareOnly => {
                 // One that an earlier, right run left is not this run's, and must not be accepted by mistake.
                 let _ = file.forget_pending();

@@ -37,7 +37,7 @@ fn observation(code: i32) -> Observation {
 }
 
 fn verdict(case: &Case, observation: &Observation) -> (Verdict, Vec<&'static str>) {
-    let (verdict, failures) = judge(case, observation, false);
+    let (verdict, failures) = judge(case, observation, SnapshotMode::Review);
     (verdict, failures.iter().map(|failure| failure.kind).collect())
 }
 
@@ -93,20 +93,32 @@ fn a_snapshot_is_left_for_review_accepted_and_compared() {
 
     assert_eq!(verdict(&case, &observation(0)), (Verdict::Failed, vec!["snapshot"]));
     assert!(pending.exists() && !accepted.exists());
-    assert_eq!(judge(&case, &observation(1), true).0, Verdict::Failed, "a wrong run is not blessed");
+    assert_eq!(judge(&case, &observation(1), SnapshotMode::Accept).0, Verdict::Failed, "a wrong run is not blessed");
     assert!(!accepted.exists());
-    assert_eq!(judge(&case, &observation(0), true).0, Verdict::Passed);
+    assert_eq!(judge(&case, &observation(0), SnapshotMode::Accept).0, Verdict::Passed);
     assert!(!pending.exists());
     assert!(fs::read_to_string(&accepted).unwrap().ends_with("---\n[\n  {\n    \"calls\": 3\n  }\n]\n"));
     assert_eq!(verdict(&case, &observation(0)), (Verdict::Passed, vec![]));
 
     let mut changed = observation(0);
     changed.device_reports[0]["calls"] = json!(4);
-    let (_, failures) = judge(&case, &changed, false);
+    let (_, failures) = judge(&case, &changed, SnapshotMode::Review);
     assert!(failures[0].got.contains("-    \"calls\": 3\n+    \"calls\": 4"), "{}", failures[0].got);
     assert!(pending.exists());
+    changed.scratch = dir.path().join("scratch");
+    fs::remove_file(&pending).unwrap();
+    assert_eq!(judge(&case, &changed, SnapshotMode::Collect).0, Verdict::Failed);
+    assert!(changed.scratch.join("snapshots/one.snap.new").exists() && !pending.exists(), "CI changes no source tree");
+    file_of_an_earlier_run(&pending);
+    assert_eq!(judge(&case, &observation(1), SnapshotMode::Review).0, Verdict::Failed);
+    assert!(!pending.exists(), "what waited is not this wrong run's");
+    file_of_an_earlier_run(&pending);
     assert_eq!(verdict(&case, &observation(0)).0, Verdict::Passed);
     assert!(!pending.exists(), "a pending snapshot without a reason goes");
+}
+
+fn file_of_an_earlier_run(path: &Path) {
+    fs::write(path, "---\nsource: s\nexpression: e\n---\n1\n").unwrap();
 }
 
 #[test]

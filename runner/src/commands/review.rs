@@ -1,21 +1,24 @@
 //! `ftest review`, `ftest accept`, `ftest reject`: what becomes of snapshots that wait.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 use console::{Key, Term};
 
+use crate::commands::reports::RunsArgs;
 use crate::commands::suites;
 use crate::exit_code::ExitCode;
 use crate::filter::Filter;
 use crate::install::Install;
+use crate::record::store;
 use crate::review::{self, Pending, Refused, dialog};
 
 /// Which waiting snapshots.
 #[derive(Args, Clone, Debug)]
 pub struct Waiting {
-    /// Names of suites, suite files, or directories of them [default: suites]
+    /// Names of suites, suite files, or directories of them [default: those of the last run, else `suites`]
     #[arg(value_name = "SUITE")]
     suites: Vec<String>,
     /// Only snapshots of cases that this filter accepts, as for `ftest run`
@@ -24,12 +27,15 @@ pub struct Waiting {
     /// Take them from this directory, a downloaded CI artifact, and not from beside the accepted ones
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
+    /// Where runs are kept
+    #[command(flatten)]
+    runs: RunsArgs,
 }
 
 /// Arguments of `ftest reject`.
 #[derive(Args, Clone, Debug)]
 pub struct RejectArgs {
-    /// Names of suites, suite files, or directories of them [default: suites]
+    /// Names of suites, suite files, or directories of them [default: those of the last run, else `suites`]
     #[arg(value_name = "SUITE")]
     suites: Vec<String>,
     /// Only snapshots of cases that this filter accepts, as for `ftest run`
@@ -38,6 +44,9 @@ pub struct RejectArgs {
     /// Remove snapshot files that no case of these suites has, accepted ones as well
     #[arg(long)]
     unreferenced: bool,
+    /// Where runs are kept
+    #[command(flatten)]
+    runs: RunsArgs,
 }
 
 /// Asks for each waiting snapshot what shall become of it. Without a terminal it only shows them.
@@ -78,9 +87,10 @@ pub fn accept(arguments: &Waiting) -> ExitCode {
 /// Removes all of them, or the files that no case has.
 pub fn reject(arguments: &RejectArgs) -> ExitCode {
     if arguments.unreferenced {
-        return remove_unreferenced(&arguments.suites);
+        return remove_unreferenced(&or_default(&arguments.suites, &arguments.runs));
     }
-    let waiting = Waiting { suites: arguments.suites.clone(), filter: arguments.filter.clone(), from: None };
+    let RejectArgs { suites, filter, runs, .. } = arguments.clone();
+    let waiting = Waiting { suites, filter, from: None, runs };
     decide(find(&waiting), "rejected", Pending::reject)
 }
 
@@ -108,7 +118,7 @@ fn decide(
 }
 
 fn remove_unreferenced(words: &[String]) -> ExitCode {
-    let suites = match suites::load(&or_default(words), &Install::find()) {
+    let suites = match suites::load(words, &Install::find()) {
         Ok(suites) => suites,
         Err(code) => return code,
     };
@@ -130,7 +140,7 @@ fn find(arguments: &Waiting) -> Result<(Vec<Pending>, Vec<Refused>), ExitCode> {
         eprintln!("ftest: {error}");
         ExitCode::Usage
     })?;
-    let mut suites = suites::load(&or_default(&arguments.suites), &Install::find())?;
+    let mut suites = suites::load(&or_default(&arguments.suites, &arguments.runs), &Install::find())?;
     if let Some(filter) = &filter {
         for suite in &mut suites {
             suite.cases.retain(|case| filter.accepts(case));
@@ -149,8 +159,20 @@ fn find(arguments: &Waiting) -> Result<(Vec<Pending>, Vec<Refused>), ExitCode> {
     Ok((pending, refused))
 }
 
-fn or_default(words: &[String]) -> Vec<String> {
-    if words.is_empty() { vec!["suites".to_owned()] } else { words.to_vec() }
+/// Without words: the suites of the last run, else the directory `suites`.
+fn or_default(words: &[String], runs: &RunsArgs) -> Vec<String> {
+    if !words.is_empty() {
+        return words.to_vec();
+    }
+    let last = runs.runs().find(None).ok();
+    let cases = last.and_then(|directory| store::read(&directory).ok()).map(|run| run.info.cases).unwrap_or_default();
+    let files: BTreeSet<String> = cases
+        .iter()
+        .map(|case| &case.place.file)
+        .filter(|file| file.is_file())
+        .map(|file| file.display().to_string())
+        .collect();
+    if files.is_empty() { vec!["suites".to_owned()] } else { files.into_iter().collect() }
 }
 
 fn key(terminal: &Term) -> io::Result<Option<char>> {

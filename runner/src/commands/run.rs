@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::MissedTickBehavior;
 
 use crate::case::Case;
+use crate::check::snapshot::SnapshotMode;
 use crate::cli::RunArgs;
 use crate::commands::reports::Reports;
 use crate::commands::signals::{Signals, Wish};
@@ -142,7 +143,11 @@ pub(super) async fn execute(
         slots: if arguments.show.shares_the_terminal() { 1 } else { pace.slots() },
         fail_fast: pace.fail_fast(in_ci),
         rounds: pace.rounds(),
-        accept: arguments.accept,
+        snapshots: match (arguments.accept, in_ci) {
+            (true, _) => SnapshotMode::Accept,
+            (false, true) => SnapshotMode::Collect,
+            (false, false) => SnapshotMode::Review,
+        },
         keep: arguments.keep,
         deny_skip: arguments.deny_skip,
         retry_limit: arguments.retry_limit,
