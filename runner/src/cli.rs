@@ -7,6 +7,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use crate::commands::bench::BenchArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
+use crate::commands::explain::ExplainArgs;
+use crate::commands::fmt::FmtArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::replay::{MergeArgs, ReplayArgs};
 use crate::commands::reports::{ReportArgs, RunsArgs};
@@ -63,6 +65,10 @@ pub enum Command {
     Accept(Waiting),
     /// Remove all snapshots that wait
     Reject(RejectArgs),
+    /// Show what cases are in the end: defaults applied, expressions worked out, every value with its place
+    Explain(ExplainArgs),
+    /// Lay out suite files in one way; values and comments stay
+    Fmt(FmtArgs),
     /// Print the JSON Schema of the suite language
     Schema,
     /// List the built-in GPU profiles

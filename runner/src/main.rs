@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use runner::cli::{Cli, Color, Command};
-use runner::commands::{bench, check, env, exec, profiles, replay, review, run, runs, schema, top};
+use runner::commands::{bench, check, env, exec, explain, fmt, profiles, replay, review, run, runs, schema, top};
 use runner::execute::guard;
 
 fn main() -> ExitCode {
@@ -29,6 +29,8 @@ fn main() -> ExitCode {
         Command::Review(arguments) => review::review(arguments).into(),
         Command::Accept(arguments) => review::accept(arguments).into(),
         Command::Reject(arguments) => review::reject(arguments).into(),
+        Command::Explain(arguments) => explain::run(arguments).into(),
+        Command::Fmt(arguments) => fmt::run(arguments).into(),
         Command::Schema => schema::run().into(),
         Command::Profiles => profiles::run().into(),
         Command::Exec(arguments) => from_number(exec::run(arguments)),

@@ -246,7 +246,7 @@ fn range(lower: Option<f64>, upper: Option<f64>) -> Option<String> {
 }
 
 /// Without the dust of binary fractions.
-fn rounded(number: f64) -> String {
+pub(crate) fn rounded(number: f64) -> String {
     format!("{number:.12e}").parse::<f64>().unwrap_or(number).to_string()
 }
 

@@ -18,17 +18,30 @@ pub(super) fn choices(install: &Install) -> String {
     if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) }
 }
 
+/// Whether `word` names a suite, a file or a directory of them.
+pub(super) fn is_known(word: &str, install: &Install) -> bool {
+    find::resolve(&[word.to_owned()], &directories(install)).is_ok()
+}
+
+/// The files that `words` name.
+///
+/// # Errors
+/// After every word that names none was written to stderr.
+pub(super) fn files(words: &[String], install: &Install) -> Result<Vec<PathBuf>, ExitCode> {
+    find::resolve(words, &directories(install)).map_err(|unknown| {
+        for error in unknown {
+            eprintln!("ftest: {error}");
+        }
+        ExitCode::Usage
+    })
+}
+
 /// The suites that `words` name.
 ///
 /// # Errors
 /// After every mistake was written to stderr.
 pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, ExitCode> {
-    let files = find::resolve(words, &directories(install)).map_err(|unknown| {
-        for error in unknown {
-            eprintln!("ftest: {error}");
-        }
-        ExitCode::Usage
-    })?;
+    let files = files(words, install)?;
     let mut suites: Vec<Suite> = Vec::new();
     let mut mistakes = 0;
     for file in &files {

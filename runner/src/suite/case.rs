@@ -11,7 +11,9 @@ use crate::policy::Retries;
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::suite::{Shared, Span, cluster, expect, fault, fixture, launch, lint, policy, requires, slug, template};
+use crate::suite::{
+    Shared, Span, cluster, expect, explain, fault, fixture, launch, lint, policy, requires, slug, template,
+};
 
 /// The cases that one item expands to, each with the place of its id.
 pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
@@ -86,6 +88,20 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     case.finish();
     if let Some(defaults) = defaults {
         defaults.finish();
+    }
+    if shared.explained.is_some() {
+        let mut notes = vec![place.to_string()];
+        if !combination.is_empty() {
+            let values = combination.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>();
+            notes.push(format!("matrix: {}", values.join(", ")));
+        }
+        if let Some(cluster) = &cluster {
+            let (nodes, gpus) = (cluster.nodes.len(), cluster.world_size());
+            notes.push(format!("the cluster `{}` has nodes: {nodes}, GPUs: {gpus}", cluster.name));
+        }
+        let id = format!("{}/{full_id}", shared.suite);
+        let text = explain::case(reader, &id, &rendered, defaults_node.as_ref(), &notes);
+        shared.explained.get_or_insert_default().push(text);
     }
     Some(Case {
         id: full_id,

@@ -5,9 +5,11 @@
 mod case;
 mod cluster;
 mod expect;
+mod explain;
 mod fault;
 pub mod find;
 mod fixture;
+pub mod format;
 pub mod language;
 mod launch;
 mod lint;
@@ -145,6 +147,8 @@ struct Shared<'a> {
     timeout: Option<std::time::Duration>,
     /// Limits of groups, by name.
     groups: BTreeMap<String, u32>,
+    /// What each case is in the end, where somebody asks.
+    explained: Option<Vec<String>>,
     /// Mistakes of cluster files, with their texts.
     foreign: Vec<(String, Vec<Diagnostic>)>,
 }
@@ -165,9 +169,26 @@ pub fn load(file: &Path) -> Result<Suite, SuiteError> {
 /// # Errors
 /// All its mistakes.
 pub fn parse(file: &Path, text: &str, dir: &Path) -> Result<Suite, SuiteError> {
+    parse_with(file, text, dir, &mut None)
+}
+
+/// [`load`], and of each case what it is in the end, with the origin of every value: YAML with comments.
+///
+/// # Errors
+/// It cannot be read, or all its mistakes.
+pub fn explain(file: &Path) -> Result<Vec<(Arc<Case>, String)>, SuiteError> {
+    let read_error = |error| SuiteError::Read { file: file.to_owned(), error };
+    let text = fs::read_to_string(file).map_err(read_error)?;
+    let dir = file.canonicalize().map_err(read_error)?.parent().unwrap_or(Path::new("/")).to_owned();
+    let mut explained = Some(Vec::new());
+    let suite = parse_with(file, &text, &dir, &mut explained)?;
+    Ok(suite.cases.into_iter().zip(explained.unwrap_or_default()).collect())
+}
+
+fn parse_with(file: &Path, text: &str, dir: &Path, explained: &mut Option<Vec<String>>) -> Result<Suite, SuiteError> {
     let reader = Reader::new(file, text);
     let mut foreign = Vec::new();
-    let suite = reader.parse().and_then(|node| read(&reader, &node, dir, &mut foreign));
+    let suite = reader.parse().and_then(|node| read(&reader, &node, dir, &mut foreign, explained));
     let mistakes = reader.finish();
     if let (Some(suite), true, true) = (suite, mistakes.is_empty(), foreign.is_empty()) {
         return Ok(suite);
@@ -178,7 +199,13 @@ pub fn parse(file: &Path, text: &str, dir: &Path) -> Result<Suite, SuiteError> {
     Err(SuiteError::Mistakes(Mistakes { files }))
 }
 
-fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String, Vec<Diagnostic>)>) -> Option<Suite> {
+fn read(
+    reader: &Reader<'_>,
+    node: &Node,
+    dir: &Path,
+    foreign: &mut Vec<(String, Vec<Diagnostic>)>,
+    explained: &mut Option<Vec<String>>,
+) -> Option<Suite> {
     let root = reader.section(&language::keys::SUITE, node)?;
     if let Some(version) =
         root.required("ftest", "ftest: 1").and_then(|node| Some((reader.integer("ftest", node, 1, u32::MAX)?, node)))
@@ -204,6 +231,7 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
         timeout: root.get("timeout").and_then(|node| reader.duration("timeout", node)),
         groups: root.get("groups").map(|node| read_groups(reader, node)).unwrap_or_default(),
         foreign: Vec::new(),
+        explained: explained.take(),
     };
     if let Some(clusters) = root.get("clusters").and_then(|node| reader.mapping("`clusters`", node)) {
         for entry in clusters.entries() {
@@ -235,6 +263,7 @@ fn read(reader: &Reader<'_>, node: &Node, dir: &Path, foreign: &mut Vec<(String,
     shared.fixtures.finish(reader);
     unique(reader, &cases);
     foreign.append(&mut shared.foreign);
+    *explained = shared.explained.take();
     Some(Suite {
         name: name?,
         description,
@@ -381,7 +410,7 @@ cases:
         for text in [WHOLE, REST] {
             let reader = Reader::new(Path::new("w.yaml"), text);
             let node = reader.parse().unwrap();
-            read(&reader, &node, Path::new("/"), &mut Vec::new());
+            read(&reader, &node, Path::new("/"), &mut Vec::new(), &mut None);
             asked.append(&mut reader.asked.take());
         }
         // `model` reads clusters; sections with one key of several are read by what stands there, and refuse any other.

@@ -1,0 +1,74 @@
+//! `ftest fmt`: suites in the one layout.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::commands::suites;
+use crate::exit_code::ExitCode;
+use crate::install::Install;
+use crate::suite::format::format;
+
+/// Arguments of `ftest fmt`.
+#[derive(Args, Clone, Debug)]
+pub struct FmtArgs {
+    /// Only tell which files are laid out otherwise; ends with 1 when there is one
+    #[arg(long)]
+    pub check: bool,
+    /// Names of suites, suite or cluster files, or directories of them
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &FmtArgs) -> ExitCode {
+    let files = match suites::files(&arguments.files, &Install::find()) {
+        Ok(files) => files,
+        Err(code) => return code,
+    };
+    let mut code = ExitCode::Passed;
+    for file in files {
+        match one(&file, arguments.check) {
+            Ok(None) => {}
+            Ok(Some(done)) => {
+                println!("{}: {done}", file.display());
+                if arguments.check {
+                    code = code.max(ExitCode::Failed);
+                }
+            }
+            Err(error) => {
+                eprintln!("ftest fmt: {error}");
+                code = code.max(ExitCode::Usage);
+            }
+        }
+    }
+    code
+}
+
+/// What was done, or would be.
+fn one(file: &PathBuf, check: bool) -> Result<Option<&'static str>, String> {
+    let at = |error: std::io::Error| format!("{}: {error}", file.display());
+    let text = fs::read_to_string(file).map_err(at)?;
+    let formatted = format(&file.display().to_string(), &text).map_err(|error| error.to_string())?;
+    if formatted == text {
+        return Ok(None);
+    }
+    if check {
+        return Ok(Some("would be laid out otherwise"));
+    }
+    replace(file, &formatted).map_err(at)?;
+    Ok(Some("laid out"))
+}
+
+/// Whole or not at all, with the permissions it had.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    // Through a link, what it points to is written.
+    let file = file.canonicalize()?;
+    let mut new = tempfile::NamedTempFile::new_in(file.parent().unwrap_or(Path::new(".")))?;
+    new.write_all(text.as_bytes())?;
+    new.as_file().set_permissions(fs::metadata(&file)?.permissions())?;
+    new.persist(&file).map_err(|error| error.error)?;
+    Ok(())
+}
