@@ -35,9 +35,14 @@ pub fn seconds(us: u64) -> f64 {
 /// `48 passed, 2 failed`: the verdicts of a run, the good ones first.
 pub fn counts(run: &Run) -> String {
     let counts = run.counts();
-    let parts: Vec<String> = ["passed", "xfailed", "failed", "broken", "timeout", "skipped", "not run"]
+    let mut parts: Vec<String> = ["passed", "xfailed", "failed", "broken", "timeout", "skipped", "not run"]
         .into_iter()
         .filter_map(|word| counts.get(word).map(|count| format!("{count} {word}")))
         .collect();
+    match run.teardowns.len() {
+        0 => {}
+        1 => parts.push("1 failed teardown".to_owned()),
+        several => parts.push(format!("{several} failed teardowns")),
+    }
     if parts.is_empty() { "no cases".to_owned() } else { parts.join(", ") }
 }
