@@ -4,11 +4,17 @@ for the device, as a training step does; times are per call, medians of rank 0's
 
     ./ftest exec --profile a100 --device-count 4 -- torchrun --nproc-per-node 4 benches/collectives.py
 
-Prints; with `--check` it ends with 1 when the median ratio of an operation is below 5 at any size from 64 KiB on."""
+Beside it: what the copy alone takes that all_gather and all_to_all are (benches/copy_limit.rs), and the same three in processor
+time, all ranks together, which other work on the machine disturbs less.
+
+Prints; with `--check` it ends with 1 when the median ratio of an operation is below 5 at any size from 64 KiB on, unless that of
+the copy alone is, too."""
 
 import argparse
 import os
+import shutil
 import statistics
+import subprocess
 import sys
 import time
 from datetime import timedelta
@@ -20,6 +26,7 @@ LEAST_RATIO = 5.0
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 128 * MIB]
 OPERATIONS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+COPIES = ["all_gather", "all_to_all"]
 
 
 def call(operation, device, elements, world, group):
@@ -35,13 +42,30 @@ def call(operation, device, elements, world, group):
 
 
 def one_round(run, calls, on_gpu):
-    """Milliseconds of a call among `calls`, to the end of all of them on this rank."""
-    start = time.perf_counter()
+    """Milliseconds of a call among `calls`, to the end of all of them on this rank: passed, and of the process's computing."""
+    start, computed = time.perf_counter(), time.process_time()
     for _ in range(calls):
         run()
     if on_gpu:
         torch.cuda.synchronize()
-    return (time.perf_counter() - start) / calls * 1e3
+    return (time.perf_counter() - start) / calls * 1e3, (time.process_time() - computed) / calls * 1e3
+
+
+def copy_alone(operation, world, size, rounds):
+    """Milliseconds of the bare copy, and of processor time; None for an operation that computes."""
+    program = shutil.which("fixture-copy-limit")
+    if operation not in COPIES or program is None:
+        return None
+    command = [program, operation, str(world), str(size), str(rounds)]
+    return [float(word) for word in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
+
+
+def shown(columns, part):
+    """gloo, nccl and the copy: their milliseconds, and how many times faster than gloo the last two are."""
+    text = f"{columns[0][part]:>10.3f}"
+    for column in columns[1:]:
+        text += f"{column[part]:>10.3f}{columns[0][part] / column[part]:>6.1f}x" if column else f"{'-':>10}{'':>7}"
+    return text
 
 
 def main():
@@ -59,8 +83,10 @@ def main():
     rank, world = dist.get_rank(), dist.get_world_size()
     slow = []
     if rank == 0:
-        print(f"torch {torch.__version__}, {world} ranks, {os.cpu_count()} cores, float32 sum, median ms of rank 0")
-        print(f"{'operation':<15}{'bytes':>12}{'gloo':>12}{'nccl':>12}{'ratio':>9}")
+        print(f"torch {torch.__version__}, {world} ranks, {os.cpu_count()} cores, float32 sum, ms, x: times faster than gloo")
+        names = f"{'gloo':>10}{'nccl':>10}{'':>7}{'copy':>10}{'':>7}"
+        print(f"{'':<25}{'median of rank 0':^44} |{'processor time, all ranks':^44}")
+        print(f"{'operation':<15}{'bytes':>10}{names} |{names}")
     for operation in options.operations:
         for size in options.sizes:
             calls = options.calls or max(1, min(20, 32 * MIB // size))
@@ -71,20 +97,27 @@ def main():
                 for run, on_gpu in ((cpu, False), (gpu, True)):
                     # Ranks begin together, so that nobody's late start is measured.
                     dist.barrier(group=gloo)
-                    milliseconds = one_round(run, calls, on_gpu)
+                    measured = one_round(run, calls, on_gpu)
                     if index >= 0:
-                        times[on_gpu].append(milliseconds)
-            there, here = statistics.median(times[False]), statistics.median(times[True])
-            if there / here < LEAST_RATIO:
-                slow.append(f"{operation} of {size} bytes: {there / here:.1f}")
+                        times[on_gpu].append(measured)
+            medians = [[statistics.median(column) for column in zip(*times[on_gpu])] for on_gpu in (False, True)]
+            computed = torch.tensor([processor for _, processor in medians])
+            dist.all_reduce(computed, group=gloo)
+            columns = [(passed, float(processor)) for (passed, _), processor in zip(medians, computed)]
             if rank == 0:
-                print(f"{operation:<15}{size:>12}{there:>12.3f}{here:>12.3f}{there / here:>8.1f}x", flush=True)
+                columns.append(copy_alone(operation, world, size, options.rounds))
+                print(f"{operation:<15}{size:>10}{shown(columns, 0)} |{shown(columns, 1)}", flush=True)
+                here, alone = (column and columns[0][0] / column[0] for column in columns[1:])
+                if here < LEAST_RATIO:
+                    slow.append((alone is None or alone >= LEAST_RATIO, f"{operation} of {size} bytes: {here:.1f}"))
             del cpu, gpu
             torch.cuda.empty_cache()
     if rank == 0:
-        print(f"below {LEAST_RATIO:.0f}x: {'; '.join(slow) if slow else 'none'}")
+        for still, where in ((False, "below and the copy alone too, "), (True, "below ")):
+            lines = [line for avoidable, line in slow if avoidable == still]
+            print(f"{where}{LEAST_RATIO:.0f}x: {'; '.join(lines) if lines else 'none'}")
     dist.destroy_process_group()
-    if options.check and slow and rank == 0:
+    if options.check and any(avoidable for avoidable, _ in slow):
         sys.exit(1)
 
 

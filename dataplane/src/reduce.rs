@@ -9,9 +9,7 @@ use half::{bf16, f16};
 use protocol::datatype::{Datatype, ReductionOp};
 
 use crate::float8;
-
-/// Elements worked on at a time: accumulator and conversion buffers stay in the first-level cache.
-const CHUNK: usize = 2048;
+use crate::rows;
 
 /// One reduction over the buffers of all ranks.
 #[derive(Clone, Copy, Debug)]
@@ -62,49 +60,50 @@ impl Reduction<'_> {
 
     #[inline(always)]
     unsafe fn run_with(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
+        // How many elements are worked on at a time: as many as fill a row, and of float16 more, since its conversion is a call.
         // SAFETY: the caller's promise, for each arm.
         unsafe {
             match self.datatype {
-                Datatype::Int8 => self.typed::<i8>(sources, destinations, count),
-                Datatype::Uint8 => self.typed::<u8>(sources, destinations, count),
-                Datatype::Int32 => self.typed::<i32>(sources, destinations, count),
-                Datatype::Uint32 => self.typed::<u32>(sources, destinations, count),
-                Datatype::Int64 => self.typed::<i64>(sources, destinations, count),
-                Datatype::Uint64 => self.typed::<u64>(sources, destinations, count),
-                Datatype::Float16 => self.typed::<f16>(sources, destinations, count),
-                Datatype::Float32 => self.typed::<f32>(sources, destinations, count),
-                Datatype::Float64 => self.typed::<f64>(sources, destinations, count),
-                Datatype::Bfloat16 => self.typed::<bf16>(sources, destinations, count),
-                Datatype::Float8E4M3 => self.typed::<E4M3>(sources, destinations, count),
-                Datatype::Float8E5M2 => self.typed::<E5M2>(sources, destinations, count),
+                Datatype::Int8 => self.typed::<i8, 256>(sources, destinations, count),
+                Datatype::Uint8 => self.typed::<u8, 256>(sources, destinations, count),
+                Datatype::Int32 => self.typed::<i32, 64>(sources, destinations, count),
+                Datatype::Uint32 => self.typed::<u32, 64>(sources, destinations, count),
+                Datatype::Int64 => self.typed::<i64, 32>(sources, destinations, count),
+                Datatype::Uint64 => self.typed::<u64, 32>(sources, destinations, count),
+                Datatype::Float16 => self.typed::<f16, 512>(sources, destinations, count),
+                Datatype::Float32 => self.typed::<f32, 64>(sources, destinations, count),
+                Datatype::Float64 => self.typed::<f64, 32>(sources, destinations, count),
+                Datatype::Bfloat16 => self.typed::<bf16, 128>(sources, destinations, count),
+                Datatype::Float8E4M3 => self.typed::<E4M3, 256>(sources, destinations, count),
+                Datatype::Float8E5M2 => self.typed::<E5M2, 256>(sources, destinations, count),
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn typed<E: Element>(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
+    unsafe fn typed<E: Element, const N: usize>(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
         let ranks = sources.len();
         // SAFETY: the caller's promise, for each arm.
         unsafe {
             match self.op {
-                ReductionOp::Sum => each::<E>(sources, destinations, count, |_, x| x, Lane::add, |x| x),
-                ReductionOp::Prod => each::<E>(sources, destinations, count, |_, x| x, Lane::mul, |x| x),
-                ReductionOp::Max => each::<E>(sources, destinations, count, |_, x| x, Lane::max, |x| x),
-                ReductionOp::Min => each::<E>(sources, destinations, count, |_, x| x, Lane::min, |x| x),
+                ReductionOp::Sum => each::<E, N>(sources, destinations, count, |_, x| x, Lane::add, |x| x),
+                ReductionOp::Prod => each::<E, N>(sources, destinations, count, |_, x| x, Lane::mul, |x| x),
+                ReductionOp::Max => each::<E, N>(sources, destinations, count, |_, x| x, Lane::max, |x| x),
+                ReductionOp::Min => each::<E, N>(sources, destinations, count, |_, x| x, Lane::min, |x| x),
                 ReductionOp::Avg => match <E::Lane as Lane>::reciprocal(ranks) {
                     Some(share) => {
-                        each::<E>(sources, destinations, count, move |_, x| Lane::mul(x, share), Lane::add, |x| x);
+                        each::<E, N>(sources, destinations, count, move |_, x| Lane::mul(x, share), Lane::add, |x| x);
                     }
                     None => {
                         let finish = move |x| Lane::divide(x, ranks);
-                        each::<E>(sources, destinations, count, |_, x| x, Lane::add, finish);
+                        each::<E, N>(sources, destinations, count, |_, x| x, Lane::add, finish);
                     }
                 },
                 ReductionOp::PreMulSum => {
                     let factors: Vec<E::Lane> = self.scalars.iter().map(E::scalar).collect();
                     let factors = factors.as_slice();
                     let scale = |rank: usize, x| Lane::mul(x, factors[rank]);
-                    each::<E>(sources, destinations, count, scale, Lane::add, |x| x);
+                    each::<E, N>(sources, destinations, count, scale, Lane::add, |x| x);
                 }
             }
         }
@@ -200,48 +199,45 @@ macro_rules! float_lanes {
     )*};
 }
 
-/// How an element type is read into lanes and written from them.
+/// How an element type is read into lanes and written from them, `N` at a time.
 trait Element {
     type Lane: Lane;
-    /// Room for one chunk on its way to and from lanes; empty for types that are their own lane.
-    type Scratch;
-    const SIZE: usize;
-    fn scratch(length: usize) -> Self::Scratch;
+    type Stored: Copy;
     /// A factor, as the caller's bytes give it.
     fn scalar(bytes: &[u8; 8]) -> Self::Lane;
     /// `lanes[i] = f(lanes[i], source[i])`.
-    unsafe fn combine(
-        lanes: &mut [Self::Lane],
-        source: *const u8,
-        scratch: &mut Self::Scratch,
+    unsafe fn combine<const N: usize>(
+        lanes: &mut [Self::Lane; N],
+        source: *const Self::Stored,
         f: impl Fn(Self::Lane, Self::Lane) -> Self::Lane,
     );
-    /// The bytes to store for `lanes`.
-    fn encode<'a>(lanes: &'a [Self::Lane], scratch: &'a mut Self::Scratch) -> *const u8;
+    /// What to store for `lanes`.
+    fn encode<const N: usize>(lanes: &[Self::Lane; N]) -> [Self::Stored; N];
 }
 
 macro_rules! native {
     ($type:ty) => {
         type Lane = $type;
-        type Scratch = ();
-        const SIZE: usize = size_of::<$type>();
-        fn scratch(_: usize) {}
+        type Stored = $type;
         fn scalar(bytes: &[u8; 8]) -> $type {
             let mut value = [0; size_of::<$type>()];
             value.copy_from_slice(&bytes[..size_of::<$type>()]);
             <$type>::from_ne_bytes(value)
         }
         #[inline(always)]
-        unsafe fn combine(lanes: &mut [$type], source: *const u8, (): &mut (), f: impl Fn($type, $type) -> $type) {
-            let source = source.cast::<$type>();
+        unsafe fn combine<const N: usize>(
+            lanes: &mut [$type; N],
+            source: *const $type,
+            f: impl Fn($type, $type) -> $type,
+        ) {
             for (index, lane) in lanes.iter_mut().enumerate() {
                 // SAFETY: the caller's promise: `source` holds as many elements as there are lanes.
                 *lane = f(*lane, unsafe { source.add(index).read_unaligned() });
             }
         }
         #[inline(always)]
-        fn encode<'a>(lanes: &'a [$type], (): &'a mut ()) -> *const u8 {
-            lanes.as_ptr().cast()
+        fn encode<const N: usize>(lanes: &[$type; N]) -> [$type; N] {
+            *lanes
         }
     };
 }
@@ -271,40 +267,36 @@ macro_rules! widened {
     ($type:ty, $stored:ty, $zero:expr, $decode:expr, $encode:expr) => {
         impl Element for $type {
             type Lane = f32;
-            type Scratch = (Vec<$stored>, Vec<f32>);
-            const SIZE: usize = size_of::<$stored>();
-            fn scratch(length: usize) -> Self::Scratch {
-                (vec![$zero; length], vec![0.0; length])
-            }
+            type Stored = $stored;
             fn scalar(bytes: &[u8; 8]) -> f32 {
                 let mut lane = [0.0];
                 let mut stored = [$zero];
                 // SAFETY: eight bytes hold one element, and every bit pattern is one.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), stored.as_mut_ptr().cast(), Self::SIZE) };
+                unsafe {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), stored.as_mut_ptr().cast(), size_of::<$stored>())
+                };
                 $decode(&stored[..], &mut lane[..]);
                 lane[0]
             }
             #[inline(always)]
-            unsafe fn combine(
-                lanes: &mut [f32],
-                source: *const u8,
-                (stored, decoded): &mut Self::Scratch,
+            unsafe fn combine<const N: usize>(
+                lanes: &mut [f32; N],
+                source: *const $stored,
                 f: impl Fn(f32, f32) -> f32,
             ) {
-                let (stored, decoded) = (&mut stored[..lanes.len()], &mut decoded[..lanes.len()]);
                 // SAFETY: the caller's promise: `source` holds as many elements as there are lanes.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(source, stored.as_mut_ptr().cast(), lanes.len() * Self::SIZE);
-                }
-                $decode(&*stored, &mut *decoded);
-                for (lane, value) in lanes.iter_mut().zip(&*decoded) {
-                    *lane = f(*lane, *value);
+                let stored = unsafe { source.cast::<[$stored; N]>().read_unaligned() };
+                let mut decoded = [0.0; N];
+                $decode(&stored[..], &mut decoded[..]);
+                for (lane, value) in lanes.iter_mut().zip(decoded) {
+                    *lane = f(*lane, value);
                 }
             }
             #[inline(always)]
-            fn encode<'a>(lanes: &'a [f32], (stored, _): &'a mut Self::Scratch) -> *const u8 {
-                $encode(lanes, &mut stored[..lanes.len()]);
-                stored.as_ptr().cast()
+            fn encode<const N: usize>(lanes: &[f32; N]) -> [$stored; N] {
+                let mut stored = [$zero; N];
+                $encode(&lanes[..], &mut stored[..]);
+                stored
             }
         }
     };
@@ -358,7 +350,7 @@ widened!(E4M3, u8, 0u8, decode_e4m3, encode_e4m3);
 widened!(E5M2, u8, 0u8, decode_e5m2, encode_e5m2);
 
 #[inline(always)]
-unsafe fn each<E: Element>(
+unsafe fn each<E: Element, const N: usize>(
     sources: &[*const u8],
     destinations: &[*mut u8],
     count: usize,
@@ -366,32 +358,23 @@ unsafe fn each<E: Element>(
     combine: impl Fn(E::Lane, E::Lane) -> E::Lane + Copy,
     finish: impl Fn(E::Lane) -> E::Lane,
 ) {
-    let mut lanes = vec![E::Lane::default(); CHUNK.min(count)];
-    let mut scratch = E::scratch(lanes.len());
-    let mut start = 0;
-    while start < count {
-        let length = CHUNK.min(count - start);
-        let lanes = &mut lanes[..length];
+    // SAFETY: for the caller `N` elements at `at` lie within all sources.
+    let row = |sources: &[*const u8], at: usize| unsafe {
+        let mut lanes = [E::Lane::default(); N];
         for (rank, source) in sources.iter().enumerate() {
-            // SAFETY: `start + length <= count`, and every source holds `count` elements.
-            unsafe {
-                let source = source.add(start * E::SIZE);
-                if rank == 0 {
-                    E::combine(lanes, source, &mut scratch, move |_, x| prepare(0, x));
-                } else {
-                    E::combine(lanes, source, &mut scratch, move |sum, x| combine(sum, prepare(rank, x)));
-                }
+            let source = source.add(at).cast::<E::Stored>();
+            if rank == 0 {
+                E::combine(&mut lanes, source, move |_, x| prepare(0, x));
+            } else {
+                E::combine(&mut lanes, source, move |sum, x| combine(sum, prepare(rank, x)));
             }
         }
         lanes.iter_mut().for_each(|lane| *lane = finish(*lane));
-        let result = E::encode(lanes, &mut scratch);
-        for destination in destinations {
-            // SAFETY: as above; the result lies in our own buffers, which overlap nothing of the caller's.
-            unsafe {
-                std::ptr::copy_nonoverlapping(result, destination.add(start * E::SIZE), length * E::SIZE);
-            }
-        }
-        start += length;
+        E::encode(&lanes)
+    };
+    // SAFETY: rows lie within the buffers, which hold `count` elements; each is read before it is written.
+    unsafe {
+        rows::each::<E::Stored, N>(sources, destinations, count, row);
     }
 }
 
@@ -500,7 +483,7 @@ mod tests {
 
     #[test]
     fn long_unaligned_and_in_place() {
-        let count = 3 * CHUNK + 17;
+        let count = 3 * 8192 + 17;
         let mut bytes = vec![0u8; count * 4 + 1];
         let other: Vec<f32> = (0..count).map(|index| index as f32).collect();
         for (index, value) in other.iter().enumerate() {

@@ -13,6 +13,7 @@ use crate::descriptor::{self, Descriptor};
 use crate::failure::Failure;
 use crate::mapping::Mappings;
 use crate::reduce::Reduction;
+use crate::streaming;
 use crate::transport::{self, Scene, Timing, pull, share, timing};
 
 /// Shared memory as a way of moving bytes: the segment, and what only the running operation touches.
@@ -226,13 +227,17 @@ pub(crate) fn reach(
 /// # Safety
 /// All pointers are valid for `bytes`; a destination is the source itself or does not overlap it.
 unsafe fn spread(source: *const u8, destinations: &[*mut u8], bytes: usize) {
-    const PIECE: usize = 32 * 1024;
-    for at in (0..bytes).step_by(PIECE) {
-        let length = PIECE.min(bytes - at);
+    let written = bytes * destinations.len();
+    // Pieces begin where the destinations' lines do, since nothing else is streamed.
+    let head = destinations.first().map_or(0, |first| first.align_offset(streaming::LINE)).min(bytes);
+    let mut at = 0;
+    while at < bytes {
+        let length = if at < head { head } else { streaming::GROUP.min(bytes - at) };
         for destination in destinations.iter().filter(|destination| destination.cast_const() != source) {
             // SAFETY: within `bytes`; the caller's promise.
-            unsafe { std::ptr::copy_nonoverlapping(source.add(at), destination.add(at), length) };
+            unsafe { streaming::copy(source.add(at), destination.add(at), length, written, streaming::FROM_CACHE) };
         }
+        at += length;
     }
 }
 

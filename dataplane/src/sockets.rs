@@ -10,12 +10,12 @@ use crate::descriptor::{self, Descriptor};
 use crate::failure::Failure;
 use crate::mesh::{Lost, Mesh, Stop};
 use crate::reduce::Reduction;
-use crate::transport::{Scene, Timing, overlaps, pull, share, timing};
+use crate::transport::{GRAIN, Scene, Timing, overlaps, pull, share, timing};
 
 /// Connections that carry collectives.
 const CHANNEL: u8 = 0;
-/// A communicator keeps a scratch of up to so many bytes from one reduction to the next.
-const KEPT_BYTES: usize = 64 << 20;
+/// What all ranks contribute to a rank's piece of a reduction, bytes: the caches hold most of it from the sockets to the sum.
+const PIECES_BYTES: usize = 8 << 20;
 
 /// Runs one collective to its end on this rank.
 pub(crate) fn collective(mesh: &mut Mesh, scene: &Scene, lost: Lost, call: &Call) -> Result<Timing, Failure> {
@@ -51,7 +51,7 @@ impl Exchange<'_> {
         let met = Instant::now();
         let scalars: Vec<[u8; 8]> = calls.iter().map(|call| call.scalar).collect();
         match self.call.operation {
-            Operation::AllReduce | Operation::Reduce => self.shared_reduction(&scalars)?,
+            Operation::AllReduce | Operation::Reduce | Operation::ReduceScatter => self.shared_reduction(&scalars)?,
             _ => self.gathered(&scalars)?,
         }
         Ok(timing(start, met, 0))
@@ -76,73 +76,86 @@ impl Exchange<'_> {
         if result.is_err() {
             // Before the scratch goes: the mesh may still point into it.
             self.mesh.clear();
-        } else if scratch.len() <= KEPT_BYTES {
-            self.mesh.scratch = scratch;
         }
+        self.mesh.scratch = scratch;
         result
     }
 
-    /// all_reduce and reduce: parts to their owners, reduced there, results to those who want them.
+    /// Reductions: parts to their owners, reduced there, results to those who want them. Large parts go piece by piece, the results
+    /// of one together with the next one's contributions.
     fn reduction_in(&mut self, scratch: &mut Vec<u8>, scalars: &[[u8; 8]]) -> Result<(), Failure> {
         let (rank, size, call) = (self.scene.rank, self.scene.size, self.call);
         let width = call.datatype.size();
-        let part = |of: u32| {
-            let (first, length) = share(call.count as usize, of, size);
-            (first * width, length * width)
+        let scatters = call.operation == Operation::ReduceScatter;
+        // The elements that a rank reduces, as (first, length).
+        let share = |of: u32| match scatters {
+            true => (of as usize * call.count as usize, call.count as usize),
+            false => share(call.count as usize, of, size),
         };
-        let (first, bytes) = part(rank);
-        let needed = bytes * size as usize;
-        if scratch.len() < needed {
-            scratch.resize(needed, 0);
+        let most = (PIECES_BYTES / size as usize / width).next_multiple_of(GRAIN);
+        let piece = |of: u32, index: usize| {
+            let (first, length) = share(of);
+            let from = (index * most).min(length);
+            ((first + from) * width, most.min(length - from) * width)
+        };
+        let room = most.min(share(0).1) * width;
+        if scratch.len() < room * size as usize {
+            scratch.resize(room * size as usize, 0);
         }
-        for other in self.others() {
-            let (offset, length) = part(other);
-            // SAFETY: parts lie within the contribution and within the scratch, one block for each rank; both outlive `finish`,
-            // and a failure clears the mesh before they go.
-            unsafe {
-                self.mesh.send(other, CHANNEL, call.send.address.add(offset), length);
-                let block = scratch.as_mut_ptr().add(other as usize * bytes);
-                self.mesh.receive(other, CHANNEL, block, bytes);
-            }
-        }
-        self.finish()?;
         let root = call.root.unwrap_or(0);
-        let wanted = |of: u32| call.operation == Operation::AllReduce || of == root;
+        let wanted = |of: u32| call.operation == Operation::AllReduce || (!scatters && of == root);
         let reduction = Reduction { datatype: call.datatype, op: call.reduction.unwrap_or(ReductionOp::Sum), scalars };
-        // Where the result is not wanted here, our block of the scratch holds it.
-        // SAFETY: parts lie within the buffers; each source has as many elements as the destination.
-        let result = unsafe {
-            let own = scratch.as_mut_ptr().add(rank as usize * bytes);
-            let destination = if wanted(rank) { call.receive.address.add(first) } else { own };
-            let sources: Vec<*const u8> = (0..size)
-                .map(|from| {
-                    if from == rank {
-                        call.send.address.add(first)
-                    } else {
-                        scratch.as_mut_ptr().add(from as usize * bytes)
-                    }
-                })
-                .map(<*mut u8>::cast_const)
-                .collect();
-            reduction.run(&sources, &[destination], bytes / width);
-            destination
-        };
-        for other in self.others() {
-            let (offset, length) = part(other);
-            // SAFETY: as above.
-            unsafe {
-                if wanted(other) {
-                    self.mesh.send(other, CHANNEL, result, bytes);
+        // The first rank's part is the longest.
+        for index in 0..share(0).1.div_ceil(most) {
+            let (first, bytes) = piece(rank, index);
+            for other in self.others() {
+                let (offset, length) = piece(other, index);
+                // SAFETY: pieces lie within the contribution and within the scratch, one block for each rank; both outlive
+                // `finish`, and a failure clears the mesh before they go.
+                unsafe {
+                    self.mesh.send(other, CHANNEL, call.send.address.add(offset), length);
+                    let block = scratch.as_mut_ptr().add(other as usize * room);
+                    self.mesh.receive(other, CHANNEL, block, bytes);
                 }
-                if wanted(rank) {
-                    self.mesh.receive(other, CHANNEL, call.receive.address.add(offset), length);
+            }
+            self.finish()?;
+            // SAFETY: pieces lie within the buffers; each source has as many elements as the destination. What is still to be sent
+            // of the last piece's result is done.
+            let result = unsafe {
+                // Where the result is not wanted here, our block of the scratch holds it.
+                let destination = match call.operation {
+                    Operation::ReduceScatter => call.receive.address.add(index * most * width),
+                    _ if wanted(rank) => call.receive.address.add(first),
+                    _ => scratch.as_mut_ptr().add(rank as usize * room),
+                };
+                let source = |from: u32| {
+                    if from == rank {
+                        call.send.address.add(first).cast_const()
+                    } else {
+                        scratch.as_ptr().add(from as usize * room)
+                    }
+                };
+                let sources: Vec<*const u8> = (0..size).map(source).collect();
+                reduction.run(&sources, &[destination], bytes / width);
+                destination
+            };
+            for other in self.others() {
+                let (offset, length) = piece(other, index);
+                // SAFETY: as above.
+                unsafe {
+                    if wanted(other) {
+                        self.mesh.send(other, CHANNEL, result, bytes);
+                    }
+                    if wanted(rank) {
+                        self.mesh.receive(other, CHANNEL, call.receive.address.add(offset), length);
+                    }
                 }
             }
         }
         self.finish()
     }
 
-    /// Everything else: what others contribute to this rank comes here, and is then put in place as in shared memory.
+    /// Everything else: what others contribute to this rank comes straight to its place.
     fn gathered(&mut self, scalars: &[[u8; 8]]) -> Result<(), Failure> {
         let (rank, size, call) = (self.scene.rank, self.scene.size, self.call);
         let block = call.block_bytes();
@@ -158,34 +171,27 @@ impl Exchange<'_> {
         // Of whom a block comes, and whether contributions hold one block for each rank (then only that one travels).
         let (comes, per_rank): (fn(u32, u32, u32) -> bool, bool) = match call.operation {
             Operation::AllGather => (|_, _, _| true, false),
-            Operation::ReduceScatter | Operation::AllToAll => (|_, _, _| true, true),
+            Operation::AllToAll => (|_, _, _| true, true),
             Operation::Broadcast => (|from, _, root| from == root, false),
             Operation::Scatter => (|from, _, root| from == root, true),
             Operation::Gather => (|_, to, root| to == root, false),
             _ => return Ok(()),
         };
-        // What is not reduced comes straight to its place; reduced blocks are set aside first.
         let place = |from: u32| match call.operation {
-            Operation::ReduceScatter => None,
-            Operation::Broadcast | Operation::Scatter => Some(call.receive.address),
-            _ => Some(call.receive.address.wrapping_add(from as usize * block)),
+            Operation::Broadcast | Operation::Scatter => call.receive.address,
+            _ => call.receive.address.wrapping_add(from as usize * block),
         };
-        let (mut arrived, mut scratch): (Vec<(u32, *const u8)>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
+        let mut arrived: Vec<(u32, *const u8)> = Vec::new();
         for other in self.others() {
             let offset = if per_rank { other as usize * block } else { 0 };
-            // SAFETY: blocks lie within the contribution and the result; the vectors outlive `finish` and their heap blocks do
-            // not move.
+            // SAFETY: blocks lie within the contribution and the result; what was moved aside outlives `finish`.
             unsafe {
                 if comes(rank, other, root) {
                     self.mesh.send(other, CHANNEL, send.add(offset), block);
                 }
                 if comes(other, rank, root) {
-                    let target = place(other).unwrap_or_else(|| {
-                        scratch.push(vec![0u8; block]);
-                        scratch.last_mut().map_or(std::ptr::null_mut(), |bytes| bytes.as_mut_ptr())
-                    });
-                    self.mesh.receive(other, CHANNEL, target, block);
-                    arrived.push((other, target));
+                    self.mesh.receive(other, CHANNEL, place(other), block);
+                    arrived.push((other, place(other)));
                 }
             }
         }

@@ -12,6 +12,7 @@ use crate::control::{EAGER_BYTES, Message, RING_SLOTS, Segment};
 use crate::failure::{Failure, name_ranks};
 use crate::mapping::Mappings;
 use crate::shared::reach;
+use crate::streaming;
 use crate::transport::{Scene, Timing, timing};
 
 /// One send or recv on its way.
@@ -180,10 +181,18 @@ fn take(
         let what = || format!("recv from rank {}", transfer.peer);
         reach(mappings, scene, &what, transfer.peer, &message.place, message.address, bytes)?.cast_const()
     };
-    if bytes > 0 && source != call.receive.address.cast_const() {
+    let target = call.receive.address;
+    if bytes > 0 && source != target.cast_const() {
+        let apart = (source as usize).abs_diff(target as usize) >= bytes;
         // SAFETY: the source holds the message (checked by `reach`, or in its slot); the destination is the caller's promise.
-        // A send to self may overlap, which `copy` allows.
-        unsafe { std::ptr::copy(source, call.receive.address, bytes) };
+        // A send to self may overlap.
+        unsafe {
+            if apart {
+                streaming::copy(source, target, bytes, bytes, streaming::FROM_MEMORY);
+            } else {
+                std::ptr::copy(source, target, bytes);
+            }
+        }
     }
     ring.take(index, None, call.count, call.datatype.code());
     segment.ring_bell(transfer.peer);

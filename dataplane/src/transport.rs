@@ -9,6 +9,7 @@ use crate::call::Call;
 use crate::diary::Diary;
 use crate::failure::{Failure, name_ranks};
 use crate::reduce::Reduction;
+use crate::streaming;
 
 /// The communicator and the moment, as an operation sees them.
 pub(crate) struct Scene<'a> {
@@ -83,9 +84,11 @@ fn microseconds(from: Instant, to: Instant) -> f64 {
     to.saturating_duration_since(from).as_secs_f64() * 1e6
 }
 
+/// Elements that are not cut apart: at least a cache line of any datatype.
+pub(crate) const GRAIN: usize = 128;
+
 /// The part of `count` elements that `rank` of `size` works on, as (first, length). Parts begin on cache lines.
 pub(crate) fn share(count: usize, rank: u32, size: u32) -> (usize, usize) {
-    const GRAIN: usize = 128;
     let each = count.div_ceil(size as usize).next_multiple_of(GRAIN);
     let first = (each * rank as usize).min(count);
     (first, each.min(count - first))
@@ -111,9 +114,10 @@ pub(crate) unsafe fn pull(
     // SAFETY: offsets are multiples of the block within what each rank contributes or gets; source and destination of a copy
     // are the same range or do not overlap (the rules for in-place calls; all_to_all was moved aside before).
     unsafe {
+        let written = call.receive_bytes(rank, size);
         let copy = |from: *const u8, to: *mut u8| {
             if from != to.cast_const() {
-                std::ptr::copy(from, to, block);
+                streaming::copy(from, to, block, written, streaming::FROM_MEMORY);
             }
         };
         match call.operation {

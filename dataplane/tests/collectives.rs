@@ -6,6 +6,7 @@ mod support;
 
 use dataplane::call::{Buffer, Call, Scalar};
 use dataplane::float8;
+use dataplane::settings::Settings;
 use half::{bf16, f16};
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use support::{Player, play, read, ways, write};
@@ -184,6 +185,46 @@ fn reduce_scatter(player: &Player, datatype: Datatype, op: ReductionOp, count: u
     check_reduced("reduce_scatter", datatype, op, player.size, player.rank * count, &got);
 }
 
+/// More than one piece over sockets, and more than the caches are asked to hold in shared memory.
+#[test]
+fn large_reductions() {
+    const COUNT: usize = (9 << 20) / size_of::<f64>() + 13;
+    // Element i is `factor * (i % 1000) + more`.
+    let bytes = |factor: usize, more: usize, count: usize| -> Vec<u8> {
+        let period: Vec<u8> = (0..1000).flat_map(|index| ((factor * index + more) as f64).to_ne_bytes()).collect();
+        let mut bytes = period.repeat(count.div_ceil(1000));
+        bytes.truncate(count * size_of::<f64>());
+        bytes
+    };
+    for settings in ways().map(|settings| Settings { chunk_bytes: 1 << 20, ..settings }) {
+        for (size, in_place) in [(2, true), (4, false)] {
+            let sums = bytes(size, (0..size).sum(), COUNT * size);
+            play(&settings, size, |player| {
+                let own = bytes(1, player.rank, COUNT * size);
+                let mut call = reduction_call(player, Operation::AllReduce, Datatype::Float64, ReductionOp::Sum, COUNT);
+                let whole = COUNT * size_of::<f64>();
+                (call.send, call.receive) = buffers(player, &own[..whole], whole, in_place.then_some(0));
+                call.operation = Operation::AllReduce;
+                player.run(&[call]).unwrap();
+                assert!(read(call.receive, whole) == sums[..whole], "all_reduce");
+                (call.send, call.receive) = buffers(player, &own[..whole], whole, in_place.then_some(0));
+                call.operation = Operation::Reduce;
+                call.root = Some(1);
+                player.run(&[call]).unwrap();
+                let expected = if player.rank == 1 { Some(&sums) } else { in_place.then_some(&own) };
+                assert!(expected.is_none_or(|all| read(call.receive, whole) == all[..whole]), "reduce");
+                call.operation = Operation::ReduceScatter;
+                call.root = None;
+                call.send = player.filled(&own);
+                let at = player.rank * whole;
+                call.receive = if in_place { player.offset(call.send, at) } else { player.device(whole) };
+                player.run(&[call]).unwrap();
+                assert!(read(call.receive, whole) == sums[at..at + whole], "reduce_scatter");
+            });
+        }
+    }
+}
+
 /// A block that tells where it came from and where it was meant for.
 fn block(from: usize, to: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|index| (from * 50 + to * 11 + index) as u8).collect()
@@ -273,6 +314,19 @@ fn scatter(player: &Player, count: usize, root: usize, in_place: bool) {
     }
     player.run(&[call]).unwrap();
     assert_eq!(read(call.receive, count), block(root, player.rank, count));
+}
+
+/// Blocks that are streamed past the caches, with and without a part before the first cache line.
+#[test]
+fn large_blocks_arrive_whole() {
+    for settings in ways().map(|settings| Settings { chunk_bytes: 1 << 20, ..settings }) {
+        play(&settings, 3, |player| {
+            all_gather(player, 3 << 20, false);
+            all_gather(player, (3 << 20) + 41, true);
+            all_to_all(player, 1 << 20, false);
+            broadcast(player, (1 << 20) + 41, 1, false);
+        });
+    }
 }
 
 #[test]
