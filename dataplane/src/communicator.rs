@@ -469,6 +469,8 @@ impl Communicator {
         let detail = format!("rank {} failed: {}", self.rank, kept.detail);
         if let Some(segment) = self.segment.get() {
             segment.lose(self.rank, kept.code, &detail);
+        } else if kept.code == ErrorCode::Revoked {
+            running.mesh.clear();
         } else {
             let scene = self.scene(sequence);
             running.mesh.close(&scene, kept.code, &detail);
@@ -493,7 +495,8 @@ impl Communicator {
 
     /// A member will not come again: wakes those who wait for it. Operations that do not need it go on.
     pub fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
-        if rank >= self.size() {
+        // Another rank's revoke is its own: who waits for it waits on.
+        if rank >= self.size() || (code == ErrorCode::Revoked && rank != self.rank) {
             return;
         }
         let first = {
@@ -513,8 +516,8 @@ impl Communicator {
         self.leave_as(true, ErrorCode::Aborted, &detail);
     }
 
-    /// `ncclCommRevoke`: whatever runs or waits fails, here and on the other ranks, and this rank takes part in no
-    /// operation any more. It may still split, shrink and grow the communicator.
+    /// `ncclCommRevoke`: whatever runs or waits on this rank fails, and it takes part in no operation any more. It may still
+    /// split, shrink and grow the communicator. The other ranks are not told: they revoke, too.
     pub fn revoke(&self) {
         if self.revoked.swap(true, Ordering::AcqRel) {
             return;
@@ -548,10 +551,14 @@ impl Communicator {
         self.journal.stopped(self.id, Rank(self.rank), code, detail);
     }
 
-    /// Tells the others that this rank will not come. A running operation was woken and does so itself when it fails.
+    /// Tells the others that this rank will not come, but for a revoke. A running operation was woken and does so itself when it
+    /// fails.
     fn hang_up(&self, code: ErrorCode, detail: &str) {
         if let Some(segment) = self.segment.get() {
             segment.lose(self.rank, code, detail);
+            return;
+        }
+        if code == ErrorCode::Revoked {
             return;
         }
         self.inbox.close(code, detail);

@@ -283,7 +283,7 @@ impl Segment {
             }
             let mut lost = self.lost_among(&missing, target);
             // A rank that came and then stopped has not waited for the others.
-            let stopped = |rank: &u32| self.status(*rank).is_some_and(|(code, _)| is_stop(code));
+            let stopped = |rank: &u32| self.status(*rank).is_some_and(|(code, _)| code == ErrorCode::Aborted);
             lost.extend((0..self.size).filter(|rank| !missing.contains(rank)).filter(stopped));
             if self.status(rank).is_some() {
                 return Arrival::Lost(vec![rank]);
@@ -306,7 +306,7 @@ impl Segment {
     /// left since it was missed.
     fn lost_among(&self, missing: &[u32], target: u64) -> Vec<u32> {
         let is_lost =
-            |rank: &u32| self.status(*rank).is_some() && self.block(*rank).progress.load(Ordering::Acquire) < target;
+            |rank: &u32| self.absence(*rank).is_some() && self.block(*rank).progress.load(Ordering::Acquire) < target;
         missing.iter().copied().filter(is_lost).collect()
     }
 
@@ -325,16 +325,22 @@ impl Segment {
         Some((code_of(number), String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// Notes that `rank` will not come again and wakes everybody who waits for it. The first reason stays.
+    /// [`Self::status`] as it concerns the other ranks: a revoke is a rank's own, those who wait for it wait on.
+    pub(crate) fn absence(&self, rank: u32) -> Option<(ErrorCode, String)> {
+        self.status(rank).filter(|(code, _)| *code != ErrorCode::Revoked)
+    }
+
+    /// Notes that `rank` will not come again and wakes everybody who waits for it. The first reason stays, but for a revoke.
     pub(crate) fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
         let block = self.block(rank);
-        if block.status.0.load(Ordering::Acquire) == 0 {
+        let before = block.status.0.load(Ordering::Acquire);
+        if before == 0 || (before == number_of(ErrorCode::Revoked) && code != ErrorCode::Revoked) {
             let length =
                 (0..=detail.len().min(DETAIL_BYTES)).rev().find(|end| detail.is_char_boundary(*end)).unwrap_or(0);
             // SAFETY: the text is shorter than the array; readers look at it only once the status is set.
             unsafe { std::ptr::copy_nonoverlapping(detail.as_ptr(), block.detail.get().cast::<u8>(), length) };
             block.detail_length.store(length as u32, Ordering::Release);
-            let first = block.status.0.compare_exchange(0, number_of(code), Ordering::AcqRel, Ordering::Acquire);
+            let first = block.status.0.compare_exchange(before, number_of(code), Ordering::AcqRel, Ordering::Acquire);
             if first.is_ok() && is_deadline(code) {
                 self.header().gave_up.fetch_add(1, Ordering::AcqRel);
             }
@@ -368,10 +374,6 @@ impl Segment {
         }
         futex::wait(bell, seen, deadline);
     }
-}
-
-fn is_stop(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::Aborted | ErrorCode::Revoked)
 }
 
 fn is_deadline(code: ErrorCode) -> bool {

@@ -217,7 +217,7 @@ fn lost(segment: &Segment, scene: &Scene, waiting: &[&Transfer]) -> Option<Failu
         return Some(Failure::new(code, detail).blaming(vec![scene.rank]));
     }
     waiting.iter().find_map(|transfer| {
-        let reason = segment.status(transfer.peer)?;
+        let reason = segment.absence(transfer.peer)?;
         Some(scene.lost(&describe(transfer), &[transfer.peer], Some(reason)))
     })
 }

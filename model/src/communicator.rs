@@ -27,6 +27,8 @@ pub(crate) struct Seat {
     pub(crate) connection: ConnectionId,
     pub(crate) member: Member,
     pub(crate) presence: Presence,
+    /// It takes part in no operation any more; the others are not told.
+    pub(crate) revoked: bool,
 }
 
 /// Whether a member still takes part.
@@ -58,7 +60,7 @@ impl Communicator {
     ) -> Self {
         let seats = members
             .into_iter()
-            .map(|(connection, member)| Seat { connection, member, presence: Presence::Present })
+            .map(|(connection, member)| Seat { connection, member, presence: Presence::Present, revoked: false })
             .collect();
         let (splits, resizes) = (BTreeMap::new(), Resizes::default());
         Self { id, parent, seats, splits, resizes, failed_at_us: None }

@@ -190,6 +190,9 @@ impl Cluster {
         if communicator.seats[local.0 as usize].presence != Presence::Present {
             return format!("rank {rank} has left communicator {number}");
         }
+        if communicator.seats[local.0 as usize].revoked {
+            return format!("rank {rank} has revoked communicator {number}");
+        }
         let Some(activity) = said.get(&(id, local)) else {
             return format!("rank {rank} does not answer");
         };

@@ -252,7 +252,7 @@ impl Cluster {
     }
 
     pub(crate) fn revoke(&mut self, from: ConnectionId, id: CommunicatorId, rank: Rank, out: &mut Vec<Output>) {
-        let Some(communicator) = self.communicators.get(&id) else {
+        let Some(communicator) = self.communicators.get_mut(&id) else {
             let reason = format!("revoked unknown communicator {id}");
             return out.push(Output::Close { connection: from, reason });
         };
@@ -260,7 +260,10 @@ impl Cluster {
             let reason = format!("revoked communicator {id} as rank {rank}, which it is not");
             return out.push(Output::Close { connection: from, reason });
         }
-        self.tell_of_stop(id, rank, ErrorCode::Revoked, "ncclCommRevoke", out);
+        // The others are not told: they wait until they revoke, too.
+        if let Some(seat) = communicator.seats.get_mut(rank.0 as usize) {
+            seat.revoked = true;
+        }
     }
 
     /// Lets `rank` take its seat, in `new` when it is the first; `None` when it was refused.

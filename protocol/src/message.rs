@@ -137,7 +137,7 @@ pub enum ToCoordinator {
         /// How the others reach this rank in the child.
         member: Member,
     },
-    /// `ncclCommRevoke`: the others are woken with an error; the sender stays a member.
+    /// `ncclCommRevoke`: the sender stays a member and takes part in no operation any more. The others are not told.
     RevokeCommunicator {
         /// Which.
         communicator: CommunicatorId,
@@ -348,13 +348,13 @@ pub enum ToRank {
         /// One sentence for people.
         detail: String,
     },
-    /// A member of a communicator is gone, or aborted or revoked it.
+    /// A member of a communicator is gone, or aborted it.
     MemberLost {
         /// Which communicator.
         communicator: CommunicatorId,
         /// Its rank there.
         rank: Rank,
-        /// `RankLost`, `Aborted` or `Revoked`.
+        /// `RankLost` or `Aborted`.
         code: ErrorCode,
         /// One sentence: "rank 2 (pid 4711, node1) ended unexpectedly".
         detail: String,

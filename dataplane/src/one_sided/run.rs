@@ -234,7 +234,7 @@ fn lost(segment: &Segment, scene: &Scene, what: &str, peer: u32) -> Option<Failu
     if let Some((code, detail)) = segment.status(scene.rank) {
         return Some(Failure::new(code, detail).blaming(vec![scene.rank]));
     }
-    let reason = segment.status(peer)?;
+    let reason = segment.absence(peer)?;
     Some(scene.lost(what, &[peer], Some(reason)))
 }
 

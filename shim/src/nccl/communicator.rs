@@ -38,6 +38,8 @@ pub(crate) struct Communicator {
     released: AtomicBool,
     revoked: AtomicBool,
     suspended: AtomicBool,
+    /// Suspensions and resumptions in the background that are not done.
+    managed: AtomicU32,
     told: AtomicBool,
     /// User-defined reductions.
     pub(crate) factors: Factors,
@@ -72,6 +74,7 @@ impl Communicator {
             released: AtomicBool::new(false),
             revoked: AtomicBool::new(false),
             suspended: AtomicBool::new(false),
+            managed: AtomicU32::new(0),
             told: AtomicBool::new(false),
             factors: Factors::default(),
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
@@ -168,7 +171,20 @@ impl Communicator {
                 0 => 0,
                 _ => NcclError::IN_PROGRESS.0,
             },
-            State::Ready(ranks) => ranks.failure().map_or(0, |failure| code(failure.code).0),
+            State::Ready(ranks) => match ranks.failure() {
+                Some(failure) => code(failure.code).0,
+                None if self.managed.load(Ordering::Acquire) > 0 => NcclError::IN_PROGRESS.0,
+                None => 0,
+            },
+        }
+    }
+
+    /// Something that `ncclCommGetAsyncError` tells to be in progress begins, or is done.
+    pub(crate) fn manage(&self, begins: bool) {
+        if begins {
+            self.managed.fetch_add(1, Ordering::AcqRel);
+        } else {
+            self.managed.fetch_sub(1, Ordering::AcqRel);
         }
     }
 

@@ -23,10 +23,14 @@ use crate::device::stream::{self, Stream};
 /// A rendezvous to be held: does it, and tells the communicator.
 pub(crate) type Forming = Box<dyn FnOnce() + Send>;
 
+/// What communicators do together, waiting for other ranks, that is no operation in a stream.
+pub(crate) type Chore = Box<dyn FnOnce() -> NcclResult + Send>;
+
 #[derive(Default)]
 struct Group {
     depth: u32,
     forming: Vec<Pending>,
+    chores: Vec<(Arc<Communicator>, Chore)>,
     operations: Vec<Operation>,
     /// The first mistake: the whole group answers it and does nothing.
     mistake: Option<NcclError>,
@@ -167,6 +171,21 @@ pub(crate) fn form(communicator: Arc<Communicator>, out: Out<usize>, in_backgrou
     }
 }
 
+/// A communicator is to do a chore with its other ranks.
+pub(crate) fn manage(communicator: Arc<Communicator>, chore: Chore) -> NcclResult {
+    let now = GROUP.with_borrow_mut(|group| {
+        if group.depth > 0 {
+            group.chores.push((communicator, chore));
+            return None;
+        }
+        Some((communicator, chore))
+    });
+    match now {
+        Some(pending) => execute(Group { chores: vec![pending], ..Group::default() }),
+        None => Ok(()),
+    }
+}
+
 /// An operation is to go into `stream`.
 pub(crate) fn operate(communicator: Arc<Communicator>, stream: Arc<Stream>, call: Call) -> NcclResult {
     operate_together(&communicator, &stream, &[call])
@@ -203,6 +222,9 @@ fn execute(group: Group) -> NcclResult {
     if result.is_ok() {
         result = launch(group.operations);
     }
+    if result.is_ok() {
+        result = manage_all(group.chores, &mut in_progress);
+    }
     result?;
     if in_progress { Err(NcclError::IN_PROGRESS) } else { Ok(()) }
 }
@@ -238,6 +260,35 @@ fn form_all(forming: Vec<Pending>, in_progress: &mut bool) -> NcclResult {
             }
             None => {}
         }
+    }
+    result
+}
+
+/// Does all chores side by side, each in a thread, since one may wait for another of the same process.
+fn manage_all(chores: Vec<(Arc<Communicator>, Chore)>, in_progress: &mut bool) -> NcclResult {
+    let alone = chores.len() == 1;
+    let mut waited_for = Vec::new();
+    for (communicator, chore) in chores {
+        let in_background = communicator.in_background;
+        if alone && !in_background {
+            return chore();
+        }
+        *in_progress |= in_background;
+        communicator.manage(true);
+        let work = move || {
+            let result = chore();
+            communicator.manage(false);
+            result
+        };
+        let thread = std::thread::Builder::new().name("fakegpu-nccl-manage".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| NcclError::SYSTEM.because(format!("no thread for a chore: {error}")))?;
+        if !in_background {
+            waited_for.push(thread);
+        }
+    }
+    let mut result = Ok(());
+    for thread in waited_for {
+        result = result.and(thread.join().unwrap_or(Err(NcclError::INTERNAL)));
     }
     result
 }

@@ -134,7 +134,8 @@ pub(crate) fn grow(
     })
 }
 
-/// Body of `ncclCommRevoke`. Null is nothing to revoke. Operations end, here and on the ranks that need this one.
+/// Body of `ncclCommRevoke`. Null is nothing to revoke. This rank's operations end; those of ranks that need it wait on, until
+/// these ranks revoke, too.
 pub(crate) fn revoke(handle: usize, flags: c_int) -> NcclResult {
     if handle == 0 {
         return Ok(());

@@ -1,31 +1,61 @@
 //! Suspend, resume and the memory of communicators. Nothing of theirs is in device memory here, so there is nothing to give
-//! back; what stays of a suspension is that the communicator cannot be used.
+//! back; what stays of a suspension is that the ranks meet, and that the communicator cannot be used.
 
 use std::ffi::c_int;
+use std::sync::Arc;
+
+use dataplane::call::Call;
+use dataplane::communicator::Communicator as Ranks;
+use protocol::datatype::{Datatype, Operation};
 
 use super::abi::SUSPEND_MEMORY;
-use super::communicator::resolve;
+use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
+use super::group;
 use crate::boundary::args::Out;
 
-/// Body of `ncclCommSuspend`. Flags other than `NCCL_SUSPEND_MEM` suspend nothing, as in NCCL.
+/// Body of `ncclCommSuspend`: all ranks suspend together. Flags other than `NCCL_SUSPEND_MEM` suspend nothing, as in NCCL.
 pub(crate) fn suspend(handle: usize, flags: c_int) -> NcclResult {
-    let communicator = resolve(handle)?;
-    communicator.ranks()?;
-    if flags & SUSPEND_MEMORY != 0 && !communicator.suspend(true) {
-        return Err(NcclError::INVALID_USAGE.because("the communicator is suspended already"));
-    }
-    Ok(())
+    group::within(|| {
+        let communicator = resolve(handle)?;
+        let ranks = communicator.ranks()?;
+        if flags & SUSPEND_MEMORY == 0 {
+            return Ok(());
+        }
+        if !communicator.suspend(true) {
+            return Err(NcclError::INVALID_USAGE.because("the communicator is suspended already"));
+        }
+        group::manage(Arc::clone(&communicator), Box::new(move || meet(&communicator, &ranks)))
+    })
 }
 
-/// Body of `ncclCommResume`.
+/// Body of `ncclCommResume`: all ranks resume together.
 pub(crate) fn resume(handle: usize) -> NcclResult {
-    let communicator = resolve(handle)?;
-    communicator.ranks()?;
-    if !communicator.suspend(false) {
-        return Err(NcclError::INVALID_USAGE.because("the communicator is not suspended"));
+    group::within(|| {
+        let communicator = resolve(handle)?;
+        let ranks = communicator.ranks()?;
+        if !communicator.is_suspended() {
+            return Err(NcclError::INVALID_USAGE.because("the communicator is not suspended"));
+        }
+        let chore = {
+            let communicator = Arc::clone(&communicator);
+            move || {
+                meet(&communicator, &ranks)?;
+                communicator.suspend(false);
+                Ok(())
+            }
+        };
+        group::manage(communicator, Box::new(chore))
+    })
+}
+
+/// Waits for the other ranks, behind the operations that are under way.
+fn meet(communicator: &Communicator, ranks: &Arc<Ranks>) -> NcclResult {
+    // A revoked one does nothing with the others any more.
+    if communicator.is_revoked() {
+        return Ok(());
     }
-    Ok(())
+    Ok(ranks.run(&[Call::new(Operation::Barrier, 0, Datatype::Uint8)])?)
 }
 
 /// Body of `ncclCommMemStats`: communicators hold no device memory.

@@ -95,12 +95,18 @@ static void revoke(ncclComm_t *comms) {
     SAME(ncclAllReduce(memory[0], memory[0], 1, ncclFloat, ncclSum, comms[0], streams[0]), ncclInvalidUsage);
     SAME(ncclCommRevoke(comms[0], NCCL_REVOKE_DEFAULT), ncclInvalidArgument);
     SAME(ncclCommFinalize(comms[0]), ncclInvalidArgument);
-    /* Who needs the revoked rank is told, and may revoke too. */
+    /* A revoke is a rank's own: who needs the revoked rank waits on until it revokes, too. */
     SAME(ncclAllReduce(memory[1], memory[1], 1, ncclFloat, ncclSum, comms[1], streams[1]), ncclSuccess);
+    for (int i = 0; i < 100; i++) {
+        SAME(cudaStreamQuery(streams[1]), cudaErrorNotReady);
+        SAME(ncclCommGetAsyncError(comms[1], &state), ncclSuccess);
+        SAME(state, ncclSuccess);
+        sched_yield();
+    }
+    SAME(ncclCommRevoke(comms[1], NCCL_REVOKE_DEFAULT), ncclSuccess);
     SAME(cudaStreamSynchronize(streams[1]), cudaSuccess);
     SAME(ncclCommGetAsyncError(comms[1], &state), ncclSuccess);
-    SAME(state, ncclRemoteError);
-    SAME(ncclCommRevoke(comms[1], NCCL_REVOKE_DEFAULT), ncclSuccess);
+    SAME(state, ncclSuccess);
     SAME(ncclGroupStart(), ncclSuccess);
     for (int i = 0; i < 2; i++) SAME(ncclCommShrink(comms[i], list, 2, &pair[i], NULL, NCCL_SHRINK_DEFAULT), ncclSuccess);
     SAME(ncclGroupEnd(), ncclSuccess);
@@ -108,18 +114,29 @@ static void revoke(ncclComm_t *comms) {
     for (int i = 0; i < 2; i++) SAME(ncclCommDestroy(pair[i]), ncclSuccess);
 }
 
+/* All ranks suspend and resume together: from one thread, in a group. */
+static void together(const ncclComm_t *pair, int suspends, ncclResult_t expected) {
+    SAME(ncclGroupStart(), ncclSuccess);
+    for (int i = 0; i < 2; i++)
+        SAME(suspends ? ncclCommSuspend(pair[i], NCCL_SUSPEND_MEM) : ncclCommResume(pair[i]), ncclSuccess);
+    SAME(ncclGroupEnd(), expected);
+}
+
 static void suspend(ncclComm_t *pair) {
     static const int two[] = {0, 2};
+    ncclComm_t quick[2];
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclResult_t state = ncclInternalError;
     uint64_t value = 7;
     SAME(ncclCommSuspend(NULL, NCCL_SUSPEND_MEM), ncclInvalidArgument);
     SAME(ncclCommSuspend(pair[0], 0), ncclSuccess);
     SAME(ncclCommResume(pair[0]), ncclInvalidUsage);
-    for (int i = 0; i < 2; i++) SAME(ncclCommSuspend(pair[i], NCCL_SUSPEND_MEM), ncclSuccess);
+    together(pair, 1, ncclSuccess);
     SAME(ncclCommSuspend(pair[0], NCCL_SUSPEND_MEM), ncclInvalidUsage);
     SAME(ncclCommMemStats(pair[0], ncclStatGpuMemSuspended, &value), ncclSuccess);
     SAME(value, 1);
     SAME(ncclAllReduce(memory[0], memory[0], 1, ncclFloat, ncclSum, pair[0], streams[0]), ncclInvalidUsage);
-    for (int i = 0; i < 2; i++) SAME(ncclCommResume(pair[i]), ncclSuccess);
+    together(pair, 0, ncclSuccess);
     for (ncclCommMemStat_t stat = ncclStatGpuMemSuspend; stat <= ncclStatGpuMemTotal; stat++) {
         value = 7;
         SAME(ncclCommMemStats(pair[0], stat, &value), ncclSuccess);
@@ -128,6 +145,25 @@ static void suspend(ncclComm_t *pair) {
     SAME(ncclCommMemStats(pair[0], (ncclCommMemStat_t)4, &value), ncclInvalidArgument);
     SAME(ncclCommMemStats(pair[0], ncclStatGpuMemTotal, NULL), ncclInvalidArgument);
     sum(pair, two, 2, 101);
+
+    /* Nobody waits for a suspension of a nonblocking communicator; it is in progress until the last rank suspends. */
+    config.blocking = 0;
+    SAME(ncclGroupStart(), ncclSuccess);
+    for (int i = 0; i < 2; i++) SAME(ncclCommSplit(pair[i], 0, i, &quick[i], &config), ncclSuccess);
+    SAME(ncclGroupEnd(), ncclInProgress);
+    for (int i = 0; i < 2; i++) settle(quick[i]);
+    SAME(ncclCommSuspend(quick[0], NCCL_SUSPEND_MEM), ncclInProgress);
+    for (int i = 0; i < 100; i++) {
+        SAME(ncclCommGetAsyncError(quick[0], &state), ncclSuccess);
+        SAME(state, ncclInProgress);
+        sched_yield();
+    }
+    SAME(ncclCommSuspend(quick[1], NCCL_SUSPEND_MEM), ncclInProgress);
+    for (int i = 0; i < 2; i++) settle(quick[i]);
+    together(quick, 0, ncclInProgress);
+    for (int i = 0; i < 2; i++) settle(quick[i]);
+    sum(quick, two, 2, 101);
+    for (int i = 0; i < 2; i++) SAME(ncclCommDestroy(quick[i]), ncclSuccess);
 }
 
 /* The pair of devices 0 and 2 gets device 3. */
