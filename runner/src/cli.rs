@@ -101,6 +101,9 @@ pub struct RunArgs {
     /// How many at once, in which order, how often
     #[command(flatten)]
     pub pace: PaceArgs,
+    /// Run again whenever a suite, or a script or directory that it names, changes; Ctrl-C ends it
+    #[arg(long, conflicts_with_all = ["list", "debug_rank", "shard"], help_heading = "Running")]
+    pub watch: bool,
     /// Which streams are shown
     #[command(flatten)]
     pub show: ShowArgs,

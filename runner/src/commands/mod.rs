@@ -20,3 +20,4 @@ pub mod show;
 mod signals;
 mod suites;
 pub mod top;
+mod watch;

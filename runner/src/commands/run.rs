@@ -12,7 +12,7 @@ use crate::check::snapshot::SnapshotMode;
 use crate::cli::RunArgs;
 use crate::commands::reports::Reports;
 use crate::commands::signals::{Signals, Wish};
-use crate::commands::{list, select};
+use crate::commands::{list, select, watch};
 use crate::event::{self, CaseInfo, Event, RunInfo};
 use crate::execute::clock::Instant;
 use crate::execute::cookie::random_word;
@@ -31,6 +31,9 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Runs the command.
 pub fn run(arguments: &RunArgs) -> ExitCode {
     let install = Install::find();
+    if arguments.watch {
+        return watch::run(arguments, &install);
+    }
     let mut cases = match select::select(&arguments.select, &arguments.runs.runs(), &install) {
         Ok(cases) => cases,
         Err(code) => return code,

@@ -14,13 +14,18 @@ const PASSES: usize = 16;
 /// Stops all processes of the run, then this one. Returns when somebody continued it, after continuing the others.
 pub fn pause(context: &RunContext) {
     let stopped = stop_all(&Sweep::new(context.cookie().clone()));
+    pause_alone();
+    for process in &stopped {
+        process.signal(Signal::CONT);
+    }
+}
+
+/// Stops this process, whose cases do not run. Returns when somebody continued it.
+pub fn pause_alone() {
     let began = Instant::now();
     // SIGSTOP and not SIGTSTP: that one we have caught, and the shell sees the same.
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
     clock::pass_over(began.elapsed());
-    for process in &stopped {
-        process.signal(Signal::CONT);
-    }
 }
 
 /// Stops what the sweep finds, as long as it finds more; those that were stopped before are not among the result.

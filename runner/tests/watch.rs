@@ -1,0 +1,69 @@
+//! `--watch`: a changed suite or script starts the run again, a mistake does not end it, Ctrl-C does.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than anything here may take on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn wait_for(lines: &Receiver<String>, text: &str) -> String {
+    loop {
+        let line = lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("`{text}` was not said"));
+        if line.contains(text) {
+            return line;
+        }
+    }
+}
+
+#[test]
+fn changes_start_the_run_again_until_ctrl_c() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let suite = |word: &str| format!("ftest: 1\nsuite: w\ncases:\n- {{id: {word}, launch: {{argv: [sh, s.sh]}}}}\n");
+    fs::write(path("suite.yaml"), suite("one")).unwrap();
+    fs::write(path("s.sh"), "exit 0\n").unwrap();
+    let mut ftest = Command::new(env!("CARGO_BIN_EXE_ftest"))
+        .args(["suite.yaml", "--watch"])
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (sender, lines) = channel();
+    let both = sender.clone();
+    let stdout = BufReader::new(ftest.stdout.take().unwrap());
+    let stderr = BufReader::new(ftest.stderr.take().unwrap());
+    std::thread::spawn(move || stdout.lines().map_while(Result::ok).for_each(|line| drop(both.send(line))));
+    std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+    let waits = "waiting for a change of 2 files; Ctrl-C ends";
+
+    wait_for(&lines, "w/one");
+    wait_for(&lines, waits);
+    // Neither what nobody names nor what only read the script.
+    fs::write(path("notes.txt"), "x").unwrap();
+    fs::read(path("s.sh")).unwrap();
+    fs::write(path("s.sh"), "exit 1\n").unwrap();
+    assert!(wait_for(&lines, " changed").contains("s.sh"));
+    assert!(wait_for(&lines, "w/one").contains("failed"));
+    wait_for(&lines, waits);
+
+    fs::write(path("suite.yaml"), "ftest: 1\nsuite: w\nkases: []\n").unwrap();
+    wait_for(&lines, "unknown key `kases`");
+    wait_for(&lines, waits);
+
+    // As editors do it: another file takes the place.
+    fs::write(path("new"), suite("two")).unwrap();
+    fs::rename(path("new"), path("suite.yaml")).unwrap();
+    wait_for(&lines, "w/two");
+    wait_for(&lines, waits);
+
+    kill_process(Pid::from_child(&ftest), Signal::INT).unwrap();
+    assert_eq!(ftest.wait().unwrap().code(), Some(130));
+    assert!(fs::read_dir(path(".ftest/runs")).unwrap().count() >= 3, "each run is kept");
+}
