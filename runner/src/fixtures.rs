@@ -12,9 +12,10 @@ use crate::case::{Case, Place};
 use crate::check::{Failure, exit};
 use crate::event::Stream;
 use crate::execute::cookie::Cookie;
+use crate::execute::limit::Limit;
 use crate::execute::step::{self, StepEnd};
 use crate::execute::{RunContext, capture};
-use crate::fixture::{self, Fixture, Outputs, Scope, Step};
+use crate::fixture::{self, Fixture, Outputs, Scope, Step, StepTimeout};
 use crate::launch::environment::Environment;
 use crate::observation::{Exit, FixtureError, Observation};
 use crate::report;
@@ -56,6 +57,8 @@ struct Made {
 #[derive(Clone, Debug)]
 enum Refused {
     Interrupted,
+    /// The time of the run or of the suite was up: whose.
+    Past(String),
     Failed(FixtureError),
 }
 
@@ -96,10 +99,11 @@ impl Fixtures {
     /// The observation of a case that cannot run; nothing is left of what was made for it alone.
     pub async fn enter(&self, case: &Case, context: &RunContext) -> Result<Entered, Observation> {
         let mut entered = Entered::default();
+        let limit = context.limits.of(case);
         for fixture in &case.uses {
             let made = match fixture.scope {
-                Scope::Suite => self.share(fixture, context, &entered.outputs).await,
-                Scope::Case => make(fixture, context, &entered.outputs).await.map(|made| {
+                Scope::Suite => self.share(fixture, context, &entered.outputs, limit.as_ref()).await,
+                Scope::Case => make(fixture, context, &entered.outputs, limit.as_ref()).await.map(|made| {
                     let outputs = made.outputs.clone();
                     entered.own.push(made);
                     outputs
@@ -115,6 +119,9 @@ impl Fixtures {
                             cancelled: true,
                             ..Observation::default()
                         },
+                        Refused::Past(whose) => {
+                            Observation { past: Some(whose), timed_out: true, ..Observation::default() }
+                        }
                         Refused::Failed(error) => Observation { fixture_error: Some(error), ..Observation::default() },
                     });
                 }
@@ -128,6 +135,7 @@ impl Fixtures {
         fixture: &Arc<Fixture>,
         context: &RunContext,
         outputs: &Outputs,
+        limit: Option<&Limit>,
     ) -> Result<BTreeMap<String, String>, Refused> {
         let name = fixture.full_name();
         let found = self.shared.borrow().iter().find(|(known, _)| *known == name).map(|(_, slot)| Rc::clone(slot));
@@ -136,7 +144,7 @@ impl Fixtures {
             self.shared.borrow_mut().push((name, Rc::clone(&slot)));
             slot
         });
-        let made = slot.get_or_init(|| make(fixture, context, outputs)).await;
+        let made = slot.get_or_init(|| make(fixture, context, outputs, limit)).await;
         made.as_ref().map(|made| made.outputs.clone()).map_err(Clone::clone)
     }
 
@@ -216,7 +224,12 @@ impl Fixtures {
     }
 }
 
-async fn make(fixture: &Arc<Fixture>, context: &RunContext, outputs: &Outputs) -> Result<Made, Refused> {
+async fn make(
+    fixture: &Arc<Fixture>,
+    context: &RunContext,
+    outputs: &Outputs,
+    limit: Option<&Limit>,
+) -> Result<Made, Refused> {
     if context.cancel.is_raised() {
         return Err(Refused::Interrupted);
     }
@@ -245,13 +258,14 @@ async fn make(fixture: &Arc<Fixture>, context: &RunContext, outputs: &Outputs) -
         environment.set(name, value);
     }
     let setup = fill(&fixture.setup);
+    let kill = limit.map_or(fixture.timeout.kill, |limit| fixture.timeout.kill.min(limit.left()));
     let run = step::Step {
         argv: &setup.argv,
         environment: &environment,
         directory: &fixture.dir,
         streams: directory.join("setup"),
         cookie: &cookie,
-        timeout: fixture.timeout,
+        timeout: StepTimeout { kill, ..fixture.timeout },
         cancel: (&context.cancel, 1),
     };
     let end = run.run().await;
@@ -266,6 +280,10 @@ async fn make(fixture: &Arc<Fixture>, context: &RunContext, outputs: &Outputs) -
         Ok(given) => given,
         Err(wrong) => {
             step::clear(&cookie).await;
+            if let Some(limit) = limit.filter(|limit| end == StepEnd::TimedOut && limit.has_passed()) {
+                context.remove(&directory);
+                return Err(Refused::Past(limit.whose.clone()));
+            }
             let Some((expected, got)) = wrong else {
                 context.remove(&directory);
                 return Err(Refused::Interrupted);

@@ -45,6 +45,11 @@ impl Limits {
 }
 
 impl Limit {
+    /// What is left until then.
+    pub fn left(&self) -> Duration {
+        self.at - Instant::now()
+    }
+
     /// Whether it has passed.
     pub fn has_passed(&self) -> bool {
         Instant::now() >= self.at
