@@ -48,6 +48,14 @@ fn every_suite_that_runs_is_valid() {
 }
 
 #[test]
+fn our_own_suites_are_without_warnings() {
+    for file in suites("suites") {
+        let suite = runner::suite::load(&file).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(suite.warnings.count(), 0, "{}", suite.warnings);
+    }
+}
+
+#[test]
 fn wrong_suites_are_refused() {
     let validator = validator();
     for name in ["types", "version"] {

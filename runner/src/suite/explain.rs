@@ -76,10 +76,14 @@ impl Lines<'_> {
         if written.contains("${{") && !matches!(node.value, Value::Map(_) | Value::List(_)) {
             parts.push(written.trim_matches(['"', '\'']).to_owned());
         }
-        if let (Value::Text(text), Some(Shape::Size)) = (&node.value, shape)
-            && let Some(bytes) = quantity::size(text)
-        {
+        if let Some(bytes) = bytes(node, shape) {
             parts.push(format!("{bytes} bytes"));
+        }
+        if let (Value::Map(entries), Some(section)) = (&node.value, section_of(shape)) {
+            for entry in entries {
+                let shape = section.key(&entry.key).map(|key| &key.shape);
+                parts.extend(bytes(&entry.node, shape).map(|bytes| format!("{} {bytes} bytes", entry.key)));
+            }
         }
         parts.join(", ")
     }
@@ -205,6 +209,14 @@ impl Lines<'_> {
                 None => self.absent(1, &name, known.map_or(Unless::Nothing, |key| key.unless)),
             }
         }
+    }
+}
+
+/// What a size is in bytes.
+fn bytes(node: &Node, shape: Option<&Shape>) -> Option<u64> {
+    match (&node.value, shape) {
+        (Value::Text(text), Some(Shape::Size)) => quantity::size(text),
+        _ => None,
     }
 }
 

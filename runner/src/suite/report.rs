@@ -66,16 +66,36 @@ impl Captured {
         Some(Later { text: text.clone(), context: Arc::clone(&self.context) })
     }
 
-    /// Notes captures where they cannot stand.
+    /// Notes captures where they cannot stand: in other keys than `allowed`, and deeper than their items.
     pub(super) fn refuse(&self, reader: &Reader<'_>, mapping: &Mapping<'_, '_>, allowed: &[&str]) {
-        for entry in mapping.entries().iter().filter(|entry| !allowed.contains(&entry.key.as_str())) {
-            if let Value::Text(text) = &entry.node.value
-                && template::uses_captures(text)
-            {
-                let message = format!("captures cannot stand in `{}`", entry.key);
-                reader.mistake(&entry.node.span, message, format!("they may stand in {}", allowed.join(", ")));
+        for entry in mapping.entries().iter().filter(|entry| !NESTED.contains(&entry.key.as_str())) {
+            let wrong = match &entry.node.value {
+                Value::Text(_) if allowed.contains(&entry.key.as_str()) => None,
+                Value::List(items) if matches!(entry.key.as_str(), "between" | "in") => {
+                    items.iter().filter(|item| !matches!(item.value, Value::Text(_))).find_map(with_captures)
+                }
+                _ => with_captures(&entry.node),
+            };
+            if let Some(node) = wrong {
+                let deeper = if allowed.contains(&entry.key.as_str()) { " below" } else { " in" };
+                let message = format!("captures cannot stand{deeper} `{}`", entry.key);
+                let allowed = if allowed.is_empty() { LATER.as_slice() } else { allowed };
+                reader.mistake(&node.span, message, format!("they may be a value of {}", allowed.join(", ")));
             }
         }
+    }
+}
+
+/// Keys whose mappings are looked at by themselves.
+const NESTED: [&str; 5] = ["all", "any", "none", "count", "where"];
+
+/// The first text at or below `node` that uses captures.
+fn with_captures(node: &Node) -> Option<&Node> {
+    match &node.value {
+        Value::Text(text) => template::uses_captures(text).then_some(node),
+        Value::List(items) => items.iter().find_map(with_captures),
+        Value::Map(entries) => entries.iter().find_map(|entry| with_captures(&entry.node)),
+        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) => None,
     }
 }
 
@@ -187,6 +207,7 @@ fn read_count(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Option<C
         return Some(Count { of: Vec::new(), min: Some(exact), max: Some(exact) });
     }
     let mapping = reader.section(&language::COUNT, node)?;
+    captured.refuse(reader, &mapping, &[]);
     let of = mapping.get("where").map(|node| {
         let inner = reader.section_as(&language::OF_EACH, "`where`", node)?;
         captured.refuse(reader, &inner, &LATER);

@@ -79,6 +79,7 @@ pub(crate) fn expressions(text: &str) -> Vec<&str> {
 /// Whether an expression in `text` uses captures.
 pub(crate) fn uses_captures(text: &str) -> bool {
     text.contains(OPEN)
+        && text.contains(capture::NAME)
         && expressions(text)
             .iter()
             .any(|inner| expression::names(inner).is_ok_and(|names| names.iter().any(|name| name == capture::NAME)))
