@@ -248,3 +248,25 @@ cases:
     assert!(text(&replay.stdout).contains("s/first"), "{}", text(&replay.stdout));
     assert!(text(&replay.stdout).ends_with("3 cases so far: 1 passed, 2 not run\n"), "{}", text(&replay.stdout));
 }
+
+#[test]
+fn what_took_long_starts_first_the_next_time() {
+    let suite = "ftest: 1
+suite: s
+cases:
+- {id: quick, launch: {argv: ['true']}}
+- {id: long, launch: {argv: [sleep, '0.3']}}
+- {id: new, launch: {argv: ['true']}}
+";
+    let place = Place::with(suite);
+    place.ftest("suite.yaml -j 2 -E !case(new)");
+    place.ftest("suite.yaml -j 2");
+    let log = fs::read_to_string(place.runs()[1].join("events.jsonl")).unwrap();
+    let started = |line: &str| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        (event["event"] == "case_started").then(|| event["case"].as_str().unwrap().to_owned())
+    };
+    let order: Vec<String> = log.lines().filter_map(started).collect();
+    // Nobody knows how long a new one takes.
+    assert_eq!(order, ["s/new", "s/long", "s/quick"]);
+}

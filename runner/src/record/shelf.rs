@@ -216,7 +216,11 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::check;
+    use crate::observation::{Captured, Exit, Observation, ProcessObservation, Role};
 
     #[test]
     fn names_of_directories() {
@@ -241,5 +245,67 @@ mod tests {
         fs::create_dir(&to).unwrap();
         assert_eq!(move_tree(&from, &to).unwrap(), Vec::<PathBuf>::new());
         assert!(to.join("deep/a").exists() && !to.join("s").exists() && !from.exists());
+    }
+
+    fn case() -> std::sync::Arc<Case> {
+        let text = "ftest: 1\nsuite: s\ncases:\n- {id: 'c', matrix: {axes: {w: [2]}}, launch: {argv: [x]}}\n";
+        let suite = crate::suite::parse(Path::new("s.yaml"), text, Path::new("/")).unwrap();
+        suite.cases.into_iter().next().unwrap()
+    }
+
+    /// What came of a case in `scratch` that a coordinator and a device reported of.
+    fn outcome(scratch: &Path, kept: bool) -> Outcome {
+        let stdout = Captured { path: scratch.join("launcher-0.stdout"), bytes: 10, ..Captured::default() };
+        let observation = Observation {
+            processes: vec![ProcessObservation {
+                role: Role::Launcher(0),
+                exit: Exit::Code(0),
+                stdout,
+                stderr: Captured::default(),
+            }],
+            cluster_report: Some(json!({ "cluster": "hunter2hunter2" })),
+            device_reports: vec![json!({ "device": 0 })],
+            scratch: scratch.to_owned(),
+            ..Observation::default()
+        };
+        let failure = check::Failure {
+            place: None,
+            kind: "exit",
+            expected: "it ends".into(),
+            got: "code 1".into(),
+            next: format!("its stdout is {}", scratch.join("launcher-0.stdout").display()),
+        };
+        let verdict = if kept { check::Verdict::Failed } else { check::Verdict::Passed };
+        Outcome { verdict, failures: vec![failure], perf: Vec::new(), observation, slow: false, kept }
+    }
+
+    #[test]
+    fn reports_are_kept_of_every_attempt_and_all_files_of_one_that_did_not_pass() {
+        let directory = tempfile::tempdir().unwrap();
+        let secrets = Secrets::of([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]);
+        let shelf = Shelf::new(&directory.path().join("run"), secrets);
+        let case = case();
+        for (number, kept, relative) in [(1, true, "s/c.w=2"), (2, false, "s/c.w=2.attempt-2"), (1, false, "s/c.w=2~1")]
+        {
+            let scratch = directory.path().join("scratch");
+            fs::create_dir_all(&scratch).unwrap();
+            fs::write(scratch.join("launcher-0.stdout"), "I am hunter2hunter2\n").unwrap();
+            let outcome = outcome(&scratch, kept);
+            let mut attempt = Attempt::of(number, &case, &outcome);
+            shelf.keep(&case, &outcome, &mut attempt);
+            assert_eq!(attempt.cluster_report, Some(Path::new(relative).join("cluster-report.json")));
+            assert_eq!(attempt.device_reports, Some(Path::new(relative).join(DEVICES)));
+            let kept_at = directory.path().join("run").join(relative);
+            let text = |name: &str| fs::read_to_string(kept_at.join(name)).ok();
+            assert_eq!(text("cluster-report.json").unwrap(), r#"{"cluster":"***"}"#);
+            assert_eq!(text(DEVICES).unwrap(), r#"[{"device":0}]"#);
+            assert_eq!(text("launcher-0.stdout"), kept.then(|| "I am ***\n".to_owned()));
+            assert_eq!((attempt.kept.is_some(), scratch.exists()), (kept, !kept));
+            if kept {
+                let file = kept_at.join("launcher-0.stdout");
+                assert_eq!(attempt.failures[0].next, format!("its stdout is {}", file.display()));
+                assert_eq!(attempt.processes[0].stdout.file, Some(Path::new(relative).join("launcher-0.stdout")));
+            }
+        }
     }
 }
