@@ -85,7 +85,7 @@ fn what_no_case_has_is_told_and_removed() {
     assert_eq!(code, 0);
     let warning =
         "warning: no case has the snapshot suites/snapshots/s/old.snap; `ftest reject --unreferenced` removes it\n";
-    assert_eq!(error, warning);
+    assert_eq!(error, format!("{warning}ftest: 1 warning\n"));
     let (code, out, _) = told(&ftest(root.path(), &["reject", "--unreferenced"]));
     assert_eq!((code, &*out), (0, "removed suites/snapshots/s/old.snap\n"));
     let (code, out, _) = told(&ftest(root.path(), &["reject"]));
