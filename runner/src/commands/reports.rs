@@ -64,6 +64,7 @@ impl Reports {
 
     /// Writes what waited for its time.
     pub fn refresh(&mut self) {
+        self.human.refresh(&self.run);
         let written = self.junit.as_mut().map(|junit| junit.refresh(&self.run));
         self.check(written);
     }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::event::{Attempt, Event, Failure, Verdict};
+use crate::execute::clock::Instant;
+use crate::filter;
 use crate::record::{CaseRun, Run};
 use crate::report::{counts, exits, seconds, tail};
 
@@ -15,6 +17,8 @@ use crate::report::{counts, exits, seconds, tail};
 const TAIL_LINES: usize = 20;
 /// Cases named in the progress bar.
 const NAMED: usize = 4;
+/// A run with more cases than this ends with a list of those that did not pass.
+const MANY: usize = 20;
 
 const GREEN: &str = "\x1b[32m";
 const RED: &str = "\x1b[31m";
@@ -27,11 +31,14 @@ const RESET: &str = "\x1b[0m";
 pub struct HumanReport {
     out: Box<dyn Write>,
     bar: Option<ProgressBar>,
-    /// By their place in the run.
-    running: Vec<usize>,
+    /// By their place in the run, and since when.
+    running: Vec<(usize, Instant)>,
     /// Finished, but not yet shown because an earlier one runs.
     waiting: BTreeSet<usize>,
     next: usize,
+    /// Cases that did not pass so far.
+    bad: usize,
+    started: Instant,
     skips: BTreeMap<String, usize>,
 }
 
@@ -45,6 +52,8 @@ impl HumanReport {
             running: Vec::new(),
             waiting: BTreeSet::new(),
             next: 0,
+            bad: 0,
+            started: Instant::now(),
             skips: BTreeMap::new(),
         }
     }
@@ -58,18 +67,19 @@ impl HumanReport {
                 None => self.print(&format!("{DIM}      ... {what}{RESET}\n")),
             },
             Event::CaseStarted { case, .. } => {
-                self.running.extend(run.position(case));
-                self.show_running(run);
+                self.running.extend(run.position(case).map(|index| (index, Instant::now())));
+                self.refresh(run);
             }
             Event::AttemptFinished { case, attempt } => self.iteration(run, case, attempt),
-            Event::CaseFinished { case, .. } => {
+            Event::CaseFinished { case, verdict, .. } => {
                 let Some(index) = run.position(case) else { return };
-                self.running.retain(|running| *running != index);
+                self.running.retain(|(running, _)| *running != index);
+                self.bad += usize::from(!verdict.is_neutral());
                 self.waiting.insert(index);
                 if let Some(bar) = &self.bar {
                     bar.inc(1);
                 }
-                self.show_running(run);
+                self.refresh(run);
                 while self.waiting.remove(&self.next) {
                     self.show(&run.cases[self.next]);
                     self.next += 1;
@@ -88,7 +98,7 @@ impl HumanReport {
             self.print(&format!("{DIM}in random order; --shuffle={seed} gives it again{RESET}\n"));
         }
         if let Some(bar) = &self.bar {
-            if let Ok(style) = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {elapsed} {wide_msg}") {
+            if let Ok(style) = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {wide_msg}") {
                 bar.set_style(style.progress_chars("=> "));
             }
             bar.set_length(run.cases.len() as u64);
@@ -102,8 +112,8 @@ impl HumanReport {
             return;
         }
         let index = run.position(case);
-        self.running.retain(|running| Some(*running) != index);
-        self.show_running(run);
+        self.running.retain(|(running, _)| Some(*running) != index);
+        self.refresh(run);
         let (word, number) = (attempt.verdict.word(), attempt.number);
         let color = if attempt.verdict.is_neutral() { GREEN } else { RED };
         let time = seconds(attempt.duration_us);
@@ -112,14 +122,16 @@ impl HumanReport {
         ));
     }
 
-    fn show_running(&self, run: &Run) {
+    /// Writes the bar anew: how many did not pass, and what runs since when.
+    pub fn refresh(&self, run: &Run) {
         let Some(bar) = &self.bar else { return };
-        let mut names: Vec<String> =
-            self.running.iter().take(NAMED).map(|index| run.cases[*index].info.case.clone()).collect();
+        let running = |(index, since): &(usize, Instant)| running(&run.cases[*index], since.elapsed());
+        let mut parts: Vec<String> = self.running.iter().take(NAMED).map(running).collect();
         if self.running.len() > NAMED {
-            names.push(format!("and {} more", self.running.len() - NAMED));
+            parts.push(format!("and {} more", self.running.len() - NAMED));
         }
-        bar.set_message(names.join(", "));
+        let bad = if self.bad > 0 { format!("{} not passed; ", self.bad) } else { String::new() };
+        bar.set_message(format!("{} s  {bad}{}", self.started.elapsed().as_secs(), parts.join(", ")));
     }
 
     fn show(&mut self, case: &CaseRun) {
@@ -186,6 +198,9 @@ impl HumanReport {
                 let _ = writeln!(text, "  skipped {count}: {reason}");
             }
         }
+        if run.cases.len() > MANY {
+            text.push_str(&not_passed(run));
+        }
         self.print(&text);
     }
 
@@ -200,6 +215,32 @@ impl HumanReport {
             None => write(),
         }
     }
+}
+
+/// A case in the bar: "dist/all-reduce (4 ranks, 12 s)".
+fn running(case: &CaseRun, time: Duration) -> String {
+    let ranks = match case.info.world_size {
+        Some(1) => "1 rank, ".to_owned(),
+        Some(size) => format!("{size} ranks, "),
+        None => String::new(),
+    };
+    format!("{} ({ranks}{} s)", case.info.case, time.as_secs())
+}
+
+/// The cases that did not pass, one per line: in a long run they have scrolled away.
+fn not_passed(run: &Run) -> String {
+    let bad = run.cases.iter().filter_map(|case| Some((case, case.verdict().filter(|verdict| !verdict.is_neutral())?)));
+    let lines: Vec<String> =
+        bad.map(|(case, verdict)| format!("{RED}{:>8}{RESET} {}\n", verdict.word(), case.info.case)).collect();
+    if lines.is_empty() { String::new() } else { format!("not passed:\n{}", lines.concat()) }
+}
+
+/// The command that runs a case again. A word of a filter must hold neither spaces nor the signs of expressions.
+fn again(case: &CaseRun) -> String {
+    let id = &case.info.case;
+    let plain = !id.contains(|sign: char| sign.is_whitespace() || "()&|!\"'".contains(sign));
+    let filter = if plain { id.clone() } else { filter::exactly(id).replace('\'', "'\\''") };
+    format!("ftest run {} --filter '{filter}'", case.info.place.file.display())
 }
 
 /// Everything about a case that did not pass, without color: also the text of a JUnit failure.
@@ -233,7 +274,7 @@ pub fn details(case: &CaseRun) -> String {
             let _ = writeln!(text, "kept: {}", kept.display());
         }
     }
-    let _ = writeln!(text, "again: ftest run {} --filter '{}'", case.info.place.file.display(), case.info.case);
+    let _ = writeln!(text, "again: {}", again(case));
     text
 }
 
@@ -301,4 +342,30 @@ fn field(text: &mut String, name: &str, value: &str) {
 
 fn indent(text: &str, by: &str) -> String {
     text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("{by}{line}\n") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::CaseInfo;
+
+    fn case(id: &str, world_size: Option<u32>) -> CaseRun {
+        let mut info = CaseInfo { case: id.into(), world_size, ..CaseInfo::default() };
+        info.place.file = "s.yaml".into();
+        CaseRun::new(info)
+    }
+
+    #[test]
+    fn the_bar_tells_ranks_and_time() {
+        let time = Duration::from_millis(12_900);
+        assert_eq!(running(&case("s/a", Some(4)), time), "s/a (4 ranks, 12 s)");
+        assert_eq!(running(&case("s/a", None), time), "s/a (12 s)");
+    }
+
+    #[test]
+    fn a_case_is_run_again_by_a_filter_that_means_it() {
+        assert_eq!(again(&case("s/a[w=2]", None)), "ftest run s.yaml --filter 's/a[w=2]'");
+        assert_eq!(again(&case("s/a[c=x y]", None)), "ftest run s.yaml --filter 'id(=\"s/a[c=x y]\")'");
+        assert_eq!(again(&case("s/a[c=it's]", None)), "ftest run s.yaml --filter 'id(=s/a[c=it'\\''s])'");
+    }
 }
