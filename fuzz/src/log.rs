@@ -13,7 +13,7 @@ pub fn log(data: &[u8]) {
     file.write_all(data).expect("a temporary file");
     let events: Vec<Event> = log::events(file.path()).expect("it is there").map_while(Result::ok).collect();
     let mut run = Run::default();
-    let mut human = HumanReport::new(Box::new(std::io::sink()));
+    let mut human = HumanReport::new(Box::new(std::io::sink()), false);
     for event in &events {
         run.apply(event);
         human.on(&run, event);

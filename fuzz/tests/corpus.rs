@@ -29,17 +29,65 @@ enum Mutation {
 }
 
 fn mutation() -> impl Strategy<Value = Mutation> {
-    let words = prop::sample::select(vec![
-        "\0", "\u{1b}[", "\u{1b}]", "]]>", "<![CDATA[", "&#x0;", "\u{fffe}", "${{", "}}", "[", "]", "{", "}", ": ", "- ", "\n", "\t", "~",
-        "*a", "&a ", "<<: ", "!!binary ", "|", ">-", "'", "\"", "\\", "1e999", "-0", "99999999999999999999", "NaN", "null", "true",
-        "0x", "$..", "[*]", "[?(@.a)]", "|pluck('a')", "range(9)", "1h", "5KiB", "\u{10ffff}",
-    ].into_iter().filter(|word| !word.is_empty()).map(str::as_bytes).map(<[u8]>::to_vec).collect::<Vec<_>>());
+    let words = prop::sample::select(
+        vec![
+            "\0",
+            "\u{1b}[",
+            "\u{1b}]",
+            "]]>",
+            "<![CDATA[",
+            "&#x0;",
+            "\u{fffe}",
+            "${{",
+            "}}",
+            "[",
+            "]",
+            "{",
+            "}",
+            ": ",
+            "- ",
+            "\n",
+            "\t",
+            "~",
+            "*a",
+            "&a ",
+            "<<: ",
+            "!!binary ",
+            "|",
+            ">-",
+            "'",
+            "\"",
+            "\\",
+            "1e999",
+            "-0",
+            "99999999999999999999",
+            "NaN",
+            "null",
+            "true",
+            "0x",
+            "$..",
+            "[*]",
+            "[?(@.a)]",
+            "|pluck('a')",
+            "range(9)",
+            "1h",
+            "5KiB",
+            "\u{10ffff}",
+        ]
+        .into_iter()
+        .filter(|word| !word.is_empty())
+        .map(str::as_bytes)
+        .map(<[u8]>::to_vec)
+        .collect::<Vec<_>>(),
+    );
     prop_oneof![
         (0.0..1.0, any::<u8>()).prop_map(|(at, byte)| Mutation::Set(at, byte)),
-        (0.0..=1.0, prop_oneof![words, prop::collection::vec(any::<u8>(), 1..9)]).prop_map(|(at, bytes)| Mutation::Insert(at, bytes)),
+        (0.0..=1.0, prop_oneof![words, prop::collection::vec(any::<u8>(), 1..9)])
+            .prop_map(|(at, bytes)| Mutation::Insert(at, bytes)),
         (0.0..1.0, 1..64_usize).prop_map(|(at, count)| Mutation::Remove(at, count)),
         (0.0..1.0, 1..64_usize, 1..5_usize).prop_map(|(at, count, times)| Mutation::Repeat(at, count, times)),
-        (0.0..=1.0, any::<usize>(), 0.0..1.0, 1..256_usize).prop_map(|(at, other, from, count)| Mutation::Splice(at, other, from, count)),
+        (0.0..=1.0, any::<usize>(), 0.0..1.0, 1..256_usize)
+            .prop_map(|(at, other, from, count)| Mutation::Splice(at, other, from, count)),
     ]
 }
 
@@ -76,11 +124,12 @@ fn apply(data: &mut Vec<u8>, mutation: &Mutation, others: &[(PathBuf, Vec<u8>)])
 /// Mutated inputs, so many or for so long; the smallest that breaks a promise is told.
 fn search(name: &str, target: Target, count: u32, until: Instant) {
     let files = corpus(name);
-    let input = (any::<prop::sample::Index>(), prop::collection::vec(mutation(), 1..8)).prop_map(|(index, mutations)| {
-        let mut data = index.get(&files).1.clone();
-        mutations.iter().for_each(|mutation| apply(&mut data, mutation, &files));
-        data
-    });
+    let input =
+        (any::<prop::sample::Index>(), prop::collection::vec(mutation(), 1..8)).prop_map(|(index, mutations)| {
+            let mut data = index.get(&files).1.clone();
+            mutations.iter().for_each(|mutation| apply(&mut data, mutation, &files));
+            data
+        });
     let mut config = Config::with_cases(count);
     config.failure_persistence = None;
     let mut tried = 0;

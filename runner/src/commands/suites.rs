@@ -36,7 +36,7 @@ pub(super) fn files(words: &[String], install: &Install) -> Result<Vec<PathBuf>,
     })
 }
 
-/// The suites that `words` name.
+/// The suites that `words` name, in the order of their own names.
 ///
 /// # Errors
 /// After every mistake was written to stderr.
@@ -79,6 +79,8 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
         );
         return Err(ExitCode::Usage);
     }
+    // Neither the order of words nor that of files on disk tells two runs apart.
+    suites.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(suites)
 }
 

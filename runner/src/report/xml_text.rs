@@ -7,10 +7,14 @@ use quick_junit::XmlString;
 pub struct XmlText(String);
 
 impl XmlText {
-    /// `text` without terminal escapes; what XML forbids becomes U+FFFD.
+    /// `text` without terminal escapes; what XML forbids becomes U+FFFD. A carriage return ends a line: readers of XML turn
+    /// it into one or drop it, and a progress bar would become one long word. Of tabs quick-junit leaves nothing: spaces.
     pub fn new(text: &str) -> XmlText {
         XmlText(
             strip_escapes(text)
+                .replace("\r\n", "\n")
+                .replace(['\r', '\u{85}'], "\n")
+                .replace('\t', "    ")
                 .chars()
                 .map(|character| if allowed(character) { character } else { '\u{fffd}' })
                 .collect(),
@@ -34,9 +38,9 @@ impl From<XmlText> for XmlString {
     }
 }
 
-/// Char of XML 1.0, section 2.2.
+/// Char of XML 1.0, section 2.2, without the control characters that it discourages: one of them begins an escape.
 fn allowed(character: char) -> bool {
-    matches!(character, '\u{9}' | '\u{a}' | '\u{d}' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
+    matches!(character, '\u{9}' | '\u{a}' | '\u{d}' | '\u{20}'..='\u{7e}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
 }
 
 /// `text` without CSI, OSC and two-character escapes.
@@ -87,7 +91,9 @@ mod tests {
             ("nul\0 bell\u{7}", "nul\u{fffd} bell\u{fffd}"),
             ("\u{fffe}\u{ffff}", "\u{fffd}\u{fffd}"),
             ("cut\u{1b}[3\nnext", "cut\nnext"),
-            ("a]]>b\t\r\n", "a]]>b\t\r\n"),
+            ("a]]>b\tc\r\n", "a]]>b    c\n"),
+            ("50%\r100%\r", "50%\n100%\n"),
+            ("next\u{85}line \u{9b}31m", "next\nline \u{fffd}31m"),
             ("\u{1f600}", "\u{1f600}"),
         ] {
             assert_eq!(XmlText::new(text).as_str(), expected, "{text:?}");
