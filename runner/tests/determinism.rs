@@ -80,7 +80,7 @@ fn timeless(text: &str) -> String {
         (r"\[ *\d+\.\d{3} s\]", "[TIME]"),
         (r"\bin \d+\.\d s", "in TIME"),
         (r#"\b(time|timestamp)="[^"]*""#, "$1"),
-        (r"\b\d{8}T\d{6}-[0-9a-f]{4}\b", "RUN"),
+        (r"\d{8}T\d{6}[.\d]*-[0-9a-f]+", "RUN"),
         (r"ft-[0-9a-f]{8}/\d+", "SCRATCH"),
     ];
     rules.iter().fold(text.to_owned(), |text, (pattern, with)| {
