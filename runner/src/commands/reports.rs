@@ -7,6 +7,8 @@ use clap::Args;
 use crate::event::Event;
 use crate::exit_code::ExitCode;
 use crate::record::{Recorder, Run, Runs};
+use crate::report::files::FileArgs;
+use crate::report::html::compare;
 use crate::report::human::HumanReport;
 use crate::report::junit::Profile;
 use crate::report::junit_file::JunitFile;
@@ -20,6 +22,9 @@ pub struct ReportArgs {
     /// The dialect of the JUnit file
     #[arg(long, value_enum, default_value_t = Profile::Rich, value_name = "PROFILE", help_heading = "Reports")]
     pub junit_profile: Profile,
+    /// Reports of the run as a whole
+    #[command(flatten)]
+    pub files: FileArgs,
 }
 
 /// Where runs are kept.
@@ -43,6 +48,7 @@ pub struct Reports {
     recorder: Recorder,
     human: HumanReport,
     junit: Option<JunitFile>,
+    files: FileArgs,
     unwritten: bool,
 }
 
@@ -50,7 +56,8 @@ impl Reports {
     /// The reports that `arguments` ask for, of `run` from now on. Events go through `recorder` first.
     pub fn new(arguments: &ReportArgs, run: Run, recorder: Recorder, human: HumanReport) -> Reports {
         let junit = arguments.junit.clone().map(|path| JunitFile::new(path, arguments.junit_profile));
-        Reports { run, recorder, human, junit, unwritten: false }
+        let human = if arguments.files.to_github() { human.in_groups() } else { human };
+        Reports { run, recorder, human, junit, files: arguments.files.clone(), unwritten: false }
     }
 
     /// Records an event and shows it.
@@ -60,6 +67,18 @@ impl Reports {
         self.human.on(&self.run, &event);
         let written = self.junit.as_mut().map(|junit| junit.on(&self.run, &event));
         self.check(written);
+        if matches!(event, Event::RunFinished { .. }) {
+            self.write_files();
+        }
+    }
+
+    /// Writes the reports that are made of the run as a whole.
+    pub fn write_files(&mut self) {
+        let before = if self.files.compares() { compare::before(&self.run) } else { None };
+        for mistake in self.files.write(&self.run, before.as_ref()).err().unwrap_or_default() {
+            eprintln!("ftest: {mistake}");
+            self.unwritten = true;
+        }
     }
 
     /// Writes what waited for its time.

@@ -22,6 +22,7 @@ use crate::exit_code::ExitCode;
 use crate::install::Install;
 use crate::record::secrets::Secrets;
 use crate::record::{self, Recorder, Run, Shelf, history};
+use crate::report::github;
 use crate::report::human::HumanReport;
 use crate::schedule::{self, Settings, order};
 
@@ -160,6 +161,11 @@ pub(super) async fn execute(
         let reports = Rc::clone(&reports);
         Rc::new(move |event| reports.borrow_mut().on(event))
     };
+    // What programs print themselves must not be executed either.
+    let silence = (arguments.show.no_capture && arguments.reports.files.to_github()).then(github::silence);
+    if let Some((stop, _)) = &silence {
+        print!("{stop}");
+    }
     announce(Event::RunStarted(info));
     let run = schedule::run(cases, &order, Rc::clone(&context), settings, Rc::clone(&announce));
     tokio::pin!(run);
@@ -196,6 +202,9 @@ pub(super) async fn execute(
         let names = strays.join(", ");
         eprintln!("ftest: ended what some case left behind without its mark, its group and its parent: {names}");
         verdict = verdict.max(ExitCode::Failed);
+    }
+    if let Some((_, resume)) = &silence {
+        print!("{resume}");
     }
     announce(Event::RunFinished {
         at_ms: event::ms(SystemTime::now()),

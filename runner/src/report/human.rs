@@ -11,7 +11,7 @@ use crate::event::{Attempt, Event, Failure, Verdict};
 use crate::execute::clock::Instant;
 use crate::filter;
 use crate::record::{CaseRun, Run};
-use crate::report::{counts, exits, seconds, tail};
+use crate::report::{counts, exits, github, seconds, tail};
 
 /// Lines of stderr that are shown of a case that did not pass.
 const TAIL_LINES: usize = 20;
@@ -40,6 +40,7 @@ pub struct HumanReport {
     bad: usize,
     started: Instant,
     skips: BTreeMap<String, usize>,
+    groups: bool,
 }
 
 impl HumanReport {
@@ -55,7 +56,13 @@ impl HumanReport {
             bad: 0,
             started: Instant::now(),
             skips: BTreeMap::new(),
+            groups: false,
         }
+    }
+
+    /// The same, with what is told of a case in a group of GitHub's log, where no line of it is a command.
+    pub fn in_groups(self) -> HumanReport {
+        HumanReport { groups: true, ..self }
     }
 
     /// Shows what happened; `run` has taken note of it.
@@ -161,7 +168,9 @@ impl HumanReport {
         }
         text.push('\n');
         if !verdict.is_neutral() || case.flaky() {
-            text.push_str(&indent(&details(case), "    "));
+            let details = indent(&details(case), "    ");
+            let title = format!("{} in full", case.info.case);
+            text.push_str(&if self.groups { github::group(&title, &details) } else { details });
         } else {
             for note in case.notes() {
                 let _ = writeln!(text, "    note: {note}");

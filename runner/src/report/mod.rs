@@ -1,9 +1,17 @@
 //! Reports: projections of a run's events. They see nothing else of it.
 
+pub mod chart;
+pub mod cluster;
+pub mod files;
+pub mod github;
+pub mod html;
 pub mod human;
 pub mod junit;
 pub mod junit_file;
 pub mod live;
+pub mod markdown;
+pub mod trace;
+pub mod words;
 pub mod xml_text;
 
 use crate::check::exit;
