@@ -99,12 +99,13 @@ fn reports(arguments: &ReportArgs, run: Run) -> Reports {
 }
 
 /// The exit code of a run that is over.
-fn ended(reports: Reports, directory: &Path) -> ExitCode {
-    let run = reports.run();
-    let verdict = run.verdict_code();
-    let code = match run.end {
+fn ended(mut reports: Reports, directory: &Path) -> ExitCode {
+    let verdict = reports.run().verdict_code();
+    let code = match reports.run().end {
         Some(end) => ExitCode::of_number(end.exit_code).unwrap_or(verdict),
         None => {
+            reports.write_files();
+            let run = reports.run();
             let state = if store::is_running(directory) { "goes on" } else { "was killed" };
             println!("{} cases so far: {}", run.cases.len(), counts(run));
             eprintln!("ftest: the run {state}: its log has no end, and neither have its reports");

@@ -304,7 +304,7 @@ fn rerun(run: &Run, bad: &[usize]) -> Vec<(&'static str, String)> {
     if let [only] = bad {
         lines.insert(0, ("the one that did not pass", words::rerun(&run.cases[*only])));
     } else if !bad.is_empty() {
-        lines.insert(0, ("what did not pass", format!("ftest run --failed {}", run.info.run)));
+        lines.insert(0, ("what did not pass", format!("ftest run --failed={}", run.info.run)));
     }
     lines.retain(|(_, line)| !line.is_empty());
     lines
