@@ -56,16 +56,14 @@ pub fn counted(count: usize, noun: &str) -> String {
 
 /// Output of a program for display: no terminal escapes, of a line that was written over only what stood last.
 pub fn plain(text: &str) -> String {
-    let text = XmlText::new(text);
     let lines: Vec<&str> = text
-        .as_str()
         .split('\n')
         .map(|line| {
             let line = line.trim_end_matches('\r');
             line.rsplit('\r').next().unwrap_or(line)
         })
         .collect();
-    lines.join("\n")
+    XmlText::new(&lines.join("\n")).as_str().to_owned()
 }
 
 /// The command that runs this case alone, for a shell.
