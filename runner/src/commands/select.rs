@@ -89,6 +89,7 @@ pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> 
         _ => suites::load(&arguments.suites, install)?,
     };
     let all: Vec<Arc<Case>> = suites.into_iter().flat_map(|suite| suite.cases).collect();
+    let filter = filter.settled(&|id| all.iter().any(|case| case.full_id() == id));
     warn_of_axes(&filter, &all);
     let mut cases: Vec<Arc<Case>> = all.into_iter().filter(|case| filter.accepts(case)).collect();
     if let Some(open) = &open {

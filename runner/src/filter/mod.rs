@@ -12,7 +12,7 @@ use crate::case::Case;
 
 /// What may be written, for `--help` and for mistakes.
 pub const SYNTAX: &str = "\
-A filter is a part of `suite/id[matrix]`, or an expression:
+A filter is a part of `suite/id[matrix]` (a whole one means that case alone), or an expression:
   tag(smoke)  suite(dist)  case(all-reduce*)  id(dist/all-reduce*)   by name
   world(>=4)                                                        by the number of ranks
   matrix.dtype = bf16   matrix.size >= 1024                         by a matrix value
@@ -117,6 +117,16 @@ impl Filter {
         let filters = texts.into_iter().map(Filter::parse).collect::<Result<Vec<_>, _>>()?;
         let union = filters.into_iter().reduce(|left, right| Filter::Or(Box::new(left), Box::new(right)));
         Ok(union.unwrap_or(Filter::All))
+    }
+
+    /// The filter where a part that `is_id` knows as a whole id means that case alone, and not `s/a-more` beside `s/a`.
+    #[must_use]
+    pub fn settled(self, is_id: &impl Fn(&str) -> bool) -> Filter {
+        match self {
+            Filter::Substring(part) if is_id(&part) => Filter::Id(Matcher::Exact(part)),
+            Filter::Or(left, right) => Filter::Or(Box::new(left.settled(is_id)), Box::new(right.settled(is_id))),
+            other => other,
+        }
     }
 
     /// Whether `case` is meant.
