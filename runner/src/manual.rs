@@ -125,7 +125,7 @@ fn flags(argument: &Arg) -> String {
         .get_value_names()
         .filter(|_| argument.get_action().takes_values())
         .and_then(|names| names.first())
-        .map(|name| format!(" {name}"))
+        .map(|name| if argument.is_require_equals_set() { format!("[={name}]") } else { format!(" {name}") })
         .unwrap_or_default();
     let short = argument.get_short().map(|short| format!("`-{short}`"));
     let long = argument.get_long().map(|long| format!("`--{long}{value}`"));
