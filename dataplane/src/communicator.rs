@@ -543,11 +543,13 @@ impl Communicator {
             held.get_or_insert_with(|| Failure::new(code, detail));
             earlier
         };
-        self.lose(self.rank, code, detail);
-        match earlier {
-            Some(failure) => self.hang_up(failure.code, &format!("rank {} failed: {}", self.rank, failure.detail)),
-            None => self.hang_up(code, detail),
-        }
+        // What failed before is the reason, also where it could not be told yet.
+        let (why, told) = match earlier.filter(|failure| failure.code != ErrorCode::Revoked) {
+            Some(failure) => (failure.code, format!("rank {} failed: {}", self.rank, failure.detail)),
+            None => (code, detail.to_owned()),
+        };
+        self.lose(self.rank, why, &told);
+        self.hang_up(why, &told);
         self.journal.stopped(self.id, Rank(self.rank), code, detail);
     }
 

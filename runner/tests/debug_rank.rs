@@ -1,8 +1,10 @@
 //! `--debug-rank`: the rank waits, stopped, with its input and output the user's.
 
+mod program;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 #[test]
 fn the_rank_waits_stopped_and_then_has_the_keyboard() {
@@ -11,7 +13,7 @@ fn the_rank_waits_stopped_and_then_has_the_keyboard() {
     let suite = "ftest: 1\nsuite: debug\ncases:\n\
                  - {id: asks, timeout: 100ms, launch: {argv: [sh, -c, 'test $RANK = 0 || { read word; echo \"heard $word\"; }'], ranks: 2}}\n";
     fs::write(directory.path().join("suite.yaml"), suite).unwrap();
-    let mut ftest = Command::new(env!("CARGO_BIN_EXE_ftest"))
+    let mut ftest = program::ftest()
         .args(["suite.yaml", "--debug-rank", "1"])
         .current_dir(directory.path())
         .stdin(Stdio::piped())

@@ -2,10 +2,12 @@
 //! their directory, with other numbers of jobs. Lists, shards and reports are the same byte for byte, apart from times.
 //! `FTEST_SHUFFLED_RUNS=500 cargo test -p runner --test determinism` runs more.
 
+mod program;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use regex::Regex;
 
@@ -57,9 +59,9 @@ fn observe(seed: u64) -> Vec<(&'static str, String)> {
     }
     let jobs = (dice.below(4) + 1).to_string();
     let ftest = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+        let mut command = program::ftest();
         command.arg("run").args(&words).args(arguments).current_dir(place.path());
-        command.env("TMPDIR", place.path()).env("NO_COLOR", "1").env_remove("CI").stdin(Stdio::null());
+        command.env("TMPDIR", place.path()).env("NO_COLOR", "1").stdin(Stdio::null());
         let output = command.output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{command:?}");
         String::from_utf8(output.stdout).unwrap()

@@ -1,10 +1,12 @@
 //! Execution against programs that misbehave: real processes, every wait bounded.
 
+mod program;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -219,7 +221,7 @@ impl Started {
         );
         std::fs::write(&suite, text).unwrap();
         let outer = random_word();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+        let mut command = program::ftest();
         command.arg("run").arg(&suite).env("TMPDIR", temporary.path()).env("FTEST_CASE_COOKIE", &outer);
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().unwrap();

@@ -1,8 +1,10 @@
 //! Fixtures end in order, whatever ends the run.
 
+mod program;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -27,7 +29,7 @@ fn run(suite: &str) -> Ran {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("suite.yaml"), format!("ftest: 1\nsuite: s\n{suite}")).unwrap();
     let started = Instant::now();
-    let output = Command::new(env!("CARGO_BIN_EXE_ftest"))
+    let output = program::ftest()
         .args(["suite.yaml", "--jobs", "1"])
         .current_dir(directory.path())
         .env("TMPDIR", directory.path())

@@ -1,9 +1,11 @@
 //! `ftest fmt` writes files, leaves those that it must not touch, and says the same of a suite before and after.
 
+mod program;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use runner::suite::format::format;
 
@@ -11,7 +13,7 @@ const WIDE: &str = "# why\nftest:   1\nsuite: x    # name\n\n\n\ncases:\n    - {
 const LAID_OUT: &str = "# why\nftest: 1\nsuite: x # name\n\ncases:\n  - { id: a, launch: { argv: [x, 010] } }\n";
 
 fn ftest(words: &[&str], file: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ftest")).args(words).arg(file).output().unwrap()
+    program::ftest().args(words).arg(file).output().unwrap()
 }
 
 fn suites() -> Vec<PathBuf> {

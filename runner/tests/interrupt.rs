@@ -1,7 +1,9 @@
 //! Ctrl-C in the middle of a run: the cases end, the JUnit file is whole and counts every case, the exit code says so.
 
+mod program;
+
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// The first case interrupts ftest, which is its parent; nothing is guessed about when it runs.
@@ -18,7 +20,7 @@ fn run(signal: &str) -> (Option<i32>, String, String) {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("suite.yaml"), suite(signal)).unwrap();
     let started = Instant::now();
-    let output = Command::new(env!("CARGO_BIN_EXE_ftest"))
+    let output = program::ftest()
         .args(["suite.yaml", "--jobs", "1", "--junit", "out.xml"])
         .current_dir(directory.path())
         .stdin(Stdio::null())
@@ -59,7 +61,7 @@ fn stubborn(signals: &str) -> Option<i32> {
     );
     fs::write(directory.path().join("suite.yaml"), suite).unwrap();
     let started = Instant::now();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+    let mut command = program::ftest();
     let output = command.arg("suite.yaml").current_dir(directory.path()).stdin(Stdio::null()).output().unwrap();
     assert!(started.elapsed() < Duration::from_secs(25), "the run waited for the grace");
     output.status.code()

@@ -1,8 +1,10 @@
 //! What a case leaves in `/dev/shm`.
 
+mod program;
+
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Removed at the end, whatever the test says.
 struct Object(PathBuf);
@@ -22,7 +24,7 @@ impl Drop for Object {
 fn run(case: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("suite.yaml"), format!("ftest: 1\nsuite: s\ncases:\n{case}\n")).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_ftest"))
+    let output = program::ftest()
         .args(["suite.yaml", "--no-fail-fast", "--jobs", "1"])
         .current_dir(directory.path())
         .env("TMPDIR", directory.path())

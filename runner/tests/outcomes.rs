@@ -1,9 +1,11 @@
 //! Black-box cases: `tests/cases/<outcome>/<name>/suite.yaml` is run by the built `ftest`, and stdout, stderr and exit
 //! code must be the texts beside it. `FTEST_REWRITE=1 cargo test -p runner --test outcomes` writes them anew.
 
+mod program;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use regex::Regex;
 
@@ -40,10 +42,9 @@ fn outcome(kind: &str, codes: &[i32]) {
 fn run(case: &Path, codes: &[i32]) -> Vec<String> {
     let words = fs::read_to_string(case.join("args")).unwrap_or_else(|_| "run suite.yaml --no-fail-fast".to_owned());
     let runs = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_ftest"))
+    let output = program::ftest()
         .args(words.split_whitespace())
         .current_dir(case)
-        .env_remove("CI")
         .env("FTEST_HOME", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/home"))
         .env("NO_COLOR", "1")
         .env("FTEST_RUNS_DIR", runs.path())

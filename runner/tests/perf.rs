@@ -1,7 +1,9 @@
 //! What `perf` measured stands in the event log, whatever its bounds say.
 
+mod program;
+
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -23,11 +25,10 @@ fn the_log_has_every_number_with_its_bounds_and_verdict() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("suite.yaml"), SUITE).unwrap();
     let runs = directory.path().join("runs");
-    let output = Command::new(env!("CARGO_BIN_EXE_ftest"))
+    let output = program::ftest()
         .args(["run", "suite.yaml", "--runs-dir"])
         .arg(&runs)
         .current_dir(directory.path())
-        .env_remove("CI")
         .stdin(Stdio::null())
         .output()
         .unwrap();

@@ -1,8 +1,10 @@
 //! Requirements that only the case's Python can answer: a Python that answers what the test wants stands in for it.
 
+mod program;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Answers for `-c QUESTION MODULE` as the real one would; anything else succeeds.
 const PYTHON: &str = "#!/bin/sh
@@ -19,7 +21,7 @@ fn run(cases: &str) -> String {
     fs::write(&python, PYTHON).unwrap();
     fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(directory.path().join("suite.yaml"), format!("ftest: 1\nsuite: s\ncases:\n{cases}")).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_ftest"))
+    let output = program::ftest()
         .args(["suite.yaml", "--no-fail-fast", "--jobs", "1"])
         .current_dir(directory.path())
         .env("FTEST_PYTHON", &python)

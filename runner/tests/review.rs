@@ -1,19 +1,15 @@
 //! `ftest review`, `accept` and `reject` on real files, as a person or a CI job calls them.
 
+mod program;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 const SUITE: &str = "ftest: 1\nsuite: s\nclusters: {c: {nodes: 1, gpus_per_node: 1, profile: a100}}\ncases:\n- id: a\n  cluster: c\n  launch: {argv: [x]}\n  expect: {snapshot: {name: report}}\n- id: b\n  cluster: c\n  launch: {argv: [x]}\n  expect: {snapshot: {name: report}}\n";
 
 fn ftest(root: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ftest"))
-        .args(arguments)
-        .current_dir(root)
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    program::ftest().args(arguments).current_dir(root).env("NO_COLOR", "1").stdin(Stdio::null()).output().unwrap()
 }
 
 fn told(output: &Output) -> (i32, String, String) {

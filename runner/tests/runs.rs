@@ -1,5 +1,7 @@
 //! What is kept of a run, and what comes of it later: the log, files, `ftest runs`, `replay`, `--failed`, `merge`.
 
+mod program;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -32,9 +34,9 @@ impl Place {
     }
 
     fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+        let mut command = program::ftest();
         command.args(words.split_whitespace()).current_dir(self.path()).stdin(Stdio::null());
-        command.env_remove("CI").env_remove("FTEST_RUNS_DIR").env("NO_COLOR", "1");
+        command.env("NO_COLOR", "1");
         command.env("TMPDIR", self.path().join("tmp")).env("MY_TOKEN", "hunter2hunter2");
         command
     }

@@ -1,5 +1,7 @@
 //! ftest itself in hostile surroundings: directories, locales, streams, terminals, clocks, and its own violent end.
 
+mod program;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
@@ -32,7 +34,7 @@ impl Place {
 
     /// `ftest run` on the suite.
     fn ftest(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+        let mut command = program::ftest();
         command.arg("run").arg(self.file("s.yaml")).arg("--no-fail-fast");
         command.env("TMPDIR", self.0.path()).env("NO_COLOR", "1").stdin(Stdio::null());
         command.arg("--runs-dir").arg(self.file("runs"));
@@ -90,7 +92,7 @@ fn a_locale_changes_nothing() {
 fn neither_home_nor_the_working_directory_need_be_writable() {
     // Not even root can make a file in /proc.
     let place = Place::new(&["{id: a, launch: {argv: ['true'], ranks: 2}}"]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+    let mut command = program::ftest();
     command.arg("run").arg(place.file("s.yaml")).env("TMPDIR", place.0.path()).stdin(Stdio::null());
     command.env("HOME", "/proc").env_remove("XDG_CACHE_HOME").env_remove("XDG_STATE_HOME").env_remove("XDG_DATA_HOME");
     let output = command.current_dir("/proc").arg("--junit").arg(place.file("out.xml")).output().unwrap();
@@ -133,7 +135,7 @@ fn a_reader_who_leaves_is_not_missed() {
     for arguments in
         [&["check", "s.yaml"][..], &["run", "--list", "s.yaml"], &["check", "no-such-suite"], &["profiles"]]
     {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+        let mut command = program::ftest();
         command.args(arguments).current_dir(place.0.path()).stdin(Stdio::null());
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -1,8 +1,10 @@
 //! `--watch`: a changed suite or script starts the run again, a mistake does not end it, Ctrl-C does.
 
+mod program;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ fn changes_start_the_run_again_until_ctrl_c() {
     let suite = |word: &str| format!("ftest: 1\nsuite: w\ncases:\n- {{id: {word}, launch: {{argv: [sh, s.sh]}}}}\n");
     fs::write(path("suite.yaml"), suite("one")).unwrap();
     fs::write(path("s.sh"), "exit 0\n").unwrap();
-    let mut ftest = Command::new(env!("CARGO_BIN_EXE_ftest"))
+    let mut ftest = program::ftest()
         .args(["suite.yaml", "--watch"])
         .current_dir(directory.path())
         .stdin(Stdio::null())
