@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -53,7 +54,8 @@ def one_round(run, calls, on_gpu):
 
 def copy_alone(operation, world, size, rounds):
     """Milliseconds of the bare copy, and of processor time; None for an operation that computes."""
-    program = shutil.which("fixture-copy-limit")
+    built = Path(__file__).resolve().parents[1] / "target/release/fixture-copy-limit"
+    program = shutil.which("fixture-copy-limit") or shutil.which(built)
     if operation not in COPIES or program is None:
         return None
     command = [program, operation, str(world), str(size), str(rounds)]
