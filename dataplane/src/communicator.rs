@@ -597,3 +597,44 @@ impl Drop for Communicator {
 fn is_transfer(call: &Call) -> bool {
     matches!(call.operation, Operation::Send | Operation::Recv)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Arena;
+    use crate::process::{Process, Seat};
+    use protocol::datatype::Datatype;
+    use protocol::message::SharedFile;
+
+    fn join(process: &Arc<Process>, arena: &Arena, rank: u32) -> Arc<Communicator> {
+        let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
+        let seat = Seat { global_rank: rank, device: 0, arena: Some(file) };
+        process.init_communicator(b"the same id", 2, rank, seat).unwrap()
+    }
+
+    /// A program sees its rank's failure a moment before the other ranks are told of it, and may abort in that moment.
+    #[test]
+    fn an_abort_passes_on_the_failure_that_came_before() {
+        for force_sockets in [false, true] {
+            let timeout = std::time::Duration::from_secs(20);
+            let process = Process::join(Settings { force_sockets, timeout, ..Settings::default() }).unwrap();
+            let arenas = [0, 1].map(|_| Arena::create("test arena", 1 << 20).unwrap());
+            let told = std::thread::scope(|scope| {
+                let first = scope.spawn(|| {
+                    let communicator = join(&process, &arenas[0], 0);
+                    assert_eq!(communicator.segment.get().is_none(), force_sockets);
+                    let failure = Failure::new(ErrorCode::InjectedRankFailure, "the link is cut");
+                    *communicator.failure.lock().unwrap() = Some(failure);
+                    communicator.abort();
+                    communicator
+                });
+                let second = join(&process, &arenas[1], 1);
+                let told = second.run(&[Call::new(Operation::Barrier, 0, Datatype::Uint8)]).unwrap_err();
+                first.join().unwrap();
+                told
+            });
+            assert_eq!(told.code, ErrorCode::InjectedRankFailure, "{told}");
+            assert!(told.detail.contains("rank 0 failed: the link is cut"), "{told}");
+        }
+    }
+}
