@@ -9,9 +9,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::event::{Attempt, Event, Failure, Verdict};
 use crate::execute::clock::Instant;
-use crate::filter;
 use crate::record::{CaseRun, Run};
-use crate::report::{counts, exits, github, seconds, tail};
+use crate::report::{counts, exits, github, seconds, tail, words};
 
 /// Lines of stderr that are shown of a case that did not pass.
 const TAIL_LINES: usize = 20;
@@ -244,14 +243,6 @@ fn not_passed(run: &Run) -> String {
     if lines.is_empty() { String::new() } else { format!("not passed:\n{}", lines.concat()) }
 }
 
-/// The command that runs a case again. A word of a filter must hold neither spaces nor the signs of expressions.
-fn again(case: &CaseRun) -> String {
-    let id = &case.info.case;
-    let plain = !id.contains(|sign: char| sign.is_whitespace() || "()&|!\"'".contains(sign));
-    let filter = if plain { id.clone() } else { filter::exactly(id).replace('\'', "'\\''") };
-    format!("ftest run {} --filter '{filter}'", case.info.place.file.display())
-}
-
 /// Everything about a case that did not pass, without color: also the text of a JUnit failure.
 pub fn details(case: &CaseRun) -> String {
     let mut text = String::new();
@@ -283,7 +274,7 @@ pub fn details(case: &CaseRun) -> String {
             let _ = writeln!(text, "kept: {}", kept.display());
         }
     }
-    let _ = writeln!(text, "again: {}", again(case));
+    let _ = writeln!(text, "again: {}", words::rerun(case));
     text
 }
 
@@ -373,8 +364,8 @@ mod tests {
 
     #[test]
     fn a_case_is_run_again_by_a_filter_that_means_it() {
-        assert_eq!(again(&case("s/a[w=2]", None)), "ftest run s.yaml --filter 's/a[w=2]'");
-        assert_eq!(again(&case("s/a[c=x y]", None)), "ftest run s.yaml --filter 'id(=\"s/a[c=x y]\")'");
-        assert_eq!(again(&case("s/a[c=it's]", None)), "ftest run s.yaml --filter 'id(=s/a[c=it'\\''s])'");
+        assert_eq!(words::rerun(&case("s/a[w=2]", None)), "ftest run s.yaml --filter 's/a[w=2]'");
+        assert_eq!(words::rerun(&case("s/a[c=x y]", None)), "ftest run s.yaml --filter 'id(=\"s/a[c=x y]\")'");
+        assert_eq!(words::rerun(&case("s/a[c=it's]", None)), "ftest run s.yaml --filter 'id(=s/a[c=it'\\''s])'");
     }
 }

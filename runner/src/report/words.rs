@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::calendar;
+use crate::filter;
 use crate::record::CaseRun;
 use crate::report::xml_text::XmlText;
 
@@ -66,10 +67,12 @@ pub fn plain(text: &str) -> String {
     XmlText::new(&lines.join("\n")).as_str().to_owned()
 }
 
-/// The command that runs this case alone, for a shell.
+/// The command that runs this case alone, for a shell. A word of a filter must hold neither spaces nor the signs of expressions.
 pub fn rerun(case: &CaseRun) -> String {
-    let file = case.info.place.file.display().to_string();
-    format!("ftest run {} --filter {}", quoted(&file), quoted(&case.info.case))
+    let id = &case.info.case;
+    let plain = !id.contains(|sign: char| sign.is_whitespace() || "()&|!\"'".contains(sign));
+    let filter = if plain { id.clone() } else { filter::exactly(id).replace('\'', r"'\''") };
+    format!("ftest run {} --filter '{filter}'", quoted(&case.info.place.file.display().to_string()))
 }
 
 /// One word of a shell command.
