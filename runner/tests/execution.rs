@@ -107,6 +107,28 @@ fn a_missing_program_is_told_at_once() {
 }
 
 #[test]
+fn a_panic_leaves_no_process_and_does_not_wait_for_one() {
+    let (sender, started) = mpsc::channel();
+    let panicked = std::thread::spawn(move || {
+        let context = context(&Cancel::new());
+        let mut command = std::process::Command::new("sleep");
+        command.arg("1000").env("FTEST_CASE_COOKIE", context.cookie().to_string());
+        sender.send((context.cookie().clone(), command.spawn().unwrap())).unwrap();
+        panic!("a bug of ours");
+    });
+    assert!(panicked.join().is_err());
+    let (mark, mut child) = started.recv().unwrap();
+    let left = runtime().block_on(async {
+        let mut sweep = Sweep::new(mark);
+        sweep.awaited.insert(child.id() as i32);
+        sweep.wait(sweep.find(), runner::execute::clock::Instant::now() + PATIENCE).await
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(left, Vec::new());
+}
+
+#[test]
 fn a_daemon_that_left_its_session_and_its_parent_is_found() {
     // The middle shell ends, so the daemon belongs to nobody; it also holds no stream.
     let script = "setsid sh -c '(sleep 1000 </dev/null >/dev/null 2>&1 &)'; exit 0";

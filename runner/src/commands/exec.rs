@@ -19,7 +19,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use crate::case::Transport;
 use crate::execute::cookie::Cookie;
 use crate::execute::process::{Event, Running, exit_of};
-use crate::execute::sweep::Sweep;
+use crate::execute::sweep::{Process, Sweep};
 use crate::execute::{Cancel, RunContext, coordinator, ranks};
 use crate::install::Install;
 use crate::launch::environment::Environment;
@@ -382,8 +382,9 @@ fn forward(child: Option<u32>, number: i32) {
 
 /// Whether a terminal has us, and so the command, in its foreground.
 fn in_foreground() -> bool {
-    let terminal = std::fs::File::open("/dev/tty");
-    terminal.is_ok_and(|terminal| rustix::termios::tcgetpgrp(terminal).ok() == Some(rustix::process::getpgrp()))
+    let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
+    let group = rustix::termios::tcgetpgrp(terminal).map(|group| group.as_raw_nonzero().get());
+    group.is_ok_and(|group| Process::own().is_some_and(|own| own.group == group))
 }
 
 /// The exit code of a shell for a status.

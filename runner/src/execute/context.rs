@@ -192,8 +192,12 @@ impl RunContext {
 }
 
 impl Drop for RunContext {
-    /// Orderly end: the guard goes, orphans that ended are taken, the directory goes unless a case is kept in it.
+    /// Orderly end: the guard goes, orphans that ended are taken, the directory goes unless a case is kept in it. After a
+    /// panic the guard ends what is left, as after a violent end: a thread that waits for it would hold ftest.
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
         self.directory.leave();
         if let Some(guard) = self.guard.take() {
             guard.dismiss();

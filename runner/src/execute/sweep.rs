@@ -58,6 +58,12 @@ impl Process {
         Some(process)
     }
 
+    /// This process. Its group and session are 0 where they began outside of our process namespace, as in a container
+    /// that somebody entered; the system calls that tell them have no word for that.
+    pub fn own() -> Option<Process> {
+        Process::read(std::process::id() as i32)
+    }
+
     /// Whether it can still run.
     pub fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X' | 'x')
@@ -82,8 +88,8 @@ impl Process {
     fn end(&self) -> bool {
         // Dead or alive, as long as it is there its group cannot be another's of the same number.
         let Some(pidfd) = self.open() else { return false };
-        let own = rustix::process::getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
-        if let Some(group) = Pid::from_raw(self.group).filter(|_| self.session != own) {
+        let own = Process::own().map(|own| own.session);
+        if let Some(group) = Pid::from_raw(self.group).filter(|_| Some(self.session) != own) {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         rustix::process::pidfd_send_signal(&pidfd, Signal::KILL).is_ok()
