@@ -107,8 +107,7 @@ fn closed_streams_are_nothing_special() {
         "{id: a, launch: {argv: [sh, -c, 'echo out; echo err >&2; readlink /proc/self/fd/0 > stdin']}, expect: {stdout: out, stderr: err}}",
         "{id: b, launch: {argv: ['false']}}",
     ]);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "exec \"$0\" \"$@\" <&- >&- 2>&-"]).arg(env!("CARGO_BIN_EXE_ftest"));
+    let mut shell = program::behind(&["sh", "-c", "exec \"$0\" \"$@\" <&- >&- 2>&-"]);
     shell.args(place.ftest().get_args()).args(["--junit"]).arg(place.file("out.xml"));
     let status = shell.env("TMPDIR", place.0.path()).status().unwrap();
     assert_eq!(status.code(), Some(1), "the second case fails, and no more");
@@ -157,9 +156,9 @@ fn a_program_gets_no_terminal_even_where_ftest_has_one() {
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
     let terminal: OwnedFd = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).unwrap();
     // `setsid --ctty` gives its program the terminal on its stdin.
-    let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait", "sh", "-c", "(exec 3</dev/tty) && exec \"$0\" \"$@\""]);
-    command.arg(env!("CARGO_BIN_EXE_ftest")).args(place.ftest().get_args()).env("TMPDIR", place.0.path());
+    let script = "(exec 3</dev/tty) && exec \"$0\" \"$@\"";
+    let mut command = program::behind(&["setsid", "--ctty", "--wait", "sh", "-c", script]);
+    command.args(place.ftest().get_args()).env("TMPDIR", place.0.path());
     let output = command.stdin(terminal).stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert_eq!(place.read("tty").trim(), "?");
@@ -168,8 +167,7 @@ fn a_program_gets_no_terminal_even_where_ftest_has_one() {
 #[test]
 fn inherited_descriptors_stay_with_ftest() {
     let place = Place::new(&["{id: a, launch: {argv: [sh, -c, 'ls /proc/$$/fd | tr \"\\n\" \" \" > fds']}}"]);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "exec 7</dev/null 8>&1; exec \"$0\" \"$@\""]).arg(env!("CARGO_BIN_EXE_ftest"));
+    let mut shell = program::behind(&["sh", "-c", "exec 7</dev/null 8>&1; exec \"$0\" \"$@\""]);
     let output = shell.args(place.ftest().get_args()).env("TMPDIR", place.0.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let open = place.read("fds");

@@ -41,6 +41,8 @@ impl Terminal {
             .env("FTEST", env!("CARGO_BIN_EXE_ftest"))
             .env("TERM", "dumb")
             .env_remove("CI")
+            .env_remove("GITHUB_ACTIONS")
+            .env_remove("FTEST_RUNS_DIR")
             .env_remove("ENV")
             .current_dir(directory.path())
             .spawn()

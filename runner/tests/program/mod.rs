@@ -4,8 +4,15 @@ use std::process::Command;
 
 /// The program, with the environment of a person's terminal.
 pub(crate) fn ftest() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
-    for name in ["CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "FTEST_RUNS_DIR"] {
+    behind(&[])
+}
+
+/// The same at the end of a command line that begins with these words.
+pub(crate) fn behind(words: &[&str]) -> Command {
+    let mut words = words.iter().copied().chain([env!("CARGO_BIN_EXE_ftest")]);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    for name in ["CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "FTEST_RUNS_DIR"] {
         command.env_remove(name);
     }
     command
