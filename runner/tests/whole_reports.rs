@@ -1,8 +1,10 @@
 //! Reports of a run as a whole, written by the real program: `--html`, `--trace`, `--markdown`, and what GitHub reads.
 
+mod program;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 /// A failed case that prints what a workflow would execute, and one that passes.
 const SUITE: &str = r#"ftest: 1
@@ -18,12 +20,17 @@ cases:
     launch: { argv: [printf, ok] }
 "#;
 
+/// A case that passes, and a fixture that cannot be taken down and says so as a workflow would hear it.
+const TORN: &str = r##"ftest: 1
+suite: torn
+fixtures:
+  busy: { setup: { argv: ['true'] }, teardown: { shell: "echo '##[error]mine'; exit 1" } }
+cases:
+  - { id: uses, uses: [busy], launch: { argv: ['true'] } }
+"##;
+
 fn ftest(directory: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
-    for name in ["CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"] {
-        command.env_remove(name);
-    }
-    command
+    program::ftest()
         .args(arguments)
         .current_dir(directory)
         .env("FTEST_HOME", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/home"))
@@ -131,4 +138,31 @@ fn what_a_program_prints_itself_is_not_executed_either() {
     let executed = executed(&text);
     assert_eq!(executed.len(), 1, "{text}");
     assert!(executed[0].starts_with("::error file=suites/evil.yaml"), "{text}");
+    // Commands are stopped: a group would only be an odd line.
+    assert!(!text.contains("::group::") && text.contains("    again: ftest run "), "{text}");
+}
+
+#[test]
+fn what_a_teardown_prints_is_not_executed_either() {
+    let place = place();
+    fs::write(place.path().join("suites/torn.yaml"), TORN).unwrap();
+    let output = ftest(place.path(), &["suites/torn.yaml", "--github"], &[]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("| ##[error]mine"), "{text}");
+    let executed = executed(&text);
+    assert_eq!(executed.len(), 3, "{text}");
+    assert_eq!(executed[..2], ["::group::the teardown of torn/busy", "::endgroup::"]);
+    assert!(executed[2].starts_with("::error file=suites/torn.yaml,line=4,"), "{text}");
+}
+
+#[test]
+fn a_reader_who_leaves_is_not_missed() {
+    let place = place();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = program::ftest();
+    command.args(["run", "suites/evil.yaml", "--no-fail-fast", "--no-capture", "--github"]).current_dir(place.path());
+    let output = command.stdin(Stdio::null()).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
 }

@@ -94,7 +94,7 @@ pub fn merge(arguments: &MergeArgs) -> ExitCode {
 }
 
 fn reports(arguments: &ReportArgs, run: Run) -> Reports {
-    let human = HumanReport::new(Box::new(anstream::stdout()), false);
+    let human = HumanReport::new(Box::new(anstream::stdout()), false).in_groups(arguments.files.to_github());
     Reports::new(arguments, run, Recorder::new(None, Secrets::default()), human)
 }
 

@@ -56,7 +56,6 @@ impl Reports {
     /// The reports that `arguments` ask for, of `run` from now on. Events go through `recorder` first.
     pub fn new(arguments: &ReportArgs, run: Run, recorder: Recorder, human: HumanReport) -> Reports {
         let junit = arguments.junit.clone().map(|path| JunitFile::new(path, arguments.junit_profile));
-        let human = if arguments.files.to_github() { human.in_groups() } else { human };
         Reports { run, recorder, human, junit, files: arguments.files.clone(), unwritten: false }
     }
 

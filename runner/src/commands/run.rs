@@ -1,6 +1,7 @@
 //! `ftest run`: suites -> cases -> verdicts -> reports -> exit code.
 
 use std::cell::RefCell;
+use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -135,16 +136,16 @@ pub(super) async fn execute(
     context.debug_rank = debug_rank;
     context.shelf = store.as_ref().map(|store| Shelf::new(store.directory(), secrets.clone()));
     let context = Rc::new(context);
-    let reports = Rc::new(RefCell::new(Reports::new(
-        &arguments.reports,
-        Run::at(&directory),
-        Recorder::new(store, secrets),
-        HumanReport::new(Box::new(anstream::stdout()), !arguments.show.shares_the_terminal()),
-    )));
+    let (shared, to_github) = (arguments.show.shares_the_terminal(), arguments.reports.files.to_github());
+    // What programs print themselves must not be executed either. A group would not be one then.
+    let silence = (shared && to_github).then(github::silence);
+    let human = HumanReport::new(Box::new(anstream::stdout()), !shared).in_groups(to_github && !shared);
+    let reports = Reports::new(&arguments.reports, Run::at(&directory), Recorder::new(store, secrets), human);
+    let reports = Rc::new(RefCell::new(reports));
     let in_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
     let settings = Settings {
         // Side by side they could not be told apart.
-        slots: if arguments.show.shares_the_terminal() { 1 } else { pace.slots() },
+        slots: if shared { 1 } else { pace.slots() },
         fail_fast: pace.fail_fast(in_ci),
         rounds: pace.rounds(),
         snapshots: match (arguments.accept, in_ci) {
@@ -161,10 +162,8 @@ pub(super) async fn execute(
         let reports = Rc::clone(&reports);
         Rc::new(move |event| reports.borrow_mut().on(event))
     };
-    // What programs print themselves must not be executed either.
-    let silence = (arguments.show.no_capture && arguments.reports.files.to_github()).then(github::silence);
     if let Some((stop, _)) = &silence {
-        print!("{stop}");
+        print(stop);
     }
     announce(Event::RunStarted(info));
     let run = schedule::run(cases, &order, Rc::clone(&context), settings, Rc::clone(&announce));
@@ -204,7 +203,7 @@ pub(super) async fn execute(
         verdict = verdict.max(ExitCode::Failed);
     }
     if let Some((_, resume)) = &silence {
-        print!("{resume}");
+        print(resume);
     }
     announce(Event::RunFinished {
         at_ms: event::ms(SystemTime::now()),
@@ -217,6 +216,11 @@ pub(super) async fn execute(
         Some(code) => Ended::BySignal(code),
         None => Ended::Through(verdict.max(unwritten)),
     }
+}
+
+/// Prints as it is. A closed stdout is no reason to fail: the exit code still tells.
+fn print(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
 /// A seed that can be typed.

@@ -59,9 +59,9 @@ impl HumanReport {
         }
     }
 
-    /// The same, with what is told of a case in a group of GitHub's log, where no line of it is a command.
-    pub fn in_groups(self) -> HumanReport {
-        HumanReport { groups: true, ..self }
+    /// The same, with what may hold output of programs in `groups` of GitHub's log, where no line of it is a command.
+    pub fn in_groups(self, groups: bool) -> HumanReport {
+        HumanReport { groups, ..self }
     }
 
     /// Shows what happened; `run` has taken note of it.
@@ -92,8 +92,8 @@ impl HumanReport {
                 }
             }
             Event::TeardownFailed { fixture, failure } => {
-                let text = failure_text(failure);
-                self.print(&format!("{RED}{:>8}{RESET} the teardown of {fixture}\n{}", "error", indent(&text, "    ")));
+                let text = self.told(&format!("the teardown of {fixture}"), &failure_text(failure));
+                self.print(&format!("{RED}{:>8}{RESET} the teardown of {fixture}\n{text}", "error"));
             }
             Event::RunFinished { duration_us, interrupted, .. } => self.finish(run, *duration_us, *interrupted),
         }
@@ -167,9 +167,7 @@ impl HumanReport {
         }
         text.push('\n');
         if !verdict.is_neutral() || case.flaky() {
-            let details = indent(&details(case), "    ");
-            let title = format!("{} in full", case.info.case);
-            text.push_str(&if self.groups { github::group(&title, &details) } else { details });
+            text.push_str(&self.told(&format!("{} in full", case.info.case), &details(case)));
         } else {
             for note in case.notes() {
                 let _ = writeln!(text, "    note: {note}");
@@ -179,6 +177,12 @@ impl HumanReport {
             }
         }
         self.print(&text);
+    }
+
+    /// `text`, which may hold what a program printed, below its line.
+    fn told(&self, title: &str, text: &str) -> String {
+        let text = indent(text, "    ");
+        if self.groups { github::group(title, &text) } else { text }
     }
 
     fn finish(&mut self, run: &Run, duration_us: u64, interrupted: bool) {
