@@ -97,18 +97,18 @@ pub fn beside(suites: &[Suite]) -> (Vec<Pending>, Vec<Refused>) {
 /// # Errors
 /// The directory cannot be read.
 pub fn below(directory: &Path, suites: &[Suite]) -> io::Result<(Vec<Pending>, Vec<Refused>)> {
-    let mut expected = expected(suites);
+    let expected = expected(suites);
     let mut taken: BTreeMap<String, Pending> = BTreeMap::new();
     let mut refused = Vec::new();
     for found in files(directory, DEPTH)?.into_iter().filter(|path| is_pending(path)) {
-        let one = header(&found).and_then(|name| match (taken.get(&name), expected.remove(&name)) {
+        let one = header(&found).and_then(|name| match (taken.get(&name), expected.get(&name)) {
             (Some(first), _) => match read(first.file.clone(), first.place.clone(), found.clone()) {
                 Ok(second) if second.text == first.text => Ok(None),
                 Ok(_) => Err(format!("{} is another text for `{name}`", first.found.display())),
                 Err(error) => Err(error.to_string()),
             },
             (None, Some((file, place))) => {
-                read(file, place, found.clone()).map(Some).map_err(|error| error.to_string())
+                read(file.clone(), place.clone(), found.clone()).map(Some).map_err(|error| error.to_string())
             }
             (None, None) => Err(format!("no case of these suites has the snapshot `{name}`")),
         });
@@ -246,7 +246,9 @@ mod tests {
         pending[0].accept().unwrap();
         assert_eq!(snapshot::read(&root.path().join("snapshots/s/a.snap")).unwrap(), "2\n");
         assert!(pending[0].found.exists(), "the artifact stays as it is");
-        assert_eq!(below(&artifact, &suites).unwrap().0.len(), 1, "what is accepted does not wait");
+        let (left, refused_now) = below(&artifact, &suites).unwrap();
+        assert_eq!(names(&left), ["s/b report"], "what is accepted does not wait");
+        assert_eq!(refused_now, refused, "a second copy of it is no mistake");
     }
 
     #[test]
