@@ -157,12 +157,16 @@ impl ReportCheck {
             }
         };
         if values.is_empty() {
-            // Nothing satisfies everything: it counts only where somebody asked for nothing.
+            // Nothing satisfies everything: it counts only where somebody asked for nothing, and nobody for something.
+            let empty = Value::Array(Vec::new());
+            let of_nothing = |operator: &Operator| operator.is_of_list() && operator.holds(&empty);
             let wants_none = operators.iter().any(|operator| matches!(operator, Operator::Len(0)))
                 && !is_singular(&self.path.to_string());
             let counts_none = self.count.as_ref().is_some_and(|count| count.accepts(0));
-            let asked = !(operators.is_empty() && all.is_empty() && any.is_empty() && none.is_empty());
-            if (asked || self.count.is_some()) && !wants_none && !counts_none {
+            let something =
+                !any.is_empty() || !operators.iter().all(of_nothing) || self.count.is_some() && !counts_none;
+            let asked = something || !(operators.is_empty() && all.is_empty() && none.is_empty());
+            if asked && (something || !(wants_none || counts_none)) {
                 let next = self.nearest_prefix(&document);
                 failures.push(self.failure(format!("{} selects something", self.path), "nothing", &next));
             }
@@ -468,6 +472,23 @@ mod tests {
         assert_eq!(number_of_failures(|check| check.count = count(ge(4), None, Some(0)), calls), 1);
         assert_eq!(number_of_failures(|check| check.count = count(vec![], Some(1), None), "$.none[*]"), 1);
         assert_eq!(number_of_failures(|check| check.count = count(vec![], None, Some(3)), "$.none[*]"), 0);
+        let nothing = |change: fn(&mut ReportCheck)| {
+            let up_to_three = |check: &mut ReportCheck| {
+                check.count = Some(Count { of: vec![], min: None, max: Some(3) });
+                change(check);
+            };
+            number_of_failures(up_to_three, "$.none[*]")
+        };
+        assert_eq!(nothing(|check| check.all = vec![Operator::Eq(json!(5).into())]), 0);
+        assert_eq!(nothing(|check| check.any = vec![Operator::Eq(json!(5).into())]), 1, "nothing is not a value that");
+        assert_eq!(nothing(|check| check.operators = vec![Operator::Contains(json!(5).into())]), 1);
+        assert_eq!(nothing(|check| check.operators = vec![Operator::Len(2)]), 1);
+        assert_eq!(nothing(|check| check.operators = vec![Operator::Len(0)]), 0);
+        let empty_and_one = |check: &mut ReportCheck| {
+            check.operators = vec![Operator::Len(0)];
+            check.count = Some(Count { of: vec![], min: Some(1), max: None });
+        };
+        assert_eq!(number_of_failures(empty_and_one, "$.none[*]"), 1);
         assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Unique], calls), 0);
         let sorted = |direction| vec![Operator::Sorted(direction)];
         assert_eq!(number_of_failures(|check| check.operators = sorted(Direction::Ascending), calls), 0);
