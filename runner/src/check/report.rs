@@ -206,8 +206,8 @@ impl ReportCheck {
             if operator.is_of_list() && !is_singular(&path) {
                 let list = Value::Array(values.iter().map(|(_, value)| Value::clone(value)).collect());
                 self.check_each(&path, &list, operator, failures);
-            } else if let (Operator::Contains(wanted), true) = (operator, values.len() > 1) {
-                // Of several values, `contains` asks for one of them.
+            } else if let (Operator::Contains(wanted), false) = (operator, is_singular(&path)) {
+                // Where there may be several values, `contains` asks for one of them.
                 if !values.iter().any(|(_, value)| compare::equal(value, wanted) || operator.holds(value)) {
                     failures.push(self.failure(format!("{path} {operator}"), &some(values), ""));
                 }
@@ -453,6 +453,17 @@ mod tests {
         assert_eq!(
             number_of_failures(|check| check.operators = vec![Operator::Contains(json!(6).into())], "$.ranks[*].calls"),
             1
+        );
+        let one = "$.ranks[?@.calls == 5].calls";
+        assert_eq!(
+            number_of_failures(|check| check.operators = vec![Operator::Contains(json!(5).into())], one),
+            0,
+            "a list of one value"
+        );
+        assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Contains(json!(6).into())], one), 1);
+        assert_eq!(
+            number_of_failures(|check| check.operators = vec![Operator::Contains(json!("ev").into())], "$.name"),
+            0
         );
         assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Len(2)], "$.ranks"), 0);
         assert_eq!(number_of_failures(|check| check.operators = vec![Operator::Len(2)], "$.ranks[*].calls"), 0);
