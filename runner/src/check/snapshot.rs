@@ -7,7 +7,9 @@ use similar::TextDiff;
 use crate::case::{Case, Place};
 use crate::check::Failure;
 use crate::check::report::ReportKind;
+use crate::filter;
 use crate::observation::Observation;
+use crate::report::words;
 use crate::snapshot::{Comparison, Selection, SnapshotFile};
 
 /// Most lines of a difference that are shown.
@@ -87,8 +89,8 @@ impl SnapshotCheck {
                 Ok(()) => {
                     let next = format!(
                         "look at it with `ftest review {0}`, or accept it with `ftest accept {0} -E '{1}'`",
-                        case.place.file.display(),
-                        case.full_id()
+                        words::quoted(&case.place.file.display().to_string()),
+                        filter::in_quotes(&case.full_id())
                     );
                     failure(wanted, got, &next)
                 }

@@ -117,6 +117,20 @@ fn a_snapshot_is_left_for_review_accepted_and_compared() {
     assert!(!pending.exists(), "a pending snapshot without a reason goes");
 }
 
+#[test]
+fn the_command_that_accepts_a_snapshot_means_its_case() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("my suites");
+    fs::create_dir(&root).unwrap();
+    let spaced = case(&root, "matrix: {axes: {c: [x y]}}\n  expect: {snapshot: {of: device, select: ['$[*].calls']}}");
+    let (_, failures) = judge(&spaced, &observation(0), SnapshotMode::Review);
+    let file = spaced.place.file.display();
+    let next = format!(
+        "look at it with `ftest review '{file}'`, or accept it with `ftest accept '{file}' -E 'id(=\"s/one[c=x y]\")'`"
+    );
+    assert_eq!(failures[0].next, next);
+}
+
 fn file_of_an_earlier_run(path: &Path) {
     fs::write(path, "---\nsource: s\nexpression: e\n---\n1\n").unwrap();
 }

@@ -67,12 +67,10 @@ pub fn plain(text: &str) -> String {
     XmlText::new(&lines.join("\n")).as_str().to_owned()
 }
 
-/// The command that runs this case alone, for a shell. A word of a filter must hold neither spaces nor the signs of expressions.
+/// The command that runs this case alone, for a shell.
 pub fn rerun(case: &CaseRun) -> String {
-    let id = &case.info.case;
-    let plain = !id.contains(|sign: char| sign.is_whitespace() || "()&|!\"'".contains(sign));
-    let filter = if plain { id.clone() } else { filter::exactly(id).replace('\'', r"'\''") };
-    format!("ftest run {} --filter '{filter}'", quoted(&case.info.place.file.display().to_string()))
+    let file = quoted(&case.info.place.file.display().to_string());
+    format!("ftest run {file} --filter '{}'", filter::in_quotes(&case.info.case))
 }
 
 /// One word of a shell command.
