@@ -557,4 +557,19 @@ pub(crate) mod tests {
         let text = render(&run(&[finished("s/a", Verdict::Failed, 5)]), Some(&before), Limits::default());
         assert!(text.contains("Since the run before") && text.contains("was passed"), "{text}");
     }
+
+    #[test]
+    fn every_link_to_a_case_leads_somewhere() {
+        let skipped = Verdict::Skipped { reason: "no gcc".into() };
+        let before = run(&["s/a", "s/b", "s/c"].map(|case| finished(case, Verdict::Passed, 5)));
+        let mut now = vec![finished("s/a", Verdict::Failed, 5), finished("s/b", Verdict::Passed, 900_000)];
+        now.push([Event::CaseStarted { case: "s/c".into(), at_ms: 0 }, finished("s/c", skipped, 0)[1].clone()]);
+        let text = render(&run(&now), Some(&before), Limits::default());
+        let linked: BTreeSet<&str> =
+            text.split("href=\"#").skip(1).map(|rest| rest.split_once('"').unwrap().0).collect();
+        assert!(linked.contains("case-0") && linked.contains("case-2"), "{linked:?}");
+        for id in linked {
+            assert_eq!(text.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
+        }
+    }
 }
