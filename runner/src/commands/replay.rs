@@ -9,8 +9,8 @@ use crate::event::Event;
 use crate::exit_code::ExitCode;
 use crate::record::secrets::Secrets;
 use crate::record::{Recorder, Run, log, merge, store};
-use crate::report::counts;
 use crate::report::human::HumanReport;
+use crate::report::{counts, words};
 
 /// Arguments of `ftest replay`.
 #[derive(Args, Clone, Debug)]
@@ -107,7 +107,7 @@ fn ended(mut reports: Reports, directory: &Path) -> ExitCode {
             reports.write_files();
             let run = reports.run();
             let state = if store::is_running(directory) { "goes on" } else { "was killed" };
-            println!("{} cases so far: {}", run.cases.len(), counts(run));
+            println!("{} so far: {}", words::counted(run.cases.len(), "case"), counts(run));
             eprintln!("ftest: the run {state}: its log has no end, and neither have its reports");
             verdict.max(ExitCode::CouldNotRun)
         }

@@ -197,14 +197,8 @@ impl HumanReport {
         if interrupted {
             text.push_str("interrupted\n");
         }
-        let plural = if run.cases.len() == 1 { "case" } else { "cases" };
-        let _ = writeln!(
-            text,
-            "{BOLD}{} {plural}{RESET}: {} in {:.1} s",
-            run.cases.len(),
-            counts(run),
-            seconds(duration_us)
-        );
+        let all = words::counted(run.cases.len(), "case");
+        let _ = writeln!(text, "{BOLD}{all}{RESET}: {} in {:.1} s", counts(run), seconds(duration_us));
         if !interrupted {
             for (reason, count) in &self.skips {
                 let _ = writeln!(text, "  skipped {count}: {reason}");
