@@ -3,6 +3,8 @@
 //! figures as we measured them. Prints medians; asserts nothing. `cargo build --release -p coordinator && cargo bench -p shim --bench all_reduce`.
 #![expect(unsafe_code, reason = "calls a C interface and shares memory")]
 
+mod barrier;
+
 use std::env;
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -10,9 +12,10 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
+use barrier::barrier;
 use fakegpu as _;
 
 unsafe extern "C" {
@@ -230,22 +233,5 @@ fn bare_rank() {
                 barrier(count, generation, ranks as u32);
             });
         }
-    }
-}
-
-/// # Safety
-/// Both words are shared by exactly `ranks` callers.
-unsafe fn barrier(count: &AtomicU32, generation: &AtomicU32, ranks: u32) {
-    let seen = generation.load(Ordering::Acquire);
-    if count.fetch_add(1, Ordering::AcqRel) + 1 == ranks {
-        count.store(0, Ordering::Relaxed);
-        generation.fetch_add(1, Ordering::AcqRel);
-        // SAFETY: the word is live; the kernel only uses its address.
-        unsafe { libc::syscall(libc::SYS_futex, generation.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0usize) };
-        return;
-    }
-    while generation.load(Ordering::Acquire) == seen {
-        // SAFETY: as above; no timeout.
-        unsafe { libc::syscall(libc::SYS_futex, generation.as_ptr(), libc::FUTEX_WAIT, seen, 0usize) };
     }
 }

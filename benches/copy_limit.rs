@@ -5,6 +5,8 @@
 //! streaming stores in turn, and prints the faster: median ms of rank 0, and median ms of processor time of all ranks together.
 #![expect(unsafe_code, reason = "shares memory between processes")]
 
+mod barrier;
+
 use std::env;
 use std::fs::File;
 use std::io::Read;
@@ -12,6 +14,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
+
+use barrier::barrier;
 
 /// Bytes before the buffers: the barrier, then a word of processor time for each rank.
 const HEAD: usize = 4096;
@@ -181,20 +185,5 @@ unsafe fn stream_row(from: *const u8, targets: &[*mut u8], at: usize) {
             #[cfg(not(target_arch = "x86_64"))]
             std::ptr::copy_nonoverlapping(from.add(at), target.add(at), ROW);
         }
-    }
-}
-
-fn barrier(count: &AtomicU32, generation: &AtomicU32, ranks: u32) {
-    let seen = generation.load(Ordering::Acquire);
-    if count.fetch_add(1, Ordering::AcqRel) + 1 == ranks {
-        count.store(0, Ordering::Relaxed);
-        generation.fetch_add(1, Ordering::AcqRel);
-        // SAFETY: the word is live; the kernel only uses its address.
-        unsafe { libc::syscall(libc::SYS_futex, generation.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0usize) };
-        return;
-    }
-    while generation.load(Ordering::Acquire) == seen {
-        // SAFETY: as above; no timeout.
-        unsafe { libc::syscall(libc::SYS_futex, generation.as_ptr(), libc::FUTEX_WAIT, seen, 0usize) };
     }
 }
