@@ -21,6 +21,7 @@ pub mod process;
 pub mod reduce;
 pub mod resize;
 mod rows;
+mod send;
 pub mod session;
 pub mod settings;
 mod shared;

@@ -4,13 +4,14 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::one_sided::{self, Inbox};
+use crate::send;
 use crate::wake::Wake;
 
 /// How long a stranger may take to say who it is.
@@ -142,7 +143,7 @@ impl Listener {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(notice) = state.closed.get(&(route.communicator, route.to)).cloned() {
             if state.told.insert(route) {
-                stream.write_all(&notice)?;
+                send::last_words(&stream, &notice);
             }
             return Ok(());
         }
@@ -204,7 +205,7 @@ impl Listener {
         let early: Vec<Route> = state.arrived.keys().copied().filter(mine).collect();
         for route in early {
             if let Some(stream) = state.arrived.remove(&route) {
-                let _ = std::fs::File::from(stream).write_all(&notice);
+                send::last_words(stream, &notice);
             }
         }
         if state.closed.insert((communicator, rank), notice).is_none() {
@@ -232,6 +233,12 @@ pub(crate) fn connect(address: &str, token: &str, route: Route, timeout: Duratio
     } else {
         return Err(invalid());
     };
+    stream.write_all(&hello(token, route))?;
+    Ok(stream.into())
+}
+
+/// What a connecting side says first.
+fn hello(token: &str, route: Route) -> Vec<u8> {
     let mut hello = Vec::with_capacity(32 + token.len());
     hello.extend_from_slice(&MAGIC.to_le_bytes());
     hello.extend_from_slice(&(token.len() as u16).to_le_bytes());
@@ -240,8 +247,7 @@ pub(crate) fn connect(address: &str, token: &str, route: Route, timeout: Duratio
     hello.extend_from_slice(&route.to.to_le_bytes());
     hello.extend_from_slice(&route.from.to_le_bytes());
     hello.push(route.channel);
-    stream.write_all(&hello)?;
-    Ok(stream.into())
+    hello
 }
 
 /// Sets what a data connection needs.
@@ -302,11 +308,51 @@ impl Write for Stream {
     }
 }
 
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
 impl From<Stream> for OwnedFd {
     fn from(stream: Stream) -> Self {
         match stream {
             Stream::Unix(stream) => stream.into(),
             Stream::Tcp(stream) => stream.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::send::tests::raises_sigpipe;
+
+    const DEADLINE: Duration = Duration::from_secs(10);
+
+    fn route(from: u32) -> Route {
+        Route { communicator: 7, to: 9, from, channel: 0 }
+    }
+
+    #[test]
+    fn who_came_and_hung_up_does_no_harm() {
+        let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
+        let wake = Arc::new(Wake::new().unwrap());
+        listener.watch(7, 9, &wake);
+        wake.clear();
+        drop(connect(&listener.address, "token", route(0), DEADLINE).unwrap());
+        wake.wait(DEADLINE);
+        assert!(listener.state.lock().unwrap().arrived.contains_key(&route(0)), "it came");
+        assert!(!raises_sigpipe(|| listener.close(7, 9, b"gone".to_vec())));
+
+        // Who comes later is told as well.
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(&hello("token", route(1))).unwrap();
+        drop(theirs);
+        assert!(!raises_sigpipe(|| drop(listener.greet(Stream::Unix(ours)))));
+        assert!(listener.state.lock().unwrap().told.contains(&route(1)), "it was told");
     }
 }

@@ -11,6 +11,7 @@ use protocol::message::ErrorCode;
 
 use crate::failure::{Failure, code_of, number_of};
 use crate::listener::{self, Listener, Route};
+use crate::send;
 use crate::transport::Scene;
 use crate::wake::Wake;
 
@@ -356,15 +357,7 @@ impl Mesh {
                 link.stream = listener::connect(address, &self.token, route, Duration::from_millis(200)).ok();
             }
             if let (Some(stream), None) = (&link.stream, link.out_header) {
-                // SAFETY: the bytes are live; a connection that takes no more is no loss, its peer sees it close.
-                unsafe {
-                    libc::send(
-                        stream.as_raw_fd(),
-                        notice.as_ptr().cast(),
-                        notice.len(),
-                        libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
-                    );
-                }
+                send::last_words(stream, &notice);
             }
         }
         self.links.clear();

@@ -13,6 +13,7 @@ use protocol::message::ErrorCode;
 
 use super::link::{DONE, REFUSED, Request};
 use crate::mesh::{HEADER, notice};
+use crate::send;
 use crate::wake::Wake;
 
 /// A rank's inbox.
@@ -35,7 +36,7 @@ struct State {
     /// Why nothing is taken any more, as it is told.
     over: Option<Vec<u8>>,
     /// Connections of the threads, to end them.
-    serving: BTreeMap<u64, OwnedFd>,
+    serving: BTreeMap<u64, UnixStream>,
     served: u64,
 }
 
@@ -92,12 +93,8 @@ impl Inbox {
             return;
         }
         for connection in state.serving.values() {
-            // SAFETY: the bytes are live; a connection that takes no more is no loss, its peer sees it close.
-            unsafe {
-                let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-                libc::send(connection.as_raw_fd(), told.as_ptr().cast(), told.len(), flags);
-                libc::shutdown(connection.as_raw_fd(), libc::SHUT_RDWR);
-            }
+            send::last_words(connection, &told);
+            let _ = connection.shutdown(Shutdown::Both);
         }
         state.over = Some(told);
         self.changed.notify_all();
@@ -111,12 +108,12 @@ impl Inbox {
         let number = {
             let mut state = self.lock();
             if let Some(told) = &state.over {
-                let _ = stream.write_all(told);
+                send::last_words(&stream, told);
                 return;
             }
             state.served += 1;
             let number = state.served;
-            state.serving.insert(number, twin.into());
+            state.serving.insert(number, twin);
             number
         };
         while self.take(&mut stream, from).is_ok() {}
@@ -190,4 +187,30 @@ fn read_to(stream: &mut UnixStream, address: usize, bytes: u64) -> io::Result<()
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::send::tests::raises_sigpipe;
+
+    #[test]
+    fn who_hung_up_before_the_answer_does_no_harm() {
+        let inbox = Inbox::new(Arc::new(Wake::new().unwrap()), Duration::from_secs(10));
+        inbox.register(0x1000, 0);
+        let signal = Request { window: None, offset: 0, bytes: 0 };
+        let beyond = Request { window: Some(1), offset: 8, bytes: 0 };
+        let serve = |request: Request| {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.write_all(&request.to_bytes()).unwrap();
+            drop(theirs);
+            raises_sigpipe(|| inbox.serve(ours.into(), 3))
+        };
+        assert!(!serve(signal), "the answer that it is done");
+        assert_eq!(inbox.received(3), 1);
+        assert!(!serve(beyond), "the refusal");
+        inbox.close(ErrorCode::Aborted, "over");
+        assert!(!serve(signal), "the reason why nothing is taken any more");
+        assert_eq!(inbox.received(3), 1);
+    }
 }

@@ -33,7 +33,7 @@ pub(super) struct Request {
 impl Request {
     pub(super) const BYTES: usize = 32;
 
-    fn to_bytes(self) -> [u8; Self::BYTES] {
+    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let tag = if self.window.is_some() { PUT } else { SIGNAL };
         bytes[..4].copy_from_slice(&tag.to_le_bytes());

@@ -1,0 +1,51 @@
+//! The last words of a connection. They come from within other people's programs, which do not ignore SIGPIPE as those of Rust
+//! do; what the standard library writes to a socket raises no signal either.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Sends `bytes` on a socket. What it does not take at once is no loss, since its peer sees it close.
+pub(crate) fn last_words(socket: impl AsFd, bytes: &[u8]) {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: the bytes are live for the length said, and the descriptor is open.
+    unsafe { libc::send(socket.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// Whether `body` raises SIGPIPE in this thread.
+    pub(crate) fn raises_sigpipe(body: impl FnOnce()) -> bool {
+        // SAFETY: the sets are initialised by the calls before they are read. A blocked signal stays pending even where it
+        // is ignored; it is taken before the mask is put back.
+        unsafe {
+            let (mut pipe, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigemptyset(&mut pipe);
+            libc::sigaddset(&mut pipe, libc::SIGPIPE);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before);
+            body();
+            let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            let raised = libc::sigtimedwait(&pipe, std::ptr::null_mut(), &now) == libc::SIGPIPE;
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+            raised
+        }
+    }
+
+    #[test]
+    fn last_words_arrive_or_do_no_harm() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        last_words(&ours, b"gone");
+        let mut heard = [0; 4];
+        theirs.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"gone");
+        drop(theirs);
+        assert!(!raises_sigpipe(|| last_words(&ours, b"gone")));
+        let mut file = File::from(OwnedFd::from(ours));
+        assert!(raises_sigpipe(|| drop(file.write_all(b"gone").unwrap_err())), "what a file's write does");
+    }
+}
