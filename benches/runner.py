@@ -18,6 +18,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Bounds of the project: ms per trivial case beyond the program itself, MB of ftest's memory.
 CASE_MS, MEMORY_MB = 5.0, 150
+# So many times more processor time may a case take among many than among few: the clock cannot tell, which other work stops.
+GROWTH = 1.5
 
 
 def suite(directory, name, cases):
@@ -28,7 +30,7 @@ def suite(directory, name, cases):
 
 
 def run(command, **options):
-    """Seconds and peak memory (MB) of a command that has to succeed, without its children's memory."""
+    """Seconds by the clock, peak memory (MB, without its children's) and processor seconds of a command that has to succeed."""
     started = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
     stderr = process.stderr.read()
@@ -36,7 +38,7 @@ def run(command, **options):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} ended with {process.returncode}: {stderr.decode()}")
-    return time.monotonic() - started, usage.ru_maxrss / 1024
+    return time.monotonic() - started, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
 
 
 def bare(count):
@@ -97,7 +99,9 @@ def main():
         print(f"{'a run of one case':<58} {start * 1e3:8.2f} ms")
         print(f"{'the program alone':<58} {alone / count * 1e3:8.2f} ms")
         bound("a trivial case beyond the program itself, one at a time", (serial - start - alone) / count * 1e3, CASE_MS, "ms")
-        ours = [run([ftest, "run", file, "-j", str(jobs)], **options)[0] for _ in range(3)]
+        ours = [run([ftest, "run", file, "-j", str(jobs)], **options) for _ in range(3)]
+        few = min(processor for _, _, processor in ours) / count
+        ours = [seconds for seconds, _, _ in ours]
         junit = run([ftest, "run", file, "-j", str(jobs), "--junit", directory / "out.xml"], **options)[0]
         if shutil.which("cargo-nextest"):
             theirs = nextest(directory, count, jobs)
@@ -107,10 +111,13 @@ def main():
             print(f"{count} trivial cases, {jobs} at a time: {min(ours):.2f} s; with a JUnit file: {junit:.2f} s")
             print("skipped: the comparison, for there is no cargo-nextest (cargo install cargo-nextest --locked)")
         many = suite(directory, "many", [f"{{id: c{number}, launch: {{argv: ['true']}}}}" for number in range(arguments.many)])
-        seconds, memory = run([ftest, "run", many, "-j", str(jobs), "--junit", directory / "many.xml"], **options)
+        seconds, memory, processor = run([ftest, "run", many, "-j", str(jobs), "--junit", directory / "many.xml"], **options)
         bound(f"memory with {arguments.many} cases ({seconds:.0f} s)", memory, MEMORY_MB, "MB")
+        each = processor / arguments.many
+        print(f"processor time of a case among {count}: {few * 1e3:.2f} ms, among {arguments.many}: {each * 1e3:.2f} ms")
+        bound("how many times more a case takes among many", each / few, GROWTH, "")
         flood = "{id: flood, timeout: 10m, launch: {argv: [sh, -c, 'head -c 500000000 /dev/zero & head -c 500000000 /dev/zero >&2; wait']}}"
-        seconds, memory = run([ftest, "run", suite(directory, "flood", [flood])], **options)
+        seconds, memory, _ = run([ftest, "run", suite(directory, "flood", [flood])], **options)
         bound(f"memory with 1 GB of output ({seconds:.1f} s)", memory, MEMORY_MB, "MB")
     if missed:
         sys.exit("missed: " + "; ".join(missed))
