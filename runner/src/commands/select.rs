@@ -114,6 +114,7 @@ pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> 
         for case in &mut cases {
             let case = Arc::make_mut(case);
             case.timeout = case.timeout.scaled(factor);
+            case.suite_timeout = case.suite_timeout.map(|limit| limit.mul_f64(factor));
             if let Some((within, _)) = &mut case.expect.within {
                 *within = within.mul_f64(factor);
             }

@@ -13,7 +13,8 @@ const NAMES: [&str; 4] = ["_TOKEN", "KEY", "SECRET", "PASSWORD"];
 /// A shorter value is found in too many harmless words.
 const SHORTEST: usize = 6;
 /// Fields of events that say which case, kind or process is meant. They come from suites and from ftest.
-const WORDS: [&str; 11] = ["event", "is", "case", "suite", "id", "kind", "role", "exit", "culprit", "run", "fixture"];
+const WORDS: [&str; 12] =
+    ["event", "is", "case", "suite", "id", "kind", "role", "exit", "culprit", "run", "fixture", "verdict"];
 
 /// The values to look for.
 #[derive(Clone, Debug, Default)]
@@ -94,6 +95,7 @@ fn mask(value: &mut Value, values: &Regex) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::perf::{Measured, PerfVerdict};
     use crate::event::{Attempt, Failure, Process, Stream, Verdict};
     use crate::observation::{Exit, Role};
 
@@ -113,6 +115,7 @@ mod tests {
             verdict: Verdict::Skipped { reason: text.into() },
             failures: vec![Failure { got: text.into(), ..Failure::default() }],
             processes: vec![process],
+            perf: vec![Measured { verdict: PerfVerdict::Warning, ..Measured::default() }],
             culprit: Some(Role::Coordinator),
             notes: vec![text.into()],
             ..Attempt::default()
@@ -132,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_secret_that_is_a_word_of_the_log_does_not_break_it() {
-        let words = ["attempt_finished", "skipped", "coordinator", "not_started", "stdout"];
+        let words = ["attempt_finished", "skipped", "coordinator", "not_started", "stdout", "warning"];
         let event = secrets(&words).mask(attempt("stdout"));
         assert_eq!(event, attempt("***"));
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::secrets::Secrets;
+use super::store::{LOCK, LOG};
 use crate::case::Case;
 use crate::conclusion::Outcome;
 use crate::event::{Attempt, Stream};
@@ -84,7 +85,12 @@ impl Shelf {
 
     /// A new directory for `base`, of `suite`; its path from the run's directory.
     fn make(&self, suite: &str, base: &str) -> io::Result<PathBuf> {
-        let (suite, base) = (PathBuf::from(name(suite)), name(base));
+        let (mut suite, base) = (name(suite), name(base));
+        // The run's own files are there already.
+        if [LOG, LOCK].contains(&suite.as_str()) {
+            suite.insert(0, '_');
+        }
+        let suite = PathBuf::from(suite);
         fs::create_dir_all(self.directory.join(&suite))?;
         let mut path = suite.join(&base);
         let mut another = 0;
@@ -227,6 +233,16 @@ mod tests {
         assert_eq!(name("all_reduce[d=bf16,w=4]"), "all_reduce.d=bf16.w=4");
         assert_eq!(name("../x y"), "_.._x_y");
         assert_eq!(name(""), "_");
+    }
+
+    #[test]
+    fn a_suite_may_be_called_as_the_files_of_a_run_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(directory.path(), Secrets::default());
+        for file in [LOG, LOCK] {
+            fs::write(directory.path().join(file), "").unwrap();
+            assert_eq!(shelf.make(file, "c").unwrap(), Path::new(&format!("_{file}/c")));
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::execute::scratch;
 /// The event log of a run, in its directory.
 pub const LOG: &str = "events.jsonl";
 /// Locked by the run that writes here, as long as it lives.
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 /// Where runs are kept, below the working directory.
 const DEFAULT: &str = ".ftest/runs";
 
@@ -145,7 +145,8 @@ pub fn id(directory: &Path) -> String {
 /// Whether a run still writes to this directory.
 pub fn is_running(directory: &Path) -> bool {
     let Ok(lock) = File::open(directory.join(LOCK)) else { return false };
-    flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err()
+    // Shared: two that look at once must not take each other for the run.
+    flock(&lock, FlockOperation::NonBlockingLockShared).is_err()
 }
 
 /// The run in this directory, as far as its log goes.
@@ -205,6 +206,8 @@ mod tests {
         assert_eq!(ids(), ["1-a", "2-b", "3-c"]);
         let path = first.directory().to_owned();
         drop(first);
+        let another_looks = File::open(path.join(LOCK)).unwrap();
+        flock(&another_looks, FlockOperation::NonBlockingLockShared).unwrap();
         assert!(!is_running(&path));
         drop(runs.open("4-d", 2).unwrap());
         assert_eq!(ids(), ["3-c", "4-d"]);

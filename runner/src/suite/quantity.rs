@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// More than a century; a thousand times as much still fits every clock.
+const LONGEST: Duration = Duration::from_secs(1_000_000 * 3600);
+
 /// `500ms`, `15s`, `1m30s`, `2h`.
 ///
 /// # Errors
@@ -34,7 +37,13 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
             .and_then(|part| total.checked_add(part))
             .ok_or_else(wrong)?;
     }
-    if total.is_zero() { Err("it must be above 0".to_owned()) } else { Ok(total) }
+    if total.is_zero() {
+        Err("it must be above 0".to_owned())
+    } else if total > LONGEST {
+        Err("it must be at most 1000000h".to_owned())
+    } else {
+        Ok(total)
+    }
 }
 
 /// `1GiB`, `80 GB`, `4KiB` as bytes; none for anything else.
@@ -68,7 +77,7 @@ mod tests {
         {
             assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
         }
-        for text in ["30", "", "s", "5x", "0s", "-1s", "1s2", "1e400s", "..s"] {
+        for text in ["30", "", "s", "5x", "0s", "-1s", "1s2", "1e400s", "..s", "1000001h", "5000000000000000h"] {
             assert!(duration(text).is_err(), "{text}");
         }
         assert_eq!(duration("30").unwrap_err(), "a duration needs a unit: write `30s` or `30ms`");
