@@ -186,7 +186,7 @@ impl Stream {
     }
 
     /// What the next piece of work on this stream has to wait for and is not done yet.
-    fn pending(self: &Arc<Self>) -> Vec<Point> {
+    pub(crate) fn pending(self: &Arc<Self>) -> Vec<Point> {
         let streams = &self.device().streams;
         if streams.unfinished.load(Ordering::Acquire) == 0 {
             return Vec::new();

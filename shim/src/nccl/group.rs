@@ -4,8 +4,7 @@
 use std::cell::RefCell;
 use std::ffi::c_float;
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use dataplane::call::Call;
 use protocol::datatype::Operation as Kind;
@@ -324,55 +323,16 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
     Ok(())
 }
 
-/// Longest time for which the streams of one launch wait for each other.
-const MEETING: Duration = Duration::from_secs(24 * 3600);
-
 /// Runs `task` in `first` once all streams got here, and holds the others until it is done.
 fn meet(first: &Arc<Stream>, others: &[Arc<Stream>], task: impl FnOnce() + Send + 'static) {
-    let gate = Arc::new(Gate::default());
-    let count = others.len();
     for other in others {
-        let gate = Arc::clone(&gate);
-        stream::enqueue(
-            other,
-            Box::new(move || {
-                gate.change(|state| state.0 += 1);
-                gate.wait(|state| state.1);
-            }),
-        );
-    }
-    stream::enqueue(
-        first,
-        Box::new(move || {
-            gate.wait(|state| state.0 == count);
-            task();
-            gate.change(|state| state.1 = true);
-        }),
-    );
-}
-
-/// (streams that have come, done).
-#[derive(Default)]
-struct Gate {
-    state: Mutex<(usize, bool)>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn change(&self, change: impl FnOnce(&mut (usize, bool))) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        self.changed.notify_all();
-    }
-
-    fn wait(&self, open: impl Fn(&(usize, bool)) -> bool) {
-        let deadline = Instant::now() + MEETING;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while !open(&state) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        // Not only its own tail: it may be ordered after streams that `first` is not.
+        for point in other.pending() {
+            stream::hold_up(first, point);
         }
+    }
+    stream::enqueue(first, Box::new(task));
+    for other in others {
+        stream::hold_up(other, first.tail());
     }
 }

@@ -1,10 +1,51 @@
-/* NCCL in one process: two communicators by ncclCommInitAll, a grouped sum, the errors of bad arguments. */
+/* NCCL in one process: two communicators by ncclCommInitAll, a grouped sum, groups that use several streams, the errors of bad
+ * arguments. */
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include "check.h"
 
 enum { COUNT = 1000 };
+
+/* A group may give one communicator several streams: its operations wait for all of them, and all of them for it. The streams
+ * may be ordered after each other besides. */
+static void several_streams(ncclComm_t *comms, float **send, cudaStream_t *blocking) {
+    float *receive[2][2], host = 0;
+    cudaStream_t elsewhere[2];
+    for (int rank = 0; rank < 2; rank++) {
+        SAME(cudaSetDevice(rank), cudaSuccess);
+        SAME(cudaStreamCreateWithFlags(&elsewhere[rank], cudaStreamNonBlocking), cudaSuccess);
+        for (int i = 0; i < 2; i++) SAME(cudaMalloc((void **)&receive[rank][i], COUNT * sizeof(float)), cudaSuccess);
+    }
+    for (int pair = 0; pair < 6; pair++) {
+        SAME(ncclGroupStart(), ncclSuccess);
+        for (int rank = 0; rank < 2; rank++) {
+            cudaStream_t both[] = {blocking[rank], 0, cudaStreamPerThread, 0, blocking[rank], cudaStreamPerThread, blocking[rank]};
+            SAME(cudaSetDevice(rank), cudaSuccess);
+            for (int i = 0; i < 2; i++) {
+                SAME(cudaMemsetAsync(receive[rank][i], 0, COUNT * sizeof(float), both[pair + i]), cudaSuccess);
+                SAME(ncclAllReduce(send[rank], receive[rank][i], COUNT, ncclFloat, ncclSum, comms[rank], both[pair + i]), ncclSuccess);
+            }
+        }
+        SAME(ncclGroupEnd(), ncclSuccess);
+        for (int rank = 0; rank < 2; rank++) {
+            cudaStream_t second[] = {0, cudaStreamPerThread, 0, blocking[rank], cudaStreamPerThread, blocking[rank]};
+            SAME(cudaSetDevice(rank), cudaSuccess);
+            SAME(cudaStreamSynchronize(second[pair]), cudaSuccess);
+            for (int i = 0; i < 2; i++) {
+                float *last = receive[rank][i] + COUNT - 1;
+                SAME(cudaMemcpyAsync(&host, last, sizeof host, cudaMemcpyDeviceToHost, elsewhere[rank]), cudaSuccess);
+                SAME(host, (COUNT - 1) * 3);
+            }
+        }
+    }
+    for (int rank = 0; rank < 2; rank++) {
+        SAME(cudaSetDevice(rank), cudaSuccess);
+        SAME(cudaDeviceSynchronize(), cudaSuccess);
+        SAME(cudaStreamDestroy(elsewhere[rank]), cudaSuccess);
+        for (int i = 0; i < 2; i++) SAME(cudaFree(receive[rank][i]), cudaSuccess);
+    }
+}
 
 int main(void) {
     ncclComm_t comms[2];
@@ -46,6 +87,7 @@ int main(void) {
     SAME(ncclGroupEnd(), ncclInvalidUsage);
     SAME(ncclAllReduce(send[0], receive[0], COUNT, (ncclDataType_t)99, ncclSum, comms[0], streams[0]), ncclInvalidArgument);
     SAME(ncclAllReduce(send[0], receive[0], COUNT, ncclFloat, ncclSum, NULL, streams[0]), ncclInvalidArgument);
+    several_streams(comms, send, streams);
     for (int rank = 0; rank < 2; rank++) {
         SAME(ncclCommFinalize(comms[rank]), ncclSuccess);
         SAME(ncclCommDestroy(comms[rank]), ncclSuccess);
