@@ -52,7 +52,10 @@ pub(crate) struct Communicator {
 }
 
 enum State {
-    Forming,
+    Forming {
+        /// The program gave it up meanwhile.
+        aborted: bool,
+    },
     Ready(Arc<Ranks>),
     /// A split left this rank without a communicator.
     Nothing,
@@ -66,7 +69,7 @@ impl Communicator {
         Arc::new(Self {
             device,
             in_background,
-            state: Mutex::new(State::Forming),
+            state: Mutex::new(State::Forming { aborted: false }),
             changed: Condvar::new(),
             outstanding: AtomicU64::new(0),
             draining: AtomicU32::new(0),
@@ -102,30 +105,48 @@ impl Communicator {
         self.operations.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes how the rendezvous ended.
+    /// Notes how the rendezvous ended. Of an abort before, the other ranks hear now.
     pub(crate) fn formed(&self, result: Result<Option<Arc<Ranks>>, Failure>) {
-        *self.lock() = match result {
-            Ok(Some(ranks)) => State::Ready(ranks),
+        let mut state = self.lock();
+        *state = match result {
+            Ok(Some(ranks)) => {
+                if matches!(*state, State::Forming { aborted: true }) {
+                    ranks.abort();
+                }
+                State::Ready(ranks)
+            }
             Ok(None) => State::Nothing,
             Err(failure) => {
                 note(failure.detail.clone());
                 State::Failed(failure)
             }
         };
+        drop(state);
         self.changed.notify_all();
+    }
+
+    /// The program gives it up: its operations end, and the other ranks hear of it, as soon as it formed.
+    pub(crate) fn abort(&self) {
+        let ranks = match &mut *self.lock() {
+            State::Ready(ranks) => Arc::clone(ranks),
+            State::Forming { aborted } => {
+                *aborted = true;
+                return;
+            }
+            State::Nothing | State::Failed(_) => return,
+        };
+        ranks.abort();
     }
 
     /// The communicator itself.
     ///
     /// # Errors
-    /// `ncclInvalidUsage` while it forms; the failure of the rendezvous.
+    /// `ncclInvalidArgument` while it forms, as NCCL's ncclCommEnsureReady; the failure of the rendezvous.
     pub(crate) fn ranks(&self) -> NcclResult<Arc<Ranks>> {
         match &*self.lock() {
             State::Ready(ranks) => Ok(Arc::clone(ranks)),
-            State::Forming => {
-                Err(NcclError::INVALID_USAGE
-                    .because("the communicator is still forming: wait for ncclCommGetAsyncError"))
-            }
+            State::Forming { .. } => Err(NcclError::INVALID_ARGUMENT
+                .because("the communicator is still forming: wait for ncclCommGetAsyncError")),
             State::Nothing => Err(NcclError::INVALID_ARGUMENT.because("this rank got no communicator from the split")),
             State::Failed(failure) => Err(failure.into()),
         }
@@ -163,7 +184,7 @@ impl Communicator {
     /// `ncclCommGetAsyncError`: success, in progress, or the first failure.
     pub(crate) fn async_error(&self) -> u32 {
         match &*self.lock() {
-            State::Forming => NcclError::IN_PROGRESS.0,
+            State::Forming { .. } => NcclError::IN_PROGRESS.0,
             State::Nothing => 0,
             State::Failed(failure) => code(failure.code).0,
             // What failed before, and what this ended, is settled.
@@ -193,7 +214,7 @@ impl Communicator {
         match &*self.lock() {
             State::Failed(failure) => Some(failure.clone()),
             State::Ready(ranks) => ranks.failure(),
-            State::Forming | State::Nothing => None,
+            State::Forming { .. } | State::Nothing => None,
         }
     }
 
@@ -262,7 +283,7 @@ impl Communicator {
     pub(crate) fn drain(&self) {
         let mut state = self.lock();
         self.draining.fetch_add(1, Ordering::Relaxed);
-        while matches!(*state, State::Forming) || self.outstanding.load(Ordering::Acquire) > 0 {
+        while matches!(*state, State::Forming { .. }) || self.outstanding.load(Ordering::Acquire) > 0 {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         self.draining.fetch_sub(1, Ordering::Relaxed);

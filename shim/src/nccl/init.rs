@@ -202,9 +202,7 @@ pub(crate) fn abort(handle: usize) -> NcclResult {
     let communicator = resolve(handle)?;
     COMMUNICATORS.remove(handle);
     communicator.finalize();
-    if let Ok(ranks) = communicator.ranks() {
-        ranks.abort();
-    }
+    communicator.abort();
     communicator.drain_for(ABORT_PATIENCE);
     window::forget_all(&communicator);
     memory::forget_all(communicator.serial);

@@ -1,5 +1,5 @@
 /* NCCL in one process: two communicators by ncclCommInitAll, a grouped sum, groups that use several streams, the errors of bad
- * arguments. */
+ * arguments, a communicator that is used and aborted before it formed. */
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -47,6 +47,28 @@ static void several_streams(ncclComm_t *comms, float **send, cudaStream_t *block
     }
 }
 
+/* Who aborts a communicator that still forms leaves the others with one that lost a rank. */
+static void abort_before_it_formed(float *memory, cudaStream_t stream) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId id;
+    ncclComm_t aborts, stays;
+    int value = -1;
+    config.blocking = 0;
+    SAME(ncclGetUniqueId(&id), ncclSuccess);
+    SAME(cudaSetDevice(0), cudaSuccess);
+    SAME(ncclCommInitRankConfig(&aborts, 2, id, 0, &config), ncclInProgress);
+    SAME(ncclCommCount(aborts, &value), ncclInvalidArgument);
+    SAME(ncclAllReduce(memory, memory, COUNT, ncclFloat, ncclSum, aborts, 0), ncclInvalidArgument);
+    SAME(ncclCommAbort(aborts), ncclSuccess);
+    SAME(cudaSetDevice(1), cudaSuccess);
+    SAME(ncclCommInitRank(&stays, 2, id, 1), ncclSuccess);
+    ncclResult_t result = ncclAllReduce(memory, memory, COUNT, ncclFloat, ncclSum, stays, stream);
+    EXPECT(result == ncclSuccess || result == ncclRemoteError);
+    SAME(ncclCommFinalize(stays), ncclRemoteError);
+    SAME(ncclCommAbort(stays), ncclSuccess);
+    SAME(cudaStreamSynchronize(stream), cudaSuccess);
+}
+
 int main(void) {
     ncclComm_t comms[2];
     float *send[2], *receive[2], host[COUNT];
@@ -88,6 +110,7 @@ int main(void) {
     SAME(ncclAllReduce(send[0], receive[0], COUNT, (ncclDataType_t)99, ncclSum, comms[0], streams[0]), ncclInvalidArgument);
     SAME(ncclAllReduce(send[0], receive[0], COUNT, ncclFloat, ncclSum, NULL, streams[0]), ncclInvalidArgument);
     several_streams(comms, send, streams);
+    abort_before_it_formed(send[1], streams[1]);
     for (int rank = 0; rank < 2; rank++) {
         SAME(ncclCommFinalize(comms[rank]), ncclSuccess);
         SAME(ncclCommDestroy(comms[rank]), ncclSuccess);
