@@ -115,11 +115,15 @@ pub(crate) fn copy(
     count(source, target, extent.bytes() as u64);
     // A pageable target is complete when the call returns, and a pageable source may be reused then (CUDA runtime
     // manual, "API synchronization behavior").
-    if when == When::Now || target == Known::Unknown {
+    let waits = when == When::Now || target == Known::Unknown;
+    if waits {
         stream.synchronize();
+    }
+    if waits || (source == Known::Unknown && stream.is_idle()) {
         // SAFETY: both boxes lie in live memory: device and known memory were checked, the rest C answers for.
         unsafe { move_box(to, from, extent) };
-    } else if source == Known::Unknown && !stream.is_idle() {
+    } else if source == Known::Unknown {
+        // Not asked again whether the stream is idle: another thread may have changed that.
         let mut staged = vec![0u8; extent.bytes()];
         let packed =
             Layout { address: staged.as_mut_ptr() as usize, pitch: extent.width, slice: extent.width * extent.height };
@@ -224,5 +228,57 @@ unsafe fn move_box(to: Layout, from: Layout, extent: Extent) {
     for (to, from) in rows(to, from, extent) {
         // SAFETY: rows of boxes that the caller answers for.
         unsafe { std::ptr::copy(from as *const u8, to as *mut u8, extent.width) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::device::stream::{self, Kind};
+
+    const DEADLINE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_pageable_source_may_be_reused_while_another_thread_uses_the_stream() {
+        let device = crate::device::get(6).unwrap();
+        let stream = stream::legacy(device);
+        // With many streams that are busy, it takes a while to tell whether this one is.
+        let busy: Vec<_> = (0..40).map(|_| stream::create(device, Kind::NonBlocking, 0)).collect();
+        let (open, gate) = mpsc::channel::<()>();
+        let first = stream::resolve(busy[0]).unwrap();
+        stream::enqueue(&first, Box::new(move || gate.recv_timeout(DEADLINE).unwrap()));
+        busy[1..].iter().for_each(|other| stream::hold_up(&stream::resolve(*other).unwrap(), first.tail()));
+        let target = memory::allocate(device, 8, memory::Kind::Plain).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let deadline = Instant::now() + DEADLINE;
+                while !is_over.load(Ordering::Relaxed) && Instant::now() < deadline {
+                    stream::enqueue(&stream, Box::new(|| (0..1000).for_each(|_| std::hint::spin_loop())));
+                    stream.synchronize();
+                }
+            });
+            let wrong = (0..20_000u64).find(|round| {
+                let mut word = *round;
+                let from = &raw mut word;
+                let (to, from_layout) = (Layout::line(target), Layout::line(from as usize));
+                copy(&stream, to, from_layout, Extent::line(8), Direction::ANY, When::InOrder).unwrap();
+                // SAFETY: a live local; the copy that may still be to come must not read it.
+                unsafe { from.write_volatile(u64::MAX) };
+                stream.synchronize();
+                // SAFETY: memory of the arena, which nothing writes after the copy.
+                unsafe { (target as *const u64).read_volatile() != *round }
+            });
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(wrong, None, "the first copy that took what came later");
+        });
+        open.send(()).unwrap();
+        stream::synchronize_device(device);
+        busy.into_iter().for_each(|other| stream::destroy(other).unwrap());
+        memory::free(target).unwrap();
     }
 }
