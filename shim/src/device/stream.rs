@@ -3,8 +3,8 @@
 //! for a stream does its work meanwhile: with more ranks than cores, handing work to a thread and its end back costs more
 //! than a small collective.
 
-use std::cell::Cell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -102,8 +102,18 @@ pub(crate) struct Streams {
 
 static STREAMS: Handles<Stream> = Handles::new(1);
 
+/// The default streams of a thread, by device; they end with it.
+#[derive(Default)]
+struct PerThread(HashMap<u32, Arc<Stream>>);
+
+impl Drop for PerThread {
+    fn drop(&mut self) {
+        self.0.values().for_each(Stream::end);
+    }
+}
+
 thread_local! {
-    static PER_THREAD: std::cell::RefCell<std::collections::HashMap<u32, Arc<Stream>>> = std::cell::RefCell::default();
+    static PER_THREAD: RefCell<PerThread> = RefCell::default();
 }
 
 /// A place in a stream: everything issued to it so far.
@@ -331,6 +341,17 @@ impl Stream {
         }
     }
 
+    /// No program has it any more. What is in it is still done.
+    fn end(self: &Arc<Self>) {
+        let mut queue = self.lock();
+        queue.destroyed = true;
+        // What it still waits for is waited for, so that the device owes nothing in the end.
+        if !queue.has_worker && !queue.items.is_empty() {
+            queue.has_worker = self.start_worker().is_ok();
+        }
+        self.call_worker(&mut queue);
+    }
+
     fn start_worker(self: &Arc<Self>) -> std::io::Result<()> {
         let stream = Arc::clone(self);
         with_signals_blocked(|| {
@@ -407,11 +428,15 @@ pub(crate) fn legacy(device: &Device) -> Arc<Stream> {
     Arc::clone(device.streams.legacy.get_or_init(|| Stream::new(device, Kind::Legacy, 0)))
 }
 
-/// The calling thread's default stream on `device` (`cudaStreamPerThread`).
+/// The calling thread's default stream on `device` (`cudaStreamPerThread`). A thread that ends (exit handlers of the program
+/// call in then) has the legacy one instead, which waits for what was its own.
 pub(crate) fn per_thread(device: &Device) -> Arc<Stream> {
-    PER_THREAD.with_borrow_mut(|streams| {
-        Arc::clone(streams.entry(device.ordinal).or_insert_with(|| Stream::new(device, Kind::Blocking, 0)))
-    })
+    let own = |streams: &RefCell<PerThread>| {
+        let mut streams = streams.borrow_mut();
+        let stream = streams.0.entry(device.ordinal).or_insert_with(|| Stream::new(device, Kind::Blocking, 0));
+        Arc::clone(stream)
+    };
+    PER_THREAD.try_with(own).unwrap_or_else(|_| legacy(device))
 }
 
 thread_local! {
@@ -459,13 +484,7 @@ pub(crate) fn create(device: &Device, kind: Kind, priority: i32) -> usize {
 /// `INVALID_HANDLE` for a default stream or a handle that names no live stream.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
     let stream = STREAMS.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
-    let mut queue = stream.lock();
-    queue.destroyed = true;
-    // What it still waits for is waited for, so that the device owes nothing in the end.
-    if !queue.has_worker && !queue.items.is_empty() {
-        queue.has_worker = stream.start_worker().is_ok();
-    }
-    stream.call_worker(&mut queue);
+    stream.end();
     Ok(())
 }
 
@@ -581,5 +600,71 @@ mod tests {
         assert!(resolve(handle).is_err());
         open.send(()).unwrap();
         heard.recv_timeout(DEADLINE).unwrap();
+    }
+
+    #[test]
+    fn a_threads_own_stream_ends_with_it_and_finishes_its_work() {
+        const THREADS: usize = 50;
+        struct Ends(mpsc::Sender<&'static str>);
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                let _ = self.0.send("ended");
+            }
+        }
+        thread_local! {
+            static ENDS: RefCell<Option<Ends>> = const { RefCell::new(None) };
+        }
+        let (said, heard) = mpsc::channel();
+        let mut gates = Vec::new();
+        for _ in 0..THREADS {
+            let said = said.clone();
+            let program = move || {
+                let stream = per_thread(device(7));
+                let open = gate(&stream);
+                // Not in a thread that waits, since there is none: in the stream's own.
+                enqueue(
+                    &stream,
+                    Box::new(move || {
+                        said.send("done").unwrap();
+                        ENDS.set(Some(Ends(said)));
+                    }),
+                );
+                // Nobody does this one but a thread that waits or ends the stream.
+                hold_up(&stream, stream.tail());
+                open
+            };
+            gates.push(std::thread::spawn(program).join().unwrap());
+        }
+        assert!(heard.try_recv().is_err(), "their work still waits");
+        drop(said);
+        for open in gates {
+            open.send(()).unwrap();
+        }
+        let mut words: Vec<_> = std::iter::from_fn(|| heard.recv_timeout(DEADLINE).ok()).collect();
+        words.sort_unstable();
+        assert_eq!(words, [["done"; THREADS], ["ended"; THREADS]].concat());
+        assert!(device(7).streams.is_quiet());
+    }
+
+    #[test]
+    fn a_thread_that_ends_has_the_default_stream_instead_of_its_own() {
+        struct Late(mpsc::Sender<Kind>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                let _ = self.0.send(per_thread(device(7)).kind);
+            }
+        }
+        thread_local! {
+            static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
+        }
+        let (said, heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            // What was made last is dropped first.
+            LATE.set(Some(Late(said)));
+            per_thread(device(7));
+        })
+        .join()
+        .unwrap();
+        assert_eq!(heard.recv_timeout(DEADLINE), Ok(Kind::Legacy));
     }
 }
