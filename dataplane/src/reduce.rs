@@ -2,14 +2,15 @@
 //!
 //! Rules (reference: NCCL's device reduction functions). Sums run in rank order, so every rank and every run gets the same bits.
 //! 16- and 8-bit floats accumulate in f32 and are rounded once. Integers wrap. Float max and min drop NaN, as fmaxf does.
-//! A float average multiplies each contribution by 1/n first; an integer average sums in type, then divides.
+//! A float average multiplies each contribution by 1/n first; an integer average sums in type, then divides. Where nothing is
+//! multiplied, one rank alone gets its bits back: NaN keeps its payload, and no small float is rounded or clamped.
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use protocol::datatype::{Datatype, ReductionOp};
 
 use crate::float8;
-use crate::rows;
+use crate::{rows, streaming};
 
 /// One reduction over the buffers of all ranks.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,14 @@ impl Reduction<'_> {
     /// # Safety
     /// Every pointer is valid for `count` elements. A destination may equal a source; it must not overlap one otherwise.
     pub unsafe fn run(&self, sources: &[*const u8], destinations: &[*mut u8], count: usize) {
+        if let ([source], false) = (sources, self.multiplies()) {
+            let bytes = count * self.datatype.size();
+            for destination in destinations.iter().filter(|destination| destination.cast_const() != *source) {
+                // SAFETY: the caller's promise.
+                unsafe { streaming::copy(*source, *destination, bytes, bytes, streaming::FROM_MEMORY) };
+            }
+            return;
+        }
         #[cfg(target_arch = "x86_64")]
         if has_avx512() {
             // SAFETY: the processor has AVX-512; the pointers are the caller's promise.
@@ -42,6 +51,13 @@ impl Reduction<'_> {
         }
         // SAFETY: the caller's promise.
         unsafe { self.run_with(sources, destinations, count) }
+    }
+
+    /// True when contributions are multiplied by a factor first.
+    fn multiplies(&self) -> bool {
+        use Datatype::{Bfloat16, Float8E4M3, Float8E5M2, Float16, Float32, Float64};
+        let float = matches!(self.datatype, Float16 | Float32 | Float64 | Bfloat16 | Float8E4M3 | Float8E5M2);
+        self.op == ReductionOp::PreMulSum || (self.op == ReductionOp::Avg && float)
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -479,6 +495,24 @@ mod tests {
         scalars[0][..4].copy_from_slice(&0.5f32.to_ne_bytes());
         scalars[1][..4].copy_from_slice(&4f32.to_ne_bytes());
         assert_eq!(reduce_scaled::<f32>(Datatype::Float32, ReductionOp::PreMulSum, &[&[3.0], &[2.0]], &scalars), [9.5]);
+    }
+
+    #[test]
+    fn one_rank_alone_gets_its_bits_back() {
+        use ReductionOp::{Avg, Max, Min, PreMulSum, Prod, Sum};
+        let bytes: Vec<u8> = (0..=255).collect();
+        for datatype in [Datatype::Float8E4M3, Datatype::Float8E5M2, Datatype::Int8] {
+            for op in [Sum, Prod, Max, Min] {
+                assert_eq!(reduce::<u8>(datatype, op, &[&bytes]), bytes, "{datatype} {op}");
+            }
+        }
+        let signaling = f32::from_bits(0x7f80_0001);
+        assert_eq!(reduce::<f32>(Datatype::Float32, Sum, &[&[signaling]])[0].to_bits(), signaling.to_bits());
+        // A product is encoded anew: infinity (0x7c) becomes the largest number, as it does among several ranks.
+        let mut one = [0; 8];
+        one[0] = 0x3c;
+        assert_eq!(reduce_scaled::<u8>(Datatype::Float8E5M2, PreMulSum, &[&[0x7c]], &[one]), [0x7b]);
+        assert_eq!(reduce::<u8>(Datatype::Float8E5M2, Avg, &[&[0x7c]]), [0x7b]);
     }
 
     #[test]

@@ -343,6 +343,28 @@ fn nothing_to_do_needs_nobody() {
 }
 
 #[test]
+fn one_rank_alone_gets_its_bits_back() {
+    for settings in ways() {
+        play(&settings, 1, |player| {
+            // In the slot beside the call, and beyond it.
+            for bytes in [256, 1 << 16] {
+                // Infinity and every NaN among them.
+                let contribution: Vec<u8> = (0..bytes).map(|index| index as u8).collect();
+                for operation in [Operation::AllReduce, Operation::Reduce, Operation::ReduceScatter] {
+                    for in_place in [None, Some(0)] {
+                        let mut call = reduction_call(player, operation, Datatype::Float8E5M2, ReductionOp::Sum, bytes);
+                        call.root = (operation == Operation::Reduce).then_some(0);
+                        (call.send, call.receive) = buffers(player, &contribution, bytes, in_place);
+                        player.run(&[call]).unwrap();
+                        assert!(read(call.receive, bytes) == contribution, "{operation} of {bytes} bytes");
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
 fn operations_run_in_the_order_of_issue_not_of_execution() {
     for settings in ways() {
         play(&settings, 2, |player| {
