@@ -512,8 +512,8 @@ impl Communicator {
     /// `ncclCommAbort`: whatever runs or waits fails, here and on the other ranks.
     pub fn abort(&self) {
         let detail = format!("rank {} aborted the communicator", self.rank);
-        self.stop(ErrorCode::Aborted, &detail);
-        self.leave_as(true, ErrorCode::Aborted, &detail);
+        let (why, told) = self.stop(ErrorCode::Aborted, &detail);
+        self.leave_as(true, why, &told);
     }
 
     /// `ncclCommRevoke`: whatever runs or waits on this rank fails, and it takes part in no operation any more. It may still
@@ -535,8 +535,8 @@ impl Communicator {
         self.stop(ErrorCode::Aborted, &format!("rank {} aborted the communicator to shrink it", self.rank));
     }
 
-    /// Ends this rank's part in all operations.
-    fn stop(&self, code: ErrorCode, detail: &str) {
+    /// Ends this rank's part in all operations. Answers the reason that the others hear.
+    fn stop(&self, code: ErrorCode, detail: &str) -> (ErrorCode, String) {
         let earlier = {
             let mut held = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             let earlier = held.clone();
@@ -550,7 +550,11 @@ impl Communicator {
         };
         self.lose(self.rank, why, &told);
         self.hang_up(why, &told);
-        self.journal.stopped(self.id, Rank(self.rank), code, detail);
+        match code {
+            ErrorCode::Revoked => self.journal.stopped(self.id, Rank(self.rank), code, detail),
+            _ => self.journal.stopped(self.id, Rank(self.rank), why, &told),
+        }
+        (why, told)
     }
 
     /// Tells the others that this rank will not come, but for a revoke. A running operation was woken and does so itself when it
