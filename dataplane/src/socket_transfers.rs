@@ -171,7 +171,8 @@ impl Group<'_> {
             (Stage::Done, _) => return Ok(false),
             (Stage::Waiting, true) => {
                 let mut out = self.mesh.send_own(peer, FORWARD, head(call.count, call.datatype.code(), 0));
-                if eager {
+                // A payload of nothing is done before its announcement is on its way.
+                if eager && bytes > 0 {
                     // SAFETY: the caller's promise for its send buffer while the operation runs.
                     out = unsafe { self.mesh.send(peer, FORWARD, call.send.address, bytes) };
                 }

@@ -89,6 +89,27 @@ fn small_sends_are_buffered() {
 }
 
 #[test]
+fn a_message_of_nothing_meets_its_receiver() {
+    for settings in ways() {
+        play(&settings, 2, |player| {
+            let peer = 1 - player.rank;
+            if player.rank == 0 {
+                player.run(&[player.send(peer, &[])]).unwrap();
+                player.run(&[player.send(peer, &[9; 10])]).unwrap();
+            } else {
+                player.run(&[player.receive(peer, 0)]).unwrap();
+                let call = player.receive(peer, 10);
+                player.run(&[call]).unwrap();
+                assert_eq!(read(call.receive, 10), [9; 10]);
+            }
+            // Both at once, and to itself.
+            player.run(&[player.send(peer, &[]), player.receive(peer, 0)]).unwrap();
+            player.run(&[player.send(player.rank, &[]), player.receive(player.rank, 0)]).unwrap();
+        });
+    }
+}
+
+#[test]
 fn a_group_may_mix_collectives_and_messages() {
     for settings in ways() {
         play(&settings, 2, |player| {
