@@ -203,7 +203,7 @@ impl Communicator {
                 let detail = format!(
                     "rank {} waited {} ms for {} to set up the communicator",
                     scene.rank,
-                    scene.timeout_ms,
+                    scene.timeout_ms(),
                     crate::failure::name_ranks(&missing)
                 );
                 Failure::new(ErrorCode::TimeoutWaitingForRanks, detail).blaming(missing)
@@ -237,7 +237,7 @@ impl Communicator {
             members: &self.members,
             sequence,
             deadline: Instant::now() + self.settings.timeout,
-            timeout_ms: self.settings.timeout.as_millis(),
+            timeout: self.settings.timeout,
             diary: &self.diary,
         }
     }
@@ -499,12 +499,14 @@ impl Communicator {
         if rank >= self.size() || (code == ErrorCode::Revoked && rank != self.rank) {
             return;
         }
-        let first = {
-            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-            lost.entry(rank).or_insert_with(|| (code, detail.to_owned())).clone()
-        };
+        self.lost
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(rank)
+            .or_insert_with(|| (code, detail.to_owned()));
+        // It keeps the first reason, too, and learns here of one that aborted and then ended.
         if let Some(segment) = self.segment.get() {
-            segment.lose(rank, first.0, &first.1);
+            segment.lose(rank, code, detail);
         }
         self.wake.ring();
     }

@@ -27,15 +27,23 @@ const MAGIC: u32 = 0x6674_6373;
 struct Header {
     magic: AtomicU32,
     size: AtomicU32,
-    /// Ranks that gave up waiting: what they came to is not to be completed without them.
-    gave_up: AtomicU32,
+    /// The last barrier that somebody tried to shut.
+    shut_at: AtomicU64,
     /// Changes whenever a barrier completes or a rank is lost.
     bell: Line<AtomicU32>,
     /// Ranks that sleep until the bell changes. One that died asleep stays counted: then a wake-up is for nobody.
     sleepers: Line<AtomicU32>,
-    /// Arrivals at all barriers so far, over all ranks.
+    /// Arrivals at all barriers so far, over all ranks ([`COUNT`]); and whether barrier `shut_at` is shut, and by whom. One word,
+    /// so that a barrier is either complete for all ranks or for none.
     arrivals: Line<AtomicU64>,
 }
+
+/// In the word of arrivals: a barrier was shut, hence never completes, nor does any after it.
+const SHUT: u64 = 1 << 63;
+/// Who shut it, above the count.
+const SHUT_BY: u32 = 48;
+/// The arrivals themselves.
+const COUNT: u64 = (1 << SHUT_BY) - 1;
 
 #[repr(C, align(128))]
 struct Line<T>(T);
@@ -49,6 +57,8 @@ struct RankBlock {
     status: Line<AtomicU32>,
     /// Changes whenever something happened that this rank may be waiting for in a send or recv.
     bell: Line<AtomicU32>,
+    /// 1 once it moves no byte any more: it ended or failed. One that aborted or revoked may still be moving.
+    gone: AtomicU32,
     detail_length: AtomicU32,
     detail: UnsafeCell<[u8; DETAIL_BYTES]>,
 }
@@ -91,11 +101,20 @@ struct MessageSlot {
     message: UnsafeCell<Message>,
     /// The receiver's answer: 0 taken, else the kind of mismatch.
     answer: AtomicU32,
+    /// Who has a payload that does not lie in the slot: [`OFFERED`], [`CLAIMED`] or [`WITHDRAWN`].
+    payload_state: AtomicU32,
     /// The receiver's count and datatype, for the sender's sentence.
     receiver_count: AtomicU64,
     receiver_datatype: AtomicU32,
     payload: Line<UnsafeCell<[u8; EAGER_BYTES]>>,
 }
+
+/// The receiver may claim the payload.
+const OFFERED: u32 = 0;
+/// The receiver copies it: the sender waits until it took the message.
+const CLAIMED: u32 = 1;
+/// The sender left: the buffer is not its message any more.
+const WITHDRAWN: u32 = 2;
 
 const _: () = assert!(size_of::<Header>() == 512 && size_of::<CallSlot>() == 128 + INLINE_BYTES);
 const _: () = assert!(size_of::<MessageSlot>() == 128 + EAGER_BYTES);
@@ -111,6 +130,15 @@ pub(crate) enum Arrival {
     Lost(Vec<u32>),
     /// These ranks had not come by the deadline.
     Missing(Vec<u32>),
+}
+
+/// Where a barrier stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Open,
+    Complete,
+    /// It never completes, by this rank's doing.
+    Shut(u32),
 }
 
 /// A mapped control segment.
@@ -235,8 +263,8 @@ impl Segment {
 
     fn count_arrival(&self, target: u64) {
         let arrivals = self.header().arrivals.0.fetch_add(1, Ordering::AcqRel) + 1;
-        // More when somebody who saw our progress word went on and was counted at the next barrier before us.
-        if arrivals >= target * u64::from(self.size) {
+        // Who shut a barrier waits until the others are there.
+        if arrivals & SHUT != 0 || arrivals >= target * u64::from(self.size) {
             self.wake_waiters();
         }
     }
@@ -251,55 +279,147 @@ impl Segment {
         }
     }
 
-    /// Waits until everybody came to barrier `target`. `rank` is the waiter's: once it is lost itself (aborted), it stops.
-    pub(crate) fn wait(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
-        let arrival = self.wait_for_all(rank, target, deadline);
-        if arrival == Arrival::All && self.header().gave_up.load(Ordering::Acquire) > 0 {
-            let gave_up = |rank: &u32| self.status(*rank).is_some_and(|(code, _)| is_deadline(code));
-            return Arrival::Lost((0..self.size).filter(gave_up).collect());
-        }
-        arrival
+    /// Sleeps until the bell differs from `seen`, or until `deadline`.
+    fn sleep(&self, seen: u32, deadline: Instant) {
+        let header = self.header();
+        header.sleepers.0.fetch_add(1, Ordering::SeqCst);
+        futex::wait(&header.bell.0, seen, deadline);
+        header.sleepers.0.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn wait_for_all(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
+    fn gate(&self, target: u64) -> Gate {
+        let word = self.header().arrivals.0.load(Ordering::Acquire);
+        // Whoever shut a barrier had set `shut_at` before. A later one is shut only after this one was complete.
+        if word & SHUT != 0 && self.header().shut_at.load(Ordering::Acquire) == target {
+            Gate::Shut(((word & !SHUT) >> SHUT_BY) as u32)
+        } else if word & COUNT >= target * u64::from(self.size) {
+            Gate::Complete
+        } else {
+            Gate::Open
+        }
+    }
+
+    /// Keeps barrier `target` from completing, for `rank`, which leaves it. False when everybody had come: then it is too late to
+    /// leave.
+    fn shut(&self, rank: u32, target: u64) -> bool {
         let header = self.header();
-        let everybody = target * u64::from(self.size);
+        header.shut_at.fetch_max(target, Ordering::AcqRel);
+        let _ = header.arrivals.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            let open = word & SHUT == 0 && word < target * u64::from(self.size);
+            open.then_some(word | SHUT | u64::from(rank) << SHUT_BY)
+        });
+        self.gate(target) != Gate::Complete
+    }
+
+    /// True once everybody came to barrier `target`; looks a few times when there are processors enough.
+    fn completes_soon(&self, target: u64) -> bool {
         for _ in 0..self.spins {
-            if header.arrivals.0.load(Ordering::Acquire) >= everybody {
-                return Arrival::All;
+            if self.gate(target) == Gate::Complete {
+                return true;
             }
             std::hint::spin_loop();
         }
-        loop {
-            let bell = header.bell.0.load(Ordering::Acquire);
-            if header.arrivals.0.load(Ordering::Acquire) >= everybody {
-                return Arrival::All;
-            }
-            let missing: Vec<u32> =
-                (0..self.size).filter(|rank| self.block(*rank).progress.load(Ordering::Acquire) < target).collect();
-            if missing.is_empty() {
-                // Somebody is between its progress word and its arrival, or died there: it did come.
-                return Arrival::All;
-            }
-            let mut lost = self.lost_among(&missing, target);
-            // A rank that came and then stopped has not waited for the others.
-            let stopped = |rank: &u32| self.status(*rank).is_some_and(|(code, _)| code == ErrorCode::Aborted);
-            lost.extend((0..self.size).filter(|rank| !missing.contains(rank)).filter(stopped));
-            if self.status(rank).is_some() {
-                return Arrival::Lost(vec![rank]);
-            }
-            if !lost.is_empty() {
-                // Or it has, and everybody came since we looked.
-                let complete = header.arrivals.0.load(Ordering::Acquire) >= everybody;
-                return if complete { Arrival::All } else { Arrival::Lost(lost) };
-            }
-            if Instant::now() >= deadline {
-                return Arrival::Missing(missing);
-            }
-            header.sleepers.0.fetch_add(1, Ordering::SeqCst);
-            futex::wait(&header.bell.0, bell, deadline);
-            header.sleepers.0.fetch_sub(1, Ordering::SeqCst);
+        false
+    }
+
+    fn missing(&self, target: u64) -> Vec<u32> {
+        (0..self.size).filter(|rank| self.block(*rank).progress.load(Ordering::Acquire) < target).collect()
+    }
+
+    /// Waits until everybody came to barrier `target`, behind which an operation begins. `rank` is the waiter's: once it is lost
+    /// itself (aborted), it stops. If one rank stops here, the operation begins for none.
+    pub(crate) fn wait(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
+        if self.completes_soon(target) {
+            return Arrival::All;
         }
+        loop {
+            let bell = self.header().bell.0.load(Ordering::Acquire);
+            let gate = self.gate(target);
+            if gate == Gate::Complete {
+                return Arrival::All;
+            }
+            let missing = self.missing(target);
+            let mut lost = self.lost_among(&missing, target);
+            // Ranks that came and stopped: they may not have waited for the others, or even shut the barrier. A revoke is not told.
+            let stopped = |other: &u32| {
+                !missing.contains(other)
+                    && self.absence(*other).is_some_and(|(code, _)| {
+                        code == ErrorCode::Aborted || gate == Gate::Shut(*other) || missing.is_empty()
+                    })
+            };
+            lost.extend((0..self.size).filter(stopped));
+            let leaves = if self.status(rank).is_some() {
+                Some(Arrival::Lost(vec![rank]))
+            } else if !lost.is_empty() {
+                Some(Arrival::Lost(lost))
+            } else if Instant::now() >= deadline {
+                Some(Arrival::Missing(if missing.is_empty() { self.stopped(gate) } else { missing }))
+            } else {
+                None
+            };
+            match leaves {
+                Some(leaves) if self.shut(rank, target) => return leaves,
+                // Everybody came since we looked.
+                Some(_) => return Arrival::All,
+                None => self.sleep(bell, deadline),
+            }
+        }
+    }
+
+    /// Comes to barrier `target`, which ends an operation, and waits until no rank moves bytes for it any more. Ranks do not wait
+    /// for each other on the way here, so that neither an abort nor a revoke ends this wait: a rank that stopped comes, and one
+    /// whose move failed (`moved` is false) comes too. Only those that are gone do not.
+    pub(crate) fn settle(&self, rank: u32, target: u64, moved: bool, deadline: Instant) -> Arrival {
+        if !moved {
+            self.shut(rank, target);
+        }
+        self.arrive(rank, target);
+        if self.completes_soon(target) {
+            return Arrival::All;
+        }
+        loop {
+            let bell = self.header().bell.0.load(Ordering::Acquire);
+            let gate = self.gate(target);
+            if gate == Gate::Complete {
+                return Arrival::All;
+            }
+            let missing = self.missing(target);
+            let (gone, moving): (Vec<u32>, Vec<u32>) = missing.into_iter().partition(|other| self.is_gone(*other));
+            if !gone.is_empty() && gate == Gate::Open {
+                // It cannot complete. Who still comes wakes us only if it knows that.
+                self.shut(rank, target);
+                continue;
+            }
+            let leaves = if !moving.is_empty() {
+                None
+            } else if !gone.is_empty() {
+                Some(Arrival::Lost(gone))
+            } else if !moved {
+                Some(Arrival::Lost(vec![rank]))
+            } else {
+                // Somebody's move failed, or somebody died between its two marks of having come.
+                let failed = |other: &u32| match gate {
+                    Gate::Shut(by) => *other == by && self.absence(by).is_some(),
+                    _ => *other != rank && self.is_gone(*other),
+                };
+                let failed: Vec<u32> = (0..self.size).filter(failed).collect();
+                (!failed.is_empty()).then_some(Arrival::Lost(failed))
+            };
+            let leaves = leaves.or_else(|| {
+                let late = Instant::now() >= deadline;
+                late.then(|| Arrival::Missing(if moving.is_empty() { self.stopped(gate) } else { moving }))
+            });
+            match leaves {
+                Some(leaves) if self.shut(rank, target) => return leaves,
+                Some(_) => return Arrival::All,
+                None => self.sleep(bell, deadline),
+            }
+        }
+    }
+
+    /// Who keeps a barrier from completing that everybody came to.
+    fn stopped(&self, gate: Gate) -> Vec<u32> {
+        if let Gate::Shut(by) = gate { vec![by] } else { Vec::new() }
     }
 
     /// Those of `missing` that are lost and did not come to barrier `target`. Looked at in this order: a rank may have come and
@@ -330,6 +450,11 @@ impl Segment {
         self.status(rank).filter(|(code, _)| *code != ErrorCode::Revoked)
     }
 
+    /// True once `rank` moves no byte any more, although it may not have come to where the others wait for it.
+    pub(crate) fn is_gone(&self, rank: u32) -> bool {
+        self.block(rank).gone.load(Ordering::Acquire) != 0
+    }
+
     /// Notes that `rank` will not come again and wakes everybody who waits for it. The first reason stays, but for a revoke.
     pub(crate) fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
         let block = self.block(rank);
@@ -340,10 +465,10 @@ impl Segment {
             // SAFETY: the text is shorter than the array; readers look at it only once the status is set.
             unsafe { std::ptr::copy_nonoverlapping(detail.as_ptr(), block.detail.get().cast::<u8>(), length) };
             block.detail_length.store(length as u32, Ordering::Release);
-            let first = block.status.0.compare_exchange(before, number_of(code), Ordering::AcqRel, Ordering::Acquire);
-            if first.is_ok() && is_deadline(code) {
-                self.header().gave_up.fetch_add(1, Ordering::AcqRel);
-            }
+            let _ = block.status.0.compare_exchange(before, number_of(code), Ordering::AcqRel, Ordering::Acquire);
+        }
+        if !matches!(code, ErrorCode::Aborted | ErrorCode::Revoked) {
+            block.gone.store(1, Ordering::Release);
         }
         self.wake_waiters();
         for other in 0..self.size {
@@ -376,10 +501,6 @@ impl Segment {
     }
 }
 
-fn is_deadline(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::TimeoutWaitingForCollective | ErrorCode::TimeoutWaitingForP2p)
-}
-
 impl Ring {
     fn slot(&self, index: u64) -> &MessageSlot {
         &self.slots[(index % RING_SLOTS) as usize]
@@ -400,6 +521,7 @@ impl Ring {
             }
         }
         slot.answer.store(0, Ordering::Relaxed);
+        slot.payload_state.store(OFFERED, Ordering::Relaxed);
         self.head.0.store(index + 1, Ordering::Release);
     }
 
@@ -408,6 +530,24 @@ impl Ring {
         let slot = self.slot(index);
         // SAFETY: announced, hence written, and left alone until it is taken.
         (unsafe { slot.message.get().read() }, slot.payload.0.get().cast::<u8>().cast_const())
+    }
+
+    /// Keeps the sender of message `index` where it is until the message is taken; false when it has left. Only the receiver calls
+    /// this.
+    pub(crate) fn claim(&self, index: u64) -> bool {
+        let state = &self.slot(index).payload_state;
+        state.compare_exchange(OFFERED, CLAIMED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// True when the sender of message `index` has left.
+    pub(crate) fn is_withdrawn(&self, index: u64) -> bool {
+        self.slot(index).payload_state.load(Ordering::Acquire) == WITHDRAWN
+    }
+
+    /// Keeps the receiver from message `index`; false when it has claimed it. Only the sender calls this.
+    pub(crate) fn withdraw(&self, index: u64) -> bool {
+        let state = &self.slot(index).payload_state;
+        state.compare_exchange(OFFERED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Takes message `index`, with an answer for the sender.
@@ -448,23 +588,51 @@ mod tests {
         segment.arrive(2, 1);
         let soon = Instant::now() + Duration::from_millis(20);
         assert_eq!(segment.wait(0, 1, soon), Arrival::Missing(vec![1]));
+        // What rank 0 gave up does not begin for the others.
         segment.arrive(1, 1);
-        assert_eq!(segment.wait(0, 1, soon), Arrival::All);
+        assert_eq!(segment.wait(1, 1, soon), Arrival::Missing(vec![0]));
+        segment.lose(0, ErrorCode::TimeoutWaitingForCollective, "rank 0 waited 20 ms");
+        for rank in [1, 2] {
+            assert_eq!(segment.wait(rank, 1, Instant::now() + Duration::from_secs(20)), Arrival::Lost(vec![0]));
+        }
     }
 
     #[test]
-    fn the_last_to_be_counted_wakes_the_others_although_somebody_is_ahead() {
+    fn a_barrier_is_complete_once_the_last_is_counted_who_wakes_the_others() {
         let segment = segment(3);
         let late = Instant::now();
         segment.arrive(2, 1);
-        // Rank 0 has come and is not counted yet; rank 1 sees that and goes on.
+        // Rank 0 has come and is not counted yet.
         segment.block(0).progress.store(1, Ordering::Release);
-        segment.arrive(1, 1);
-        assert_eq!(segment.wait(1, 1, late), Arrival::All);
-        segment.arrive(1, 2);
+        let waiter = {
+            let segment = Arc::clone(&segment);
+            std::thread::spawn(move || {
+                segment.arrive(1, 1);
+                segment.wait(1, 1, Instant::now() + Duration::from_secs(20))
+            })
+        };
         let bell = segment.header().bell.0.load(Ordering::Acquire);
         segment.count_arrival(1);
-        assert_ne!(segment.header().bell.0.load(Ordering::Acquire), bell, "rank 2 may sleep on it");
+        assert_eq!(waiter.join().unwrap(), Arrival::All);
+        assert_ne!(segment.header().bell.0.load(Ordering::Acquire), bell);
+        assert_eq!(segment.wait(2, 1, late), Arrival::All);
+    }
+
+    #[test]
+    fn a_rank_that_dies_before_it_is_counted_holds_nobody() {
+        for closing in [false, true] {
+            let segment = segment(2);
+            segment.block(1).progress.store(1, Ordering::Release);
+            segment.lose(1, ErrorCode::RankLost, "rank 1 is gone");
+            let later = Instant::now() + Duration::from_secs(20);
+            let arrival = if closing {
+                segment.settle(0, 1, true, later)
+            } else {
+                segment.arrive(0, 1);
+                segment.wait(0, 1, later)
+            };
+            assert_eq!(arrival, Arrival::Lost(vec![1]));
+        }
     }
 
     #[test]
@@ -490,8 +658,11 @@ mod tests {
         segment.lose(1, ErrorCode::RankLost, "rank 1 is gone");
         assert_eq!(waiter.join().unwrap(), Arrival::Lost(vec![1]));
         assert_eq!(segment.status(1), Some((ErrorCode::RankLost, "rank 1 is gone".to_owned())));
-        // It had come to this barrier before it was lost: nothing is missing.
+        // One that had come before it was lost is not missed.
+        let segment = self::segment(2);
         segment.arrive(1, 1);
+        segment.lose(1, ErrorCode::RankLost, "rank 1 is gone");
+        segment.arrive(0, 1);
         assert_eq!(segment.wait(0, 1, Instant::now()), Arrival::All);
     }
 
@@ -503,7 +674,87 @@ mod tests {
         segment.lose(1, ErrorCode::Aborted, "rank 1 aborted the communicator");
         let later = Instant::now() + Duration::from_secs(20);
         assert_eq!(segment.wait(0, 1, later), Arrival::Lost(vec![1]));
+        // Whoever comes now does not begin what the others gave up.
         segment.arrive(2, 1);
-        assert_eq!(segment.wait(0, 1, later), Arrival::All, "it stopped after everybody had come");
+        assert_eq!(segment.wait(2, 1, later), Arrival::Lost(vec![1]));
+        assert_eq!(segment.wait(0, 1, later), Arrival::Lost(vec![1]));
+    }
+
+    #[test]
+    fn a_rank_that_stops_once_everybody_came_takes_part() {
+        let segment = segment(2);
+        let later = Instant::now() + Duration::from_secs(20);
+        segment.arrive(0, 1);
+        segment.arrive(1, 1);
+        for code in [ErrorCode::Revoked, ErrorCode::Aborted] {
+            segment.lose(0, code, "rank 0 stopped");
+            for rank in 0..2 {
+                assert_eq!(segment.wait(rank, 1, later), Arrival::All);
+            }
+        }
+        // Rank 0 is heard of as aborted and still moves bytes: rank 1 waits for it, as long as it waits for anybody.
+        assert_eq!(segment.settle(1, 2, true, Instant::now()), Arrival::Missing(vec![0]));
+    }
+
+    #[test]
+    fn a_rank_that_revoked_is_waited_for_until_the_deadline() {
+        let segment = segment(2);
+        segment.arrive(0, 1);
+        segment.lose(0, ErrorCode::Revoked, "rank 0 revoked the communicator");
+        let later = Instant::now() + Duration::from_secs(20);
+        assert_eq!(segment.wait(0, 1, later), Arrival::Lost(vec![0]));
+        segment.arrive(1, 1);
+        assert_eq!(segment.wait(1, 1, Instant::now()), Arrival::Missing(vec![0]));
+    }
+
+    #[test]
+    fn whoever_moves_bytes_is_waited_for_whatever_became_of_the_others() {
+        let segment = segment(3);
+        let later = Instant::now() + Duration::from_secs(20);
+        for rank in 0..3 {
+            segment.arrive(rank, 1);
+        }
+        // Rank 2 dies, rank 1 aborts; both were moving bytes, and rank 1 still does.
+        segment.lose(1, ErrorCode::Aborted, "rank 1 aborted the communicator");
+        let waiter = {
+            let segment = Arc::clone(&segment);
+            std::thread::spawn(move || segment.settle(0, 2, true, later))
+        };
+        segment.lose(2, ErrorCode::RankLost, "rank 2 is gone");
+        assert_eq!(segment.settle(1, 2, true, later), Arrival::Lost(vec![2]));
+        assert_eq!(waiter.join().unwrap(), Arrival::Lost(vec![2]));
+        assert_eq!(segment.block(1).progress.load(Ordering::Acquire), 2);
+    }
+
+    #[test]
+    fn a_rank_that_aborted_and_then_died_is_not_waited_for() {
+        let segment = segment(2);
+        segment.lose(1, ErrorCode::Aborted, "rank 1 aborted the communicator");
+        segment.lose(1, ErrorCode::RankLost, "rank 1 is gone");
+        let later = Instant::now() + Duration::from_secs(20);
+        assert_eq!(segment.settle(0, 1, true, later), Arrival::Lost(vec![1]));
+        assert_eq!(segment.status(1).unwrap().0, ErrorCode::Aborted, "the first reason stays");
+    }
+
+    #[test]
+    fn a_failed_move_fails_the_operation_for_everybody_once_all_are_done() {
+        let segment = segment(3);
+        let later = Instant::now() + Duration::from_secs(20);
+        let waiters = [(0, false), (1, true)].map(|(rank, moved)| {
+            let segment = Arc::clone(&segment);
+            std::thread::spawn(move || {
+                let arrival = segment.settle(rank, 1, moved, later);
+                // Nobody leaves before rank 2 has come.
+                assert_eq!(segment.block(2).progress.load(Ordering::Acquire), 1);
+                if !moved {
+                    segment.lose(rank, ErrorCode::System, "cannot map");
+                }
+                arrival
+            })
+        });
+        assert_eq!(segment.settle(2, 1, true, later), Arrival::Lost(vec![0]));
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap(), Arrival::Lost(vec![0]));
+        }
     }
 }

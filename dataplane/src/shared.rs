@@ -1,5 +1,6 @@
 //! Collectives through memory that all ranks map: descriptors meet at a barrier, then every rank reads the others' buffers
-//! where they lie and writes its part of the result, and a second barrier lets the buffers go.
+//! where they lie and writes its part of the result, and a second barrier lets the buffers go. A rank that gave up before the first
+//! barrier takes no part, nor does anybody then; who is past it is waited for at the second, whatever it hears meanwhile.
 
 use std::time::Instant;
 
@@ -60,8 +61,12 @@ impl Shared {
             // SAFETY: each payload lies in its slot; the receive buffer is the caller's promise.
             unsafe { pull(call, rank, size, &sends, &scalars, call.receive.address) };
         } else {
-            self.move_bytes(scene, call, &descriptors, &scalars, &own)?;
-            self.barrier(segment, scene, call.operation)?;
+            let moved = self.move_bytes(scene, call, &descriptors, &scalars, &own);
+            self.barriers += 1;
+            // Those that move bytes now have all the time of a wait that begins now.
+            let arrival = segment.settle(rank, self.barriers, moved.is_ok(), scene.deadline_from(met));
+            moved?;
+            concluded(segment, scene, call.operation, arrival)?;
             if own.copy_out > 0 {
                 // SAFETY: both hold the operation's result; the bounce is ours alone after the barrier.
                 unsafe { std::ptr::copy_nonoverlapping(own.receive, call.receive.address, own.copy_out) };
@@ -73,14 +78,7 @@ impl Shared {
     fn barrier(&mut self, segment: &Segment, scene: &Scene, operation: Operation) -> Result<(), Failure> {
         self.barriers += 1;
         segment.arrive(scene.rank, self.barriers);
-        match segment.wait(scene.rank, self.barriers, scene.deadline) {
-            Arrival::All => Ok(()),
-            Arrival::Lost(lost) => {
-                let what = format!("{operation} (collective {})", scene.sequence);
-                Err(scene.lost(&what, &lost, lost.first().and_then(|rank| segment.status(*rank))))
-            }
-            Arrival::Missing(missing) => Err(scene.late(operation, missing)),
-        }
+        concluded(segment, scene, operation, segment.wait(scene.rank, self.barriers, scene.deadline))
     }
 
     /// Gives every buffer that others must reach a place in a memory file.
@@ -199,6 +197,18 @@ impl Shared {
     }
 }
 
+/// What a wait at a barrier means for the operation.
+fn concluded(segment: &Segment, scene: &Scene, operation: Operation, arrival: Arrival) -> Result<(), Failure> {
+    match arrival {
+        Arrival::All => Ok(()),
+        Arrival::Lost(lost) => {
+            let what = format!("{operation} (collective {})", scene.sequence);
+            Err(scene.lost(&what, &lost, lost.first().and_then(|rank| segment.status(*rank))))
+        }
+        Arrival::Missing(missing) => Err(scene.late(operation, missing)),
+    }
+}
+
 /// Another rank's buffer in this process: directly for a rank of the same process, else through its memory file.
 pub(crate) fn reach(
     mappings: &mut Mappings,
@@ -268,6 +278,90 @@ impl Bounce {
             offset: 0,
             fd: self.arena.fd(),
             valid: 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use protocol::datatype::Datatype;
+
+    use super::*;
+    use crate::call::Buffer;
+    use crate::transport::Stage;
+
+    const COUNT: usize = 1 << 18;
+    const SOON: Duration = Duration::from_millis(200);
+
+    fn segment(size: u32) -> Segment {
+        Segment::found(Arena::create("shared test", Segment::bytes(size)).unwrap(), size)
+    }
+
+    /// An all_reduce in place.
+    fn reduce(buffer: &mut [f32]) -> Call {
+        let mut call = Call::new(Operation::AllReduce, buffer.len() as u64, Datatype::Float32);
+        call.reduction = Some(ReductionOp::Sum);
+        call.send = Buffer::host(buffer.as_mut_ptr().cast());
+        call.receive = call.send;
+        call
+    }
+
+    #[test]
+    fn nobody_moves_bytes_with_a_rank_that_gave_up_before_all_had_come() {
+        use ErrorCode::{Aborted, Revoked, TimeoutWaitingForCollective};
+        for given_up in [Aborted, Revoked, TimeoutWaitingForCollective] {
+            let (segment, stage) = (segment(2), Stage::of(2));
+            let mut buffers = [vec![1f32; COUNT], vec![1f32; COUNT]];
+            let calls = buffers.each_mut().map(|buffer| reduce(buffer));
+            let first = if given_up == TimeoutWaitingForCollective {
+                let failure =
+                    Shared::new().collective(&segment, &stage.scene(0, Duration::ZERO), &calls[0]).unwrap_err();
+                segment.lose(0, given_up, &failure.detail);
+                failure
+            } else {
+                segment.lose(0, given_up, "rank 0 stopped");
+                Shared::new().collective(&segment, &stage.scene(0, SOON), &calls[0]).unwrap_err()
+            };
+            assert_eq!(first.code, given_up, "{first}");
+            // Its program uses the buffer again.
+            buffers[0].fill(7.0);
+            let second = Shared::new().collective(&segment, &stage.scene(1, SOON), &calls[1]).unwrap_err();
+            // A revoke is a rank's own: rank 1 waits for it.
+            let told = if given_up == Revoked { TimeoutWaitingForCollective } else { given_up };
+            assert_eq!((second.code, &second.culprits[..]), (told, &[protocol::ids::Rank(0)][..]), "{second}");
+            assert!(buffers[0].iter().all(|value| *value == 7.0) && buffers[1].iter().all(|value| *value == 1.0));
+        }
+    }
+
+    #[test]
+    fn a_rank_that_stops_while_it_moves_bytes_is_waited_for() {
+        for stopped in [ErrorCode::Aborted, ErrorCode::Revoked] {
+            for comes in [false, true] {
+                let (segment, stage) = (segment(2), Stage::of(2));
+                let mut buffers = [vec![1f32; COUNT], vec![1f32; COUNT]];
+                let calls = buffers.each_mut().map(|buffer| reduce(buffer));
+                // Rank 0 is at work, and the second rank's way to the end is open.
+                // SAFETY: nothing is published but the descriptor; both buffers outlive the threads below.
+                unsafe { segment.publish(0, Descriptor::of(&calls[0], 1), std::ptr::null(), 0) };
+                segment.arrive(0, 1);
+                let other = std::thread::scope(|scope| {
+                    let timeout = if comes { Duration::from_secs(20) } else { SOON };
+                    let (segment, stage, call) = (&segment, &stage, &calls[1]);
+                    let other = scope
+                        .spawn(move || Shared::new().collective(segment, &stage.scene(1, timeout), call).map(drop));
+                    let later = Instant::now() + Duration::from_secs(20);
+                    assert_eq!(segment.wait(0, 1, later), Arrival::All);
+                    segment.lose(0, stopped, "rank 0 stopped");
+                    if comes {
+                        assert_eq!(segment.settle(0, 2, true, later), Arrival::All);
+                    }
+                    other.join().unwrap()
+                });
+                let told = other.err().map(|failure| failure.code);
+                assert_eq!(told, (!comes).then_some(ErrorCode::TimeoutWaitingForCollective));
+            }
         }
     }
 }

@@ -114,7 +114,7 @@ impl Group<'_> {
                     let detail = format!(
                         "rank {} waited {} ms in send or recv for {}",
                         scene.rank,
-                        scene.timeout_ms,
+                        scene.timeout_ms(),
                         name_ranks(&missing)
                     );
                     Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(missing)

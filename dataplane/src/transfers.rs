@@ -1,5 +1,6 @@
 //! Send and recv through mapped memory. All transfers of a group are under way at once: announce what can be announced, take
-//! what has arrived, and sleep on the own bell only when nothing moved.
+//! what has arrived, and sleep on the own bell only when nothing moved. A large message stays in its sender's buffer until it is
+//! taken: a sender that gives up takes back what nobody copies yet, and waits for who does.
 
 use std::time::Instant;
 
@@ -38,6 +39,21 @@ pub(crate) fn run(
         .iter()
         .map(|call| Transfer { call, peer: call.peer.unwrap_or(0), index: None, done: None, bounce: None })
         .collect();
+    let result = drive(segment, mappings, scene, &mut transfers, start);
+    if result.is_err() {
+        withdraw(segment, scene, &transfers);
+    }
+    result?;
+    Ok(transfers.into_iter().filter_map(|transfer| transfer.done).collect())
+}
+
+fn drive(
+    segment: &Segment,
+    mappings: &mut Mappings,
+    scene: &Scene,
+    transfers: &mut [Transfer],
+    start: Instant,
+) -> Result<(), Failure> {
     loop {
         let bell = segment.bell(scene.rank);
         let mut moved = false;
@@ -63,7 +79,7 @@ pub(crate) fn run(
         }
         let waiting: Vec<&Transfer> = transfers.iter().filter(|transfer| transfer.done.is_none()).collect();
         if waiting.is_empty() {
-            return Ok(transfers.into_iter().filter_map(|transfer| transfer.done).collect());
+            return Ok(());
         }
         if moved {
             continue;
@@ -79,6 +95,28 @@ pub(crate) fn run(
             return Err(late(scene, &waiting));
         }
         segment.wait_bell(scene.rank, bell, scene.deadline);
+    }
+}
+
+/// Takes back every announced message that lies in this rank's buffers, which its program may use again. Who copies one now is
+/// waited for, unless it is gone.
+fn withdraw(segment: &Segment, scene: &Scene, transfers: &[Transfer]) {
+    use std::sync::atomic::Ordering::Acquire;
+    let deadline = scene.deadline_from(Instant::now());
+    for transfer in transfers.iter().filter(|transfer| transfer.done.is_none()) {
+        let (Operation::Send, Some(index)) = (transfer.call.operation, transfer.index) else { continue };
+        let ring = segment.ring(scene.rank, transfer.peer);
+        if ring.withdraw(index) {
+            continue;
+        }
+        loop {
+            let bell = segment.bell(scene.rank);
+            let taken = ring.tail.0.load(Acquire) > index;
+            if taken || segment.is_gone(transfer.peer) || Instant::now() >= deadline {
+                break;
+            }
+            segment.wait_bell(scene.rank, bell, deadline);
+        }
     }
 }
 
@@ -162,6 +200,9 @@ fn take(
     let call = transfer.call;
     let bytes = call.block_bytes();
     let (message, payload) = ring.message(index);
+    if ring.is_withdrawn(index) {
+        return Ok(false);
+    }
     let met = Instant::now();
     let differs = if message.datatype != call.datatype.code() {
         Some(ErrorCode::DtypeMismatch)
@@ -179,13 +220,23 @@ fn take(
         payload
     } else {
         let what = || format!("recv from rank {}", transfer.peer);
-        reach(mappings, scene, &what, transfer.peer, &message.place, message.address, bytes)?.cast_const()
+        let place = reach(mappings, scene, &what, transfer.peer, &message.place, message.address, bytes);
+        // Why a sender that left did so says more than that its memory is gone.
+        if place.is_err() && ring.is_withdrawn(index) {
+            return Ok(false);
+        }
+        let place = place?.cast_const();
+        // From here on nothing fails: the sender waits for us.
+        if !ring.claim(index) {
+            return Ok(false);
+        }
+        place
     };
     let target = call.receive.address;
     if bytes > 0 && source != target.cast_const() {
         let apart = (source as usize).abs_diff(target as usize) >= bytes;
-        // SAFETY: the source holds the message (checked by `reach`, or in its slot); the destination is the caller's promise.
-        // A send to self may overlap.
+        // SAFETY: the source holds the message (checked by `reach` and claimed, or in its slot); the destination is the caller's
+        // promise. A send to self may overlap.
         unsafe {
             if apart {
                 streaming::copy(source, target, bytes, bytes, streaming::FROM_MEMORY);
@@ -227,8 +278,13 @@ fn late(scene: &Scene, waiting: &[&Transfer]) -> Failure {
     missing.sort_unstable();
     missing.dedup();
     let what: Vec<String> = waiting.iter().take(8).map(|transfer| describe(transfer)).collect();
-    let detail =
-        format!("rank {} waited {} ms for {}: {}", scene.rank, scene.timeout_ms, name_ranks(&missing), what.join(", "));
+    let detail = format!(
+        "rank {} waited {} ms for {}: {}",
+        scene.rank,
+        scene.timeout_ms(),
+        name_ranks(&missing),
+        what.join(", ")
+    );
     Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(missing)
 }
 
@@ -236,4 +292,92 @@ fn describe(transfer: &Transfer) -> String {
     let way = if transfer.call.operation == Operation::Send { "to" } else { "from" };
     let call = transfer.call;
     format!("{} of {} {} {way} rank {}", call.operation, call.count, call.datatype, transfer.peer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::call::Buffer;
+    use crate::transport::Stage;
+
+    const BYTES: usize = 1 << 20;
+    const SOON: Duration = Duration::from_millis(200);
+    const LATER: Duration = Duration::from_secs(20);
+
+    fn segment() -> Segment {
+        Segment::found(Arena::create("transfers test", Segment::bytes(2)).unwrap(), 2)
+    }
+
+    /// Rank 0's send to rank 1, or rank 1's recv from rank 0.
+    fn half(operation: Operation, buffer: &mut [u8]) -> Call {
+        let mut call = Call::new(operation, buffer.len() as u64, Datatype::Uint8);
+        let sends = operation == Operation::Send;
+        call.peer = Some(u32::from(sends));
+        let buffer = Buffer::host(buffer.as_mut_ptr());
+        if sends {
+            call.send = buffer
+        } else {
+            call.receive = buffer
+        }
+        call
+    }
+
+    #[test]
+    fn a_message_is_not_taken_once_its_sender_gave_up() {
+        use ErrorCode::{Aborted, Revoked, TimeoutWaitingForP2p};
+        for given_up in [Aborted, Revoked, TimeoutWaitingForP2p] {
+            let (segment, stage) = (segment(), Stage::of(2));
+            let (mut sent, mut received) = (vec![1u8; BYTES], vec![0u8; BYTES]);
+            let (send, receive) = (half(Operation::Send, &mut sent), half(Operation::Recv, &mut received));
+            let timeout = if given_up == TimeoutWaitingForP2p { Duration::ZERO } else { LATER };
+            if given_up != TimeoutWaitingForP2p {
+                segment.lose(0, given_up, "rank 0 stopped");
+            }
+            let first = run(&segment, &mut Mappings::default(), &stage.scene(0, timeout), &[send]).unwrap_err();
+            assert_eq!(first.code, given_up, "{first}");
+            segment.lose(0, first.code, &first.detail);
+            sent.fill(7);
+            let second = run(&segment, &mut Mappings::default(), &stage.scene(1, SOON), &[receive]).unwrap_err();
+            // A revoke is a rank's own: rank 1 waits for it.
+            let told = if given_up == Revoked { TimeoutWaitingForP2p } else { given_up };
+            assert_eq!((second.code, &second.culprits[..]), (told, &[protocol::ids::Rank(0)][..]), "{second}");
+            assert!(received.iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn a_sender_that_gives_up_waits_for_who_copies_its_message() {
+        enum Receiver {
+            Takes,
+            Dies,
+            GoesOn,
+        }
+        for receiver in [Receiver::Takes, Receiver::Dies, Receiver::GoesOn] {
+            let (segment, stage) = (segment(), Stage::of(2));
+            let mut sent = vec![1u8; BYTES];
+            let send = half(Operation::Send, &mut sent);
+            let mut transfer = Transfer { call: &send, peer: 1, index: None, done: None, bounce: None };
+            let start = Instant::now();
+            assert!(advance_send(&segment, &stage.scene(0, LATER), &mut transfer, start, false).unwrap());
+            let ring = segment.ring(0, 1);
+            assert!(ring.claim(0), "it is announced and not withdrawn");
+            std::thread::scope(|scope| {
+                let timeout = if matches!(receiver, Receiver::GoesOn) { SOON } else { LATER };
+                let (segment, stage, transfer) = (&segment, &stage, std::slice::from_ref(&transfer));
+                scope.spawn(move || withdraw(segment, &stage.scene(0, timeout), transfer));
+                match receiver {
+                    Receiver::Takes => {
+                        ring.take(0, None, BYTES as u64, Datatype::Uint8.code());
+                        segment.ring_bell(0);
+                    }
+                    Receiver::Dies => segment.lose(1, ErrorCode::RankLost, "rank 1 is gone"),
+                    Receiver::GoesOn => {}
+                }
+            });
+            let waited = start.elapsed();
+            assert!(waited < LATER && (waited >= SOON || !matches!(receiver, Receiver::GoesOn)));
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What a way of moving bytes (shared memory, sockets) is given and what it answers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use protocol::datatype::{Operation, ReductionOp};
 use protocol::message::{ErrorCode, Member};
@@ -19,7 +19,7 @@ pub(crate) struct Scene<'a> {
     /// Position of the collective, from 1; 0 for transfers.
     pub(crate) sequence: u64,
     pub(crate) deadline: Instant,
-    pub(crate) timeout_ms: u128,
+    pub(crate) timeout: Duration,
     /// Where transfers note that they are done, while others of their group are not.
     pub(crate) diary: &'a Diary,
 }
@@ -44,6 +44,16 @@ impl Scene<'_> {
         }
     }
 
+    /// How long an operation waits for other ranks, as sentences tell it.
+    pub(crate) fn timeout_ms(&self) -> u128 {
+        self.timeout.as_millis()
+    }
+
+    /// Until when to wait for ranks that are at work since `moment`.
+    pub(crate) fn deadline_from(&self, moment: Instant) -> Instant {
+        moment + self.timeout
+    }
+
     /// The failure of `what` when `lost` will not come, for the reason the first of them gave.
     pub(crate) fn lost(&self, what: &str, lost: &[u32], reason: Option<(ErrorCode, String)>) -> Failure {
         let (code, reason) = reason.unwrap_or((ErrorCode::RankLost, "it is gone".to_owned()));
@@ -57,7 +67,7 @@ impl Scene<'_> {
         let detail = format!(
             "rank {} waited {} ms in {operation} (collective {}) for {}",
             self.rank,
-            self.timeout_ms,
+            self.timeout_ms(),
             self.sequence,
             name_ranks(&missing)
         );
@@ -150,6 +160,36 @@ pub(crate) fn overlaps(call: &Call, rank: u32, size: u32) -> bool {
     call.operation == Operation::AllToAll
         && send < receive + call.receive_bytes(rank, size)
         && receive < send + call.send_bytes(rank, size)
+}
+
+/// A communicator's ranks in this process, for tests of one way of moving bytes.
+#[cfg(test)]
+pub(crate) struct Stage {
+    members: Vec<Member>,
+    diary: Diary,
+}
+
+#[cfg(test)]
+impl Stage {
+    pub(crate) fn of(size: u32) -> Self {
+        let member = |rank| Member {
+            global_rank: protocol::ids::Rank(rank),
+            device: 0,
+            pid: std::process::id(),
+            host: String::new(),
+            arena: None,
+            control: None,
+            data_address: String::new(),
+        };
+        Self { members: (0..size).map(member).collect(), diary: Diary::default() }
+    }
+
+    /// What `rank` sees, which waits for `timeout` from now on.
+    pub(crate) fn scene(&self, rank: u32, timeout: Duration) -> Scene<'_> {
+        let (members, diary) = (&self.members, &self.diary);
+        let size = members.len() as u32;
+        Scene { rank, size, members, sequence: 1, deadline: Instant::now() + timeout, timeout, diary }
+    }
 }
 
 #[cfg(test)]

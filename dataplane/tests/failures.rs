@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use dataplane::call::Call;
@@ -10,7 +11,7 @@ use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::Rank;
 use protocol::message::ErrorCode;
-use support::{Player, play, ways};
+use support::{Player, play, read, ways, write};
 
 fn call(player: &Player, operation: Operation, count: u64, datatype: Datatype) -> Call {
     let mut call = Call::new(operation, count, datatype);
@@ -116,6 +117,44 @@ fn an_abort_wakes_those_who_wait_here_and_elsewhere() {
             assert_eq!(failure.code, ErrorCode::Aborted, "{failure}");
             assert!(failure.detail.contains("rank 2 aborted"), "{failure}");
         }
+    }
+}
+
+#[test]
+fn an_abort_at_any_moment_leaves_no_wrong_number_and_no_foreign_byte() {
+    const COUNT: usize = 1 << 20;
+    let [shared, _] = ways();
+    for round in 0..16 {
+        let end = Barrier::new(4);
+        play(&shared, 4, |player| {
+            let mut mine = Call::new(Operation::AllReduce, COUNT as u64, Datatype::Int32);
+            mine.reduction = Some(ReductionOp::Sum);
+            mine.send = player.filled(&1i32.to_ne_bytes().repeat(COUNT));
+            mine.receive = mine.send;
+            let met = player.barrier();
+            let result = std::thread::scope(|scope| {
+                if player.rank == 0 {
+                    scope.spawn(|| {
+                        // Before the others come, while bytes move, and after that.
+                        (0..round * 4000).for_each(|_| std::hint::spin_loop());
+                        player.communicator.abort();
+                    });
+                }
+                player.run(&[mine])
+            });
+            let sums = read(mine.receive, COUNT * 4);
+            // The buffer is the program's again.
+            let used = vec![7; COUNT * 4];
+            write(mine.receive, &used);
+            // Nothing panics before: the others would wait.
+            end.wait();
+            assert!(read(mine.receive, COUNT * 4) == used, "somebody wrote after the end");
+            met.unwrap();
+            match result {
+                Ok(()) => assert!(sums == 4i32.to_ne_bytes().repeat(COUNT)),
+                Err(failure) => assert_eq!(failure.code, ErrorCode::Aborted, "{failure}"),
+            }
+        });
     }
 }
 

@@ -155,7 +155,7 @@ pub(super) fn gone(caller: &Caller, scene: &Scene, what: &str, peer: u32) -> Res
 
 /// The failure at the deadline.
 pub(super) fn late(scene: &Scene, what: &str, peer: u32) -> Failure {
-    let detail = format!("rank {} waited {} ms for rank {peer}: {what}", scene.rank, scene.timeout_ms);
+    let detail = format!("rank {} waited {} ms for rank {peer}: {what}", scene.rank, scene.timeout_ms());
     Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(vec![peer])
 }
 
