@@ -340,12 +340,11 @@ impl Segment {
             }
             let missing = self.missing(target);
             let mut lost = self.lost_among(&missing, target);
-            // Ranks that came and stopped: they may not have waited for the others, or even shut the barrier. A revoke is not told.
+            // One that came and aborted need not have waited for the others. Whatever else stopped one matters once all have come:
+            // who gave up at the deadline missed the same ranks as we do. A revoke is not told.
             let stopped = |other: &u32| {
                 !missing.contains(other)
-                    && self.absence(*other).is_some_and(|(code, _)| {
-                        code == ErrorCode::Aborted || gate == Gate::Shut(*other) || missing.is_empty()
-                    })
+                    && self.absence(*other).is_some_and(|(code, _)| code == ErrorCode::Aborted || missing.is_empty())
             };
             lost.extend((0..self.size).filter(stopped));
             let leaves = if self.status(rank).is_some() {
@@ -694,6 +693,16 @@ mod tests {
         }
         // Rank 0 is heard of as aborted and still moves bytes: rank 1 waits for it, as long as it waits for anybody.
         assert_eq!(segment.settle(1, 2, true, Instant::now()), Arrival::Missing(vec![0]));
+    }
+
+    #[test]
+    fn ranks_that_give_up_at_the_deadline_all_blame_the_one_that_did_not_come() {
+        let segment = segment(3);
+        segment.arrive(0, 1);
+        segment.arrive(1, 1);
+        assert_eq!(segment.wait(0, 1, Instant::now()), Arrival::Missing(vec![2]));
+        segment.lose(0, ErrorCode::TimeoutWaitingForCollective, "rank 0 waited 0 ms");
+        assert_eq!(segment.wait(1, 1, Instant::now()), Arrival::Missing(vec![2]));
     }
 
     #[test]
