@@ -428,9 +428,10 @@ impl Cluster {
             let mut last = None;
             for index in 0..communicator.seats.len() {
                 let seat = &mut communicator.seats[index];
-                if seat.connection != connection || seat.presence == Presence::Gone {
+                if seat.connection != connection || (seat.presence == Presence::Gone && !died) {
                     continue;
                 }
+                let aborted = seat.presence == Presence::Gone;
                 let was_present = seat.presence == Presence::Present;
                 seat.presence = Presence::Gone;
                 let rank = Rank(index as u32);
@@ -441,7 +442,10 @@ impl Cluster {
                     self.failures.lost(communicator, rank, &detail);
                     self.revision += 1;
                 }
-                last = Some(detail);
+                // Of one that aborted the others heard; they may have waited for what it still moved.
+                if !aborted {
+                    last = Some(detail);
+                }
             }
             if let Some(detail) = last {
                 self.fail_splits(id, ErrorCode::RankLost, |_| true, |_| detail.clone(), out);
