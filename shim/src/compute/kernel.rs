@@ -400,24 +400,26 @@ fn wait_for_streams(index: i8) {
     }
 }
 
-/// The GPU whose operator runs is the current one meanwhile, as PyTorch's own wrappers make it.
-struct CurrentDevice(Option<&'static device::Device>);
+/// The GPU whose operator runs is the current one meanwhile, as PyTorch's own wrappers make it: also for c10, which may only
+/// have noted which GPU is to be the current one, as long as that has no context.
+struct CurrentDevice(Option<i8>);
 
 impl CurrentDevice {
     fn become_(index: i8) -> Self {
-        let (Ok(before), Ok(target)) = (device::current(), device::get(i32::from(index))) else { return Self(None) };
-        if before.ordinal == target.ordinal {
+        if index < 0 {
             return Self(None);
         }
-        device::make_current(target);
-        Self(Some(before))
+        // SAFETY: c10's function takes any GPU, and this one has tensors.
+        let before = unsafe { (torch().symbols.exchange_device)(index) };
+        Self((before != index).then_some(before))
     }
 }
 
 impl Drop for CurrentDevice {
     fn drop(&mut self) {
         if let Some(before) = self.0 {
-            device::make_current(before);
+            // SAFETY: it was the current GPU.
+            unsafe { (torch().symbols.maybe_exchange_device)(before) };
         }
     }
 }

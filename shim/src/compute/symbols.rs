@@ -145,6 +145,10 @@ symbols! {
         = torch_cpu c"_ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeE";
     /// `c10::cuda::CUDACachingAllocator::allocator`
     cuda_allocator: *const Allocator = torch_cuda c"_ZN3c104cuda20CUDACachingAllocator9allocatorE";
+    /// `c10::cuda::ExchangeDevice(DeviceIndex)`
+    exchange_device: unsafe extern "C-unwind" fn(i8) -> i8 = torch_cuda c"_ZN3c104cuda14ExchangeDeviceEa";
+    /// `c10::cuda::MaybeExchangeDevice(DeviceIndex)`
+    maybe_exchange_device: unsafe extern "C-unwind" fn(i8) -> i8 = torch_cuda c"_ZN3c104cuda19MaybeExchangeDeviceEa";
     /// `c10::cuda::getCurrentCUDAStream(DeviceIndex)`
     current_stream: unsafe extern "C-unwind" fn(i8) -> CudaStream
         = torch_cuda c"_ZN3c104cuda20getCurrentCUDAStreamEa";
