@@ -293,17 +293,12 @@ impl Driver {
         let (quiet, now_us) = (self.quiet.lasted(), self.now_us());
         let (diagnosis, json) = inquiry.judge(&self.cluster, quiet, now_us);
         let hang = diagnosis.is_some();
-        if let Some(diagnosis) = diagnosis {
-            if inquiry.askers.is_empty() {
-                let seconds = quiet.as_secs_f64();
-                crate::run::announce(&format!(
-                    "hang: nothing has moved for {seconds:.1} s: {}",
-                    diagnosis.hang.sentence
-                ));
-            }
-            if inquiry.last {
-                self.cluster.hangs(diagnosis);
-            }
+        if let Some(diagnosis) = diagnosis.as_ref().filter(|_| inquiry.askers.is_empty()) {
+            let seconds = quiet.as_secs_f64();
+            crate::run::announce(&format!("hang: nothing has moved for {seconds:.1} s: {}", diagnosis.hang.sentence));
+        }
+        if inquiry.last {
+            self.cluster.hangs(diagnosis);
         }
         // Somebody who only watches does not disturb the clock.
         if inquiry.askers.is_empty() {

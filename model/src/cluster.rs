@@ -167,10 +167,12 @@ impl Cluster {
         Some(Place { global, number: self.numbers()[&id], members })
     }
 
-    /// Keeps why nothing moves any more for the report; the last word counts.
-    pub fn hangs(&mut self, diagnosis: Diagnosis) {
-        self.hang = Some(diagnosis);
-        self.revision += 1;
+    /// Keeps why nothing moves any more for the report, or that it moves again; the last word counts.
+    pub fn hangs(&mut self, diagnosis: Option<Diagnosis>) {
+        if self.hang.is_some() || diagnosis.is_some() {
+            self.hang = diagnosis;
+            self.revision += 1;
+        }
     }
 
     /// The processes that joined and have not gone, in the order of their connections.

@@ -132,9 +132,16 @@ fn a_hang_stands_in_the_report() {
     let activities = [activity(1, 0, vec![all_reduce(1)], 0), activity(1, 1, Vec::new(), 0)];
     assert_eq!(world.report().hang, None);
     let diagnosis = world.cluster.diagnose(&activities, SECOND, 0).unwrap();
-    world.cluster.hangs(diagnosis.clone());
+    world.cluster.hangs(Some(diagnosis.clone()));
     assert_eq!(world.report().hang, Some(diagnosis.hang));
     assert_eq!(world.report().measured.hang_waits_ms, Some(vec![5000]));
+    let revision = world.cluster.revision();
+    world.cluster.hangs(None);
+    assert_eq!(world.report().hang, None);
+    assert!(world.cluster.revision() > revision, "the next standstill is told anew");
+    let revision = world.cluster.revision();
+    world.cluster.hangs(None);
+    assert_eq!(world.cluster.revision(), revision);
 }
 
 #[test]
