@@ -12,17 +12,19 @@ use crate::flight_record;
 use crate::launch::environment::Endpoint;
 use crate::observation::Hang;
 
-/// Asks the coordinator, and looks at the ranks' processes; with `stacks` into them. `None`: no rank waits for another, or the
-/// coordinator cannot be asked.
+/// Asks the coordinator, and looks at the ranks' processes; with `stacks` into them. `None`: no rank waits for another.
+///
+/// # Errors
+/// One sentence: the coordinator cannot be asked.
 pub(super) async fn look(
     endpoint: &Endpoint,
     idle: bool,
     ranks: &[Process],
     stacks: bool,
     scratch: &Path,
-) -> Option<Hang> {
-    let document = Control::connect(endpoint).await.ok()?.diagnose(true).await.ok()?;
-    let hang = document.get("hang").filter(|hang| !hang.is_null())?;
+) -> Result<Option<Hang>, String> {
+    let document = Control::connect(endpoint).await?.diagnose(true).await?;
+    let Some(hang) = document.get("hang").filter(|hang| !hang.is_null()) else { return Ok(None) };
     let missing = hang["missing"].as_array().into_iter().flatten().filter_map(Value::as_u64).map(|rank| rank as u32);
     let missing: Vec<u32> = missing.collect();
     let mut details = waits(&document);
@@ -41,13 +43,13 @@ pub(super) async fn look(
             None
         }
     };
-    Some(Hang {
+    Ok(Some(Hang {
         idle,
         sentence: hang["sentence"].as_str().unwrap_or_default().to_owned(),
         missing,
         details,
         flight_record,
-    })
+    }))
 }
 
 /// "rank 0 has waited 5.0 s in all_reduce(count 4, float32, sum)".

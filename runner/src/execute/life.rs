@@ -41,26 +41,9 @@ pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
         let skipped = Some("the run was interrupted".to_owned());
         return Observation { skipped, cancelled: true, ..Observation::default() };
     }
-    let (scratch, cookie) = match context.open_case() {
-        Ok(opened) => opened,
+    let mut life = match Life::new(case, context) {
+        Ok(life) => life,
         Err(error) => return Observation::infra(error),
-    };
-    let (sender, received) = unbounded_channel();
-    let mut life = Life {
-        case,
-        context,
-        sweep: Sweep::new(cookie.clone()),
-        cookie,
-        sender,
-        received,
-        running: Vec::new(),
-        coordinator: None,
-        endpoint: None,
-        kills: Kills::new(case),
-        started: None,
-        limit: None,
-        observation: Observation { scratch: scratch.clone(), ..Observation::default() },
-        scratch,
     };
     let watch = context.lives.begin();
     if let Err(error) = life.run().await {
@@ -88,6 +71,33 @@ struct Life<'a> {
     /// Where it comes before the case's own deadline.
     limit: Option<Limit>,
     observation: Observation,
+}
+
+impl<'a> Life<'a> {
+    /// Nothing runs yet.
+    ///
+    /// # Errors
+    /// One sentence: there is no scratch directory.
+    fn new(case: &'a Case, context: &'a RunContext) -> Result<Life<'a>, String> {
+        let (scratch, cookie) = context.open_case()?;
+        let (sender, received) = unbounded_channel();
+        Ok(Life {
+            case,
+            context,
+            sweep: Sweep::new(cookie.clone()),
+            cookie,
+            sender,
+            received,
+            running: Vec::new(),
+            coordinator: None,
+            endpoint: None,
+            kills: Kills::new(case),
+            started: None,
+            limit: None,
+            observation: Observation { scratch: scratch.clone(), ..Observation::default() },
+            scratch,
+        })
+    }
 }
 
 impl Life<'_> {
@@ -256,26 +266,32 @@ impl Life<'_> {
                         if line.starts_with(coordinator::HANG.as_bytes()));
                     self.see(event);
                     if hangs {
-                        self.observation.timed_out = true;
-                        self.observation.hang = self.hang(true).await;
-                        return;
+                        match self.hang(true).await {
+                            // Who was late has come meanwhile.
+                            Ok(None) => {}
+                            told => {
+                                self.observation.timed_out = true;
+                                self.observation.hang = told.unwrap_or_default();
+                                return;
+                            }
+                        }
                     }
                 }
                 () = sleep_until(deadline) => {
                     self.observation.timed_out = true;
                     self.observation.past = self.limit.take().map(|limit| limit.whose);
-                    self.observation.hang = self.hang(false).await;
+                    self.observation.hang = self.hang(false).await.unwrap_or_default();
                     return;
                 }
             }
         }
     }
 
-    /// Who waits for whom, told by the coordinator before anything is ended.
-    async fn hang(&self, idle: bool) -> Option<Hang> {
-        let endpoint = self.endpoint.as_ref()?;
+    /// Who waits for whom, told by the coordinator before anything is ended. An error where it cannot be asked.
+    async fn hang(&self, idle: bool) -> Result<Option<Hang>, String> {
+        let endpoint = self.endpoint.as_ref().ok_or("the case has no coordinator")?;
         if self.coordinator.as_ref().is_none_or(|running| running.exit.is_some()) {
-            return None;
+            return Err("the coordinator ended".to_owned());
         }
         let ranks: Vec<Process> = self.sweep.find().into_iter().filter(|process| process.rank.is_some()).collect();
         // Nobody reads the stacks of a hang that was asked for.
@@ -533,4 +549,87 @@ fn prints_stacks(process: &Process) -> bool {
     let python = program
         .is_ok_and(|program| program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
     process.rank.is_some() && python
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::sync::Arc;
+
+    use protocol::frame;
+    use protocol::message::{ToCoordinator, ToRank, VERSION};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixListener;
+
+    use super::super::Cancel;
+    use super::super::process::Planned;
+    use super::super::show::Streams;
+    use super::*;
+    use crate::install::Install;
+
+    /// Longer than anything here may take on a loaded machine.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn context(cancel: &Cancel) -> RunContext {
+        RunContext::start(Install::find(), cancel.clone(), Arc::new(|_| {})).unwrap()
+    }
+
+    fn case(argv: &[&str]) -> Case {
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        Case { launch: Launch::Argv { argv, ranks: None }, dir: PathBuf::from("/"), ..Case::default() }
+    }
+
+    fn start(life: &Life<'_>, role: Role, argv: &[&str]) -> Running {
+        let argv = argv.iter().map(OsString::from).collect();
+        let (environment, directory) = (Environment::new(), PathBuf::from("/"));
+        let planned = Planned { role, argv, environment, directory, lifeline: true, streams: Streams::Captured };
+        planned.start(&life.scratch, &life.sender, true).unwrap()
+    }
+
+    /// A coordinator that gives one answer.
+    fn answer(listener: UnixListener, json: &'static str) {
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut buffer = Vec::new();
+            while stream.read_buf(&mut buffer).await.unwrap_or(0) > 0 {
+                while let Some(asked) = frame::decode(&mut buffer, frame::MAX_TO_COORDINATOR).unwrap() {
+                    let told = match asked {
+                        ToCoordinator::Hello { .. } => ToRank::Welcome { version: VERSION, cluster: None },
+                        _ => ToRank::Diagnosis { json: json.to_owned() },
+                    };
+                    stream.write_all(&frame::encode(&told)).await.unwrap();
+                }
+            }
+        });
+    }
+
+    /// What becomes of a case whose coordinator told of a hang and says this when it is asked.
+    async fn after_a_hang(json: Option<&'static str>) -> Observation {
+        let (case, context) = (case(&["true"]), context(&Cancel::new()));
+        let mut life = Life::new(&case, &context).unwrap();
+        let address = life.scratch.join("c.sock");
+        if let Some(json) = json {
+            answer(UnixListener::bind(&address).unwrap(), json);
+        }
+        let address = address.display().to_string();
+        life.endpoint = Some(Endpoint { transport: "unix", address, token: String::new() });
+        life.coordinator = Some(start(&life, Role::Coordinator, &["cat"]));
+        let line = format!("{}rank 0 waits", coordinator::HANG).into_bytes();
+        life.sender.send(Event::Line(Role::Coordinator, line)).unwrap();
+        life.running.push(start(&life, Role::Launcher(0), &["true"]));
+        life.watch(Instant::now() + PATIENCE).await;
+        std::mem::take(&mut life.observation)
+    }
+
+    #[tokio::test]
+    async fn a_hang_that_is_none_any_more_does_not_end_the_case() {
+        let gone_on = after_a_hang(Some(r#"{"hang":null,"waits_ms":null,"activities":[]}"#)).await;
+        assert_eq!((gone_on.timed_out, gone_on.hang), (false, None));
+        let hung = r#"{"hang":{"sentence":"rank 0 waits","missing":[1],"waits":[]},"waits_ms":[],"activities":[]}"#;
+        let hung = after_a_hang(Some(hung)).await;
+        assert!(hung.timed_out);
+        assert_eq!(hung.hang.unwrap().sentence, "rank 0 waits");
+        let not_asked = after_a_hang(None).await;
+        assert_eq!((not_asked.timed_out, not_asked.hang), (true, None));
+    }
 }
