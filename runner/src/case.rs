@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::Expectations;
 use crate::fixture::Fixture;
+use crate::lossy_path;
 use crate::policy::{Retries, Xfail};
 use crate::version::Range;
 
@@ -18,6 +19,8 @@ use crate::version::Range;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Place {
     /// As the user named it.
+    #[serde(serialize_with = "lossy_path::serialize")]
+    #[schemars(with = "PathBuf")]
     pub file: PathBuf,
     /// Line.
     pub line: usize,

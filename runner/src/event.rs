@@ -14,6 +14,7 @@ use crate::case::{Case, Place};
 use crate::check;
 use crate::check::perf::Measured;
 use crate::conclusion::{Outcome, culprit};
+use crate::lossy_path;
 use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, Role};
 
 /// Version of the event log, in its first line.
@@ -111,6 +112,8 @@ pub struct RunInfo {
     /// The command line.
     pub command: Vec<String>,
     /// Working directory.
+    #[serde(serialize_with = "lossy_path::serialize")]
+    #[schemars(with = "PathBuf")]
     pub directory: PathBuf,
     /// `2/5` or `hash:2/5` where only a part ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,13 +189,16 @@ pub struct Attempt {
     #[serde(default)]
     pub notes: Vec<String>,
     /// The cluster report, a file; relative paths are of the run's directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
+    #[schemars(with = "Option<PathBuf>")]
     pub cluster_report: Option<PathBuf>,
     /// The device reports as one JSON list, a file; likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
+    #[schemars(with = "Option<PathBuf>")]
     pub device_reports: Option<PathBuf>,
     /// The scratch directory, where it was left; likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
+    #[schemars(with = "Option<PathBuf>")]
     pub kept: Option<PathBuf>,
 }
 
@@ -320,7 +326,8 @@ pub struct Stream {
     #[serde(default)]
     pub truncated: bool,
     /// The file with every byte, where it was kept; relative paths are of the run's directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
+    #[schemars(with = "Option<PathBuf>")]
     pub file: Option<PathBuf>,
 }
 

@@ -21,6 +21,7 @@ pub mod flight_record;
 pub mod install;
 pub mod late;
 pub mod launch;
+mod lossy_path;
 pub mod machine;
 pub mod manual;
 pub mod observation;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::case::Place;
+use crate::lossy_path;
 
 /// What was seen.
 #[derive(Clone, Debug, Default)]
@@ -99,6 +100,8 @@ pub struct Hang {
     /// Each wait with its duration, and each rank's processes with the state they were in.
     pub details: Vec<String>,
     /// The directory of the flight record, if one could be written.
+    #[serde(serialize_with = "lossy_path::optional")]
+    #[schemars(with = "Option<PathBuf>")]
     pub flight_record: Option<PathBuf>,
 }
 

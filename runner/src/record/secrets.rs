@@ -4,7 +4,8 @@
 use regex::Regex;
 use serde_json::Value;
 
-use crate::event::Event;
+use crate::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream, Verdict};
+use crate::observation::Exit;
 
 /// What stands in place of a secret.
 const MASK: &str = "***";
@@ -50,14 +51,17 @@ impl Secrets {
         Secrets { values: Regex::new(&pattern).ok(), bytes: regex::bytes::Regex::new(&pattern).ok() }
     }
 
-    /// `event` without them.
+    /// `event` without them. One that cannot be masked loses every text.
     pub fn mask(&self, event: Event) -> Event {
         let Some(values) = &self.values else { return event };
-        let Ok(mut value) = serde_json::to_value(&event) else { return event };
-        if !mask(&mut value, values) {
-            return event;
+        let masked = serde_json::to_value(&event).and_then(|mut value| {
+            let found = mask(&mut value, values);
+            if found { serde_json::from_value(value).map(Some) } else { Ok(None) }
+        });
+        match masked {
+            Ok(masked) => masked.unwrap_or(event),
+            Err(_) => bare(event),
         }
-        serde_json::from_value(value).unwrap_or(event)
     }
 
     /// `bytes` without them; none where there was none.
@@ -70,6 +74,72 @@ impl Secrets {
     pub fn is_empty(&self) -> bool {
         self.values.is_none()
     }
+}
+
+/// `event` with no more than numbers and names of cases. What is not named here goes, also what is added later.
+fn bare(event: Event) -> Event {
+    match event {
+        Event::RunStarted(RunInfo { version, run, ftest, at_ms, seed, cases, .. }) => {
+            let cases = cases.into_iter().map(|case| {
+                let CaseInfo { case, suite, id, world_size, slow_us, kill_us, .. } = case;
+                CaseInfo { case, suite, id, world_size, slow_us, kill_us, ..CaseInfo::default() }
+            });
+            let cases = cases.collect();
+            Event::RunStarted(RunInfo { version, run, ftest, at_ms, seed, cases, ..RunInfo::default() })
+        }
+        Event::Preparing { .. } => Event::Preparing { what: MASK.to_owned() },
+        Event::AttemptFinished { case, attempt } => {
+            let Attempt { number, verdict, failures, duration_us, slow, processes, culprit, .. } = attempt;
+            let processes = processes.into_iter().map(|process| Process {
+                role: process.role,
+                exit: match process.exit {
+                    Exit::NotStarted(_) => Exit::NotStarted(MASK.to_owned()),
+                    exit => exit,
+                },
+                stdout: bare_stream(&process.stdout),
+                stderr: bare_stream(&process.stderr),
+            });
+            let attempt = Attempt {
+                number,
+                verdict: bare_verdict(verdict),
+                failures: bare_failures(failures),
+                duration_us,
+                slow,
+                processes: processes.collect(),
+                culprit,
+                notes: vec!["its texts could not be masked and are left out".to_owned()],
+                ..Attempt::default()
+            };
+            Event::AttemptFinished { case, attempt }
+        }
+        Event::CaseFinished { case, verdict, flaky, failures, notes: _ } => {
+            let (verdict, failures) = (bare_verdict(verdict), bare_failures(failures));
+            Event::CaseFinished { case, verdict, flaky, failures, notes: Vec::new() }
+        }
+        Event::TeardownFailed { fixture, failure } => Event::TeardownFailed { fixture, failure: bare_failure(failure) },
+        event @ (Event::CaseStarted { .. } | Event::RunFinished { .. }) => event,
+    }
+}
+
+fn bare_stream(stream: &Stream) -> Stream {
+    Stream { bytes: stream.bytes, truncated: stream.bytes > 0, ..Stream::default() }
+}
+
+fn bare_verdict(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Skipped { .. } => Verdict::Skipped { reason: MASK.to_owned() },
+        Verdict::Xfailed { .. } => Verdict::Xfailed { reason: MASK.to_owned() },
+        verdict @ (Verdict::Passed | Verdict::Failed | Verdict::Broken | Verdict::Timeout) => verdict,
+    }
+}
+
+fn bare_failures(failures: Vec<Failure>) -> Vec<Failure> {
+    failures.into_iter().map(bare_failure).collect()
+}
+
+fn bare_failure(failure: Failure) -> Failure {
+    let masked = || MASK.to_owned();
+    Failure { kind: failure.kind, expected: masked(), got: masked(), ..Failure::default() }
 }
 
 /// Masks every text below `value`; tells whether there was something.
@@ -96,8 +166,7 @@ fn mask(value: &mut Value, values: &Regex) -> bool {
 mod tests {
     use super::*;
     use crate::check::perf::{Measured, PerfVerdict};
-    use crate::event::{Attempt, Failure, Process, Stream, Verdict};
-    use crate::observation::{Exit, Role};
+    use crate::observation::Role;
 
     fn secrets(values: &[&str]) -> Secrets {
         Secrets::of(values.iter().map(|value| ("MY_TOKEN".to_owned(), (*value).to_owned())))
@@ -138,6 +207,37 @@ mod tests {
         let words = ["attempt_finished", "skipped", "coordinator", "not_started", "stdout", "warning"];
         let event = secrets(&words).mask(attempt("stdout"));
         assert_eq!(event, attempt("***"));
+    }
+
+    /// Also where a path is no UTF-8, and where there is no other way.
+    #[test]
+    fn no_event_is_told_unmasked() {
+        use std::os::unix::ffi::OsStrExt;
+        let secret = "hunter2xyz";
+        let started = Event::RunStarted(RunInfo {
+            command: vec!["ftest".into(), secret.into()],
+            directory: std::ffi::OsStr::from_bytes(b"/work/\xff").into(),
+            cases: vec![CaseInfo { case: "s/a".into(), title: Some(secret.into()), ..CaseInfo::default() }],
+            ..RunInfo::default()
+        });
+        let failure = Failure { got: secret.into(), ..Failure::default() };
+        let ended = Event::CaseFinished {
+            case: "s/a".into(),
+            verdict: Verdict::Xfailed { reason: secret.into() },
+            flaky: false,
+            failures: vec![failure.clone()],
+            notes: vec![secret.into()],
+        };
+        let teardown = Event::TeardownFailed { fixture: "s/f".into(), failure };
+        let preparing = Event::Preparing { what: secret.into() };
+        let secrets = secrets(&[secret]);
+        for event in [started, attempt(secret), ended, teardown, preparing] {
+            for event in [secrets.mask(event.clone()), bare(event)] {
+                assert!(!format!("{event:?}").contains(secret), "{event:?}");
+                let line = serde_json::to_string(&event).unwrap();
+                assert!(line.contains("s/") || line.contains(MASK), "{line}");
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,21 @@
+//! Paths in JSON. Bytes of a path that are no UTF-8 become U+FFFD: a log with such a path says more than none.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+
+/// For `#[serde(serialize_with)]`.
+///
+/// # Errors
+/// Those of the serializer.
+pub(crate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    path.to_string_lossy().serialize(serializer)
+}
+
+/// The same for a path that may be missing.
+///
+/// # Errors
+/// Those of the serializer.
+pub(crate) fn optional<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.to_string_lossy()).serialize(serializer)
+}
