@@ -34,7 +34,7 @@ impl Recorder {
             let line = serde_json::to_string(&event).map_err(std::io::Error::from);
             if let Err(error) = line.and_then(|line| store.append(line)) {
                 eprintln!("ftest: the log of the run ends here: {}: {error}", store.directory().display());
-                self.store = None;
+                store.give_up_log();
             }
         }
         event
@@ -73,8 +73,9 @@ fn cut(stream: &mut Stream, limit: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Process;
-    use crate::observation::{Exit, Role};
+    use crate::event::{Process, RunInfo};
+    use crate::observation::{Exit, Hang, Role};
+    use crate::record::{Runs, store};
 
     #[test]
     fn streams_keep_both_ends_within_the_limit() {
@@ -97,6 +98,50 @@ mod tests {
             assert!(stdout.truncated && stdout.head.starts_with("line 0 ä\n"));
             assert!(stdout.tail.ends_with("line 39999 ä\n"));
         }
+    }
+
+    #[test]
+    fn a_run_without_room_for_its_log_keeps_its_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let runs = Runs::new(Some(directory.path()));
+        let kept = runs.open("1-a", 1).unwrap().without_room();
+        let path = kept.directory().to_owned();
+        let mut recorder = Recorder::new(Some(kept), Secrets::default());
+        for number in 0..2 {
+            recorder.record(Event::CaseStarted { case: "s/a".into(), at_ms: number });
+        }
+        drop(runs.open("2-b", 1).unwrap());
+        assert!(store::is_running(&path) && path.is_dir());
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_does_not_end_the_log() {
+        use std::os::unix::ffi::OsStrExt;
+        let strange = || std::path::PathBuf::from(std::ffi::OsStr::from_bytes(b"/work/\xff"));
+        let directory = tempfile::tempdir().unwrap();
+        let kept = Runs::new(Some(directory.path())).open("1-a", 1).unwrap();
+        let path = kept.directory().to_owned();
+        let mut recorder = Recorder::new(Some(kept), Secrets::default());
+        let place = crate::case::Place { file: strange(), line: 1, column: 1 };
+        let case = crate::event::CaseInfo { case: "s/a".into(), place, ..Default::default() };
+        let info = RunInfo { directory: strange(), cases: vec![case], ..RunInfo::default() };
+        recorder.record(Event::RunStarted(info));
+        let hang = Hang { flight_record: Some(strange()), ..Hang::default() };
+        let file = || Stream { file: Some(strange()), ..Stream::default() };
+        let process = Process { role: Role::Rank(0), exit: Exit::Code(0), stdout: file(), stderr: file() };
+        let attempt = Attempt {
+            processes: vec![process],
+            hang: Some(hang),
+            cluster_report: Some(strange()),
+            device_reports: Some(strange()),
+            kept: Some(strange()),
+            ..Attempt::default()
+        };
+        recorder.record(Event::AttemptFinished { case: "s/a".into(), attempt });
+        let run = store::read(&path).unwrap();
+        assert_eq!(run.info.directory, std::path::Path::new("/work/\u{fffd}"));
+        assert_eq!(run.cases[0].info.place.file, std::path::Path::new("/work/\u{fffd}"));
+        assert_eq!(run.cases[0].attempts.len(), 1);
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Runs {
         let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
         let log = OpenOptions::new().append(true).create(true).open(directory.join(LOG)).map_err(at(&directory))?;
         self.prune(keep);
-        Ok(Store { directory, log, _lock: lock })
+        Ok(Store { directory, log: Some(log), _lock: lock })
     }
 
     fn prune(&self, keep: usize) {
@@ -165,8 +165,9 @@ pub fn read(directory: &Path) -> Result<Run, LogError> {
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
-    log: File,
-    /// Held for its lock.
+    /// Until it could not be written.
+    log: Option<File>,
+    /// Held for its lock: files are put here also where the log was given up.
     _lock: File,
 }
 
@@ -176,13 +177,25 @@ impl Store {
         &self.directory
     }
 
-    /// Appends a line, in one write.
+    /// Appends a line, in one write. Nothing where the log was given up.
     ///
     /// # Errors
     /// It cannot be written; the log may end in a part of it.
     pub fn append(&mut self, mut line: String) -> io::Result<()> {
         line.push('\n');
-        self.log.write_all(line.as_bytes())
+        self.log.as_mut().map_or(Ok(()), |log| log.write_all(line.as_bytes()))
+    }
+
+    /// The log ends here. The directory stays this run's.
+    pub fn give_up_log(&mut self) {
+        self.log = None;
+    }
+
+    /// The same directory on a disk without room for its log.
+    #[cfg(test)]
+    pub(super) fn without_room(mut self) -> Store {
+        self.log = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        self
     }
 }
 
