@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 
 use super::clock::{Instant, timeout_at};
@@ -20,8 +19,11 @@ pub const HEAD: usize = 32 << 10;
 pub const TAIL: usize = 96 << 10;
 /// Bytes written to the file; what comes after is drained and dropped, except for the tail in memory.
 pub const FILE_LIMIT: u64 = 64 << 20;
-/// A line longer than this is given to watchers in pieces.
-const LINE: usize = 64 << 10;
+/// A line longer than this is given to watchers, and shown, in pieces.
+pub(super) const LINE: usize = 64 << 10;
+
+/// Gets every line of a stream, without its end.
+pub type Lines = Box<dyn Fn(Vec<u8>) + Send>;
 
 /// A stream being captured.
 #[derive(Debug)]
@@ -64,11 +66,11 @@ impl Kept {
 
 impl Capture {
     /// Starts draining `stream` into `path`, a file that is made when there is something to write; every line also goes to
-    /// `lines`, without its end, and everything to `shown`.
+    /// `lines`, and everything to `shown`.
     pub fn start(
         stream: impl AsyncRead + Send + Unpin + 'static,
         path: PathBuf,
-        lines: Option<UnboundedSender<Vec<u8>>>,
+        lines: Option<Lines>,
         shown: Option<Shown>,
     ) -> Capture {
         let kept = Arc::new(Mutex::new(Kept::default()));
@@ -76,9 +78,14 @@ impl Capture {
         Capture { kept, task, path }
     }
 
+    /// Waits for the end of the stream, at most until `deadline`, and tells whether it came. Every line was given on then.
+    pub async fn ended(&mut self, deadline: Instant) -> bool {
+        self.task.is_finished() || timeout_at(deadline, &mut self.task).await.is_ok()
+    }
+
     /// Waits for the end of the stream, at most until `deadline`, then lets go of it. The flag tells whether it ended.
     pub async fn finish(mut self, deadline: Instant) -> (Captured, bool) {
-        let ended = timeout_at(deadline, &mut self.task).await.is_ok();
+        let ended = self.ended(deadline).await;
         if !ended {
             self.task.abort();
         }
@@ -94,7 +101,7 @@ async fn drain(
     mut stream: impl AsyncRead + Unpin,
     path: PathBuf,
     kept: Arc<Mutex<Kept>>,
-    lines: Option<UnboundedSender<Vec<u8>>>,
+    lines: Option<Lines>,
     mut shown: Option<Shown>,
 ) {
     // Not filled in advance: most programs write little.
@@ -122,7 +129,7 @@ async fn drain(
         if let Some(lines) = &lines {
             for byte in bytes {
                 if *byte == b'\n' || line.len() >= LINE {
-                    let _ = lines.send(std::mem::take(&mut line));
+                    lines(std::mem::take(&mut line));
                 }
                 if *byte != b'\n' {
                     line.push(*byte);
@@ -134,7 +141,7 @@ async fn drain(
         shown.end();
     }
     if let Some(lines) = lines.filter(|_| !line.is_empty()) {
-        let _ = lines.send(line);
+        lines(line);
     }
 }
 

@@ -285,6 +285,27 @@ impl Life<'_> {
                 }
             }
         }
+        // While the coordinator still runs: a kill may mean it.
+        self.hear_out().await;
+    }
+
+    /// Takes what the ranks wrote last: that they ended may be known before.
+    async fn hear_out(&mut self) {
+        if self.case.kill.is_empty() {
+            return;
+        }
+        let deadline = Instant::now() + LEAVE;
+        for running in &mut self.running {
+            running.said(deadline).await;
+        }
+        self.see_all();
+    }
+
+    /// Takes the events that are there.
+    fn see_all(&mut self) {
+        while let Ok(event) = self.received.try_recv() {
+            self.see(event);
+        }
     }
 
     /// Who waits for whom, told by the coordinator before anything is ended. An error where it cannot be asked.
@@ -449,6 +470,8 @@ impl Life<'_> {
             }
             self.observation.processes.push(process);
         }
+        // What is written while a case is ended counts, too.
+        self.see_all();
         self.add_workers();
         if let Some(running) = self.coordinator.take() {
             let (process, _) = running.observe(deadline).await;
@@ -565,6 +588,7 @@ mod tests {
     use super::super::process::Planned;
     use super::super::show::Streams;
     use super::*;
+    use crate::case::{Kill, KillTarget, Place};
     use crate::install::Install;
 
     /// Longer than anything here may take on a loaded machine.
@@ -631,5 +655,27 @@ mod tests {
         assert_eq!(hung.hang.unwrap().sentence, "rank 0 waits");
         let not_asked = after_a_hang(None).await;
         assert_eq!((not_asked.timed_out, not_asked.hang), (true, None));
+    }
+
+    #[tokio::test]
+    async fn the_last_words_of_the_last_process_are_heard() {
+        let kill = Kill {
+            target: KillTarget::Coordinator,
+            signal: 9,
+            watch: 0,
+            output: regex::bytes::Regex::new("^over$").unwrap(),
+            place: Place::default(),
+        };
+        let case = Case { kill: vec![kill], ..case(&["echo", "over"]) };
+        let context = context(&Cancel::new());
+        let mut life = Life::new(&case, &context).unwrap();
+        life.running.push(start(&life, Role::Launcher(0), &["echo", "over"]));
+        let mut told = vec![life.received.recv().await.unwrap(), life.received.recv().await.unwrap()];
+        // Its end first: they come in any order.
+        told.sort_by_key(|event| matches!(event, Event::Line(..)));
+        told.into_iter().for_each(|event| life.sender.send(event).unwrap());
+        life.watch(Instant::now() + PATIENCE).await;
+        life.collect().await;
+        assert_eq!(life.observation.kills_not_triggered, Vec::<String>::new());
     }
 }

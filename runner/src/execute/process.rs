@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::capture::Capture;
+use super::capture::{Capture, Lines};
 use super::clock::Instant;
 use super::kernel::Spawn;
 use super::show::{Shown, Streams};
@@ -135,6 +135,11 @@ impl Planned {
 }
 
 impl Running {
+    /// Waits until everything that it wrote to stdout is among the events, at the latest until `deadline`.
+    pub async fn said(&mut self, deadline: Instant) {
+        self.stdout.ended(deadline).await;
+    }
+
     /// Lets go of the streams, at the latest at `deadline`, and tells what was seen. The flag is false when somebody
     /// still held a stream open.
     pub async fn observe(self, deadline: Instant) -> (ProcessObservation, bool) {
@@ -206,16 +211,11 @@ pub fn exit_of(status: ExitStatus) -> Exit {
     }
 }
 
-/// A sender of bare lines in front of `events`.
-fn lines_of(role: Role, events: &UnboundedSender<Event>) -> UnboundedSender<Vec<u8>> {
-    let (sender, mut lines) = tokio::sync::mpsc::unbounded_channel();
+/// Puts lines among `events`.
+fn lines_of(role: Role, events: &UnboundedSender<Event>) -> Lines {
     let events = events.clone();
-    tokio::spawn(async move {
-        while let Some(line) = lines.recv().await {
-            if events.send(Event::Line(role, line)).is_err() {
-                break;
-            }
-        }
-    });
-    sender
+    Box::new(move |line| {
+        // Nobody listens any more when the case is over.
+        let _ = events.send(Event::Line(role, line));
+    })
 }
