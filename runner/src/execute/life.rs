@@ -113,8 +113,7 @@ impl Life<'_> {
             None => None,
         };
         if self.context.cancel.is_raised() {
-            self.observation.cancelled = true;
-            self.observation.skipped = Some("the run was interrupted".to_owned());
+            self.interrupted();
             return Ok(());
         }
         if let Some(reason) = self.unmet(python.as_ref()).await {
@@ -127,7 +126,14 @@ impl Life<'_> {
         self.limit = self.context.limits.of(self.case).filter(|limit| limit.at < own);
         let deadline = self.limit.as_ref().map_or(own, |limit| limit.at);
         let base = self.environment(python.as_ref())?;
-        let endpoint = if self.case.coordinator { Some(self.start_coordinator().await?) } else { None };
+        let mut endpoint = None;
+        if self.case.coordinator {
+            endpoint = self.start_coordinator().await?;
+            if endpoint.is_none() {
+                self.interrupted();
+                return Ok(());
+            }
+        }
         // Held until the ranks are through: the port is theirs alone.
         let port = match self.case.world_size() {
             Some(_) => Some(HeldPort::take().map_err(|error| format!("no free port: {error}"))?),
@@ -165,6 +171,12 @@ impl Life<'_> {
         }
         self.watch(deadline).await;
         Ok(())
+    }
+
+    /// The user wants to stop before a rank was started.
+    fn interrupted(&mut self) {
+        self.observation.cancelled = true;
+        self.observation.skipped = Some("the run was interrupted".to_owned());
     }
 
     /// A requirement that needs the case's Python to be judged.
@@ -226,7 +238,8 @@ impl Life<'_> {
         environment
     }
 
-    async fn start_coordinator(&mut self) -> Result<Endpoint, String> {
+    /// Where it listens; none if the user wants to stop before it does.
+    async fn start_coordinator(&mut self) -> Result<Option<Endpoint>, String> {
         let program = self.context.install.coordinator().map_err(|error| error.to_string())?;
         let mut environment = Environment::new();
         environment.isolate().set("TZ", "UTC");
@@ -245,12 +258,17 @@ impl Life<'_> {
             environment,
             cookie: &self.cookie,
         };
-        let started = plan.start(&self.sender, &mut self.received).await?;
+        let started = tokio::select! {
+            biased;
+            // The sweep finds it by its mark.
+            () = self.context.cancel.raised(1) => return Ok(None),
+            started = plan.start(&self.sender, &mut self.received) => started?,
+        };
         // It ends last, in order, when the ranks are gone.
         self.sweep.spared.insert(started.running.pid);
         self.coordinator = Some(started.running);
         self.endpoint = Some(started.endpoint.clone());
-        Ok(started.endpoint)
+        Ok(Some(started.endpoint))
     }
 
     async fn watch(&mut self, deadline: Instant) {
@@ -677,5 +695,17 @@ mod tests {
         life.watch(Instant::now() + PATIENCE).await;
         life.collect().await;
         assert_eq!(life.observation.kills_not_triggered, Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn a_wish_to_stop_is_seen_while_the_coordinator_starts() {
+        let cancel = Cancel::new();
+        let (case, context) = (Case { coordinator: true, ..case(&["true"]) }, context(&cancel));
+        let mut life = Life::new(&case, &context).unwrap();
+        let (started, ()) = tokio::join!(life.run(), async { cancel.raise() });
+        started.unwrap();
+        assert!(life.observation.cancelled && life.observation.skipped.is_some() && life.running.is_empty());
+        life.end().await;
+        assert_eq!(life.observation.leaked, Vec::<String>::new());
     }
 }
