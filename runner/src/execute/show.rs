@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::capture::LINE;
 use super::process::{Planned, file_stem};
 use super::torchrun;
 use crate::case::{Case, Launch};
@@ -65,25 +66,55 @@ pub struct Shown {
     error: bool,
     /// What came of a line that has not ended.
     line: Vec<u8>,
+    /// Who wrote the part of this line that was shown because it was long.
+    writer: Option<String>,
 }
 
 impl Shown {
     /// To our standard error, or else to our standard output.
     pub fn new(name: Option<Name>, error: bool) -> Shown {
-        Shown { name, error, line: Vec::new() }
+        Shown { name, error, line: Vec::new(), writer: None }
     }
 
     /// What came.
     pub fn write(&mut self, bytes: &[u8]) {
         let Some(name) = self.name else { return self.put(bytes) };
+        let out = self.named(name, bytes);
+        self.put(&out);
+    }
+
+    /// The lines that are whole now, and those that are too long to wait for their end.
+    fn named(&mut self, name: Name, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len() + 64);
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") {
-                name.line(&std::mem::take(&mut self.line), &mut out);
+            if piece.ends_with(b"\n") || self.line.len() >= LINE {
+                self.give(name, &mut out);
             }
         }
-        self.put(&out);
+        out
+    }
+
+    /// The line, or a piece of it, as a line behind its name.
+    fn give(&mut self, name: Name, out: &mut Vec<u8>) {
+        let mut line = std::mem::take(&mut self.line);
+        let whole = line.ends_with(b"\n");
+        let writer = self.writer.take();
+        if writer.is_some() && line == b"\n" {
+            return;
+        }
+        if !whole {
+            line.push(b'\n');
+        }
+        let (writer, text) = match writer {
+            Some(writer) => (writer, line.as_slice()),
+            None => name.of(&line),
+        };
+        out.push(b'[');
+        out.extend_from_slice(writer.as_bytes());
+        out.extend_from_slice(b"] ");
+        out.extend_from_slice(text);
+        self.writer = (!whole).then_some(writer);
     }
 
     /// The stream has ended.
@@ -91,9 +122,8 @@ impl Shown {
         if let Some(name) = self.name
             && !self.line.is_empty()
         {
-            self.line.push(b'\n');
             let mut out = Vec::new();
-            name.line(&std::mem::take(&mut self.line), &mut out);
+            self.give(name, &mut out);
             self.put(&out);
         }
     }
@@ -110,18 +140,15 @@ impl Shown {
 }
 
 impl Name {
-    fn line(self, line: &[u8], out: &mut Vec<u8>) {
-        let (name, text) = match self {
+    /// Who wrote a line, and what of it is the writer's.
+    fn of(self, line: &[u8]) -> (String, &[u8]) {
+        match self {
             Name::Role(role) => (role.to_string(), line),
             Name::Workers { node, first } => match torchrun::teed(line) {
                 Some((local_rank, text)) => (Role::Rank(first + local_rank).to_string(), text),
                 None => (file_stem(Role::Launcher(node)).replace('-', " "), line),
             },
-        };
-        out.push(b'[');
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(b"] ");
-        out.extend_from_slice(text);
+        }
     }
 }
 
@@ -131,11 +158,26 @@ mod tests {
 
     #[test]
     fn lines_are_named() {
-        let mut out = Vec::new();
-        Name::Role(Role::Rank(3)).line(b"hi\n", &mut out);
+        let named = |name: Name, bytes: &[u8]| {
+            let mut shown = Shown::new(Some(name), false);
+            String::from_utf8(shown.named(name, bytes)).unwrap()
+        };
+        assert_eq!(named(Name::Role(Role::Rank(3)), b"hi\nyou"), "[rank 3] hi\n");
         let workers = Name::Workers { node: 1, first: 4 };
-        workers.line(b"[default2]:step\n", &mut out);
-        workers.line(b"W1121 setting\n", &mut out);
-        assert_eq!(String::from_utf8(out).unwrap(), "[rank 3] hi\n[rank 6] step\n[launcher 1] W1121 setting\n");
+        let lines = named(workers, b"[default2]:step\nW1121 setting\n");
+        assert_eq!(lines, "[rank 6] step\n[launcher 1] W1121 setting\n");
+    }
+
+    #[test]
+    fn a_line_without_end_is_shown_in_pieces() {
+        let name = Name::Workers { node: 1, first: 4 };
+        let mut shown = Shown::new(Some(name), false);
+        let long = "x".repeat(LINE);
+        let first = shown.named(name, format!("[default2]:{long}").as_bytes());
+        assert_eq!(String::from_utf8(first).unwrap(), format!("[rank 6] {long}\n"));
+        assert!(shown.line.is_empty());
+        assert_eq!(shown.named(name, b"rest\n[default0]:a\n"), b"[rank 6] rest\n[rank 4] a\n");
+        shown.named(name, long.as_bytes());
+        assert_eq!(shown.named(name, b"\n"), b"");
     }
 }
