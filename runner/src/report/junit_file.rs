@@ -12,6 +12,8 @@ use crate::report::junit::{self, Profile};
 const EVERY: Duration = Duration::from_secs(1);
 /// Of the time, at most one part in this many goes into writing.
 const SHARE: u32 = 20;
+/// As many links as the kernel follows.
+const LINKS: usize = 40;
 
 /// Writes the file as the run goes on.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ impl JunitFile {
     }
 }
 
-/// Puts `text` at `path`, whole or not at all, and makes the directories above it.
+/// Puts `text` at `path`, or where it leads as a link, whole or not at all, and makes the directories above it.
 ///
 /// # Errors
 /// It cannot be written.
@@ -80,6 +82,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     if std::fs::metadata(path).is_ok_and(|target| !target.is_file()) {
         return std::fs::write(path, text);
     }
+    let path = &target(path);
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)?;
     let mut file = tempfile::NamedTempFile::new_in(parent)?;
@@ -90,10 +93,34 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// Where the links at `path` lead, be there a file or not: a rename would replace the first of them.
+fn target(path: &Path) -> PathBuf {
+    let mut target = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(link) = std::fs::read_link(&target) else { break };
+        target = target.parent().unwrap_or(Path::new("")).join(link);
+    }
+    target
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::{CaseInfo, RunInfo, Verdict};
+
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::create_dir(at("deep")).unwrap();
+        std::os::unix::fs::symlink("deep/second", at("first")).unwrap();
+        std::os::unix::fs::symlink("../file", at("deep/second")).unwrap();
+        for text in ["not there yet", "there"] {
+            write(&at("first"), text).unwrap();
+            assert_eq!(std::fs::read_to_string(at("file")).unwrap(), text);
+        }
+        assert!(at("first").is_symlink() && at("deep/second").is_symlink() && !at("file").is_symlink());
+    }
 
     #[test]
     fn the_file_is_whole_and_not_written_for_every_case() {
