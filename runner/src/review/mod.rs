@@ -47,6 +47,11 @@ impl Pending {
         &self.file.expression
     }
 
+    /// Whether it says what the accepted one says.
+    fn is_accepted(&self) -> bool {
+        self.accepted.as_ref().is_some_and(|accepted| accepted.trim_end() == self.text.trim_end())
+    }
+
     /// Makes it the accepted one. An artifact stays as it is.
     ///
     /// # Errors
@@ -98,30 +103,31 @@ pub fn beside(suites: &[Suite]) -> (Vec<Pending>, Vec<Refused>) {
 /// The directory cannot be read.
 pub fn below(directory: &Path, suites: &[Suite]) -> io::Result<(Vec<Pending>, Vec<Refused>)> {
     let expected = expected(suites);
-    let mut taken: BTreeMap<String, Pending> = BTreeMap::new();
-    let mut refused = Vec::new();
+    let mut copies: BTreeMap<String, Vec<Pending>> = BTreeMap::new();
+    let (mut pending, mut refused) = (Vec::new(), Vec::new());
     for found in files(directory, DEPTH)?.into_iter().filter(|path| is_pending(path)) {
-        let one = header(&found).and_then(|name| match (taken.get(&name), expected.get(&name)) {
-            (Some(first), _) => match read(first.file.clone(), first.place.clone(), found.clone()) {
-                Ok(second) if second.text == first.text => Ok(None),
-                Ok(_) => Err(format!("{} is another text for `{name}`", first.found.display())),
-                Err(error) => Err(error.to_string()),
-            },
-            (None, Some((file, place))) => {
-                read(file.clone(), place.clone(), found.clone()).map(Some).map_err(|error| error.to_string())
-            }
-            (None, None) => Err(format!("no case of these suites has the snapshot `{name}`")),
+        let one = header(&found).and_then(|name| match expected.get(&name) {
+            Some((file, place)) => read(file.clone(), place.clone(), found.clone()).map_err(|error| error.to_string()),
+            None => Err(format!("no case of these suites has the snapshot `{name}`")),
         });
         match one {
-            Ok(Some(one)) if one.accepted.as_deref().is_some_and(|accepted| same(accepted, &one.text)) => {}
-            Ok(Some(one)) => {
-                taken.insert(one.name().to_owned(), one);
-            }
-            Ok(None) => {}
+            Ok(one) => copies.entry(one.name().to_owned()).or_default().push(one),
             Err(why) => refused.push(Refused { found, why }),
         }
     }
-    Ok((taken.into_values().collect(), refused))
+    for (name, copies) in copies {
+        let (accepted, waiting): (Vec<Pending>, Vec<Pending>) = copies.into_iter().partition(Pending::is_accepted);
+        let mut waiting = waiting.into_iter();
+        let Some(first) = waiting.next() else { continue };
+        let differs = format!("{} is another text for `{name}`", first.found.display());
+        let others = waiting.filter(|other| other.text != first.text);
+        refused.extend(others.map(|other| Refused { found: other.found, why: differs.clone() }));
+        let why = format!("it is as accepted, but {differs}");
+        refused.extend(accepted.into_iter().map(|one| Refused { found: one.found, why: why.clone() }));
+        pending.push(first);
+    }
+    refused.sort_by(|one, other| one.found.cmp(&other.found));
+    Ok((pending, refused))
 }
 
 /// Snapshot files beside `suites` that no case has, sorted. Waiting ones count as well.
@@ -137,10 +143,6 @@ pub fn unreferenced(suites: &[Suite]) -> Vec<PathBuf> {
     let mut left: Vec<PathBuf> = snapshots.filter(|path| !known.contains(path)).collect();
     left.sort();
     left
-}
-
-fn same(one: &str, other: &str) -> bool {
-    one.trim_end() == other.trim_end()
 }
 
 fn is_pending(path: &Path) -> bool {
@@ -249,6 +251,23 @@ mod tests {
         let (left, refused_now) = below(&artifact, &suites).unwrap();
         assert_eq!(names(&left), ["s/b report"], "what is accepted does not wait");
         assert_eq!(refused_now, refused, "a second copy of it is no mistake");
+    }
+
+    #[test]
+    fn a_copy_as_accepted_beside_another_text_is_told_wherever_it_lies() {
+        for (same, other) in [("one", "two"), ("two", "one")] {
+            let root = tempfile::tempdir().unwrap();
+            let suites = [suite(root.path())];
+            leave(&root.path().join("snapshots/s/a.snap"), "s/a report", "1\n");
+            let artifact = root.path().join("artifact");
+            let [same, other] = [same, other].map(|shard| artifact.join(shard).join("a.snap.new"));
+            leave(&same, "s/a report", "1\n");
+            leave(&other, "s/a report", "2\n");
+            let (pending, refused) = below(&artifact, &suites).unwrap();
+            assert_eq!(pending.iter().map(|one| &one.found).collect::<Vec<_>>(), [&other]);
+            let why = format!("it is as accepted, but {} is another text for `s/a report`", other.display());
+            assert_eq!(refused, [Refused { found: same, why }]);
+        }
     }
 
     #[test]
