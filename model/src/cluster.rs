@@ -379,7 +379,7 @@ impl Cluster {
         if seat.presence != Presence::Present {
             return;
         }
-        seat.presence = if aborted { Presence::Gone } else { Presence::Left };
+        seat.presence = if aborted { Presence::Aborted } else { Presence::Left };
         let name = describe(self.settings.plan.as_ref(), &seat.member);
         if aborted {
             let detail = format!("{name} called ncclCommAbort");
@@ -430,10 +430,13 @@ impl Cluster {
             let mut last = None;
             for index in 0..communicator.seats.len() {
                 let seat = &mut communicator.seats[index];
-                if seat.connection != connection || (seat.presence == Presence::Gone && !died) {
+                if seat.connection != connection || seat.presence == Presence::Gone {
                     continue;
                 }
-                let aborted = seat.presence == Presence::Gone;
+                let aborted = seat.presence == Presence::Aborted;
+                if aborted && !died {
+                    continue;
+                }
                 let was_present = seat.presence == Presence::Present;
                 seat.presence = Presence::Gone;
                 let rank = Rank(index as u32);

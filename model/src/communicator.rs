@@ -38,7 +38,9 @@ pub(crate) enum Presence {
     Present,
     /// It destroyed its handle; the others have not been told, they may still be finishing.
     Left,
-    /// Its process ended or it aborted; the others were told.
+    /// It aborted; the others were told.
+    Aborted,
+    /// Its process ended; the others were told.
     Gone,
 }
 

@@ -112,9 +112,17 @@ impl Failures {
         }
         event.observed.insert(global);
         // Ranks hear of a loss from each other too; one that is still there only passed it on.
-        let somebody = communicator.seats.iter().any(|seat| seat.presence == Presence::Gone);
-        let passed_on =
-            |seat: &Seat| told.code == ErrorCode::RankLost && somebody && seat.presence == Presence::Present;
+        let is = |presence| communicator.seats.iter().any(|seat| seat.presence == presence);
+        let (died, aborted) = (is(Presence::Gone), is(Presence::Aborted));
+        let passed_on = |seat: &Seat| {
+            let alive = match seat.presence {
+                Presence::Present => died || aborted,
+                // Of a death, before it left itself.
+                Presence::Left | Presence::Aborted => died,
+                Presence::Gone => false,
+            };
+            told.code == ErrorCode::RankLost && alive
+        };
         let culprit = |rank: &&Rank| communicator.seats.get(rank.0 as usize).is_some_and(|seat| !passed_on(seat));
         event.culprits.extend(told.culprits.iter().filter(culprit));
         event.attempted.insert((global, told.sequence), told.attempted_bytes);

@@ -244,7 +244,7 @@ impl Cluster {
     /// Wakes those who wait for `rank`, which ended its operations by `what`. After a loss that is the loss's consequence.
     fn tell_of_stop(&self, id: CommunicatorId, rank: Rank, code: ErrorCode, what: &str, out: &mut Vec<Output>) {
         let Some(communicator) = self.communicators.get(&id) else { return };
-        let loss = communicator.seats.iter().any(|seat| seat.presence == Presence::Gone);
+        let loss = communicator.seats.iter().any(|seat| matches!(seat.presence, Presence::Gone | Presence::Aborted));
         let code = if loss { ErrorCode::RankLost } else { code };
         let seat = &communicator.seats[rank.0 as usize];
         let detail = format!("{} called {what}", describe(self.settings.plan.as_ref(), &seat.member));
