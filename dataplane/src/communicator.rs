@@ -1,10 +1,11 @@
 //! A communicator as one of its ranks holds it: runs operations in order, keeps the first failure, hears of lost ranks.
 
+mod leaving;
 mod one_sided_calls;
 mod ticket;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -510,88 +511,6 @@ impl Communicator {
         }
         self.wake.ring();
     }
-
-    /// `ncclCommAbort`: whatever runs or waits fails, here and on the other ranks.
-    pub fn abort(&self) {
-        let detail = format!("rank {} aborted the communicator", self.rank);
-        let (why, told) = self.stop(ErrorCode::Aborted, &detail);
-        self.leave_as(true, why, &told);
-    }
-
-    /// `ncclCommRevoke`: whatever runs or waits on this rank fails, and it takes part in no operation any more. It may still
-    /// split, shrink and grow the communicator. The other ranks are not told: they revoke, too.
-    pub fn revoke(&self) {
-        if self.revoked.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        self.stop(ErrorCode::Revoked, &format!("rank {} revoked the communicator", self.rank));
-    }
-
-    /// True once this rank revoked it: its failure does not keep it from being split, shrunk or grown.
-    pub fn revoked(&self) -> bool {
-        self.revoked.load(Ordering::Acquire)
-    }
-
-    /// The first half of a shrink with `NCCL_SHRINK_ABORT`: whatever runs or waits fails, here and on the other ranks.
-    pub fn stop_to_shrink(&self) {
-        self.stop(ErrorCode::Aborted, &format!("rank {} aborted the communicator to shrink it", self.rank));
-    }
-
-    /// Ends this rank's part in all operations. Answers the reason that the others hear.
-    fn stop(&self, code: ErrorCode, detail: &str) -> (ErrorCode, String) {
-        let earlier = {
-            let mut held = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            let earlier = held.clone();
-            held.get_or_insert_with(|| Failure::new(code, detail));
-            earlier
-        };
-        // What failed before is the reason, also where it could not be told yet.
-        let (why, told) = match earlier.filter(|failure| failure.code != ErrorCode::Revoked) {
-            Some(failure) => (failure.code, format!("rank {} failed: {}", self.rank, failure.detail)),
-            None => (code, detail.to_owned()),
-        };
-        self.lose(self.rank, why, &told);
-        self.hang_up(why, &told);
-        match code {
-            ErrorCode::Revoked => self.journal.stopped(self.id, Rank(self.rank), code, detail),
-            _ => self.journal.stopped(self.id, Rank(self.rank), why, &told),
-        }
-        (why, told)
-    }
-
-    /// Tells the others that this rank will not come, but for a revoke. A running operation was woken and does so itself when it
-    /// fails.
-    fn hang_up(&self, code: ErrorCode, detail: &str) {
-        if let Some(segment) = self.segment.get() {
-            segment.lose(self.rank, code, detail);
-            return;
-        }
-        if code == ErrorCode::Revoked {
-            return;
-        }
-        self.inbox.close(code, detail);
-        if let Ok(mut running) = self.running.try_lock() {
-            running.mesh.close(&self.scene(0), code, detail);
-        }
-    }
-
-    /// `ncclCommDestroy`: this rank takes no part any more. Call it when its operations are complete.
-    pub fn leave(&self) {
-        let detail = format!("rank {} left the communicator", self.rank);
-        self.leave_as(false, ErrorCode::RankLost, &detail);
-        self.failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert(Failure::new(ErrorCode::UnknownCommunicator, "the communicator was destroyed"));
-    }
-
-    fn leave_as(&self, aborted: bool, code: ErrorCode, detail: &str) {
-        if self.left.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        self.hang_up(code, detail);
-        self.journal.left(self.id, Rank(self.rank), aborted);
-    }
 }
 
 impl Drop for Communicator {
@@ -602,45 +521,4 @@ impl Drop for Communicator {
 
 fn is_transfer(call: &Call) -> bool {
     matches!(call.operation, Operation::Send | Operation::Recv)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::arena::Arena;
-    use crate::process::{Process, Seat};
-    use protocol::datatype::Datatype;
-    use protocol::message::SharedFile;
-
-    fn join(process: &Arc<Process>, arena: &Arena, rank: u32) -> Arc<Communicator> {
-        let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-        let seat = Seat { global_rank: rank, device: 0, arena: Some(file) };
-        process.init_communicator(b"the same id", 2, rank, seat).unwrap()
-    }
-
-    /// A program sees its rank's failure a moment before the other ranks are told of it, and may abort in that moment.
-    #[test]
-    fn an_abort_passes_on_the_failure_that_came_before() {
-        for force_sockets in [false, true] {
-            let timeout = std::time::Duration::from_secs(20);
-            let process = Process::join(Settings { force_sockets, timeout, ..Settings::default() }).unwrap();
-            let arenas = [0, 1].map(|_| Arena::create("test arena", 1 << 20).unwrap());
-            let told = std::thread::scope(|scope| {
-                let first = scope.spawn(|| {
-                    let communicator = join(&process, &arenas[0], 0);
-                    assert_eq!(communicator.segment.get().is_none(), force_sockets);
-                    let failure = Failure::new(ErrorCode::InjectedRankFailure, "the link is cut");
-                    *communicator.failure.lock().unwrap() = Some(failure);
-                    communicator.abort();
-                    communicator
-                });
-                let second = join(&process, &arenas[1], 1);
-                let told = second.run(&[Call::new(Operation::Barrier, 0, Datatype::Uint8)]).unwrap_err();
-                first.join().unwrap();
-                told
-            });
-            assert_eq!(told.code, ErrorCode::InjectedRankFailure, "{told}");
-            assert!(told.detail.contains("rank 0 failed: the link is cut"), "{told}");
-        }
-    }
 }

@@ -1,0 +1,114 @@
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use protocol::frame;
+use protocol::message::{ToCoordinator, ToRank, VERSION};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixListener;
+
+use super::super::Cancel;
+use super::super::process::Planned;
+use super::super::show::Streams;
+use super::*;
+use crate::case::{Kill, KillTarget, Place};
+use crate::install::Install;
+
+/// Longer than anything here may take on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn context(cancel: &Cancel) -> RunContext {
+    RunContext::start(Install::find(), cancel.clone(), Arc::new(|_| {})).unwrap()
+}
+
+fn case(argv: &[&str]) -> Case {
+    let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+    Case { launch: Launch::Argv { argv, ranks: None }, dir: PathBuf::from("/"), ..Case::default() }
+}
+
+fn start(life: &Life<'_>, role: Role, argv: &[&str]) -> Running {
+    let argv = argv.iter().map(OsString::from).collect();
+    let (environment, directory) = (Environment::new(), PathBuf::from("/"));
+    let planned = Planned { role, argv, environment, directory, lifeline: true, streams: Streams::Captured };
+    planned.start(&life.scratch, &life.sender, true).unwrap()
+}
+
+/// A coordinator that gives one answer.
+fn answer(listener: UnixListener, json: &'static str) {
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut buffer = Vec::new();
+        while stream.read_buf(&mut buffer).await.unwrap_or(0) > 0 {
+            while let Some(asked) = frame::decode(&mut buffer, frame::MAX_TO_COORDINATOR).unwrap() {
+                let told = match asked {
+                    ToCoordinator::Hello { .. } => ToRank::Welcome { version: VERSION, cluster: None },
+                    _ => ToRank::Diagnosis { json: json.to_owned() },
+                };
+                stream.write_all(&frame::encode(&told)).await.unwrap();
+            }
+        }
+    });
+}
+
+/// What becomes of a case whose coordinator told of a hang and says this when it is asked.
+async fn after_a_hang(json: Option<&'static str>) -> Observation {
+    let (case, context) = (case(&["true"]), context(&Cancel::new()));
+    let mut life = Life::new(&case, &context).unwrap();
+    let address = life.scratch.join("c.sock");
+    if let Some(json) = json {
+        answer(UnixListener::bind(&address).unwrap(), json);
+    }
+    let address = address.display().to_string();
+    life.endpoint = Some(Endpoint { transport: "unix", address, token: String::new() });
+    life.coordinator = Some(start(&life, Role::Coordinator, &["cat"]));
+    let line = format!("{}rank 0 waits", coordinator::HANG).into_bytes();
+    life.sender.send(Event::Line(Role::Coordinator, line)).unwrap();
+    life.running.push(start(&life, Role::Launcher(0), &["true"]));
+    life.watch(Instant::now() + PATIENCE).await;
+    std::mem::take(&mut life.observation)
+}
+
+#[tokio::test]
+async fn a_hang_that_is_none_any_more_does_not_end_the_case() {
+    let gone_on = after_a_hang(Some(r#"{"hang":null,"waits_ms":null,"activities":[]}"#)).await;
+    assert_eq!((gone_on.timed_out, gone_on.hang), (false, None));
+    let hung = r#"{"hang":{"sentence":"rank 0 waits","missing":[1],"waits":[]},"waits_ms":[],"activities":[]}"#;
+    let hung = after_a_hang(Some(hung)).await;
+    assert!(hung.timed_out);
+    assert_eq!(hung.hang.unwrap().sentence, "rank 0 waits");
+    let not_asked = after_a_hang(None).await;
+    assert_eq!((not_asked.timed_out, not_asked.hang), (true, None));
+}
+
+#[tokio::test]
+async fn the_last_words_of_the_last_process_are_heard() {
+    let kill = Kill {
+        target: KillTarget::Coordinator,
+        signal: 9,
+        watch: 0,
+        output: regex::bytes::Regex::new("^over$").unwrap(),
+        place: Place::default(),
+    };
+    let case = Case { kill: vec![kill], ..case(&["echo", "over"]) };
+    let context = context(&Cancel::new());
+    let mut life = Life::new(&case, &context).unwrap();
+    life.running.push(start(&life, Role::Launcher(0), &["echo", "over"]));
+    let mut told = vec![life.received.recv().await.unwrap(), life.received.recv().await.unwrap()];
+    // Its end first: they come in any order.
+    told.sort_by_key(|event| matches!(event, Event::Line(..)));
+    told.into_iter().for_each(|event| life.sender.send(event).unwrap());
+    life.watch(Instant::now() + PATIENCE).await;
+    life.collect().await;
+    assert_eq!(life.observation.kills_not_triggered, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_wish_to_stop_is_seen_while_the_coordinator_starts() {
+    let cancel = Cancel::new();
+    let (case, context) = (Case { coordinator: true, ..case(&["true"]) }, context(&cancel));
+    let mut life = Life::new(&case, &context).unwrap();
+    let (started, ()) = tokio::join!(life.run(), async { cancel.raise() });
+    started.unwrap();
+    assert!(life.observation.cancelled && life.observation.skipped.is_some() && life.running.is_empty());
+    life.end().await;
+    assert_eq!(life.observation.leaked, Vec::<String>::new());
+}

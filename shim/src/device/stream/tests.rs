@@ -1,0 +1,166 @@
+use std::sync::mpsc;
+
+use super::*;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Every test that uses a device works on one of its own, so that tests do not wait for each other.
+fn device(ordinal: i32) -> &'static Device {
+    crate::device::get(ordinal).unwrap()
+}
+
+fn stream(device: &Device, kind: Kind) -> Arc<Stream> {
+    STREAMS.get(create(device, kind, 0)).unwrap()
+}
+
+/// A task that waits until it is told to go on.
+fn gate(stream: &Arc<Stream>) -> mpsc::Sender<()> {
+    let (open, wait) = mpsc::channel();
+    enqueue(stream, Box::new(move || wait.recv_timeout(DEADLINE).unwrap()));
+    open
+}
+
+#[test]
+fn work_behind_a_busy_task_keeps_its_order() {
+    let stream = stream(device(0), Kind::NonBlocking);
+    let (said, heard) = mpsc::channel();
+    let open = gate(&stream);
+    for number in 0..100 {
+        let said = said.clone();
+        stream.run(move || said.send(number).unwrap());
+    }
+    assert!(!stream.is_idle());
+    assert!(heard.try_recv().is_err(), "nothing ran before the gate");
+    open.send(()).unwrap();
+    stream.synchronize();
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+    let here = std::thread::current().id();
+    let (said, heard) = mpsc::channel();
+    stream.run(move || said.send(std::thread::current().id()).unwrap());
+    assert_eq!(heard.try_recv(), Ok(here), "an idle stream works in the caller");
+}
+
+#[test]
+fn the_legacy_stream_waits_for_blocking_streams_and_they_for_it() {
+    let device = device(1);
+    let (legacy, blocking, free) = (legacy(device), stream(device, Kind::Blocking), stream(device, Kind::NonBlocking));
+    let (said, heard) = mpsc::channel();
+    let say = |word: &'static str| {
+        let said = said.clone();
+        move || said.send(word).unwrap()
+    };
+    let open = gate(&blocking);
+    legacy.run(say("legacy"));
+    free.run(say("free"));
+    assert_eq!(heard.recv_timeout(DEADLINE), Ok("free"));
+    blocking.run(say("blocking after legacy"));
+    assert!(!legacy.is_idle() && heard.try_recv().is_err());
+    open.send(()).unwrap();
+    synchronize_device(device);
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), ["legacy", "blocking after legacy"]);
+}
+
+#[test]
+fn who_waits_does_the_work_that_nobody_began() {
+    let (first, second) = (stream(device(5), Kind::NonBlocking), stream(device(5), Kind::NonBlocking));
+    let here = std::thread::current().id();
+    let open = gate(&first);
+    // Nobody does it but a thread that waits: it is no task.
+    hold_up(&second, first.tail());
+    assert!(!second.is_idle());
+    open.send(()).unwrap();
+    second.synchronize();
+    assert!(second.is_idle() && first.is_idle());
+    // It has no thread of its own, so the caller must do both tasks, in order.
+    let (said, heard) = mpsc::channel();
+    for number in 0..2 {
+        let said = said.clone();
+        let task = Box::new(move || said.send((number, std::thread::current().id())).unwrap());
+        second.push(&mut second.lock(), Item::Task(task));
+    }
+    hold_up(&first, second.tail());
+    first.synchronize();
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(0, here), (1, here)]);
+    assert_eq!(first.device().streams.unfinished.load(Ordering::Acquire), 0);
+}
+
+#[test]
+fn a_destroyed_stream_finishes_its_work_and_its_handle_is_dead() {
+    let device = device(2);
+    let handle = create(device, Kind::NonBlocking, 0);
+    let stream = resolve(handle).unwrap();
+    let (said, heard) = mpsc::channel();
+    let open = gate(&stream);
+    stream.run(move || said.send(()).unwrap());
+    destroy(handle).unwrap();
+    assert_eq!(destroy(handle), Err(CudaError::INVALID_HANDLE));
+    assert!(resolve(handle).is_err());
+    open.send(()).unwrap();
+    heard.recv_timeout(DEADLINE).unwrap();
+}
+
+#[test]
+fn a_threads_own_stream_ends_with_it_and_finishes_its_work() {
+    const THREADS: usize = 50;
+    struct Ends(mpsc::Sender<&'static str>);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            let _ = self.0.send("ended");
+        }
+    }
+    thread_local! {
+        static ENDS: RefCell<Option<Ends>> = const { RefCell::new(None) };
+    }
+    let (said, heard) = mpsc::channel();
+    let mut gates = Vec::new();
+    for _ in 0..THREADS {
+        let said = said.clone();
+        let program = move || {
+            let stream = per_thread(device(7));
+            let open = gate(&stream);
+            // Not in a thread that waits, since there is none: in the stream's own.
+            enqueue(
+                &stream,
+                Box::new(move || {
+                    said.send("done").unwrap();
+                    ENDS.set(Some(Ends(said)));
+                }),
+            );
+            // Nobody does this one but a thread that waits or ends the stream.
+            hold_up(&stream, stream.tail());
+            open
+        };
+        gates.push(std::thread::spawn(program).join().unwrap());
+    }
+    assert!(heard.try_recv().is_err(), "their work still waits");
+    drop(said);
+    for open in gates {
+        open.send(()).unwrap();
+    }
+    let mut words: Vec<_> = std::iter::from_fn(|| heard.recv_timeout(DEADLINE).ok()).collect();
+    words.sort_unstable();
+    assert_eq!(words, [["done"; THREADS], ["ended"; THREADS]].concat());
+    assert!(device(7).streams.is_quiet());
+}
+
+#[test]
+fn a_thread_that_ends_has_the_default_stream_instead_of_its_own() {
+    struct Late(mpsc::Sender<Kind>);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let _ = self.0.send(per_thread(device(7)).kind);
+        }
+    }
+    thread_local! {
+        static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
+    }
+    let (said, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        // What was made last is dropped first.
+        LATE.set(Some(Late(said)));
+        per_thread(device(7));
+    })
+    .join()
+    .unwrap();
+    assert_eq!(heard.recv_timeout(DEADLINE), Ok(Kind::Legacy));
+}
