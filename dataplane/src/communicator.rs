@@ -45,8 +45,8 @@ pub trait Journal: Send + Sync {
     fn failed(&self, failure: FailureRecord);
     /// A fault of the case is about to fire here. False when it must not: it fired before.
     fn fault_fires(&self, record: FaultRecord) -> bool;
-    /// This rank left.
-    fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: bool);
+    /// This rank left; by an abort for this reason.
+    fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: Option<(ErrorCode, String)>);
     /// This rank stays a member and takes part in no operation any more: `Revoked` or `Aborted`, and that in a sentence.
     fn stopped(&self, communicator: CommunicatorId, rank: Rank, code: ErrorCode, detail: &str);
 }

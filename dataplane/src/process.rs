@@ -357,7 +357,7 @@ impl Journal for ProcessJournal {
         }
     }
 
-    fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: bool) {
+    fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: Option<(ErrorCode, String)>) {
         self.with_session(|session| {
             session.send(&ToCoordinator::LeaveCommunicator { communicator, rank, aborted });
         });

@@ -368,7 +368,14 @@ impl Cluster {
         }
     }
 
-    fn leave(&mut self, from: ConnectionId, id: CommunicatorId, rank: Rank, aborted: bool, out: &mut Vec<Output>) {
+    fn leave(
+        &mut self,
+        from: ConnectionId,
+        id: CommunicatorId,
+        rank: Rank,
+        aborted: Option<(ErrorCode, String)>,
+        out: &mut Vec<Output>,
+    ) {
         let Some(communicator) = self.communicators.get_mut(&id) else {
             return close(out, from, format!("left unknown communicator {id}"));
         };
@@ -379,11 +386,12 @@ impl Cluster {
         if seat.presence != Presence::Present {
             return;
         }
-        seat.presence = if aborted { Presence::Aborted } else { Presence::Left };
+        seat.presence = if aborted.is_some() { Presence::Aborted } else { Presence::Left };
         let name = describe(self.settings.plan.as_ref(), &seat.member);
-        if aborted {
-            let detail = format!("{name} called ncclCommAbort");
-            tell_others(communicator, rank, from, ErrorCode::Aborted, &detail, out);
+        if let Some((code, why)) = aborted {
+            // What failed before is the reason, whoever of the two is heard first.
+            let detail = if code == ErrorCode::Aborted { format!("{name} called ncclCommAbort") } else { why };
+            tell_others(communicator, rank, from, code, &detail, out);
         }
         let detail = format!("{name} left the communicator");
         self.fail_splits(id, ErrorCode::RankLost, |_| true, |_| detail.clone(), out);

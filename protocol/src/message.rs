@@ -12,7 +12,7 @@ use crate::ids::{CommunicatorId, Rank, Sequence};
 use crate::plan::ClusterPlan;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What the coordinator receives. `Hello` is always first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,8 +62,9 @@ pub enum ToCoordinator {
         communicator: CommunicatorId,
         /// Rank of the sender in it.
         rank: Rank,
-        /// True for `ncclCommAbort`: the others are woken with an error.
-        aborted: bool,
+        /// Of `ncclCommAbort`, which wakes the others with an error: `Aborted`, or why the sender had failed before, and that in
+        /// a sentence.
+        aborted: Option<(ErrorCode, String)>,
     },
     /// Operations this process completed since the last such message.
     Completed {

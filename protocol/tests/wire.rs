@@ -117,7 +117,14 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
                 member: member(),
             },
         ),
-        ("leave_communicator", ToCoordinator::LeaveCommunicator { communicator, rank, aborted: true }),
+        (
+            "leave_communicator",
+            ToCoordinator::LeaveCommunicator {
+                communicator,
+                rank,
+                aborted: Some((ErrorCode::Aborted, "rank 1 aborted".to_owned())),
+            },
+        ),
         ("completed", ToCoordinator::Completed { records: vec![record] }),
         ("failed", ToCoordinator::Failed { failure }),
         ("flushed", ToCoordinator::Flushed { request }),

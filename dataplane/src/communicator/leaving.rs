@@ -89,7 +89,7 @@ impl Communicator {
             return;
         }
         self.hang_up(code, detail);
-        self.journal.left(self.id, Rank(self.rank), aborted);
+        self.journal.left(self.id, Rank(self.rank), aborted.then(|| (code, detail.to_owned())));
     }
 }
 

@@ -100,7 +100,11 @@ fn answers(world: &mut World, command: &str) -> Vec<String> {
         },
         "revoke" => ToCoordinator::RevokeCommunicator { communicator: communicator(), rank: rank() },
         "leave" | "abort" => {
-            ToCoordinator::LeaveCommunicator { communicator: communicator(), rank: rank(), aborted: verb == "abort" }
+            let aborted = match fields.get("failed") {
+                Some(why) => Some((ErrorCode::InjectedRankFailure, why.replace('_', " "))),
+                None => (verb == "abort").then(|| (ErrorCode::Aborted, "it aborted".to_owned())),
+            };
+            ToCoordinator::LeaveCommunicator { communicator: communicator(), rank: rank(), aborted }
         }
         "bye" => ToCoordinator::Goodbye,
         "done" => {
