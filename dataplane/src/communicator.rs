@@ -47,7 +47,8 @@ pub trait Journal: Send + Sync {
     fn fault_fires(&self, record: FaultRecord) -> bool;
     /// This rank left; by an abort for this reason.
     fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: Option<(ErrorCode, String)>);
-    /// This rank stays a member and takes part in no operation any more: `Revoked` or `Aborted`, and that in a sentence.
+    /// This rank stays a member and takes part in no operation any more: `Revoked`, `Aborted` or why it had failed before, and
+    /// that in a sentence.
     fn stopped(&self, communicator: CommunicatorId, rank: Rank, code: ErrorCode, detail: &str);
 }
 

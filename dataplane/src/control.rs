@@ -39,8 +39,9 @@ struct Header {
     arrivals: Line<AtomicU64>,
 }
 
+/// On a cache line of its own.
 #[repr(C, align(128))]
-struct Line<T>(T);
+pub(crate) struct Line<T>(pub(crate) T);
 
 /// What one rank shows the others.
 #[repr(C, align(128))]

@@ -107,9 +107,15 @@ impl Segment {
         (0..self.size).filter(|rank| self.block(*rank).progress.load(Ordering::Acquire) < target).collect()
     }
 
-    /// Waits until everybody came to barrier `target`, behind which an operation begins. `rank` is the waiter's: once it is lost
-    /// itself (aborted), it stops. If one rank stops here, the operation begins for none.
-    pub(crate) fn wait(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
+    /// Waits until everybody came to barrier `target`, or until `leaves`, asked whenever something changed where the barrier
+    /// stands and who is missing, has a reason to go: the barrier is shut then, unless everybody came meanwhile.
+    fn pass(
+        &self,
+        rank: u32,
+        target: u64,
+        deadline: Instant,
+        leaves: impl Fn(Gate, Vec<u32>) -> Option<Arrival>,
+    ) -> Arrival {
         if self.completes_soon(target) {
             return Arrival::All;
         }
@@ -119,7 +125,22 @@ impl Segment {
             if gate == Gate::Complete {
                 return Arrival::All;
             }
-            let missing = self.missing(target);
+            match leaves(gate, self.missing(target)) {
+                Some(why) if self.shut(rank, target) => return why,
+                // Everybody came since we looked.
+                Some(_) => return Arrival::All,
+                None => self.sleep(bell, deadline),
+            }
+        }
+    }
+
+    /// Waits until everybody came to barrier `target`, behind which an operation begins. `rank` is the waiter's: once it is lost
+    /// itself (aborted), it stops. If one rank stops here, the operation begins for none.
+    pub(crate) fn wait(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
+        self.pass(rank, target, deadline, |gate, missing| {
+            if self.status(rank).is_some() {
+                return Some(Arrival::Lost(vec![rank]));
+            }
             let mut lost = self.lost_among(&missing, target);
             // One that came and aborted need not have waited for the others. Whatever else stopped one matters once all have come:
             // who gave up at the deadline missed the same ranks as we do. A revoke is not told.
@@ -128,22 +149,11 @@ impl Segment {
                     && self.absence(*other).is_some_and(|(code, _)| code == ErrorCode::Aborted || missing.is_empty())
             };
             lost.extend((0..self.size).filter(stopped));
-            let leaves = if self.status(rank).is_some() {
-                Some(Arrival::Lost(vec![rank]))
-            } else if !lost.is_empty() {
-                Some(Arrival::Lost(lost))
-            } else if Instant::now() >= deadline {
-                Some(Arrival::Missing(if missing.is_empty() { self.stopped(gate) } else { missing }))
-            } else {
-                None
-            };
-            match leaves {
-                Some(leaves) if self.shut(rank, target) => return leaves,
-                // Everybody came since we looked.
-                Some(_) => return Arrival::All,
-                None => self.sleep(bell, deadline),
+            if !lost.is_empty() {
+                return Some(Arrival::Lost(lost));
             }
-        }
+            self.late(gate, missing, deadline)
+        })
     }
 
     /// Comes to barrier `target`, which ends an operation, and waits until no rank moves bytes for it any more. Ranks do not wait
@@ -154,52 +164,41 @@ impl Segment {
             self.shut(rank, target);
         }
         self.arrive(rank, target);
-        if self.completes_soon(target) {
-            return Arrival::All;
-        }
-        loop {
-            let bell = self.header().bell.0.load(Ordering::Acquire);
-            let gate = self.gate(target);
-            if gate == Gate::Complete {
-                return Arrival::All;
-            }
-            let missing = self.missing(target);
-            let (gone, moving): (Vec<u32>, Vec<u32>) = missing.into_iter().partition(|other| self.is_gone(*other));
+        self.pass(rank, target, deadline, |gate, missing| {
+            let split = |missing: Vec<u32>| missing.into_iter().partition(|other| self.is_gone(*other));
+            let (mut gone, mut moving): (Vec<u32>, Vec<u32>) = split(missing);
             if !gone.is_empty() && gate == Gate::Open {
-                // It cannot complete. Who still comes wakes us only if it knows that.
+                // It cannot complete. Who comes from now on knows that, and wakes us; who came just before did not.
                 self.shut(rank, target);
-                continue;
+                (gone, moving) = split(self.missing(target));
             }
-            let leaves = if !moving.is_empty() {
-                None
-            } else if !gone.is_empty() {
-                Some(Arrival::Lost(gone))
-            } else if !moved {
-                Some(Arrival::Lost(vec![rank]))
-            } else {
-                // Somebody's move failed, or somebody died between its two marks of having come.
-                let failed = |other: &u32| match gate {
-                    Gate::Shut(by) => *other == by && self.absence(by).is_some(),
-                    _ => *other != rank && self.is_gone(*other),
-                };
-                let failed: Vec<u32> = (0..self.size).filter(failed).collect();
-                (!failed.is_empty()).then_some(Arrival::Lost(failed))
+            if !moving.is_empty() {
+                return self.late(gate, moving, deadline);
+            }
+            if !gone.is_empty() {
+                return Some(Arrival::Lost(gone));
+            }
+            if !moved {
+                return Some(Arrival::Lost(vec![rank]));
+            }
+            // Somebody's move failed, or somebody died between its two marks of having come.
+            let failed = |other: &u32| match gate {
+                Gate::Shut(by) => *other == by && self.absence(by).is_some(),
+                _ => *other != rank && self.is_gone(*other),
             };
-            let leaves = leaves.or_else(|| {
-                let late = Instant::now() >= deadline;
-                late.then(|| Arrival::Missing(if moving.is_empty() { self.stopped(gate) } else { moving }))
-            });
-            match leaves {
-                Some(leaves) if self.shut(rank, target) => return leaves,
-                Some(_) => return Arrival::All,
-                None => self.sleep(bell, deadline),
-            }
-        }
+            let failed: Vec<u32> = (0..self.size).filter(failed).collect();
+            if failed.is_empty() { self.late(gate, Vec::new(), deadline) } else { Some(Arrival::Lost(failed)) }
+        })
     }
 
-    /// Who keeps a barrier from completing that everybody came to.
-    fn stopped(&self, gate: Gate) -> Vec<u32> {
-        if let Gate::Shut(by) = gate { vec![by] } else { Vec::new() }
+    /// What a wait for `missing` ends with at the deadline, once that has passed.
+    fn late(&self, gate: Gate, missing: Vec<u32>, deadline: Instant) -> Option<Arrival> {
+        // If all have come, somebody keeps the barrier from completing.
+        let missing = match gate {
+            Gate::Shut(by) if missing.is_empty() => vec![by],
+            _ => missing,
+        };
+        (Instant::now() >= deadline).then_some(Arrival::Missing(missing))
     }
 
     /// Those of `missing` that are lost and did not come to barrier `target`. Looked at in this order: a rank may have come and

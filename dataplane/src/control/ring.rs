@@ -18,15 +18,11 @@ pub(crate) const RING_SLOTS: u64 = 8;
 #[repr(C, align(128))]
 pub(crate) struct Ring {
     /// Messages announced by the sender.
-    pub(crate) head: Line2,
+    pub(crate) head: Line<AtomicU64>,
     /// Messages taken by the receiver.
-    pub(crate) tail: Line2,
+    pub(crate) tail: Line<AtomicU64>,
     slots: [MessageSlot; RING_SLOTS as usize],
 }
-
-/// A counter on a cache line of its own.
-#[repr(C, align(128))]
-pub(crate) struct Line2(pub(crate) AtomicU64);
 
 /// An announced message.
 #[derive(Clone, Copy, Debug, Default)]

@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_path_that_is_no_text_does_not_end_the_log() {
         use std::os::unix::ffi::OsStrExt;
-        let strange = || std::path::PathBuf::from(std::ffi::OsStr::from_bytes(b"/work/\xff"));
+        let strange = || std::path::PathBuf::from(std::ffi::OsStr::from_bytes(b"/data/\xff"));
         let directory = tempfile::tempdir().unwrap();
         let kept = Runs::new(Some(directory.path())).open("1-a", 1).unwrap();
         let path = kept.directory().to_owned();
@@ -139,8 +139,8 @@ mod tests {
         };
         recorder.record(Event::AttemptFinished { case: "s/a".into(), attempt });
         let run = store::read(&path).unwrap();
-        assert_eq!(run.info.directory, std::path::Path::new("/work/\u{fffd}"));
-        assert_eq!(run.cases[0].info.place.file, std::path::Path::new("/work/\u{fffd}"));
+        assert_eq!(run.info.directory, std::path::Path::new("/data/\u{fffd}"));
+        assert_eq!(run.cases[0].info.place.file, std::path::Path::new("/data/\u{fffd}"));
         assert_eq!(run.cases[0].attempts.len(), 1);
     }
 

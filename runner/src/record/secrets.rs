@@ -216,7 +216,7 @@ mod tests {
         let secret = "hunter2xyz";
         let started = Event::RunStarted(RunInfo {
             command: vec!["ftest".into(), secret.into()],
-            directory: std::ffi::OsStr::from_bytes(b"/work/\xff").into(),
+            directory: std::ffi::OsStr::from_bytes(b"/data/\xff").into(),
             cases: vec![CaseInfo { case: "s/a".into(), title: Some(secret.into()), ..CaseInfo::default() }],
             ..RunInfo::default()
         });
