@@ -12,6 +12,7 @@ pub mod env;
 pub mod fault;
 pub mod frame;
 pub mod ids;
+pub mod limit;
 pub mod message;
 pub mod plan;
 pub mod profile;

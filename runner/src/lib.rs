@@ -37,4 +37,6 @@ pub mod shard;
 pub mod signal;
 pub mod snapshot;
 pub mod suite;
+pub mod variable;
 pub mod version;
+mod whole_file;

@@ -1,6 +1,10 @@
 //! What this machine has: memory as far as this process may use it, CPUs, room for shared memory.
 
+use std::io;
 use std::path::{Path, PathBuf};
+
+use protocol::limit::{self, Limit};
+use rustix::process::{Resource, getrlimit};
 
 /// Bytes of memory: what the machine has, or less where a cgroup limits us. None where `/proc` does not tell.
 pub fn memory() -> Option<u64> {
@@ -37,6 +41,33 @@ fn limits(own: &str, root: &Path) -> Vec<u64> {
         }
     }
     found
+}
+
+/// The limit on this process and those that it starts; none where there is none.
+pub fn limit_of(limit: Limit) -> Option<u64> {
+    let resource = match limit {
+        Limit::AddressSpace => Resource::As,
+        Limit::FileSize => Resource::Fsize,
+        Limit::Descriptors => Resource::Nofile,
+        Limit::Processes => Resource::Nproc,
+        Limit::CpuTime => Resource::Cpu,
+    };
+    getrlimit(resource).current
+}
+
+/// `error`, and what to do about it where it is for want of something.
+pub fn explained(error: &io::Error) -> String {
+    // An error with words of its own has the number of its cause no more.
+    let kind = match error.kind() {
+        io::ErrorKind::StorageFull => 28,
+        io::ErrorKind::FileTooLarge => 27,
+        io::ErrorKind::OutOfMemory => 12,
+        _ => 0,
+    };
+    match limit::advice(error.raw_os_error().unwrap_or(kind), limit_of) {
+        Some(advice) => format!("{error}; {advice}"),
+        None => error.to_string(),
+    }
 }
 
 /// CPUs that this process may use.

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use anstream::ColorChoice;
 use runner::cli::{Cli, Color, Command};
 use runner::commands::{bench, check, env, exec, explain, fmt, profiles, replay, review, run, runs, schema, top};
-use runner::execute::guard;
+use runner::execute::{self, guard};
 
 fn main() -> ExitCode {
+    execute::survive_file_limit();
     let mut arguments = std::env::args_os();
     if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT) {
         let rest: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();

@@ -135,12 +135,16 @@ fn the_last_runs_are_kept() {
 fn a_directory_of_a_run_that_was_killed_is_cleaned_up_by_the_next() {
     let place = Place::new();
     let stale = place.path().join("tmp/ft-01234567");
-    let foreign = place.path().join("tmp/ft-89abcdef");
+    let unowned = place.path().join("tmp/ft-23456789");
+    let kept = place.path().join("tmp/ft-89abcdef");
+    let foreign = place.path().join("tmp/ft-elsewhere");
     fs::create_dir_all(stale.join("0/shared")).unwrap();
     fs::write(stale.join("owner"), "1\n").unwrap();
-    fs::create_dir_all(&foreign).unwrap();
+    for directory in [&unowned, &kept.join("0"), &foreign] {
+        fs::create_dir_all(directory).unwrap();
+    }
     place.ftest("suite.yaml -E good");
-    assert!(!stale.exists() && foreign.exists());
+    assert!(!stale.exists() && !unowned.exists() && kept.exists() && foreign.exists());
 }
 
 /// Without what differs from run to run.

@@ -18,9 +18,10 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use crate::case::Transport;
 use crate::execute::cookie::Cookie;
+use crate::execute::inherit::Heir;
 use crate::execute::process::{Event, Running, exit_of};
 use crate::execute::sweep::{Process, Sweep};
-use crate::execute::{Cancel, RunContext, coordinator, ranks};
+use crate::execute::{self, Cancel, RunContext, coordinator, ranks};
 use crate::install::Install;
 use crate::launch::environment::Environment;
 use crate::launch::settings::{self, DeviceArguments};
@@ -202,6 +203,7 @@ async fn run_all(
     for (index, environment) in environments.iter().enumerate() {
         let mut command = tokio::process::Command::new(file);
         command.args(arguments);
+        execute::bequeath(&mut command, Heir::User);
         if index > 0 {
             command.stdout(Stdio::null());
         }
@@ -276,7 +278,7 @@ impl Execution {
             Ok(started) => started,
             Err(error) => {
                 Sweep::new(cookie).clear(Duration::from_secs(5)).await;
-                crate::execute::scratch::remove(&scratch);
+                execute::scratch::remove(&scratch);
                 return Err(Trouble::infra(error));
             }
         };
@@ -312,7 +314,7 @@ impl Execution {
         }
         let deadline = Instant::now() + REPORT;
         loop {
-            match crate::execute::clock::timeout_at(deadline, self.received.recv()).await {
+            match execute::clock::timeout_at(deadline, self.received.recv()).await {
                 Ok(Some(event)) => match ended(event) {
                     Some(Exit::Code(0)) => return None,
                     Some(exit) => return Some(format!("the coordinator ended with {exit:?}{}", self.complaint())),
@@ -335,7 +337,7 @@ impl Execution {
 
 impl Drop for Execution {
     fn drop(&mut self) {
-        crate::execute::scratch::remove(&self.scratch());
+        execute::scratch::remove(&self.scratch());
     }
 }
 

@@ -26,6 +26,7 @@ use crate::record::{self, Recorder, Run, Shelf, history};
 use crate::report::github;
 use crate::report::human::HumanReport;
 use crate::schedule::{self, Settings, order};
+use crate::variable;
 
 /// How often reports that wait for their time are looked after.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -142,7 +143,7 @@ pub(super) async fn execute(
     let human = HumanReport::new(Box::new(anstream::stdout()), !shared).in_groups(to_github && !shared);
     let reports = Reports::new(&arguments.reports, Run::at(&directory), Recorder::new(store, secrets), human);
     let reports = Rc::new(RefCell::new(reports));
-    let in_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
+    let in_ci = variable::is_set("CI");
     let settings = Settings {
         // Side by side they could not be told apart.
         slots: if shared { 1 } else { pace.slots() },

@@ -12,13 +12,16 @@ use tokio::sync::{Mutex, OnceCell};
 use super::cancel::Cancel;
 use super::cookie::Cookie;
 use super::debug::DebugRank;
+use super::descriptors::Descriptors;
 use super::guard::Guard;
+use super::inherit;
 use super::limit::Limits;
 use super::scratch::{self, RunDirectory};
 use super::shared_memory::Lives;
 use super::sweep::{self, Sweep};
 use crate::case::PythonNeed;
 use crate::install::Install;
+use crate::machine;
 use crate::observation::Observation;
 use crate::python::{self, Python};
 use crate::record::Shelf;
@@ -49,6 +52,8 @@ pub struct RunContext {
     pub no_capture: bool,
     /// A rank that the user wants to look into.
     pub debug_rank: Option<DebugRank>,
+    /// Room for the descriptors of cases.
+    pub(super) descriptors: Descriptors,
     cookie: Cookie,
     directory: RunDirectory,
     guard: Option<Guard>,
@@ -66,17 +71,16 @@ impl RunContext {
     /// One sentence: what is missing or could not be made.
     pub fn start(install: Install, cancel: Cancel, announce: Announce) -> Result<RunContext, String> {
         let program = install.ftest().map_err(|error| error.to_string())?;
+        inherit::raise_limits();
         let cookie = Cookie::run();
         scratch::remove_stale();
         let directory = RunDirectory::make().map_err(|error| error.to_string())?;
         let guard = Guard::start(&program, &cookie, directory.path())
-            .map_err(|error| format!("cannot start the guard {}: {error}", program.display()))?;
+            .map_err(|error| format!("cannot start the guard {}: {}", program.display(), machine::explained(&error)))?;
         sweep::become_subreaper();
         // An aborted rank would else write gigabytes into the working directory.
         let none = Rlimit { current: Some(0), maximum: rustix::process::getrlimit(Resource::Core).maximum };
         let _ = rustix::process::setrlimit(Resource::Core, none);
-        // What programs write is compared and read by others: the same permissions for every user.
-        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         Ok(RunContext {
             install,
             shelf: None,
@@ -85,6 +89,7 @@ impl RunContext {
             lives: Lives::default(),
             no_capture: false,
             debug_rank: None,
+            descriptors: Descriptors::left(),
             cookie,
             directory,
             guard: Some(guard),

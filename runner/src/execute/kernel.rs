@@ -13,6 +13,8 @@ use std::ptr;
 use libc::{c_char, c_int, c_short, c_uint, pid_t};
 use tokio::process::Command;
 
+use super::inherit::{self, Heir};
+
 /// The first descriptor that is none of the three streams.
 const FIRST: c_uint = 3;
 
@@ -41,11 +43,34 @@ pub fn keep_descriptors() {
     let _ = done;
 }
 
+/// A write beyond the limit on file sizes answers "File too large", as one on a full disk does, and does not end ftest. A
+/// handler that does nothing: unlike a signal that is ignored, no program inherits it.
+pub fn survive_file_limit() {
+    extern "C" fn nothing(_: c_int) {}
+    // SAFETY: the structure is plain data, and the handler touches nothing.
+    let done = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(c_int) as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGXFSZ, &action, ptr::null_mut())
+    };
+    // It cannot fail for a signal that there is.
+    let _ = done;
+}
+
 /// The program starts a session of its own, as those of [`Spawn`] do.
 pub(super) fn new_session(command: &mut Command) {
     // SAFETY: setsid is async-signal-safe and touches no memory.
     unsafe {
         command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
+    }
+}
+
+/// The program inherits the user's limits and umask, as those of [`Spawn`] do, and not ftest's own.
+pub fn bequeath(command: &mut Command, heir: Heir) {
+    // SAFETY: bare system calls, which are async-signal-safe; nothing is allocated.
+    unsafe {
+        command.pre_exec(move || inherit::bequeath(heir));
     }
 }
 
@@ -62,6 +87,8 @@ pub(super) struct Spawn<'a> {
     pub(super) directory: &'a Path,
     /// stdin, stdout, stderr; none of them is itself one of the three descriptors.
     pub(super) streams: [BorrowedFd<'a>; 3],
+    /// Whose umask it gets.
+    pub(super) heir: Heir,
     /// It leads a session of its own; else it shares our group and our terminal.
     pub(super) session: bool,
 }
@@ -98,7 +125,9 @@ impl Spawn<'_> {
                 .and_then(|()| self.prepare(actions.as_mut_ptr(), attributes.as_mut_ptr(), &directory));
             let (actions, attributes) = (actions.as_mut_ptr(), attributes.as_mut_ptr());
             let started = made.and_then(|()| {
-                check(libc::posix_spawn(&mut pid, file.as_ptr(), actions, attributes, argv.as_ptr(), envp.as_ptr()))
+                inherit::lend(self.heir, || {
+                    check(libc::posix_spawn(&mut pid, file.as_ptr(), actions, attributes, argv.as_ptr(), envp.as_ptr()))
+                })
             });
             libc::posix_spawnattr_destroy(attributes);
             libc::posix_spawn_file_actions_destroy(actions);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::clock::{Instant, sleep_until};
@@ -70,6 +71,8 @@ struct Life<'a> {
     started: Option<Instant>,
     /// Where it comes before the case's own deadline.
     limit: Option<Limit>,
+    /// For the descriptors of its processes.
+    room: Option<OwnedSemaphorePermit>,
     observation: Observation,
 }
 
@@ -94,6 +97,7 @@ impl<'a> Life<'a> {
             kills: Kills::new(case),
             started: None,
             limit: None,
+            room: None,
             observation: Observation { scratch: scratch.clone(), ..Observation::default() },
             scratch,
         })
@@ -120,7 +124,14 @@ impl Life<'_> {
             self.observation.skipped = Some(reason);
             return Ok(());
         }
-        // Making an environment is the run's time, not the case's.
+        self.room = tokio::select! {
+            room = self.context.descriptors.room(self.case) => Some(room?),
+            () = self.context.cancel.raised(1) => {
+                self.interrupted();
+                return Ok(());
+            }
+        };
+        // Making an environment is the run's time, not the case's, and so is waiting for room.
         let started = *self.started.insert(Instant::now());
         let own = started + self.case.timeout.kill;
         self.limit = self.context.limits.of(self.case).filter(|limit| limit.at < own);
@@ -406,6 +417,9 @@ impl Life<'_> {
         for process in swept.unkillable {
             self.observation.leaked.push(format!("process {process} does not go away"));
         }
+        for running in self.running.iter().filter(|running| running.exit.is_none()) {
+            running.signal(Signal::KILL);
+        }
         self.pump(Instant::now() + VANISH).await;
         self.end_coordinator().await;
         if self.endpoint.is_some() || !normal {
@@ -439,6 +453,11 @@ impl Life<'_> {
             // A stopped process would keep the signal for later.
             process.signal(Signal::CONT);
         }
+        // By their own handles: a sweep sees nobody where no descriptor is left to look with.
+        let unseen = |running: &&Running| !ranks.iter().chain(&others).any(|process| process.pid == running.pid);
+        for running in self.running.iter().filter(|running| running.exit.is_none()).filter(unseen) {
+            running.signal(Signal::TERM);
+        }
         let grace = Instant::now() + self.case.timeout.grace;
         tokio::select! {
             _ = self.sweep.wait(ranks.into_iter().chain(others).collect(), grace) => {}
@@ -447,13 +466,14 @@ impl Life<'_> {
     }
 
     async fn end_coordinator(&mut self) {
-        let Some(pid) = self.coordinator.as_ref().filter(|running| running.exit.is_none()).map(|running| running.pid)
-        else {
-            return;
-        };
+        let Some(running) = self.coordinator.as_ref().filter(|running| running.exit.is_none()) else { return };
         let mut sweep = Sweep::new(self.cookie.part("coordinator"));
-        sweep.awaited = HashSet::from([pid]);
+        sweep.awaited = HashSet::from([running.pid]);
         let alive = sweep.leftovers();
+        if alive.is_empty() {
+            // As in `ladder`.
+            running.signal(Signal::TERM);
+        }
         for process in &alive {
             process.signal(Signal::TERM);
         }
@@ -468,11 +488,16 @@ impl Life<'_> {
             self.observation.infra_error.get_or_insert(wrong);
             sweep.clear(VANISH).await;
         }
-        let deadline = Instant::now() + VANISH;
-        while self.coordinator.as_ref().is_some_and(|running| running.exit.is_none()) {
-            tokio::select! {
-                Some(event) = self.received.recv() => self.see(event),
-                () = sleep_until(deadline) => return,
+        for _ in 0..2 {
+            let deadline = Instant::now() + VANISH;
+            while let Some(running) = self.coordinator.as_ref().filter(|running| running.exit.is_none()) {
+                tokio::select! {
+                    Some(event) = self.received.recv() => self.see(event),
+                    () = sleep_until(deadline) => {
+                        running.signal(Signal::KILL);
+                        break;
+                    }
+                }
             }
         }
         self.sweep.spared.clear();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::cookie::random_word;
+use crate::{machine, variable};
 
 /// A longer temporary directory leaves no room for the socket names below it.
 const LONGEST: usize = 64;
@@ -41,8 +42,11 @@ impl RunDirectory {
     fn make_in(parent: &Path) -> io::Result<RunDirectory> {
         loop {
             let path = parent.join(format!("{PREFIX}{}", &random_word()[..WORD]));
-            let failed =
-                |error: io::Error| io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()));
+            let failed = |error: io::Error| {
+                let explained = machine::explained(&error);
+                let advice = "set TMPDIR to a directory that can be written";
+                io::Error::new(error.kind(), format!("cannot make {}: {explained}; {advice}", path.display()))
+            };
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => match own(&path) {
                     Ok(owner) => return Ok(RunDirectory { path, _owner: owner }),
@@ -73,11 +77,10 @@ fn own(directory: &Path) -> io::Result<File> {
     let unnamed = directory.join(UNNAMED);
     let mut owner = File::create(&unnamed)?;
     let _ = writeln!(owner, "{}", std::process::id());
-    match flock(&owner, FlockOperation::NonBlockingLockExclusive) {
-        // Who cleans up has it and is about to remove it.
-        Err(rustix::io::Errno::WOULDBLOCK) => return Err(io::ErrorKind::NotFound.into()),
-        // Without locks nobody can take it for stale either.
-        Ok(()) | Err(_) => {}
+    let lock = flock(&owner, FlockOperation::NonBlockingLockExclusive);
+    // Then who cleans up has it and is about to remove it. On a file system without locks nobody takes it for stale.
+    if lock == Err(rustix::io::Errno::WOULDBLOCK) {
+        return Err(io::ErrorKind::NotFound.into());
     }
     std::fs::rename(unnamed, directory.join(OWNER))?;
     Ok(owner)
@@ -123,7 +126,7 @@ fn is_name(name: &str) -> bool {
 
 /// Where run directories are.
 fn parent() -> io::Result<PathBuf> {
-    let chosen = std::path::absolute(std::env::temp_dir())?;
+    let chosen = std::path::absolute(variable::get("TMPDIR").unwrap_or_else(|| "/tmp".into()))?;
     Ok(if chosen.as_os_str().len() <= LONGEST { chosen } else { PathBuf::from("/tmp") })
 }
 

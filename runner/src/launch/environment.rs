@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use protocol::env;
 use protocol::plan::ClusterPlan;
 
+use super::program;
+
 /// Variables that a launcher or an outer run leaves behind and that would place the ranks of a case wrongly.
 const LAUNCHER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_"];
 /// The same by name.
@@ -73,10 +75,11 @@ impl Environment {
         }
     }
 
-    /// Puts `entry` before what the variable holds, separated by a colon.
+    /// Puts `entry` before what the variable holds, separated by a colon. Without a `PATH` its default is behind.
     pub fn prepend(&mut self, name: &str, entry: &Path) -> &mut Self {
         let mut value = entry.as_os_str().to_owned();
-        if let Some(present) = self.get(name).filter(|present| !present.is_empty()) {
+        let default = || (name == "PATH").then(|| program::PATH.into());
+        if let Some(present) = self.get(name).filter(|present| !present.is_empty()).or_else(default) {
             value.push(":");
             value.push(present);
         }
@@ -213,10 +216,13 @@ pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Comma
     command
 }
 
+/// What to do where the cache directory cannot be used.
+pub const CACHE_ADVICE: &str = "set FTEST_CACHE_DIR to a directory that can be written";
+
 /// The user's cache directory for ftest: `FTEST_CACHE_DIR`, `$XDG_CACHE_HOME/ftest` or `~/.cache/ftest`.
 ///
 /// # Errors
-/// One sentence when none of the three variables is set.
+/// One sentence when none of the three variables is set. [`CACHE_ADVICE`] is in it.
 pub fn cache_directory() -> Result<PathBuf, String> {
     cache_directory_from(|name| std::env::var_os(name))
 }
@@ -230,9 +236,10 @@ fn cache_directory_from(get: impl Fn(&str) -> Option<OsString>) -> Result<PathBu
     if let Some(path) = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()) {
         return Ok(path.join("ftest"));
     }
-    set("HOME")
-        .map(|home| home.join(".cache/ftest"))
-        .ok_or_else(|| format!("no cache directory: none of {}, XDG_CACHE_HOME and HOME is set", env::CACHE.name))
+    let home = set("HOME").map(|home| std::path::absolute(&home).unwrap_or(home));
+    home.map(|home| home.join(".cache/ftest")).ok_or_else(|| {
+        format!("no cache directory: none of {}, XDG_CACHE_HOME and HOME is set; {CACHE_ADVICE}", env::CACHE.name)
+    })
 }
 
 #[cfg(test)]

@@ -335,7 +335,8 @@ fn put(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn at(path: &Path, error: io::Error) -> io::Error {
+/// `error`, which was met at `path`.
+pub(super) fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 

@@ -11,7 +11,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use super::{Python, requirement};
-use crate::launch::environment::{cache_directory, scrubbed};
+use crate::launch::environment::{CACHE_ADVICE, cache_directory, scrubbed};
 
 /// Why there is no Python.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub enum Error {
         source: Box<Error>,
     },
     /// The cache cannot be used.
-    #[error("{place}: {source}", place = .place.display())]
+    #[error("{place}: {source}; {CACHE_ADVICE}", place = .place.display())]
     Cache {
         /// The file or directory.
         place: PathBuf,

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::variable;
+
 pub mod managed;
 mod progress;
 mod requirement;
@@ -64,7 +66,7 @@ impl Python {
 /// # Errors
 /// [`Error::Chosen`] when what is named is not there.
 pub fn chosen() -> Result<Option<PathBuf>, Error> {
-    chosen_from(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
+    chosen_from(|name| variable::get(name).map(PathBuf::from))
 }
 
 fn chosen_from(get: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>, Error> {

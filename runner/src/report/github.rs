@@ -11,6 +11,7 @@ use crate::event::{Failure, Verdict};
 use crate::execute::cookie::random_word;
 use crate::record::{CaseRun, Run};
 use crate::report::words;
+use crate::variable;
 
 /// GitHub shows so many annotations of a kind in a step.
 const MOST_ANNOTATIONS: usize = 10;
@@ -74,7 +75,7 @@ pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
 /// # Errors
 /// A sentence on why it cannot be written.
 pub fn add_summary(render: impl FnOnce(usize) -> String) -> Result<(), String> {
-    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from) else {
+    let Some(path) = variable::get("GITHUB_STEP_SUMMARY").map(PathBuf::from) else {
         return Ok(());
     };
     // What is there already counts, too.

@@ -11,6 +11,7 @@ use crate::event::{Attempt, Event, Failure, Verdict};
 use crate::execute::clock::Instant;
 use crate::record::{CaseRun, Run};
 use crate::report::{counts, exits, github, seconds, tail, words};
+use crate::variable;
 
 /// Lines of stderr that are shown of a case that did not pass.
 const TAIL_LINES: usize = 20;
@@ -45,7 +46,7 @@ pub struct HumanReport {
 impl HumanReport {
     /// A report to `out`, with a `bar` on a terminal that is no CI log.
     pub fn new(out: Box<dyn Write>, bar: bool) -> HumanReport {
-        let terminal = bar && std::io::stderr().is_terminal() && std::env::var_os("CI").is_none();
+        let terminal = bar && std::io::stderr().is_terminal() && !variable::is_set("CI");
         HumanReport {
             out,
             bar: terminal.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())),
