@@ -183,6 +183,7 @@ impl Attempts<'_> {
             Err(observation) => return observation,
         };
         fixture::fill_case(case.to_mut(), &entered.outputs);
+        self.context.secrets.learn(case.env.clone());
         let observation = run_case(case, self.context).await;
         fixtures.leave(entered, self.context, self.settings.keep).await;
         observation

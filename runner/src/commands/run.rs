@@ -133,6 +133,8 @@ pub(super) async fn execute(
     let store = store.map_err(|error| eprintln!("ftest: this run is not kept: {error}")).ok();
     let directory = store.as_ref().map(|store| store.directory().to_owned()).unwrap_or_default();
     let secrets = Secrets::of_environment();
+    cases.iter().for_each(|case| secrets.learn(case.env.clone()));
+    context.secrets = secrets.clone();
     context.no_capture = arguments.show.no_capture;
     context.debug_rank = debug_rank;
     context.shelf = store.as_ref().map(|store| Shelf::new(store.directory(), secrets.clone()));

@@ -25,6 +25,7 @@ use crate::machine;
 use crate::observation::Observation;
 use crate::python::{self, Python};
 use crate::record::Shelf;
+use crate::record::secrets::Secrets;
 
 /// Says what everybody waits for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
@@ -42,6 +43,8 @@ pub struct RunContext {
     pub install: Install,
     /// Where the files of attempts are kept; without one they stay in their scratch directories.
     pub shelf: Option<Shelf>,
+    /// What cases and fixtures have in variables and must not reach a report.
+    pub secrets: Secrets,
     /// Raised when the user wants to stop.
     pub cancel: Cancel,
     /// What a run or a suite may take in all.
@@ -84,6 +87,7 @@ impl RunContext {
         Ok(RunContext {
             install,
             shelf: None,
+            secrets: Secrets::default(),
             cancel,
             limits: Limits::default(),
             lives: Lives::default(),
