@@ -26,6 +26,7 @@ pub mod machine;
 pub mod manual;
 pub mod observation;
 pub mod policy;
+pub mod printable;
 pub mod python;
 pub mod record;
 pub mod report;

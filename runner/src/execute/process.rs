@@ -115,8 +115,8 @@ impl Planned {
         let pid = spawn.start().map_err(failed)?;
         let end = End::of(pid).map_err(failed)?;
         let shown = |error| match self.streams {
-            Streams::Shown(name) => Some(Shown::new(name, error)),
-            Streams::Asked => Some(Shown::new(None, error)),
+            Streams::Shown(name) => Some(Shown::watched(name, error)),
+            Streams::Asked => Some(Shown::raw(error)),
             Streams::Captured | Streams::Ours => None,
         };
         let lines = watched.then(|| lines_of(role, events));

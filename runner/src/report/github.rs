@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::case::Place;
 use crate::event::{Failure, Verdict};
 use crate::execute::cookie::random_word;
+use crate::printable;
 use crate::record::{CaseRun, Run};
 use crate::report::words;
 use crate::variable;
@@ -28,7 +29,8 @@ pub fn is_on() -> bool {
 /// `text` in a group that can be folded, with no line of it executed.
 pub fn group(title: &str, text: &str) -> String {
     let (stop, resume) = silence();
-    format!("::group::{}\n{stop}{}{resume}::endgroup::\n", data(title), text.trim_end_matches('\n'))
+    let title = printable::visible(title);
+    format!("::group::{}\n{stop}{}{resume}::endgroup::\n", data(&title), text.trim_end_matches('\n'))
 }
 
 /// The two lines between which no line of a log is executed. The second begins anew, whatever stands before it.
@@ -110,7 +112,7 @@ fn told(failures: &[&Failure]) -> String {
             format!("{}\nexpected: {}\ngot: {}{next}", failure.kind, failure.expected, failure.got)
         })
         .collect();
-    let text = words::plain(&parts.join("\n"));
+    let text = printable::visible(&parts.join("\n"));
     match text.len() {
         length if length <= LONGEST => text,
         _ => format!("{}\n...", &text[..text.floor_char_boundary(LONGEST)]),
@@ -122,7 +124,7 @@ fn command(kind: &str, file: Option<String>, place: &Place, title: &str, message
         Some(file) if place.line > 0 => format!("file={},line={},col={},", property(&file), place.line, place.column),
         _ => String::new(),
     };
-    format!("::{kind} {place}title={}::{}\n", property(title), data(message))
+    format!("::{kind} {place}title={}::{}\n", property(&printable::visible(title)), data(message))
 }
 
 /// The text behind `::` of a command.
