@@ -14,6 +14,7 @@ use protocol::message::{ErrorCode, OperationRecord, ProcessInfo, Role, ToCoordin
 use protocol::plan::ClusterPlan;
 
 use crate::failure::Failure;
+use crate::refusal;
 use crate::settings::{Address, Settings};
 
 /// A batch of this many records is sent at once.
@@ -105,8 +106,12 @@ impl Session {
         });
         let (reading, flushing) = (Arc::clone(&session), Arc::clone(&session));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        thread("ftest-session").spawn(move || reading.read(reader, buffer)).map_err(failed)?;
-        thread("ftest-flush").spawn(move || flushing.flush_in_time()).map_err(failed)?;
+        let none = |error| {
+            let detail = refusal::explain_thread("no thread for the session with the coordinator", &error);
+            Failure::new(ErrorCode::System, detail)
+        };
+        thread("ftest-session").spawn(move || reading.read(reader, buffer)).map_err(none)?;
+        thread("ftest-flush").spawn(move || flushing.flush_in_time()).map_err(none)?;
         Ok(session)
     }
 

@@ -20,6 +20,10 @@ pub struct Observation {
     pub device_reports: Vec<Value>,
     /// Uses of what we do not implement, from the device reports and the cluster report.
     pub gaps: Vec<Gap>,
+    /// What the operating system refused to the shim, in a sentence each: what, and what to do behind a `; `.
+    pub refused: Vec<String>,
+    /// What the machine allowed, and did.
+    pub machine: Machine,
     /// From the first spawn to the last exit.
     pub duration: Duration,
     /// The kill deadline passed.
@@ -73,6 +77,21 @@ impl Observation {
             Role::Launcher(_) | Role::Coordinator => None,
         })
     }
+}
+
+/// Limits that processes of the case began with, where there are any, and what the machine did to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Addresses, bytes.
+    pub address_space: Option<u64>,
+    /// Of one file, bytes.
+    pub file_size: Option<u64>,
+    /// Of one process, s.
+    pub cpu_time: Option<u64>,
+    /// Size of `/dev/shm`, bytes.
+    pub shared_memory: Option<u64>,
+    /// The kernel ended processes because memory ran out, in words.
+    pub out_of_memory: Option<String>,
 }
 
 /// Why a fixture could not be made.

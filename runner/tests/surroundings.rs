@@ -116,6 +116,49 @@ fn processes_are_ended_although_no_descriptor_is_left_to_look_for_them() {
     );
 }
 
+// ---- limits that programs inherit --------------------------------------------------------------------------------------
+
+#[test]
+fn a_limit_that_ended_a_program_breaks_the_case_and_is_named() {
+    let place = Place::new(&[
+        "{id: files, launch: {argv: [sh, -c, 'head -c 100000 /dev/zero > big'], ranks: 1}}",
+        "{id: own, launch: {argv: [sh, -c, 'exit 1']}}",
+        "{id: wanted, launch: {argv: [sh, -c, 'kill -XFSZ $$']}, expect: {exit: {signal: SIGXFSZ}}}",
+        "{id: burns, timeout: 20s, launch: {argv: [sh, -c, 'while :; do :; done'], ranks: 1}}",
+    ]);
+    // bash counts files in KiB.
+    let (code, text) = place.after("ulimit -f 50; ulimit -t 2", &[]);
+    assert_eq!(code, 3, "{text}");
+    assert!(text.contains("1 passed, 1 failed, 2 broken"), "{text}");
+    for part in [
+        "SIGXFSZ ended rank 0: a file became larger than it may",
+        "the limit on the size of files (`ulimit -f`) is 51200 bytes: raise it",
+        "the limit on processor time (`ulimit -t`) is 2 s: raise it",
+        "note: ftest was started under limits that programs inherit: the size of files (`ulimit -f`) 51200, processor time",
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+}
+
+#[test]
+fn a_small_stack_is_the_programs_alone() {
+    let place = Place::new(&["{id: a, launch: {argv: [sh, -c, 'ulimit -s; exit 1']}, expect: {stdout: \"128\"}}"]);
+    let (code, text) = place.after("ulimit -s 128", &[]);
+    assert_eq!(code, 1, "{text}");
+    assert!(
+        text.contains("limits that programs inherit: stacks (`ulimit -s`) 131072") && !text.contains("stdout ("),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_limit_on_files_does_not_end_ftest_itself() {
+    let place = Place::new(&["{id: a, launch: {argv: ['true']}}", "{id: b, launch: {argv: ['false']}}"]);
+    let (code, text) = place.after("ulimit -f 0", &["--junit", "out.xml"]);
+    assert!(text.contains("1 passed, 1 failed") && code == 3, "{code}: {text}");
+    assert!(text.contains("File too large"), "{text}");
+}
+
 // ---- permissions -------------------------------------------------------------------------------------------------------
 
 #[test]

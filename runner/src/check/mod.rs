@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod compare;
+pub mod environment;
 pub mod exit;
 pub mod gap;
 pub mod hang;
@@ -163,6 +164,7 @@ fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
             next: error.next.clone(),
         });
     }
+    failures.extend(environment::failures(case, observation));
     failures.extend(gap::failures(case, observation));
     let killed = case.kill.iter().any(|kill| kill.target == KillTarget::Coordinator);
     if let Some(coordinator) = observation.process(Role::Coordinator)

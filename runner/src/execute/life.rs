@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol::limit::Limit as MachineLimit;
 use rustix::process::Signal;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,7 +22,8 @@ use super::{RunContext, capture, coordinator, faults, hang, reports, show, torch
 use crate::case::{Case, Launch, PythonNeed};
 use crate::launch::environment::{Endpoint, Environment};
 use crate::launch::holder_cache;
-use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
+use crate::machine;
+use crate::observation::{Exit, Hang, Machine, Observation, ProcessObservation, Role};
 use crate::python::Python;
 use crate::requirement;
 
@@ -71,6 +73,8 @@ struct Life<'a> {
     started: Option<Instant>,
     /// Where it comes before the case's own deadline.
     limit: Option<Limit>,
+    /// What it was when the case began.
+    memory: machine::Memory,
     /// For the descriptors of its processes.
     room: Option<OwnedSemaphorePermit>,
     observation: Observation,
@@ -97,6 +101,7 @@ impl<'a> Life<'a> {
             kills: Kills::new(case),
             started: None,
             limit: None,
+            memory: machine::Memory::now(),
             room: None,
             observation: Observation { scratch: scratch.clone(), ..Observation::default() },
             scratch,
@@ -542,6 +547,14 @@ impl Life<'_> {
         }
         self.observation.cluster_report = cluster.unwrap_or_default();
         self.observation.device_reports = devices.unwrap_or_default();
+        self.observation.refused = reports::refusals(&self.scratch);
+        self.observation.machine = Machine {
+            address_space: machine::limit_of(MachineLimit::AddressSpace),
+            file_size: machine::limit_of(MachineLimit::FileSize),
+            cpu_time: machine::limit_of(MachineLimit::CpuTime),
+            shared_memory: machine::shm_size(),
+            out_of_memory: self.memory.since(),
+        };
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use dataplane::arena::Arena;
+use dataplane::refusal;
 
 use super::allocator::Allocator;
 use super::error::{CudaError, CudaResult};
@@ -124,7 +125,8 @@ impl DeviceMemory {
         }
         let length = arena_length(self.capacity);
         let arena = Arena::create(&format!("fakegpu-device{}", device.ordinal), length).map_err(|error| {
-            eprintln!("fakegpu: device {} cannot have a memory file of {length} bytes: {error}", device.ordinal);
+            let what = format!("device {} cannot have a memory file of {length} bytes", device.ordinal);
+            eprintln!("fakegpu: {}", refusal::explain(&what, &error));
             CudaError::OPERATING_SYSTEM
         })?;
         // As on a GPU, a forked child does not inherit device memory, and a core file does not hold it.
