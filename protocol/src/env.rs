@@ -148,7 +148,7 @@ variables! {
         "Marks every process of a case, so that none outlives it.";
     HOME = "FTEST_HOME", "a directory", "relative to the binary",
         "Where shim, profiles and suites are installed.";
-    PYTHON = "FTEST_PYTHON", "a Python interpreter", "the active environment, else the managed one",
+    PYTHON = "FTEST_PYTHON", "a Python interpreter: a path, a name on PATH, or `system` for the python3 there", "the active environment, else the managed one",
         "The Python that suites and `ftest exec` use.";
     CACHE = "FTEST_CACHE_DIR", "a directory", "$XDG_CACHE_HOME/ftest or ~/.cache/ftest",
         "Where managed environments and soname holders live.";

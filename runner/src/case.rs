@@ -190,10 +190,13 @@ pub enum Requirement {
 }
 
 /// What a case needs of Python; cases with equal needs share an environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PythonNeed {
-    /// As pip writes them, sorted: `torch==2.15.0`.
-    pub requirements: Vec<String>,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PythonNeed {
+    /// A managed environment with these requirements, as pip writes them, sorted: `torch==2.15.0`. The usual ones where
+    /// there are none.
+    Managed(Vec<String>),
+    /// The one on `PATH`, as it is.
+    System,
 }
 
 /// What a case takes from the machine.

@@ -9,6 +9,7 @@ use crate::case::Case;
 use crate::check::Failure;
 use crate::machine;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
+use crate::python;
 
 const SIGBUS: i32 = 7;
 const SIGKILL: i32 = 9;
@@ -16,6 +17,8 @@ const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 /// Less shared memory than this is soon used up; containers have 64 MiB unless told otherwise.
 const SMALL: u64 = 1 << 30;
+/// What Python says where PyTorch is not installed.
+const NO_TORCH: &str = "No module named 'torch'";
 /// What glibc's loader writes around the reason, behind the library's name.
 const NOT_LOADED: [&str; 2] = ["libfakegpu.so' from LD_PRELOAD cannot be preloaded (", ")"];
 /// What it writes when a library that is needed has no room.
@@ -86,7 +89,24 @@ pub fn hints(case: &Case, observation: &Observation) -> Vec<String> {
         let size = machine::describe(bytes);
         format!("SIGBUS ended {role}: /dev/shm has {size} in all here, and a program that uses more ends so (containers: `--shm-size`)")
     });
-    hint.into_iter().chain(machine::inherited_limits()).collect()
+    hint.into_iter().chain(no_torch(case, observation)).chain(machine::inherited_limits()).collect()
+}
+
+/// A case that names no Python had the one on `PATH`.
+fn no_torch(case: &Case, observation: &Observation) -> Option<String> {
+    if case.python.is_some() {
+        return None;
+    }
+    let misses = |process: &&ProcessObservation| {
+        let stderr = if process.stderr.truncated { &process.stderr.tail } else { &process.stderr.head };
+        String::from_utf8_lossy(stderr).contains(NO_TORCH)
+    };
+    let process = observation.processes.iter().find(misses)?;
+    let pinned = python::DEFAULT_REQUIREMENTS.iter().find_map(|one| one.strip_prefix("torch=="))?;
+    Some(format!(
+        "{} found no PyTorch: the case names no `python`, so it ran with the one on PATH; `python: {{torch: \"{pinned}\"}}` makes it an environment",
+        process.role
+    ))
 }
 
 /// The first process that one of these signals ended although the case does not want that.

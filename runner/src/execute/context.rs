@@ -160,9 +160,8 @@ impl RunContext {
             let (need, announce) = (need.clone(), Arc::clone(&self.announce));
             let tools = self.cookie.part("python");
             let mark = tools.to_string();
-            let mut made = tokio::task::spawn_blocking(move || {
-                python::provide(&need.requirements, &mark, &|step| announce(step.to_owned()))
-            });
+            let mut made =
+                tokio::task::spawn_blocking(move || python::provide(&need, &mark, &|step| announce(step.to_owned())));
             let result = tokio::select! {
                 result = &mut made => result,
                 () = self.cancel.raised(1) => {

@@ -112,7 +112,7 @@ impl<'a> Life<'a> {
 impl Life<'_> {
     /// Starts everything and watches until the ranks ended, the deadline passed or the user wants to stop.
     async fn run(&mut self) -> Result<(), String> {
-        let need = self.case.python.clone().or_else(|| speaks_python(&self.case.launch).then(PythonNeed::default));
+        let need = self.case.python.clone().or_else(|| speaks_python(&self.case.launch));
         let python = match &need {
             Some(need) => match self.context.python(need).await {
                 Ok(python) => Some(python),
@@ -612,13 +612,17 @@ impl Life<'_> {
     }
 }
 
-/// Whether a launch needs a Python although its case names none: the default environment is for it.
-fn speaks_python(launch: &Launch) -> bool {
-    match launch {
-        Launch::Torchrun { .. } => true,
-        Launch::Argv { argv, .. } => {
-            argv.first().is_some_and(|program| matches!(program.as_str(), "python" | "python3" | "torchrun"))
-        }
+/// The Python of a launch whose case names none. torchrun is PyTorch's, so it gets the usual environment; a Python program
+/// may need nothing of that, and gets what a shell would give it.
+fn speaks_python(launch: &Launch) -> Option<PythonNeed> {
+    let program = match launch {
+        Launch::Torchrun { .. } => "torchrun",
+        Launch::Argv { argv, .. } => argv.first()?,
+    };
+    match program {
+        "torchrun" => Some(PythonNeed::Managed(Vec::new())),
+        "python" | "python3" => Some(PythonNeed::System),
+        _ => None,
     }
 }
 

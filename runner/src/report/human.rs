@@ -70,10 +70,12 @@ impl HumanReport {
     pub fn on(&mut self, run: &Run, event: &Event) {
         match event {
             Event::RunStarted(_) => self.start(run),
-            Event::Preparing { what } => match &self.bar {
-                Some(bar) => bar.set_message(printable::visible(what)),
-                None => self.print(&format!("{DIM}      ... {what}{RESET}\n")),
-            },
+            Event::Preparing { what } => {
+                if let Some(bar) = &self.bar {
+                    bar.set_message(printable::visible(what));
+                }
+                self.print(&format!("{DIM}      ... {what}{RESET}\n"));
+            }
             Event::CaseStarted { case, .. } => {
                 self.running.extend(run.position(case).map(|index| (index, Instant::now())));
                 self.refresh(run);

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::case::{Case, PythonNeed, Resources, Timeout, Transport};
 use crate::policy::Retries;
+use crate::python;
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
@@ -281,15 +282,23 @@ fn read_groups(shared: &Shared<'_>, node: &Node) -> BTreeMap<String, u32> {
     groups
 }
 
-/// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`.
+/// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`, or `system`.
 pub(super) fn read_python(reader: &Reader<'_>, node: &Node) -> Option<PythonNeed> {
+    if let Value::Text(text) = &node.value {
+        if text == python::SYSTEM {
+            return Some(PythonNeed::System);
+        }
+        let help = format!("write a list, `python: [{text}]`, or `system` for the Python on PATH");
+        reader.mistake(&node.span, format!("unknown `python`: `{text}`"), help);
+        return None;
+    }
     let mut requirements = match &node.value {
         Value::Map(_) => versions(reader, &reader.mapping("`python`", node)?),
         _ => reader.texts("python", node)?,
     };
     requirements.sort_unstable();
     requirements.dedup();
-    Some(PythonNeed { requirements })
+    Some(PythonNeed::Managed(requirements))
 }
 
 fn versions(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<String> {
