@@ -104,6 +104,20 @@ impl Case {
             Launch::Torchrun { nproc_per_node, nnodes, .. } => Some(nproc_per_node * nnodes),
         }
     }
+
+    /// The Python of the case, or of its launch where it names none. torchrun is PyTorch's, so it gets the usual environment;
+    /// a Python program may need nothing of that, and gets what a shell would give it.
+    pub fn python_need(&self) -> Option<PythonNeed> {
+        let program = match &self.launch {
+            Launch::Torchrun { .. } => "torchrun",
+            Launch::Argv { argv, .. } => argv.first().map_or("", String::as_str),
+        };
+        self.python.clone().or_else(|| match program {
+            "torchrun" => Some(PythonNeed::Managed(Vec::new())),
+            "python" | "python3" => Some(PythonNeed::System),
+            _ => None,
+        })
+    }
 }
 
 /// How ranks reach the coordinator.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use protocol::limit::{self, Limit};
 use rustix::process::{Resource, getrlimit};
 
+use crate::observation::Machine;
+
 /// Bytes of memory: what the machine has, or less where a cgroup limits us. None where `/proc` does not tell.
 pub fn memory() -> Option<u64> {
     let installed = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text))?;
@@ -103,8 +105,19 @@ impl Memory {
         Memory { killed: group.or_else(machine) }
     }
 
+    /// What this machine allows, and did since then.
+    pub fn machine(&self) -> Machine {
+        Machine {
+            address_space: limit_of(Limit::AddressSpace),
+            file_size: limit_of(Limit::FileSize),
+            cpu_time: limit_of(Limit::CpuTime),
+            shared_memory: shm_size(),
+            out_of_memory: self.since(),
+        }
+    }
+
     /// What happened since then, in words.
-    pub fn since(&self) -> Option<String> {
+    fn since(&self) -> Option<String> {
         let killed = Memory::now().killed?.checked_sub(self.killed?).filter(|killed| *killed > 0)?;
         let processes = if killed == 1 { "process" } else { "processes" };
         let room = memory().map(|bytes| format!(" of {}", describe(bytes))).unwrap_or_default();

@@ -26,6 +26,7 @@ use crate::install::Install;
 use crate::launch::environment::Environment;
 use crate::launch::settings::{self, DeviceArguments};
 use crate::launch::{holder_cache, program};
+use crate::machine;
 use crate::observation::Exit;
 use crate::python;
 
@@ -213,9 +214,10 @@ async fn run_all(
                 None => command.env_remove(name),
             };
         }
-        let mut child = command
-            .spawn()
-            .map_err(|error| Trouble { code: 126, message: format!("cannot start {}: {error}", file.display()) })?;
+        let mut child = command.spawn().map_err(|error| Trouble {
+            code: 126,
+            message: format!("cannot start {}: {}", file.display(), machine::explained(&error)),
+        })?;
         pids.push(child.id());
         children.spawn(async move { (index, child.wait().await) });
     }
@@ -309,8 +311,13 @@ impl Execution {
         }
         let mut sweep = Sweep::new(self.cookie.part("coordinator"));
         sweep.awaited = HashSet::from([self.coordinator.pid]);
-        for process in sweep.find() {
+        let found = sweep.find();
+        for process in &found {
             process.signal(Signal::TERM);
+        }
+        if found.is_empty() {
+            // Where no descriptor is left to look with.
+            self.coordinator.signal(Signal::TERM);
         }
         let deadline = Instant::now() + REPORT;
         loop {

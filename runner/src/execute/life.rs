@@ -1,10 +1,11 @@
 //! The life of one case: scratch directory, coordinator, ranks, watching, ending, collecting. Every wait has a deadline.
 
+mod environment;
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::limit::Limit as MachineLimit;
 use rustix::process::Signal;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -19,11 +20,10 @@ use super::ranks::{self, Shared};
 use super::shared_memory;
 use super::sweep::{Process, Sweep};
 use super::{RunContext, capture, coordinator, faults, hang, reports, show, torchrun};
-use crate::case::{Case, Launch, PythonNeed};
+use crate::case::{Case, Launch};
 use crate::launch::environment::{Endpoint, Environment};
-use crate::launch::holder_cache;
 use crate::machine;
-use crate::observation::{Exit, Hang, Machine, Observation, ProcessObservation, Role};
+use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
 use crate::python::Python;
 use crate::requirement;
 
@@ -112,7 +112,7 @@ impl<'a> Life<'a> {
 impl Life<'_> {
     /// Starts everything and watches until the ranks ended, the deadline passed or the user wants to stop.
     async fn run(&mut self) -> Result<(), String> {
-        let need = self.case.python.clone().or_else(|| speaks_python(&self.case.launch));
+        let need = self.case.python_need();
         let python = match &need {
             Some(need) => match self.context.python(need).await {
                 Ok(python) => Some(python),
@@ -204,54 +204,6 @@ impl Life<'_> {
             }
         }
         requirement::unmet_by_python(self.case, python.map(|python| (python.program.as_path(), &modules)))
-    }
-
-    /// The environment of every process of the case but the coordinator.
-    fn environment(&self, python: Option<&Python>) -> Result<Environment, String> {
-        let install = &self.context.install;
-        let mut environment = Environment::new();
-        environment.isolate();
-        if let Some(names) = &self.case.env_inherit {
-            environment.only(names);
-        }
-        environment.reproducible();
-        for name in &self.case.env_unset {
-            environment.remove(name);
-        }
-        for directory in install.binary_directories().filter(|directory| directory.is_dir()) {
-            environment.prepend("PATH", directory);
-        }
-        if let Some(python) = python {
-            environment.python(&python.bin);
-        }
-        // Ranks meet in the one, and what programs put into the other goes with the case.
-        for (variable, name) in [("FTEST_SCRATCH", "shared"), ("TMPDIR", "tmp")] {
-            let directory = self.scratch.join(name);
-            std::fs::create_dir(&directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
-            environment.set(variable, directory);
-        }
-        if let Some(cluster) = &self.case.cluster {
-            let shim = install.shim().map_err(|error| error.to_string())?;
-            let libraries = python.and_then(|python| python.torch_libraries.as_deref());
-            environment.preload(&shim, &holder_cache::directory(&shim, libraries)?).cluster(cluster);
-            environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
-        }
-        Ok(environment)
-    }
-
-    /// What the suite sets comes last and wins.
-    fn for_ranks(&self, mut environment: Environment, endpoint: Option<&Endpoint>) -> Environment {
-        if let Some(endpoint) = endpoint {
-            environment.coordinator(endpoint);
-        }
-        if !self.case.faults.is_empty() {
-            let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
-            environment.set(protocol::env::FAULTS.name, protocol::fault::to_json(&faults));
-        }
-        for (name, value) in &self.case.env {
-            environment.set(name, value);
-        }
-        environment
     }
 
     /// Where it listens; none if the user wants to stop before it does.
@@ -548,13 +500,7 @@ impl Life<'_> {
         self.observation.cluster_report = cluster.unwrap_or_default();
         self.observation.device_reports = devices.unwrap_or_default();
         self.observation.refused = reports::refusals(&self.scratch);
-        self.observation.machine = Machine {
-            address_space: machine::limit_of(MachineLimit::AddressSpace),
-            file_size: machine::limit_of(MachineLimit::FileSize),
-            cpu_time: machine::limit_of(MachineLimit::CpuTime),
-            shared_memory: machine::shm_size(),
-            out_of_memory: self.memory.since(),
-        };
+        self.observation.machine = self.memory.machine();
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
     }
@@ -609,20 +555,6 @@ impl Life<'_> {
                 self.observation.processes.push(ProcessObservation { role: Role::Rank(rank), exit, stdout, stderr });
             }
         }
-    }
-}
-
-/// The Python of a launch whose case names none. torchrun is PyTorch's, so it gets the usual environment; a Python program
-/// may need nothing of that, and gets what a shell would give it.
-fn speaks_python(launch: &Launch) -> Option<PythonNeed> {
-    let program = match launch {
-        Launch::Torchrun { .. } => "torchrun",
-        Launch::Argv { argv, .. } => argv.first()?,
-    };
-    match program {
-        "torchrun" => Some(PythonNeed::Managed(Vec::new())),
-        "python" | "python3" => Some(PythonNeed::System),
-        _ => None,
     }
 }
 

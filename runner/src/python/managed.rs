@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Python, hints, requirement};
 use crate::launch::environment::{CACHE_ADVICE, cache_directory, scrubbed};
+use crate::machine;
 
 /// Why there is no Python.
 #[derive(Debug, thiserror::Error)]
@@ -426,7 +427,7 @@ fn step(step: &str, mut command: Command, announce: &dyn Fn(&str)) -> Result<Str
         announce(step);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| wrong(error.to_string()))?;
+    let mut child = command.spawn().map_err(|error| wrong(machine::explained(&error)))?;
     let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(wrong("no streams".to_owned()));
     };
