@@ -11,6 +11,7 @@ mod failure;
 mod fault;
 pub mod float8;
 mod futex;
+mod greeter;
 pub mod host;
 mod hub;
 mod listener;
