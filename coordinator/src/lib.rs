@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 mod access;
+mod crowd;
 mod driver;
 pub mod endpoint;
 mod inquiry;

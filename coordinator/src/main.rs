@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coordinator::settings::{Arguments, Settings};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,6 +18,9 @@ fn main() -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return fail(2, &error.to_string()),
     };
+    // A descriptor for each of as many processes as the system allows.
+    let descriptors = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: descriptors.maximum, ..descriptors });
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(1, &format!("cannot start: {error}")),

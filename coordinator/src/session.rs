@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use model::cluster::ConnectionId;
-use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR};
+use protocol::frame::{self, FrameError, MAX_HELLO, MAX_TO_COORDINATOR};
 use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::access;
+use crate::crowd::Place;
 
 /// A connection that says nothing acceptable for this long is closed.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
@@ -56,17 +57,17 @@ pub(crate) struct Shared {
     pub(crate) closing: watch::Receiver<bool>,
 }
 
-/// Serves one connection to its end.
-pub(crate) async fn serve(stream: Stream, connection: ConnectionId, shared: Shared) {
+/// Serves one connection to its end. `place` is its own until its hello is judged.
+pub(crate) async fn serve(stream: Stream, connection: ConnectionId, place: Place, shared: Shared) {
     match stream {
         Stream::Unix(stream) => {
             let same_user = stream.peer_cred().ok().zip(own_user()).map(|(peer, own)| peer.uid() == own);
             let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, same_user, shared).await;
+            converse(reader, writer, connection, same_user, place, shared).await;
         }
         Stream::Tcp(stream) => {
             let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, None, shared).await;
+            converse(reader, writer, connection, None, place, shared).await;
         }
     }
 }
@@ -77,16 +78,24 @@ fn own_user() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|entry| entry.uid())
 }
 
-async fn converse<R, W>(reader: R, mut writer: W, connection: ConnectionId, same_user: Option<bool>, shared: Shared)
-where
+async fn converse<R, W>(
+    reader: R,
+    mut writer: W,
+    connection: ConnectionId,
+    same_user: Option<bool>,
+    mut place: Place,
+    shared: Shared,
+) where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     let mut frames = Frames { reader, buffer: Vec::new() };
     let Shared { token, events, mut closing } = shared;
     let hello = tokio::select! {
-        hello = timeout(HELLO_DEADLINE, frames.next()) => hello,
+        biased;
+        hello = timeout(HELLO_DEADLINE, frames.next(MAX_HELLO)) => hello,
         _ = closing.changed() => return,
+        () = place.taken_away() => return,
     };
     let opener = match hello {
         Ok(Ok(Some(ToCoordinator::Hello { version, token: given, role }))) => {
@@ -103,6 +112,7 @@ where
         Ok(Err(error)) => return refuse(&mut writer, error.to_string()).await,
         Err(_) => return refuse(&mut writer, format!("no hello within {} s", HELLO_DEADLINE.as_secs())).await,
     };
+    drop(place);
     let (outbound, queue) = mpsc::channel(OUTBOUND_MESSAGES);
     if events.send(Event::Opened { connection, opener, outbound }).await.is_err() {
         return;
@@ -123,7 +133,7 @@ async fn receive<R: AsyncRead + Unpin>(
     events: &mpsc::Sender<Event>,
 ) -> Option<String> {
     loop {
-        match frames.next().await {
+        match frames.next(MAX_TO_COORDINATOR).await {
             Ok(Some(ToCoordinator::Hello { .. })) => return Some("sent a second hello".to_owned()),
             Ok(Some(message)) => events.send(Event::Received { connection, message }).await.ok()?,
             Ok(None) => return None,
@@ -174,13 +184,13 @@ struct Frames<R> {
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    /// The next message; `None` at an orderly end. Cancel safe.
-    async fn next(&mut self) -> Result<Option<ToCoordinator>, ReadError> {
+    /// The next message, of at most `limit` bytes; `None` at an orderly end. Cancel safe.
+    async fn next(&mut self, limit: usize) -> Result<Option<ToCoordinator>, ReadError> {
         loop {
-            if let Some(message) = frame::decode(&mut self.buffer, MAX_TO_COORDINATOR)? {
+            if let Some(message) = frame::decode(&mut self.buffer, limit)? {
                 return Ok(Some(message));
             }
-            self.buffer.reserve(READ_BYTES);
+            self.buffer.reserve(READ_BYTES.min(limit));
             if self.reader.read_buf(&mut self.buffer).await? == 0 {
                 return if self.buffer.is_empty() { Ok(None) } else { Err(ReadError::Cut) };
             }
@@ -190,6 +200,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
 #[cfg(test)]
 mod tests {
+    use crate::crowd::Crowd;
     use protocol::frame::MAX_TO_RANK;
     use protocol::message::VERSION;
     use tokio::io::{DuplexStream, duplex, split};
@@ -203,7 +214,7 @@ mod tests {
         let (events, received) = mpsc::channel(16);
         let (close, closing) = watch::channel(false);
         let shared = Shared { token: None, events, closing };
-        tokio::spawn(converse(reader, writer, ConnectionId(1), None, shared));
+        tokio::spawn(converse(reader, writer, ConnectionId(1), None, Crowd::default().enter(1), shared));
         (peer, received, close)
     }
 

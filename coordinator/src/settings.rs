@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Parser;
 use model::{cluster_file, diagnostic};
 use protocol::env::{self, BadValue};
+use protocol::frame;
 use protocol::plan::ClusterPlan;
 
 use crate::endpoint::Address;
@@ -111,6 +112,9 @@ pub enum SettingsError {
         "{0} is reachable from other machines; set FAKEGPU_COORDINATOR_TOKEN for the coordinator and its ranks, or listen on 127.0.0.1"
     )]
     NeedsToken(String),
+    /// No hello would hold the token.
+    #[error("FAKEGPU_COORDINATOR_TOKEN has {0} bytes and may have {max}; use a shorter one", max = frame::MAX_TOKEN)]
+    LongToken(usize),
 }
 
 impl Settings {
@@ -153,13 +157,17 @@ impl Settings {
             Some(value) => env::CLUSTER_REPORT_MAX_OPERATIONS.integer(&value, 0, 1_000_000)? as usize,
             None => 4096,
         };
+        let token = get(&env::COORDINATOR_TOKEN);
+        if let Some(bytes) = token.as_ref().map(String::len).filter(|bytes| *bytes > frame::MAX_TOKEN) {
+            return Err(SettingsError::LongToken(bytes));
+        }
         Ok(Self {
             address,
             plan,
             config_path,
             report,
             markdown_report,
-            token: get(&env::COORDINATOR_TOKEN),
+            token,
             timeout: Duration::from_millis(timeout),
             idle: (idle > 0).then(|| Duration::from_millis(idle)),
             max_operations,

@@ -7,6 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use protocol::frame::MAX_TOKEN;
+
 use crate::listener::{Listener, Route};
 use crate::mesh::progress;
 
@@ -19,8 +21,6 @@ const BATCH: usize = 64;
 /// How long not to accept when the process is out of descriptors and no stranger holds any.
 const PAUSE: Duration = Duration::from_millis(20);
 const MAGIC: u32 = 0x6674_6461;
-/// Longest token that is compared.
-const MAX_TOKEN: usize = 1024;
 /// Magic and length of the token.
 const HEAD: usize = 6;
 /// What follows the token.

@@ -14,6 +14,7 @@ use protocol::message::{ErrorCode, OperationRecord, ProcessInfo, Role, ToCoordin
 use protocol::plan::ClusterPlan;
 
 use crate::failure::Failure;
+use crate::listener::KNOCKS;
 use crate::settings::{Address, Settings};
 
 /// A batch of this many records is sent at once.
@@ -56,7 +57,6 @@ impl Session {
             };
             Failure::system(&format!("cannot reach the coordinator at {place} (FAKEGPU_COORDINATOR_ADDR)"), &error)
         };
-        let mut stream = Stream::connect(address).map_err(failed)?;
         let number = |name| std::env::var(name).ok().and_then(|value| value.trim().parse::<u32>().ok());
         let info = ProcessInfo {
             pid: std::process::id(),
@@ -66,10 +66,8 @@ impl Session {
         };
         let name = info.rank.map_or_else(|| format!("process {}", info.pid), |rank| format!("rank {rank}"));
         let hello = ToCoordinator::Hello { version: VERSION, token: settings.token.clone(), role: Role::Process(info) };
-        stream.write_all(&frame::encode(&hello)).map_err(failed)?;
-        stream.set_read_timeout(Some(WELCOME_TIMEOUT)).map_err(failed)?;
         let mut buffer = Vec::new();
-        let welcome = read_message(&mut stream, &mut buffer).map_err(failed)?;
+        let (stream, welcome) = say_hello(address, &hello, &mut buffer).map_err(failed)?;
         let cluster = OnceLock::new();
         match welcome {
             ToRank::Welcome { version: VERSION, cluster: plan } => {
@@ -264,6 +262,29 @@ impl Session {
     }
 }
 
+/// Connects, says `hello` and gives the answer. A connection that ended before any answer came is made again: a crowd of strangers
+/// at the coordinator's door may have pushed it out.
+fn say_hello(address: &Address, hello: &ToCoordinator, buffer: &mut Vec<u8>) -> io::Result<(Stream, ToRank)> {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let mut knocks = 0;
+    loop {
+        let mut stream = Stream::connect(address)?;
+        stream.set_read_timeout(Some(WELCOME_TIMEOUT))?;
+        let answer = stream.write_all(&frame::encode(hello)).and_then(|()| read_message(&mut stream, buffer));
+        match answer {
+            Ok(answer) => return Ok((stream, answer)),
+            Err(error)
+                if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+                    && buffer.is_empty()
+                    && knocks < KNOCKS =>
+            {
+                knocks += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 fn program() -> String {
     let mut arguments = std::env::args_os();
     let name = |path: std::ffi::OsString| {
@@ -364,5 +385,36 @@ impl Stream {
             sent += result as usize;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// A crowd of strangers at the coordinator's door pushes out who has waited longest, which may be a rank.
+    #[test]
+    fn a_rank_that_was_pushed_out_before_it_was_heard_comes_again() {
+        let path = std::env::temp_dir().join(format!("ftest-session-{:016x}", crate::unique::random_u64().unwrap()));
+        let door = UnixListener::bind(&path).unwrap();
+        let address = Address::Unix(path.to_str().unwrap().to_owned());
+        let hello = ToCoordinator::Flushed { request: 7 };
+        let answer = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    drop(door.accept().unwrap());
+                }
+                let (mut stream, _) = door.accept().unwrap();
+                let mut bytes = vec![0; frame::encode(&hello).len()];
+                stream.read_exact(&mut bytes).unwrap();
+                assert_eq!(bytes, frame::encode(&hello));
+                stream.write_all(&frame::encode(&ToRank::ShuttingDown)).unwrap();
+            });
+            say_hello(&address, &hello, &mut Vec::new()).map(|(_, answer)| answer)
+        });
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(answer.unwrap(), ToRank::ShuttingDown);
     }
 }

@@ -179,6 +179,14 @@ impl Stream {
         .unwrap();
     }
 
+    pub(crate) fn set_nonblocking(&self) {
+        match self {
+            Self::Unix(stream) => stream.set_nonblocking(true),
+            Self::Tcp(stream) => stream.set_nonblocking(true),
+        }
+        .unwrap();
+    }
+
     pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match self {
             Self::Unix(stream) => stream.write_all(bytes),
