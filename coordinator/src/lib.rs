@@ -10,9 +10,10 @@ mod crowd;
 mod driver;
 pub mod endpoint;
 mod inquiry;
+mod left_behind;
 mod report_file;
 mod run;
 mod session;
 pub mod settings;
 
-pub use run::{RunError, run};
+pub use run::{End, RunError, run};

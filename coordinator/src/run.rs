@@ -47,12 +47,25 @@ impl RunError {
     }
 }
 
+/// Why a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Somebody asked for it: ranks are through, or can do without.
+    Asked,
+    /// Whoever started the run is gone: nobody else would end the ranks.
+    RunLost,
+}
+
 /// Plays the cluster until `stop` is done or a control client asks for the end. `ready` gets the address that ranks
 /// can connect to, once they can.
 ///
 /// # Errors
 /// [`RunError`] when it cannot listen or cannot write the report; failures of clients are no errors.
-pub async fn run(settings: Settings, ready: impl FnOnce(&str), stop: impl Future<Output = ()>) -> Result<(), RunError> {
+pub async fn run(
+    settings: Settings,
+    ready: impl FnOnce(&str),
+    stop: impl Future<Output = End>,
+) -> Result<(), RunError> {
     let endpoint = Endpoint::bind(&settings.address, settings.token.is_some()).await?;
     let address = endpoint.address().to_owned();
     let report = settings.report.map(|json| ReportFile {

@@ -1,12 +1,15 @@
 //! One connection: frames in, frames out, and no way for its peer to hurt anybody else.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use model::cluster::ConnectionId;
 use protocol::frame::{self, FrameError, MAX_HELLO, MAX_TO_COORDINATOR};
 use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -18,6 +21,8 @@ use crate::crowd::Place;
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// A peer that takes nothing for this long is closed.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
+/// After its process died a connection is read for at most this long: a process that was forked from it may hold the other end.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Room for one read.
 const READ_BYTES: usize = 16 << 10;
 /// Messages that may wait for a slow peer before it is cut off.
@@ -61,13 +66,41 @@ pub(crate) struct Shared {
 pub(crate) async fn serve(stream: Stream, connection: ConnectionId, place: Place, shared: Shared) {
     match stream {
         Stream::Unix(stream) => {
-            let same_user = stream.peer_cred().ok().zip(own_user()).map(|(peer, own)| peer.uid() == own);
+            let credentials = stream.peer_cred().ok();
+            let same_user = credentials.zip(own_user()).map(|(peer, own)| peer.uid() == own);
+            let process = credentials.and_then(|peer| peer.pid());
             let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, same_user, place, shared).await;
+            converse(reader, writer, connection, Peer { same_user, process }, place, shared).await;
         }
         Stream::Tcp(stream) => {
             let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, None, place, shared).await;
+            converse(reader, writer, connection, Peer::default(), place, shared).await;
+        }
+    }
+}
+
+/// What the socket tells about its other end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peer {
+    same_user: Option<bool>,
+    process: Option<i32>,
+}
+
+impl Peer {
+    /// Until its process is dead; for ever where that cannot be seen. Its connection need not close with it: processes that it
+    /// forked have it, too.
+    async fn dies(self) {
+        let open = || {
+            let handle = pidfd_open(Pid::from_raw(self.process?)?, PidfdFlags::NONBLOCK).ok()?;
+            #[expect(
+                deprecated,
+                reason = "sound for an OwnedFd, which stays open while registered; the other is unsafe"
+            )]
+            AsyncFd::<OwnedFd>::with_interest(handle, Interest::READABLE).ok()
+        };
+        match open() {
+            Some(handle) => drop(handle.readable().await),
+            None => std::future::pending().await,
         }
     }
 }
@@ -82,7 +115,7 @@ async fn converse<R, W>(
     reader: R,
     mut writer: W,
     connection: ConnectionId,
-    same_user: Option<bool>,
+    peer: Peer,
     mut place: Place,
     shared: Shared,
 ) where
@@ -99,7 +132,7 @@ async fn converse<R, W>(
     };
     let opener = match hello {
         Ok(Ok(Some(ToCoordinator::Hello { version, token: given, role }))) => {
-            match access::refusal(version, &given, token.as_deref(), same_user) {
+            match access::refusal(version, &given, token.as_deref(), peer.same_user) {
                 None => match role {
                     Role::Process(info) => Opener::Process(info),
                     Role::Control => Opener::Control,
@@ -121,6 +154,8 @@ async fn converse<R, W>(
     let reason = tokio::select! {
         reason = receive(&mut frames, connection, &events) => reason,
         reason = transmit(&mut writer, queue) => reason,
+        // What it said before is in the socket.
+        () = peer.dies() => timeout(LAST_WORDS, receive(&mut frames, connection, &events)).await.unwrap_or_default(),
     };
     // The driver is gone only when the whole run ends.
     let _ = events.send(Event::Closed { connection, reason }).await;
@@ -214,7 +249,7 @@ mod tests {
         let (events, received) = mpsc::channel(16);
         let (close, closing) = watch::channel(false);
         let shared = Shared { token: None, events, closing };
-        tokio::spawn(converse(reader, writer, ConnectionId(1), None, Crowd::default().enter(1), shared));
+        tokio::spawn(converse(reader, writer, ConnectionId(1), Peer::default(), Crowd::default().enter(1), shared));
         (peer, received, close)
     }
 

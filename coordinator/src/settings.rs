@@ -1,5 +1,6 @@
 //! What this coordinator shall do: flags over environment, resolved and checked once.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -39,9 +40,12 @@ pub struct Arguments {
     /// Write the address as one line to this inherited file descriptor once ranks can connect
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
-    /// End in order when this inherited pipe closes
+    /// When this inherited pipe closes, tell ranks to end and end in order
     #[arg(long, value_name = "N")]
     pub lifeline_fd: Option<u32>,
+    /// When the lifeline closes, start this program; given again for each of its arguments
+    #[arg(long, value_name = "WORD", requires = "lifeline_fd", allow_hyphen_values = true)]
+    pub heir: Vec<OsString>,
 }
 
 /// Everything resolved.
@@ -67,8 +71,10 @@ pub struct Settings {
     pub max_operations: usize,
     /// Inherited descriptor to announce readiness on.
     pub ready_fd: Option<u32>,
-    /// Inherited descriptor whose end ends the coordinator.
+    /// Inherited descriptor whose end ends the coordinator, and its ranks.
     pub lifeline_fd: Option<u32>,
+    /// Program and arguments to start when that one ends.
+    pub heir: Vec<OsString>,
 }
 
 /// Bad flags, variables or files. Exit code 2.
@@ -173,6 +179,7 @@ impl Settings {
             max_operations,
             ready_fd: arguments.ready_fd,
             lifeline_fd: arguments.lifeline_fd,
+            heir: arguments.heir,
         })
     }
 }

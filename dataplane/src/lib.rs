@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "shared memory")]
 
 pub mod arena;
+mod backlog;
 pub mod call;
 pub mod communicator;
 mod control;
