@@ -9,7 +9,7 @@ use runner::execute::guard;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
-    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT) {
+    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT || first == guard::HEIR) {
         let rest: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
         return from_number(guard::main(&rest));
     }

@@ -8,6 +8,7 @@ pub mod context;
 pub mod control;
 pub mod cookie;
 pub mod coordinator;
+pub(crate) mod deaths;
 pub mod debug;
 pub mod discover;
 mod faults;
@@ -32,5 +33,6 @@ pub mod torchrun;
 
 pub use cancel::Cancel;
 pub use context::RunContext;
+pub(crate) use kernel::dies_with_us;
 pub use kernel::keep_descriptors;
 pub use life::run_case;

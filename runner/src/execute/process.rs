@@ -35,6 +35,8 @@ pub struct Planned {
     pub directory: PathBuf,
     /// Its stdin is a pipe that closes when we end; else it has no input.
     pub lifeline: bool,
+    /// What the kernel sends it when this process is gone, without anybody's help.
+    pub at_our_death: Option<Signal>,
     /// Where its streams go besides the files.
     pub streams: Streams,
 }
@@ -103,6 +105,7 @@ impl Planned {
             directory: &self.directory,
             streams: [input.as_fd(), out, err],
             session: self.streams != Streams::Ours,
+            at_our_death: self.at_our_death.map(Signal::as_raw),
         };
         let receiver = |pipe: PipeReader| Receiver::from_owned_fd(pipe.into()).map_err(failed);
         let (stdout, stderr) = (receiver(stdout)?, receiver(stderr)?);
