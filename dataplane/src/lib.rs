@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "shared memory")]
 
 pub mod arena;
+mod backlog;
 pub mod call;
 pub mod communicator;
 mod control;
@@ -11,6 +12,7 @@ mod failure;
 mod fault;
 pub mod float8;
 mod futex;
+mod greeter;
 pub mod host;
 mod hub;
 mod listener;

@@ -112,7 +112,7 @@ variables! {
         "How ranks reach the coordinator.";
     COORDINATOR_ADDR = "FAKEGPU_COORDINATOR_ADDR", "host:port or an absolute path", "-",
         "Where the coordinator listens.";
-    COORDINATOR_TOKEN = "FAKEGPU_COORDINATOR_TOKEN", "text", "-",
+    COORDINATOR_TOKEN = "FAKEGPU_COORDINATOR_TOKEN", "text of at most 1024 bytes", "-",
         "The run's token: a connection without it is refused. Needed for a tcp address other than loopback.";
     CLUSTER_CONFIG = "FAKEGPU_CLUSTER_CONFIG", "a path", "-",
         "The cluster file.";

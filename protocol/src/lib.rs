@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod activity;
+pub mod backlog;
 pub mod datatype;
 pub mod device_report;
 pub mod env;

@@ -141,6 +141,8 @@ pub struct Timeout {
     pub grace: Duration,
     /// The case has hung when no collective, send or recv ended for this long while a rank waits in one.
     pub idle: Option<Duration>,
+    /// How long the others may go on after a rank or launcher ended with an error that the case does not expect.
+    pub survivors: Option<Duration>,
 }
 
 impl Timeout {
@@ -151,6 +153,7 @@ impl Timeout {
             kill: self.kill.mul_f64(factor),
             grace: self.grace.mul_f64(factor),
             idle: self.idle.map(|idle| idle.mul_f64(factor)),
+            survivors: self.survivors.map(|survivors| survivors.mul_f64(factor)),
         }
     }
 }
@@ -162,6 +165,7 @@ impl Default for Timeout {
             kill: Duration::from_secs(120),
             grace: Duration::from_secs(3),
             idle: None,
+            survivors: Some(Duration::from_secs(10)),
         }
     }
 }

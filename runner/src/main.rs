@@ -22,7 +22,7 @@ fn main() -> ExitCode {
 fn run() -> ExitCode {
     execute::survive_file_limit();
     let mut arguments = std::env::args_os();
-    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT) {
+    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT || first == guard::HEIR) {
         let rest: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
         return from_number(guard::main(&rest));
     }

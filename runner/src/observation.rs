@@ -28,6 +28,10 @@ pub struct Observation {
     pub duration: Duration,
     /// The kill deadline passed.
     pub timed_out: bool,
+    /// A rank or launcher had ended with an error that the case does not expect, and the others were ended after a while.
+    pub cut_short: bool,
+    /// Who was still running when the case was ended: how it ended was not its choice.
+    pub unfinished: Vec<Role>,
     /// Whose time was up before the case's own deadline: it was ended, or never started.
     pub past: Option<String>,
     /// Why nothing moved any more, when somebody could tell.
@@ -63,6 +67,11 @@ impl Observation {
     /// The process with this role.
     pub fn process(&self, role: Role) -> Option<&ProcessObservation> {
         self.processes.iter().find(|process| process.role == role)
+    }
+
+    /// Processes that ended by themselves.
+    pub fn finished(&self) -> impl Iterator<Item = &ProcessObservation> {
+        self.processes.iter().filter(|process| !self.unfinished.contains(&process.role))
     }
 
     /// The device report of a rank; of several processes the first's.

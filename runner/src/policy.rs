@@ -94,7 +94,7 @@ impl Retries {
 }
 
 fn crashed(case: &Case, observation: &Observation) -> bool {
-    let programs = observation.processes.iter().filter(|process| process.role != Role::Coordinator);
+    let programs = observation.finished().filter(|process| process.role != Role::Coordinator);
     programs.into_iter().any(|process| {
         matches!(process.exit, Exit::Signal(_)) && !case.expect.exit.accepts(process.role, &process.exit)
     })

@@ -8,7 +8,8 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::execute::clock::Instant;
+use crate::check::exit::describe;
+use crate::execute::clock::{Instant, sleep_until};
 use clap::Args;
 use protocol::env;
 use protocol::plan::ClusterPlan;
@@ -18,10 +19,11 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use crate::case::Transport;
 use crate::execute::cookie::Cookie;
-use crate::execute::inherit::Heir;
+use crate::execute::deaths::Teller;
+use crate::execute::inherit::UmaskOf;
 use crate::execute::process::{Event, Running, exit_of};
 use crate::execute::sweep::{Process, Sweep};
-use crate::execute::{self, Cancel, RunContext, coordinator, ranks};
+use crate::execute::{self, Cancel, RunContext, coordinator, dies_with_us, ranks};
 use crate::install::Install;
 use crate::launch::environment::Environment;
 use crate::launch::settings::{self, DeviceArguments};
@@ -98,6 +100,9 @@ pub fn run(arguments: &ExecArgs) -> i32 {
         }),
     )
 }
+
+/// How long the other ranks may go on after one failed.
+const SURVIVORS: Duration = Duration::from_secs(10);
 
 /// What is run on which cluster.
 pub(super) struct Play<'a> {
@@ -176,7 +181,10 @@ async fn execute(arguments: &Play<'_>) -> Result<i32, Trouble> {
         }
     };
     let ended = match environments {
-        Ok(environments) => run_all(&file, &arguments.command[1..], &environments, &mut signals).await,
+        Ok(environments) => {
+            let teller = Teller::new(&endpoint);
+            run_all(&file, &arguments.command[1..], &environments, &mut signals, &teller).await
+        }
         Err(trouble) => Err(trouble),
     };
     let trouble = execution.end().await;
@@ -199,12 +207,13 @@ async fn run_all(
     arguments: &[OsString],
     environments: &[Environment],
     signals: &mut Signals,
+    teller: &Teller,
 ) -> Result<i32, Trouble> {
     let (mut children, mut pids) = (tokio::task::JoinSet::new(), Vec::new());
     for (index, environment) in environments.iter().enumerate() {
         let mut command = tokio::process::Command::new(file);
         command.args(arguments);
-        execute::bequeath(&mut command, Heir::User);
+        execute::bequeath(&mut command, UmaskOf::User);
         if index > 0 {
             command.stdout(Stdio::null());
         }
@@ -214,6 +223,7 @@ async fn run_all(
                 None => command.env_remove(name),
             };
         }
+        dies_with_us(&mut command);
         let mut child = command.spawn().map_err(|error| Trouble {
             code: 126,
             message: format!("cannot start {}: {}", file.display(), machine::explained(&error)),
@@ -222,11 +232,18 @@ async fn run_all(
         children.spawn(async move { (index, child.wait().await) });
     }
     let mut code = 0;
+    let mut failed: Option<(usize, ExitStatus, Instant)> = None;
     loop {
+        let until = failed.map_or_else(Instant::now, |(.., at)| at + SURVIVORS);
         tokio::select! {
             ended = children.join_next() => match ended {
                 Some(Ok((index, Ok(status)))) => {
-                    pids[index] = None;
+                    if let Some(pid) = pids[index].take().filter(|_| !children.is_empty()) {
+                        teller.ended(index as u32, pid, &exit_of(status));
+                    }
+                    if !status.success() {
+                        failed.get_or_insert((index, status, Instant::now()));
+                    }
                     code = code.max(code_of(status));
                 }
                 Some(Ok((_, Err(error)))) => return Err(Trouble::infra(format!("wait: {error}"))),
@@ -234,6 +251,11 @@ async fn run_all(
                 None => return Ok(code),
             },
             number = signals.next() => pids.iter().for_each(|pid| forward(*pid, number)),
+            () = sleep_until(until), if failed.is_some() => {
+                let how = failed.map(|(rank, status, _)| format!("rank {rank} ended with {}", describe(&exit_of(status))));
+                eprintln!("ftest: {}; the others are ended", how.unwrap_or_default());
+                return Ok(code);
+            }
         }
     }
 }
@@ -274,6 +296,7 @@ impl Execution {
             report: report.unwrap_or(&inside),
             idle: None,
             environment: Environment::new(),
+            heir: context.heir(),
             cookie: &cookie,
         };
         let started = match plan.start(&sender, &mut received).await {

@@ -1,6 +1,7 @@
 //! What all cases of a run share: the installation, the mark, the directory, the guard, Python environments.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use super::cancel::Cancel;
 use super::cookie::Cookie;
 use super::debug::DebugRank;
 use super::descriptors::Descriptors;
-use super::guard::Guard;
+use super::guard::{self, Guard};
 use super::inherit;
 use super::limit::Limits;
 use super::scratch::{self, RunDirectory};
@@ -108,6 +109,14 @@ impl RunContext {
     pub fn limited(mut self, limit: Option<Duration>) -> RunContext {
         self.limits = Limits::of_run(limit);
         self
+    }
+
+    /// What clears up after this run when its guard is gone as well.
+    pub fn heir(&self) -> Vec<OsString> {
+        let program = self.install.ftest().ok();
+        program
+            .map(|program| guard::argv(&program, guard::HEIR, &self.cookie, self.directory.path()))
+            .unwrap_or_default()
     }
 
     /// The directory of a new case and its mark.

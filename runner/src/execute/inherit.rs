@@ -1,7 +1,7 @@
 //! What ftest changes for itself and programs get as the user had it: the limit on open descriptors. And the umask, which
 //! is the user's for whatever ftest writes, while no program of a case gets a looser one than 022.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
@@ -12,9 +12,9 @@ const MOST: u64 = 1 << 20;
 /// whether a user has 002 or 022.
 const UMASK: u32 = 0o022;
 
-/// Who inherits.
+/// Whose umask a program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heir {
+pub enum UmaskOf {
     /// A program of a suite's case.
     Case,
     /// What acts for the user: a command that was typed, the coordinator.
@@ -30,8 +30,6 @@ struct User {
 }
 
 static USER: OnceLock<User> = OnceLock::new();
-/// Held by who has lent its limits: one at a time.
-static LENT: Mutex<()> = Mutex::new(());
 
 /// Raises this process's soft limit on descriptors to the hard one, once. Programs do not inherit that.
 pub fn raise_limits() {
@@ -61,27 +59,14 @@ fn umask() -> Mode {
 }
 
 /// In the child that becomes a program, between fork and exec: two system calls and nothing else.
-pub(super) fn bequeath(heir: Heir) -> std::io::Result<()> {
+pub(super) fn bequeath(umask: UmaskOf) -> std::io::Result<()> {
     if let Some(user) = USER.get() {
         rustix::process::setrlimit(Resource::Nofile, user.descriptors)?;
-        let strict = match heir {
-            Heir::Case => Mode::from_raw_mode(UMASK),
-            Heir::User => Mode::empty(),
+        let strict = match umask {
+            UmaskOf::Case => Mode::from_raw_mode(UMASK),
+            UmaskOf::User => Mode::empty(),
         };
         rustix::process::umask(user.umask | strict);
     }
     Ok(())
-}
-
-/// Calls `spawn`, which starts a program by `posix_spawn`, with what that is to inherit. No descriptor can be opened
-/// meanwhile beyond the user's limit, so this is for the thread that opens them.
-pub(super) fn lend<T>(heir: Heir, spawn: impl FnOnce() -> T) -> T {
-    let Some(user) = USER.get() else { return spawn() };
-    let _lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
-    // Lowering the soft limit is always allowed, and so is raising it again.
-    let _ = bequeath(heir);
-    let spawned = spawn();
-    let _ = rustix::process::setrlimit(Resource::Nofile, user.raised);
-    rustix::process::umask(user.umask);
-    spawned
 }

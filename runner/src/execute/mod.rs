@@ -8,6 +8,7 @@ pub mod context;
 pub mod control;
 pub mod cookie;
 pub mod coordinator;
+pub(crate) mod deaths;
 pub mod debug;
 mod descriptors;
 pub mod discover;
@@ -34,5 +35,6 @@ pub mod torchrun;
 
 pub use cancel::Cancel;
 pub use context::RunContext;
+pub(crate) use kernel::dies_with_us;
 pub use kernel::{bequeath, keep_descriptors, survive_file_limit};
 pub use life::run_case;

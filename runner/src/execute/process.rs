@@ -17,7 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::capture::{Capture, Lines};
 use super::clock::Instant;
-use super::inherit::Heir;
+use super::inherit::UmaskOf;
 use super::kernel::Spawn;
 use super::show::{Shown, Streams};
 use crate::launch::environment::Environment;
@@ -38,6 +38,8 @@ pub struct Planned {
     pub directory: PathBuf,
     /// Its stdin is a pipe that closes when we end; else it has no input.
     pub lifeline: bool,
+    /// What the kernel sends it when this process is gone, without anybody's help.
+    pub at_our_death: Option<Signal>,
     /// Where its streams go besides the files.
     pub streams: Streams,
 }
@@ -107,8 +109,9 @@ impl Planned {
             environment: self.environment.whole(),
             directory: &self.directory,
             streams: [input.as_fd(), out, err],
-            heir: if role == Role::Coordinator { Heir::User } else { Heir::Case },
+            umask: if role == Role::Coordinator { UmaskOf::User } else { UmaskOf::Case },
             session: self.streams != Streams::Ours,
+            at_our_death: self.at_our_death.map(Signal::as_raw),
         };
         let receiver = |pipe: PipeReader| Receiver::from_owned_fd(pipe.into()).map_err(failed);
         let (stdout, stderr) = (receiver(stdout)?, receiver(stderr)?);

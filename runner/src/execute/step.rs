@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use super::cancel::Cancel;
 use super::clock::{Instant, sleep_until};
 use super::cookie::Cookie;
-use super::inherit::Heir;
+use super::inherit::UmaskOf;
 use super::kernel;
 use super::process::exit_of;
 use super::sweep::Sweep;
@@ -102,7 +102,7 @@ impl Step<'_> {
         let mut command = Command::new(&file);
         command.args(arguments).current_dir(self.directory);
         kernel::new_session(&mut command);
-        kernel::bequeath(&mut command, Heir::Case);
+        kernel::bequeath(&mut command, UmaskOf::Case);
         command.stdin(Stdio::null()).stdout(stream(".stdout")?).stderr(stream(".stderr")?);
         for (name, value) in self.environment.changes() {
             match value {

@@ -243,14 +243,17 @@ fn read_timeout(reader: &Reader<'_>, node: &Node, before: Timeout) -> Timeout {
             *value = duration;
         }
     }
-    if let Some(node) = mapping.get("idle") {
-        timeout.idle = match &node.value {
+    for (key, value) in [("idle", &mut timeout.idle), ("survivors", &mut timeout.survivors)] {
+        let Some(node) = mapping.get(key) else { continue };
+        *value = match &node.value {
             Value::Text(text) if text == "never" => None,
-            _ => reader.duration("idle", node).or(timeout.idle),
+            _ => reader.duration(key, node).or(*value),
         };
-        if timeout.idle.is_some_and(|idle| idle >= timeout.kill) {
-            reader.mistake(&node.span, "`idle` is not shorter than `kill`", "a hang would never be seen");
-        }
+    }
+    if let Some(node) = mapping.get("idle")
+        && timeout.idle.is_some_and(|idle| idle >= timeout.kill)
+    {
+        reader.mistake(&node.span, "`idle` is not shorter than `kill`", "a hang would never be seen");
     }
     if mapping.get("slow").is_some() && timeout.slow > timeout.kill {
         reader.mistake(&node.span, "`slow` is longer than `kill`", "a case that slow is never seen");

@@ -152,6 +152,13 @@ pub(crate) static TIMEOUT: Section = Section {
             "never",
             "the case has [hung](#hang) when no collective, send or recv ended for this long while a rank waits in one",
         ),
+        or(
+            "survivors",
+            Shape::Either(&[Shape::Choice(&["never"]), Shape::Duration]),
+            "10s",
+            "how long the others may go on after a rank or launcher ended with an error that `expect.exit` does not allow: then they \
+             are [ended](#death), and the verdict is failed",
+        ),
     ]],
     rules: &[],
 };
