@@ -75,6 +75,7 @@ fn the_shim_and_the_holders_are_set_and_passthrough_sets_none() {
     let library_path = machine.value("LD_LIBRARY_PATH", &[], &[("LD_LIBRARY_PATH", "/opt/lib")]);
     let (holders, rest) = library_path.split_once(':').unwrap();
     assert!(Path::new(holders).join("libcudart.so.13").is_file() && rest == "/opt/lib", "{library_path}");
+    assert_eq!(machine.value("LIBRARY_PATH", &[], &[("LIBRARY_PATH", "/opt/lib")]), format!("/opt/lib:{holders}"));
     assert_eq!(machine.value("LD_PRELOAD", &["--mode", "passthrough"], &[]), "");
 }
 

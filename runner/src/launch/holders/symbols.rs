@@ -1,0 +1,55 @@
+//! The names that a program can be linked with, by library: the committed lists of what the shim exports.
+
+/// `shim/exports/LIBRARY.txt`: one `name status` a line.
+const LISTS: &[(&str, &str)] = &[
+    ("libcublas", include_str!("../../../../shim/exports/libcublas.txt")),
+    ("libcublasLt", include_str!("../../../../shim/exports/libcublasLt.txt")),
+    ("libcuda", include_str!("../../../../shim/exports/libcuda.txt")),
+    ("libcudart", include_str!("../../../../shim/exports/libcudart.txt")),
+    ("libcudnn", include_str!("../../../../shim/exports/libcudnn.txt")),
+    ("libcufft", include_str!("../../../../shim/exports/libcufft.txt")),
+    ("libcufile", include_str!("../../../../shim/exports/libcufile.txt")),
+    ("libcupti", include_str!("../../../../shim/exports/libcupti.txt")),
+    ("libcurand", include_str!("../../../../shim/exports/libcurand.txt")),
+    ("libcusolver", include_str!("../../../../shim/exports/libcusolver.txt")),
+    ("libcusparse", include_str!("../../../../shim/exports/libcusparse.txt")),
+    ("libcusparseLt", include_str!("../../../../shim/exports/libcusparseLt.txt")),
+    ("libnccl", include_str!("../../../../shim/exports/libnccl.txt")),
+    ("libnvJitLink", include_str!("../../../../shim/exports/libnvJitLink.txt")),
+    ("libnvToolsExt", include_str!("../../../../shim/exports/libnvToolsExt.txt")),
+    ("libnvidia-ml", include_str!("../../../../shim/exports/libnvidia-ml.txt")),
+    ("libnvrtc", include_str!("../../../../shim/exports/libnvrtc.txt")),
+    ("libnvshmem_host", include_str!("../../../../shim/exports/libnvshmem_host.txt")),
+];
+
+/// What the library with this soname has; nothing for one that we only hold the name of.
+pub(super) fn of(soname: &str) -> Vec<&'static str> {
+    let stem = soname.split(".so").next().unwrap_or(soname);
+    let list = LISTS.iter().find(|(library, _)| *library == stem).map_or("", |(_, list)| list);
+    list.lines().filter_map(|line| line.split(' ').next()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_list_of_the_shim_is_here() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../shim/exports");
+        let mut files: Vec<String> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.starts_with("lib"))
+            .collect();
+        files.sort();
+        let lists: Vec<String> = LISTS.iter().map(|(library, _)| format!("{library}.txt")).collect();
+        assert_eq!(lists, files);
+    }
+
+    #[test]
+    fn a_soname_has_its_librarys_names() {
+        assert!(of("libcuda.so.1").contains(&"cuInit") && !of("libcuda.so.1").contains(&"cudaMalloc"));
+        assert!(of("libcudart.so.12").contains(&"cudaMalloc"));
+        assert!(of("libcudnn_ops.so.9").is_empty());
+    }
+}
