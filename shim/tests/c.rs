@@ -15,11 +15,21 @@ struct Cuda {
 // The compiler's own part of CUDA 12's headers is only in the package of nvcc; that of 13 serves both.
 const CUDA_12: Cuda = Cuda {
     runtime: "libcudart.so.12",
-    packages: &["nvidia-cuda-runtime-cu12==12.8.90", "nvidia-cuda-crt==13.2.86", "nvidia-nvml-dev-cu12==12.9.79"],
+    packages: &[
+        "nvidia-cuda-runtime-cu12==12.8.90",
+        "nvidia-cuda-crt==13.2.86",
+        "nvidia-nvml-dev-cu12==12.9.79",
+        "nvidia-cuda-profiler-api==13.5.25",
+    ],
 };
 const CUDA_13: Cuda = Cuda {
     runtime: "libcudart.so.13",
-    packages: &["nvidia-cuda-runtime==13.2.75", "nvidia-cuda-crt==13.2.86", "nvidia-nvml-dev-cu12==12.9.79"],
+    packages: &[
+        "nvidia-cuda-runtime==13.2.75",
+        "nvidia-cuda-crt==13.2.86",
+        "nvidia-nvml-dev-cu12==12.9.79",
+        "nvidia-cuda-profiler-api==13.5.25",
+    ],
 };
 /// Large downloads for one header each, hence apart. The first is that of PyTorch's CUDA 12 builds.
 const NCCL_2_27: &str = "nvidia-nccl-cu12==2.27.5";
@@ -178,6 +188,11 @@ fn gemm() {
 fn nccl() {
     check_with(&CUDA_12, "nccl", &[NCCL_2_27]);
     check_with(&CUDA_13, "nccl", &[NCCL_2_30]);
+}
+
+#[test]
+fn nccl_profiler() {
+    check_with(&CUDA_13, "nccl_profiler", &[NCCL_2_30]);
 }
 
 #[test]

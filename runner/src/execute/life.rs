@@ -16,7 +16,7 @@ use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::shared_memory;
 use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, faults, hang, reports, show, torchrun};
+use super::{RunContext, capture, coordinator, faults, hang, loader, reports, show, torchrun};
 use crate::case::{Case, Launch, PythonNeed};
 use crate::launch::environment::{Endpoint, Environment};
 use crate::launch::holder_cache;
@@ -519,6 +519,7 @@ impl Life<'_> {
         self.observation.device_reports = devices.unwrap_or_default();
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
+        self.observation.gaps.extend(loader::gaps(&self.observation.processes));
     }
 
     /// Sockets that should have gone with their owner.

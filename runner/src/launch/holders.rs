@@ -203,6 +203,21 @@ fn is_nvidias(soname: &str) -> bool {
     soname.starts_with("libnv") || known.into_iter().any(|stem| soname.starts_with(stem))
 }
 
+/// The library that a function of this name belongs to, if it is one that we stand in for and it is not there.
+pub fn missing_from(name: &str) -> Option<&'static str> {
+    symbols::missing_from(name)
+}
+
+/// The stem of a soname of NVIDIA's for which there is no holder; `None` for one of others, or that is there.
+pub fn not_held(soname: &str) -> Option<String> {
+    let (stem, _) = soname.split_once(".so")?;
+    let known = SONAMES.iter().filter_map(|known| known.split_once(".so").map(|(stem, _)| stem));
+    let part_of = known
+        .into_iter()
+        .any(|known| stem == known || stem.strip_prefix(known).is_some_and(|rest| rest.starts_with('_')));
+    (part_of && !SONAMES.contains(&soname)).then(|| stem.to_owned())
+}
+
 /// Puts `bytes` at `directory/name` in one step, unless they are there already.
 fn put(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let path = directory.join(name);

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{fork, gap, library::Library};
-use crate::{compute, cuda_runtime, settings};
+use crate::{compute, cuda_runtime, nvml, settings};
 
 /// A call that initialises CUDA if need be. Its status is what C gets.
 pub(crate) fn call<E: Into<u32>>(
@@ -76,6 +76,14 @@ pub(crate) fn raw<T: Nothing>(library: Library, name: &'static str, body: impl F
         gap::panicked(library, name);
         T::nothing()
     })
+}
+
+/// A symbol of what the GPU does not have: the library's NotSupported, and no gap.
+pub(crate) fn absent(library: Library) -> u64 {
+    if library == Library::Nvml && !nvml::is_initialized() {
+        return u64::from(library.not_initialised());
+    }
+    u64::from(finish(library, library.not_supported()))
 }
 
 /// A symbol that we owe: a gap, and the library's NotSupported.

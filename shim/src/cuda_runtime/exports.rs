@@ -1,4 +1,4 @@
-//! The table of libcudart: every symbol that CUDA 12.8's and 13.2's runtime export.
+//! The table of libcudart: every symbol that the runtimes of CUDA 12.8 to 13.5 export.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
@@ -280,32 +280,34 @@ exports! {
         cudaLibraryGetUnifiedFunction cudaLibraryLoadFromFile cudaLogsCurrent cudaLogsDumpToFile
         cudaLogsDumpToMemory cudaMalloc3DArray cudaMallocArray cudaMallocMipmappedArray
         cudaMemDiscardAndPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync
-        cudaMemDiscardBatchAsync_ptsz cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemPoolExportPointer
-        cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle cudaMemPoolImportPointer
-        cudaMemPrefetchBatchAsync cudaMemPrefetchBatchAsync_ptsz cudaMemRangeGetAttribute
-        cudaMemRangeGetAttributes cudaMemSetMemPool cudaMemcpy2DArrayToArray cudaMemcpy2DArrayToArray_ptds
-        cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync cudaMemcpy2DFromArrayAsync_ptsz
-        cudaMemcpy2DFromArray_ptds cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync cudaMemcpy2DToArrayAsync_ptsz
-        cudaMemcpy2DToArray_ptds cudaMemcpy3DBatchAsync cudaMemcpy3DBatchAsync_ptsz
-        cudaMemcpy3DWithAttributesAsync cudaMemcpy3DWithAttributesAsync_ptsz cudaMemcpyArrayToArray
-        cudaMemcpyArrayToArray_ptds cudaMemcpyBatchAsync cudaMemcpyBatchAsync_ptsz cudaMemcpyFromArray
-        cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz cudaMemcpyFromArray_ptds cudaMemcpyToArray
-        cudaMemcpyToArrayAsync cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds cudaMemcpyWithAttributesAsync
-        cudaMemcpyWithAttributesAsync_ptsz cudaMipmappedArrayGetMemoryRequirements
+        cudaMemDiscardBatchAsync_ptsz cudaMemGetDefaultMemPool cudaMemGetLocationInfo cudaMemGetMemPool
+        cudaMemPoolExportPointer cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle
+        cudaMemPoolImportPointer cudaMemPrefetchBatchAsync cudaMemPrefetchBatchAsync_ptsz
+        cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaMemSetMemPool cudaMemcpy2DArrayToArray
+        cudaMemcpy2DArrayToArray_ptds cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync
+        cudaMemcpy2DFromArrayAsync_ptsz cudaMemcpy2DFromArray_ptds cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync
+        cudaMemcpy2DToArrayAsync_ptsz cudaMemcpy2DToArray_ptds cudaMemcpy3DBatchAsync
+        cudaMemcpy3DBatchAsync_ptsz cudaMemcpy3DWithAttributesAsync cudaMemcpy3DWithAttributesAsync_ptsz
+        cudaMemcpyArrayToArray cudaMemcpyArrayToArray_ptds cudaMemcpyBatchAsync cudaMemcpyBatchAsync_ptsz
+        cudaMemcpyFromArray cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz cudaMemcpyFromArray_ptds
+        cudaMemcpyToArray cudaMemcpyToArrayAsync cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds
+        cudaMemcpyWithAttributesAsync cudaMemcpyWithAttributesAsync_ptsz cudaMipmappedArrayGetMemoryRequirements
         cudaMipmappedArrayGetSparseProperties cudaOccupancyAvailableDynamicSMemPerBlock
         cudaOccupancyMaxActiveClusters cudaOccupancyMaxPotentialClusterSize cudaSetDoubleForDevice
         cudaSetDoubleForHost cudaSetValidDevices cudaSignalExternalSemaphoresAsync
         cudaSignalExternalSemaphoresAsync_ptsz cudaSignalExternalSemaphoresAsync_v2
         cudaSignalExternalSemaphoresAsync_v2_ptsz cudaStreamAttachMemAsync cudaStreamAttachMemAsync_ptsz
         cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamBeginCaptureToGraph_ptsz
-        cudaStreamBeginCapture_ptsz cudaStreamCopyAttributes cudaStreamCopyAttributes_ptsz cudaStreamEndCapture
-        cudaStreamEndCapture_ptsz cudaStreamGetAttribute cudaStreamGetAttribute_ptsz cudaStreamGetDevResource
+        cudaStreamBeginCapture_ptsz cudaStreamBeginRecaptureToGraph cudaStreamBeginRecaptureToGraph_ptsz
+        cudaStreamCopyAttributes cudaStreamCopyAttributes_ptsz cudaStreamEndCapture cudaStreamEndCapture_ptsz
+        cudaStreamGetAttribute cudaStreamGetAttribute_ptsz cudaStreamGetDevResource
         cudaStreamGetDevResource_ptsz cudaStreamSetAttribute cudaStreamSetAttribute_ptsz
         cudaStreamUpdateCaptureDependencies cudaStreamUpdateCaptureDependencies_ptsz
-        cudaStreamUpdateCaptureDependencies_v2 cudaStreamUpdateCaptureDependencies_v2_ptsz cudaThreadExit
-        cudaThreadGetCacheConfig cudaThreadGetLimit cudaThreadSetCacheConfig cudaThreadSetLimit
-        cudaThreadSynchronize cudaUserObjectCreate cudaUserObjectRelease cudaUserObjectRetain
-        cudaWaitExternalSemaphoresAsync cudaWaitExternalSemaphoresAsync_ptsz cudaWaitExternalSemaphoresAsync_v2
+        cudaStreamUpdateCaptureDependencies_v2 cudaStreamUpdateCaptureDependencies_v2_ptsz cudaSubgridCreate
+        cudaSubgridWorkerGridCreate cudaSubgridWorksetCreate cudaThreadExit cudaThreadGetCacheConfig
+        cudaThreadGetLimit cudaThreadSetCacheConfig cudaThreadSetLimit cudaThreadSynchronize
+        cudaUserObjectCreate cudaUserObjectRelease cudaUserObjectRetain cudaWaitExternalSemaphoresAsync
+        cudaWaitExternalSemaphoresAsync_ptsz cudaWaitExternalSemaphoresAsync_v2
         cudaWaitExternalSemaphoresAsync_v2_ptsz
     }
     empty {

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use dataplane::call::Call;
 use dataplane::communicator::Communicator as Ranks;
@@ -71,9 +71,19 @@ struct Settings {
     host: String,
 }
 
-fn settings() -> &'static Settings {
-    static SETTINGS: OnceLock<Settings> = OnceLock::new();
-    SETTINGS.get_or_init(|| {
+static SETTINGS: RwLock<Option<Arc<Settings>>> = RwLock::new(None);
+
+/// `ncclResetDebugInit`: the variables are read anew when something is to be said next.
+pub(crate) fn reset() {
+    *SETTINGS.write().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+fn settings() -> Arc<Settings> {
+    if let Some(known) = &*SETTINGS.read().unwrap_or_else(PoisonError::into_inner) {
+        return Arc::clone(known);
+    }
+    let mut known = SETTINGS.write().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(known.get_or_insert_with(|| {
         let get = |name: &str| std::env::var(name).ok();
         let level = get("NCCL_DEBUG").map_or(Level::None, |text| level(&text));
         let subsystems = get("NCCL_DEBUG_SUBSYS").map_or(DEFAULT, |text| subsystems(&text));
@@ -83,8 +93,8 @@ fn settings() -> &'static Settings {
             let path = pattern.replace("%h", &host).replace("%p", &std::process::id().to_string());
             File::create(path).ok().map(Mutex::new)
         });
-        Settings { level, subsystems, file, host }
-    })
+        Arc::new(Settings { level, subsystems, file, host })
+    }))
 }
 
 fn level(text: &str) -> Level {
@@ -110,7 +120,7 @@ fn subsystems(text: &str) -> u32 {
 pub(crate) fn info(subsystem: Subsystem, device: u32, text: impl FnOnce() -> String) {
     let settings = settings();
     if settings.level >= Level::Info && settings.subsystems & subsystem as u32 != 0 {
-        say(settings, device, &format!("NCCL INFO {}", text()));
+        say(&settings, device, &format!("NCCL INFO {}", text()));
     }
 }
 
@@ -118,14 +128,14 @@ pub(crate) fn info(subsystem: Subsystem, device: u32, text: impl FnOnce() -> Str
 pub(crate) fn warn(device: u32, text: &str) {
     let settings = settings();
     if settings.level >= Level::Warn {
-        say(settings, device, &format!("NCCL WARN {text}"));
+        say(&settings, device, &format!("NCCL WARN {text}"));
     }
 }
 
 fn say(settings: &Settings, device: u32, text: &str) {
     // SAFETY: no preconditions.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    write(settings, &format!("{}:{}:{thread} [{device}] {text}\n", settings.host, std::process::id()));
+    write(&settings, &format!("{}:{}:{thread} [{device}] {text}\n", settings.host, std::process::id()));
 }
 
 /// In one piece: other ranks write to the same stream.
@@ -148,7 +158,7 @@ pub(crate) fn begins(call: &str, communicator: &Communicator, rank: u32, size: u
     let device = communicator.device.ordinal;
     ONCE.call_once(|| {
         if settings.level >= Level::Version && (rank == 0 || settings.level >= Level::Info) {
-            write(settings, &format!("NCCL version {}\n", release()));
+            write(&settings, &format!("NCCL version {}\n", release()));
         }
         for name in ["NCCL_DEBUG_SUBSYS", "NCCL_ALGO", "NCCL_PROTO", "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE"] {
             if let Ok(value) = std::env::var(name) {

@@ -72,8 +72,14 @@ pub(super) fn process_name(pid: c_uint, buffer: *mut c_char, length: c_uint) -> 
     Ok(args::fill(buffer, length as usize, &path.to_string_lossy())?)
 }
 
-/// There are no S-class units.
+/// There are no S-class units, and no GPU is excluded.
 pub(super) fn unit_count(count: Out<c_uint>) -> NvmlResult {
     gpus()?;
     Ok(count.set(0)?)
+}
+
+/// Of those that are not there.
+pub(super) fn no_such_unit(_unit: usize) -> NvmlResult {
+    gpus()?;
+    Err(NvmlError::INVALID_ARGUMENT)
 }

@@ -29,6 +29,37 @@ pub(super) fn of(soname: &str) -> Vec<&'static str> {
     list.lines().filter_map(|line| line.split(' ').next()).collect()
 }
 
+/// How NVIDIA's names begin, by library; the longer before the shorter.
+const PREFIXES: &[(&str, &str)] = &[
+    ("cublasLt", "libcublasLt"),
+    ("cublas", "libcublas"),
+    ("cudnn", "libcudnn"),
+    ("cufft", "libcufft"),
+    ("cuFile", "libcufile"),
+    ("cupti", "libcupti"),
+    ("curand", "libcurand"),
+    ("cusolver", "libcusolver"),
+    ("cusparseLt", "libcusparseLt"),
+    ("cusparse", "libcusparse"),
+    ("pnccl", "libnccl"),
+    ("nccl", "libnccl"),
+    ("nvJitLink", "libnvJitLink"),
+    ("nvml", "libnvidia-ml"),
+    ("nvrtc", "libnvrtc"),
+    ("nvtx", "libnvToolsExt"),
+    ("__cuda", "libcudart"),
+    ("cuda", "libcudart"),
+    ("cu", "libcuda"),
+];
+
+/// The library that a function of this name belongs to, if it is one that we stand in for and it is not there.
+pub(super) fn missing_from(name: &str) -> Option<&'static str> {
+    // A capital goes on: cuInit, but neither LAPACK's cungqr_ nor a program's cuda_helper.
+    let is_nvidias = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    let (_, library) = PREFIXES.iter().find(|(prefix, _)| is_nvidias(prefix))?;
+    (!of(library).contains(&name)).then_some(library)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
