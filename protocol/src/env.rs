@@ -94,6 +94,8 @@ variables! {
         "Profile of every device.";
     DEVICE_COUNT = "FAKEGPU_DEVICE_COUNT", "an integer from 1 to 1024", "8",
         "Number of devices.";
+    DRIVER = "FAKEGPU_DRIVER", "a CUDA version, 13.0, or a driver's version and its CUDA, 580.95.05:13.0", "the profile's, else the newest known",
+        "The driver that the machine claims to have. One for an older CUDA than a program's answers as on hardware: cudaErrorInsufficientDriver.";
     REPORT_PATH = "FAKEGPU_REPORT_PATH", "a path; `{pid}` and `{rank}` are replaced", "fake_gpu_report.{pid}.json under ftest, else none",
         "Where a process that used a device writes its device report.";
     TERMINAL_REPORT = "FAKEGPU_TERMINAL_REPORT", "0 or 1", "0",

@@ -8,6 +8,7 @@
 pub mod activity;
 pub mod datatype;
 pub mod device_report;
+pub mod driver;
 pub mod env;
 pub mod fault;
 pub mod frame;

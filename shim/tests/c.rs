@@ -150,6 +150,11 @@ fn device() {
 }
 
 #[test]
+fn driver() {
+    check("driver");
+}
+
+#[test]
 fn memory() {
     check("memory");
 }

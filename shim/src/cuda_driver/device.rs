@@ -22,7 +22,7 @@ pub(crate) fn init(flags: c_uint) -> CudaResult {
 }
 
 pub(crate) fn driver_version(out: Out<c_int>) -> CudaResult {
-    Ok(out.set(version::version())?)
+    Ok(out.set(version::driver())?)
 }
 
 /// `cuProfilerInitialize`: "starting with CUDA 12.0, it always returns error code CUDA_ERROR_NOT_SUPPORTED" (cudaProfiler.h).

@@ -8,7 +8,11 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::{self, attribute, context, memory, stream, version};
 
 pub(crate) fn runtime_version(out: Out<c_int>) -> CudaResult {
-    Ok(out.set(version::version())?)
+    Ok(out.set(version::runtime())?)
+}
+
+pub(crate) fn driver_version(out: Out<c_int>) -> CudaResult {
+    Ok(out.set(version::driver())?)
 }
 
 pub(crate) fn count(out: Out<c_int>) -> CudaResult {

@@ -7,7 +7,7 @@ use crate::boundary::exports::Export;
 use crate::boundary::library::Library;
 use crate::boundary::lookup;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::version::version;
+use crate::device::version;
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS`, `_SYMBOL_NOT_FOUND`, `_VERSION_NOT_SUFFICIENT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) enum Status {
 }
 
 pub(crate) fn entry_point(symbol: Text, out: Out<usize>, flags: c_ulonglong, status: Out<c_uint>) -> CudaResult {
-    answer(symbol, out, version(), flags, status)
+    answer(symbol, out, version::runtime().min(version::driver()), flags, status)
 }
 
 pub(crate) fn entry_point_by_version(
@@ -50,7 +50,7 @@ pub(crate) fn proc_address_v1(symbol: Text, out: Out<usize>, wanted: c_int, flag
 
 fn answer(symbol: Text, out: Out<usize>, wanted: c_int, flags: c_ulonglong, status: Out<c_uint>) -> CudaResult {
     let (symbol, out) = (symbol.get()?, out.required()?);
-    if wanted > version() || flags > 2 {
+    if wanted > version::driver() || flags > 2 {
         return Err(CudaError::INVALID_VALUE);
     }
     let (found, said) = find(&symbol, wanted, flags == 2);

@@ -194,7 +194,7 @@ exports! {
         fn cudaLogsRegisterCallback(function: usize, data: usize, out: Out<usize>) = driver_device::register_log;
         fn cudaLogsUnregisterCallback(handle: usize) = driver_device::unregister_log;
         fn cudaRuntimeGetVersion(out: Out<c_int>) = device::runtime_version;
-        fn cudaDriverGetVersion(out: Out<c_int>) = device::runtime_version;
+        fn cudaDriverGetVersion(out: Out<c_int>) = device::driver_version;
         fn cudaGetDriverEntryPoint(symbol: Text, out: Out<usize>, flags: c_ulonglong, status: Out<c_uint>) = entry_point::entry_point;
         fn cudaGetDriverEntryPointByVersion(symbol: Text, out: Out<usize>, wanted: c_uint, flags: c_ulonglong, status: Out<c_uint>) = entry_point::entry_point_by_version;
         fn __cudaPopCallConfiguration(grid: Out<Dim3>, block: Out<Dim3>, shared_bytes: Out<usize>, stream: Out<usize>) = launch::pop_configuration;

@@ -135,7 +135,7 @@ pub(crate) fn warn(device: u32, text: &str) {
 fn say(settings: &Settings, device: u32, text: &str) {
     // SAFETY: no preconditions.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-    write(&settings, &format!("{}:{}:{thread} [{device}] {text}\n", settings.host, std::process::id()));
+    write(settings, &format!("{}:{}:{thread} [{device}] {text}\n", settings.host, std::process::id()));
 }
 
 /// In one piece: other ranks write to the same stream.
@@ -166,7 +166,7 @@ pub(crate) fn begins(call: &str, communicator: &Communicator, rank: u32, size: u
             }
         }
         info(Subsystem::Bootstrap, device, || "Bootstrap: Using lo:127.0.0.1<0>".to_owned());
-        info(Subsystem::Init, device, || format!("cudaDriverVersion {}", version::version()));
+        info(Subsystem::Init, device, || format!("cudaDriverVersion {}", version::driver()));
         info(Subsystem::Init, device, || {
             "NCCL is played by libfakegpu: no GPU computes and no NVLink carries".to_owned()
         });
@@ -296,10 +296,11 @@ fn name(operation: Operation) -> &'static str {
     }
 }
 
-/// "2.27.5+cuda12.8".
+/// NCCL's version and the CUDA that NVIDIA's package of it is built with, "2.30.7+cuda13.3".
 fn release() -> String {
-    let (nccl, cuda) = (super::info::version_number(), version::version());
-    format!("{}.{}.{}+cuda{}.{}", nccl / 10000, nccl / 100 % 100, nccl % 100, cuda / 1000, cuda % 1000 / 10)
+    let nccl = super::info::version_number();
+    let cuda = if version::is_twelve() { "12.9" } else { "13.3" };
+    format!("{}.{}.{}+cuda{cuda}", nccl / 10000, nccl / 100 % 100, nccl % 100)
 }
 
 fn about(communicator: &Communicator, rank: u32, size: u32, id: &[u8]) -> String {

@@ -63,7 +63,7 @@ exports! {
         fn cublasGetProperty(which: c_int, value: Out<c_int>) = get_property;
     }
     raw {
-        fn cublasGetCudartVersion() -> usize = || version::version() as usize;
+        fn cublasGetCudartVersion() -> usize = || version::runtime() as usize;
         fn cublasGetStatusName(status: c_int) -> *const c_char = |status| text(status).0.as_ptr();
         fn cublasGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
     }
