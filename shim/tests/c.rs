@@ -155,6 +155,11 @@ fn driver() {
 }
 
 #[test]
+fn host_calls() {
+    check("host_calls");
+}
+
+#[test]
 fn memory() {
     check("memory");
 }

@@ -8,9 +8,11 @@ use super::{context, device, ipc, memory, module, stream};
 use crate::boundary::args::{Out, Text};
 use crate::boundary::exports::exports;
 use crate::cuda_runtime::abi::{AccessDescription, MemLocation, PoolProperties};
+use crate::cuda_runtime::occupancy::SharedBytesOf;
 use crate::cuda_runtime::stream::{Callback, HostFunction};
 use crate::cuda_runtime::{device as runtime_device, entry_point, error, pool, stream as runtime_stream};
 use crate::device::ipc::Handle;
+use crate::device::stream::attribute::Value;
 use crate::device::stream::per_thread_default as per_thread;
 
 exports! {
@@ -141,6 +143,17 @@ exports! {
         fn cuStreamIsCapturing(handle: usize, out: Out<c_uint>) = stream::is_capturing;
         fn cuStreamGetCaptureInfo_v2(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = stream::capture_info;
         fn cuStreamGetCaptureInfo_v3(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = stream::capture_info;
+        fn cuOccupancyMaxPotentialBlockSize(grid: Out<c_int>, block: Out<c_int>, function: usize, shared: SharedBytesOf, dynamic: usize, limit: c_int) = module::best_block;
+        fn cuOccupancyMaxPotentialBlockSizeWithFlags(grid: Out<c_int>, block: Out<c_int>, function: usize, shared: SharedBytesOf, dynamic: usize, limit: c_int, flags: c_uint) = module::best_block_with_flags;
+        fn cuOccupancyAvailableDynamicSMemPerBlock(out: Out<usize>, function: usize, blocks: c_int, threads: c_int) = module::available_shared;
+        fn cuStreamGetAttribute(handle: usize, id: c_uint, out: Out<Value>) = stream::get_attribute;
+        fn cuStreamSetAttribute(handle: usize, id: c_uint, value: Out<Value>) = stream::set_attribute;
+        fn cuStreamCopyAttributes(to: usize, from: usize) = stream::copy_attributes;
+        fn cuStreamAttachMemAsync(handle: usize, address: usize, length: usize, flags: c_uint) = stream::attach;
+        fn cuStreamGetAttribute_ptsz(handle: usize, id: c_uint, out: Out<Value>) = |handle, id, out| per_thread(|| stream::get_attribute(handle, id, out));
+        fn cuStreamSetAttribute_ptsz(handle: usize, id: c_uint, value: Out<Value>) = |handle, id, value| per_thread(|| stream::set_attribute(handle, id, value));
+        fn cuStreamCopyAttributes_ptsz(to: usize, from: usize) = |to, from| per_thread(|| stream::copy_attributes(to, from));
+        fn cuStreamAttachMemAsync_ptsz(handle: usize, address: usize, length: usize, flags: c_uint) = |handle, address, length, flags| per_thread(|| stream::attach(handle, address, length, flags));
         fn cuProfilerInitialize(configuration: Text, output: Text, mode: c_uint) = device::initialize_profiler;
         fn cuProfilerStart() = runtime_device::profiler;
         fn cuProfilerStop() = runtime_device::profiler;
@@ -181,8 +194,8 @@ exports! {
         fn cuLaunchKernel(function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: usize, parameters: *const c_void, extra: *const c_void) = module::launch;
         fn cuLaunchCooperativeKernel(function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: usize, parameters: *const c_void) = module::launch_cooperative;
         fn cuLaunchKernelEx(configuration: Out<LaunchConfig>, function: usize, parameters: *const c_void, extra: *const c_void) = module::launch_configured;
-        fn cuOccupancyMaxActiveBlocksPerMultiprocessor(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize) = module::occupancy;
-        fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize, flags: c_uint) = module::occupancy_with_flags;
+        fn cuOccupancyMaxActiveBlocksPerMultiprocessor(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize) = module::max_active;
+        fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize, flags: c_uint) = module::max_active_with_flags;
         fn cuMemAllocAsync_ptsz(out: Out<usize>, size: usize, stream: usize) = |out, size, stream| per_thread(|| memory::allocate_async(out, size, stream));
         fn cuMemAllocFromPoolAsync_ptsz(out: Out<usize>, size: usize, pool: usize, stream: usize) = |out, size, pool, stream| per_thread(|| memory::allocate_from_pool(out, size, pool, stream));
         fn cuMemFreeAsync_ptsz(address: usize, stream: usize) = |address, stream| per_thread(|| memory::free_async(address, stream));
@@ -350,19 +363,19 @@ exports! {
         cuMemsetD8 cuMipmappedArrayCreate cuMipmappedArrayDestroy cuMipmappedArrayGetLevel
         cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties cuModuleEnumerateFunctions
         cuModuleGetFunctionCount cuModuleGetGlobal cuModuleGetGlobal_v2 cuModuleGetLoadingMode
-        cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize
-        cuOccupancyMaxPotentialBlockSizeWithFlags cuOccupancyMaxPotentialClusterSize cuParamSetSize cuParamSetf
+        cuOccupancyMaxActiveClusters
+        cuOccupancyMaxPotentialClusterSize cuParamSetSize cuParamSetf
         cuParamSeti cuParamSetv cuPointerSetAttribute cuSignalExternalSemaphoresAsync
-        cuSignalExternalSemaphoresAsync_ptsz cuStreamAttachMemAsync cuStreamAttachMemAsync_ptsz
+        cuSignalExternalSemaphoresAsync_ptsz
         cuStreamBatchMemOp cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2 cuStreamBatchMemOp_v2_ptsz
         cuStreamBeginCapture cuStreamBeginCaptureToCig cuStreamBeginCaptureToCig_ptsz
         cuStreamBeginCaptureToGraph cuStreamBeginCaptureToGraph_ptsz cuStreamBeginCapture_ptsz
         cuStreamBeginCapture_v2 cuStreamBeginCapture_v2_ptsz cuStreamBeginRecaptureToGraph
-        cuStreamBeginRecaptureToGraph_ptsz cuStreamCopyAttributes cuStreamCopyAttributes_ptsz cuStreamDestroy
+        cuStreamBeginRecaptureToGraph_ptsz cuStreamDestroy
         cuStreamEndCapture cuStreamEndCaptureToCig cuStreamEndCaptureToCig_ptsz cuStreamEndCapture_ptsz
-        cuStreamGetAttribute cuStreamGetAttribute_ptsz cuStreamGetCaptureInfo cuStreamGetCaptureInfo_ptsz
-        cuStreamGetDevResource cuStreamGetDevResource_ptsz cuStreamGetGreenCtx cuStreamSetAttribute
-        cuStreamSetAttribute_ptsz cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_ptsz
+        cuStreamGetCaptureInfo cuStreamGetCaptureInfo_ptsz
+        cuStreamGetDevResource cuStreamGetDevResource_ptsz cuStreamGetGreenCtx
+        cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_ptsz
         cuStreamUpdateCaptureDependencies_v2 cuStreamUpdateCaptureDependencies_v2_ptsz cuStreamWaitValue32
         cuStreamWaitValue32_ptsz cuStreamWaitValue32_v2 cuStreamWaitValue32_v2_ptsz cuStreamWaitValue64
         cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2 cuStreamWaitValue64_v2_ptsz cuSurfObjectCreate

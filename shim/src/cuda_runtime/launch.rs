@@ -1,4 +1,4 @@
-//! Kernels: registration by compiled code, launches (recorded, not executed), attributes, occupancy, libraries.
+//! Kernels: registration by compiled code, launches (recorded, not executed), attributes, libraries.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -11,7 +11,6 @@ use crate::boundary::library::Library;
 use crate::compute;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel, Launch};
-use crate::device::occupancy::{self, Need};
 use crate::device::{Device, attribute, context, memory, stream, symbol};
 
 /// `__cudaRegisterFatBinary`. The image is not read: the answer only has to be a pointer of its own.
@@ -152,10 +151,10 @@ pub(crate) fn launch_configured(
 }
 
 /// What we say of a kernel whose image we do not read: a middling register count and no static shared memory.
-const ASSUMED_REGISTERS: c_int = 32;
+pub(super) const ASSUMED_REGISTERS: c_int = 32;
 
 /// The attributes of a kernel as far as they follow from the device. Registers and static memory are assumed: a gap.
-fn assumed(kernel: &Kernel, library: Library, call: &'static str) -> CudaResult {
+pub(crate) fn assumed(kernel: &Kernel, library: Library, call: &'static str) -> CudaResult {
     let detail =
         format!("{}: assumes {ASSUMED_REGISTERS} registers, no static memory", kernel.name().to_string_lossy());
     Ok(gap::tolerate(library, call, &detail)?)
@@ -229,44 +228,6 @@ pub(crate) fn set_cache_config(function: usize, config: c_uint) -> CudaResult {
 pub(crate) fn name(out: Out<*const c_char>, function: usize) -> CudaResult {
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
     Ok(out.set(kernel.name().as_ptr())?)
-}
-
-/// Blocks per SM, with the assumed attributes.
-pub(crate) fn occupancy_of(
-    device: &Device,
-    kernel: &Kernel,
-    threads: c_int,
-    dynamic_shared: usize,
-    library: Library,
-    call: &'static str,
-) -> CudaResult<c_int> {
-    if threads <= 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    assumed(kernel, library, call)?;
-    let need = Need {
-        threads: threads as u32,
-        registers_per_thread: ASSUMED_REGISTERS as u32,
-        shared_bytes: u32::try_from(dynamic_shared).unwrap_or(u32::MAX / 2),
-    };
-    Ok(occupancy::blocks_per_sm(&device.gpu.profile.limits, attribute::capability(device).0, need) as c_int)
-}
-
-pub(crate) fn occupancy(out: Out<c_int>, function: usize, threads: c_int, dynamic_shared: usize) -> CudaResult {
-    let (device, out) = (context::enter()?, out.required()?);
-    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
-    let call = "cudaOccupancyMaxActiveBlocksPerMultiprocessor";
-    Ok(out.set(occupancy_of(device, &kernel, threads, dynamic_shared, Library::CudaRuntime, call)?)?)
-}
-
-pub(crate) fn occupancy_with_flags(
-    out: Out<c_int>,
-    function: usize,
-    threads: c_int,
-    dynamic_shared: usize,
-    _flags: c_uint,
-) -> CudaResult {
-    occupancy(out, function, threads, dynamic_shared)
 }
 
 /// `cudaLibraryLoadData`: a library is a module here. Its image is not read, so its kernels are taken on trust: a gap.
