@@ -85,7 +85,7 @@ variables! {
     OOM_POLICY = "FAKEGPU_OOM_POLICY", "clamp, managed, mapped_host, spill_cpu", "clamp",
         "Oversubscription in hybrid mode.";
     UNSUPPORTED_API = "FAKEGPU_UNSUPPORTED_API", "allow, warn, error", "warn",
-        "What a gap does: `allow` records it, `warn` also says so once on stderr, `error` returns NotSupported where it would be recorded.";
+        "What a gap does: `allow` records it, `warn` also names each kernel or call once on stderr (the first 16 of a function), `error` returns NotSupported where it would be recorded.";
     STRICT_COMPAT = "FAKEGPU_STRICT_COMPAT", "0 or 1", "1",
         "Refuse cuBLAS datatypes that the profile does not list.";
     PROFILES = "FAKEGPU_PROFILES", "id[:count],id[:count],...", "-",

@@ -32,6 +32,7 @@ fn write() {
             eprintln!("fakegpu: the device report cannot be written to {}: {error}", path.display());
         }
     }
+    gap::sum_up();
     if settings.terminal_report {
         eprint!("{}", summary(&report));
     }

@@ -13,7 +13,7 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel, Launch};
 use crate::device::{Device, attribute, context, memory, stream, symbol};
 
-/// `__cudaRegisterFatBinary`. The image is not read: the answer only has to be a pointer of its own.
+/// `__cudaRegisterFatBinary`. The image is read when a variable's initial value is wanted; the answer leads to it.
 pub(crate) fn register_fat_binary(image: *const c_void) -> *mut *mut c_void {
     compute::library_loaded();
     Box::into_raw(Box::new(image.cast_mut()))
@@ -40,7 +40,7 @@ pub(crate) fn register_function(
 
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
 pub(crate) fn register_variable(
-    _handle: *mut *mut c_void,
+    handle: *mut *mut c_void,
     host: usize,
     _address: *const c_char,
     name: *const c_char,
@@ -49,13 +49,19 @@ pub(crate) fn register_variable(
     _is_constant: c_int,
     _is_global: c_int,
 ) {
-    symbol::register(host, name, size);
+    symbol::register(host, name, size, image_of(handle));
 }
 
-/// A managed variable needs its memory at once: the program reads it through `*place`.
+/// The fat binary behind what [`register_fat_binary`] answered.
+fn image_of(handle: *mut *mut c_void) -> usize {
+    // SAFETY: compiled code passes the answer of `register_fat_binary`, which is never freed.
+    if handle.is_null() { 0 } else { unsafe { *handle as usize } }
+}
+
+/// A managed variable needs its memory at once, through `*place`; its value is there before the program reads it.
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
 pub(crate) fn register_managed(
-    _handle: *mut *mut c_void,
+    handle: *mut *mut c_void,
     place: Out<usize>,
     _address: *const c_char,
     name: *const c_char,
@@ -66,11 +72,13 @@ pub(crate) fn register_managed(
 ) {
     if let Ok(address) = memory::allocate_host(size, memory::HostKind::Managed, 0, 1) {
         place.set_if_wanted(address);
-        symbol::register(address, name, size);
+        symbol::register_managed(address, name, size, image_of(handle));
     }
 }
 
-pub(crate) fn init_module(_handle: *mut *mut c_void) -> u8 {
+/// `__cudaInitModule`, which compiled code calls before it reads a managed variable.
+pub(crate) fn init_module(handle: *mut *mut c_void) -> u8 {
+    symbol::fill_managed(image_of(handle));
     1
 }
 

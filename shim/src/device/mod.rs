@@ -13,6 +13,7 @@ pub(crate) mod copy;
 pub(crate) mod counters;
 pub(crate) mod error;
 pub(crate) mod event;
+pub(crate) mod image;
 pub(crate) mod ipc;
 pub(crate) mod kernel;
 pub(crate) mod mapping;
