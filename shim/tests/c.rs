@@ -185,6 +185,11 @@ fn kernels_are_named_once_each() {
 }
 
 #[test]
+fn neighbors() {
+    check("neighbors");
+}
+
+#[test]
 fn memory() {
     check("memory");
 }

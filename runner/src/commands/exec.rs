@@ -20,7 +20,7 @@ use crate::case::Transport;
 use crate::execute::cookie::Cookie;
 use crate::execute::process::{Event, Running, exit_of};
 use crate::execute::sweep::{Process, Sweep};
-use crate::execute::{Cancel, RunContext, coordinator, ranks};
+use crate::execute::{Cancel, RunContext, coordinator, ranks, reports};
 use crate::install::Install;
 use crate::launch::environment::Environment;
 use crate::launch::settings::{self, DeviceArguments};
@@ -166,6 +166,7 @@ async fn execute(arguments: &Play<'_>) -> Result<i32, Trouble> {
     let (mut execution, endpoint) = Execution::start(context, plan, arguments.transport, report.as_deref()).await?;
     environment.coordinator(&endpoint);
     environment.set(env::COOKIE.name, execution.cookie.part("node0").to_string());
+    environment.machine(&reports::machine(&execution.scratch()));
     let environments = match arguments.ranks {
         None => Ok(vec![environment]),
         Some(size) => {

@@ -218,6 +218,7 @@ impl Life<'_> {
             let shim = install.shim().map_err(|error| error.to_string())?;
             let libraries = python.and_then(|python| python.torch_libraries.as_deref());
             environment.preload(&shim, &holder_cache::directory(&shim, libraries)?).cluster(cluster);
+            environment.machine(&reports::machine(&self.scratch));
             environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
         }
         Ok(environment)
@@ -524,6 +525,7 @@ impl Life<'_> {
 
     /// Sockets that should have gone with their owner.
     fn find_files(&mut self) {
+        let _ = std::fs::remove_file(reports::machine(&self.scratch));
         let socket = self.scratch.join("c.sock");
         if socket.exists() && !self.kills.coordinator_hit {
             self.observation.leaked.push(format!("socket {}", socket.display()));

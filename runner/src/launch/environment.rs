@@ -26,6 +26,7 @@ const LAUNCHER_NAMES: &[&str] = &[
     "FTEST_CLUSTER",
     "FTEST_FAULTS",
     "FTEST_CASE_COOKIE",
+    "FTEST_GPUS",
     "PYTHONSTARTUP",
 ];
 
@@ -187,6 +188,11 @@ impl Environment {
         }
     }
 
+    /// Processes that share their GPUs' memory, by way of this file.
+    pub fn machine(&mut self, file: &Path) -> &mut Self {
+        self.set(env::GPUS.name, file)
+    }
+
     /// `python` and the programs beside it come first in PATH.
     pub fn python(&mut self, bin: &Path) -> &mut Self {
         self.prepend("PATH", bin)
@@ -208,6 +214,7 @@ pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Comma
         "FTEST_CLUSTER",
         "FTEST_FAULTS",
         "FTEST_CASE_COOKIE",
+        "FTEST_GPUS",
     ] {
         command.env_remove(name);
     }

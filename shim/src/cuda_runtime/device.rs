@@ -38,7 +38,7 @@ pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaR
     if flags == 1 {
         device.flags.store(device_flags, Ordering::Relaxed);
     }
-    device.primary.activate();
+    context::Primary::activate(device);
     Ok(())
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn reset() -> CudaResult {
     let device = device::current()?;
     stream::synchronize_device(device);
     memory::reset(device)?;
-    device.primary.reset();
+    context::Primary::reset(device);
     Ok(())
 }
 
