@@ -190,6 +190,11 @@ fn neighbors() {
 }
 
 #[test]
+fn device_files() {
+    check("device_files");
+}
+
+#[test]
 fn memory() {
     check("memory");
 }
