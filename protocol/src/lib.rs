@@ -9,6 +9,7 @@ pub mod activity;
 pub mod backlog;
 pub mod datatype;
 pub mod device_report;
+pub mod driver;
 pub mod env;
 pub mod fault;
 pub mod frame;

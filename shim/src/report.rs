@@ -53,6 +53,7 @@ fn write() {
             eprintln!("fakegpu: {sentence}");
         }
     }
+    gap::sum_up();
     if settings.terminal_report {
         eprint!("{}", summary(&report));
     }

@@ -23,7 +23,7 @@ use crate::execute::deaths::Teller;
 use crate::execute::inherit::UmaskOf;
 use crate::execute::process::{Event, Running, exit_of};
 use crate::execute::sweep::{Process, Sweep};
-use crate::execute::{self, Cancel, RunContext, coordinator, dies_with_us, ranks};
+use crate::execute::{self, Cancel, RunContext, coordinator, dies_with_us, ranks, reports};
 use crate::install::Install;
 use crate::launch::environment::Environment;
 use crate::launch::settings::{self, DeviceArguments};
@@ -173,6 +173,7 @@ async fn execute(arguments: &Play<'_>) -> Result<i32, Trouble> {
     let (mut execution, endpoint) = Execution::start(context, plan, arguments.transport, report.as_deref()).await?;
     environment.coordinator(&endpoint);
     environment.set(env::COOKIE.name, execution.cookie.part("node0").to_string());
+    environment.machine(&reports::machine(&execution.scratch()));
     let environments = match arguments.ranks {
         None => Ok(vec![environment]),
         Some(size) => {

@@ -20,7 +20,7 @@ use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::shared_memory;
 use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, faults, hang, reports, show, torchrun};
+use super::{RunContext, capture, coordinator, faults, hang, loader, reports, show, torchrun};
 use crate::case::{Case, Launch};
 use crate::check::exit;
 use crate::launch::environment::{Endpoint, Environment};
@@ -410,10 +410,12 @@ impl Life<'_> {
         self.observation.machine = self.memory.machine();
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
+        self.observation.gaps.extend(loader::gaps(&self.observation.processes));
     }
 
     /// Sockets that should have gone with their owner.
     fn find_files(&mut self) {
+        let _ = std::fs::remove_file(reports::machine(&self.scratch));
         let socket = self.scratch.join("c.sock");
         if socket.exists() && !self.kills.coordinator_hit {
             self.observation.leaked.push(format!("socket {}", socket.display()));

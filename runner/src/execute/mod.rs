@@ -21,6 +21,7 @@ mod kernel;
 mod kills;
 mod life;
 pub mod limit;
+mod loader;
 mod native_state;
 mod port;
 pub mod process;

@@ -12,6 +12,11 @@ pub fn device_report_pattern(scratch: &Path) -> PathBuf {
     scratch.join("device-{pid}.json")
 }
 
+/// The file by which the processes of a case share the memory of their GPUs.
+pub fn machine(scratch: &Path) -> PathBuf {
+    scratch.join("gpus")
+}
+
 /// The cluster report; `None` when there is none.
 ///
 /// # Errors

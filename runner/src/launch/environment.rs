@@ -28,6 +28,7 @@ const LAUNCHER_NAMES: &[&str] = &[
     "FTEST_CLUSTER",
     "FTEST_FAULTS",
     "FTEST_CASE_COOKIE",
+    "FTEST_GPUS",
     "PYTHONSTARTUP",
 ];
 
@@ -162,14 +163,15 @@ impl Environment {
         self
     }
 
-    /// Loads the shim first and finds its holders. A preload that is there stays before it: sanitizers must come first.
+    /// Loads the shim first and finds its holders, also when a compiler of the process links with `-lcuda`. A preload that is
+    /// there stays before it: sanitizers must come first.
     pub fn preload(&mut self, shim: &Path, holders: &Path) -> &mut Self {
         let present = self.get("LD_PRELOAD").unwrap_or_default();
         let already = present.to_string_lossy().split([':', ' ']).any(|entry| Path::new(entry) == shim);
         if !already {
             self.append("LD_PRELOAD", shim);
         }
-        self.prepend("LD_LIBRARY_PATH", holders)
+        self.append("LIBRARY_PATH", holders).prepend("LD_LIBRARY_PATH", holders)
     }
 
     /// The pretended machines. A name of a profile in the environment no longer counts.
@@ -187,6 +189,11 @@ impl Environment {
         } else {
             self.set(env::COORDINATOR_TOKEN.name, &endpoint.token)
         }
+    }
+
+    /// Processes that share their GPUs' memory, by way of this file.
+    pub fn machine(&mut self, file: &Path) -> &mut Self {
+        self.set(env::GPUS.name, file)
     }
 
     /// `python` and the programs beside it come first in PATH.
@@ -210,6 +217,7 @@ pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Comma
         "FTEST_CLUSTER",
         "FTEST_FAULTS",
         "FTEST_CASE_COOKIE",
+        "FTEST_GPUS",
     ] {
         command.env_remove(name);
     }
@@ -249,11 +257,12 @@ mod tests {
     #[test]
     fn the_shim_follows_a_preload_and_holders_precede_the_library_path() {
         let mut environment = Environment::new();
-        environment.set("LD_PRELOAD", "libasan.so").set("LD_LIBRARY_PATH", "/opt/lib");
+        environment.set("LD_PRELOAD", "libasan.so").set("LD_LIBRARY_PATH", "/opt/lib").set("LIBRARY_PATH", "/l");
         environment.preload(Path::new("/x/libfakegpu.so"), Path::new("/h"));
         environment.preload(Path::new("/x/libfakegpu.so"), Path::new("/h2"));
         assert_eq!(environment.get("LD_PRELOAD").unwrap(), "libasan.so:/x/libfakegpu.so");
         assert_eq!(environment.get("LD_LIBRARY_PATH").unwrap(), "/h2:/h:/opt/lib");
+        assert!(environment.get("LIBRARY_PATH").unwrap() == "/l:/h:/h2");
     }
 
     #[test]

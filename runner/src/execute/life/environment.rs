@@ -35,6 +35,7 @@ impl Life<'_> {
             let shim = install.shim().map_err(|error| error.to_string())?;
             let libraries = python.and_then(|python| python.torch_libraries.as_deref());
             environment.preload(&shim, &holder_cache::directory(&shim, libraries)?).cluster(cluster);
+            environment.machine(&reports::machine(&self.scratch));
             environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
         }
         Ok(environment)
