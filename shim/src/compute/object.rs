@@ -221,6 +221,41 @@ impl Tensor {
         }
     }
 
+    /// Address of the first element.
+    fn address(self, element_bytes: usize) -> usize {
+        self.storage().data() + self.storage_offset() as usize * element_bytes
+    }
+
+    /// The numbers of a tensor of whole numbers of 32 or 64 bits with one dimension; empty for others.
+    pub(super) fn integers(self) -> Vec<i64> {
+        /// `c10::ScalarType`
+        const INT: u16 = 3;
+        const LONG: u16 = 4;
+        let (sizes, strides) = self.sizes_and_strides();
+        let (&[count], &[stride]) = (sizes, strides) else { return Vec::new() };
+        let place = |index: i64| (index * stride) as usize;
+        (0..count)
+            .filter_map(|index| match self.data_type() {
+                // SAFETY: an element of a live tensor; a GPU's memory is this process's.
+                INT => Some(i64::from(unsafe { (self.address(4) as *const i32).add(place(index)).read() })),
+                // SAFETY: as above.
+                LONG => Some(unsafe { (self.address(8) as *const i64).add(place(index)).read() }),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The elements of a tensor of whole numbers of 64 bits that lie in a row.
+    pub(super) fn words<'a>(self) -> Option<&'a mut [u64]> {
+        /// `c10::ScalarType`
+        const LONG: u16 = 4;
+        const UNSIGNED_LONG: u16 = 29;
+        let is_word = matches!(self.data_type(), LONG | UNSIGNED_LONG) && self.is_contiguous();
+        // SAFETY: the elements of a live tensor that only this call has to do with; a GPU's memory is this process's.
+        (is_word && self.storage().data() != 0)
+            .then(|| unsafe { std::slice::from_raw_parts_mut(self.address(8) as *mut u64, self.elements() as usize) })
+    }
+
     pub(super) fn storage_offset(self) -> i64 {
         // SAFETY: the field of a live tensor.
         unsafe { self.field::<i64>(torch().layout.storage_offset()).read() }

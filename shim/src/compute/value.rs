@@ -6,7 +6,9 @@ use super::cxx::{CxxVector, IValue};
 use super::layout::tag;
 use super::object::{self, Tensor};
 use super::operator::{self, Operator};
-use super::torch;
+use super::{exception, torch};
+use crate::boundary::gap;
+use crate::boundary::library::Library;
 
 /// A value and a reference to what it holds.
 #[derive(Debug)]
@@ -92,6 +94,25 @@ impl Value {
         items.iter().map(|item| item.payload & 0xff != 0).collect()
     }
 
+    /// The numbers of a tensor of whole numbers with one dimension; empty when there is none.
+    pub(super) fn integers(&self) -> Vec<i64> {
+        self.tensor().map_or_else(Vec::new, Tensor::integers)
+    }
+
+    /// The elements of a tensor of whole numbers of 64 bits without gaps; empty when there is none.
+    pub(super) fn words(&self) -> Vec<u64> {
+        self.tensor().and_then(Tensor::words).as_deref().map_or_else(Vec::new, <[u64]>::to_vec)
+    }
+
+    /// Writes the elements of such a tensor.
+    pub(super) fn write_words(&self, words: &[u64]) {
+        if let Some(own) = self.tensor().and_then(Tensor::words)
+            && own.len() == words.len()
+        {
+            own.copy_from_slice(words);
+        }
+    }
+
     /// Sizes of the tensor; empty when there is none.
     pub(super) fn sizes(&self) -> Vec<i64> {
         self.tensor().map_or_else(Vec::new, |tensor| tensor.sizes_and_strides().0.to_vec())
@@ -158,14 +179,29 @@ pub(super) fn one(name: &'static str, arguments: impl IntoIterator<Item = Value>
 }
 
 /// The arguments of a mapped operator, by the names of its schema.
-pub(super) struct Arguments<'a> {
-    pub(super) operator: &'a Operator,
+pub(super) struct Arguments {
+    pub(super) operator: &'static Operator,
+    /// The GPU that the operator runs on.
+    pub(super) device: i8,
     values: Vec<Value>,
 }
 
-impl<'a> Arguments<'a> {
-    pub(super) fn new(operator: &'a Operator, values: Vec<IValue>) -> Self {
-        Self { operator, values: values.into_iter().map(Value::own).collect() }
+impl Arguments {
+    pub(super) fn new(operator: &'static Operator, device: i8, values: Vec<IValue>) -> Self {
+        Self { operator, device, values: values.into_iter().map(Value::own).collect() }
+    }
+
+    /// [`Arguments::get`] of the first of `names` that this version's schema has.
+    pub(super) fn first_of(&self, names: &[&str]) -> Value {
+        let known = names.iter().find(|name| self.operator.schema().place(name).is_some());
+        known.map_or(Value::NONE, |name| self.get(name))
+    }
+
+    /// What these arguments ask for is not computed: NotImplementedError, and a gap.
+    pub(super) fn refuse(&self, why: &str) -> ! {
+        let name = &self.operator.name;
+        gap::record(Library::Torch, name, why);
+        exception::not_implemented(&format!("{name}: {why} on the pretended GPU (a gap of ftest, not of the program)"))
     }
 
     /// One more reference to the argument `name`; none when this version's schema has no such argument.

@@ -3,7 +3,7 @@
 use super::{add, mul};
 use crate::compute::value::{Arguments, Value, call, one};
 
-fn convolution(arguments: &Arguments<'_>, bias: Value, transposed: bool, groups: Value) -> Value {
+fn convolution(arguments: &Arguments, bias: Value, transposed: bool, groups: Value) -> Value {
     let padding = arguments.get("padding");
     let output_padding = if transposed { arguments.get("output_padding") } else { padding.clone() };
     one(
@@ -23,23 +23,23 @@ fn convolution(arguments: &Arguments<'_>, bias: Value, transposed: bool, groups:
 }
 
 /// `cudnn_convolution`
-pub(super) fn plain(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn plain(arguments: Arguments) -> Vec<Value> {
     vec![convolution(&arguments, Value::NONE, false, arguments.get("groups"))]
 }
 
 /// `cudnn_convolution_transpose`
-pub(super) fn transposed(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn transposed(arguments: Arguments) -> Vec<Value> {
     vec![convolution(&arguments, Value::NONE, true, arguments.get("groups"))]
 }
 
 /// `cudnn_convolution_relu`
-pub(super) fn with_relu(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn with_relu(arguments: Arguments) -> Vec<Value> {
     let result = convolution(&arguments, arguments.get("bias"), false, arguments.get("groups"));
     vec![result.then("aten::relu", [])]
 }
 
 /// `cudnn_convolution_add_relu`: relu(convolution + alpha z)
-pub(super) fn with_sum_and_relu(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn with_sum_and_relu(arguments: Arguments) -> Vec<Value> {
     let result = convolution(&arguments, arguments.get("bias"), false, arguments.get("groups"));
     let (alpha, other) = (arguments.get("alpha"), arguments.get("z"));
     let other = if alpha.is_none() { other } else { other.then("aten::mul.Scalar", [alpha]) };
@@ -47,13 +47,13 @@ pub(super) fn with_sum_and_relu(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `_conv_depthwise2d`, `conv_depthwise3d`: one group per channel of the input.
-pub(super) fn depthwise(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn depthwise(arguments: Arguments) -> Vec<Value> {
     let channels = arguments.get("self").sizes().get(1).copied().unwrap_or(1);
     vec![convolution(&arguments, arguments.get("bias"), false, Value::int(channels))]
 }
 
 /// `cudnn_grid_sampler`: bilinear, zeros outside, corners aligned.
-pub(super) fn grid_sampler(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn grid_sampler(arguments: Arguments) -> Vec<Value> {
     call(
         "aten::grid_sampler_2d",
         [arguments.get("self"), arguments.get("grid"), Value::int(0), Value::int(0), Value::bool(true)],
@@ -61,7 +61,7 @@ pub(super) fn grid_sampler(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `cudnn_grid_sampler_backward`
-pub(super) fn grid_sampler_backward(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn grid_sampler_backward(arguments: Arguments) -> Vec<Value> {
     call(
         "aten::grid_sampler_2d_backward",
         [

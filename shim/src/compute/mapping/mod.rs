@@ -10,7 +10,7 @@ mod recurrent;
 mod softmax;
 
 use super::kernel::Method;
-use super::value::Value;
+use super::value::{Value, one};
 
 const TABLE: &[(&str, Method)] = &[
     ("aten::copy_", Method::Copy),
@@ -67,13 +67,15 @@ const TABLE: &[(&str, Method)] = &[
     ("aten::native_dropout", Method::Random(random::dropout)),
     ("aten::_fused_dropout", Method::Random(random::fused_dropout)),
     ("aten::_masked_scale", Method::Mapped(random::masked_scale)),
-    ("aten::_fused_sdp_choice", Method::Choice),
-    ("aten::_scaled_dot_product_flash_attention", Method::Random(attention::flash)),
-    ("aten::_scaled_dot_product_efficient_attention", Method::Random(attention::efficient)),
-    ("aten::_scaled_dot_product_cudnn_attention", Method::Random(attention::cudnn)),
-    ("aten::_scaled_dot_product_flash_attention_backward", Method::Mapped(attention::flash_backward)),
-    ("aten::_scaled_dot_product_efficient_attention_backward", Method::Mapped(attention::efficient_backward)),
-    ("aten::_scaled_dot_product_cudnn_attention_backward", Method::Mapped(attention::cudnn_backward)),
+    // What calls these, `_scaled_dot_product_*`, is PyTorch's own.
+    ("aten::_flash_attention_forward", Method::Filled(attention::flash_forward)),
+    ("aten::_flash_attention_forward_no_dropout_inplace", Method::Filled(attention::flash_into)),
+    ("aten::_flash_attention_backward", Method::Filled(attention::flash_backward)),
+    ("aten::_efficient_attention_forward", Method::Filled(attention::efficient_forward)),
+    ("aten::_efficient_attention_backward", Method::Filled(attention::efficient_backward)),
+    ("aten::_cudnn_attention_forward", Method::Mapped(attention::cudnn_forward)),
+    ("aten::_cudnn_attention_forward_no_dropout_inplace", Method::Mapped(attention::cudnn_into)),
+    ("aten::_cudnn_attention_backward", Method::Mapped(attention::cudnn_backward)),
 ];
 
 /// `c10::ScalarType::Float`
@@ -116,5 +118,5 @@ fn scale(tensor: &Value, factor: f64) -> Value {
 /// A tensor with no elements, where CUDA would give one that only CUDA reads.
 fn empty(data_type: i64) -> Value {
     let no_options = [Value::int(data_type), Value::NONE, Value::NONE, Value::NONE, Value::NONE];
-    super::value::one("aten::empty.memory_format", std::iter::once(Value::ints(&[0])).chain(no_options))
+    one("aten::empty.memory_format", std::iter::once(Value::ints(&[0])).chain(no_options))
 }

@@ -5,7 +5,7 @@ use super::{FLOAT, add, mul, scale, sub, to};
 use crate::compute::value::{Arguments, Value, call, one};
 
 /// `cudnn_batch_norm` -> (output, save_mean, save_invstd, reserve)
-pub(super) fn batch_norm(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn batch_norm(arguments: Arguments) -> Vec<Value> {
     let mut results = call(
         "aten::native_batch_norm",
         [
@@ -24,7 +24,7 @@ pub(super) fn batch_norm(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `cudnn_batch_norm_backward` -> gradients of input, weight and bias
-pub(super) fn batch_norm_backward(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn batch_norm_backward(arguments: Arguments) -> Vec<Value> {
     let saved = arguments.get("save_mean");
     call(
         "aten::native_batch_norm_backward",
@@ -44,7 +44,7 @@ pub(super) fn batch_norm_backward(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `batch_norm_stats(Tensor input, float eps)` -> (mean, invstd)
-pub(super) fn stats(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn stats(arguments: Arguments) -> Vec<Value> {
     let input = wide(&arguments.get("input"));
     let none = || Value::NONE;
     let all = [input, none(), none(), none(), none(), Value::bool(true), Value::double(0.0), arguments.get("eps")];
@@ -68,7 +68,7 @@ fn normalized(input: &Value, mean: &Value, invstd: &Value) -> Value {
 }
 
 /// `batch_norm_elemt(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor invstd, float eps)`
-pub(super) fn element(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn element(arguments: Arguments) -> Vec<Value> {
     let input = arguments.get("input");
     let result = normalized(&input, &arguments.get("mean"), &arguments.get("invstd"));
     let result = times(&result, &arguments.get("weight"), &input);
@@ -78,7 +78,7 @@ pub(super) fn element(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `batch_norm_gather_stats_with_counts`: the statistics of all ranks, by their counts; and without: by one count for all.
-pub(super) fn gather(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn gather(arguments: Arguments) -> Vec<Value> {
     let (means, invstds, epsilon) = (arguments.get("mean"), arguments.get("invstd"), arguments.get("eps"));
     let ranks = means.sizes().first().copied().unwrap_or(0);
     let counts = match arguments.get("count").as_int() {
@@ -118,7 +118,7 @@ pub(super) fn gather(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `batch_norm_backward_reduce` -> (sum_dy, sum_dy_xmu, grad_weight, grad_bias)
-pub(super) fn backward_reduce(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn backward_reduce(arguments: Arguments) -> Vec<Value> {
     let (input, gradient) = (arguments.get("input"), wide(&arguments.get("grad_out")));
     let invstd = arguments.get("invstd");
     let centred = sub(&wide(&input), &per_channel(&arguments.get("mean"), &input));
@@ -134,7 +134,7 @@ pub(super) fn backward_reduce(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `batch_norm_backward_elemt` -> gradient of the input
-pub(super) fn backward_element(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn backward_element(arguments: Arguments) -> Vec<Value> {
     let (input, invstd) = (arguments.get("input"), arguments.get("invstd"));
     let total = to(&arguments.get("count").then("aten::sum", [Value::NONE]), invstd.data_type());
     let mean_of = |name: &str| arguments.get(name).then("aten::div.Tensor", [total.clone()]);
@@ -147,7 +147,7 @@ pub(super) fn backward_element(arguments: Arguments<'_>) -> Vec<Value> {
 
 /// `_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2]
 /// output_mask)` -> gradients of input and weight
-pub(super) fn rms_norm_backward(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn rms_norm_backward(arguments: Arguments) -> Vec<Value> {
     let (input, weight) = (arguments.get("input"), arguments.get("weight"));
     let (gradient, rstd) = (wide(&arguments.get("grad_out")), arguments.get("rstd"));
     let mask = arguments.get("output_mask").as_bools();
