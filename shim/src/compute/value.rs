@@ -84,6 +84,16 @@ impl Value {
         self.0.tag == torch().layout.tags.boolean && self.0.payload & 0xff != 0
     }
 
+    /// The members of a list of integers.
+    pub(super) fn as_ints(&self) -> Vec<i64> {
+        if self.0.tag != torch().layout.tags.list {
+            return Vec::new();
+        }
+        // SAFETY: a live list that this value holds.
+        let items = unsafe { object::list_items(self.0.payload as *mut c_void) };
+        items.iter().map(|item| item.payload as i64).collect()
+    }
+
     /// The members of a list of booleans.
     pub(super) fn as_bools(&self) -> Vec<bool> {
         if self.0.tag != torch().layout.tags.list {
@@ -97,6 +107,13 @@ impl Value {
     /// The numbers of a tensor of whole numbers with one dimension; empty when there is none.
     pub(super) fn integers(&self) -> Vec<i64> {
         self.tensor().map_or_else(Vec::new, Tensor::integers)
+    }
+
+    /// Writes the numbers of such a tensor, whose elements lie in a row.
+    pub(super) fn write_integers(&self, numbers: &[i64]) {
+        if let Some(tensor) = self.tensor() {
+            tensor.write_integers(numbers);
+        }
     }
 
     /// The elements of a tensor of whole numbers of 64 bits without gaps; empty when there is none.
@@ -195,6 +212,13 @@ impl Arguments {
     pub(super) fn first_of(&self, names: &[&str]) -> Value {
         let known = names.iter().find(|name| self.operator.schema().place(name).is_some());
         known.map_or(Value::NONE, |name| self.get(name))
+    }
+
+    /// What the operator's own CPU kernel makes of these arguments.
+    pub(super) fn on_cpu(&self) -> Vec<Value> {
+        let copies: Vec<IValue> = self.values.iter().cloned().map(Value::into_raw).collect();
+        // SAFETY: the arguments as libtorch gave them, with CPU tensors for CUDA tensors.
+        unsafe { self.operator.on_cpu(&copies) }.into_iter().map(Value::own).collect()
     }
 
     /// What these arguments ask for is not computed: NotImplementedError, and a gap.
