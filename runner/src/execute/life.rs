@@ -519,6 +519,7 @@ impl Life<'_> {
         self.observation.device_reports = devices.unwrap_or_default();
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
+        self.observation.gaps.extend(reports::told(&self.observation.processes));
     }
 
     /// Sockets that should have gone with their owner.
