@@ -230,6 +230,11 @@ fn gemm() {
 }
 
 #[test]
+fn int8() {
+    check("int8");
+}
+
+#[test]
 fn nccl() {
     check_with(&CUDA_12, "nccl", &[NCCL_2_27]);
     check_with(&CUDA_13, "nccl", &[NCCL_2_30]);

@@ -411,6 +411,7 @@ impl Life<'_> {
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
         self.observation.gaps.extend(loader::gaps(&self.observation.processes));
+        self.observation.gaps.extend(reports::told(&self.observation.processes));
     }
 
     /// Sockets that should have gone with their owner.

@@ -1,11 +1,13 @@
 //! What a case leaves behind as reports, and the gaps told in them.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use protocol::device_report::{REFUSED, UNWRITTEN};
+use regex::bytes::Regex;
 use serde_json::Value;
 
-use crate::observation::Gap;
+use crate::observation::{Gap, ProcessObservation, Role};
 
 /// Value of `FAKEGPU_REPORT_PATH` for the processes of a case.
 pub fn device_report_pattern(scratch: &Path) -> PathBuf {
@@ -90,11 +92,38 @@ pub fn gaps(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
     gaps
 }
 
+/// What a program says of what it needed and did not find, and no call of it could show: the compiler of
+/// `torch.compile` writes kernels with Triton, which is looked for in Python and not there.
+pub fn told(processes: &[ProcessObservation]) -> Vec<Gap> {
+    static NEEDED: OnceLock<Option<Regex>> = OnceLock::new();
+    // An uncaught exception, with torchrun's prefix; in a log line, as of TORCHDYNAMO_SUPPRESS_ERRORS, it is another's affair.
+    let pattern = r"(?m)^(?:\[[^\]\n]*\]:? ?)*torch\._inductor\.exc\.TritonMissing: ";
+    let Some(regex) = NEEDED.get_or_init(|| Regex::new(pattern).ok()) else { return Vec::new() };
+    let has_said = |process: &&ProcessObservation| {
+        [&process.stderr.head, &process.stderr.tail].iter().any(|text| regex.is_match(text))
+    };
+    let gap = |process: &ProcessObservation| Gap {
+        library: "torch".to_owned(),
+        name: "inductor".to_owned(),
+        detail:
+            "torch.compile writes GPU code with Triton, which is not executed here: `backend=\"aot_eager\"` compiles \
+                 without it, TORCH_COMPILE_DISABLE=1 leaves the program as it is"
+                .to_owned(),
+        count: 1,
+        rank: match process.role {
+            Role::Rank(rank) => Some(rank),
+            Role::Launcher(_) | Role::Coordinator => None,
+        },
+    };
+    processes.iter().filter(has_said).map(gap).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::observation::{Captured, Exit};
 
     #[test]
     fn reports_come_by_rank_and_their_gaps_with_them() {
@@ -117,5 +146,26 @@ mod tests {
         assert_eq!(refusals(scratch.path()), ["no room; make some"]);
         std::fs::write(scratch.path().join("device-7.json"), "{").unwrap();
         assert!(devices(scratch.path()).unwrap_err().contains("device-7.json"));
+    }
+
+    #[test]
+    fn a_compiler_without_triton_is_a_gap_by_what_pytorch_says() {
+        let said = "torch._inductor.exc.TritonMissing: Cannot find a working triton installation.";
+        for (line, count) in [
+            (format!("Traceback (most recent call last):\n  File \"train.py\", line 3\n{said}\n"), 1),
+            (format!("[rank1]: {said}\n"), 1),
+            (format!("W1122 03:13:13.065000 13730 torch/_dynamo/convert_frame.py:900] [0/0] {said}\n"), 0),
+            ("RuntimeError: no Triton\n".to_owned(), 0),
+        ] {
+            let stderr = Captured { head: line.clone().into_bytes(), ..Captured::default() };
+            let process =
+                ProcessObservation { role: Role::Rank(1), exit: Exit::Code(1), stdout: Captured::default(), stderr };
+            let gaps = told(&[process]);
+            assert_eq!(gaps.len(), count, "{line}");
+            for gap in gaps {
+                assert_eq!((gap.library.as_str(), gap.name.as_str(), gap.rank), ("torch", "inductor", Some(1)));
+                assert!(gap.detail.contains("TORCH_COMPILE_DISABLE=1"), "{}", gap.detail);
+            }
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! libcublasLt: handles, descriptors, which keep what is put into them, and real-valued products. The rest is a stub.
+//! libcublasLt: handles, descriptors, which keep what is put into them, and products of real numbers and of 8-bit integers. The rest is a
+//! stub.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
