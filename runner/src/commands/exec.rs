@@ -300,15 +300,21 @@ impl Execution {
             heir: context.heir(),
             cookie: &cookie,
         };
-        let started = match plan.start(&sender, &mut received).await {
-            Ok(started) => started,
+        let started = match plan.start(&sender) {
+            Err(error) => Err(error),
+            Ok((mut running, starting)) => match starting.endpoint(&mut running, &mut received).await {
+                Ok(endpoint) => Ok((running, endpoint)),
+                Err(why) => Err(coordinator::not_started(running, &why).await),
+            },
+        };
+        match started {
+            Ok((running, endpoint)) => Ok((Execution { context, cookie, coordinator: running, received }, endpoint)),
             Err(error) => {
                 Sweep::new(cookie).clear(Duration::from_secs(5)).await;
                 execute::scratch::remove(&scratch);
-                return Err(Trouble::infra(error));
+                Err(Trouble::infra(error))
             }
-        };
-        Ok((Execution { context, cookie, coordinator: started.running, received }, started.endpoint))
+        }
     }
 
     /// The directory of this execution, which goes with it.

@@ -225,17 +225,23 @@ impl Life<'_> {
             heir: self.context.heir(),
             cookie: &self.cookie,
         };
-        let started = tokio::select! {
-            biased;
-            // The sweep finds it by its mark.
-            () = self.context.cancel.raised(1) => return Ok(None),
-            started = plan.start(&self.sender, &mut self.received) => started?,
-        };
+        let (running, starting) = plan.start(&self.sender)?;
         // It ends last, in order, when the ranks are gone.
-        self.sweep.spared.insert(started.running.pid);
-        self.coordinator = Some(started.running);
-        self.endpoint = Some(started.endpoint.clone());
-        Ok(Some(started.endpoint))
+        self.sweep.spared.insert(running.pid);
+        let running = self.coordinator.insert(running);
+        let endpoint = tokio::select! {
+            biased;
+            () = self.context.cancel.raised(1) => return Ok(None),
+            endpoint = starting.endpoint(running, &mut self.received) => endpoint,
+        };
+        match (endpoint, self.coordinator.take()) {
+            (Err(why), Some(running)) => Err(coordinator::not_started(running, &why).await),
+            (endpoint, running) => {
+                self.coordinator = running;
+                self.endpoint = endpoint.ok();
+                Ok(self.endpoint.clone())
+            }
+        }
     }
 
     async fn watch(&mut self, deadline: Instant) {
