@@ -50,7 +50,7 @@ pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
         life.observation.infra_error.get_or_insert(error);
     }
     life.end().await;
-    life.find_shared_memory(&watch);
+    life.find_shared_memory(watch);
     life.observation.duration = life.started.map(|started| started.elapsed()).unwrap_or_default();
     life.observation
 }
@@ -531,7 +531,7 @@ impl Life<'_> {
     }
 
     /// Objects in `/dev/shm` that nobody uses any more. A process that was killed could not remove its own.
-    fn find_shared_memory(&mut self, watch: &shared_memory::Watch) {
+    fn find_shared_memory(&mut self, watch: shared_memory::Watch) {
         let left = self.context.lives.end(watch);
         let killed = self.observation.processes.iter().any(|process| matches!(process.exit, Exit::Signal(_)));
         if !killed && !self.observation.cancelled {
