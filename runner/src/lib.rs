@@ -33,6 +33,7 @@ pub mod requirement;
 pub mod resources;
 pub mod review;
 pub mod schedule;
+pub mod search;
 pub mod shard;
 pub mod signal;
 pub mod snapshot;

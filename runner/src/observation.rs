@@ -1,5 +1,6 @@
 //! Everything seen while a case ran: the only input of the checks, besides the case itself.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -118,6 +119,16 @@ pub struct ProcessObservation {
     pub stderr: Captured,
 }
 
+impl ProcessObservation {
+    /// Which of its streams could not be written to their files, in words.
+    pub fn write_errors(&self) -> impl Iterator<Item = String> {
+        [("stdout", &self.stdout), ("stderr", &self.stderr)].into_iter().filter_map(|(name, stream)| {
+            let error = stream.write_error.as_ref()?;
+            Some(format!("not all of {name} of {} could be kept: {error}", self.role))
+        })
+    }
+}
+
 /// What a process was in the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -169,6 +180,10 @@ pub struct Captured {
     pub tail: Vec<u8>,
     /// Something between head and tail is only in the file, or was dropped.
     pub truncated: bool,
+    /// Texts that were looked for in all of the stream while it came, and where each first begins, bytes.
+    pub searched: BTreeMap<String, Option<u64>>,
+    /// Why the file does not hold what it should, where it could not be written.
+    pub write_error: Option<String>,
 }
 
 /// A use of something we do not implement.

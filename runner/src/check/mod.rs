@@ -12,6 +12,7 @@ pub mod perf;
 pub mod report;
 pub mod report_shape;
 pub mod snapshot;
+pub mod stream;
 pub mod tolerance;
 
 use std::time::Duration;

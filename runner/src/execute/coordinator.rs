@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::clock::{Instant, timeout_at};
 use super::cookie::{Cookie, random_word};
-use super::process::{Event, Planned, Running};
+use super::process::{Event, Planned, Running, Texts};
 use super::show::Streams;
 use crate::case::Transport;
 use crate::launch::environment::{Endpoint, Environment};
@@ -97,8 +97,15 @@ impl Plan<'_> {
             argv.extend(["--idle-ms".into(), idle.as_millis().max(1).to_string().into()]);
         }
         let directory = self.scratch.to_owned();
-        let streams = Streams::default();
-        let planned = Planned { role: Role::Coordinator, argv, environment, directory, lifeline: true, streams };
+        let planned = Planned {
+            role: Role::Coordinator,
+            argv,
+            environment,
+            directory,
+            lifeline: true,
+            streams: Streams::default(),
+            texts: Texts::default(),
+        };
         let mut running = planned.start(self.scratch, events, true)?;
         let deadline = Instant::now() + READY;
         let why = loop {

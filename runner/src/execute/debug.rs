@@ -135,6 +135,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::execute::process::Texts;
     use crate::launch::environment::Environment;
 
     fn words(words: &[&str]) -> Vec<OsString> {
@@ -177,6 +178,7 @@ mod tests {
             directory: PathBuf::new(),
             lifeline: false,
             streams: Streams::default(),
+            texts: Texts::default(),
         }];
         DebugRank { rank: 1, debugger: Vec::new() }.apply(&suite.cases[0], &mut planned);
         let argv = &planned[0].argv;

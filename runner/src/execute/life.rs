@@ -497,6 +497,8 @@ impl Life<'_> {
         }
         self.observation.processes.sort_by_key(|process| process.role);
         self.observation.notes.append(&mut self.kills.notes);
+        let lost = self.observation.processes.iter().flat_map(ProcessObservation::write_errors);
+        self.observation.notes.extend(lost);
         if self.observation.skipped.is_none() && self.observation.infra_error.is_none() {
             self.observation.kills_not_triggered = self.kills.missed();
         }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 
 use super::super::Cancel;
-use super::super::process::Planned;
+use super::super::process::{Planned, Texts};
 use super::super::show::Streams;
 use super::*;
 use crate::case::{Kill, KillTarget, Place};
@@ -28,7 +28,15 @@ fn case(argv: &[&str]) -> Case {
 fn start(life: &Life<'_>, role: Role, argv: &[&str]) -> Running {
     let argv = argv.iter().map(OsString::from).collect();
     let (environment, directory) = (Environment::new(), PathBuf::from("/"));
-    let planned = Planned { role, argv, environment, directory, lifeline: true, streams: Streams::Captured };
+    let planned = Planned {
+        role,
+        argv,
+        environment,
+        directory,
+        lifeline: true,
+        streams: Streams::Captured,
+        texts: Texts::default(),
+    };
     planned.start(&life.scratch, &life.sender, true).unwrap()
 }
 
