@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Version of this layout.
 pub const REPORT_VERSION: u32 = 1;
 
+/// What the name of a report ends with, behind its own, that its process could not write.
+pub const UNWRITTEN: &str = ".unwritten";
+
 /// One process's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -1,7 +1,7 @@
 //! `ftest` and `fgpu`: suites -> cases -> observations -> verdicts -> reports.
 
 #[macro_use]
-mod say;
+pub mod say;
 
 pub mod attempts;
 pub mod calendar;

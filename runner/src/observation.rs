@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::case::Place;
-use crate::lossy_path;
+use crate::{lossy_path, signal};
 
 /// What was seen.
 #[derive(Clone, Debug, Default)]
@@ -165,6 +165,19 @@ pub enum Exit {
     Unkillable,
     /// It ran, but how it ended is not known (a worker of torchrun that was not reaped by us).
     Unknown,
+}
+
+impl Exit {
+    /// What it did, to follow a name: `ended with code 1`, `was ended by SIGKILL`.
+    pub fn clause(&self) -> String {
+        match self {
+            Exit::Code(code) => format!("ended with code {code}"),
+            Exit::Signal(number) => format!("was ended by {}", signal::name(*number)),
+            Exit::NotStarted(why) => format!("never started: {why}"),
+            Exit::Unkillable => "is still there after SIGKILL".to_owned(),
+            Exit::Unknown => "ended, how is not known".to_owned(),
+        }
+    }
 }
 
 /// One stream of one process. The whole of it is in `path`; memory keeps both ends.

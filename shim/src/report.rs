@@ -6,7 +6,7 @@ use std::{env, fs, io};
 
 use protocol::device_report::{
     DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REPORT_VERSION, Summary,
-    Tally,
+    Tally, UNWRITTEN,
 };
 
 use crate::boundary::{at_exit, gap};
@@ -56,8 +56,12 @@ fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
         return fs::write(path, text);
     }
-    fs::write(&beside, text)?;
-    fs::rename(&beside, path)
+    fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+        // A full disk still takes a name. Who reads the reports must not take a missing one for a process without gaps.
+        let mut unwritten = path.as_os_str().to_owned();
+        unwritten.push(UNWRITTEN);
+        let _ = fs::rename(&beside, unwritten);
+    })
 }
 
 fn make(settings: &Settings) -> DeviceReport {
@@ -161,6 +165,19 @@ mod tests {
         let read: DeviceReport = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         assert_eq!(read, report);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_report_without_room_leaves_word_that_it_is_missing() {
+        let directory = env::temp_dir().join(format!("shim-unwritten-{}", std::process::id()));
+        let path = directory.join("report.json");
+        let report = make(settings::get().unwrap());
+        // A directory is in the way of the file.
+        fs::create_dir_all(directory.join(format!("report.json.{}.part", std::process::id()))).unwrap();
+        save(&path, &report).unwrap_err();
+        let left: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["report.json.unwritten"]);
         fs::remove_dir_all(&directory).unwrap();
     }
 }

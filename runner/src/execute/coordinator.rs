@@ -118,7 +118,7 @@ impl Plan<'_> {
                     }
                 }
                 Ok(Some(Event::Ended(Role::Coordinator, exit))) => {
-                    let why = format!("it ended with {exit:?} before it listened");
+                    let why = format!("it {} before it listened", exit.clause());
                     running.exit = Some(exit);
                     break why;
                 }

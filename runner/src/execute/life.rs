@@ -349,7 +349,7 @@ impl Life<'_> {
         let Event::Ended(role, exit) = event else { return };
         if role == Role::Coordinator {
             if !self.kills.coordinator_hit && self.left() > 0 {
-                self.observation.infra_error = Some(format!("the coordinator ended during the case with {exit:?}"));
+                self.observation.infra_error = Some(format!("the coordinator {} during the case", exit.clause()));
             }
             if let Some(running) = &mut self.coordinator {
                 running.exit = Some(exit);

@@ -1,7 +1,9 @@
 //! What a case leaves behind as reports, and the gaps told in them.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use protocol::device_report::UNWRITTEN;
 use serde_json::Value;
 
 use crate::observation::Gap;
@@ -14,10 +16,11 @@ pub fn device_report_pattern(scratch: &Path) -> PathBuf {
 /// The cluster report; `None` when there is none.
 ///
 /// # Errors
-/// One sentence for a report that does not parse.
+/// One sentence for a report that cannot be read or does not parse.
 pub fn cluster(path: &Path) -> Result<Option<Value>, String> {
     match std::fs::read(path) {
-        Err(_) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("cluster report {}: {error}", path.display())),
         Ok(bytes) => {
             serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("cluster report does not parse: {error}"))
         }
@@ -27,11 +30,19 @@ pub fn cluster(path: &Path) -> Result<Option<Value>, String> {
 /// The device reports of a case, by rank, then pid.
 ///
 /// # Errors
-/// One sentence naming a report that does not parse; a process that was killed leaves none or a whole one.
+/// One sentence naming a report that does not parse, or that a process says it could not write; a process that was killed
+/// leaves none or a whole one.
 pub fn devices(scratch: &Path) -> Result<Vec<Value>, String> {
     let mut reports = Vec::new();
     for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(report) =
+            name.strip_prefix("device-").and_then(|rest| rest.strip_suffix(&format!(".json{UNWRITTEN}")))
+        {
+            return Err(format!(
+                "device report device-{report}.json could not be written; the stderr of its process says why"
+            ));
+        }
         let Some(pid) = name.strip_prefix("device-").and_then(|rest| rest.strip_suffix(".json")) else { continue };
         let pid: u64 = pid.parse().unwrap_or(u64::MAX);
         let bytes = std::fs::read(entry.path()).map_err(|error| format!("device report {name}: {error}"))?;
@@ -92,5 +103,8 @@ mod tests {
         assert_eq!(gaps(None, &reports), [expected]);
         std::fs::write(scratch.path().join("device-7.json"), "{").unwrap();
         assert!(devices(scratch.path()).unwrap_err().contains("device-7.json"));
+        std::fs::remove_file(scratch.path().join("device-7.json")).unwrap();
+        std::fs::write(scratch.path().join("device-8.json.unwritten"), "").unwrap();
+        assert!(devices(scratch.path()).unwrap_err().starts_with("device report device-8.json could not be written"));
     }
 }

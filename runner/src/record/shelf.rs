@@ -121,8 +121,13 @@ impl Shelf {
         let streams = attempt.processes.iter_mut().flat_map(|process| [&mut process.stdout, &mut process.stderr]);
         for Stream { file, .. } in streams {
             moved(file);
-            if let Some(file) = file.as_deref().filter(|_| !self.secrets.is_empty()) {
-                self.mask_file(&self.directory.join(file));
+            let Some(path) = file.as_deref().filter(|_| !self.secrets.is_empty()).map(|file| self.directory.join(file))
+            else {
+                continue;
+            };
+            if let Err(error) = self.mask_file(&path) {
+                let path = path.display();
+                attempt.notes.push(format!("{path} could not be masked, so it was removed: {error}"));
             }
         }
         if let Some(hang) = &mut attempt.hang {
@@ -140,11 +145,14 @@ impl Shelf {
         }
     }
 
-    fn mask_file(&self, path: &Path) {
+    /// # Errors
+    /// There is no room for what it would be. The file is gone then.
+    fn mask_file(&self, path: &Path) -> io::Result<()> {
         // A stream that cannot be read now is not there: nothing to hide.
-        if let Some(masked) = fs::read(path).ok().and_then(|bytes| self.secrets.mask_bytes(&bytes)) {
-            let _ = fs::write(path, masked);
-        }
+        let Some(masked) = fs::read(path).ok().and_then(|bytes| self.secrets.mask_bytes(&bytes)) else {
+            return Ok(());
+        };
+        fs::write(path, masked).or_else(|error| fs::remove_file(path).and(Err(error)))
     }
 }
 

@@ -32,6 +32,11 @@ impl JunitFile {
         JunitFile { path, profile, stale: false, next: Instant::now() }
     }
 
+    /// Where it goes.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Takes note of an event that `run` has, and writes the file where it is time.
     ///
     /// # Errors
@@ -86,7 +91,10 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)?;
     let mut file = tempfile::NamedTempFile::new_in(parent)?;
-    file.write_all(text.as_bytes())?;
+    file.as_file_mut().write_all(text.as_bytes())?;
+    // A file system that finds room later (over a network, with a quota) would otherwise leave an empty file in the place
+    // of the old one, and no error.
+    file.as_file().sync_data()?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(file.path(), mode)?;
     file.persist(path)?;
