@@ -1,8 +1,9 @@
 //! The script `./ftest` of a checkout: when it builds, what it says then, and that the caller's directory stays the caller's.
 //! Cargo is a script that writes what Cargo would.
 
+mod executable;
+
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -40,9 +41,9 @@ impl Checkout {
         for file in ["Cargo.toml", "Cargo.lock", "runner/Cargo.toml", "runner/src/main.rs"] {
             fs::write(root.join(file), "").unwrap();
         }
-        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ftest"), root.join("ftest")).unwrap();
-        fs::write(root.join("bin/cargo"), CARGO).unwrap();
-        fs::set_permissions(root.join("bin/cargo"), fs::Permissions::from_mode(0o755)).unwrap();
+        let script = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ftest")).unwrap();
+        executable::write(&root.join("ftest"), &script);
+        executable::write(&root.join("bin/cargo"), CARGO);
         Checkout { root, _directory: directory }
     }
 
