@@ -4,7 +4,7 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, UnaryOpKind};
 use minijinja::machinery::parse_expr;
 use serde_json::Value;
 
-use super::{ExpressionError, evaluate, print};
+use super::{ExpressionError, evaluate, limit, print};
 
 /// Most parts that are told.
 const PARTS: usize = 16;
@@ -15,7 +15,7 @@ const WHOLE: usize = 100;
 ///
 /// A part behind an `and`, `or` or `if` that was not evaluated is not evaluated here either.
 pub(crate) fn explain(expression: &str, context: &Value) -> Vec<String> {
-    let Ok(tree) = parse_expr(expression) else { return Vec::new() };
+    let Some(tree) = parse(expression) else { return Vec::new() };
     // What is shown is what was evaluated: a tree that cannot be written down again is not told in parts.
     if !parse_expr(&print::text(&tree)).is_ok_and(|again| same(&tree, &again)) {
         return Vec::new();
@@ -30,9 +30,14 @@ pub(crate) fn explain(expression: &str, context: &Value) -> Vec<String> {
     parts.lines
 }
 
+fn parse(expression: &str) -> Option<Expr<'_>> {
+    limit::check(expression).ok()?;
+    parse_expr(expression).ok()
+}
+
 /// The attributes of the name `of` that `expression` uses: `["loss"]` of `captures` in `captures.loss > 1`. None for wrong syntax.
 pub(crate) fn attributes(expression: &str, of: &str) -> Option<Vec<String>> {
-    let tree = parse_expr(expression).ok()?;
+    let tree = parse(expression)?;
     let mut found = Vec::new();
     visit(&tree, &mut |part| {
         let name = match part {
