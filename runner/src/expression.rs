@@ -1,5 +1,6 @@
 //! Expressions of suites (`${{ ... }}` and `invariants`): one strict environment in which a wrong name is an error, never nothing.
 
+mod context;
 mod explain;
 mod limit;
 mod print;
@@ -7,12 +8,13 @@ mod print;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use minijinja::value::{Kwargs, Rest, Serde, Value as JinjaValue, ValueIter, ValueKind};
+use minijinja::value::{Kwargs, Rest, Value as JinjaValue, ValueIter, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Expression, State, UndefinedBehavior};
 use serde_json::Value;
 
 use crate::check::compare;
-pub(crate) use explain::{attributes, brief, explain};
+pub(crate) use context::{Context, Truth};
+pub(crate) use explain::{attributes, explain, uses};
 
 /// Characters of an expression or path that a message shows.
 const SHOWN: usize = 200;
@@ -40,10 +42,7 @@ impl From<Error> for ExpressionError {
 /// # Errors
 /// Wrong syntax, an unknown name or attribute, or a wrong type.
 pub(crate) fn evaluate(expression: &str, context: &Value) -> Result<Value, ExpressionError> {
-    let value = compile(expression)?.eval(Serde(context))?;
-    if value.is_undefined() {
-        return Err(ExpressionError("a name in it is not defined".to_owned()));
-    }
+    let value = Context::new(context).evaluate(expression)?;
     serde_json::to_value(&value).map_err(|error| ExpressionError(error.to_string()))
 }
 

@@ -6,6 +6,7 @@ pub mod exit;
 pub mod gap;
 pub mod hang;
 pub mod invariant;
+pub mod need;
 pub mod operator;
 pub mod output;
 pub mod perf;

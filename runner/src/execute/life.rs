@@ -18,6 +18,7 @@ use super::shared_memory;
 use super::sweep::{Process, Sweep};
 use super::{RunContext, capture, coordinator, faults, hang, reports, show, torchrun};
 use crate::case::{Case, Launch, PythonNeed};
+use crate::check::need::Need;
 use crate::launch::environment::{Endpoint, Environment};
 use crate::launch::holder_cache;
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
@@ -512,7 +513,7 @@ impl Life<'_> {
     }
 
     fn read_reports(&mut self) {
-        let cluster = reports::cluster(&coordinator::report_path(&self.scratch));
+        let cluster = reports::cluster(&coordinator::report_path(&self.scratch), Need::of(self.case));
         let devices = reports::devices(&self.scratch);
         for error in [cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
             self.observation.infra_error.get_or_insert(error.clone());

@@ -16,6 +16,7 @@ mod hang;
 pub mod job;
 mod kernel;
 mod kills;
+mod lean_report;
 mod life;
 pub mod limit;
 mod native_state;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use protocol::device_report::UNWRITTEN;
 use serde_json::Value;
 
+use super::lean_report;
+use crate::check::need::Need;
 use crate::observation::Gap;
 
 /// Value of `FAKEGPU_REPORT_PATH` for the processes of a case.
@@ -13,16 +15,16 @@ pub fn device_report_pattern(scratch: &Path) -> PathBuf {
     scratch.join("device-{pid}.json")
 }
 
-/// The cluster report; `None` when there is none.
+/// The cluster report, with those of its long lists that are needed; `None` when there is none.
 ///
 /// # Errors
 /// One sentence for a report that cannot be read or does not parse.
-pub fn cluster(path: &Path) -> Result<Option<Value>, String> {
+pub fn cluster(path: &Path, need: Need) -> Result<Option<Value>, String> {
     match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("cluster report {}: {error}", path.display())),
         Ok(bytes) => {
-            serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("cluster report does not parse: {error}"))
+            lean_report::read(&bytes, need).map(Some).map_err(|error| format!("cluster report does not parse: {error}"))
         }
     }
 }

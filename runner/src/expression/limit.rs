@@ -66,7 +66,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::expression::{attributes, evaluate, explain, names};
+    use crate::expression::{Context, attributes, evaluate, explain, names};
 
     #[test]
     fn every_way_to_nest_is_limited() {
@@ -95,7 +95,7 @@ mod tests {
             let text = format!("{}1", part.repeat(20_000));
             assert!(evaluate(&text, &context).unwrap_err().to_string().contains("one inside the other"), "{part}");
             assert!(names(&text).is_err() && attributes(&text, "report").is_none(), "{part}");
-            assert_eq!(explain(&text, &context), [""; 0], "{part}");
+            assert_eq!(explain(&text, &Context::new(&context)), [""; 0], "{part}");
         }
         for part in [".a", "[0]", "|abs", "()", " is odd", "[1:]"] {
             let text = format!("report{}", part.repeat(20_000));
@@ -110,12 +110,12 @@ mod tests {
         for part in ["1+", "0 or ", "1 and ", "1~", "not ", "1<", "1**", "-"] {
             let text = format!("{}1", part.repeat(DEPTH));
             let _ = evaluate(&text, &context);
-            let _ = explain(&text, &context);
+            let _ = explain(&text, &Context::new(&context));
         }
         for part in [".a", "|abs", "()", "[0]"] {
             let text = format!("report{}", part.repeat(DEPTH - 1));
             let _ = evaluate(&text, &context);
-            let _ = explain(&text, &context);
+            let _ = explain(&text, &Context::new(&context));
         }
     }
 

@@ -2,7 +2,7 @@
 //! attempt, and the whole scratch directory of one that did not pass.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -61,8 +61,10 @@ impl Shelf {
             self.rewrite(attempt, &observation.scratch, &relative);
         }
         let report = coordinator::report_path(Path::new(""));
-        if let Some(cluster) = &observation.cluster_report {
-            self.write(&target.join(&report), cluster)?;
+        if observation.cluster_report.is_some() {
+            // The file, and not what was read of it: that may lack what no check asks for.
+            let from = if outcome.kept { &target } else { &observation.scratch };
+            self.keep_report(&from.join(&report), &target.join(&report))?;
             attempt.cluster_report = Some(relative.join(&report));
         }
         if !observation.device_reports.is_empty() {
@@ -111,6 +113,23 @@ impl Shelf {
         fs::write(path, self.secrets.mask_bytes(&bytes).unwrap_or(bytes))
     }
 
+    /// Puts the cluster report `from` at `to`, which may be the same, masked and without spaces between its values.
+    fn keep_report(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut reader = BufReader::new(File::open(from)?);
+        let mut file = tempfile::NamedTempFile::new_in(to.parent().unwrap_or(Path::new(".")))?;
+        let mut writer = BufWriter::new(file.as_file_mut());
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line)? > 0 {
+            writer.write_all(&compact(&self.secrets.mask_bytes(&line).unwrap_or(line)))?;
+            line = Vec::new();
+        }
+        writer.flush()?;
+        drop(writer);
+        file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+        file.persist(to)?;
+        Ok(())
+    }
+
     /// Whatever speaks of the scratch directory speaks of the new place, and streams there are masked.
     fn rewrite(&self, attempt: &mut Attempt, scratch: &Path, relative: &Path) {
         let moved = |path: &mut Option<PathBuf>| {
@@ -154,6 +173,20 @@ impl Shelf {
         };
         fs::write(path, masked).or_else(|error| fs::remove_file(path).and(Err(error)))
     }
+}
+
+/// Lines of JSON without the spaces between values.
+fn compact(text: &[u8]) -> Vec<u8> {
+    let (mut quoted, mut escaped) = (false, false);
+    let mut keep = |byte: &u8| {
+        let space = !quoted && byte.is_ascii_whitespace();
+        if *byte == b'"' && !escaped {
+            quoted = !quoted;
+        }
+        escaped = *byte == b'\\' && !escaped;
+        !space
+    };
+    text.iter().copied().filter(|byte| keep(byte)).collect()
 }
 
 /// `text` as the name of a directory: `all_reduce[w=2,d=f16]` is `all_reduce.w=2.d=f16`.
@@ -287,7 +320,7 @@ mod tests {
                 stdout,
                 stderr: Captured::default(),
             }],
-            cluster_report: Some(json!({ "cluster": "hunter2hunter2" })),
+            cluster_report: Some(json!({ "cluster": "as far as it was read" })),
             device_reports: vec![json!({ "device": 0 })],
             scratch: scratch.to_owned(),
             ..Observation::default()
@@ -314,6 +347,8 @@ mod tests {
             let scratch = directory.path().join("scratch");
             fs::create_dir_all(&scratch).unwrap();
             fs::write(scratch.join("launcher-0.stdout"), "I am hunter2hunter2\n").unwrap();
+            let report = "{\n  \"cluster\": \"I \\\" am hunter2hunter2 \\\\\",\n  \"ranks\": [ 1, 2 ]\n}\n";
+            fs::write(scratch.join("cluster-report.json"), report).unwrap();
             let outcome = outcome(&scratch, kept);
             let mut attempt = Attempt::of(number, &case, &outcome);
             shelf.keep(&case, &outcome, &mut attempt);
@@ -321,7 +356,7 @@ mod tests {
             assert_eq!(attempt.device_reports, Some(Path::new(relative).join(DEVICES)));
             let kept_at = directory.path().join("run").join(relative);
             let text = |name: &str| fs::read_to_string(kept_at.join(name)).ok();
-            assert_eq!(text("cluster-report.json").unwrap(), r#"{"cluster":"***"}"#);
+            assert_eq!(text("cluster-report.json").unwrap(), r#"{"cluster":"I \" am *** \\","ranks":[1,2]}"#);
             assert_eq!(text(DEVICES).unwrap(), r#"[{"device":0}]"#);
             assert_eq!(text("launcher-0.stdout"), kept.then(|| "I am ***\n".to_owned()));
             assert_eq!((attempt.kept.is_some(), scratch.exists()), (kept, !kept));
