@@ -277,6 +277,10 @@ fn unmatched(items: &[Value], wanted: &[Value]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
     use serde_json::json;
 
@@ -336,5 +340,25 @@ mod tests {
         assert_eq!(unordered.difference(&list), "missing: 2; not wanted: 3");
         assert_eq!(Operator::Sorted(Direction::Ascending).difference(&list), "item 1 is 1 after 3");
         assert_eq!(Operator::Unique.difference(&json!([1, 2, 1])), "1 comes twice");
+    }
+    /// Comparing each of them with each other would take minutes.
+    #[test]
+    fn long_lists_are_compared_in_one_pass() {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let numbers: Vec<u32> = (0..150_000).collect();
+            let mut turned = numbers.clone();
+            turned.reverse();
+            let list = json!(numbers);
+            let unordered = Operator::EqUnordered(json!(turned));
+            let other = Operator::EqUnordered(json!([&turned[1..], &[7]].concat()));
+            let _ = sender.send((
+                [Operator::Unique.holds(&list), unordered.holds(&list), other.holds(&list)],
+                other.difference(&list),
+            ));
+        });
+        let (holds, difference) = receiver.recv_timeout(Duration::from_secs(60)).expect("an answer within a minute");
+        assert_eq!(holds, [true, true, false]);
+        assert_eq!(difference, "missing: 7; not wanted: 149999");
     }
 }
