@@ -9,7 +9,11 @@ use serde::{Deserialize, Serialize};
 /// Version of this layout.
 pub const REPORT_VERSION: u32 = 1;
 
-/// What the name of a report ends with, behind its own, that its process could not write.
+/// Ending, behind the report's path, of a symbolic link whose target is the sentence on what the operating system refused
+/// to the process first: no program's mistake. A link needs neither a descriptor nor room in a file, of which there may be
+/// none.
+pub const REFUSED: &str = ".refused";
+/// The same, on why the report could not be written; an empty or half-written file where not even a link could be made.
 pub const UNWRITTEN: &str = ".unwritten";
 
 /// One process's report.

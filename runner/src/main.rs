@@ -5,13 +5,25 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use runner::cli::{Cli, Color, Command};
-use runner::commands::{bench, check, env, exec, explain, fmt, profiles, replay, review, run, runs, schema, top};
-use runner::execute::guard;
+use runner::commands::{self, bench, check, env, exec, explain, fmt, profiles, replay, review, runs, schema, top};
+use runner::execute::{self, guard};
 use runner::say;
 
+/// Bytes of the stack that ftest runs on, whatever `ulimit -s` says.
+const STACK: usize = 16 << 20;
+
 fn main() -> ExitCode {
+    match std::thread::Builder::new().stack_size(STACK).spawn(run) {
+        // A panic has been told.
+        Ok(thread) => thread.join().unwrap_or(ExitCode::from(101)),
+        Err(_) => run(),
+    }
+}
+
+fn run() -> ExitCode {
+    execute::survive_file_limit();
     let mut arguments = std::env::args_os();
-    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT) {
+    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT || first == guard::HEIR) {
         let rest: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
         return from_number(guard::main(&rest));
     }
@@ -23,7 +35,7 @@ fn main() -> ExitCode {
     }
     .write_global();
     let code = match &cli.command {
-        Command::Run(arguments) => run::run(arguments) as i32,
+        Command::Run(arguments) => commands::run::run(arguments) as i32,
         Command::Runs(arguments) => runs::list(arguments) as i32,
         Command::Replay(arguments) => replay::replay(arguments) as i32,
         Command::Merge(arguments) => replay::merge(arguments) as i32,

@@ -1,5 +1,6 @@
 //! Where this crate prints. A reader who left (`ftest check suites | head -1`) did not want the rest; anything else that
-//! keeps stdout from being written is an error, remembered here until the exit code is chosen.
+//! keeps stdout from being written is an error, remembered here until the exit code is chosen. What goes to stderr is for
+//! people, and may name files or quote what a program wrote: nothing of it acts on the terminal.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Stdout, Write};
@@ -21,7 +22,8 @@ macro_rules! println {
 macro_rules! eprintln {
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        let _ = std::writeln!(std::io::stderr(), $($text)*);
+        let text = std::format!($($text)*);
+        let _ = std::writeln!(std::io::stderr(), "{}", $crate::printable::on_terminal(&text));
     }};
 }
 

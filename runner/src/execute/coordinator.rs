@@ -41,6 +41,8 @@ pub struct Plan<'a> {
     pub idle: Option<Duration>,
     /// What differs from our environment.
     pub environment: Environment,
+    /// What it starts when we vanish.
+    pub heir: Vec<OsString>,
     /// The case's mark.
     pub cookie: &'a Cookie,
 }
@@ -89,22 +91,27 @@ impl Plan<'_> {
             address.into(),
             "--report".into(),
             self.report.into(),
-            // Standard input: it ends in order when we vanish.
+            // Standard input: when we vanish it ends ranks, and whoever can clear up does so, should our guard be gone, too.
             "--lifeline-fd".into(),
             "0".into(),
         ];
+        argv.extend(self.heir.iter().flat_map(|word| ["--heir".into(), word.clone()]));
         if let Some(idle) = self.idle {
             argv.extend(["--idle-ms".into(), idle.as_millis().max(1).to_string().into()]);
         }
         let directory = self.scratch.to_owned();
+        // It tells its ranks to end when it is alone, and clears up.
+        let at_our_death = None;
+        let (streams, texts) = (Streams::default(), Texts::default());
         let planned = Planned {
             role: Role::Coordinator,
             argv,
             environment,
             directory,
             lifeline: true,
-            streams: Streams::default(),
-            texts: Texts::default(),
+            at_our_death,
+            streams,
+            texts,
         };
         let mut running = planned.start(self.scratch, events, true)?;
         let deadline = Instant::now() + READY;

@@ -177,6 +177,7 @@ mod tests {
             environment: Environment::new(),
             directory: PathBuf::new(),
             lifeline: false,
+            at_our_death: None,
             streams: Streams::default(),
             texts: Texts::default(),
         }];

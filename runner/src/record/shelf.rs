@@ -82,6 +82,15 @@ impl Shelf {
         let (suite, rest) = name.split_once('/').unwrap_or(("", name));
         let target = self.directory.join(self.make(suite, rest)?);
         move_tree(directory, &target)?;
+        // What its steps wrote, and what it gave.
+        for entry in fs::read_dir(&target)?.flatten().filter(|_| !self.secrets.is_empty()) {
+            let path = entry.path();
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if ["stdout", "stderr"].contains(&ending) || path.ends_with("output") {
+                // A file without room for what it would be is gone.
+                let _ = self.mask_file(&path);
+            }
+        }
         Ok(target)
     }
 
@@ -116,7 +125,9 @@ impl Shelf {
     /// Puts the cluster report `from` at `to`, which may be the same, masked and without spaces between its values.
     fn keep_report(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut reader = BufReader::new(File::open(from)?);
-        let mut file = tempfile::NamedTempFile::new_in(to.parent().unwrap_or(Path::new(".")))?;
+        let directory = to.parent().unwrap_or(Path::new("."));
+        let permissions = fs::Permissions::from_mode(0o666);
+        let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(directory)?;
         let mut writer = BufWriter::new(file.as_file_mut());
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line)? > 0 {
@@ -125,7 +136,6 @@ impl Shelf {
         }
         writer.flush()?;
         drop(writer);
-        file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
         file.persist(to)?;
         Ok(())
     }

@@ -114,14 +114,22 @@ fn boolean_tag(symbols: &Symbols, keys: &Keys, scalar: *mut c_void) -> Option<u3
 /// Libraries of operators that are PyTorch's own, or that do on CUDA what they do on the CPU.
 const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];
 
-/// CUDA kernels that compute nothing: they look at shapes, allocate, or talk to the runtime. They stay PyTorch's.
-const KEPT: [&str; 29] = [
+/// CUDA kernels that compute nothing: they look at shapes, allocate, call other operators, or talk to the runtime. They stay
+/// PyTorch's.
+const KEPT: [&str; 36] = [
     "_efficientzerotensor",
+    "_fused_sdp_choice",
     "_has_same_storage_numel",
     "_lazy_clone",
     "_pin_memory",
     "_reshape_alias",
     "_resize_output_",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_cudnn_attention_backward",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_efficient_attention_backward",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_backward",
     "_use_cudnn_rnn_flatten_weight",
     "_use_miopen_ctc_loss",
     "as_strided",

@@ -10,6 +10,11 @@ use super::torch;
 
 /// Bit of a reference count that says "has a Python object", torch 2.10 and later.
 const HAS_PYTHON: u64 = 1 << 63;
+/// `c10::ScalarType`
+const INT: u16 = 3;
+const LONG: u16 = 4;
+const UNSIGNED_LONG: u16 = 29;
+
 const STRONG: u64 = 0xffff_ffff;
 const WEAK_ONE: u64 = 1 << 32;
 
@@ -219,6 +224,51 @@ impl Tensor {
             };
             (std::slice::from_raw_parts(first, count), std::slice::from_raw_parts(first.add(room), count))
         }
+    }
+
+    /// Address of the first element.
+    fn address(self, element_bytes: usize) -> usize {
+        self.storage().data() + self.storage_offset() as usize * element_bytes
+    }
+
+    /// The numbers of a tensor of whole numbers of 32 or 64 bits with one dimension; empty for others.
+    pub(super) fn integers(self) -> Vec<i64> {
+        let (sizes, strides) = self.sizes_and_strides();
+        let (&[count], &[stride]) = (sizes, strides) else { return Vec::new() };
+        let place = |index: i64| (index * stride) as usize;
+        (0..count)
+            .filter_map(|index| match self.data_type() {
+                // SAFETY: an element of a live tensor; a GPU's memory is this process's.
+                INT => Some(i64::from(unsafe { (self.address(4) as *const i32).add(place(index)).read() })),
+                // SAFETY: as above.
+                LONG => Some(unsafe { (self.address(8) as *const i64).add(place(index)).read() }),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Writes the elements of a tensor of whole numbers of 32 or 64 bits that lie in a row; nothing to others.
+    pub(super) fn write_integers(self, numbers: &[i64]) {
+        if !self.is_contiguous() || self.elements() as usize != numbers.len() {
+            return;
+        }
+        for (index, number) in numbers.iter().enumerate() {
+            match self.data_type() {
+                // SAFETY: an element of a live tensor that only this call has to do with; a GPU's memory is this process's.
+                INT => unsafe { (self.address(4) as *mut i32).add(index).write(*number as i32) },
+                // SAFETY: as above.
+                LONG => unsafe { (self.address(8) as *mut i64).add(index).write(*number) },
+                _ => {}
+            }
+        }
+    }
+
+    /// The elements of a tensor of whole numbers of 64 bits that lie in a row.
+    pub(super) fn words<'a>(self) -> Option<&'a mut [u64]> {
+        let is_word = matches!(self.data_type(), LONG | UNSIGNED_LONG) && self.is_contiguous();
+        // SAFETY: the elements of a live tensor that only this call has to do with; a GPU's memory is this process's.
+        (is_word && self.storage().data() != 0)
+            .then(|| unsafe { std::slice::from_raw_parts_mut(self.address(8) as *mut u64, self.elements() as usize) })
     }
 
     pub(super) fn storage_offset(self) -> i64 {

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use super::cxx::{Device, IValue, Integers};
 use super::layout::{at, tag};
 use super::object::{self, Form, Storage, Tensor};
+use super::value::Value;
 use super::{operator, torch};
 use crate::device::memory;
 
@@ -18,6 +19,21 @@ pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
         object::release(view.exchange_storage(twin).0);
     }
     view
+}
+
+/// CPU tensors over the memory of `values`, as far as those are CUDA tensors.
+pub(super) fn results(values: &[Value]) -> Vec<Value> {
+    let seen = |value: &Value| match value.tensor().filter(|tensor| tensor.device().kind == Device::CUDA) {
+        Some(tensor) => {
+            let twin = tensor.storage().twin();
+            let view = of(tensor, twin);
+            // SAFETY: the reference that came with the twin; the view has its own.
+            unsafe { object::release(twin.0) };
+            Value::own(IValue::new(tag::TENSOR, view.0 as u64))
+        }
+        None => value.clone(),
+    };
+    values.iter().map(seen).collect()
 }
 
 /// A CPU tensor with the same storage or parts as a CUDA tensor; the caller owns it and exchanges those.

@@ -1,4 +1,5 @@
-//! libcublasLt: handles, descriptors, which keep what is put into them, and real-valued products. The rest is a stub.
+//! libcublasLt: handles, descriptors, which keep what is put into them, and products of real numbers and of 8-bit integers. The rest is a
+//! stub.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
@@ -64,7 +65,7 @@ exports! {
     }
     raw {
         fn cublasLtGetVersion() -> usize = || release::current().cublas.ten_thousands() as usize;
-        fn cublasLtGetCudartVersion() -> usize = || version::version() as usize;
+        fn cublasLtGetCudartVersion() -> usize = || version::runtime() as usize;
         fn cublasLtGetStatusName(status: c_int) -> *const c_char = |status| text(status).0.as_ptr();
         fn cublasLtGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
     }

@@ -69,6 +69,7 @@ pub(super) fn scale_of(compute: c_int) -> Option<Element> {
         64 | 65 => Some(Element::F16),
         68 | 69 | 74 | 75 | 77 | 78 => Some(Element::F32),
         70 | 71 => Some(Element::F64),
+        72 | 73 => Some(Element::I32),
         _ => None,
     }
 }
@@ -127,6 +128,9 @@ impl Call {
             let Some(element) = Element::from_code(side.datatype) else {
                 return refuse(Library::Cublas, self.name, &format!("datatype {}", side.datatype));
             };
+            if (element == Element::I8 || element == Element::I32) != (scale_type == Element::I32) {
+                return refuse(Library::Cublas, self.name, &format!("datatype {} by another type", side.datatype));
+            }
             let leading = size(side.leading)?;
             Ok(Matrix { address: side.address as usize, element, leading, transposed, stride: side.stride })
         };

@@ -37,6 +37,14 @@ mod layout_attribute {
     pub(super) const STRIDE: i32 = 6;
 }
 
+/// `cublasLtPointerMode_t`.
+mod pointer_mode {
+    pub(super) const HOST: i64 = 0;
+    pub(super) const DEVICE: i64 = 1;
+    /// CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_ZERO
+    pub(super) const ALPHA_BY_ROW_BETA_ZERO: i64 = 3;
+}
+
 /// `cublasLtMatmulHeuristicResult_t`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -159,6 +167,32 @@ fn describe(product: usize, layouts: [usize; 4], at: Addresses) -> Answer<Result
     })())
 }
 
+/// What cuBLASLt wants of products of integers in the usual order of elements: the first factor transposed and the second not,
+/// sizes of rows in fours, 32-bit factors and results, or float factors and 8-bit results; and of others, no integers.
+///
+/// # Errors
+/// NotSupported, which is NVIDIA's answer too.
+fn check_integers(product: &Product, compute: c_int, scale: Element) -> Answer {
+    const COMPUTE_32I: std::ops::RangeInclusive<c_int> = 72..=73;
+    let is_integer = |element: Element| matches!(element, Element::I8 | Element::I32);
+    let elements = [product.a, product.b, product.c, product.d].map(|matrix| matrix.element);
+    let fits = if COMPUTE_32I.contains(&compute) {
+        let result = if scale == Element::I32 { Element::I32 } else { Element::I8 };
+        elements == [Element::I8, Element::I8, result, result]
+            && matches!(scale, Element::I32 | Element::F32)
+            && product.a.transposed
+            && !product.b.transposed
+            && [product.m, product.k, product.a.leading, product.b.leading, product.d.leading]
+                .iter()
+                .all(|size| size % 4 == 0)
+            && product.bias.is_none()
+            && product.activation == Activation::None
+    } else {
+        !elements.into_iter().any(is_integer) && !is_integer(scale)
+    };
+    if fits { Ok(()) } else { Err(Code(Library::CublasLt.not_supported())) }
+}
+
 /// One algorithm for every product that we compute. It needs no workspace.
 ///
 /// # Safety
@@ -225,14 +259,16 @@ pub(super) unsafe fn multiply(
     let Some(scale_type) = scale_type else {
         return refuse(Library::CublasLt, NAME, &format!("compute type {compute}"));
     };
-    let on_device = match product.number(product_attribute::POINTER_MODE, 0) {
-        0 => false,
-        1 => true,
+    check_integers(&described, compute, scale_type)?;
+    let mode = product.number(product_attribute::POINTER_MODE, 0);
+    (described.alpha, described.beta) = match mode {
+        // SAFETY: passed on.
+        pointer_mode::HOST | pointer_mode::DEVICE => unsafe {
+            let on_device = mode == pointer_mode::DEVICE;
+            (gemm::scale(alpha, scale_type, on_device)?, gemm::scale(beta, scale_type, on_device)?)
+        },
+        pointer_mode::ALPHA_BY_ROW_BETA_ZERO => (Scale::ByRow(alpha as usize, scale_type), Scale::Value(0.0)),
         other => return refuse(Library::CublasLt, NAME, &format!("pointer mode {other}")),
     };
-    // SAFETY: passed on.
-    described.alpha = unsafe { gemm::scale(alpha, scale_type, on_device) }?;
-    // SAFETY: passed on.
-    described.beta = unsafe { gemm::scale(beta, scale_type, on_device) }?;
     gemm::run(Library::CublasLt, NAME, stream, described)
 }

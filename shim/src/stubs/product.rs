@@ -1,6 +1,6 @@
-//! Matrix products in host arithmetic: D = epilogue(alpha * op(A) * op(B) + beta * C), for f16, bf16, f32 and f64.
-//! Products of f64 are summed in f64, all others in f32, in order of k. What is not read in NVIDIA's library (C where
-//! beta is 0) is not read here.
+//! Matrix products in host arithmetic: D = epilogue(alpha * op(A) * op(B) + beta * C), for f16, bf16, f32, f64 and integers of
+//! 8 bits. Products of f64 are summed in f64, of integers in 32 bits that wrap, all others in f32, in order of k. What is not
+//! read in NVIDIA's library (C where beta is 0) is not read here.
 
 use half::{bf16, f16};
 
@@ -13,6 +13,9 @@ pub(super) enum Element {
     F64,
     F16,
     Bf16,
+    I8,
+    /// Sums of products of `I8`.
+    I32,
 }
 
 impl Element {
@@ -23,15 +26,18 @@ impl Element {
             Self::F64 => "fp64",
             Self::F16 => "fp16",
             Self::Bf16 => "bf16",
+            Self::I8 | Self::I32 => "int8",
         }
     }
 
-    /// By `cudaDataType`; `None` for the types that are not computed here (complex, integer, 8 bits).
+    /// By `cudaDataType`; `None` for the types that are not computed here (complex, unsigned, floating point of 8 bits).
     pub(super) fn from_code(code: i32) -> Option<Self> {
         match code {
             0 => Some(Self::F32),
             1 => Some(Self::F64),
             2 => Some(Self::F16),
+            3 => Some(Self::I8),
+            10 => Some(Self::I32),
             14 => Some(Self::Bf16),
             _ => None,
         }
@@ -40,8 +46,9 @@ impl Element {
     fn size(self) -> usize {
         match self {
             Self::F64 => 8,
-            Self::F32 => 4,
+            Self::F32 | Self::I32 => 4,
             Self::F16 | Self::Bf16 => 2,
+            Self::I8 => 1,
         }
     }
 
@@ -55,6 +62,8 @@ impl Element {
                 Self::F64 => (address as *const f64).read_unaligned(),
                 Self::F16 => f16::from_bits((address as *const u16).read_unaligned()).to_f64(),
                 Self::Bf16 => bf16::from_bits((address as *const u16).read_unaligned()).to_f64(),
+                Self::I8 => f64::from((address as *const i8).read()),
+                Self::I32 => f64::from((address as *const i32).read_unaligned()),
             }
         }
     }
@@ -70,6 +79,9 @@ impl Element {
                 // By way of f32, in which the sum was made.
                 Self::F16 => (address as *mut u16).write_unaligned(f16::from_f32(value as f32).to_bits()),
                 Self::Bf16 => (address as *mut u16).write_unaligned(bf16::from_f32(value as f32).to_bits()),
+                // To the nearest, ties to even, and no further than the ends of the range.
+                Self::I8 => (address as *mut i8).write(value.round_ties_even() as i8),
+                Self::I32 => (address as *mut i32).write_unaligned(value as i32),
             }
         }
     }
@@ -124,14 +136,18 @@ pub(super) enum Scale {
     Value(f64),
     /// In memory that is read when the product is computed.
     At(usize, Element),
+    /// There too, one for each row of D.
+    ByRow(usize, Element),
 }
 
 impl Scale {
-    fn get(self) -> f64 {
+    fn get(self, row: usize) -> f64 {
         match self {
             Self::Value(value) => value,
             // SAFETY: the address was checked by `Product::check`.
             Self::At(address, element) => unsafe { element.read(address) },
+            // SAFETY: as above, for as many as there are rows.
+            Self::ByRow(address, element) => unsafe { element.read(address + row * element.size()) },
         }
     }
 }
@@ -193,6 +209,7 @@ impl Product {
         }
         let small = [self.alpha, self.beta].into_iter().filter_map(|scale| match scale {
             Scale::At(address, element) => Some((address, element.size())),
+            Scale::ByRow(address, element) => Some((address, element.size() * self.m)),
             Scale::Value(_) => None,
         });
         let bias = self.bias.map(|(address, element)| (address, element.size() * self.m));
@@ -209,14 +226,13 @@ impl Product {
     /// # Safety
     /// [`Product::check`] accepted it, and its memory is still there.
     pub(super) unsafe fn compute(&self) {
-        let (alpha, beta) = (self.alpha.get(), self.beta.get());
         for batch in 0..self.batch {
             // SAFETY: passed on.
             unsafe {
-                if self.a.element == Element::F64 {
-                    self.compute_one::<f64>(batch, alpha, beta);
-                } else {
-                    self.compute_one::<f32>(batch, alpha, beta);
+                match self.a.element {
+                    Element::F64 => self.compute_one::<f64>(batch),
+                    Element::I8 | Element::I32 => self.compute_one::<i32>(batch),
+                    Element::F32 | Element::F16 | Element::Bf16 => self.compute_one::<f32>(batch),
                 }
             }
         }
@@ -224,10 +240,12 @@ impl Product {
 
     /// # Safety
     /// As [`Product::compute`].
-    unsafe fn compute_one<T: Sum>(&self, batch: usize, alpha: f64, beta: f64) {
+    unsafe fn compute_one<T: Sum>(&self, batch: usize) {
         /// Columns of D that share one pass over A.
         const COLUMNS: usize = 8;
         let (m, n, k) = (self.m, self.n, self.k);
+        let beta = self.beta.get(0);
+        let alphas: Vec<f64> = (0..m).map(|row| self.alpha.get(row)).collect();
         let mut a = Vec::with_capacity(m * k);
         for p in 0..k {
             // SAFETY: (i, p) lies in A, which `check` saw whole.
@@ -250,10 +268,11 @@ impl Product {
             for j in 0..columns {
                 for i in 0..m {
                     let (row, column) = (i, first + j);
-                    let mut value = alpha * sums[j * m + i].to_f64();
+                    let mut value = sums[j * m + i].scaled(alphas[row], self.d.element);
                     if beta != 0.0 {
                         // SAFETY: (i, j) lies in C, which `check` saw whole as beta was not known to be 0.
-                        value += beta * unsafe { self.c.element.read(self.c.at(batch, row, column)) };
+                        let before = unsafe { self.c.element.read(self.c.at(batch, row, column)) };
+                        value = T::sum(value, beta * before, self.d.element);
                     }
                     if let Some((bias, element)) = self.bias {
                         // SAFETY: the bias has m elements, as `check` saw.
@@ -289,20 +308,53 @@ fn activate(value: f64, activation: Activation) -> f64 {
 trait Sum: Copy {
     const ZERO: Self;
     fn from_f64(value: f64) -> Self;
-    fn to_f64(self) -> f64;
+    /// Times `factor`, for a result of type `to`.
+    fn scaled(self, factor: f64, to: Element) -> f64;
     fn add_product(self, left: Self, right: Self) -> Self;
+
+    /// Of two such results.
+    fn sum(left: f64, right: f64, _to: Element) -> f64 {
+        left + right
+    }
 }
 
 macro_rules! sum {
     ($($type:ty)*) => { $(impl Sum for $type {
         const ZERO: Self = 0.0;
         fn from_f64(value: f64) -> Self { value as $type }
-        fn to_f64(self) -> f64 { f64::from(self) }
+        fn scaled(self, factor: f64, _to: Element) -> f64 { factor * f64::from(self) }
         fn add_product(self, left: Self, right: Self) -> Self { self + left * right }
     })* };
 }
 
 sum!(f32 f64);
+
+impl Sum for i32 {
+    const ZERO: Self = 0;
+
+    fn from_f64(value: f64) -> Self {
+        value as i32
+    }
+
+    /// 32 bits stay 32 bits and wrap; to 8 bits it goes by way of f32.
+    fn scaled(self, factor: f64, to: Element) -> f64 {
+        match to {
+            Element::I32 => f64::from(self.wrapping_mul(factor as i32)),
+            _ => f64::from(self as f32 * factor as f32),
+        }
+    }
+
+    fn add_product(self, left: Self, right: Self) -> Self {
+        self.wrapping_add(left.wrapping_mul(right))
+    }
+
+    fn sum(left: f64, right: f64, to: Element) -> f64 {
+        match to {
+            Element::I32 => f64::from((left as i32).wrapping_add(right as i64 as i32)),
+            _ => left + right,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
