@@ -5,15 +5,15 @@ use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use runner::attempts;
 use runner::case::Case;
+use runner::case::requirement;
 use runner::check::Verdict;
 use runner::execute::{Cancel, RunContext};
-use runner::install::Install;
+use runner::host::install::Install;
 use runner::record::CaseRun;
 use runner::report::human;
-use runner::requirement;
 use runner::schedule::Settings;
+use runner::schedule::attempts;
 use runner::suite::{self, SuiteError};
 
 /// The suites that are run here, in this order.

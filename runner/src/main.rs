@@ -4,10 +4,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
-use runner::cli::{Cli, Color, Command};
+use runner::commands::cli::{Cli, Color, Command};
 use runner::commands::{self, bench, check, env, exec, explain, fmt, profiles, replay, review, runs, schema, top};
 use runner::execute::{self, guard};
-use runner::say;
+use runner::host::say;
 
 /// Bytes of the stack that ftest runs on, whatever `ulimit -s` says.
 const STACK: usize = 16 << 20;

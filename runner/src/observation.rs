@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::case::Place;
-use crate::{lossy_path, signal};
+use crate::host::{lossy_path, signal};
 
 /// What was seen.
 #[derive(Clone, Debug, Default)]

@@ -15,7 +15,7 @@ use runner::case::{Case, Kill, KillTarget, Launch, Place, Timeout};
 use runner::execute::cookie::{Cookie, random_word};
 use runner::execute::sweep::{Process, Sweep};
 use runner::execute::{Cancel, RunContext, run_case};
-use runner::install::Install;
+use runner::host::install::Install;
 use runner::observation::{Exit, Observation, Role};
 
 /// Longer than anything here may take on a loaded machine.

@@ -54,11 +54,11 @@ fn version_references_and_dlopen_reach_the_shim() {
     cc(directory, PROGRAM, "program", &["-ldl"]);
 
     let (holders, shim) = (directory.join("holders"), directory.join("libshim.so"));
-    runner::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
+    runner::execute::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
     // Twice: a second start finds the files and leaves them. Times would not show it: two writes in a row can have the same.
     let inode = || fs::metadata(holders.join("libcuda.so.1")).unwrap().ino();
     let before = inode();
-    runner::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
+    runner::execute::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
     assert_eq!(inode(), before);
 
     for preload in [Some(&shim), None] {
@@ -113,7 +113,7 @@ fn programs_link_against_holders_with_every_linker_and_run() {
         &["-shared", "-fPIC", "-Wl,--no-as-needed", "./libcudnn_ops.so.9"],
     );
     let (holders, shim) = (directory.join("holders"), directory.join("libshim.so"));
-    runner::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
+    runner::execute::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
 
     let named = ["-lcuda", "-lcudart", "-lnccl", "-lnvidia-ml", "-lcudnn_ops"];
     let exact = ["-l:libcuda.so.1", "-l:libcudart.so.12", "-l:libnccl.so.2", "-l:libnvidia-ml.so.1", "-lcudnn_ops"];

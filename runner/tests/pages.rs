@@ -5,8 +5,8 @@ mod stories;
 
 use std::path::Path;
 
-use runner::event::{Attempt, CaseInfo, Verdict};
 use runner::observation::Hang;
+use runner::record::event::{Attempt, CaseInfo, Verdict};
 use runner::report::html::{self, Limits};
 use stories::{Story, case, cluster_report, failed, passed, write_report};
 

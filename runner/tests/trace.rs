@@ -4,7 +4,7 @@ mod stories;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use runner::event::{Attempt, Verdict};
+use runner::record::event::{Attempt, Verdict};
 use runner::report::trace;
 use serde_json::Value;
 use stories::{Story, case, cluster_report, failed, passed, write_report};

@@ -7,9 +7,9 @@ use protocol::limit::Limit;
 
 use crate::case::Case;
 use crate::check::Failure;
-use crate::machine;
+use crate::execute::python;
+use crate::host::machine;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
-use crate::python;
 
 const SIGBUS: i32 = 7;
 const SIGKILL: i32 = 9;

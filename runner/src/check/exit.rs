@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::case::Place;
 use crate::check::Failure;
+use crate::host::signal;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
-use crate::signal;
 
 /// How one process must end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -33,7 +33,7 @@ pub fn context(case: &Case, observation: &Observation, captures: &Captures) -> C
         .map(|(rank, process)| {
             let (code, signal) = match &process.exit {
                 Exit::Code(code) => (json!(code), Value::Null),
-                Exit::Signal(number) => (Value::Null, json!(crate::signal::name(*number))),
+                Exit::Signal(number) => (Value::Null, json!(crate::host::signal::name(*number))),
                 Exit::NotStarted(_) | Exit::Unkillable | Exit::Unknown => (Value::Null, Value::Null),
             };
             json!({ "rank": rank, "exit": { "code": code, "signal": signal, "text": exit::describe(&process.exit) },

@@ -1,7 +1,6 @@
 //! Checks: an observation against what a case expects. Pure, except that a snapshot reads and writes its file.
 
 pub mod capture;
-pub mod compare;
 pub mod environment;
 pub mod exit;
 pub mod gap;
@@ -13,7 +12,9 @@ pub mod output;
 pub mod perf;
 pub mod report;
 pub mod report_shape;
+pub mod search;
 pub mod snapshot;
+pub mod snapshot_file;
 pub mod stream;
 pub mod tolerance;
 

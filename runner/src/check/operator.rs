@@ -8,8 +8,8 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::check::capture::{Captures, Operand};
-use crate::check::compare;
 use crate::check::tolerance::{self, Tolerance};
+use crate::expression::compare;
 
 /// One comparison.
 #[derive(Clone, Debug)]

@@ -6,9 +6,10 @@ use serde_json::Value;
 use serde_json_path::JsonPath;
 
 use crate::case::Place;
+use crate::check::Failure;
 use crate::check::capture::{Captures, Operand};
 use crate::check::operator::{Operator, length_of};
-use crate::check::{Failure, compare};
+use crate::expression::compare;
 use crate::observation::Observation;
 
 /// Most wrong values that are shown of one check.

@@ -7,10 +7,10 @@ use similar::TextDiff;
 use crate::case::{Case, Place};
 use crate::check::Failure;
 use crate::check::report::ReportKind;
+use crate::check::snapshot_file::{Comparison, Selection, SnapshotFile};
 use crate::filter;
 use crate::observation::Observation;
 use crate::report::words;
-use crate::snapshot::{Comparison, Selection, SnapshotFile};
 
 /// Most lines of a difference that are shown.
 const DIFF_LINES: usize = 60;

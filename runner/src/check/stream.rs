@@ -6,8 +6,8 @@ use std::io::Read;
 
 use regex::bytes::{Captures, Regex};
 
+use crate::check::search::Search;
 use crate::observation::Captured;
-use crate::search::Search;
 
 /// Bytes of a stream that a regular expression sees, besides its end.
 const TEXT_LIMIT: u64 = 64 << 20;

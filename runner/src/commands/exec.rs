@@ -21,16 +21,17 @@ use crate::case::Transport;
 use crate::execute::cookie::Cookie;
 use crate::execute::deaths::Teller;
 use crate::execute::inherit::UmaskOf;
+use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::execute::launch::settings;
+use crate::execute::launch::settings::DeviceArguments;
+use crate::execute::launch::{holder_cache, program};
 use crate::execute::process::{Event, Running, exit_of};
+use crate::execute::python;
 use crate::execute::sweep::{Process, Sweep};
 use crate::execute::{self, Cancel, RunContext, coordinator, dies_with_us, ranks, reports};
-use crate::install::Install;
-use crate::launch::environment::Environment;
-use crate::launch::settings::{self, DeviceArguments};
-use crate::launch::{holder_cache, program};
-use crate::machine;
+use crate::host::install::Install;
+use crate::host::machine;
 use crate::observation::Exit;
-use crate::python;
 
 /// How long the coordinator may take to write its report.
 const REPORT: Duration = Duration::from_secs(10);
@@ -281,7 +282,7 @@ impl Execution {
         plan: &ClusterPlan,
         transport: TransportName,
         report: Option<&Path>,
-    ) -> Result<(Execution, crate::launch::environment::Endpoint), Trouble> {
+    ) -> Result<(Execution, Endpoint), Trouble> {
         let (scratch, cookie) = context.open_case().map_err(Trouble::infra)?;
         let program = context.install.coordinator().map_err(Trouble::infra)?;
         let (sender, mut received) = unbounded_channel();

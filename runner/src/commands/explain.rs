@@ -6,10 +6,10 @@ use clap::Args;
 
 use crate::case::Case;
 use crate::commands::suites;
-use crate::exit_code::ExitCode;
-use crate::install::Install;
-use crate::say;
+use crate::host::install::Install;
+use crate::host::say;
 use crate::suite;
+use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest explain`.
 #[derive(Args, Clone, Debug)]

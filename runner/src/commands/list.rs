@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::case::Case;
-use crate::event::CaseInfo;
-use crate::exit_code::ExitCode;
-use crate::say;
-use crate::shard::{Shard, Shards};
+use crate::filter::shard::{Shard, Shards};
+use crate::host::say;
+use crate::record::event::CaseInfo;
+use crate::verdict::exit_code::ExitCode;
 
 /// Version of the JSON list.
 const VERSION: u32 = 1;

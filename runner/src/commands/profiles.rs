@@ -4,8 +4,8 @@ use std::io::Write;
 
 use protocol::profile;
 
-use crate::exit_code::ExitCode;
-use crate::say;
+use crate::host::say;
+use crate::verdict::exit_code::ExitCode;
 
 /// Runs the command.
 pub fn run() -> ExitCode {

@@ -5,13 +5,13 @@ use std::path::Path;
 use clap::Args;
 
 use crate::commands::reports::{ReportArgs, Reports, RunsArgs};
-use crate::event::Event;
-use crate::exit_code::ExitCode;
+use crate::host::say;
+use crate::record::event::Event;
 use crate::record::secrets::Secrets;
 use crate::record::{Recorder, Run, log, merge, store};
 use crate::report::human::HumanReport;
 use crate::report::{counts, words};
-use crate::say;
+use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest replay`.
 #[derive(Args, Clone, Debug)]

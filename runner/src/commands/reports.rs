@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::event::Event;
-use crate::exit_code::ExitCode;
+use crate::host::variable;
+use crate::record::event::Event;
 use crate::record::{Recorder, Run, Runs};
 use crate::report::files::FileArgs;
 use crate::report::html::compare;
 use crate::report::human::HumanReport;
 use crate::report::junit::Profile;
 use crate::report::junit_file::JunitFile;
-use crate::variable;
+use crate::verdict::exit_code::ExitCode;
 
 /// Which reports are written.
 #[derive(Args, Clone, Debug, Default)]

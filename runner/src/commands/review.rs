@@ -9,12 +9,12 @@ use console::{Key, Term};
 
 use crate::commands::reports::RunsArgs;
 use crate::commands::suites;
-use crate::exit_code::ExitCode;
 use crate::filter::Filter;
-use crate::install::Install;
+use crate::host::install::Install;
+use crate::host::say;
 use crate::record::store;
 use crate::review::{self, Pending, Refused, dialog};
-use crate::say;
+use crate::verdict::exit_code::ExitCode;
 
 /// Which waiting snapshots.
 #[derive(Args, Clone, Debug)]

@@ -10,24 +10,25 @@ use tokio::time::MissedTickBehavior;
 
 use crate::case::Case;
 use crate::check::snapshot::SnapshotMode;
-use crate::cli::RunArgs;
+use crate::commands::cli::RunArgs;
 use crate::commands::reports::Reports;
 use crate::commands::signals::{Signals, Wish};
 use crate::commands::{list, select, watch};
-use crate::event::{self, CaseInfo, Event, RunInfo};
 use crate::execute::clock::Instant;
 use crate::execute::cookie::random_word;
 use crate::execute::debug::DebugRank;
 use crate::execute::{self, Cancel, RunContext, job};
-use crate::exit_code::ExitCode;
-use crate::install::Install;
+use crate::host::install::Install;
+use crate::host::say;
+use crate::host::variable;
+use crate::record::event;
+use crate::record::event::{CaseInfo, Event, RunInfo};
 use crate::record::secrets::Secrets;
 use crate::record::{self, Recorder, Run, Shelf, history};
 use crate::report::github;
 use crate::report::human::HumanReport;
-use crate::say;
 use crate::schedule::{self, Settings, order};
-use crate::variable;
+use crate::verdict::exit_code::ExitCode;
 
 /// How often reports that wait for their time are looked after.
 const REFRESH: Duration = Duration::from_secs(1);

@@ -5,12 +5,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::Args;
 
-use crate::calendar::timestamp;
 use crate::commands::reports::RunsArgs;
-use crate::exit_code::ExitCode;
+use crate::host::calendar::timestamp;
+use crate::host::say;
 use crate::record::{Run, store};
 use crate::report::{counts, seconds};
-use crate::say;
+use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest runs`.
 #[derive(Args, Clone, Debug)]

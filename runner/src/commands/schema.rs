@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use crate::exit_code::ExitCode;
-use crate::say;
+use crate::host::say;
 use crate::suite::language;
+use crate::verdict::exit_code::ExitCode;
 
 /// Runs the command.
 pub fn run() -> ExitCode {

@@ -11,10 +11,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::execute::control::Control;
 use crate::execute::discover;
-use crate::exit_code::ExitCode;
-use crate::launch::environment::Endpoint;
+use crate::execute::launch::environment::Endpoint;
+use crate::host::say;
 use crate::report::live;
-use crate::say;
+use crate::verdict::exit_code::ExitCode;
 
 /// How often the picture is drawn anew.
 const REFRESH: Duration = Duration::from_secs(1);

@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 
 use super::clock::{Instant, timeout_at};
 use super::show::Shown;
+use crate::check::search::Search;
 use crate::observation::Captured;
-use crate::search::Search;
 
 /// Bytes kept from the beginning of a stream.
 pub const HEAD: usize = 32 << 10;

@@ -21,10 +21,11 @@ use super::scratch::{self, RunDirectory};
 use super::shared_memory::Lives;
 use super::sweep::{self, Sweep};
 use crate::case::PythonNeed;
-use crate::install::Install;
-use crate::machine;
+use crate::execute::python;
+use crate::execute::python::Python;
+use crate::host::install::Install;
+use crate::host::machine;
 use crate::observation::Observation;
-use crate::python::{self, Python};
 use crate::record::Shelf;
 use crate::record::secrets::Secrets;
 

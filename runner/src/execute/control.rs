@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use crate::launch::environment::Endpoint;
+use crate::execute::launch::environment::Endpoint;
 
 /// How long the whole conversation may take: a coordinator gives its ranks one second to answer.
 const DEADLINE: Duration = Duration::from_secs(5);

@@ -12,7 +12,7 @@ use super::cookie::{Cookie, random_word};
 use super::process::{Event, Planned, Running, Texts};
 use super::show::Streams;
 use crate::case::Transport;
-use crate::launch::environment::{Endpoint, Environment};
+use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::observation::Role;
 
 /// How long it may take until it listens.

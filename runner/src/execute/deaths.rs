@@ -12,7 +12,7 @@ use super::control::Control;
 use super::process::Running;
 use crate::case::Case;
 use crate::check::exit;
-use crate::launch::environment::Endpoint;
+use crate::execute::launch::environment::Endpoint;
 use crate::observation::{Exit, Role};
 
 /// The deaths of a case so far.

@@ -135,8 +135,8 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::execute::launch::environment::Environment;
     use crate::execute::process::Texts;
-    use crate::launch::environment::Environment;
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()

@@ -21,14 +21,14 @@ use super::ranks::{self, Shared};
 use super::shared_memory;
 use super::sweep::{Process, Sweep};
 use super::{RunContext, capture, coordinator, faults, hang, loader, reports, show, torchrun};
+use crate::case::requirement;
 use crate::case::{Case, Launch};
 use crate::check::exit;
 use crate::check::need::Need;
-use crate::launch::environment::{Endpoint, Environment};
-use crate::machine;
+use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::execute::python::Python;
+use crate::host::machine;
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
-use crate::python::Python;
-use crate::requirement;
 
 /// What outlives the ranks for longer than this was left behind; shorter is a helper on its way out.
 const LEAVE: Duration = Duration::from_millis(500);

@@ -21,9 +21,9 @@ use super::clock::Instant;
 use super::inherit::UmaskOf;
 use super::kernel::Spawn;
 use super::show::{Shown, Streams};
-use crate::launch::environment::Environment;
-use crate::launch::program;
-use crate::machine;
+use crate::execute::launch::environment::Environment;
+use crate::execute::launch::program;
+use crate::host::machine;
 use crate::observation::{Exit, ProcessObservation, Role};
 
 /// A process to start.

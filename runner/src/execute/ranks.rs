@@ -12,7 +12,7 @@ use super::show::Streams;
 use super::torchrun::Torchrun;
 use crate::case::{Case, Launch};
 use crate::check::output::{OutputWant, Stream};
-use crate::launch::environment::Environment;
+use crate::execute::launch::environment::Environment;
 use crate::observation::Role;
 
 /// What all processes of a case share.

@@ -9,9 +9,9 @@ use super::capture::LINE;
 use super::process::{Planned, file_stem};
 use super::torchrun;
 use crate::case::{Case, Launch};
+use crate::host::printable::Printable;
+use crate::host::say;
 use crate::observation::Role;
-use crate::printable::Printable;
-use crate::say;
 
 /// Where the streams of a process go besides the files that hold them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Which cases run: a part of the id, or an expression such as `tag(smoke) & world(>=4) & not matrix.dtype = bf16`.
 
 mod parser;
+pub mod shard;
 
 use std::cmp::Ordering;
 use std::fmt;

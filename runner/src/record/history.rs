@@ -59,7 +59,8 @@ fn median(mut values: Vec<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{self, Event};
+    use crate::record::event;
+    use crate::record::event::Event;
 
     #[test]
     fn the_median_of_the_last_runs() {

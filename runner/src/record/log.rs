@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::event::{Event, VERSION};
+use crate::record::event::{Event, VERSION};
 
 /// A log that cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! What is kept of a run: its event log and files, the fold of the log from which every report is made, and what later
 //! runs ask of it.
 
+pub mod event;
 pub mod history;
 pub mod log;
 pub mod merge;
@@ -18,9 +19,8 @@ pub use run::{CaseRun, Run};
 pub use shelf::Shelf;
 pub use store::{Runs, Store};
 
-use crate::calendar::timestamp;
-use crate::event;
 use crate::execute::cookie::random_word;
+use crate::host::calendar::timestamp;
 
 /// The id of a run that starts at `at`: `20261121T103000.250-1a2b`, so that ids sort by time.
 pub fn run_id(at: SystemTime) -> String {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::case::Case;
-use crate::conclusion::Conclusion;
-use crate::event::{Attempt, CaseInfo, Event, Failure, RunInfo, Verdict};
-use crate::exit_code::ExitCode;
+use crate::record::event::{Attempt, CaseInfo, Event, Failure, RunInfo, Verdict};
+use crate::verdict::conclusion::Conclusion;
+use crate::verdict::exit_code::ExitCode;
 
 /// A run, as far as it is known.
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use regex::Regex;
 use serde_json::Value;
 
-use crate::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream, Verdict};
 use crate::observation::Exit;
+use crate::record::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream, Verdict};
 
 /// What stands in place of a secret.
 const MASK: &str = "***";

@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::secrets::Secrets;
 use super::store::{LOCK, LOG};
 use crate::case::Case;
-use crate::conclusion::Outcome;
-use crate::event::{Attempt, Stream};
 use crate::execute::{coordinator, scratch};
+use crate::record::event::{Attempt, Stream};
+use crate::verdict::conclusion::Outcome;
 
 /// Most bytes kept of one attempt: a checkpoint of a model is no diagnosis.
 const LIMIT: u64 = 1 << 30;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::host::say;
+use crate::host::variable;
 use crate::record::Run;
 use crate::report::html::Limits;
 use crate::report::{github, html, junit_file, markdown, trace};
-use crate::say;
-use crate::variable;
 
 /// Most bytes of a Markdown file.
 const MARKDOWN_LIMIT: usize = 8 << 20;

@@ -7,12 +7,12 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use crate::case::Place;
-use crate::event::{Failure, Verdict};
 use crate::execute::cookie::random_word;
-use crate::printable;
+use crate::host::printable;
+use crate::host::variable;
+use crate::record::event::{Failure, Verdict};
 use crate::record::{CaseRun, Run};
 use crate::report::words;
-use crate::variable;
 
 /// GitHub shows so many annotations of a kind in a step.
 const MOST_ANNOTATIONS: usize = 10;

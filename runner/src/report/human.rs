@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::event::{Attempt, Event, Failure, Verdict};
 use crate::execute::clock::Instant;
-use crate::printable;
+use crate::host::printable;
+use crate::host::variable;
+use crate::record::event::{Attempt, Event, Failure, Verdict};
 use crate::record::{CaseRun, Run};
 use crate::report::{counts, exits, github, seconds, tail, words};
-use crate::variable;
 
 /// Lines of stderr that are shown of a case that did not pass.
 const TAIL_LINES: usize = 20;
@@ -352,7 +352,7 @@ fn indent(text: &str, by: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::CaseInfo;
+    use crate::record::event::CaseInfo;
 
     fn case(id: &str, world_size: Option<u32>) -> CaseRun {
         let mut info = CaseInfo { case: id.into(), world_size, ..CaseInfo::default() };

@@ -7,8 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
 
-use crate::calendar::timestamp;
-use crate::event::{Attempt, CaseInfo, Failure, Process, Stream, Verdict};
+use crate::host::calendar::timestamp;
+use crate::record::event::{Attempt, CaseInfo, Failure, Process, Stream, Verdict};
 use crate::record::{CaseRun, Run};
 use crate::report::xml_text::XmlText;
 use crate::report::{exits, human};
@@ -319,8 +319,8 @@ fn one_line(text: &str) -> XmlText {
 mod tests {
     use super::*;
     use crate::case::Place;
-    use crate::event::{Event, RunInfo};
     use crate::observation::{Exit, Role};
+    use crate::record::event::{Event, RunInfo};
     use proptest::prelude::*;
     use quick_xml::events::Event as Xml;
 

@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::event::Event;
+use crate::host::whole_file;
 use crate::record::Run;
+use crate::record::event::Event;
 use crate::report::junit::{self, Profile};
-use crate::whole_file;
 
 /// A result waits for the file no longer than this, unless writing it takes long.
 const EVERY: Duration = Duration::from_secs(1);
@@ -107,7 +107,7 @@ fn target(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{CaseInfo, RunInfo, Verdict};
+    use crate::record::event::{CaseInfo, RunInfo, Verdict};
 
     #[test]
     fn a_link_stays_and_what_it_leads_to_is_written() {

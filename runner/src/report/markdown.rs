@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::event::Verdict;
-use crate::printable;
+use crate::host::printable;
+use crate::record::event::Verdict;
 use crate::record::{CaseRun, Run};
 use crate::report::html::compare::Comparison;
 use crate::report::{html, human, words};
@@ -161,7 +161,7 @@ fn html_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Event, Failure};
+    use crate::record::event::{Event, Failure};
     use crate::report::html::tests::{finished, run};
 
     #[test]

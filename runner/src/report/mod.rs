@@ -15,9 +15,9 @@ pub mod words;
 pub mod xml_text;
 
 use crate::check::exit;
-use crate::event::{Attempt, Stream};
-use crate::printable;
+use crate::host::printable;
 use crate::record::Run;
+use crate::record::event::{Attempt, Stream};
 
 /// The last lines of a stream, as a report shows them.
 pub fn tail(stream: &Stream, lines: usize) -> Vec<String> {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::calendar;
 use crate::filter;
+use crate::host::calendar;
 use crate::record::CaseRun;
 
 /// `512 B`, `4.0 KiB`, `1.5 GiB`.

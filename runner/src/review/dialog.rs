@@ -96,7 +96,8 @@ pub fn show(one: &Pending, index: usize, of: usize, whole: bool, out: &mut dyn W
 mod tests {
     use super::*;
     use crate::case::Place;
-    use crate::snapshot::{self, SnapshotFile};
+    use crate::check::snapshot_file;
+    use crate::check::snapshot_file::SnapshotFile;
     use std::path::Path;
 
     fn pending(root: &Path, count: usize) -> Vec<Pending> {
@@ -118,7 +119,7 @@ mod tests {
         let decisions = review(&pending(root.path(), count), || Ok(keys.next()), &mut out).unwrap();
         let state = |index: usize| {
             let path = root.path().join(format!("{index}.snap"));
-            match (snapshot::read(&path).is_ok(), path.with_extension("snap.new").exists()) {
+            match (snapshot_file::read(&path).is_ok(), path.with_extension("snap.new").exists()) {
                 (true, false) => "accepted",
                 (false, false) => "rejected",
                 (false, true) => "left",

@@ -9,7 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::case::Place;
-use crate::snapshot::{self, SnapshotFile};
+use crate::check::snapshot_file;
+use crate::check::snapshot_file::SnapshotFile;
 use crate::suite::Suite;
 
 /// The end of a name of a snapshot that waits.
@@ -135,7 +136,7 @@ pub fn unreferenced(suites: &[Suite]) -> Vec<PathBuf> {
     let known: BTreeSet<PathBuf> =
         expected(suites).into_values().flat_map(|(file, _)| [file.pending(), file.path]).collect();
     let directories: BTreeSet<PathBuf> =
-        suites.iter().map(|suite| snapshot::directory(&suite.file, &suite.name)).collect();
+        suites.iter().map(|suite| snapshot_file::directory(&suite.file, &suite.name)).collect();
     // A directory that is not there has no file.
     let found = directories.iter().flat_map(|directory| files(directory, 1).unwrap_or_default());
     let snapshots =
@@ -150,8 +151,8 @@ fn is_pending(path: &Path) -> bool {
 }
 
 fn read(file: SnapshotFile, place: Place, found: PathBuf) -> io::Result<Pending> {
-    let text = snapshot::read(&found)?;
-    let accepted = match snapshot::read(&file.path) {
+    let text = snapshot_file::read(&found)?;
+    let accepted = match snapshot_file::read(&file.path) {
         Ok(accepted) => Some(accepted),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(refused.len(), 1);
         pending[0].accept().unwrap();
         pending[1].reject().unwrap();
-        assert_eq!(snapshot::read(&directory.join("a.snap")).unwrap(), "2\n");
+        assert_eq!(snapshot_file::read(&directory.join("a.snap")).unwrap(), "2\n");
         assert!(!directory.join("a.snap.new").exists() && !directory.join("b__links.snap.new").exists());
         assert!(!directory.join("b__links.snap").exists());
     }
@@ -246,7 +247,7 @@ mod tests {
         assert!(why[0].starts_with("no case of these suites has"), "{why:?}");
         assert!(why[1].ends_with("is another text for `s/b report`"), "{why:?}");
         pending[0].accept().unwrap();
-        assert_eq!(snapshot::read(&root.path().join("snapshots/s/a.snap")).unwrap(), "2\n");
+        assert_eq!(snapshot_file::read(&root.path().join("snapshots/s/a.snap")).unwrap(), "2\n");
         assert!(pending[0].found.exists(), "the artifact stays as it is");
         let (left, refused_now) = below(&artifact, &suites).unwrap();
         assert_eq!(names(&left), ["s/b report"], "what is accepted does not wait");

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use crate::case::Case;
 use crate::check::{Failure, Verdict};
-use crate::conclusion::{Conclusion, Outcome};
-use crate::event::{self, Event};
 use crate::record::Shelf;
+use crate::record::event;
+use crate::record::event::Event;
 use crate::suite::quantity;
+use crate::verdict::conclusion::{Conclusion, Outcome};
 
 /// How often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use model::node::{Node, Value};
 use serde_json::json;
 
+use crate::case::policy::Retries;
 use crate::case::{Case, PythonNeed, Resources, Timeout, Transport};
-use crate::policy::Retries;
-use crate::python;
+use crate::execute::python;
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};

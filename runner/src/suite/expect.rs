@@ -11,9 +11,10 @@ use crate::check::hang::HangExpectation;
 use crate::check::invariant::{self, Invariant};
 use crate::check::output::{OutputCheck, OutputWant, Stream, Whose};
 use crate::check::snapshot::SnapshotCheck;
+use crate::check::snapshot_file;
+use crate::check::snapshot_file::Selection;
 use crate::check::{Expectations, Leaks};
 use crate::expression;
-use crate::snapshot::{self, Selection};
 use crate::suite::language::expect as language;
 use crate::suite::launch::{read_rank, read_signal, regex};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
@@ -364,7 +365,7 @@ fn read_snapshot(shared: &Shared<'_>, node: &Node, case_id: &str) -> Option<Snap
     mapping.finish();
     let name = name?;
     let beside = reader.file().parent().unwrap_or(std::path::Path::new(""));
-    let path = beside.join("snapshots").join(&shared.suite).join(snapshot::file_name(case_id, &name));
+    let path = beside.join("snapshots").join(&shared.suite).join(snapshot_file::file_name(case_id, &name));
     Some(SnapshotCheck {
         name,
         of,

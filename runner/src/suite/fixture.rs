@@ -7,8 +7,9 @@ use std::sync::Arc;
 use model::node::{Node, Value};
 use serde_json::json;
 
-use crate::fixture::{Fixture, Scope, Step, StepTimeout};
-use crate::late::{self, Late};
+use crate::case::fixture::{Fixture, Scope, Step, StepTimeout};
+use crate::expression::deferred;
+use crate::expression::deferred::Late;
 use crate::suite::case::{read_env, read_python};
 use crate::suite::language;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
@@ -277,7 +278,7 @@ fn check_late(
     while let Some((path, node)) = todo.pop() {
         match &node.value {
             Value::Text(text) => {
-                for late in late::waits_for(text) {
+                for late in deferred::waits_for(text) {
                     if let Some((message, help)) = wrong(shared, &late, permitted(&path), uses, in_fixture) {
                         shared.reader.mistake(&node.span, message, help);
                     }

@@ -4,7 +4,7 @@ use model::node::{Node, Value};
 use protocol::plan::ClusterPlan;
 
 use crate::case::{Kill, KillTarget, Launch};
-use crate::signal;
+use crate::host::signal;
 use crate::suite::Shared;
 use crate::suite::language::keys::{self, MAX_RANKS};
 use crate::suite::reader::{Reader, did_you_mean};

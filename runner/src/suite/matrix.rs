@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use model::node::{Node, Value};
 
-use crate::check::compare;
+use crate::expression::compare;
 use crate::suite::language::keys;
 use crate::suite::reader::{Reader, did_you_mean, to_json};
 

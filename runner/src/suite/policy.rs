@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use model::node::{Node, Value};
 
-use crate::calendar::Date;
+use crate::case::policy::{Flaky, Retries, RetryIf, Xfail};
 use crate::expression;
-use crate::policy::{Flaky, Retries, RetryIf, Xfail};
+use crate::host::calendar::Date;
 use crate::suite::language::keys::{self, MOST_RETRIES as MOST};
 use crate::suite::launch::regex;
 use crate::suite::reader::{Reader, did_you_mean};

@@ -4,7 +4,7 @@ use model::node::{Entry, Node, Value};
 
 use crate::check::capture;
 use crate::expression;
-use crate::late;
+use crate::expression::deferred;
 use crate::suite::reader::{Reader, to_json};
 
 const OPEN: &str = "${{";
@@ -133,7 +133,7 @@ fn whole(text: &str) -> Option<&str> {
 }
 
 fn value_of(expression: &str, context: &serde_json::Value) -> Result<serde_json::Value, String> {
-    if let Some(text) = late::placeholder(expression)? {
+    if let Some(text) = deferred::placeholder(expression)? {
         return Ok(serde_json::Value::String(text));
     }
     expression::evaluate(expression.trim(), context)

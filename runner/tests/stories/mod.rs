@@ -7,9 +7,9 @@ use protocol::report::{
     ClusterReport, LinkScope, LinkTotals, MeasuredOperation, OperationKind, RankTotals, TimelineEntry,
 };
 use runner::case::Place;
-use runner::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream, Verdict};
 use runner::observation::{Exit, Gap, Role};
 use runner::record::Run;
+use runner::record::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream, Verdict};
 
 /// Numbers that look random and are the same every time.
 struct Dice(u64);

@@ -12,7 +12,7 @@ use super::super::process::{Planned, Texts};
 use super::super::show::Streams;
 use super::*;
 use crate::case::{Kill, KillTarget, Place};
-use crate::install::Install;
+use crate::host::install::Install;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);

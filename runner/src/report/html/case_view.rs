@@ -7,10 +7,10 @@ use protocol::report::ClusterReport;
 use serde::Serialize;
 
 use crate::check::exit;
-use crate::event::{Attempt, Failure, Process, Stream, Verdict};
+use crate::host::printable;
 use crate::observation::{Exit, Gap, Role};
-use crate::printable;
 use crate::record::CaseRun;
+use crate::record::event::{Attempt, Failure, Process, Stream, Verdict};
 use crate::report::chart::{bandwidth, heat_map, histogram, timeline};
 use crate::report::{cluster, words};
 

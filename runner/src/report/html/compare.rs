@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::event::Verdict;
+use crate::record::event::Verdict;
 use crate::record::{CaseRun, Run, Runs, store};
 use crate::report::words;
 

@@ -12,7 +12,7 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Serialize;
 
-use crate::event::Verdict;
+use crate::record::event::Verdict;
 use crate::record::{CaseRun, Run};
 use crate::report::chart::svg;
 use crate::report::words;
@@ -456,8 +456,8 @@ fn row(index: usize, case: &CaseRun, before: Option<&Run>, longest: u64, shown: 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream};
     use crate::observation::{Exit, Role};
+    use crate::record::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream};
 
     /// The end of a case, after one attempt.
     pub(crate) fn finished(case: &str, verdict: Verdict, duration_us: u64) -> [Event; 2] {

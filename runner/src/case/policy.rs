@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use regex::bytes::Regex;
 
-use crate::calendar::Date;
 use crate::case::{Case, Place};
 use crate::check::{Failure, Verdict};
-use crate::conclusion::{Conclusion, Outcome};
+use crate::host::calendar::Date;
+use crate::host::variable;
 use crate::observation::{Captured, Exit, Observation, Role};
-use crate::variable;
+use crate::verdict::conclusion::{Conclusion, Outcome};
 
 /// When a case that did not pass is tried again.
 #[derive(Clone, Debug)]

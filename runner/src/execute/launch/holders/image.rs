@@ -13,7 +13,7 @@ use object::endian::Endianness;
 use object::read::elf::FileHeader as _;
 use object::write::elf::{FileHeader, ProgramHeader, SectionHeader, Sym, Verdef, Writer};
 
-use super::at;
+use crate::execute::launch::holders::at;
 
 /// Segments lie this far apart, the largest page size of the machines that Linux runs on.
 const PAGE: u64 = 0x1_0000;

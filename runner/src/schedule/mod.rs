@@ -1,7 +1,10 @@
 //! The order of a run: which case starts when, how many at once, how often, and when to stop starting.
 
 pub mod arguments;
+pub mod attempts;
+pub mod fixture_pool;
 pub mod order;
+pub mod resources;
 pub mod rounds;
 
 use std::collections::VecDeque;
@@ -11,15 +14,15 @@ use std::time::SystemTime;
 
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::attempts;
 use crate::case::Case;
 use crate::check::snapshot::SnapshotMode;
-use crate::conclusion::Conclusion;
-use crate::event::{self, Event};
 use crate::execute::RunContext;
 use crate::execute::clock::Instant;
-use crate::machine;
-use crate::resources::{Claim, Pool};
+use crate::host::machine;
+use crate::record::event;
+use crate::record::event::Event;
+use crate::schedule::resources::{Claim, Pool};
+use crate::verdict::conclusion::Conclusion;
 use rounds::{Rounds, Tally};
 
 /// How a run goes.
@@ -123,7 +126,7 @@ async fn start_all(
         queue.running.retain(|running| *running != index);
         bad += u32::from(!conclusion.verdict.is_neutral());
         if settings.rounds.repeat() {
-            let discard = |outcome: &crate::conclusion::Outcome| context.discard(&outcome.observation);
+            let discard = |outcome: &crate::verdict::conclusion::Outcome| context.discard(&outcome.observation);
             let event = tallies[index].add(&cases[index], conclusion, context.shelf.as_ref(), discard);
             event.into_iter().for_each(|event| announce(event));
         }

@@ -17,7 +17,7 @@ use object::endian::Endianness;
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::read::{ReadCache, ReadRef, StringTable};
 
-use image::{Holder, Target};
+use crate::execute::launch::holders::image::{Holder, Target};
 
 /// Sonames that programs link or open by name, whatever wheel is installed. Every soname doubles as a version node,
 /// as NVIDIA's libraries have it; `NODES` has the exceptions.

@@ -17,9 +17,9 @@ use crate::commands::runs::ListRunsArgs;
 use crate::commands::select::SelectArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::top::TopArgs;
-use crate::exit_code;
-use crate::say;
+use crate::host::say;
 use crate::schedule::arguments::PaceArgs;
+use crate::verdict::exit_code;
 
 /// Runs distributed GPU programs on pretended clusters and checks what they did. No GPU is needed.
 ///

@@ -1,5 +1,9 @@
 //! One test, fully expanded: what the plan hands to execution and to the checks. Nothing here is read from a file any more.
 
+pub mod fixture;
+pub mod policy;
+pub mod requirement;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -9,11 +13,11 @@ use std::time::Duration;
 use protocol::plan::ClusterPlan;
 use serde::{Deserialize, Serialize};
 
+use crate::case::fixture::Fixture;
+use crate::case::policy::{Retries, Xfail};
 use crate::check::Expectations;
-use crate::fixture::Fixture;
-use crate::lossy_path;
-use crate::policy::{Retries, Xfail};
-use crate::version::Range;
+use crate::host::lossy_path;
+use crate::host::version::Range;
 
 /// A place in a suite file, both counted from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]

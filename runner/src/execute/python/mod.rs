@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use crate::case::PythonNeed;
-use crate::variable;
+use crate::host::variable;
 
 mod hints;
 pub mod managed;
 mod progress;
 mod requirement;
 
-pub use managed::Error;
-pub use progress::Steps;
+pub use crate::execute::python::managed::Error;
+pub use crate::execute::python::progress::Steps;
 
 /// What a managed environment holds when nobody asks for anything else.
 pub const DEFAULT_REQUIREMENTS: &[&str] = &["numpy", "torch==2.15.0"];
@@ -54,7 +54,7 @@ impl Python {
                 print(m.version(m.packages_distributions().get(name.split('.')[0], [name])[0]))\n\
             except Exception: pass\n";
         let mut command = std::process::Command::new(&self.program);
-        crate::launch::environment::scrubbed(&mut command).args(["-c", QUESTION, module]);
+        crate::execute::launch::environment::scrubbed(&mut command).args(["-c", QUESTION, module]);
         command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true);
@@ -151,7 +151,7 @@ fn may_be_python(command: &std::ffi::OsStr) -> bool {
         return true;
     }
     let path = std::env::var_os("PATH");
-    let Ok(file) = crate::launch::program::find(command, path.as_deref(), Path::new(".")) else {
+    let Ok(file) = crate::execute::launch::program::find(command, path.as_deref(), Path::new(".")) else {
         return ENVIRONMENT_ONLY.contains(&name.as_str());
     };
     let mut start = [0; 2];

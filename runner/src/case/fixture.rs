@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::case::{Case, Launch, Place, PythonNeed};
 use crate::check::output::OutputWant;
-use crate::late::{self, Late};
+use crate::expression::deferred;
+use crate::expression::deferred::Late;
 
 /// A fixture, as one case sees it.
 #[derive(Clone, Debug)]
@@ -85,7 +86,7 @@ pub type Outputs = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Puts the late values of `outputs`, and `scratch` where there is one, into `text`.
 pub fn fill(text: &mut String, outputs: &Outputs, scratch: Option<&str>) {
-    late::fill(text, &|late| match late {
+    deferred::fill(text, &|late| match late {
         Late::Output { fixture, output } => outputs.get(fixture)?.get(output).cloned(),
         Late::Scratch => scratch.map(str::to_owned),
     });

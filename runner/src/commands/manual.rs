@@ -3,11 +3,11 @@
 
 use clap::{Arg, Command, CommandFactory};
 
-use crate::cli::Cli;
+use crate::commands::cli::Cli;
 use crate::commands::fgpu::FgpuArgs;
-use crate::exit_code;
 use crate::record;
 use crate::suite::language;
+use crate::verdict::exit_code;
 
 const OPEN: &str = "<!-- generated: ";
 const END: &str = " -->";

@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use super::{Python, hints, requirement};
-use crate::launch::environment::{CACHE_ADVICE, cache_directory, scrubbed};
-use crate::machine;
+use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory, scrubbed};
+use crate::execute::python::{Python, hints, requirement};
+use crate::host::machine;
 
 /// Why there is no Python.
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +108,7 @@ enum Tools {
 /// The program of this name on `PATH`.
 pub(super) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH");
-    crate::launch::program::find(program.as_ref(), path.as_deref(), Path::new("/")).ok()
+    crate::execute::launch::program::find(program.as_ref(), path.as_deref(), Path::new("/")).ok()
 }
 
 /// What an environment is made from and where.
@@ -123,7 +123,7 @@ struct Plan {
 impl Plan {
     fn new(requirements: &[String]) -> Result<Plan, Error> {
         let requirements = match requirement::canonical(requirements) {
-            none if none.is_empty() => super::default_requirements(),
+            none if none.is_empty() => crate::execute::python::default_requirements(),
             some => some,
         };
         let python = on_path("python3").or_else(|| on_path("python"));

@@ -4,9 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::environment::{CACHE_ADVICE, cache_directory};
-use super::holders;
-use crate::machine;
+use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory};
+use crate::execute::launch::holders;
+use crate::host::machine;
 
 /// The holders for `shim` and, where there is one, a wheel's `torch/lib`.
 ///

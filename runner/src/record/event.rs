@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::case::{Case, Place};
 use crate::check;
 use crate::check::perf::Measured;
-use crate::conclusion::{Outcome, culprit};
-use crate::lossy_path;
+use crate::host::lossy_path;
 use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, Role};
+use crate::verdict::conclusion::{Outcome, culprit};
 
 /// Version of the event log, in its first line.
 pub const VERSION: u32 = 1;

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::case::Case;
+use crate::case::fixture;
+use crate::case::policy::Retries;
+use crate::case::requirement;
 use crate::check::environment;
 use crate::check::perf::{self, Measured};
 use crate::check::{self, Failure, Verdict};
-use crate::conclusion::{Conclusion, Outcome};
 use crate::execute::{RunContext, run_case};
-use crate::fixture;
-use crate::fixtures::Fixtures;
 use crate::observation::Observation;
-use crate::policy::Retries;
-use crate::requirement;
 use crate::schedule::Settings;
+use crate::schedule::fixture_pool::Fixtures;
+use crate::verdict::conclusion::{Conclusion, Outcome};
 
 /// Tells a program with `retries` which attempt it is in, from 1.
 const ATTEMPT: &str = "FTEST_ATTEMPT";

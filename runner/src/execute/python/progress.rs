@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::printable;
+use crate::host::printable;
 
 /// Shows steps on stderr.
 #[derive(Debug)]

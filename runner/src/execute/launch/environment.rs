@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use protocol::env;
 use protocol::plan::ClusterPlan;
 
-use super::program;
+use crate::execute::launch::program;
 
 /// Variables that a launcher or an outer run leaves behind and that would place the ranks of a case wrongly.
 const LAUNCHER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_"];

@@ -1,6 +1,8 @@
 //! Expressions of suites (`${{ ... }}` and `invariants`): one strict environment in which a wrong name is an error, never nothing.
 
+pub mod compare;
 mod context;
+pub mod deferred;
 mod explain;
 mod limit;
 mod print;
@@ -12,7 +14,6 @@ use minijinja::value::{Kwargs, Rest, Value as JinjaValue, ValueIter, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Expression, State, UndefinedBehavior};
 use serde_json::Value;
 
-use crate::check::compare;
 pub(crate) use context::{Context, Truth};
 pub(crate) use explain::{attributes, explain, uses};
 

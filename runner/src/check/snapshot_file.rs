@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use crate::whole_file;
+use crate::host::whole_file;
 
 /// What of a report goes into a snapshot. Order: select, leave out `measured`, redact, round, sort.
 #[derive(Clone, Debug, Default)]

@@ -5,9 +5,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::case::{Case, Requirement};
-use crate::machine;
-use crate::variable;
-use crate::version::{Range, Version};
+use crate::host::machine;
+use crate::host::variable;
+use crate::host::version::{Range, Version};
 
 /// What a Python has: the version of a module, empty where it is not known; none for a module that it lacks.
 pub type Modules = BTreeMap<String, Option<String>>;

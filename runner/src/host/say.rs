@@ -8,13 +8,13 @@ use std::sync::OnceLock;
 
 use clap::Parser;
 
-use crate::exit_code::ExitCode;
+use crate::verdict::exit_code::ExitCode;
 
 /// Unlike that of std it does not panic.
 macro_rules! println {
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        let _ = std::writeln!($crate::say::stdout(), $($text)*);
+        let _ = std::writeln!($crate::host::say::stdout(), $($text)*);
     }};
 }
 
@@ -23,7 +23,7 @@ macro_rules! eprintln {
     ($($text:tt)*) => {{
         use std::io::Write as _;
         let text = std::format!($($text)*);
-        let _ = std::writeln!(std::io::stderr(), "{}", $crate::printable::on_terminal(&text));
+        let _ = std::writeln!(std::io::stderr(), "{}", $crate::host::printable::on_terminal(&text));
     }};
 }
 

@@ -8,16 +8,17 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
+use crate::case::fixture;
+use crate::case::fixture::{Fixture, Outputs, Scope, Step, StepTimeout};
 use crate::case::{Case, Place};
 use crate::check::{Failure, exit};
-use crate::event::Stream;
 use crate::execute::cookie::Cookie;
+use crate::execute::launch::environment::Environment;
 use crate::execute::limit::Limit;
 use crate::execute::step::{self, StepEnd};
 use crate::execute::{RunContext, capture};
-use crate::fixture::{self, Fixture, Outputs, Scope, Step, StepTimeout};
-use crate::launch::environment::Environment;
 use crate::observation::{Exit, FixtureError, Observation};
+use crate::record::event::Stream;
 use crate::report;
 
 /// Lines of a step's output that are shown.

@@ -3,9 +3,10 @@
 use crate::case::{Case, KillTarget};
 use crate::check::perf::Measured;
 use crate::check::{Failure, Verdict};
-use crate::event::{self, Attempt, Event};
 use crate::observation::{Exit, Observation, Role};
 use crate::record::Shelf;
+use crate::record::event;
+use crate::record::event::{Attempt, Event};
 
 /// What came of one case: its attempts, and what a policy (`retries`, `xfail`) makes of them.
 #[derive(Clone, Debug)]

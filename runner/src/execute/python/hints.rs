@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::whole_file;
+use crate::host::whole_file;
 
 const MODULE: &str = "_ftest_hint.py";
 /// Python reads it at every start.

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::variable;
+use crate::host::variable;
 
 /// A part of the installation is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
