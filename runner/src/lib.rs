@@ -14,5 +14,6 @@ pub mod record;
 pub mod report;
 pub mod review;
 pub mod schedule;
+pub mod source;
 pub mod suite;
 pub mod verdict;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use runner::commands::cli::{Cli, Color, Command};
+use runner::commands::ending;
 use runner::commands::{self, bench, check, env, exec, explain, fmt, profiles, replay, review, runs, schema, top};
 use runner::execute::{self, guard};
 use runner::host::say;
@@ -57,7 +58,7 @@ fn run() -> ExitCode {
             0
         }
     };
-    from_number(say::code(code))
+    from_number(ending::code(code))
 }
 
 fn from_number(code: i32) -> ExitCode {

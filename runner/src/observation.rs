@@ -1,5 +1,6 @@
 //! Everything seen while a case ran: the only input of the checks, besides the case itself.
 
+use crate::host::machine::Machine;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,8 +8,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::case::Place;
 use crate::host::{lossy_path, signal};
+use crate::source::SourceLocation;
 
 /// What was seen.
 #[derive(Clone, Debug, Default)]
@@ -89,26 +90,11 @@ impl Observation {
     }
 }
 
-/// Limits that processes of the case began with, where there are any, and what the machine did to them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
-    /// Addresses, bytes.
-    pub address_space: Option<u64>,
-    /// Of one file, bytes.
-    pub file_size: Option<u64>,
-    /// Of one process, s.
-    pub cpu_time: Option<u64>,
-    /// Size of `/dev/shm`, bytes.
-    pub shared_memory: Option<u64>,
-    /// The kernel ended processes because memory ran out, in words.
-    pub out_of_memory: Option<String>,
-}
-
 /// Why a fixture could not be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FixtureError {
     /// Where its setup is written.
-    pub place: Place,
+    pub place: SourceLocation,
     /// What was wanted.
     pub expected: String,
     /// What was there, with the last words of the setup.
@@ -167,6 +153,17 @@ pub enum Role {
     Launcher(u32),
     /// fakegpu-coordinator.
     Coordinator,
+}
+
+impl Role {
+    /// Name of the files that hold a process's streams.
+    pub fn file_stem(self) -> String {
+        match self {
+            Role::Rank(rank) => format!("rank-{rank}"),
+            Role::Launcher(node) => format!("launcher-{node}"),
+            Role::Coordinator => "coordinator".to_owned(),
+        }
+    }
 }
 
 impl std::fmt::Display for Role {

@@ -6,8 +6,9 @@ mod stories;
 use std::path::Path;
 
 use runner::observation::Hang;
-use runner::record::event::{Attempt, CaseInfo, Verdict};
+use runner::record::event::{Attempt, CaseInfo};
 use runner::report::html::{self, Limits};
+use runner::verdict::Verdict;
 use stories::{Story, case, cluster_report, failed, passed, write_report};
 
 fn keep(name: &str, page: &str) {

@@ -1,5 +1,5 @@
 //! `fgpu`: a command on pretended GPUs.
 
 fn main() {
-    std::process::exit(runner::commands::fgpu::run(&runner::host::say::parse(std::env::args_os())));
+    std::process::exit(runner::commands::fgpu::run(&runner::commands::ending::parse(std::env::args_os())));
 }

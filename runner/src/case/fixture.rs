@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::case::{Case, Launch, Place, PythonNeed};
+use crate::case::python::PythonNeed;
+use crate::case::{Case, Launch};
 use crate::check::output::OutputWant;
 use crate::expression::deferred;
-use crate::expression::deferred::Late;
+use crate::expression::deferred::Deferred;
+use crate::source::SourceLocation;
 
 /// A fixture, as one case sees it.
 #[derive(Clone, Debug)]
@@ -17,7 +19,7 @@ pub struct Fixture {
     /// Name of the suite.
     pub suite: String,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
     /// How long it lives.
     pub scope: Scope,
     /// What makes it.
@@ -63,7 +65,7 @@ pub struct Step {
     /// Program and arguments.
     pub argv: Vec<String>,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// Deadlines of a step.
@@ -87,8 +89,8 @@ pub type Outputs = BTreeMap<String, BTreeMap<String, String>>;
 /// Puts the late values of `outputs`, and `scratch` where there is one, into `text`.
 pub fn fill(text: &mut String, outputs: &Outputs, scratch: Option<&str>) {
     deferred::fill(text, &|late| match late {
-        Late::Output { fixture, output } => outputs.get(fixture)?.get(output).cloned(),
-        Late::Scratch => scratch.map(str::to_owned),
+        Deferred::Output { fixture, output } => outputs.get(fixture)?.get(output).cloned(),
+        Deferred::Scratch => scratch.map(str::to_owned),
     });
 }
 

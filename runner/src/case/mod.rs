@@ -1,42 +1,24 @@
 //! One test, fully expanded: what the plan hands to execution and to the checks. Nothing here is read from a file any more.
 
+pub mod cluster;
 pub mod fixture;
 pub mod policy;
+pub mod python;
 pub mod requirement;
 
+use crate::case::python::PythonNeed;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::plan::ClusterPlan;
-use serde::{Deserialize, Serialize};
 
 use crate::case::fixture::Fixture;
 use crate::case::policy::{Retries, Xfail};
 use crate::check::Expectations;
-use crate::host::lossy_path;
 use crate::host::version::Range;
-
-/// A place in a suite file, both counted from 1.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Place {
-    /// As the user named it.
-    #[serde(serialize_with = "lossy_path::serialize")]
-    #[schemars(with = "PathBuf")]
-    pub file: PathBuf,
-    /// Line.
-    pub line: usize,
-    /// Column.
-    pub column: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file.display(), self.line, self.column)
-    }
-}
+use crate::source::SourceLocation;
 
 /// A case: one launch on one cluster and what must come of it.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +32,7 @@ pub struct Case {
     /// Name of the suite.
     pub suite: String,
     /// Where the case stands.
-    pub place: Place,
+    pub place: SourceLocation,
     /// Matrix values of this expansion, in order of their names.
     pub matrix: BTreeMap<String, serde_json::Value>,
     /// The pretended machines; without one there is no coordinator and no shim.
@@ -211,16 +193,6 @@ pub enum Requirement {
     All(Vec<Requirement>),
 }
 
-/// What a case needs of Python; cases with equal needs share an environment.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PythonNeed {
-    /// A managed environment with these requirements, as pip writes them, sorted: `torch==2.15.0`. The usual ones where
-    /// there are none.
-    Managed(Vec<String>),
-    /// The one on `PATH`, as it is.
-    System,
-}
-
 /// What a case takes from the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resources {
@@ -282,7 +254,7 @@ pub struct Kill {
     /// Matches a line of that stdout.
     pub output: regex::bytes::Regex,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// A fault, and where it is written.
@@ -291,7 +263,7 @@ pub struct Fault {
     /// As the ranks are told of it.
     pub fault: protocol::fault::Fault,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// Whom a [`Kill`] hits.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::check::output::{OutputCheck, OutputWant};
 use crate::check::stream::Text;
 use crate::expression;
+use crate::expression::template;
 use crate::observation::Observation;
 
 /// The name under which expressions find them.
@@ -62,10 +63,10 @@ impl Later {
     /// # Errors
     /// A capture that never matched, or a wrong expression, in words.
     pub fn value(&self, captures: &Captures) -> Result<Value, String> {
-        captures.needed(crate::suite::template::expressions(&self.text))?;
+        captures.needed(template::expressions(&self.text))?;
         let mut context = Value::clone(&self.context);
         context[NAME] = captures.value();
-        crate::suite::template::value(&self.text, &context)
+        template::value(&self.text, &context)
     }
 }
 

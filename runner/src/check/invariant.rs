@@ -1,12 +1,9 @@
 //! Invariants: expressions over report, matrix, cluster and ranks that must be true.
 
-use serde_json::{Value, json};
-
-use crate::case::{Case, Place};
+use crate::check::Failure;
 use crate::check::capture::{self, Captures};
-use crate::check::{Failure, exit, need};
 use crate::expression::{self, Context, Truth};
-use crate::observation::{Exit, Observation};
+use crate::source::SourceLocation;
 
 /// The names that an invariant may use.
 pub const NAMES: [&str; 7] = ["report", "devices", "matrix", "cluster", "ranks", "world_size", capture::NAME];
@@ -23,57 +20,7 @@ pub struct Invariant {
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
-    pub place: Place,
-}
-
-/// The values of [`NAMES`] for a case. What was not observed is missing, so that using it is an error.
-pub fn context(case: &Case, observation: &Observation, captures: &Captures) -> Context {
-    let ranks: Vec<Value> = observation
-        .ranks()
-        .map(|(rank, process)| {
-            let (code, signal) = match &process.exit {
-                Exit::Code(code) => (json!(code), Value::Null),
-                Exit::Signal(number) => (Value::Null, json!(crate::host::signal::name(*number))),
-                Exit::NotStarted(_) | Exit::Unkillable | Exit::Unknown => (Value::Null, Value::Null),
-            };
-            json!({ "rank": rank, "exit": { "code": code, "signal": signal, "text": exit::describe(&process.exit) },
-                "stdout_bytes": process.stdout.bytes, "stderr_bytes": process.stderr.bytes })
-        })
-        .collect();
-    let mut context = json!({ "matrix": case.matrix, "ranks": ranks });
-    context[capture::NAME] = captures.value();
-    if let Some(cluster) = &case.cluster {
-        context["cluster"] = describe_cluster(cluster);
-    }
-    if let Some(world_size) = case.world_size() {
-        context["world_size"] = json!(world_size);
-    }
-    let mut context = Context::new(&context);
-    context.add("devices", &observation.device_reports);
-    if let Some(report) = &observation.cluster_report {
-        // What no invariant looks at is not converted; its name stays, for messages.
-        let sections = need::sections(&case.expect.invariants);
-        let used = |name: &str| sections.as_ref().is_none_or(|sections| sections.iter().any(|section| section == name));
-        context.add_parts("report", report, used);
-    }
-    context
-}
-
-/// A cluster as expressions see it.
-pub fn describe_cluster(cluster: &protocol::plan::ClusterPlan) -> Value {
-    let nodes: Vec<Value> = cluster
-        .nodes
-        .iter()
-        .map(|node| json!({ "id": node.id, "host": node.host, "ranks": node.ranks, "gpus": node.gpus }))
-        .collect();
-    json!({
-        "name": cluster.name,
-        "world_size": cluster.world_size(),
-        "node_count": cluster.nodes.len(),
-        "nodes": nodes,
-        "intra_node": cluster.intra_node,
-        "inter_node": cluster.inter_node,
-    })
+    pub place: SourceLocation,
 }
 
 impl Invariant {
@@ -91,7 +38,7 @@ impl Invariant {
         let name = self.id.as_ref().map(|id| format!("{id}: ")).unwrap_or_default();
         Some(Failure {
             place: Some(self.place.clone()),
-            kind: "invariant",
+            kind: "invariant".into(),
             expected: format!("{name}{}", self.that),
             got,
             next: self.because.clone().unwrap_or_default(),
@@ -110,6 +57,8 @@ impl Invariant {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn check(that: &str, context: &Value) -> Option<String> {

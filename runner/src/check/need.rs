@@ -1,6 +1,6 @@
 //! Which of the long lists of a cluster report the checks of a case may look at. In doubt, all of them.
 
-use crate::case::Case;
+use crate::check::expectations::Expectations;
 use crate::check::invariant::Invariant;
 use crate::check::perf::Metric;
 use crate::check::report::{ReportKind, plain_names};
@@ -22,9 +22,8 @@ impl Need {
     /// Everything.
     pub const ALL: Need = Need { entries: true, operations: true };
 
-    /// What the checks of `case` need.
-    pub fn of(case: &Case) -> Need {
-        let expect = &case.expect;
+    /// What these checks need.
+    pub fn of(expect: &Expectations) -> Need {
         let paths = expect
             .report
             .iter()

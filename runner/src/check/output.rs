@@ -3,10 +3,10 @@
 use regex::bytes::Regex;
 use serde_json::Value;
 
-use crate::case::Place;
 use crate::check::Failure;
 use crate::check::stream::{self, Found, Text};
 use crate::observation::{Captured, Observation, ProcessObservation, Role};
+use crate::source::SourceLocation;
 
 /// One check of one stream.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct OutputCheck {
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// Standard output or standard error.
@@ -189,7 +189,7 @@ impl OutputCheck {
             results.into_iter().filter_map(|(role, result)| result.err().map(|why| format!("{role}: {why}"))).collect();
         Some(Failure {
             place: Some(self.place.clone()),
-            kind: self.stream.name(),
+            kind: self.stream.name().into(),
             expected: format!("{} of {who} {}", self.stream.name(), self.want.describe()),
             got: if got.is_empty() { "no such process was seen".to_owned() } else { got.join("\n") },
             next: self.because.clone().unwrap_or_default(),
@@ -234,7 +234,7 @@ mod tests {
             capture: vec![],
             fatal: false,
             because: None,
-            place: Place::default(),
+            place: SourceLocation::default(),
         }
     }
 

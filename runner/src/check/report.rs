@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use crate::case::Place;
 use crate::check::Failure;
 use crate::check::capture::{Captures, Operand};
 use crate::check::operator::{Operator, length_of};
 use crate::expression::compare;
 use crate::observation::Observation;
+use crate::source::SourceLocation;
 
 /// Most wrong values that are shown of one check.
 const SHOWN: usize = 4;
@@ -41,7 +41,7 @@ pub struct ReportCheck {
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// Which report a check reads.
@@ -261,7 +261,7 @@ impl ReportCheck {
     fn failure(&self, expected: String, got: &str, next: &str) -> Failure {
         Failure {
             place: Some(self.place.clone()),
-            kind: "report",
+            kind: "report".into(),
             expected: match self.rank {
                 Some(rank) => format!("rank {rank}: {expected}"),
                 None => expected,
@@ -411,7 +411,7 @@ mod tests {
             count: None,
             exists: None,
             because: None,
-            place: Place::default(),
+            place: SourceLocation::default(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The command line of `ftest`: what may be typed, and nothing of what it does.
 
+use super::ending;
 use std::ffi::OsString;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -17,7 +18,6 @@ use crate::commands::runs::ListRunsArgs;
 use crate::commands::select::SelectArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::top::TopArgs;
-use crate::host::say;
 use crate::schedule::arguments::PaceArgs;
 use crate::verdict::exit_code;
 
@@ -148,7 +148,7 @@ pub struct CheckArgs {
 impl Cli {
     /// Reads the command line; a first word that is no command is a suite to run.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Cli {
-        say::parse(with_run(arguments.into_iter().collect()))
+        ending::parse(with_run(arguments.into_iter().collect()))
     }
 
     /// The completion script of `shell`.

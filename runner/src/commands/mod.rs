@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check;
 pub mod cli;
+pub mod ending;
 pub mod env;
 pub mod exec;
 pub mod explain;
@@ -10,6 +11,7 @@ pub mod fgpu;
 pub mod fmt;
 pub mod list;
 pub mod manual;
+mod one_run;
 pub mod profiles;
 pub mod replay;
 pub mod reports;

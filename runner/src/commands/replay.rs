@@ -48,7 +48,7 @@ pub fn replay(arguments: &ReplayArgs) -> ExitCode {
         Err(error) => return told(&error, ExitCode::Usage),
     };
     let mut reports = reports(&arguments.reports, Run::at(&directory));
-    let events = match log::events(&directory.join(store::LOG)) {
+    let events = match log::events(&directory.join(log::LOG)) {
         Ok(events) => events,
         Err(error) => return told(&error, ExitCode::CouldNotRun),
     };

@@ -9,7 +9,7 @@ use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::run::{Ended, execute};
+use super::one_run::{Ended, execute};
 use super::signals::{Signals, Wish};
 use super::{select, suites};
 use crate::case::{Case, Launch};

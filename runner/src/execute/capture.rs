@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 
 use super::clock::{Instant, timeout_at};
-use super::show::Shown;
+use super::show::{LINE, Shown};
 use crate::check::search::Search;
 use crate::observation::Captured;
 
@@ -20,8 +20,6 @@ pub const HEAD: usize = 32 << 10;
 pub const TAIL: usize = 96 << 10;
 /// Bytes written to the file; what comes after is searched for the texts of checks and dropped, except for the tail in memory.
 pub const FILE_LIMIT: u64 = 64 << 20;
-/// A line longer than this is given to watchers, and shown, in pieces.
-pub(super) const LINE: usize = 64 << 10;
 
 /// Gets every line of a stream, without its end.
 pub type Lines = Box<dyn Fn(Vec<u8>) + Send>;

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use super::no_capture;
 use super::process::Planned;
-use super::show::{self, Streams};
+use super::show::Streams;
 use crate::case::{Case, Launch};
 use crate::observation::Role;
 
@@ -94,7 +95,7 @@ impl DebugRank {
         if !here {
             return;
         }
-        show::tee(case, arguments, process);
+        no_capture::tee(case, arguments, process);
         let mut script = process.argv.split_off(process.argv.len().saturating_sub(arguments + 1));
         // As torchrun starts a script by itself.
         let python = process.argv.first().cloned().unwrap_or_default();

@@ -20,7 +20,7 @@ use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::shared_memory;
 use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, faults, hang, loader, reports, show, torchrun};
+use super::{RunContext, capture, coordinator, faults, hang, loader, no_capture, reports, torchrun};
 use crate::case::requirement;
 use crate::case::{Case, Launch};
 use crate::check::exit;
@@ -163,7 +163,7 @@ impl Life<'_> {
         };
         let mut planned = ranks::plan(self.case, &shared)?;
         if self.context.no_capture {
-            show::show(self.case, &mut planned);
+            no_capture::show(self.case, &mut planned);
         }
         if let Some(debug) = &self.context.debug_rank {
             debug.apply(self.case, &mut planned);
@@ -408,7 +408,7 @@ impl Life<'_> {
     }
 
     fn read_reports(&mut self) {
-        let cluster = reports::cluster(&coordinator::report_path(&self.scratch), Need::of(self.case));
+        let cluster = reports::cluster(&coordinator::report_path(&self.scratch), Need::of(&self.case.expect));
         let devices = reports::devices(&self.scratch);
         for error in [cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
             self.observation.infra_error.get_or_insert(error.clone());

@@ -26,6 +26,7 @@ mod life;
 pub mod limit;
 mod loader;
 mod native_state;
+mod no_capture;
 mod port;
 pub mod process;
 pub mod python;

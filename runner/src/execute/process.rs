@@ -135,7 +135,7 @@ impl Planned {
             Streams::Captured | Streams::Ours => None,
         };
         let lines = watched.then(|| lines_of(role, events));
-        let stem = file_stem(role);
+        let stem = role.file_stem();
         let running = Running {
             role,
             pid,
@@ -230,15 +230,6 @@ impl End {
             },
             _ => Exit::Unknown,
         }
-    }
-}
-
-/// Name of the files that hold a process's streams.
-pub fn file_stem(role: Role) -> String {
-    match role {
-        Role::Rank(rank) => format!("rank-{rank}"),
-        Role::Launcher(node) => format!("launcher-{node}"),
-        Role::Coordinator => "coordinator".to_owned(),
     }
 }
 

@@ -6,6 +6,7 @@ pub mod deferred;
 mod explain;
 mod limit;
 mod print;
+pub mod template;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;

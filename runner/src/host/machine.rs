@@ -6,7 +6,20 @@ use std::path::{Path, PathBuf};
 use protocol::limit::{self, Limit};
 use rustix::process::{Resource, getrlimit};
 
-use crate::observation::Machine;
+/// Limits that processes of the case began with, where there are any, and what the machine did to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Addresses, bytes.
+    pub address_space: Option<u64>,
+    /// Of one file, bytes.
+    pub file_size: Option<u64>,
+    /// Of one process, s.
+    pub cpu_time: Option<u64>,
+    /// Size of `/dev/shm`, bytes.
+    pub shared_memory: Option<u64>,
+    /// The kernel ended processes because memory ran out, in words.
+    pub out_of_memory: Option<String>,
+}
 
 /// Bytes of memory: what the machine has, or less where a cgroup limits us. None where `/proc` does not tell.
 pub fn memory() -> Option<u64> {

@@ -2,13 +2,8 @@
 //! keeps stdout from being written is an error, remembered here until the exit code is chosen. What goes to stderr is for
 //! people, and may name files or quote what a program wrote: nothing of it acts on the terminal.
 
-use std::ffi::OsString;
 use std::io::{self, ErrorKind, Stdout, Write};
 use std::sync::OnceLock;
-
-use clap::Parser;
-
-use crate::verdict::exit_code::ExitCode;
 
 /// Unlike that of std it does not panic.
 macro_rules! println {
@@ -49,30 +44,8 @@ pub fn lost() -> Option<&'static str> {
     LOST.get().map(String::as_str)
 }
 
-/// The command line `arguments`. Help, a version and mistakes are printed, and the process ends.
-pub fn parse<T: Parser>(arguments: impl IntoIterator<Item = OsString>) -> T {
-    T::try_parse_from(arguments).unwrap_or_else(|error| {
-        let to_stdout = !error.use_stderr();
-        let printed = error.print();
-        if to_stdout {
-            let _ = remember(printed);
-        }
-        std::process::exit(code(error.exit_code()))
-    })
-}
-
-/// `code`, or what an incomplete stdout makes of it, which stderr says.
-pub fn code(code: i32) -> i32 {
-    match lost() {
-        Some(error) => {
-            eprintln!("ftest: cannot write to stdout: {error}");
-            code.max(ExitCode::CouldNotRun as i32)
-        }
-        None => code,
-    }
-}
-
-fn remember<T>(result: io::Result<T>) -> io::Result<T> {
+/// Keeps the first error of stdout for [`lost`].
+pub(crate) fn remember<T>(result: io::Result<T>) -> io::Result<T> {
     if let Err(error) = &result
         && !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted)
     {

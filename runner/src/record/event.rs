@@ -10,11 +10,13 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Case, Place};
-use crate::check;
+use crate::case::Case;
+use crate::check::Failure;
 use crate::check::perf::Measured;
-use crate::host::lossy_path;
+use crate::host::{lossy_path, printable};
 use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, Role};
+use crate::source::SourceLocation;
+use crate::verdict::Verdict;
 use crate::verdict::conclusion::{Outcome, culprit};
 
 /// Version of the event log, in its first line.
@@ -144,7 +146,7 @@ pub struct CaseInfo {
     #[serde(default)]
     pub tags: Vec<String>,
     /// Where the case stands.
-    pub place: Place,
+    pub place: SourceLocation,
     /// Matrix values of this expansion.
     #[serde(default)]
     pub matrix: BTreeMap<String, serde_json::Value>,
@@ -202,92 +204,6 @@ pub struct Attempt {
     pub kept: Option<PathBuf>,
 }
 
-/// What came of a case or an attempt.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum Verdict {
-    /// Every check held.
-    #[default]
-    Passed,
-    /// A check did not hold.
-    Failed,
-    /// A gap, or something the runner could not do.
-    Broken,
-    /// A deadline passed.
-    Timeout,
-    /// It did not run.
-    Skipped {
-        /// Why.
-        reason: String,
-    },
-    /// It did not pass, as its `xfail` says.
-    Xfailed {
-        /// Why that is expected.
-        reason: String,
-    },
-}
-
-impl Verdict {
-    /// One word.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Verdict::Passed => "passed",
-            Verdict::Failed => "failed",
-            Verdict::Broken => "broken",
-            Verdict::Timeout => "timeout",
-            Verdict::Skipped { .. } => "skipped",
-            Verdict::Xfailed { .. } => "xfailed",
-        }
-    }
-
-    /// Whether a run with it can end with 0.
-    pub fn is_neutral(&self) -> bool {
-        matches!(self, Verdict::Passed | Verdict::Skipped { .. } | Verdict::Xfailed { .. })
-    }
-}
-
-impl From<&check::Verdict> for Verdict {
-    fn from(verdict: &check::Verdict) -> Verdict {
-        match verdict {
-            check::Verdict::Passed => Verdict::Passed,
-            check::Verdict::Failed => Verdict::Failed,
-            check::Verdict::Broken => Verdict::Broken,
-            check::Verdict::Timeout => Verdict::Timeout,
-            check::Verdict::Skipped(reason) => Verdict::Skipped { reason: reason.clone() },
-            check::Verdict::Xfailed(reason) => Verdict::Xfailed { reason: reason.clone() },
-        }
-    }
-}
-
-/// A check that did not hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Failure {
-    /// Where the check is written; none for what every case must satisfy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
-    /// The kind of check: `exit`, `stdout`, `report`, ...
-    pub kind: String,
-    /// What was wanted.
-    pub expected: String,
-    /// What was there.
-    pub got: String,
-    /// What to do next; may be empty.
-    #[serde(default)]
-    pub next: String,
-}
-
-impl From<&check::Failure> for Failure {
-    fn from(failure: &check::Failure) -> Failure {
-        Failure {
-            place: failure.place.clone(),
-            kind: failure.kind.to_owned(),
-            expected: failure.expected.clone(),
-            got: failure.got.clone(),
-            next: failure.next.clone(),
-        }
-    }
-}
-
 /// One process of an attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Process {
@@ -329,6 +245,15 @@ pub struct Stream {
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
     pub file: Option<PathBuf>,
+}
+
+impl Stream {
+    /// The last lines, as a report shows them.
+    pub fn last(&self, lines: usize) -> Vec<String> {
+        let text = if self.tail.is_empty() { &self.head } else { &self.tail };
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].iter().map(|line| printable::line(line)).collect()
+    }
 }
 
 impl From<&Captured> for Stream {
@@ -374,8 +299,8 @@ impl Attempt {
         };
         Attempt {
             number,
-            verdict: Verdict::from(&outcome.verdict),
-            failures: outcome.failures.iter().map(Failure::from).collect(),
+            verdict: outcome.verdict.clone(),
+            failures: outcome.failures.clone(),
             perf: outcome.perf.clone(),
             duration_us: us(observation.duration),
             slow: outcome.slow,

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::store::{LOG, Runs};
+use super::log::LOG;
+use super::store::Runs;
 
 /// Runs that are looked at.
 const RUNS: usize = 5;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::run::{CaseRun, Run, RunEnd};
-use crate::record::event::Verdict;
+use crate::verdict::Verdict;
 use crate::verdict::exit_code::ExitCode;
 
 /// Runs as one.

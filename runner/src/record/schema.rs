@@ -90,7 +90,8 @@ fn description(schema: &Value) -> String {
 mod tests {
     use super::*;
     use crate::observation::{Exit, Role};
-    use crate::record::event::{Attempt, Process, RunInfo, Stream, Verdict};
+    use crate::record::event::{Attempt, Process, RunInfo, Stream};
+    use crate::verdict::Verdict;
 
     #[test]
     fn what_is_written_is_valid_and_every_kind_is_told() {

@@ -107,7 +107,8 @@ fn target(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::event::{CaseInfo, RunInfo, Verdict};
+    use crate::record::event::{CaseInfo, RunInfo};
+    use crate::verdict::Verdict;
 
     #[test]
     fn a_link_stays_and_what_it_leads_to_is_written() {

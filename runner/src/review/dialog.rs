@@ -95,9 +95,9 @@ pub fn show(one: &Pending, index: usize, of: usize, whole: bool, out: &mut dyn W
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::Place;
     use crate::check::snapshot_file;
     use crate::check::snapshot_file::SnapshotFile;
+    use crate::source::SourceLocation;
     use std::path::Path;
 
     fn pending(root: &Path, count: usize) -> Vec<Pending> {
@@ -107,7 +107,13 @@ mod tests {
                 let file = SnapshotFile { path, source: "s.yaml".into(), expression: format!("s/{index} report") };
                 file.leave_pending("new\n").unwrap();
                 let found = file.pending();
-                Pending { file, place: Place::default(), found, text: "new\n".into(), accepted: Some("old\n".into()) }
+                Pending {
+                    file,
+                    place: SourceLocation::default(),
+                    found,
+                    text: "new\n".into(),
+                    accepted: Some("old\n".into()),
+                }
             })
             .collect()
     }

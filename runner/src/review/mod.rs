@@ -8,10 +8,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::case::Place;
 use crate::check::snapshot_file;
 use crate::check::snapshot_file::SnapshotFile;
+use crate::source::SourceLocation;
 use crate::suite::Suite;
+use crate::verdict::judge;
 
 /// The end of a name of a snapshot that waits.
 const PENDING: &str = ".snap.new";
@@ -24,7 +25,7 @@ pub struct Pending {
     /// Where it goes.
     pub file: SnapshotFile,
     /// Where the check is written.
-    pub place: Place,
+    pub place: SourceLocation,
     /// Where it lies; beside the accepted one unless it came with an artifact.
     pub found: PathBuf,
     /// Its text.
@@ -71,12 +72,12 @@ impl Pending {
 }
 
 /// Every snapshot that the cases of `suites` have, whether or not there is a file: by name.
-fn expected(suites: &[Suite]) -> BTreeMap<String, (SnapshotFile, Place)> {
+fn expected(suites: &[Suite]) -> BTreeMap<String, (SnapshotFile, SourceLocation)> {
     let cases = suites.iter().flat_map(|suite| &suite.cases);
     let checks = cases.flat_map(|case| case.expect.snapshots.iter().map(move |check| (case, check)));
     checks
         .map(|(case, check)| {
-            let file = check.file(case);
+            let file = check.file(&judge::owner(case));
             (file.expression.clone(), (file, check.place.clone()))
         })
         .collect()
@@ -150,7 +151,7 @@ fn is_pending(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(PENDING))
 }
 
-fn read(file: SnapshotFile, place: Place, found: PathBuf) -> io::Result<Pending> {
+fn read(file: SnapshotFile, place: SourceLocation, found: PathBuf) -> io::Result<Pending> {
     let text = snapshot_file::read(&found)?;
     let accepted = match snapshot_file::read(&file.path) {
         Ok(accepted) => Some(accepted),

@@ -8,18 +8,19 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
+use crate::case::Case;
 use crate::case::fixture;
 use crate::case::fixture::{Fixture, Outputs, Scope, Step, StepTimeout};
-use crate::case::{Case, Place};
 use crate::check::{Failure, exit};
+use crate::execute::capture;
 use crate::execute::cookie::Cookie;
 use crate::execute::launch::environment::Environment;
 use crate::execute::limit::Limit;
 use crate::execute::step::{self, StepEnd};
-use crate::execute::{RunContext, capture};
 use crate::observation::{Exit, FixtureError, Observation};
 use crate::record::event::Stream;
-use crate::report;
+use crate::schedule::run_resources::RunResources;
+use crate::source::SourceLocation;
 
 /// Lines of a step's output that are shown.
 const LINES: usize = 10;
@@ -98,13 +99,13 @@ impl Fixtures {
     ///
     /// # Errors
     /// The observation of a case that cannot run; nothing is left of what was made for it alone.
-    pub async fn enter(&self, case: &Case, context: &RunContext) -> Result<Entered, Observation> {
+    pub async fn enter(&self, case: &Case, resources: &RunResources) -> Result<Entered, Observation> {
         let mut entered = Entered::default();
-        let limit = context.limits.of(case);
+        let limit = resources.execution.limits.of(case);
         for fixture in &case.uses {
             let made = match fixture.scope {
-                Scope::Suite => self.share(fixture, context, &entered.outputs, limit.as_ref()).await,
-                Scope::Case => make(fixture, context, &entered.outputs, limit.as_ref()).await.map(|made| {
+                Scope::Suite => self.share(fixture, resources, &entered.outputs, limit.as_ref()).await,
+                Scope::Case => make(fixture, resources, &entered.outputs, limit.as_ref()).await.map(|made| {
                     let outputs = made.outputs.clone();
                     entered.own.push(made);
                     outputs
@@ -113,7 +114,7 @@ impl Fixtures {
             match made {
                 Ok(outputs) => drop(entered.outputs.insert(fixture.name.clone(), outputs)),
                 Err(refused) => {
-                    self.leave(entered, context, false).await;
+                    self.leave(entered, resources, false).await;
                     return Err(match refused {
                         Refused::Interrupted => Observation {
                             skipped: Some("the run was interrupted".to_owned()),
@@ -134,7 +135,7 @@ impl Fixtures {
     async fn share(
         &self,
         fixture: &Arc<Fixture>,
-        context: &RunContext,
+        resources: &RunResources,
         outputs: &Outputs,
         limit: Option<&Limit>,
     ) -> Result<BTreeMap<String, String>, Refused> {
@@ -145,19 +146,19 @@ impl Fixtures {
             self.shared.borrow_mut().push((name, Rc::clone(&slot)));
             slot
         });
-        let made = slot.get_or_init(|| make(fixture, context, outputs, limit)).await;
+        let made = slot.get_or_init(|| make(fixture, resources, outputs, limit)).await;
         made.as_ref().map(|made| made.outputs.clone()).map_err(Clone::clone)
     }
 
     /// Takes down what was made for one attempt alone, the last first. With `keep` the directories stay.
-    pub async fn leave(&self, entered: Entered, context: &RunContext, keep: bool) {
+    pub async fn leave(&self, entered: Entered, resources: &RunResources, keep: bool) {
         for made in entered.own.iter().rev() {
-            self.take_down(made, context, keep).await;
+            self.take_down(made, resources, keep).await;
         }
     }
 
     /// `case` is through: what no other case of the run uses is taken down.
-    pub async fn done(&self, case: &Case, context: &RunContext, keep: bool) {
+    pub async fn done(&self, case: &Case, resources: &RunResources, keep: bool) {
         for fixture in case.uses.iter().rev().filter(|fixture| fixture.scope == Scope::Suite) {
             let name = fixture.full_name();
             let last = self.users.borrow_mut().get_mut(&name).is_some_and(|users| {
@@ -165,26 +166,26 @@ impl Fixtures {
                 users.to_come == 0 && users.running == 0
             });
             if last {
-                self.end(&name, context, keep).await;
+                self.end(&name, resources, keep).await;
             }
         }
     }
 
     /// Takes down all that still stands.
-    pub async fn finish(&self, context: &RunContext, keep: bool) {
+    pub async fn finish(&self, resources: &RunResources, keep: bool) {
         loop {
             let last = self.shared.borrow().last().map(|(name, _)| name.clone());
             let Some(name) = last else { return };
-            self.end(&name, context, keep).await;
+            self.end(&name, resources, keep).await;
         }
     }
 
-    async fn end(&self, name: &str, context: &RunContext, keep: bool) {
+    async fn end(&self, name: &str, resources: &RunResources, keep: bool) {
         let position = self.shared.borrow().iter().position(|(known, _)| known == name);
         let Some(position) = position else { return };
         let (_, slot) = self.shared.borrow_mut().remove(position);
         if let Some(Ok(made)) = slot.get() {
-            self.take_down(made, context, keep).await;
+            self.take_down(made, resources, keep).await;
         }
     }
 
@@ -193,7 +194,7 @@ impl Fixtures {
         self.failed.take()
     }
 
-    async fn take_down(&self, made: &Made, context: &RunContext, keep: bool) {
+    async fn take_down(&self, made: &Made, resources: &RunResources, keep: bool) {
         let mut failed = None;
         if let Some(teardown) = &made.teardown {
             let step = step::Step {
@@ -204,38 +205,38 @@ impl Fixtures {
                 cookie: &made.cookie,
                 timeout: made.fixture.timeout,
                 // The first Ctrl-C is why it runs; the second ends it.
-                cancel: (&context.cancel, 2),
+                cancel: (&resources.execution.cancel, 2),
             };
             failed = problem(&made.fixture, "teardown", &step.run().await, &made.directory);
         }
         step::clear(&made.cookie).await;
         if let Some(got) = failed {
-            let kept = settle(&made.fixture, context, &made.directory);
+            let kept = settle(&made.fixture, resources, &made.directory);
             let failure = Failure {
                 place: made.teardown.as_ref().map(|step| step.place.clone()),
-                kind: "teardown",
+                kind: "teardown".into(),
                 expected: format!("the teardown of `{}` ends with code 0", made.fixture.name),
                 got: got.replace(&made.directory.display().to_string(), &kept),
                 next: format!("kept: {kept}"),
             };
             self.failed.borrow_mut().push((made.fixture.full_name(), failure));
         } else if !keep {
-            context.remove(&made.directory);
+            resources.execution.remove(&made.directory);
         }
     }
 }
 
 async fn make(
     fixture: &Arc<Fixture>,
-    context: &RunContext,
+    resources: &RunResources,
     outputs: &Outputs,
     limit: Option<&Limit>,
 ) -> Result<Made, Refused> {
-    if context.cancel.is_raised() {
+    if resources.execution.cancel.is_raised() {
         return Err(Refused::Interrupted);
     }
-    let refused = |place: &Place, expected: &str, got: String, directory: Option<&Path>| {
-        let kept = directory.map(|from| (from.display().to_string(), settle(fixture, context, from)));
+    let refused = |place: &SourceLocation, expected: &str, got: String, directory: Option<&Path>| {
+        let kept = directory.map(|from| (from.display().to_string(), settle(fixture, resources, from)));
         Refused::Failed(FixtureError {
             place: place.clone(),
             expected: format!("the setup of `{}` {expected}", fixture.name),
@@ -244,7 +245,7 @@ async fn make(
         })
     };
     let infra = |error: String| refused(&fixture.place, "can be run", error, None);
-    let (directory, cookie) = context.open_fixture().map_err(infra)?;
+    let (directory, cookie) = resources.execution.open_fixture().map_err(infra)?;
     let scratch = directory.join("files");
     let own = scratch.display().to_string();
     let fill = |step: &Step| {
@@ -252,11 +253,11 @@ async fn make(
         step.argv.iter_mut().for_each(|word| fixture::fill(word, outputs, Some(&own)));
         step
     };
-    let mut environment = environment(fixture, context, &directory, &cookie).await.map_err(infra)?;
+    let mut environment = environment(fixture, resources, &directory, &cookie).await.map_err(infra)?;
     for (name, value) in &fixture.env {
         let mut value = value.clone();
         fixture::fill(&mut value, outputs, Some(&own));
-        context.secrets.learn([(name.clone(), value.clone())]);
+        resources.secrets.learn([(name.clone(), value.clone())]);
         environment.set(name, value);
     }
     let setup = fill(&fixture.setup);
@@ -268,13 +269,13 @@ async fn make(
         streams: directory.join("setup"),
         cookie: &cookie,
         timeout: StepTimeout { kill, ..fixture.timeout },
-        cancel: (&context.cancel, 1),
+        cancel: (&resources.execution.cancel, 1),
     };
     let end = run.run().await;
     // Whatever came of it: what it wrote may be told.
     let written = std::fs::read_to_string(directory.join("output")).unwrap_or_default();
     let variables = written.lines().filter_map(|line| line.split_once('='));
-    context.secrets.learn(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    resources.secrets.learn(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let given = match problem(fixture, "setup", &end, &directory) {
         _ if end == StepEnd::Cancelled => Err(None),
         Some(got) => Err(Some(("ends with code 0", got))),
@@ -287,11 +288,11 @@ async fn make(
         Err(wrong) => {
             step::clear(&cookie).await;
             if let Some(limit) = limit.filter(|limit| end == StepEnd::TimedOut && limit.has_passed()) {
-                context.remove(&directory);
+                resources.execution.remove(&directory);
                 return Err(Refused::Past(limit.whose.clone()));
             }
             let Some((expected, got)) = wrong else {
-                context.remove(&directory);
+                resources.execution.remove(&directory);
                 return Err(Refused::Interrupted);
             };
             return Err(refused(&setup.place, expected, got, Some(&directory)));
@@ -307,7 +308,7 @@ async fn make(
 /// The environment of both steps, before what the suite sets.
 async fn environment(
     fixture: &Fixture,
-    context: &RunContext,
+    resources: &RunResources,
     directory: &Path,
     cookie: &Cookie,
 ) -> Result<Environment, String> {
@@ -317,11 +318,11 @@ async fn environment(
     for name in &fixture.env_unset {
         environment.remove(name);
     }
-    for directory in context.install.binary_directories().filter(|directory| directory.is_dir()) {
+    for directory in resources.execution.install.binary_directories().filter(|directory| directory.is_dir()) {
         environment.prepend("PATH", directory);
     }
     if let Some(need) = &fixture.python {
-        environment.python(&context.python(need).await?.bin);
+        environment.python(&resources.execution.python(need).await?.bin);
     }
     for (variable, name) in [("FTEST_SCRATCH", "files"), ("TMPDIR", "tmp")] {
         let path = directory.join(name);
@@ -334,8 +335,8 @@ async fn environment(
 }
 
 /// Where the directory of a fixture that failed stays.
-fn settle(fixture: &Fixture, context: &RunContext, directory: &Path) -> String {
-    context.settle(directory, &format!("{}.fixture", fixture.full_name())).display().to_string()
+fn settle(fixture: &Fixture, resources: &RunResources, directory: &Path) -> String {
+    resources.settle(directory, &format!("{}.fixture", fixture.full_name())).display().to_string()
 }
 
 /// What is wrong with how a step ended, and its last words.
@@ -350,7 +351,7 @@ fn problem(fixture: &Fixture, step: &str, end: &StepEnd, directory: &Path) -> Op
     for stream in ["stderr", "stdout"] {
         let captured = capture::from_file(&directory.join(format!("{step}.{stream}")));
         let shown = Stream::from(&captured);
-        let lines = report::tail(&shown, LINES);
+        let lines = shown.last(LINES);
         if !lines.is_empty() {
             text.push_str(&format!("\nits {stream} ({}) ends with", captured.path.display()));
             lines.iter().for_each(|line| text.push_str(&format!("\n| {line}")));

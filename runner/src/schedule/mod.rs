@@ -6,7 +6,9 @@ pub mod fixture_pool;
 pub mod order;
 pub mod resources;
 pub mod rounds;
+pub mod run_resources;
 
+use crate::record::concluded;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,12 +18,12 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::case::Case;
 use crate::check::snapshot::SnapshotMode;
-use crate::execute::RunContext;
 use crate::execute::clock::Instant;
 use crate::host::machine;
 use crate::record::event;
 use crate::record::event::Event;
 use crate::schedule::resources::{Claim, Pool};
+use crate::schedule::run_resources::RunResources;
 use crate::verdict::conclusion::Conclusion;
 use rounds::{Rounds, Tally};
 
@@ -69,23 +71,23 @@ pub type Announce = Rc<dyn Fn(Event)>;
 pub async fn run(
     cases: &[Arc<Case>],
     order: &[usize],
-    context: Rc<RunContext>,
+    resources: Rc<RunResources>,
     settings: Settings,
     announce: Announce,
 ) -> Vec<String> {
     let local = LocalSet::new();
     let mut tallies = vec![Tally::default(); cases.len()];
-    local.run_until(start_all(cases, order, &context, settings, &announce, &mut tallies)).await;
+    local.run_until(start_all(cases, order, &resources, settings, &announce, &mut tallies)).await;
     if settings.rounds.repeat() {
         cases.iter().zip(tallies).filter_map(|(case, tally)| tally.finish(case)).for_each(|event| announce(event));
     }
-    context.end_strays().await
+    resources.execution.end_strays().await
 }
 
 async fn start_all(
     cases: &[Arc<Case>],
     order: &[usize],
-    context: &Rc<RunContext>,
+    resources: &Rc<RunResources>,
     settings: Settings,
     announce: &Announce,
     tallies: &mut [Tally],
@@ -97,22 +99,22 @@ async fn start_all(
     let mut bad = 0;
     loop {
         let stop = settings.fail_fast.is_some_and(|limit| bad >= limit);
-        while !stop && !context.cancel.is_raised() {
+        while !stop && !resources.execution.cancel.is_raised() {
             let ready = queue.ready(tallies).map(|index| &cases[index].resources);
             let Some((position, claim)) = pool.first(ready) else { break };
             let shared = fixtures.of_round(queue.round, || queue.cases(cases));
             let Some(index) = queue.start(position) else { break };
             let case = &cases[index];
-            let (case, context, announce) = (Arc::clone(case), Rc::clone(context), Rc::clone(announce));
+            let (case, resources, announce) = (Arc::clone(case), Rc::clone(resources), Rc::clone(announce));
             announce(Event::CaseStarted { case: case.full_id(), at_ms: event::ms(SystemTime::now()) });
             running.spawn_local(async move {
                 let conclusion = if settings.rounds.repeat() {
                     // An iteration that is tried again would hide what they are made for.
                     let case = Case { retries: None, ..(*case).clone() };
-                    attempts::run(&case, &context, settings, &shared).await
+                    attempts::run(&case, &resources, settings, &shared).await
                 } else {
-                    let conclusion = attempts::run(&case, &context, settings, &shared).await;
-                    let events = conclusion.events(&case, context.shelf.as_ref());
+                    let conclusion = attempts::run(&case, &resources, settings, &shared).await;
+                    let events = concluded::events(&conclusion, &case, resources.artifacts.as_ref());
                     events.into_iter().for_each(|event| announce(event));
                     conclusion
                 };
@@ -126,13 +128,14 @@ async fn start_all(
         queue.running.retain(|running| *running != index);
         bad += u32::from(!conclusion.verdict.is_neutral());
         if settings.rounds.repeat() {
-            let discard = |outcome: &crate::verdict::conclusion::Outcome| context.discard(&outcome.observation);
-            let event = tallies[index].add(&cases[index], conclusion, context.shelf.as_ref(), discard);
+            let discard =
+                |outcome: &crate::verdict::conclusion::Outcome| resources.execution.discard(&outcome.observation);
+            let event = tallies[index].add(&cases[index], conclusion, resources.artifacts.as_ref(), discard);
             event.into_iter().for_each(|event| announce(event));
         }
-        fixtures.finish(false, context, settings, announce).await;
+        fixtures.finish(false, resources, settings, announce).await;
     }
-    fixtures.finish(true, context, settings, announce).await;
+    fixtures.finish(true, resources, settings, announce).await;
 }
 
 /// What cases share, made anew for each round: the last case of a round takes it down.
@@ -154,14 +157,14 @@ impl Fixtures {
     }
 
     /// Tells of teardowns that failed, and takes down what still stands of rounds that are over.
-    async fn finish(&mut self, all: bool, context: &RunContext, settings: Settings, announce: &Announce) {
+    async fn finish(&mut self, all: bool, resources: &RunResources, settings: Settings, announce: &Announce) {
         let last = self.rounds.len().saturating_sub(1);
         for (index, shared) in self.rounds.iter().enumerate() {
             if all || (index < last && Rc::strong_count(shared) == 1) {
-                shared.finish(context, settings).await;
+                shared.finish(resources, settings).await;
             }
             for (fixture, failure) in shared.teardown_failures() {
-                announce(Event::TeardownFailed { fixture, failure: event::Failure::from(&failure) });
+                announce(Event::TeardownFailed { fixture, failure: failure });
             }
         }
         let mut index = 0;

@@ -9,10 +9,10 @@ use serde_json::json;
 
 use crate::case::fixture::{Fixture, Scope, Step, StepTimeout};
 use crate::expression::deferred;
-use crate::expression::deferred::Late;
-use crate::suite::case::{read_env, read_python};
+use crate::expression::deferred::Deferred;
 use crate::suite::language;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
+use crate::suite::surroundings::{read_env, read_python};
 use crate::suite::{Shared, Span, template};
 
 /// The fixtures of a suite, by name.
@@ -296,12 +296,12 @@ fn check_late(
 
 fn wrong(
     shared: &Shared<'_>,
-    late: &Late,
+    late: &Deferred,
     permitted: bool,
     uses: &[String],
     in_fixture: bool,
 ) -> Option<(String, String)> {
-    let Late::Output { fixture, output } = late else {
+    let Deferred::Output { fixture, output } = late else {
         let help = "the processes of a case have FTEST_SCRATCH in their environment";
         return (!in_fixture || !permitted)
             .then(|| ("`dir.scratch` is the directory of a fixture's steps".to_owned(), help.to_owned()));

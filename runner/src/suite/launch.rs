@@ -185,6 +185,15 @@ fn read_target(
     }
 }
 
+/// A rank, or a list of them.
+pub(super) fn read_ranks(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Vec<u32> {
+    let items = if let Value::List(items) = &node.value { items.as_slice() } else { std::slice::from_ref(node) };
+    if items.is_empty() {
+        reader.mistake(&node.span, "`rank` is empty", "name at least one rank, or leave it out");
+    }
+    items.iter().filter_map(|item| read_rank(reader, item, world)).collect()
+}
+
 /// A global rank of the launch.
 pub(super) fn read_rank(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Option<u32> {
     match world {

@@ -12,8 +12,8 @@ use crate::check::operator::{Direction, Operator, Type};
 use crate::check::report::{Count, ReportCheck, ReportKind};
 use crate::check::tolerance::{self, DTYPES, Tolerance};
 use crate::expression;
-use crate::suite::expect::{read_fatal, read_ranks};
 use crate::suite::language::expect as language;
+use crate::suite::launch::read_ranks;
 use crate::suite::launch::regex;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::{path, quantity, template};
@@ -51,7 +51,7 @@ impl Captured {
         if !template::uses_captures(text) {
             return None;
         }
-        for expression in template::expressions(text) {
+        for expression in expression::template::expressions(text) {
             match expression::names(expression) {
                 Err(error) => reader.mistake(&node.span, format!("wrong expression: {error}"), ""),
                 Ok(names) => {
@@ -148,7 +148,7 @@ fn read_check(
         let help = "a rank has a device report: write `of: device`, or leave it out";
         reader.mistake(&node.span, "`rank` of the cluster report", help);
     }
-    let fatal = read_fatal(reader, &mapping);
+    let fatal = mapping.is_fatal();
     let because = mapping.get("because").and_then(|node| reader.string("because", node));
     let operators = read_operators(reader, &mapping, captured);
     let quantified = |key| {

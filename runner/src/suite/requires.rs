@@ -2,7 +2,8 @@
 
 use model::node::{Entry, Node, Value};
 
-use crate::case::{PythonNeed, Requirement};
+use crate::case::Requirement;
+use crate::case::python::PythonNeed;
 use crate::host::version::Range;
 use crate::suite::language::keys;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};

@@ -1,12 +1,10 @@
 //! What came of a case, with everything that was seen: what the run knows before it becomes events.
 
 use crate::case::{Case, KillTarget};
+use crate::check::Failure;
 use crate::check::perf::Measured;
-use crate::check::{Failure, Verdict};
 use crate::observation::{Exit, Observation, Role};
-use crate::record::Shelf;
-use crate::record::event;
-use crate::record::event::{Attempt, Event};
+use crate::verdict::Verdict;
 
 /// What came of one case: its attempts, and what a policy (`retries`, `xfail`) makes of them.
 #[derive(Clone, Debug)]
@@ -40,30 +38,6 @@ impl Conclusion {
         let failed = self.attempts.iter().position(|attempt| attempt.verdict != Verdict::Passed);
         let index = failed.unwrap_or(self.attempts.len().saturating_sub(1));
         (index + 1, &self.attempts[index])
-    }
-
-    /// The events of `case`, once it ended so. The files of its attempts go to `shelf`; without one they stay.
-    pub fn events(&self, case: &Case, shelf: Option<&Shelf>) -> Vec<Event> {
-        let mut events = Vec::new();
-        for (outcome, number) in self.attempts.iter().zip(1..) {
-            // What was skipped before anything started is no attempt.
-            if matches!(outcome.verdict, Verdict::Skipped(_)) && outcome.observation.processes.is_empty() {
-                continue;
-            }
-            let mut attempt = Attempt::of(number, case, outcome);
-            if let Some(shelf) = shelf {
-                shelf.keep(case, outcome, &mut attempt);
-            }
-            events.push(Event::AttemptFinished { case: case.full_id(), attempt });
-        }
-        events.push(Event::CaseFinished {
-            case: case.full_id(),
-            verdict: event::Verdict::from(&self.verdict),
-            flaky: self.flaky,
-            failures: self.failures.iter().map(event::Failure::from).collect(),
-            notes: self.notes.clone(),
-        });
-        events
     }
 }
 

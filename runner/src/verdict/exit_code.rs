@@ -1,6 +1,6 @@
 //! The exit codes of `ftest`: documented and stable.
 
-use crate::record::event::Verdict;
+use crate::verdict::Verdict;
 
 /// How a run ended, as its exit code. The highest of what happened counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,8 +11,9 @@ use super::super::Cancel;
 use super::super::process::{Planned, Texts};
 use super::super::show::Streams;
 use super::*;
-use crate::case::{Kill, KillTarget, Place};
+use crate::case::{Kill, KillTarget};
 use crate::host::install::Install;
+use crate::source::SourceLocation;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -88,7 +89,7 @@ async fn the_last_words_of_the_last_process_are_heard() {
         signal: 9,
         watch: 0,
         output: regex::bytes::Regex::new("^over$").unwrap(),
-        place: Place::default(),
+        place: SourceLocation::default(),
     };
     let case = Case { kill: vec![kill], ..case(&["echo", "over"]) };
     let context = context(&Cancel::new());

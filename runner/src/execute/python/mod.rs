@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::case::PythonNeed;
+use crate::case::python::{DEFAULT_REQUIREMENTS, PythonNeed, SYSTEM};
 use crate::host::variable;
 
 mod hints;
@@ -12,9 +12,6 @@ mod requirement;
 
 pub use crate::execute::python::managed::Error;
 pub use crate::execute::python::progress::Steps;
-
-/// What a managed environment holds when nobody asks for anything else.
-pub const DEFAULT_REQUIREMENTS: &[&str] = &["numpy", "torch==2.15.0"];
 
 /// An interpreter and what stands beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +60,6 @@ impl Python {
         answer.status.success().then_some(text)
     }
 }
-
-/// What `FTEST_PYTHON` holds to mean the Python on `PATH`, and no managed one.
-pub const SYSTEM: &str = "system";
 
 /// The Python that a shell would find.
 ///

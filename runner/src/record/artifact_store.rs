@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::log::{LOCK, LOG};
 use super::secrets::Secrets;
-use super::store::{LOCK, LOG};
 use crate::case::Case;
 use crate::execute::{coordinator, scratch};
 use crate::record::event::{Attempt, Stream};
@@ -24,15 +24,15 @@ const NAME: usize = 120;
 
 /// The place for the files of a run's attempts.
 #[derive(Clone, Debug)]
-pub struct Shelf {
+pub struct ArtifactStore {
     directory: PathBuf,
     secrets: Secrets,
 }
 
-impl Shelf {
+impl ArtifactStore {
     /// A shelf in the run's directory.
-    pub fn new(directory: &Path, secrets: Secrets) -> Shelf {
-        Shelf { directory: directory.to_owned(), secrets }
+    pub fn new(directory: &Path, secrets: Secrets) -> ArtifactStore {
+        ArtifactStore { directory: directory.to_owned(), secrets }
     }
 
     /// Moves the files of an attempt here and tells `attempt` where they are. What cannot be kept is a note of it.
@@ -276,8 +276,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::check;
     use crate::observation::{Captured, Exit, Observation, ProcessObservation, Role};
+    use crate::verdict::Verdict;
 
     #[test]
     fn names_of_directories() {
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_suite_may_be_called_as_the_files_of_a_run_are() {
         let directory = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(directory.path(), Secrets::default());
+        let shelf = ArtifactStore::new(directory.path(), Secrets::default());
         for file in [LOG, LOCK] {
             fs::write(directory.path().join(file), "").unwrap();
             assert_eq!(shelf.make(file, "c").unwrap(), Path::new(&format!("_{file}/c")));
@@ -335,14 +335,14 @@ mod tests {
             scratch: scratch.to_owned(),
             ..Observation::default()
         };
-        let failure = check::Failure {
+        let failure = crate::check::Failure {
             place: None,
-            kind: "exit",
+            kind: "exit".into(),
             expected: "it ends".into(),
             got: "code 1".into(),
             next: format!("its stdout is {}", scratch.join("launcher-0.stdout").display()),
         };
-        let verdict = if kept { check::Verdict::Failed } else { check::Verdict::Passed };
+        let verdict = if kept { Verdict::Failed } else { Verdict::Passed };
         Outcome { verdict, failures: vec![failure], perf: Vec::new(), observation, slow: false, kept }
     }
 
@@ -350,7 +350,7 @@ mod tests {
     fn reports_are_kept_of_every_attempt_and_all_files_of_one_that_did_not_pass() {
         let directory = tempfile::tempdir().unwrap();
         let secrets = Secrets::of([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]);
-        let shelf = Shelf::new(&directory.path().join("run"), secrets);
+        let shelf = ArtifactStore::new(&directory.path().join("run"), secrets);
         let case = case();
         for (number, kept, relative) in [(1, true, "s/c.w=2"), (2, false, "s/c.w=2.attempt-2"), (1, false, "s/c.w=2~1")]
         {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::limit::Limit;
 
 use crate::case::Case;
+use crate::case::python;
 use crate::check::Failure;
-use crate::execute::python;
 use crate::host::machine;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
 
@@ -30,7 +30,7 @@ const FOREIGN: &str = "wrong ELF class";
 pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     let failure = |got: String, next: String| Failure {
         place: None,
-        kind: "environment",
+        kind: "environment".into(),
         expected: "the machine lets the case run".to_owned(),
         got,
         next,
@@ -140,7 +140,8 @@ fn no_room(process: &ProcessObservation) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{Captured, Machine};
+    use crate::host::machine::Machine;
+    use crate::observation::Captured;
 
     fn seen(machine: Machine, exits: &[Exit]) -> Observation {
         let process = |(rank, exit): (usize, &Exit)| ProcessObservation {
