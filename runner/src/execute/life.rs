@@ -23,7 +23,6 @@ use super::sweep::{Process, Sweep};
 use super::{RunContext, capture, coordinator, faults, hang, loader, no_capture, reports, torchrun};
 use crate::case::requirement;
 use crate::case::{Case, Launch};
-use crate::check::exit;
 use crate::check::need::Need;
 use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::python::Python;
@@ -267,7 +266,6 @@ impl Life<'_> {
                             told => {
                                 self.observation.timed_out = true;
                                 self.observation.hang = told.unwrap_or_default();
-                                self.note_survivors();
                                 return;
                             }
                         }
@@ -276,7 +274,6 @@ impl Life<'_> {
                 () = sleep_until(until) => {
                     self.observation.hang = self.hang(false).await.unwrap_or_default();
                     self.observation.cut_short = cut_short;
-                    self.note_survivors();
                     if !cut_short {
                         self.observation.timed_out = true;
                         self.observation.past = self.limit.take().map(|limit| limit.whose);
@@ -287,22 +284,6 @@ impl Life<'_> {
         }
         // While the coordinator still runs: a kill may mean it.
         self.hear_out().await;
-    }
-
-    /// Says who is ended after somebody failed, and what they waited for where that can be told.
-    fn note_survivors(&mut self) {
-        let Some(failed) = self.deaths.failed() else { return };
-        let left = self.running.iter().filter(|running| running.exit.is_none());
-        let left: Vec<String> = left.map(|running| running.role.to_string()).collect();
-        let when = match self.case.timeout.survivors.filter(|_| self.observation.cut_short) {
-            Some(survivors) => format!("{} s after", survivors.as_secs_f64()),
-            None => "at the deadline, after".to_owned(),
-        };
-        let (left, role, how) = (left.join(", "), failed.role, exit::describe(&failed.exit));
-        self.observation.notes.push(format!("{left} still ran {when} {role} ended with {how}, and were ended"));
-        if let Some(hang) = &self.observation.hang {
-            self.observation.notes.push(hang.sentence.clone());
-        }
     }
 
     /// Takes what the ranks wrote last: that they ended may be known before.
