@@ -13,8 +13,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::inquiry::{Inquiry, Quiet};
+use crate::left_behind::LeftBehind;
 use crate::report_file::{ReportError, ReportFile};
-use crate::session::{Event, Opener};
+use crate::run::End;
+use crate::session::{Event, LAST_WORDS, Opener};
 
 /// The report is refreshed at most this often.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,11 +43,14 @@ pub(crate) struct Driver {
     ending: bool,
     /// A refresh that failed is told once.
     refresh_failed: bool,
+    /// Connections of processes that are known to be dead, and when they are closed if they do not close by themselves.
+    doomed: Vec<(Instant, ConnectionId)>,
 }
 
 struct Client {
     outbound: mpsc::Sender<ToRank>,
     is_process: bool,
+    left_behind: Option<LeftBehind>,
 }
 
 /// Processes asked for what they completed.
@@ -80,16 +85,18 @@ impl Driver {
             quiet: Quiet::new(idle),
             ending: false,
             refresh_failed: false,
+            doomed: Vec::new(),
         })
     }
 
-    /// Runs until `stop` or a control client's Shutdown, then collects, writes the report and says farewell.
+    /// Runs until `stop` or a control client's Shutdown, then collects, writes the report and says farewell, as the end asks for.
     pub(crate) async fn drive(
         mut self,
         events: &mut mpsc::Receiver<Event>,
-        stop: impl Future<Output = ()>,
+        stop: impl Future<Output = End>,
     ) -> Result<(), ReportError> {
         let mut stop = pin!(stop);
+        let mut farewell = ToRank::ShuttingDown;
         // The user stopped the whole run (Ctrl-Z) and let it go on.
         let mut resumed = Resumed::listen();
         loop {
@@ -112,7 +119,12 @@ impl Driver {
                     }
                 }
                 () = resumed.comes() => self.quiet.resume(),
-                () = &mut stop, if !self.ending => self.end(),
+                end = &mut stop, if !self.ending => {
+                    if end == End::RunLost {
+                        farewell = ToRank::RunLost;
+                    }
+                    self.end();
+                }
             }
             self.quiet.see(self.cluster.revision());
             if self.inquiry.as_ref().is_some_and(|inquiry| inquiry.missing.is_empty()) {
@@ -126,10 +138,14 @@ impl Driver {
                 self.refresh();
             }
         }
+        // Who did not answer may be stopped, or dead.
+        for connection in self.processes() {
+            self.take_what_is_left(connection);
+        }
         let written = self.report.as_ref().map_or(Ok(()), |report| report.write(&self.cluster));
         for client in self.clients.values() {
             // A peer whose queue is full has stopped reading; the end of the connection tells it the same.
-            let _ = client.outbound.try_send(ToRank::ShuttingDown);
+            let _ = client.outbound.try_send(farewell.clone());
         }
         written
     }
@@ -148,11 +164,17 @@ impl Driver {
             Some(inquiry) => Some(inquiry.deadline),
             None => self.quiet.deadline(),
         };
-        [cluster, flush, refresh, inquiry].into_iter().flatten().min()
+        let doom = self.doomed.iter().map(|(when, _)| *when).min();
+        [cluster, flush, refresh, inquiry, doom].into_iter().flatten().min()
     }
 
     fn expire(&mut self) {
         let now = Instant::now();
+        let (due, later) = std::mem::take(&mut self.doomed).into_iter().partition(|(when, _)| *when <= now);
+        self.doomed = later;
+        for (_, connection) in due {
+            self.drop_client(connection, None);
+        }
         if self.cluster.deadline().is_some_and(|us| us <= self.now_us()) {
             self.step(Input::Tick);
         }
@@ -175,8 +197,11 @@ impl Driver {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Opened { connection, opener, outbound } => {
-                let is_process = matches!(opener, Opener::Process(_));
-                self.clients.insert(connection, Client { outbound, is_process });
+                let (is_process, left_behind) = match &opener {
+                    Opener::Process(info) => (true, LeftBehind::of(info)),
+                    Opener::Control => (false, None),
+                };
+                self.clients.insert(connection, Client { outbound, is_process, left_behind });
                 match opener {
                     Opener::Process(info) => self.step(Input::Joined { connection, info }),
                     Opener::Control => {
@@ -213,6 +238,12 @@ impl Driver {
                 }
             }
             ToCoordinator::Shutdown if !client.is_process => self.end(),
+            ToCoordinator::RankEnded { rank, pid, how } if !client.is_process => {
+                self.step(Input::RankEnded { rank, pid, how });
+                if let Some(connection) = self.cluster.connection_of_ended(rank) {
+                    self.doomed.push((Instant::now() + LAST_WORDS, connection));
+                }
+            }
             ToCoordinator::QueryStatus => {
                 let json = self.cluster.status().to_string();
                 self.send(connection, ToRank::Status { json });
@@ -255,6 +286,9 @@ impl Driver {
     }
 
     fn drop_client(&mut self, connection: ConnectionId, reason: Option<String>) {
+        if reason.is_none() {
+            self.take_what_is_left(connection);
+        }
         if let Some(input) = self.forget(connection, reason) {
             self.step(input);
         }
@@ -270,6 +304,15 @@ impl Driver {
             inquiry.missing.remove(&connection);
         }
         client.is_process.then_some(Input::Disconnected { connection, reason })
+    }
+
+    /// Books what a process completed and did not tell of: it died, or does not answer.
+    fn take_what_is_left(&mut self, connection: ConnectionId) {
+        let left_behind = self.clients.get(&connection).and_then(|client| client.left_behind.as_ref());
+        let records = left_behind.map(LeftBehind::records).unwrap_or_default();
+        if !records.is_empty() {
+            self.step(Input::LeftBehind { connection, records });
+        }
     }
 
     fn processes(&self) -> BTreeSet<ConnectionId> {

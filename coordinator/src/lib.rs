@@ -6,12 +6,14 @@
 #![warn(missing_docs)]
 
 mod access;
+mod crowd;
 mod driver;
 pub mod endpoint;
 mod inquiry;
+mod left_behind;
 mod report_file;
 mod run;
 mod session;
 pub mod settings;
 
-pub use run::{RunError, run};
+pub use run::{End, RunError, run};

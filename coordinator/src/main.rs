@@ -1,15 +1,22 @@
 //! The `fakegpu-coordinator` program: arguments, signals, readiness, exit code.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::future::Future;
 use std::io::{self, Write};
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
+use coordinator::End;
 use coordinator::settings::{Arguments, Settings};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// More descriptors than any cluster has processes.
+const MOST_DESCRIPTORS: u64 = 1 << 20;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -17,6 +24,7 @@ fn main() -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return fail(2, &error.to_string()),
     };
+    raise_limit();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(1, &format!("cannot start: {error}")),
@@ -24,10 +32,30 @@ fn main() -> ExitCode {
     runtime.block_on(play(settings))
 }
 
+/// A connection of each rank is a descriptor: as many as this process may have.
+fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.map_or(MOST_DESCRIPTORS, |maximum| maximum.min(MOST_DESCRIPTORS));
+    if limit.current.is_some_and(|current| current < most) {
+        // Where it is refused there are just fewer.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum });
+    }
+}
+
 async fn play(settings: Settings) -> ExitCode {
+    // A report beyond the limit on file sizes is an error like a full disk, and not this process's end.
+    let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
     let stop = match stop_requests(settings.lifeline_fd) {
         Ok(stop) => stop,
         Err((code, text)) => return fail(code, &text),
+    };
+    let heir = settings.heir.clone();
+    let stop = async move {
+        let end = stop.await;
+        if end == End::RunLost {
+            start_heir(&heir);
+        }
+        end
     };
     let ready_fd = settings.ready_fd;
     let announced = |address: &str| {
@@ -47,7 +75,7 @@ async fn play(settings: Settings) -> ExitCode {
 }
 
 /// Done at SIGTERM, SIGINT or the end of the lifeline. The handlers stand when this returns.
-fn stop_requests(lifeline_fd: Option<u32>) -> Result<impl Future<Output = ()>, (u8, String)> {
+fn stop_requests(lifeline_fd: Option<u32>) -> Result<impl Future<Output = End>, (u8, String)> {
     let handler = |kind| signal(kind).map_err(|error| (1, format!("cannot handle signals: {error}")));
     let mut terminate = handler(SignalKind::terminate())?;
     let mut interrupt = handler(SignalKind::interrupt())?;
@@ -60,9 +88,9 @@ fn stop_requests(lifeline_fd: Option<u32>) -> Result<impl Future<Output = ()>, (
         .transpose()?;
     Ok(async move {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            () = ended(lifeline) => {}
+            _ = terminate.recv() => End::Asked,
+            _ = interrupt.recv() => End::Asked,
+            () = ended(lifeline) => End::RunLost,
         }
     })
 }
@@ -72,6 +100,17 @@ async fn ended(lifeline: Option<pipe::Receiver>) {
     let Some(mut lifeline) = lifeline else { return std::future::pending().await };
     let mut ignored = [0; 64];
     while lifeline.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
+}
+
+/// Starts what is to clear up after a run that was lost. It does not carry the mark by which it finds the others.
+fn start_heir(argv: &[OsString]) {
+    let Some((program, arguments)) = argv.split_first() else { return };
+    let mut command = Command::new(program);
+    command.args(arguments).env_remove(protocol::env::COOKIE.name);
+    let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn();
+    if let Err(error) = started {
+        let _ = writeln!(io::stderr(), "fakegpu-coordinator: cannot start {}: {error}", program.display());
+    }
 }
 
 /// The inherited descriptor is reached by name: taking it over by number alone cannot be shown to be sound. Readers

@@ -7,8 +7,10 @@ use std::time::Duration;
 use model::cluster::{Cluster, ConnectionId};
 use model::report::RunFacts;
 use tokio::sync::{mpsc, watch};
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
+use crate::crowd::Crowd;
 use crate::driver::Driver;
 use crate::endpoint::{BindError, Endpoint};
 use crate::report_file::{ReportError, ReportFile};
@@ -19,6 +21,8 @@ use crate::settings::Settings;
 const PENDING_EVENTS: usize = 256;
 /// After the farewell, peers have this long to read it.
 const FAREWELL_DEADLINE: Duration = Duration::from_secs(1);
+/// Connections accepted before those that came are heard.
+const ACCEPTED_AT_ONCE: u64 = 32;
 /// Pause of accepting when the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -43,12 +47,25 @@ impl RunError {
     }
 }
 
+/// Why a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Somebody asked for it: ranks are through, or can do without.
+    Asked,
+    /// Whoever started the run is gone: nobody else would end the ranks.
+    RunLost,
+}
+
 /// Plays the cluster until `stop` is done or a control client asks for the end. `ready` gets the address that ranks
 /// can connect to, once they can.
 ///
 /// # Errors
 /// [`RunError`] when it cannot listen or cannot write the report; failures of clients are no errors.
-pub async fn run(settings: Settings, ready: impl FnOnce(&str), stop: impl Future<Output = ()>) -> Result<(), RunError> {
+pub async fn run(
+    settings: Settings,
+    ready: impl FnOnce(&str),
+    stop: impl Future<Output = End>,
+) -> Result<(), RunError> {
     let endpoint = Endpoint::bind(&settings.address, settings.token.is_some()).await?;
     let address = endpoint.address().to_owned();
     let report = settings.report.map(|json| ReportFile {
@@ -85,16 +102,23 @@ pub async fn run(settings: Settings, ready: impl FnOnce(&str), stop: impl Future
 }
 
 async fn accept(endpoint: Endpoint, shared: Shared) {
+    let crowd = Crowd::default();
     for number in 1.. {
         let stream = loop {
             match endpoint.accept().await {
                 Ok(stream) => break stream,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                // Out of descriptors or memory: only time or a closed connection helps.
+                // Out of descriptors or memory: who has not said hello goes first, then only time or a closed connection helps.
+                Err(_) if crowd.push_out_oldest() => yield_now().await,
                 Err(_) => sleep(ACCEPT_PAUSE).await,
             }
         };
-        tokio::spawn(session::serve(stream, ConnectionId(number), shared.clone()));
+        let place = crowd.enter(number);
+        tokio::spawn(session::serve(stream, ConnectionId(number), place, shared.clone()));
+        // A hello that has come is heard before its connection can be pushed out.
+        if number % ACCEPTED_AT_ONCE == 0 {
+            yield_now().await;
+        }
     }
 }
 

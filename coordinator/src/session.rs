@@ -1,22 +1,28 @@
 //! One connection: frames in, frames out, and no way for its peer to hurt anybody else.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use model::cluster::ConnectionId;
-use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR};
+use protocol::frame::{self, FrameError, MAX_HELLO, MAX_TO_COORDINATOR};
 use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::access;
+use crate::crowd::Place;
 
 /// A connection that says nothing acceptable for this long is closed.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// A peer that takes nothing for this long is closed.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
+/// After its process died a connection is read for at most this long: a process that was forked from it may hold the other end.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Room for one read.
 const READ_BYTES: usize = 16 << 10;
 /// Messages that may wait for a slow peer before it is cut off.
@@ -56,17 +62,45 @@ pub(crate) struct Shared {
     pub(crate) closing: watch::Receiver<bool>,
 }
 
-/// Serves one connection to its end.
-pub(crate) async fn serve(stream: Stream, connection: ConnectionId, shared: Shared) {
+/// Serves one connection to its end. `place` is its own until its hello is judged.
+pub(crate) async fn serve(stream: Stream, connection: ConnectionId, place: Place, shared: Shared) {
     match stream {
         Stream::Unix(stream) => {
-            let same_user = stream.peer_cred().ok().zip(own_user()).map(|(peer, own)| peer.uid() == own);
+            let credentials = stream.peer_cred().ok();
+            let same_user = credentials.zip(own_user()).map(|(peer, own)| peer.uid() == own);
+            let process = credentials.and_then(|peer| peer.pid());
             let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, same_user, shared).await;
+            converse(reader, writer, connection, Peer { same_user, process }, place, shared).await;
         }
         Stream::Tcp(stream) => {
             let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, None, shared).await;
+            converse(reader, writer, connection, Peer::default(), place, shared).await;
+        }
+    }
+}
+
+/// What the socket tells about its other end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peer {
+    same_user: Option<bool>,
+    process: Option<i32>,
+}
+
+impl Peer {
+    /// Until its process is dead; for ever where that cannot be seen. Its connection need not close with it: processes that it
+    /// forked have it, too.
+    async fn dies(self) {
+        let open = || {
+            let handle = pidfd_open(Pid::from_raw(self.process?)?, PidfdFlags::NONBLOCK).ok()?;
+            #[expect(
+                deprecated,
+                reason = "sound for an OwnedFd, which stays open while registered; the other is unsafe"
+            )]
+            AsyncFd::<OwnedFd>::with_interest(handle, Interest::READABLE).ok()
+        };
+        match open() {
+            Some(handle) => drop(handle.readable().await),
+            None => std::future::pending().await,
         }
     }
 }
@@ -77,20 +111,28 @@ fn own_user() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|entry| entry.uid())
 }
 
-async fn converse<R, W>(reader: R, mut writer: W, connection: ConnectionId, same_user: Option<bool>, shared: Shared)
-where
+async fn converse<R, W>(
+    reader: R,
+    mut writer: W,
+    connection: ConnectionId,
+    peer: Peer,
+    mut place: Place,
+    shared: Shared,
+) where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     let mut frames = Frames { reader, buffer: Vec::new() };
     let Shared { token, events, mut closing } = shared;
     let hello = tokio::select! {
-        hello = timeout(HELLO_DEADLINE, frames.next()) => hello,
+        biased;
+        hello = timeout(HELLO_DEADLINE, frames.next(MAX_HELLO)) => hello,
         _ = closing.changed() => return,
+        () = place.taken_away() => return,
     };
     let opener = match hello {
         Ok(Ok(Some(ToCoordinator::Hello { version, token: given, role }))) => {
-            match access::refusal(version, &given, token.as_deref(), same_user) {
+            match access::refusal(version, &given, token.as_deref(), peer.same_user) {
                 None => match role {
                     Role::Process(info) => Opener::Process(info),
                     Role::Control => Opener::Control,
@@ -103,6 +145,7 @@ where
         Ok(Err(error)) => return refuse(&mut writer, error.to_string()).await,
         Err(_) => return refuse(&mut writer, format!("no hello within {} s", HELLO_DEADLINE.as_secs())).await,
     };
+    drop(place);
     let (outbound, queue) = mpsc::channel(OUTBOUND_MESSAGES);
     if events.send(Event::Opened { connection, opener, outbound }).await.is_err() {
         return;
@@ -111,6 +154,8 @@ where
     let reason = tokio::select! {
         reason = receive(&mut frames, connection, &events) => reason,
         reason = transmit(&mut writer, queue) => reason,
+        // What it said before is in the socket.
+        () = peer.dies() => timeout(LAST_WORDS, receive(&mut frames, connection, &events)).await.unwrap_or_default(),
     };
     // The driver is gone only when the whole run ends.
     let _ = events.send(Event::Closed { connection, reason }).await;
@@ -123,7 +168,7 @@ async fn receive<R: AsyncRead + Unpin>(
     events: &mpsc::Sender<Event>,
 ) -> Option<String> {
     loop {
-        match frames.next().await {
+        match frames.next(MAX_TO_COORDINATOR).await {
             Ok(Some(ToCoordinator::Hello { .. })) => return Some("sent a second hello".to_owned()),
             Ok(Some(message)) => events.send(Event::Received { connection, message }).await.ok()?,
             Ok(None) => return None,
@@ -174,13 +219,13 @@ struct Frames<R> {
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    /// The next message; `None` at an orderly end. Cancel safe.
-    async fn next(&mut self) -> Result<Option<ToCoordinator>, ReadError> {
+    /// The next message, of at most `limit` bytes; `None` at an orderly end. Cancel safe.
+    async fn next(&mut self, limit: usize) -> Result<Option<ToCoordinator>, ReadError> {
         loop {
-            if let Some(message) = frame::decode(&mut self.buffer, MAX_TO_COORDINATOR)? {
+            if let Some(message) = frame::decode(&mut self.buffer, limit)? {
                 return Ok(Some(message));
             }
-            self.buffer.reserve(READ_BYTES);
+            self.buffer.reserve(READ_BYTES.min(limit));
             if self.reader.read_buf(&mut self.buffer).await? == 0 {
                 return if self.buffer.is_empty() { Ok(None) } else { Err(ReadError::Cut) };
             }
@@ -190,6 +235,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
 #[cfg(test)]
 mod tests {
+    use crate::crowd::Crowd;
     use protocol::frame::MAX_TO_RANK;
     use protocol::message::VERSION;
     use tokio::io::{DuplexStream, duplex, split};
@@ -203,7 +249,7 @@ mod tests {
         let (events, received) = mpsc::channel(16);
         let (close, closing) = watch::channel(false);
         let shared = Shared { token: None, events, closing };
-        tokio::spawn(converse(reader, writer, ConnectionId(1), None, shared));
+        tokio::spawn(converse(reader, writer, ConnectionId(1), Peer::default(), Crowd::default().enter(1), shared));
         (peer, received, close)
     }
 

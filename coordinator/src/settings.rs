@@ -1,11 +1,13 @@
 //! What this coordinator shall do: flags over environment, resolved and checked once.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser;
 use model::{cluster_file, diagnostic};
 use protocol::env::{self, BadValue};
+use protocol::frame;
 use protocol::plan::ClusterPlan;
 
 use crate::endpoint::Address;
@@ -38,9 +40,12 @@ pub struct Arguments {
     /// Write the address as one line to this inherited file descriptor once ranks can connect
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
-    /// End in order when this inherited pipe closes
+    /// When this inherited pipe closes, tell ranks to end and end in order
     #[arg(long, value_name = "N")]
     pub lifeline_fd: Option<u32>,
+    /// When the lifeline closes, start this program; given again for each of its arguments
+    #[arg(long, value_name = "WORD", requires = "lifeline_fd", allow_hyphen_values = true)]
+    pub heir: Vec<OsString>,
 }
 
 /// Everything resolved.
@@ -66,8 +71,10 @@ pub struct Settings {
     pub max_operations: usize,
     /// Inherited descriptor to announce readiness on.
     pub ready_fd: Option<u32>,
-    /// Inherited descriptor whose end ends the coordinator.
+    /// Inherited descriptor whose end ends the coordinator, and its ranks.
     pub lifeline_fd: Option<u32>,
+    /// Program and arguments to start when that one ends.
+    pub heir: Vec<OsString>,
 }
 
 /// Bad flags, variables or files. Exit code 2.
@@ -111,6 +118,9 @@ pub enum SettingsError {
         "{0} is reachable from other machines; set FAKEGPU_COORDINATOR_TOKEN for the coordinator and its ranks, or listen on 127.0.0.1"
     )]
     NeedsToken(String),
+    /// No hello would hold the token.
+    #[error("FAKEGPU_COORDINATOR_TOKEN has {0} bytes and may have {max}; use a shorter one", max = frame::MAX_TOKEN)]
+    LongToken(usize),
 }
 
 impl Settings {
@@ -153,18 +163,23 @@ impl Settings {
             Some(value) => env::CLUSTER_REPORT_MAX_OPERATIONS.integer(&value, 0, 1_000_000)? as usize,
             None => 4096,
         };
+        let token = get(&env::COORDINATOR_TOKEN);
+        if let Some(bytes) = token.as_ref().map(String::len).filter(|bytes| *bytes > frame::MAX_TOKEN) {
+            return Err(SettingsError::LongToken(bytes));
+        }
         Ok(Self {
             address,
             plan,
             config_path,
             report,
             markdown_report,
-            token: get(&env::COORDINATOR_TOKEN),
+            token,
             timeout: Duration::from_millis(timeout),
             idle: (idle > 0).then(|| Duration::from_millis(idle)),
             max_operations,
             ready_fd: arguments.ready_fd,
             lifeline_fd: arguments.lifeline_fd,
+            heir: arguments.heir,
         })
     }
 }

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "shared memory")]
 
 pub mod arena;
+mod backlog;
 pub mod call;
 pub mod communicator;
 mod control;
@@ -11,6 +12,7 @@ mod failure;
 mod fault;
 pub mod float8;
 mod futex;
+mod greeter;
 pub mod host;
 mod hub;
 mod listener;
@@ -19,6 +21,7 @@ mod mesh;
 pub mod one_sided;
 pub mod process;
 pub mod reduce;
+pub mod refusal;
 pub mod resize;
 mod rows;
 mod send;

@@ -1,7 +1,9 @@
 //! Direct connections between ranks, made when first needed, and the engine that drives many messages over them at once
 //! with one `poll`. Payloads are cut into chunks, each behind an eight-byte header.
 
-use std::collections::{BTreeMap, VecDeque};
+mod link;
+
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -9,11 +11,13 @@ use std::time::{Duration, Instant};
 
 use protocol::message::ErrorCode;
 
-use crate::failure::{Failure, code_of, number_of};
+use crate::failure::{Failure, number_of};
 use crate::listener::{self, Listener, Route};
-use crate::send;
+use crate::refusal;
 use crate::transport::Scene;
 use crate::wake::Wake;
+
+use link::{Bytes, Link, LinkError};
 
 const DATA: u32 = 0x6174_6164;
 /// Begins a notice: the kind of failure and a sentence.
@@ -22,8 +26,8 @@ pub(crate) const NOTICE: u32 = 0x6c69_6166;
 pub(crate) const HEADER: usize = 8;
 /// How long to wait for the reason of a connection's end.
 pub(crate) const REASON_PATIENCE: Duration = Duration::from_millis(500);
-/// How long a connection of a rank that is gone may still be on its way through our listener.
-const ARRIVAL_PATIENCE: Duration = Duration::from_millis(250);
+/// How long the end of a connection may take when the rank at its other end is gone: a process that it forked may hold it.
+pub(crate) const HELD_PATIENCE: Duration = Duration::from_secs(2);
 /// Longest sentence in a notice, bytes.
 pub(crate) const MAX_NOTICE: usize = 4096;
 
@@ -48,56 +52,6 @@ pub(crate) struct Mesh {
     closed: bool,
     /// What a reduction sets aside, kept for the next one: fresh memory costs more than the copy into it.
     pub(crate) scratch: Vec<u8>,
-}
-
-#[derive(Default)]
-struct Link {
-    stream: Option<OwnedFd>,
-    out: VecDeque<Outgoing>,
-    /// Part of the current chunk not yet written: header bytes left and payload bytes left.
-    out_header: Option<(usize, usize)>,
-    incoming: VecDeque<Incoming>,
-    header: [u8; HEADER],
-    header_length: usize,
-    /// Payload bytes of the current chunk not yet read.
-    chunk_left: usize,
-    notice: Option<Vec<u8>>,
-}
-
-struct Outgoing {
-    id: MessageId,
-    bytes: Bytes,
-    position: usize,
-}
-
-struct Incoming {
-    id: MessageId,
-    bytes: Bytes,
-    position: usize,
-}
-
-enum Bytes {
-    Own(Vec<u8>),
-    Raw(*mut u8, usize),
-}
-
-// SAFETY: raw ranges are buffers of the running operation, which its caller keeps alive on whatever thread runs it.
-unsafe impl Send for Bytes {}
-
-impl Bytes {
-    fn len(&self) -> usize {
-        match self {
-            Self::Own(bytes) => bytes.len(),
-            Self::Raw(_, length) => *length,
-        }
-    }
-
-    fn base(&mut self) -> *mut u8 {
-        match self {
-            Self::Own(bytes) => bytes.as_mut_ptr(),
-            Self::Raw(base, _) => *base,
-        }
-    }
 }
 
 impl Mesh {
@@ -145,7 +99,7 @@ impl Mesh {
         if bytes.len() == 0 {
             self.done.insert(id, Vec::new());
         } else {
-            self.links.entry((peer, channel)).or_default().out.push_back(Outgoing { id, bytes, position: 0 });
+            self.links.entry((peer, channel)).or_default().push_out(id, bytes);
         }
         id
     }
@@ -168,7 +122,7 @@ impl Mesh {
         if bytes.len() == 0 {
             self.done.insert(id, Vec::new());
         } else {
-            self.links.entry((peer, channel)).or_default().incoming.push_back(Incoming { id, bytes, position: 0 });
+            self.links.entry((peer, channel)).or_default().push_in(id, bytes);
         }
         id
     }
@@ -184,21 +138,17 @@ impl Mesh {
 
     /// True when nothing is queued.
     fn idle(&self) -> bool {
-        self.links.values().all(|link| link.out.is_empty() && link.incoming.is_empty())
+        !self.links.values().any(Link::is_busy)
     }
 
     /// Ranks that something queued goes to or comes from, sorted.
     fn needed(&self) -> Vec<u32> {
-        let busy = |link: &Link| !link.out.is_empty() || !link.incoming.is_empty();
-        self.links.iter().filter(|(_, link)| busy(link)).map(|(key, _)| key.0).collect()
+        self.links.iter().filter(|(_, link)| link.is_busy()).map(|(key, _)| key.0).collect()
     }
 
     /// Drops everything queued: the buffers of a failed operation are no longer ours.
     pub(crate) fn clear(&mut self) {
-        for link in self.links.values_mut() {
-            link.out.clear();
-            link.incoming.clear();
-        }
+        self.links.values_mut().for_each(Link::clear);
         self.done.clear();
     }
 
@@ -246,8 +196,8 @@ impl Mesh {
 
     fn advance(&mut self, scene: &Scene, lost: Lost) -> Result<(), Stop> {
         self.wake.clear();
-        // Asked before the connections are: what a rank sent before it left is there by the time its loss is known, and
-        // still counts.
+        // Asked before the connections are: what a rank sent before it left is on them by the time its loss is known, and still
+        // counts.
         let gone = self.needed().into_iter().find_map(|peer| lost(peer).map(|reason| (peer, reason)));
         self.connect(scene)?;
         let mut moved = false;
@@ -263,11 +213,17 @@ impl Mesh {
         if let Some(reason) = lost(scene.rank) {
             return Err(Stop::Lost(scene.rank, Some(reason)));
         }
+        let mut until = scene.deadline;
         if let Some((peer, reason)) = gone {
-            return if self.arrives(scene, peer)? { Ok(()) } else { Err(Stop::Lost(peer, Some(reason))) };
+            let links = self.links.iter_mut().filter(|(key, _)| key.0 == peer);
+            let open = links.filter_map(|(_, link)| link.open_until(HELD_PATIENCE)).max();
+            match open.filter(|open| *open > Instant::now()) {
+                Some(open) => until = until.min(open),
+                None => return Err(Stop::Lost(peer, Some(reason))),
+            }
         }
-        let left = scene.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() && until == scene.deadline {
             let mut missing = self.needed();
             missing.dedup();
             return Err(Stop::Late(missing));
@@ -276,45 +232,30 @@ impl Mesh {
         Ok(())
     }
 
-    /// Waits for a connection that `peer`, which is gone, may have made and filled before it left: a small message needs
-    /// nothing of its receiver. True when one came.
-    fn arrives(&mut self, scene: &Scene, peer: u32) -> Result<bool, Stop> {
-        let deadline = Instant::now() + ARRIVAL_PATIENCE;
-        let awaited =
-            |mesh: &Self| mesh.links.iter().filter(|(key, link)| key.0 == peer && link.expects_a_connection()).count();
-        let before = awaited(self);
-        if peer >= scene.rank || before == 0 {
-            return Ok(false);
-        }
-        loop {
-            self.wake.clear();
-            self.connect(scene)?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            if awaited(self) < before || left.is_zero() {
-                return Ok(awaited(self) < before);
-            }
-            self.sleep_until_woken(i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX));
-        }
-    }
-
     /// Makes the connections that queued messages need. The lower rank connects, the higher one is connected to.
     fn connect(&mut self, scene: &Scene) -> Result<(), Stop> {
         for ((peer, channel), link) in &mut self.links {
-            if link.stream.is_some() || (link.out.is_empty() && link.incoming.is_empty()) {
+            if link.is_connected() || !link.is_busy() {
                 continue;
             }
-            let stream = if scene.rank < *peer {
+            let made = scene.rank < *peer;
+            let stream = if made {
                 let route = Route { communicator: self.communicator, to: *peer, from: scene.rank, channel: *channel };
                 let left = scene.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
                 let address = &scene.members[*peer as usize].data_address;
-                Some(listener::connect(address, &self.token, route, left).map_err(|error| Stop::Closed(*peer, error))?)
+                let stream = listener::connect(address, &self.token, route, left).map_err(|error| {
+                    // Only for who listens: what is told of it is that the other cannot be reached.
+                    refusal::explain(&format!("cannot connect to {}", scene.name(*peer)), &error);
+                    Stop::Closed(*peer, error)
+                })?;
+                Some(stream)
             } else {
                 let route = Route { communicator: self.communicator, to: scene.rank, from: *peer, channel: *channel };
                 self.listener.claim(route)
             };
             if let Some(stream) = stream {
                 nonblocking(&stream).map_err(|error| Stop::Closed(*peer, error))?;
-                link.stream = Some(stream);
+                link.attach(stream, made);
             }
         }
         Ok(())
@@ -322,19 +263,7 @@ impl Mesh {
 
     fn sleep(&self, timeout_ms: i32) {
         let mut polled = vec![libc::pollfd { fd: self.wake.fd(), events: libc::POLLIN, revents: 0 }];
-        for link in self.links.values() {
-            let Some(stream) = &link.stream else { continue };
-            let mut events = 0;
-            if !link.out.is_empty() {
-                events |= libc::POLLOUT;
-            }
-            if !link.incoming.is_empty() {
-                events |= libc::POLLIN;
-            }
-            if events != 0 {
-                polled.push(libc::pollfd { fd: stream.as_raw_fd(), events, revents: 0 });
-            }
-        }
+        polled.extend(self.links.values().filter_map(Link::interest));
         // SAFETY: the array is live and as long as said.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout_ms) };
     }
@@ -357,14 +286,14 @@ impl Mesh {
             self.links.entry((peer, 0)).or_default();
         }
         for ((peer, channel), link) in &mut self.links {
-            if link.stream.is_none() && scene.rank < *peer {
+            if !link.is_connected() && scene.rank < *peer {
                 let route = Route { communicator: self.communicator, to: *peer, from: scene.rank, channel: *channel };
                 let address = &scene.members[*peer as usize].data_address;
-                link.stream = listener::connect(address, &self.token, route, Duration::from_millis(200)).ok();
+                if let Ok(stream) = listener::connect(address, &self.token, route, Duration::from_millis(200)) {
+                    link.attach(stream, true);
+                }
             }
-            if let (Some(stream), None) = (&link.stream, link.out_header) {
-                send::last_words(stream, &notice);
-            }
+            link.say(&notice);
         }
         self.links.clear();
         self.done.clear();
@@ -398,11 +327,6 @@ impl Stop {
     }
 }
 
-enum LinkError {
-    Notice(ErrorCode, String),
-    Closed(io::Error),
-}
-
 /// A notice as it travels.
 pub(crate) fn notice(code: ErrorCode, detail: &str) -> Vec<u8> {
     let length = (0..=detail.len().min(MAX_NOTICE)).rev().find(|end| detail.is_char_boundary(*end)).unwrap_or(0);
@@ -412,156 +336,6 @@ pub(crate) fn notice(code: ErrorCode, detail: &str) -> Vec<u8> {
     bytes.extend_from_slice(&number_of(code).to_le_bytes());
     bytes.extend_from_slice(&detail.as_bytes()[..length]);
     bytes
-}
-
-impl Link {
-    /// Something is to come and there is no connection yet that it could come through.
-    fn expects_a_connection(&self) -> bool {
-        self.stream.is_none() && !self.incoming.is_empty()
-    }
-
-    fn advance(&mut self, chunk: usize, done: &mut BTreeMap<MessageId, Vec<u8>>) -> Result<bool, LinkError> {
-        let Some(fd) = self.stream.as_ref().map(AsRawFd::as_raw_fd) else { return Ok(false) };
-        let read = self.read(fd, done)?;
-        let written = match self.write(fd, chunk, done) {
-            Ok(written) => written,
-            Err(error) => {
-                // A peer that failed may have said why before it closed.
-                self.expect_notice(fd)?;
-                return Err(LinkError::Closed(error));
-            }
-        };
-        Ok(read || written)
-    }
-
-    fn write(&mut self, fd: i32, chunk: usize, done: &mut BTreeMap<MessageId, Vec<u8>>) -> io::Result<bool> {
-        let mut moved = false;
-        while let Some(message) = self.out.front_mut() {
-            let left = message.bytes.len() - message.position;
-            let (header_left, payload_left) = *self.out_header.get_or_insert((HEADER, left.min(chunk)));
-            let length = payload_left as u32;
-            let mut header = [0; HEADER];
-            header[..4].copy_from_slice(&DATA.to_le_bytes());
-            header[4..].copy_from_slice(&length.to_le_bytes());
-            // SAFETY: the position is within the message.
-            let payload = unsafe { message.bytes.base().add(message.position) };
-            let parts = [
-                libc::iovec { iov_base: header[HEADER - header_left..].as_mut_ptr().cast(), iov_len: header_left },
-                libc::iovec { iov_base: payload.cast(), iov_len: payload_left },
-            ];
-            // SAFETY: all-zero is a value of this plain C struct.
-            let mut envelope: libc::msghdr = unsafe { std::mem::zeroed() };
-            envelope.msg_iov = parts.as_ptr().cast_mut();
-            envelope.msg_iovlen = parts.len() as _;
-            // SAFETY: both parts are live and readable for their lengths.
-            let sent = unsafe { libc::sendmsg(fd, &raw const envelope, libc::MSG_NOSIGNAL) };
-            let Some(sent) = progress(sent)? else { return Ok(moved) };
-            moved = true;
-            let of_header = sent.min(header_left);
-            let of_payload = sent - of_header;
-            message.position += of_payload;
-            self.out_header = Some((header_left - of_header, payload_left - of_payload));
-            if header_left == of_header && payload_left == of_payload {
-                self.out_header = None;
-                if message.position == message.bytes.len() {
-                    let message = self.out.pop_front().expect("the front was just looked at");
-                    done.insert(message.id, Vec::new());
-                }
-            }
-        }
-        Ok(moved)
-    }
-
-    fn read(&mut self, fd: i32, done: &mut BTreeMap<MessageId, Vec<u8>>) -> Result<bool, LinkError> {
-        let mut moved = false;
-        while !self.incoming.is_empty() {
-            if self.chunk_left == 0 {
-                match self.read_header(fd)? {
-                    true => moved = true,
-                    false => return Ok(moved),
-                }
-            }
-            let message = self.incoming.front_mut().expect("the queue is not empty");
-            let room = message.bytes.len() - message.position;
-            if self.chunk_left > room {
-                let error =
-                    io::Error::new(io::ErrorKind::InvalidData, "a chunk is longer than the message it belongs to");
-                return Err(LinkError::Closed(error));
-            }
-            // SAFETY: the position is within the message.
-            let target = unsafe { message.bytes.base().add(message.position) };
-            // SAFETY: the chunk fits the rest of the message, as just checked.
-            let got = unsafe { libc::recv(fd, target.cast(), self.chunk_left, 0) };
-            let Some(got) = progress(got).map_err(LinkError::Closed)? else { return Ok(moved) };
-            if got == 0 {
-                return Err(LinkError::Closed(io::Error::from(io::ErrorKind::UnexpectedEof)));
-            }
-            moved = true;
-            self.chunk_left -= got;
-            message.position += got;
-            if message.position == message.bytes.len() {
-                let message = self.incoming.pop_front().expect("the front was just looked at");
-                let bytes = if let Bytes::Own(bytes) = message.bytes { bytes } else { Vec::new() };
-                done.insert(message.id, bytes);
-            }
-        }
-        Ok(moved)
-    }
-
-    /// Reads up to the next chunk of data; false when it has not come yet.
-    fn read_header(&mut self, fd: i32) -> Result<bool, LinkError> {
-        loop {
-            if let Some(text) = &mut self.notice {
-                let mut rest = vec![0; MAX_NOTICE + 4];
-                // SAFETY: the buffer is as long as said.
-                let got = unsafe { libc::recv(fd, rest.as_mut_ptr().cast(), rest.len(), 0) };
-                let Some(got) = progress(got).map_err(LinkError::Closed)? else { return Ok(false) };
-                text.extend_from_slice(&rest[..got]);
-                let expected = u32::from_le_bytes(self.header[4..].try_into().expect("four bytes")) as usize;
-                if got > 0 && text.len() < expected {
-                    continue;
-                }
-                let number = text.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-                let detail = String::from_utf8_lossy(text.get(4..).unwrap_or_default()).into_owned();
-                return Err(LinkError::Notice(code_of(number), detail));
-            }
-            let room = &mut self.header[self.header_length..];
-            // SAFETY: the range is what is left of the header.
-            let got = unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), 0) };
-            let Some(got) = progress(got).map_err(LinkError::Closed)? else { return Ok(false) };
-            if got == 0 {
-                return Err(LinkError::Closed(io::Error::from(io::ErrorKind::UnexpectedEof)));
-            }
-            self.header_length += got;
-            if self.header_length < HEADER {
-                continue;
-            }
-            self.header_length = 0;
-            let word = |at: usize| u32::from_le_bytes(self.header[at..at + 4].try_into().expect("four bytes"));
-            match word(0) {
-                DATA => {
-                    self.chunk_left = word(4) as usize;
-                    return Ok(true);
-                }
-                NOTICE => self.notice = Some(Vec::new()),
-                _ => {
-                    let error = io::Error::new(io::ErrorKind::InvalidData, "what came is not a chunk of this protocol");
-                    return Err(LinkError::Closed(error));
-                }
-            }
-        }
-    }
-
-    /// After a failed write: the notice, if the peer left one.
-    fn expect_notice(&mut self, fd: i32) -> Result<(), LinkError> {
-        if self.chunk_left == 0 {
-            match self.read_header(fd) {
-                Err(notice @ LinkError::Notice(..)) => return Err(notice),
-                Ok(_) | Err(LinkError::Closed(_)) => {}
-            }
-        }
-        Ok(())
-    }
 }
 
 /// What a nonblocking call did: `None` when it would have to wait.

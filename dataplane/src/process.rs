@@ -18,6 +18,7 @@ use crate::fault;
 use crate::host;
 use crate::hub::Hub;
 use crate::listener::{Listener, Scope};
+use crate::refusal;
 use crate::session::Session;
 use crate::settings::{Address, Settings};
 
@@ -105,7 +106,9 @@ impl Process {
             _ => Scope::Host,
         };
         let listener = Listener::open(scope, settings.token.clone())
-            .map_err(|error| Failure::system("cannot listen for data connections", &error))?;
+            // Of all this only the thread's start can be told to try again.
+            .map_err(|error| refusal::explain_thread("cannot listen for data connections", &error))
+            .map_err(|detail| Failure::new(ErrorCode::System, detail))?;
         let process = Arc::new(Self {
             settings,
             meeting: session.map_or_else(|| Meeting::Local(Hub::default()), Meeting::Coordinator),
@@ -157,7 +160,8 @@ impl Process {
         rank: u32,
         seat: Seat,
     ) -> Result<Arc<Communicator>, Failure> {
-        let (member, control) = self.offer(seat, size)?;
+        let offer = self.offer(seat, size);
+        let (member, control) = offer.inspect_err(|failure| self.join_failed(seat.global_rank, &failure.detail))?;
         let timeout = self.settings.timeout;
         let formed = match &self.meeting {
             Meeting::Local(hub) => hub.init(unique_id, size, rank, member, Instant::now() + timeout)?,
@@ -255,9 +259,24 @@ impl Process {
             }
             _ => Vec::new(),
         };
-        let communicator =
-            Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, faults, &register)?;
-        Ok(communicator)
+        let told = Arc::clone(&journal);
+        Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, faults, &register)
+            .inspect_err(|failure| {
+                // The others count on this rank.
+                let detail = format!("rank {rank} could not set the communicator up: {}", failure.detail);
+                told.left(id, Rank(rank), Some((failure.code, detail.clone())));
+                if matches!(self.meeting, Meeting::Local(_)) {
+                    self.lose(id, rank, failure.code, detail);
+                }
+            })
+    }
+
+    /// The rank of the launch that this process plays, or one of its devices, could not join a communicator, for a reason that
+    /// nobody else knows.
+    pub fn join_failed(&self, global_rank: u32, why: &str) {
+        if let Meeting::Coordinator(session) = &self.meeting {
+            session.send(&ToCoordinator::JoinFailed { rank: Rank(global_rank), why: why.to_owned() });
+        }
     }
 
     /// Tells the coordinator what every communicator of this process is in.
@@ -361,5 +380,41 @@ impl Journal for ProcessJournal {
         self.with_session(|session| {
             session.send(&ToCoordinator::LeaveCommunicator { communicator, rank, aborted });
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A rank that cannot reach another while a communicator is set up does not leave the others waiting for it.
+    #[test]
+    fn who_cannot_set_a_communicator_up_tells_the_others() {
+        let timeout = Duration::from_secs(60);
+        let process = Process::join(Settings { timeout, ..Settings::default() }).unwrap();
+        let Meeting::Local(hub) = &process.meeting else { panic!("there is no coordinator") };
+        let arenas = [0, 1].map(|_| Arena::create("test arena", 1 << 20).unwrap());
+        let meet = |rank: u32| {
+            let arena = &arenas[rank as usize];
+            let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
+            let (member, control) = process.offer(Seat { global_rank: rank, device: 0, arena: Some(file) }, 2).unwrap();
+            (hub.init(b"id", 2, rank, member, Instant::now() + timeout).unwrap(), control)
+        };
+        let start = Instant::now();
+        let told = std::thread::scope(|scope| {
+            let first = scope.spawn(|| {
+                let (mut formed, control) = meet(0);
+                formed.members[1].data_address = "unix:@ftest-nobody-is-there".to_owned();
+                process.form(formed, control).map(drop).unwrap_err()
+            });
+            let (formed, control) = meet(1);
+            let told = process.form(formed, control).map(drop).unwrap_err();
+            assert!(first.join().unwrap().detail.contains("rank 1"));
+            told
+        });
+        assert!(told.detail.contains("rank 0 could not set the communicator up"), "{told}");
+        assert!(start.elapsed() < timeout / 2, "it waited for its deadline");
     }
 }

@@ -1,13 +1,27 @@
-//! The last words of a connection. They come from within other people's programs, which do not ignore SIGPIPE as those of Rust
+//! Few bytes on a connection, its last words above all. They come from within other people's programs, which do not ignore SIGPIPE as those of Rust
 //! do; what the standard library writes to a socket raises no signal either.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Sends `bytes` on a socket. What it does not take at once is no loss, since its peer sees it close.
 pub(crate) fn last_words(socket: impl AsFd, bytes: &[u8]) {
+    let _ = at_once(socket, bytes);
+}
+
+/// Sends `bytes` on a socket without waiting.
+///
+/// # Errors
+/// What the socket answers; `WouldBlock` also when it took a part.
+pub(crate) fn at_once(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     // SAFETY: the bytes are live for the length said, and the descriptor is open.
-    unsafe { libc::send(socket.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    let sent = unsafe { libc::send(socket.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    match usize::try_from(sent) {
+        Ok(sent) if sent == bytes.len() => Ok(()),
+        Ok(_) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]

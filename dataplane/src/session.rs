@@ -6,14 +6,17 @@ use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use protocol::frame;
 use protocol::message::{ErrorCode, OperationRecord, ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
 use protocol::plan::ClusterPlan;
 
+use crate::backlog::Backlog;
 use crate::failure::Failure;
+use crate::listener::KNOCKS;
+use crate::refusal;
 use crate::settings::{Address, Settings};
 
 /// A batch of this many records is sent at once.
@@ -35,7 +38,7 @@ pub(crate) struct Session {
     writer: Mutex<Stream>,
     /// Kept to interrupt nothing, only to be told our own address.
     local: Option<IpAddr>,
-    pending: Mutex<Vec<OperationRecord>>,
+    pending: Mutex<Pending>,
     filled: Condvar,
     answers: Mutex<HashMap<u64, mpsc::Sender<ToRank>>>,
     next: AtomicU64,
@@ -44,6 +47,13 @@ pub(crate) struct Session {
     cluster: OnceLock<ClusterPlan>,
     notices: OnceLock<Notices>,
     name: String,
+}
+
+/// Records that were not sent.
+struct Pending {
+    records: Vec<OperationRecord>,
+    /// They are there as well, and stay there until they were sent. None where the system refused it.
+    backlog: Option<Backlog>,
 }
 
 impl Session {
@@ -56,20 +66,19 @@ impl Session {
             };
             Failure::system(&format!("cannot reach the coordinator at {place} (FAKEGPU_COORDINATOR_ADDR)"), &error)
         };
-        let mut stream = Stream::connect(address).map_err(failed)?;
+        let backlog = Backlog::create().ok();
         let number = |name| std::env::var(name).ok().and_then(|value| value.trim().parse::<u32>().ok());
         let info = ProcessInfo {
             pid: std::process::id(),
             rank: number("RANK").map(protocol::ids::Rank),
             world_size: number("WORLD_SIZE"),
             program: program(),
+            backlog: backlog.as_ref().map(Backlog::address),
         };
         let name = info.rank.map_or_else(|| format!("process {}", info.pid), |rank| format!("rank {rank}"));
         let hello = ToCoordinator::Hello { version: VERSION, token: settings.token.clone(), role: Role::Process(info) };
-        stream.write_all(&frame::encode(&hello)).map_err(failed)?;
-        stream.set_read_timeout(Some(WELCOME_TIMEOUT)).map_err(failed)?;
         let mut buffer = Vec::new();
-        let welcome = read_message(&mut stream, &mut buffer).map_err(failed)?;
+        let (stream, welcome) = say_hello(address, &hello, &mut buffer).map_err(failed)?;
         let cluster = OnceLock::new();
         match welcome {
             ToRank::Welcome { version: VERSION, cluster: plan } => {
@@ -94,7 +103,7 @@ impl Session {
         let session = Arc::new(Self {
             local: stream.local(),
             writer: Mutex::new(stream),
-            pending: Mutex::default(),
+            pending: Mutex::new(Pending { records: Vec::new(), backlog }),
             filled: Condvar::new(),
             answers: Mutex::default(),
             next: AtomicU64::new(1),
@@ -105,8 +114,12 @@ impl Session {
         });
         let (reading, flushing) = (Arc::clone(&session), Arc::clone(&session));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        thread("ftest-session").spawn(move || reading.read(reader, buffer)).map_err(failed)?;
-        thread("ftest-flush").spawn(move || flushing.flush_in_time()).map_err(failed)?;
+        let none = |error| {
+            let detail = refusal::explain_thread("no thread for the session with the coordinator", &error);
+            Failure::new(ErrorCode::System, detail)
+        };
+        thread("ftest-session").spawn(move || reading.read(reader, buffer)).map_err(none)?;
+        thread("ftest-flush").spawn(move || flushing.flush_in_time()).map_err(none)?;
         Ok(session)
     }
 
@@ -162,12 +175,15 @@ impl Session {
     /// Notes a record; it is sent with others.
     pub(crate) fn record(&self, record: OperationRecord) {
         let full = {
-            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            pending.push(record);
-            if pending.len() == 1 {
+            let mut pending = self.pending();
+            if let Some(backlog) = &mut pending.backlog {
+                backlog.note(&record);
+            }
+            pending.records.push(record);
+            if pending.records.len() == 1 {
                 self.filled.notify_one();
             }
-            pending.len() >= BATCH
+            pending.records.len() >= BATCH
         };
         if full {
             self.flush();
@@ -181,12 +197,20 @@ impl Session {
     }
 
     fn flush_to(&self, writer: &mut Stream) {
-        let mut records = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut records = std::mem::take(&mut self.pending().records);
         while !records.is_empty() {
             let rest = records.split_off(records.len().min(4 * BATCH));
-            let _ = writer.write_all(&frame::encode(&ToCoordinator::Completed { records }));
+            let count = records.len();
+            let sent = writer.write_all(&frame::encode(&ToCoordinator::Completed { records }));
+            if let (Ok(()), Some(backlog)) = (sent, &mut self.pending().backlog) {
+                backlog.tell(count);
+            }
             records = rest;
         }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends what is left and says that this process ends on purpose.
@@ -200,8 +224,8 @@ impl Session {
     fn flush_in_time(&self) {
         loop {
             {
-                let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-                while pending.is_empty() {
+                let mut pending = self.pending();
+                while pending.records.is_empty() {
                     pending = self.filled.wait(pending).unwrap_or_else(PoisonError::into_inner);
                 }
             }
@@ -246,6 +270,7 @@ impl Session {
                 self.closing.store(true, Ordering::Release);
                 self.answers.lock().unwrap_or_else(PoisonError::into_inner).clear();
             }
+            ToRank::RunLost => self.end("ftest is gone"),
             other => {
                 if let Some(notices) = self.notices.get() {
                     notices(other);
@@ -257,10 +282,38 @@ impl Session {
     /// The coordinator is gone without a word: whoever started it is gone too, and nobody would end this process.
     fn orphaned(&self, error: &io::Error) -> ! {
         let reason = if error.kind() == io::ErrorKind::UnexpectedEof { String::new() } else { format!(" ({error})") };
-        let line = format!("[ftest] {}: the coordinator is gone{reason}; exiting\n", self.name);
+        self.end(&format!("the coordinator is gone{reason}"))
+    }
+
+    /// Ends the process at once: exit handlers could wait for threads that wait for the coordinator.
+    fn end(&self, why: &str) -> ! {
+        let line = format!("[ftest] {}: {why}; exiting\n", self.name);
         let _ = io::stderr().write_all(line.as_bytes());
-        // SAFETY: ends the process at once; exit handlers could wait for threads that wait for the coordinator.
+        // SAFETY: no preconditions.
         unsafe { libc::_exit(ORPHAN_EXIT) }
+    }
+}
+
+/// Connects, says `hello` and gives the answer. A connection that ended before any answer came is made again: a crowd of strangers
+/// at the coordinator's door may have pushed it out.
+fn say_hello(address: &Address, hello: &ToCoordinator, buffer: &mut Vec<u8>) -> io::Result<(Stream, ToRank)> {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let mut knocks = 0;
+    loop {
+        let mut stream = Stream::connect(address)?;
+        stream.set_read_timeout(Some(WELCOME_TIMEOUT))?;
+        let answer = stream.write_all(&frame::encode(hello)).and_then(|()| read_message(&mut stream, buffer));
+        match answer {
+            Ok(answer) => return Ok((stream, answer)),
+            Err(error)
+                if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+                    && buffer.is_empty()
+                    && knocks < KNOCKS =>
+            {
+                knocks += 1;
+            }
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -364,5 +417,36 @@ impl Stream {
             sent += result as usize;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// A crowd of strangers at the coordinator's door pushes out who has waited longest, which may be a rank.
+    #[test]
+    fn a_rank_that_was_pushed_out_before_it_was_heard_comes_again() {
+        let path = std::env::temp_dir().join(format!("ftest-session-{:016x}", crate::unique::random_u64().unwrap()));
+        let door = UnixListener::bind(&path).unwrap();
+        let address = Address::Unix(path.to_str().unwrap().to_owned());
+        let hello = ToCoordinator::Flushed { request: 7 };
+        let answer = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    drop(door.accept().unwrap());
+                }
+                let (mut stream, _) = door.accept().unwrap();
+                let mut bytes = vec![0; frame::encode(&hello).len()];
+                stream.read_exact(&mut bytes).unwrap();
+                assert_eq!(bytes, frame::encode(&hello));
+                stream.write_all(&frame::encode(&ToRank::ShuttingDown)).unwrap();
+            });
+            say_hello(&address, &hello, &mut Vec::new()).map(|(_, answer)| answer)
+        });
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(answer.unwrap(), ToRank::ShuttingDown);
     }
 }

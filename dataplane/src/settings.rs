@@ -5,6 +5,7 @@ use std::time::Duration;
 use protocol::datatype::Operation;
 use protocol::env::{self, BadValue, Variable};
 use protocol::fault::{self, Action, Fault, Trigger};
+use protocol::frame;
 use protocol::ids::{Rank, Sequence};
 
 /// How long a rank waits for the others unless told otherwise.
@@ -71,6 +72,10 @@ impl Settings {
             text(variable).map(|value| variable.integer(&value, min, i64::MAX as u64)).transpose()
         };
         let mut settings = Self { token: text(&env::COORDINATOR_TOKEN).unwrap_or_default(), ..Self::default() };
+        if settings.token.len() > frame::MAX_TOKEN {
+            // The token itself is nothing to print.
+            return Err(env::COORDINATOR_TOKEN.bad(&format!("({} bytes)", settings.token.len())));
+        }
         let playing = match text(&env::DIST_MODE) {
             None => true,
             Some(mode) => match env::DIST_MODE.choose(&mode, &["disabled", "simulate", "proxy", "passthrough"])? {
@@ -170,6 +175,7 @@ mod tests {
             ("FAKEGPU_STAGING_CHUNK_BYTES", "0"),
             ("FAKEGPU_COORDINATOR_ADDR", "nowhere"),
             ("FAKEGPU_NCCL_FAULT_OPERATION", "all_reduction"),
+            ("FAKEGPU_COORDINATOR_TOKEN", &"x".repeat(1025)),
             ("FAKEGPU_DIST_MODE", "simulated"),
             ("FAKEGPU_DIST_MODE", "passthrough"),
             ("FTEST_FAULTS", "[{}]"),

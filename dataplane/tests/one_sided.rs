@@ -164,3 +164,18 @@ fn the_deadline_names_who_did_not_signal() {
         });
     }
 }
+
+/// A rank may leave as soon as it has every signal that it waits for: who sent them must not take that for a failure.
+#[test]
+fn who_waits_for_signals_may_leave_at_once() {
+    let [_, sockets] = ways();
+    for round in 0..200 {
+        play(&sockets, 3, |player| {
+            let signals = (0..3).map(signal);
+            let calls: Vec<Call> = signals.chain((0..3).map(|peer| wait(peer, 1))).collect();
+            let ended = player.run(&calls);
+            player.communicator.leave();
+            assert_eq!(ended, Ok(()), "round {round}");
+        });
+    }
+}

@@ -282,12 +282,10 @@ fn a_fault_that_fired_before_spares_the_rank() {
     assert_eq!(asked, [1, 2], "each once");
 }
 
-#[test]
-fn a_rank_whose_coordinator_is_gone_exits_with_a_word() {
-    let stand_in = StandIn::start("orphan");
-    let mut children = start(&stand_in, "orphan", 2, false);
+/// Two ranks that wait for something that does not come.
+fn waiting(stand_in: &StandIn) -> Vec<Child> {
+    let mut children = start(stand_in, "orphan", 2, false);
     for child in &mut children {
-        // Until it waits.
         let mut output = child.stdout.take().unwrap();
         let (mut seen, mut piece) = (Vec::new(), [0; 256]);
         while !seen.windows(7).any(|word| word == b"waiting") {
@@ -296,11 +294,24 @@ fn a_rank_whose_coordinator_is_gone_exits_with_a_word() {
             seen.extend_from_slice(&piece[..got]);
         }
     }
-    for stream in &stand_in.hear(|heard| heard.connections.len() == 2).connections {
-        stream.shutdown(std::net::Shutdown::Both).unwrap();
-    }
-    for (rank, (output, text)) in finish(children).into_iter().enumerate() {
-        assert_eq!(output.status.code(), Some(dataplane::session::ORPHAN_EXIT), "{text}");
-        assert!(text.contains(&format!("[ftest] rank {rank}: the coordinator is gone; exiting")), "{text}");
+    children
+}
+
+#[test]
+fn a_rank_that_nobody_would_end_exits_with_a_word() {
+    for (name, why) in [("orphan", "the coordinator is gone"), ("lost", "ftest is gone")] {
+        let stand_in = StandIn::start(name);
+        let children = waiting(&stand_in);
+        for stream in &stand_in.hear(|heard| heard.connections.len() == 2).connections {
+            match name {
+                "orphan" => stream.shutdown(std::net::Shutdown::Both).unwrap(),
+                // The coordinator stays a moment longer than its word.
+                _ => say(stream, &ToRank::RunLost),
+            }
+        }
+        for (rank, (output, text)) in finish(children).into_iter().enumerate() {
+            assert_eq!(output.status.code(), Some(dataplane::session::ORPHAN_EXIT), "{text}");
+            assert!(text.contains(&format!("[ftest] rank {rank}: {why}; exiting")), "{text}");
+        }
     }
 }

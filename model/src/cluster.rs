@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, Member, ProcessInfo, ToCoordinator, ToRank};
+use protocol::message::{ErrorCode, Member, OperationRecord, ProcessInfo, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
 
 use crate::communicator::{self, Communicator, Presence, SplitApplicant};
+use crate::ending::Endings;
 use crate::failure::{Failures, RankFailure};
 use crate::fault::FiredFaults;
 use crate::gathering::{Gathering, list};
@@ -60,6 +61,22 @@ pub enum Input {
         connection: ConnectionId,
         /// Why, when the coordinator closed it: "sent a malformed frame".
         reason: Option<String>,
+    },
+    /// Operations that a process completed and did not tell of itself, because it died. Those that it told of are passed over.
+    LeftBehind {
+        /// Its connection, which is about to close.
+        connection: ConnectionId,
+        /// In the order of completion.
+        records: Vec<OperationRecord>,
+    },
+    /// The process that was started as a rank ended, as the one who started it saw. It need not have joined.
+    RankEnded {
+        /// Place in the launch.
+        rank: Rank,
+        /// The process.
+        pid: u32,
+        /// "ended with exit code 7": completes a sentence about the rank.
+        how: String,
     },
     /// Time passed: [`Cluster::deadline`] may be over.
     Tick,
@@ -117,6 +134,7 @@ pub struct Cluster {
     pub(crate) recoveries: Vec<Recovery>,
     pub(crate) hang: Option<Diagnosis>,
     pub(crate) fired: FiredFaults,
+    pub(crate) endings: Endings,
     pub(crate) revision: u64,
     now_us: u64,
 }
@@ -137,6 +155,7 @@ impl Cluster {
             recoveries: Vec::new(),
             hang: None,
             fired: FiredFaults::default(),
+            endings: Endings::default(),
             revision: 0,
             now_us: 0,
         }
@@ -195,6 +214,8 @@ impl Cluster {
             }
             Input::Message { connection, message } => self.receive(connection, message, now_us, &mut out),
             Input::Disconnected { connection, reason } => self.disconnect(connection, reason, &mut out),
+            Input::LeftBehind { connection, records } => self.book_what_is_left(connection, &records),
+            Input::RankEnded { rank, pid, how } => self.rank_ended(rank, pid, how, &mut out),
             Input::Tick => self.expire(now_us, &mut out),
         }
         out
@@ -276,13 +297,26 @@ impl Cluster {
                 }
                 self.lose_process(from, "exited", out);
             }
+            ToCoordinator::JoinFailed { rank, why } => self.join_failed(rank, &why),
             // The connection's owner deals with these before they get here.
             ToCoordinator::Hello { .. }
+            | ToCoordinator::RankEnded { .. }
             | ToCoordinator::Flushed { .. }
             | ToCoordinator::Active { .. }
             | ToCoordinator::Shutdown
             | ToCoordinator::Diagnose { .. }
             | ToCoordinator::QueryStatus => {}
+        }
+    }
+
+    fn book_what_is_left(&mut self, from: ConnectionId, records: &[OperationRecord]) {
+        for record in records {
+            let communicator = self.communicators.get(&record.communicator);
+            let Some(communicator) = communicator.filter(|known| known.seat_of(record.rank, from).is_some()) else {
+                continue;
+            };
+            // One that was told of is refused as a second.
+            self.revision += u64::from(self.ledger.book(communicator, record).is_ok());
         }
     }
 
@@ -407,6 +441,7 @@ impl Cluster {
             }
         }
         self.processes.remove(&connection);
+        self.fail_hopeless_rendezvous(out);
     }
 
     /// Takes a process out of everything it is part of. `how` completes "rank 2 (pid 4711, node1) ...".

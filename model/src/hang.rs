@@ -61,6 +61,11 @@ impl Cluster {
         let cycle = if missing.is_empty() { cycle(&waits) } else { Vec::new() };
         let mut parts = told(&waits);
         parts.extend(missing.iter().map(|rank| self.absence(*rank, &waits, &said)));
+        if waits.iter().any(|wait| !wait.unknown.is_empty()) {
+            // Whoever is meant, these do not come.
+            let ended = self.ended_ranks().filter(|rank| !missing.contains(rank) && !waiting.contains(rank));
+            parts.extend(ended.map(|rank| self.absence(rank, &waits, &said)));
+        }
         if let Some(first) = cycle.first() {
             let mut names: Vec<String> = cycle.iter().map(|rank| format!("rank {rank}")).collect();
             names.push(format!("rank {first}"));
@@ -183,6 +188,12 @@ impl Cluster {
             Some((id, number, communicator, Rank(at as u32)))
         });
         let Some((id, number, communicator, local)) = seat else {
+            if let Some(how) = self.how_ended(rank) {
+                return format!("rank {rank} {how} without joining");
+            }
+            if let Some(why) = self.why_refused(rank) {
+                return format!("rank {rank} could not join: {why}");
+            }
             let joined = self.processes.values().any(|process| process.info.rank == Some(rank));
             let what = if joined { "is in no NCCL call" } else { "has not called NCCL yet" };
             return format!("rank {rank} {what}");

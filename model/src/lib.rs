@@ -12,6 +12,7 @@ pub mod cluster_file;
 mod communicator;
 pub mod cost;
 pub mod diagnostic;
+mod ending;
 mod failure;
 mod fault;
 mod gathering;

@@ -108,6 +108,8 @@ impl Cluster {
             let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
             self.spend(unique_id, CommunicatorId(self.communicators.len() as u64 + 1));
             self.form(None, applicants, out);
+        } else {
+            self.fail_hopeless_rendezvous(out);
         }
     }
 
@@ -171,6 +173,7 @@ impl Cluster {
         let observed: Vec<Rank> = applicants.iter().map(|applicant| applicant.member.global_rank).collect();
         for rank in &observed {
             self.ledger.count_failure(*rank, code);
+            self.join_failed(*rank, &detail);
         }
         self.failures.rendezvous(code, observed, culprits.to_vec(), detail.clone());
         for applicant in applicants {
@@ -191,6 +194,7 @@ impl Cluster {
         let members: Vec<Member> = applicants.iter().map(|applicant| applicant.member.clone()).collect();
         for (rank, applicant) in applicants.iter().enumerate() {
             self.ledger.count_init(applicant.member.global_rank, applicant.member.pid);
+            self.endings.joined(applicant.member.global_rank);
             send(
                 out,
                 applicant.connection,

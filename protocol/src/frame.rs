@@ -2,6 +2,10 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
+/// Longest token of a run, bytes.
+pub const MAX_TOKEN: usize = 1024;
+/// Largest hello, in bytes without the prefix: a token and who brings it. Until it is judged, a connection may hold no more.
+pub const MAX_HELLO: usize = 4096;
 /// Largest frame a rank may send to the coordinator, in bytes without the prefix.
 pub const MAX_TO_COORDINATOR: usize = 1 << 20;
 /// Largest frame the coordinator sends, in bytes without the prefix (a status or a world of members).

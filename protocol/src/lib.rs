@@ -6,12 +6,15 @@
 #![warn(missing_docs)]
 
 pub mod activity;
+pub mod backlog;
 pub mod datatype;
 pub mod device_report;
+pub mod driver;
 pub mod env;
 pub mod fault;
 pub mod frame;
 pub mod ids;
+pub mod limit;
 pub mod message;
 pub mod plan;
 pub mod profile;

@@ -6,13 +6,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
+use crate::backlog::Backlog;
 use crate::datatype::{Datatype, Operation, ReductionOp};
 use crate::fault::FaultRecord;
 use crate::ids::{CommunicatorId, Rank, Sequence};
 use crate::plan::ClusterPlan;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// What the coordinator receives. `Hello` is always first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,6 +146,22 @@ pub enum ToCoordinator {
         /// Rank of the sender in it.
         rank: Rank,
     },
+    /// The sender could not join a communicator, for a reason of its own: nobody was asked.
+    JoinFailed {
+        /// Its place in the launch.
+        rank: Rank,
+        /// One sentence.
+        why: String,
+    },
+    /// Control: the process that was started as a rank ended. Not answered.
+    RankEnded {
+        /// Its place in the launch.
+        rank: Rank,
+        /// The process.
+        pid: u32,
+        /// "ended with exit code 7": completes a sentence about the rank.
+        how: String,
+    },
 }
 
 /// Who opened a connection.
@@ -167,6 +184,8 @@ pub struct ProcessInfo {
     pub world_size: Option<u32>,
     /// Program name, for messages.
     pub program: String,
+    /// Where the coordinator finds what the process completed and did not tell before it died.
+    pub backlog: Option<Backlog>,
 }
 
 /// How the other ranks of a communicator reach one of them.
@@ -365,7 +384,7 @@ pub enum ToRank {
         /// Number to repeat.
         request: u64,
     },
-    /// The coordinator ends in order: no alarm.
+    /// The coordinator ends in order: no alarm for a process that nobody watches over.
     ShuttingDown,
     /// Answer to `QueryStatus`: a JSON document.
     Status {
@@ -389,4 +408,6 @@ pub enum ToRank {
         /// Nobody told of this fault before: a rank that was started again does not suffer it again.
         first: bool,
     },
+    /// Whoever started the run is gone, and with it everybody who would end this process.
+    RunLost,
 }

@@ -5,6 +5,7 @@ use std::fmt::{Debug, Write};
 use std::path::{Path, PathBuf};
 
 use protocol::activity::{Activation, Activity};
+use protocol::backlog::Backlog;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::fault::FaultRecord;
 use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
@@ -53,7 +54,13 @@ fn plan() -> ClusterPlan {
 }
 
 fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
-    let info = ProcessInfo { pid: 4711, rank: Some(Rank(3)), world_size: Some(4), program: "train.py".to_owned() };
+    let info = ProcessInfo {
+        pid: 4711,
+        rank: Some(Rank(3)),
+        world_size: Some(4),
+        program: "train.py".to_owned(),
+        backlog: Some(Backlog { fd: 9, mark: 1 << 40 }),
+    };
     let hello = |role| ToCoordinator::Hello { version: VERSION, token: "secret".to_owned(), role };
     let record = OperationRecord {
         communicator: CommunicatorId(2),
@@ -170,6 +177,8 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
             },
         ),
         ("revoke_communicator", ToCoordinator::RevokeCommunicator { communicator, rank }),
+        ("join_failed", ToCoordinator::JoinFailed { rank, why: "rank 5 of 4 ranks".to_owned() }),
+        ("rank_ended", ToCoordinator::RankEnded { rank, pid: 4711, how: "ended with exit code 7".to_owned() }),
     ]
 }
 
@@ -196,6 +205,7 @@ fn to_rank() -> Vec<(&'static str, ToRank)> {
         ("inquire", ToRank::Inquire { request }),
         ("diagnosis", ToRank::Diagnosis { json: "null".to_owned() }),
         ("fault_noted", ToRank::FaultNoted { request, first: true }),
+        ("run_lost", ToRank::RunLost),
     ]
 }
 
@@ -251,11 +261,11 @@ fn every_message_has_a_sample() {
     // The first byte after the prefix is the variant's number: the samples must leave no gap.
     let variants = |frames: Vec<Vec<u8>>| frames.into_iter().map(|frame| frame[4]).collect::<BTreeSet<u8>>();
     let samples = variants(to_coordinator().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..16).collect());
-    assert!(postcard_refuses::<ToCoordinator>(16));
+    assert_eq!(samples, (0..18).collect());
+    assert!(postcard_refuses::<ToCoordinator>(18));
     let samples = variants(to_rank().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..12).collect());
-    assert!(postcard_refuses::<ToRank>(12));
+    assert_eq!(samples, (0..13).collect());
+    assert!(postcard_refuses::<ToRank>(13));
 }
 
 /// Whether no variant has that number.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::case::Case;
+use crate::check::environment;
 use crate::check::perf::{self, Measured};
 use crate::check::{self, Failure, Verdict};
 use crate::conclusion::{Conclusion, Outcome};
@@ -153,7 +154,7 @@ impl Attempts<'_> {
             case.to_mut().env.entry(ATTEMPT.to_owned()).or_insert_with(|| number.to_string());
         }
         let limit = self.context.limits.of(&case).filter(|limit| limit.has_passed());
-        let observation = match requirement::unmet(&case) {
+        let mut observation = match requirement::unmet(&case) {
             _ if limit.is_some() => {
                 Observation { past: limit.map(|limit| limit.whose), timed_out: true, ..Observation::default() }
             }
@@ -164,6 +165,9 @@ impl Attempts<'_> {
         let (verdict, failures) = check::judge(case, &observation, self.settings.snapshots);
         let perf = perf::measure(case, &observation);
         let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped(_));
+        if !clean {
+            observation.notes.extend(environment::hints(case, &observation));
+        }
         let slow = verdict == Verdict::Passed && observation.duration > case.timeout.slow;
         let kept = (self.settings.keep || !clean) && observation.scratch.is_dir();
         if !kept {
@@ -183,6 +187,7 @@ impl Attempts<'_> {
             Err(observation) => return observation,
         };
         fixture::fill_case(case.to_mut(), &entered.outputs);
+        self.context.secrets.learn(case.env.clone());
         let observation = run_case(case, self.context).await;
         fixtures.leave(entered, self.context, self.settings.keep).await;
         observation

@@ -104,6 +104,20 @@ impl Case {
             Launch::Torchrun { nproc_per_node, nnodes, .. } => Some(nproc_per_node * nnodes),
         }
     }
+
+    /// The Python of the case, or of its launch where it names none. torchrun is PyTorch's, so it gets the usual environment;
+    /// a Python program may need nothing of that, and gets what a shell would give it.
+    pub fn python_need(&self) -> Option<PythonNeed> {
+        let program = match &self.launch {
+            Launch::Torchrun { .. } => "torchrun",
+            Launch::Argv { argv, .. } => argv.first().map_or("", String::as_str),
+        };
+        self.python.clone().or_else(|| match program {
+            "torchrun" => Some(PythonNeed::Managed(Vec::new())),
+            "python" | "python3" => Some(PythonNeed::System),
+            _ => None,
+        })
+    }
 }
 
 /// How ranks reach the coordinator.
@@ -127,6 +141,8 @@ pub struct Timeout {
     pub grace: Duration,
     /// The case has hung when no collective, send or recv ended for this long while a rank waits in one.
     pub idle: Option<Duration>,
+    /// How long the others may go on after a rank or launcher ended with an error that the case does not expect.
+    pub survivors: Option<Duration>,
 }
 
 impl Timeout {
@@ -137,6 +153,7 @@ impl Timeout {
             kill: self.kill.mul_f64(factor),
             grace: self.grace.mul_f64(factor),
             idle: self.idle.map(|idle| idle.mul_f64(factor)),
+            survivors: self.survivors.map(|survivors| survivors.mul_f64(factor)),
         }
     }
 }
@@ -148,6 +165,7 @@ impl Default for Timeout {
             kill: Duration::from_secs(120),
             grace: Duration::from_secs(3),
             idle: None,
+            survivors: Some(Duration::from_secs(10)),
         }
     }
 }
@@ -190,10 +208,13 @@ pub enum Requirement {
 }
 
 /// What a case needs of Python; cases with equal needs share an environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PythonNeed {
-    /// As pip writes them, sorted: `torch==2.15.0`.
-    pub requirements: Vec<String>,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PythonNeed {
+    /// A managed environment with these requirements, as pip writes them, sorted: `torch==2.15.0`. The usual ones where
+    /// there are none.
+    Managed(Vec<String>),
+    /// The one on `PATH`, as it is.
+    System,
 }
 
 /// What a case takes from the machine.

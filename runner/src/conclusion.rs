@@ -98,6 +98,11 @@ pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
         return Some(role);
     }
     let bad = |exit: &Exit| !matches!(exit, Exit::Code(0));
+    // Who failed before the others were ended tells more than they do.
+    let failed = case.expect.exit.failed_early(observation).into_iter().map(|process| process.role).min();
+    if let Some(role) = failed.filter(|_| !observation.unfinished.is_empty()) {
+        return Some(role);
+    }
     observation
         .processes
         .iter()

@@ -255,6 +255,7 @@ async fn make(
     for (name, value) in &fixture.env {
         let mut value = value.clone();
         fixture::fill(&mut value, outputs, Some(&own));
+        context.secrets.learn([(name.clone(), value.clone())]);
         environment.set(name, value);
     }
     let setup = fill(&fixture.setup);
@@ -269,6 +270,10 @@ async fn make(
         cancel: (&context.cancel, 1),
     };
     let end = run.run().await;
+    // Whatever came of it: what it wrote may be told.
+    let written = std::fs::read_to_string(directory.join("output")).unwrap_or_default();
+    let variables = written.lines().filter_map(|line| line.split_once('='));
+    context.secrets.learn(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let given = match problem(fixture, "setup", &end, &directory) {
         _ if end == StepEnd::Cancelled => Err(None),
         Some(got) => Err(Some(("ends with code 0", got))),

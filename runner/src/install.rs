@@ -4,14 +4,22 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::variable;
+
 /// A part of the installation is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} not found; looked for {}; {} names the installation, `./ftest` builds it", list(.tried), protocol::env::HOME.name)]
-pub struct Missing {
-    /// What was looked for, in words.
-    pub what: &'static str,
-    /// Every place that was tried, in order.
-    pub tried: Vec<PathBuf>,
+pub enum Missing {
+    /// It is nowhere.
+    #[error("{what} not found; looked for {}; {} names the installation, `./ftest` builds it", list(.tried), protocol::env::HOME.name)]
+    Part {
+        /// What was looked for, in words.
+        what: &'static str,
+        /// Every place that was tried, in order.
+        tried: Vec<PathBuf>,
+    },
+    /// The user named an installation that is not there. Another one in its place would be a surprise.
+    #[error("{}={}: no such directory; it names the installation: unset it, or correct it", protocol::env::HOME.name, .0.display())]
+    Home(PathBuf),
 }
 
 fn list(paths: &[PathBuf]) -> String {
@@ -26,18 +34,23 @@ fn list(paths: &[PathBuf]) -> String {
 pub struct Install {
     homes: Vec<PathBuf>,
     binaries: Vec<PathBuf>,
+    /// What `FTEST_HOME` names although there is no such directory.
+    wrong: Option<PathBuf>,
 }
 
 impl Install {
     /// The installation that the running program belongs to, or the one `FTEST_HOME` names.
     pub fn find() -> Install {
         let program = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
-        Install::at(std::env::var_os(protocol::env::HOME.name).filter(|home| !home.is_empty()), &program)
+        Install::at(variable::get(protocol::env::HOME.name), &program)
     }
 
     /// The installation around `program`, with `home` before it.
     pub fn at(home: Option<OsString>, program: &Path) -> Install {
-        let mut homes: Vec<PathBuf> = home.map(PathBuf::from).into_iter().collect();
+        // Programs of a case run elsewhere.
+        let home = home.map(PathBuf::from).map(|home| std::path::absolute(&home).unwrap_or(home));
+        let wrong = home.clone().filter(|home| !home.is_dir());
+        let mut homes: Vec<PathBuf> = home.into_iter().collect();
         let mut binaries: Vec<PathBuf> = homes.iter().map(|home| home.join("bin")).collect();
         if let Some(beside) = program.parent() {
             binaries.push(beside.to_owned());
@@ -47,7 +60,7 @@ impl Install {
             }
             homes.extend(beside.ancestors().skip(1).take(3).map(Path::to_owned));
         }
-        Install { homes, binaries }
+        Install { homes, binaries, wrong }
     }
 
     /// `libfakegpu.so`.
@@ -57,7 +70,7 @@ impl Install {
     pub fn shim(&self) -> Result<PathBuf, Missing> {
         const NAME: &str = "libfakegpu.so";
         let libraries = self.homes.iter().flat_map(|home| [home.join("lib"), home.join("lib/ftest")]);
-        first("the shim", libraries.chain(self.binaries.iter().cloned()).map(|place| place.join(NAME)))
+        self.first("the shim", libraries.chain(self.binaries.iter().cloned()).map(|place| place.join(NAME)))
     }
 
     /// `fakegpu-coordinator`.
@@ -90,7 +103,7 @@ impl Install {
     /// [`Missing`].
     pub fn suites(&self) -> Result<PathBuf, Missing> {
         let places = self.homes.iter().flat_map(|home| [home.join("share/ftest/suites"), home.join("suites")]);
-        first("the directory of suites", places)
+        self.first("the directory of suites", places)
     }
 
     /// The directories with our programs; the native fixtures are among them.
@@ -99,19 +112,22 @@ impl Install {
     }
 
     fn binary(&self, what: &'static str, name: &str) -> Result<PathBuf, Missing> {
-        first(what, self.binaries.iter().map(|place| place.join(name)))
+        self.first(what, self.binaries.iter().map(|place| place.join(name)))
     }
-}
 
-fn first(what: &'static str, places: impl Iterator<Item = PathBuf>) -> Result<PathBuf, Missing> {
-    let mut tried = Vec::new();
-    for place in places {
-        if place.exists() {
-            return Ok(place);
+    fn first(&self, what: &'static str, places: impl Iterator<Item = PathBuf>) -> Result<PathBuf, Missing> {
+        if let Some(home) = &self.wrong {
+            return Err(Missing::Home(home.clone()));
         }
-        tried.push(place);
+        let mut tried = Vec::new();
+        for place in places {
+            if place.exists() {
+                return Ok(place);
+            }
+            tried.push(place);
+        }
+        Err(Missing::Part { what, tried })
     }
-    Err(Missing { what, tried })
 }
 
 #[cfg(test)]
@@ -153,7 +169,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_with_every_place() {
         let error = Install::at(None, Path::new("/nowhere/bin/ftest")).coordinator().unwrap_err();
-        assert_eq!(error.tried, [PathBuf::from("/nowhere/bin/fakegpu-coordinator")]);
+        let tried = vec![PathBuf::from("/nowhere/bin/fakegpu-coordinator")];
+        assert_eq!(error, Missing::Part { what: "the coordinator", tried });
         assert!(
             error.to_string().starts_with("the coordinator not found; looked for /nowhere/bin/fakegpu-coordinator")
         );

@@ -4,12 +4,25 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use runner::cli::{Cli, Color, Command};
-use runner::commands::{bench, check, env, exec, explain, fmt, profiles, replay, review, run, runs, schema, top};
-use runner::execute::guard;
+use runner::commands;
+use runner::commands::{bench, check, env, exec, explain, fmt, profiles, replay, review, runs, schema, top};
+use runner::execute::{self, guard};
+
+/// Bytes of the stack that ftest runs on, whatever `ulimit -s` says.
+const STACK: usize = 16 << 20;
 
 fn main() -> ExitCode {
+    match std::thread::Builder::new().stack_size(STACK).spawn(run) {
+        // A panic has been told.
+        Ok(thread) => thread.join().unwrap_or(ExitCode::from(101)),
+        Err(_) => run(),
+    }
+}
+
+fn run() -> ExitCode {
+    execute::survive_file_limit();
     let mut arguments = std::env::args_os();
-    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT) {
+    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT || first == guard::HEIR) {
         let rest: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
         return from_number(guard::main(&rest));
     }
@@ -21,7 +34,7 @@ fn main() -> ExitCode {
     }
     .write_global();
     match &cli.command {
-        Command::Run(arguments) => run::run(arguments).into(),
+        Command::Run(arguments) => commands::run::run(arguments).into(),
         Command::Runs(arguments) => runs::list(arguments).into(),
         Command::Replay(arguments) => replay::replay(arguments).into(),
         Command::Merge(arguments) => replay::merge(arguments).into(),

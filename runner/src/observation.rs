@@ -20,10 +20,18 @@ pub struct Observation {
     pub device_reports: Vec<Value>,
     /// Uses of what we do not implement, from the device reports and the cluster report.
     pub gaps: Vec<Gap>,
+    /// What the operating system refused to the shim, in a sentence each: what, and what to do behind a `; `.
+    pub refused: Vec<String>,
+    /// What the machine allowed, and did.
+    pub machine: Machine,
     /// From the first spawn to the last exit.
     pub duration: Duration,
     /// The kill deadline passed.
     pub timed_out: bool,
+    /// A rank or launcher had ended with an error that the case does not expect, and the others were ended after a while.
+    pub cut_short: bool,
+    /// Who was still running when the case was ended: how it ended was not its choice.
+    pub unfinished: Vec<Role>,
     /// Whose time was up before the case's own deadline: it was ended, or never started.
     pub past: Option<String>,
     /// Why nothing moved any more, when somebody could tell.
@@ -61,6 +69,11 @@ impl Observation {
         self.processes.iter().find(|process| process.role == role)
     }
 
+    /// Processes that ended by themselves.
+    pub fn finished(&self) -> impl Iterator<Item = &ProcessObservation> {
+        self.processes.iter().filter(|process| !self.unfinished.contains(&process.role))
+    }
+
     /// The device report of a rank; of several processes the first's.
     pub fn device_report(&self, rank: u32) -> Option<&Value> {
         self.device_reports.iter().find(|report| report["measured"]["rank"] == rank)
@@ -73,6 +86,21 @@ impl Observation {
             Role::Launcher(_) | Role::Coordinator => None,
         })
     }
+}
+
+/// Limits that processes of the case began with, where there are any, and what the machine did to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Addresses, bytes.
+    pub address_space: Option<u64>,
+    /// Of one file, bytes.
+    pub file_size: Option<u64>,
+    /// Of one process, s.
+    pub cpu_time: Option<u64>,
+    /// Size of `/dev/shm`, bytes.
+    pub shared_memory: Option<u64>,
+    /// The kernel ended processes because memory ran out, in words.
+    pub out_of_memory: Option<String>,
 }
 
 /// Why a fixture could not be made.

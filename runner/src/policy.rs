@@ -10,6 +10,7 @@ use crate::case::{Case, Place};
 use crate::check::{Failure, Verdict};
 use crate::conclusion::{Conclusion, Outcome};
 use crate::observation::{Captured, Exit, Observation, Role};
+use crate::variable;
 
 /// When a case that did not pass is tried again.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ impl Flaky {
     /// Whether a flaky case fails.
     pub fn fails(self) -> bool {
         match self {
-            Flaky::ByPlace => std::env::var_os("CI").is_some_and(|ci| !ci.is_empty()),
+            Flaky::ByPlace => variable::is_set("CI"),
             Flaky::Pass => false,
             Flaky::Fail => true,
         }
@@ -93,7 +94,7 @@ impl Retries {
 }
 
 fn crashed(case: &Case, observation: &Observation) -> bool {
-    let programs = observation.processes.iter().filter(|process| process.role != Role::Coordinator);
+    let programs = observation.finished().filter(|process| process.role != Role::Coordinator);
     programs.into_iter().any(|process| {
         matches!(process.exit, Exit::Signal(_)) && !case.expect.exit.accepts(process.role, &process.exit)
     })

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::case::{Case, Requirement};
 use crate::machine;
+use crate::variable;
 use crate::version::{Range, Version};
 
 /// What a Python has: the version of a module, empty where it is not known; none for a module that it lacks.
@@ -55,7 +56,7 @@ impl Machine<'_> {
                 on_path(program).is_none().then(|| format!("requires the command {program}, which is not on PATH"))
             }
             Requirement::Env { name, value } => {
-                let has = env::var_os(name).filter(|has| !has.is_empty());
+                let has = variable::get(name);
                 match (has, value) {
                     (None, None) => Some(format!("requires the variable {name}")),
                     (Some(has), Some(wanted)) if has.as_os_str() == wanted.as_str() => None,

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
+use crate::whole_file;
+
 /// What of a report goes into a snapshot. Order: select, leave out `measured`, redact, round, sort.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
@@ -230,14 +232,8 @@ impl SnapshotFile {
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
         let parent = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(parent)?;
-        let mut file = tempfile::NamedTempFile::new_in(parent)?;
         let header = format!("---\nsource: {}\nexpression: {}\n---\n", quoted(&self.source), quoted(&self.expression));
-        io::Write::write_all(&mut file, header.as_bytes())?;
-        io::Write::write_all(&mut file, text.as_bytes())?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        fs::set_permissions(file.path(), mode)?;
-        file.persist(path)?;
-        Ok(())
+        whole_file::replace(path, &[header.as_bytes(), text.as_bytes()])
     }
 }
 

@@ -99,6 +99,18 @@ fn the_code_is_the_commands_and_the_report_is_written_although_it_fails() {
 }
 
 #[test]
+fn the_command_has_the_users_umask_and_limits() {
+    let machine = Machine::new();
+    let inner = machine.exec(&[], "umask; ulimit -Sn");
+    let mut outer = Command::new("bash");
+    outer.args(["-c", "umask 002; ulimit -Sn 200; exec \"$0\" \"$@\""]).arg(inner.get_program()).args(inner.get_args());
+    outer.env_clear().envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = outer.current_dir(machine.root.path()).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(text(&output.stdout), "0002\n200\n", "{}", text(&output.stderr));
+    machine.assert_clean();
+}
+
+#[test]
 fn the_command_sees_the_cluster_and_its_coordinator() {
     let machine = Machine::new();
     let script =

@@ -25,7 +25,7 @@ fn case(argv: &[&str], ranks: Option<u32>) -> Case {
     Case {
         id: "case".into(),
         suite: "suite".into(),
-        timeout: Timeout { slow: PATIENCE, kill: PATIENCE, grace: Duration::from_millis(300), idle: None },
+        timeout: Timeout { slow: PATIENCE, kill: PATIENCE, grace: Duration::from_millis(300), ..Timeout::default() },
         launch: Launch::Argv { argv: argv.iter().map(|word| (*word).to_owned()).collect(), ranks },
         dir: PathBuf::from("/"),
         ..Case::default()

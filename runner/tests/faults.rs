@@ -57,7 +57,8 @@ fn run(fired: &[(u32, FaultKind)]) -> (tempfile::TempDir, Output) {
 fn report(fired: &[(u32, FaultKind)]) -> String {
     let mut cluster = Cluster::new(Settings::default());
     let connection = ConnectionId(1);
-    let info = ProcessInfo { pid: 1, rank: Some(Rank(1)), world_size: Some(2), program: "sh".to_owned() };
+    let info =
+        ProcessInfo { pid: 1, rank: Some(Rank(1)), world_size: Some(2), program: "sh".to_owned(), backlog: None };
     cluster.step(Input::Joined { connection, info }, 0);
     for (number, kind) in fired {
         let record = FaultRecord { number: *number, kind: *kind, rank: Some(Rank(1)), collective: None };

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{env, fs, io};
+use std::{env, fs, io, mem, ptr};
+
+use dataplane::refusal;
 
 use protocol::device_report::{
-    DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REPORT_VERSION, Summary,
-    Tally,
+    DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REFUSED, REPORT_VERSION,
+    Summary, Tally, UNWRITTEN,
 };
 
 use crate::boundary::{at_exit, gap};
@@ -19,8 +21,24 @@ static USED: AtomicBool = AtomicBool::new(false);
 /// Marks this process as one that used a device, so that it leaves a report.
 pub(crate) fn used() {
     if !USED.swap(true, Ordering::Relaxed) {
+        refusal::listen(refused);
         at_exit::at_exit(write);
     }
+}
+
+/// Leaves the first refusal beside the report's place, at once: the process may not come to its end.
+fn refused(sentence: &str) {
+    if let Ok(settings) = settings::get() {
+        leave(settings, REFUSED, sentence);
+    }
+}
+
+fn leave(settings: &Settings, ending: &str, sentence: &str) {
+    let Some(path) = &settings.report_path else { return };
+    let mut link = place(path, std::process::id(), rank()).into_os_string();
+    link.push(ending);
+    // One that is there came first. Where there can be none, stderr has it.
+    let _ = std::os::unix::fs::symlink(sentence, link);
 }
 
 fn write() {
@@ -28,10 +46,14 @@ fn write() {
     let report = make(settings);
     if let Some(path) = &settings.report_path {
         let path = place(path, report.measured.pid, report.measured.rank);
-        if let Err(error) = save(&path, &report) {
-            eprintln!("fakegpu: the device report cannot be written to {}: {error}", path.display());
+        if let Err(error) = within_limits(|| save(&path, &report)) {
+            let what = format!("the device report cannot be written to {}", path.display());
+            let sentence = refusal::explain(&what, &error);
+            leave(settings, UNWRITTEN, &sentence);
+            eprintln!("fakegpu: {sentence}");
         }
     }
+    gap::sum_up();
     if settings.terminal_report {
         eprint!("{}", summary(&report));
     }
@@ -41,6 +63,33 @@ fn write() {
 fn place(path: &str, pid: u32, rank: Option<u32>) -> PathBuf {
     let rank = rank.map_or_else(|| "none".to_owned(), |rank| rank.to_string());
     PathBuf::from(path.replace("{pid}", &pid.to_string()).replace("{rank}", &rank))
+}
+
+/// Calls `write` with the descriptors that the process may have at most, for it ends now. A file that becomes too large is an
+/// error and no signal: that would change how the program ends.
+fn within_limits(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structures are live for each call, and plain data; the mask is that of this thread alone, in which a write
+    // raises the signal.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+        let (mut too_large, mut before): (libc::sigset_t, libc::sigset_t) = (mem::zeroed(), mem::zeroed());
+        libc::sigemptyset(&raw mut too_large);
+        libc::sigaddset(&raw mut too_large, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const too_large, &raw mut before);
+        let written = write();
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        libc::sigtimedwait(&raw const too_large, ptr::null_mut(), &raw const now);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+        written
+    }
+}
+
+fn rank() -> Option<u32> {
+    env::var("RANK").ok().and_then(|rank| rank.parse().ok())
 }
 
 /// Written beside its place and moved there, so that a reader never sees half of it.
@@ -56,8 +105,11 @@ fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
         return fs::write(path, text);
     }
-    fs::write(&beside, text)?;
-    fs::rename(&beside, path)
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
 }
 
 fn make(settings: &Settings) -> DeviceReport {
@@ -87,7 +139,7 @@ fn make(settings: &Settings) -> DeviceReport {
         gaps: gap::all().into_iter().map(gap).collect(),
         measured: Measured {
             pid: std::process::id(),
-            rank: env::var("RANK").ok().and_then(|rank| rank.parse().ok()),
+            rank: rank(),
             program: env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
         },
     }

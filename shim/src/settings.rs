@@ -4,6 +4,7 @@
 use std::env;
 use std::sync::OnceLock;
 
+use protocol::driver::Driver;
 use protocol::env::{BadValue, Variable};
 use protocol::ids::Rank;
 use protocol::plan::ClusterPlan;
@@ -126,6 +127,8 @@ impl Gpu {
 pub(crate) struct Settings {
     /// What a gap does.
     pub(crate) gap_policy: GapPolicy,
+    /// The machine's driver.
+    pub(crate) driver: Driver,
     /// GPUs of this machine, which NVML shows all of; CUDA shows those of `device::all`.
     pub(crate) gpus: Vec<Gpu>,
     /// The cluster, when there is one.
@@ -184,6 +187,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         Some(cluster) => cluster_gpus(cluster, lookup)?,
         None => listed_gpus(given(&names::PROFILES), given(&names::PROFILE), given(&names::DEVICE_COUNT))?,
     };
+    let driver = driver(given(&names::DRIVER), &gpus)?;
     let gemm = GemmPolicy {
         mode: match given(&names::CPU_GEMM_MODE) {
             Some(value) if names::CPU_GEMM_MODE.choose(&value, &["auto", "exact", "skip", "fast"])? == 2 => {
@@ -199,7 +203,16 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
     };
     let terminal_report =
         given(&names::TERMINAL_REPORT).map_or(Ok(false), |value| names::TERMINAL_REPORT.switch(&value))?;
-    Ok(Settings { gap_policy, gpus, cluster, compute, gemm, report_path: given(&names::REPORT_PATH), terminal_report })
+    Ok(Settings {
+        gap_policy,
+        driver,
+        gpus,
+        cluster,
+        compute,
+        gemm,
+        report_path: given(&names::REPORT_PATH),
+        terminal_report,
+    })
 }
 
 fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {
@@ -238,6 +251,13 @@ fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, B
     }
     gpus.sort_by_key(|gpu| gpu.rank);
     Ok(gpus)
+}
+
+/// A machine has one driver: what the variable says, else the first profile that names one, else the newest.
+fn driver(given: Option<String>, gpus: &[Gpu]) -> Result<Driver, BadValue> {
+    let bad = |value: &str| BadValue { expected: Driver::expected(), ..protocol::env::DRIVER.bad(value) };
+    let text = given.or_else(|| gpus.iter().find_map(|gpu| gpu.profile.driver.clone()));
+    text.map_or_else(|| Ok(Driver::newest()), |text| Driver::parse(&text).ok_or_else(|| bad(&text)))
 }
 
 fn listed_gpus(profiles: Option<String>, profile: Option<String>, count: Option<String>) -> Result<Vec<Gpu>, BadValue> {
@@ -309,8 +329,23 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_has_one_driver() {
+        let gpu = |driver: Option<&str>| {
+            let mut gpu = with(&[]).unwrap().gpus.remove(0);
+            gpu.profile.driver = driver.map(str::to_owned);
+            gpu
+        };
+        let cuda = |given: Option<&str>, gpus: &[Gpu]| driver(given.map(str::to_owned), gpus).map(|driver| driver.cuda);
+        assert_eq!(cuda(None, &[gpu(None)]), Ok(13050));
+        assert_eq!(cuda(None, &[gpu(None), gpu(Some("12.9")), gpu(Some("13.0"))]), Ok(12090));
+        assert_eq!(cuda(Some("13.2"), &[gpu(Some("12.9"))]), Ok(13020));
+        assert_eq!(cuda(None, &[gpu(Some("new"))]).unwrap_err().value, "new");
+    }
+
+    #[test]
     fn a_bad_value_is_named() {
         for (name, value, says) in [
+            ("FAKEGPU_DRIVER", "12.7", "580.95.05:13.0"),
             ("FAKEGPU_PROFILE", "h1000", "did you mean `h100`?"),
             ("FAKEGPU_PROFILES", "a100:0", "id[:count]"),
             ("FAKEGPU_PROFILES", "a100,,h100", "unknown GPU profile"),

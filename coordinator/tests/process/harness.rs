@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -156,7 +157,26 @@ pub(crate) fn wait(child: &mut Child) -> ExitStatus {
 }
 
 pub(crate) fn info(pid: u32) -> ProcessInfo {
-    ProcessInfo { pid, rank: None, world_size: None, program: "test".to_owned() }
+    ProcessInfo { pid, rank: None, world_size: None, program: "test".to_owned(), backlog: None }
+}
+
+/// An all_reduce in communicator 1.
+pub(crate) fn record(rank: u32, sequence: u64) -> OperationRecord {
+    OperationRecord {
+        communicator: CommunicatorId(1),
+        sequence: Sequence(sequence),
+        rank: Rank(rank),
+        operation: Operation::AllReduce,
+        count: 4,
+        datatype: Datatype::Float32,
+        reduction_op: None,
+        root: None,
+        peer: None,
+        transport: BufferTransport::SharedMemory,
+        wait_us: 1.0,
+        execute_us: 1.0,
+        ended_ns: 0,
+    }
 }
 
 /// One connection.
@@ -179,6 +199,14 @@ impl Stream {
         .unwrap();
     }
 
+    pub(crate) fn set_nonblocking(&self) {
+        match self {
+            Self::Unix(stream) => stream.set_nonblocking(true),
+            Self::Tcp(stream) => stream.set_nonblocking(true),
+        }
+        .unwrap();
+    }
+
     pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match self {
             Self::Unix(stream) => stream.write_all(bytes),
@@ -195,6 +223,18 @@ impl Stream {
 }
 
 impl Client {
+    pub(crate) fn of(stream: UnixStream) -> Self {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        Self { stream: Stream::Unix(stream), buffer: Vec::new() }
+    }
+
+    pub(crate) fn into_socket(self) -> OwnedFd {
+        match self.stream {
+            Stream::Unix(stream) => stream.into(),
+            Stream::Tcp(stream) => stream.into(),
+        }
+    }
+
     pub(crate) fn send(&mut self, message: &ToCoordinator) {
         self.stream.write(&frame::encode(message)).unwrap();
     }
@@ -212,6 +252,16 @@ impl Client {
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => panic!("no answer: {error}"),
+            }
+        }
+    }
+
+    /// The next message that is no question about what was completed; such are answered.
+    pub(crate) fn news(&mut self) -> Option<ToRank> {
+        loop {
+            match self.receive() {
+                Some(ToRank::Flush { request }) => self.send(&ToCoordinator::Flushed { request }),
+                news => return news,
             }
         }
     }
@@ -235,22 +285,7 @@ impl Client {
     }
 
     pub(crate) fn done(&mut self, rank: u32, sequence: u64) {
-        let record = OperationRecord {
-            communicator: CommunicatorId(1),
-            sequence: Sequence(sequence),
-            rank: Rank(rank),
-            operation: Operation::AllReduce,
-            count: 4,
-            datatype: Datatype::Float32,
-            reduction_op: None,
-            root: None,
-            peer: None,
-            transport: BufferTransport::SharedMemory,
-            wait_us: 1.0,
-            execute_us: 1.0,
-            ended_ns: 0,
-        };
-        self.send(&ToCoordinator::Completed { records: vec![record] });
+        self.send(&ToCoordinator::Completed { records: vec![record(rank, sequence)] });
     }
 
     /// A round trip: everything sent before has been dealt with.

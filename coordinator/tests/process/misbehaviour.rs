@@ -107,3 +107,63 @@ fn out_of_descriptors_is_survived() {
     drop(crowd);
     coordinator.control().status();
 }
+
+/// Bytes of memory that the coordinator holds.
+fn memory(coordinator: &Coordinator) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", coordinator.child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Connections that say nothing, or begin a hello of a mebibyte and go on sending, as many as one process gets.
+#[test]
+fn a_crowd_of_strangers_holds_little_and_keeps_nobody_out() {
+    for transport in ["unix", "tcp"] {
+        let coordinator = Coordinator::start_with(transport, |command| {
+            command.env("FAKEGPU_COORDINATOR_TOKEN", "secret");
+        });
+        let before = memory(&coordinator);
+        let long = [&(1_u32 << 20).to_le_bytes()[..], &vec![0; 1 << 20]].concat();
+        let mut crowd = Vec::new();
+        for number in 0..300 {
+            let mut stranger = coordinator.connect();
+            stranger.stream.set_nonblocking();
+            if number % 2 == 0 {
+                // As much as it takes; it may have hung up.
+                let _ = stranger.stream.write(&long);
+            }
+            crowd.push(stranger);
+        }
+        let started = Instant::now();
+        for _ in 0..4 {
+            let mut rank = coordinator.connect();
+            rank.hello("secret", Role::Process(info(1)));
+            assert!(matches!(rank.receive(), Some(ToRank::Welcome { .. })));
+        }
+        assert!(started.elapsed() < Duration::from_secs(5), "ranks wait for strangers");
+        for stranger in &mut crowd {
+            let _ = stranger.stream.write(&long);
+        }
+        let mut control = coordinator.connect();
+        control.hello("secret", Role::Control);
+        control.receive();
+        control.status();
+        let held = memory(&coordinator).saturating_sub(before);
+        assert!(held < 16 << 20, "300 strangers make the coordinator hold {held} bytes");
+        let open = std::fs::read_dir(format!("/proc/{}/fd", coordinator.child.id())).unwrap().count();
+        assert!(open < 200, "{open} descriptors are open");
+    }
+}
+
+#[test]
+fn strangers_that_hold_every_descriptor_let_go_of_them() {
+    let coordinator = Coordinator::start("unix");
+    let pid = coordinator.child.id().to_string();
+    let mut command = std::process::Command::new("sh");
+    let limited = command.args(["-c", "prlimit --pid \"$0\" --nofile=24:24", &pid]).status().unwrap();
+    assert!(limited.success(), "prlimit (util-linux) is needed");
+    let _crowd: Vec<_> = (0..40).map(|_| coordinator.connect()).collect();
+    let started = Instant::now();
+    coordinator.control().status();
+    assert!(started.elapsed() < Duration::from_secs(5), "it waited for the strangers' deadline");
+}

@@ -19,6 +19,7 @@ type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a [&'a str]);
 #[test]
 fn wrong_usage_exits_2_and_says_what_to_write() {
     let long = format!("/tmp/{}", "x".repeat(120));
+    let long_token = "x".repeat(1025);
     let tcp = ["--address", "127.0.0.1:0"];
     let none: &[(&str, &str)] = &[];
     let cases: &[Case<'_>] = &[
@@ -41,6 +42,7 @@ fn wrong_usage_exits_2_and_says_what_to_write() {
         (&tcp, &[("FAKEGPU_COORDINATOR_TIMEOUT_MS", "soon")], &["FAKEGPU_COORDINATOR_TIMEOUT_MS=soon"]),
         (&tcp, &[("FAKEGPU_CLUSTER_REPORT_MAX_OPERATIONS", "-1")], &["FAKEGPU_CLUSTER_REPORT_MAX_OPERATIONS=-1"]),
         (&tcp, &[("FTEST_CLUSTER", "{}")], &["FTEST_CLUSTER"]),
+        (&tcp, &[("FAKEGPU_COORDINATOR_TOKEN", &long_token)], &["FAKEGPU_COORDINATOR_TOKEN has 1025 bytes"]),
         (&tcp, &[("FAKEGPU_CLUSTER_CONFIG", "/nowhere.yaml")], &["/nowhere.yaml"]),
     ];
     for (arguments, variables, expected) in cases {

@@ -10,7 +10,6 @@ mod link;
 mod run;
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 
 use protocol::datatype::Operation;
 
@@ -18,7 +17,7 @@ use crate::call::Place;
 
 pub(crate) use board::WINDOWS;
 pub(crate) use inbox::Inbox;
-pub(crate) use link::Caller;
+pub(crate) use link::{Caller, Link};
 pub(crate) use run::{Way, run, shown_window};
 
 /// Connections on which puts and signals travel.
@@ -43,5 +42,5 @@ pub(crate) struct Memory {
     /// Operations on each rank.
     counted: HashMap<(Operation, u32), u64>,
     /// Connections that this rank made.
-    links: HashMap<u32, OwnedFd>,
+    links: HashMap<u32, Link>,
 }

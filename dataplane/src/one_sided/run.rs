@@ -8,7 +8,7 @@ use protocol::datatype::Operation;
 use protocol::message::ErrorCode;
 
 use super::inbox::within;
-use super::link::{self, Caller, Request};
+use super::link::{self, Caller, Link, Request};
 use super::{Inbox, Memory, PeerWindow};
 use crate::call::{Call, Place};
 use crate::control::Segment;
@@ -88,15 +88,16 @@ fn put(way: &mut Way, inbox: &Inbox, memory: &mut Memory, scene: &Scene, call: &
             inbox.signal(rank);
         }
         Way::Sockets(caller) => {
-            connect(caller, memory, scene, &what, peer)?;
             let request = Request {
                 window: call.remote.map(|remote| remote.window),
                 offset: call.remote.map_or(0, |remote| remote.offset),
                 bytes: bytes as u64,
             };
-            let link = (peer, &memory.links[&peer]);
             // SAFETY: the caller's promise for its send buffer while the operation runs.
-            let done = unsafe { link::exchange(caller, scene, &what, link, request, call.send.address.cast_const()) };
+            let done = unsafe {
+                let link = (peer, link_to(caller, memory, scene, &what, peer)?);
+                link::exchange(caller, scene, &what, link, request, call.send.address.cast_const())
+            };
             if done.is_err() {
                 memory.links.remove(&peer);
             }
@@ -106,11 +107,18 @@ fn put(way: &mut Way, inbox: &Inbox, memory: &mut Memory, scene: &Scene, call: &
     Ok(Instant::now())
 }
 
-fn connect(caller: &Caller, memory: &mut Memory, scene: &Scene, what: &str, peer: u32) -> Result<(), Failure> {
-    if let Entry::Vacant(free) = memory.links.entry(peer) {
-        free.insert(link::connect(caller, scene, what, peer)?);
+/// The connection to `peer`, made when there is none.
+fn link_to<'a>(
+    caller: &Caller,
+    memory: &'a mut Memory,
+    scene: &Scene,
+    what: &str,
+    peer: u32,
+) -> Result<&'a mut Link, Failure> {
+    match memory.links.entry(peer) {
+        Entry::Occupied(known) => Ok(known.into_mut()),
+        Entry::Vacant(free) => Ok(free.insert(link::connect(caller, scene, what, peer)?)),
     }
-    Ok(())
 }
 
 /// Window `number` of `peer`, when it is there.
@@ -196,8 +204,8 @@ fn wait(
                     // A connection tells of a rank that leaves in order, of which nobody else does.
                     let seen = match peer == scene.rank {
                         true => link::gone(caller, scene, &what, peer),
-                        false => connect(caller, memory, scene, &what, peer)
-                            .and_then(|()| link::is_alive(caller, scene, &what, (peer, &memory.links[&peer])))
+                        false => link_to(caller, memory, scene, &what, peer)
+                            .and_then(|link| link::is_alive(caller, scene, &what, (peer, link)))
                             .and_then(|()| link::gone(caller, scene, &what, peer)),
                     };
                     // Its signals are here before it hangs up.

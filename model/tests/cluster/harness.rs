@@ -103,8 +103,22 @@ impl World {
     }
 
     pub(crate) fn join(&mut self, process: u64) -> Vec<Output> {
-        let info = ProcessInfo { pid: 100 + process as u32, rank: None, world_size: None, program: "test".to_owned() };
+        let info = ProcessInfo {
+            pid: 100 + process as u32,
+            rank: None,
+            world_size: None,
+            program: "test".to_owned(),
+            backlog: None,
+        };
         self.step(Input::Joined { connection: ConnectionId(process), info })
+    }
+
+    /// As [`Self::join`], for a process that its launcher told its place.
+    pub(crate) fn join_as(&mut self, process: u64, rank: u32, world_size: u32) {
+        let (pid, program) = (100 + process as u32, "test".to_owned());
+        let (rank, world_size) = (Some(Rank(rank)), Some(world_size));
+        let info = ProcessInfo { pid, rank, world_size, program, backlog: None };
+        self.step(Input::Joined { connection: ConnectionId(process), info });
     }
 
     pub(crate) fn say(&mut self, process: u64, message: ToCoordinator) -> Vec<Output> {

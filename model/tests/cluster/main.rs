@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests read their scripts and goldens")]
 
+mod endings;
 mod faults;
 mod hang;
 mod harness;

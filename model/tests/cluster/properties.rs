@@ -171,6 +171,45 @@ proptest! {
     }
 
     #[test]
+    fn every_request_is_answered_once_although_ranks_end(
+        applications in prop::collection::vec((0..4_u64, 0..2_u8, 1..5_u32, 0..4_u32), 1..20),
+        ends in prop::collection::vec((0..4_u32, 0..20_usize), 1..5),
+    ) {
+        let mut world = World::new(Some(plan(2, 2)), 10);
+        (0..4).for_each(|rank| world.join_as(rank, rank as u32, 4));
+        let (mut outputs, mut dead) = (Vec::new(), Vec::new());
+        for (request, (process, id, size, rank)) in applications.iter().enumerate() {
+            for (rank, _) in ends.iter().filter(|(_, when)| *when == request) {
+                dead.push(u64::from(*rank));
+                let connection = ConnectionId(u64::from(*rank));
+                outputs.extend(world.step(Input::RankEnded { rank: Rank(*rank), pid: 100 + rank, how: "ended".to_owned() }));
+                outputs.extend(world.step(Input::Disconnected { connection, reason: None }));
+            }
+            if dead.contains(process) {
+                continue;
+            }
+            outputs.extend(world.say(*process, ToCoordinator::InitCommunicator {
+                request: request as u64,
+                unique_id: vec![*id; 128],
+                size: *size,
+                rank: Rank(*rank),
+                member: crate::harness::member(*process as u32, 100 + *process as u32),
+            }));
+        }
+        world.now_us += 10_000_000;
+        outputs.extend(world.step(Input::Tick));
+        let mut answered = vec![0; applications.len()];
+        for output in outputs {
+            if let Output::Send { message: ToRank::CommunicatorFormed { request, .. } | ToRank::RequestFailed { request, .. }, .. } = output {
+                answered[request as usize] += 1;
+            }
+        }
+        for (answers, (process, ..)) in answered.iter().zip(&applications) {
+            prop_assert!(*answers == 1 || (*answers == 0 && dead.contains(process)));
+        }
+    }
+
+    #[test]
     fn every_shrink_and_grow_is_answered_once(
         applications in prop::collection::vec((0..SIZE, prop::collection::vec(0..SIZE, 0..3), 1..3_u64), 0..24),
         deaths in prop::collection::vec(0..u64::from(SIZE), 0..3),

@@ -67,6 +67,11 @@ impl ExitWant {
     }
 }
 
+/// Whether a process that ended so failed.
+pub fn is_error(exit: &Exit) -> bool {
+    matches!(exit, Exit::Signal(_)) || matches!(exit, Exit::Code(code) if *code != 0)
+}
+
 /// For messages: `code 1`, `SIGKILL`.
 pub fn describe(exit: &Exit) -> String {
     match exit {
@@ -93,6 +98,16 @@ impl ExitExpectation {
         said.or(self.all.as_ref()).cloned().unwrap_or_else(|| (ExitWant::Code(0), self.place.clone()))
     }
 
+    /// Processes that failed before the case was ended, in a way that it does not expect: not those that were ended, and not
+    /// those whose end is wrong without being an error.
+    pub fn failed_early<'a>(&self, observation: &'a Observation) -> Vec<&'a ProcessObservation> {
+        observation
+            .finished()
+            .filter(|process| process.role != Role::Coordinator)
+            .filter(|process| is_error(&process.exit) && !self.accepts(process.role, &process.exit))
+            .collect()
+    }
+
     /// The processes that ended otherwise.
     pub fn check(&self, observation: &Observation) -> Vec<Failure> {
         let launchers_fine = observation
@@ -102,10 +117,11 @@ impl ExitExpectation {
             .all(|process| process.exit == Exit::Code(0));
         // Ranks with the same want and the same end are told together.
         let mut groups: Vec<(Placed, &Exit, Vec<&ProcessObservation>)> = Vec::new();
-        for process in observation.processes.iter().filter(|process| process.role != Role::Coordinator) {
+        for process in observation.finished().filter(|process| process.role != Role::Coordinator) {
             let placed = self.want(process.role);
             // torchrun returns 0 only if every worker did: its word stands for a worker that it reaped itself.
-            let vouched = process.exit == Exit::Unknown && placed.0 == ExitWant::Code(0) && launchers_fine;
+            let ended = observation.timed_out || observation.cut_short;
+            let vouched = process.exit == Exit::Unknown && (ended || placed.0 == ExitWant::Code(0) && launchers_fine);
             if vouched || placed.0.accepts(&process.exit) {
                 continue;
             }
@@ -130,7 +146,7 @@ impl ExitExpectation {
                 }
             })
             .collect();
-        for (rank, (want, place)) in &self.ranks {
+        for (rank, (want, place)) in self.ranks.iter().filter(|_| !observation.timed_out) {
             if observation.process(Role::Rank(*rank)).is_none() {
                 failures.push(Failure {
                     place: Some(place.clone()),

@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod compare;
+pub mod environment;
 pub mod exit;
 pub mod gap;
 pub mod hang;
@@ -130,7 +131,8 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
     let mode = if right { snapshots } else { SnapshotMode::CompareOnly };
     let checks = case.expect.snapshots.iter().filter(|_| !stopped);
     failures.extend(checks.filter_map(|check| check.check(case, observation, mode)));
-    let timed_out = observation.timed_out && !hang::wanted(case, observation);
+    let timed_out =
+        observation.timed_out && !hang::wanted(case, observation) && failed_early(case, observation).is_empty();
     let verdict = match (broken.is_empty(), timed_out, failures.is_empty()) {
         (false, _, _) => Verdict::Broken,
         (true, true, _) => Verdict::Timeout,
@@ -163,6 +165,7 @@ fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
             next: error.next.clone(),
         });
     }
+    failures.extend(environment::failures(case, observation));
     failures.extend(gap::failures(case, observation));
     let killed = case.kill.iter().any(|kill| kill.target == KillTarget::Coordinator);
     if let Some(coordinator) = observation.process(Role::Coordinator)
@@ -195,20 +198,9 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
         next,
     };
     let mut failures = Vec::new();
-    if observation.timed_out && !hang::wanted(case, observation) {
+    if observation.timed_out && !hang::wanted(case, observation) && failed_early(case, observation).is_empty() {
         let deadline = case.timeout.kill.as_secs_f64();
-        let unfinished: Vec<String> = observation
-            .processes
-            .iter()
-            .filter(|process| matches!(process.exit, Exit::Signal(_) | Exit::Unkillable | Exit::Unknown))
-            .filter(|process| process.role != Role::Coordinator)
-            .map(|process| process.role.to_string())
-            .collect();
-        let got = if unfinished.is_empty() {
-            "still running".to_owned()
-        } else {
-            format!("still running: {}", unfinished.join(", "))
-        };
+        let got = still_running(observation);
         if let Some(whose) = &observation.past {
             failures.push(out_of_time(case, whose, got));
         } else if let Some(failure) = hang::failure(case, observation) {
@@ -245,6 +237,33 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
     failures
 }
 
+/// Processes that failed before the case was ended: no deadline is to blame then.
+fn failed_early<'a>(case: &Case, observation: &'a Observation) -> Vec<&'a crate::observation::ProcessObservation> {
+    let ended = observation.timed_out || observation.cut_short;
+    if ended && case.expect.hang.is_none() { case.expect.exit.failed_early(observation) } else { Vec::new() }
+}
+
+/// Who was ended, and who had ended before.
+fn still_running(observation: &Observation) -> String {
+    let names = |roles: &[Role]| roles.iter().map(Role::to_string).collect::<Vec<String>>().join(", ");
+    let mut text = match observation.unfinished.as_slice() {
+        [] => "still running".to_owned(),
+        unfinished => format!("still running: {}", names(unfinished)),
+    };
+    let mut before: Vec<(String, Vec<Role>)> = Vec::new();
+    for process in observation.finished().filter(|process| process.role != Role::Coordinator) {
+        let end = exit::describe(&process.exit);
+        match before.iter_mut().find(|(known, _)| *known == end) {
+            Some((_, roles)) => roles.push(process.role),
+            None => before.push((end, vec![process.role])),
+        }
+    }
+    for (end, roles) in before {
+        text.push_str(&format!("; {} had ended: {end}", names(&roles)));
+    }
+    text
+}
+
 fn out_of_time(case: &Case, whose: &str, got: String) -> Failure {
     let expected = format!("it ends before the time of {whose} is up");
     Failure { place: Some(case.place.clone()), kind: "timeout", expected, got, next: String::new() }
@@ -253,7 +272,8 @@ fn out_of_time(case: &Case, whose: &str, got: String) -> Failure {
 /// The failure of a case whose processes ended, but not soon enough.
 fn too_late(case: &Case, observation: &Observation) -> Option<Failure> {
     let (within, place) = case.expect.within.as_ref()?;
-    let late = observation.duration > *within && (!observation.timed_out || hang::wanted(case, observation));
+    let ended = observation.timed_out || observation.cut_short;
+    let late = observation.duration > *within && (!ended || hang::wanted(case, observation));
     late.then(|| Failure {
         place: Some(place.clone()),
         kind: "within",
@@ -275,8 +295,9 @@ fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>)
         }
         stops
     };
-    // Whom the deadline ended did not choose how.
-    let exits = if observation.timed_out { Vec::new() } else { expect.exit.check(observation) };
+    // How processes end is not asked where the deadline ended those that did nothing wrong, nor where a hang is what is wanted.
+    let asked = !observation.timed_out || !failed_early(case, observation).is_empty();
+    let exits = if asked { expect.exit.check(observation) } else { Vec::new() };
     if stops(exits, expect.exit.fatal) {
         return true;
     }

@@ -53,8 +53,10 @@ fn ours_counts_more_than_a_timeout_and_that_more_than_a_failure() {
     };
     assert_eq!(verdict(&case, &observation(0)), (Verdict::Passed, vec![]));
     assert_eq!(verdict(&case, &observation(1)), (Verdict::Failed, vec!["exit"]));
-    let late = Observation { timed_out: true, ..observation(1) };
-    assert_eq!(verdict(&case, &late), (Verdict::Timeout, vec!["timeout"]));
+    let ended_early = Observation { timed_out: true, ..observation(1) };
+    assert_eq!(verdict(&case, &ended_early), (Verdict::Failed, vec!["exit"]), "no deadline is to blame");
+    let late = Observation { unfinished: vec![Role::Rank(0)], ..ended_early };
+    assert_eq!(verdict(&case, &late), (Verdict::Timeout, vec!["timeout"]), "it was ended");
     let with_gap = Observation { gaps: vec![gap], ..late };
     assert_eq!(verdict(&case, &with_gap), (Verdict::Broken, vec!["gap", "timeout"]));
     let leaking = Observation { leaked: vec!["process 7".into()], ..observation(0) };

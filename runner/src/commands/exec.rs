@@ -8,7 +8,8 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::execute::clock::Instant;
+use crate::check::exit::describe;
+use crate::execute::clock::{Instant, sleep_until};
 use clap::Args;
 use protocol::env;
 use protocol::plan::ClusterPlan;
@@ -18,13 +19,16 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use crate::case::Transport;
 use crate::execute::cookie::Cookie;
+use crate::execute::deaths::Teller;
+use crate::execute::inherit::UmaskOf;
 use crate::execute::process::{Event, Running, exit_of};
 use crate::execute::sweep::{Process, Sweep};
-use crate::execute::{Cancel, RunContext, coordinator, ranks};
+use crate::execute::{self, Cancel, RunContext, coordinator, dies_with_us, ranks, reports};
 use crate::install::Install;
 use crate::launch::environment::Environment;
 use crate::launch::settings::{self, DeviceArguments};
 use crate::launch::{holder_cache, program};
+use crate::machine;
 use crate::observation::Exit;
 use crate::python;
 
@@ -97,6 +101,9 @@ pub fn run(arguments: &ExecArgs) -> i32 {
     )
 }
 
+/// How long the other ranks may go on after one failed.
+const SURVIVORS: Duration = Duration::from_secs(10);
+
 /// What is run on which cluster.
 pub(super) struct Play<'a> {
     pub(super) plan: &'a ClusterPlan,
@@ -166,6 +173,7 @@ async fn execute(arguments: &Play<'_>) -> Result<i32, Trouble> {
     let (mut execution, endpoint) = Execution::start(context, plan, arguments.transport, report.as_deref()).await?;
     environment.coordinator(&endpoint);
     environment.set(env::COOKIE.name, execution.cookie.part("node0").to_string());
+    environment.machine(&reports::machine(&execution.scratch()));
     let environments = match arguments.ranks {
         None => Ok(vec![environment]),
         Some(size) => {
@@ -174,7 +182,10 @@ async fn execute(arguments: &Play<'_>) -> Result<i32, Trouble> {
         }
     };
     let ended = match environments {
-        Ok(environments) => run_all(&file, &arguments.command[1..], &environments, &mut signals).await,
+        Ok(environments) => {
+            let teller = Teller::new(&endpoint);
+            run_all(&file, &arguments.command[1..], &environments, &mut signals, &teller).await
+        }
         Err(trouble) => Err(trouble),
     };
     let trouble = execution.end().await;
@@ -197,11 +208,13 @@ async fn run_all(
     arguments: &[OsString],
     environments: &[Environment],
     signals: &mut Signals,
+    teller: &Teller,
 ) -> Result<i32, Trouble> {
     let (mut children, mut pids) = (tokio::task::JoinSet::new(), Vec::new());
     for (index, environment) in environments.iter().enumerate() {
         let mut command = tokio::process::Command::new(file);
         command.args(arguments);
+        execute::bequeath(&mut command, UmaskOf::User);
         if index > 0 {
             command.stdout(Stdio::null());
         }
@@ -211,18 +224,27 @@ async fn run_all(
                 None => command.env_remove(name),
             };
         }
-        let mut child = command
-            .spawn()
-            .map_err(|error| Trouble { code: 126, message: format!("cannot start {}: {error}", file.display()) })?;
+        dies_with_us(&mut command);
+        let mut child = command.spawn().map_err(|error| Trouble {
+            code: 126,
+            message: format!("cannot start {}: {}", file.display(), machine::explained(&error)),
+        })?;
         pids.push(child.id());
         children.spawn(async move { (index, child.wait().await) });
     }
     let mut code = 0;
+    let mut failed: Option<(usize, ExitStatus, Instant)> = None;
     loop {
+        let until = failed.map_or_else(Instant::now, |(.., at)| at + SURVIVORS);
         tokio::select! {
             ended = children.join_next() => match ended {
                 Some(Ok((index, Ok(status)))) => {
-                    pids[index] = None;
+                    if let Some(pid) = pids[index].take().filter(|_| !children.is_empty()) {
+                        teller.ended(index as u32, pid, &exit_of(status));
+                    }
+                    if !status.success() {
+                        failed.get_or_insert((index, status, Instant::now()));
+                    }
                     code = code.max(code_of(status));
                 }
                 Some(Ok((_, Err(error)))) => return Err(Trouble::infra(format!("wait: {error}"))),
@@ -230,6 +252,11 @@ async fn run_all(
                 None => return Ok(code),
             },
             number = signals.next() => pids.iter().for_each(|pid| forward(*pid, number)),
+            () = sleep_until(until), if failed.is_some() => {
+                let how = failed.map(|(rank, status, _)| format!("rank {rank} ended with {}", describe(&exit_of(status))));
+                eprintln!("ftest: {}; the others are ended", how.unwrap_or_default());
+                return Ok(code);
+            }
         }
     }
 }
@@ -270,17 +297,24 @@ impl Execution {
             report: report.unwrap_or(&inside),
             idle: None,
             environment: Environment::new(),
+            heir: context.heir(),
             cookie: &cookie,
         };
-        let started = match plan.start(&sender, &mut received).await {
-            Ok(started) => started,
+        let started = match plan.start(&sender) {
+            Err(error) => Err(error),
+            Ok((mut running, starting)) => match starting.endpoint(&mut running, &mut received).await {
+                Ok(endpoint) => Ok((running, endpoint)),
+                Err(why) => Err(coordinator::not_started(running, &why).await),
+            },
+        };
+        match started {
+            Ok((running, endpoint)) => Ok((Execution { context, cookie, coordinator: running, received }, endpoint)),
             Err(error) => {
                 Sweep::new(cookie).clear(Duration::from_secs(5)).await;
-                crate::execute::scratch::remove(&scratch);
-                return Err(Trouble::infra(error));
+                execute::scratch::remove(&scratch);
+                Err(Trouble::infra(error))
             }
-        };
-        Ok((Execution { context, cookie, coordinator: started.running, received }, started.endpoint))
+        }
     }
 
     /// The directory of this execution, which goes with it.
@@ -307,12 +341,17 @@ impl Execution {
         }
         let mut sweep = Sweep::new(self.cookie.part("coordinator"));
         sweep.awaited = HashSet::from([self.coordinator.pid]);
-        for process in sweep.find() {
+        let found = sweep.find();
+        for process in &found {
             process.signal(Signal::TERM);
+        }
+        if found.is_empty() {
+            // Where no descriptor is left to look with.
+            self.coordinator.signal(Signal::TERM);
         }
         let deadline = Instant::now() + REPORT;
         loop {
-            match crate::execute::clock::timeout_at(deadline, self.received.recv()).await {
+            match execute::clock::timeout_at(deadline, self.received.recv()).await {
                 Ok(Some(event)) => match ended(event) {
                     Some(Exit::Code(0)) => return None,
                     Some(exit) => return Some(format!("the coordinator ended with {exit:?}{}", self.complaint())),
@@ -335,7 +374,7 @@ impl Execution {
 
 impl Drop for Execution {
     fn drop(&mut self) {
-        crate::execute::scratch::remove(&self.scratch());
+        execute::scratch::remove(&self.scratch());
     }
 }
 

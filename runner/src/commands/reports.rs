@@ -12,6 +12,7 @@ use crate::report::html::compare;
 use crate::report::human::HumanReport;
 use crate::report::junit::Profile;
 use crate::report::junit_file::JunitFile;
+use crate::variable;
 
 /// Which reports are written.
 #[derive(Args, Clone, Debug, Default)]
@@ -31,14 +32,15 @@ pub struct ReportArgs {
 #[derive(Args, Clone, Debug, Default)]
 pub struct RunsArgs {
     /// The directory of the kept runs [default: .ftest/runs]
-    #[arg(long, env = protocol::env::RUNS.name, hide_env = true, value_name = "DIR", help_heading = "Runs")]
+    #[arg(long, value_name = "DIR", help_heading = "Runs")]
     pub runs_dir: Option<PathBuf>,
 }
 
 impl RunsArgs {
-    /// The directory.
+    /// The directory that is named here, or by `FTEST_RUNS_DIR`.
     pub fn runs(&self) -> Runs {
-        Runs::new(self.runs_dir.as_deref())
+        let named = self.runs_dir.clone().or_else(|| variable::get(protocol::env::RUNS.name).map(PathBuf::from));
+        Runs::new(named.as_deref())
     }
 }
 

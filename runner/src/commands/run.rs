@@ -26,6 +26,7 @@ use crate::record::{self, Recorder, Run, Shelf, history};
 use crate::report::github;
 use crate::report::human::HumanReport;
 use crate::schedule::{self, Settings, order};
+use crate::variable;
 
 /// How often reports that wait for their time are looked after.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -132,6 +133,8 @@ pub(super) async fn execute(
     let store = store.map_err(|error| eprintln!("ftest: this run is not kept: {error}")).ok();
     let directory = store.as_ref().map(|store| store.directory().to_owned()).unwrap_or_default();
     let secrets = Secrets::of_environment();
+    cases.iter().for_each(|case| secrets.learn(case.env.clone()));
+    context.secrets = secrets.clone();
     context.no_capture = arguments.show.no_capture;
     context.debug_rank = debug_rank;
     context.shelf = store.as_ref().map(|store| Shelf::new(store.directory(), secrets.clone()));
@@ -142,7 +145,7 @@ pub(super) async fn execute(
     let human = HumanReport::new(Box::new(anstream::stdout()), !shared).in_groups(to_github && !shared);
     let reports = Reports::new(&arguments.reports, Run::at(&directory), Recorder::new(store, secrets), human);
     let reports = Rc::new(RefCell::new(reports));
-    let in_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
+    let in_ci = variable::is_set("CI");
     let settings = Settings {
         // Side by side they could not be told apart.
         slots: if shared { 1 } else { pace.slots() },

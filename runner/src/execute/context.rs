@@ -1,6 +1,7 @@
 //! What all cases of a run share: the installation, the mark, the directory, the guard, Python environments.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +13,20 @@ use tokio::sync::{Mutex, OnceCell};
 use super::cancel::Cancel;
 use super::cookie::Cookie;
 use super::debug::DebugRank;
-use super::guard::Guard;
+use super::descriptors::Descriptors;
+use super::guard::{self, Guard};
+use super::inherit;
 use super::limit::Limits;
 use super::scratch::{self, RunDirectory};
 use super::shared_memory::Lives;
 use super::sweep::{self, Sweep};
 use crate::case::PythonNeed;
 use crate::install::Install;
+use crate::machine;
 use crate::observation::Observation;
 use crate::python::{self, Python};
 use crate::record::Shelf;
+use crate::record::secrets::Secrets;
 
 /// Says what everybody waits for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
@@ -39,6 +44,8 @@ pub struct RunContext {
     pub install: Install,
     /// Where the files of attempts are kept; without one they stay in their scratch directories.
     pub shelf: Option<Shelf>,
+    /// What cases and fixtures have in variables and must not reach a report.
+    pub secrets: Secrets,
     /// Raised when the user wants to stop.
     pub cancel: Cancel,
     /// What a run or a suite may take in all.
@@ -49,6 +56,8 @@ pub struct RunContext {
     pub no_capture: bool,
     /// A rank that the user wants to look into.
     pub debug_rank: Option<DebugRank>,
+    /// Room for the descriptors of cases.
+    pub(super) descriptors: Descriptors,
     cookie: Cookie,
     directory: RunDirectory,
     guard: Option<Guard>,
@@ -66,25 +75,26 @@ impl RunContext {
     /// One sentence: what is missing or could not be made.
     pub fn start(install: Install, cancel: Cancel, announce: Announce) -> Result<RunContext, String> {
         let program = install.ftest().map_err(|error| error.to_string())?;
+        inherit::raise_limits();
         let cookie = Cookie::run();
         scratch::remove_stale();
         let directory = RunDirectory::make().map_err(|error| error.to_string())?;
         let guard = Guard::start(&program, &cookie, directory.path())
-            .map_err(|error| format!("cannot start the guard {}: {error}", program.display()))?;
+            .map_err(|error| format!("cannot start the guard {}: {}", program.display(), machine::explained(&error)))?;
         sweep::become_subreaper();
         // An aborted rank would else write gigabytes into the working directory.
         let none = Rlimit { current: Some(0), maximum: rustix::process::getrlimit(Resource::Core).maximum };
         let _ = rustix::process::setrlimit(Resource::Core, none);
-        // What programs write is compared and read by others: the same permissions for every user.
-        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         Ok(RunContext {
             install,
             shelf: None,
+            secrets: Secrets::default(),
             cancel,
             limits: Limits::default(),
             lives: Lives::default(),
             no_capture: false,
             debug_rank: None,
+            descriptors: Descriptors::left(),
             cookie,
             directory,
             guard: Some(guard),
@@ -99,6 +109,14 @@ impl RunContext {
     pub fn limited(mut self, limit: Option<Duration>) -> RunContext {
         self.limits = Limits::of_run(limit);
         self
+    }
+
+    /// What clears up after this run when its guard is gone as well.
+    pub fn heir(&self) -> Vec<OsString> {
+        let program = self.install.ftest().ok();
+        program
+            .map(|program| guard::argv(&program, guard::HEIR, &self.cookie, self.directory.path()))
+            .unwrap_or_default()
     }
 
     /// The directory of a new case and its mark.
@@ -151,9 +169,8 @@ impl RunContext {
             let (need, announce) = (need.clone(), Arc::clone(&self.announce));
             let tools = self.cookie.part("python");
             let mark = tools.to_string();
-            let mut made = tokio::task::spawn_blocking(move || {
-                python::provide(&need.requirements, &mark, &|step| announce(step.to_owned()))
-            });
+            let mut made =
+                tokio::task::spawn_blocking(move || python::provide(&need, &mark, &|step| announce(step.to_owned())));
             let result = tokio::select! {
                 result = &mut made => result,
                 () = self.cancel.raised(1) => {

@@ -79,7 +79,11 @@ impl Control {
         .await
     }
 
-    async fn say(&mut self, message: &ToCoordinator) -> Result<(), String> {
+    /// Says something that is not answered.
+    ///
+    /// # Errors
+    /// One sentence: nobody takes it.
+    pub(super) async fn say(&mut self, message: &ToCoordinator) -> Result<(), String> {
         self.stream.write_all(&frame::encode(message)).await.map_err(|error| error.to_string())
     }
 

@@ -176,6 +176,7 @@ mod tests {
             environment: Environment::new(),
             directory: PathBuf::new(),
             lifeline: false,
+            at_our_death: None,
             streams: Streams::default(),
         }];
         DebugRank { rank: 1, debugger: Vec::new() }.apply(&suite.cases[0], &mut planned);

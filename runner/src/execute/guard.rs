@@ -1,26 +1,110 @@
 //! The guard of a run: a process of its own that waits for ftest to end. When ftest was killed, the guard kills what is
-//! left of its cases, whatever session or parent they have, and removes the run's directory.
+//! left of its cases, whatever session or parent they have, and removes the run's directory. A guard that dies is replaced.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::process::{Pid, PidfdFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::task::JoinHandle;
+
 use super::cookie::Cookie;
+use super::process::exit_of;
 use super::sweep::Sweep;
+use crate::check::exit;
 
 /// First argument under which `ftest` plays the guard.
 pub const ARGUMENT: &str = "__guard";
+/// As [`ARGUMENT`], for the guard that a coordinator starts when everybody else is gone: by another word, so that who looks for
+/// guards does not find the coordinator, whose command line has it.
+pub const HEIR: &str = "__heir";
 /// What ftest says on the lifeline before an orderly end.
 const DONE: &[u8] = b"done";
 /// For how long the guard kills.
 const LIMIT: Duration = Duration::from_secs(4);
+/// So many guards of one run are replaced: whoever kills more of them wants none.
+const REPLACED: u32 = 100;
 
 /// ftest's end of the lifeline. Dropping it without [`Guard::dismiss`] is the alarm.
 #[derive(Debug)]
 pub struct Guard {
-    child: Child,
+    post: Arc<Post>,
+    /// Replaces a guard that died; none outside of a runtime.
+    watch: Option<JoinHandle<()>>,
+}
+
+/// The guard as it is now, and how another is made.
+#[derive(Debug)]
+struct Post {
+    argv: Vec<OsString>,
+    child: Mutex<Child>,
+}
+
+impl Post {
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces each guard that dies.
+    async fn watch(self: Arc<Self>) {
+        for _ in 0..REPLACED {
+            let Some(handle) = Pid::from_raw(self.child().id() as i32)
+                .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK).ok())
+            else {
+                return;
+            };
+            #[expect(
+                deprecated,
+                reason = "sound for an OwnedFd, which stays open while registered; the other is unsafe"
+            )]
+            let Ok(handle) = AsyncFd::with_interest(handle, Interest::READABLE) else { return };
+            if handle.readable().await.is_err() {
+                return;
+            }
+            let mut child = self.child();
+            let how = child.wait().map_or_else(|error| error.to_string(), describe);
+            match start(&self.argv) {
+                Ok(another) => {
+                    *child = another;
+                    eprintln!("ftest: the guard of this run ended with {how}; another one is at its post");
+                }
+                Err(error) => {
+                    return eprintln!(
+                        "ftest: the guard of this run ended with {how}, and another cannot be started ({error}): if ftest is \
+                         killed now, its processes stay"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    exit::describe(&exit_of(status))
+}
+
+fn start(argv: &[OsString]) -> std::io::Result<Child> {
+    let mut command = Command::new(&argv[0]);
+    super::super::launch::environment::scrubbed(&mut command)
+        .args(&argv[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Ctrl-C on a terminal is for ftest; the guard outlives it.
+        .process_group(0);
+    command.spawn()
+}
+
+/// The command of a guard of everything marked `cookie` and of `directory`, by one of its words: `program` is `ftest`. It acts when
+/// its stdin ends without an orderly word.
+pub(super) fn argv(program: &Path, word: &str, cookie: &Cookie, directory: &Path) -> Vec<OsString> {
+    vec![program.into(), word.into(), cookie.to_string().into(), directory.into()]
 }
 
 impl Guard {
@@ -29,35 +113,46 @@ impl Guard {
     /// # Errors
     /// When it cannot be started.
     pub fn start(program: &Path, cookie: &Cookie, directory: &Path) -> std::io::Result<Guard> {
-        let mut command = Command::new(program);
-        super::super::launch::environment::scrubbed(&mut command)
-            .arg(ARGUMENT)
-            .arg(cookie.to_string())
-            .arg(directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // Ctrl-C on a terminal is for ftest; the guard outlives it.
-            .process_group(0);
-        Ok(Guard { child: command.spawn()? })
+        let argv = argv(program, ARGUMENT, cookie, directory);
+        let post = Arc::new(Post { child: Mutex::new(start(&argv)?), argv });
+        let runtime = tokio::runtime::Handle::try_current().ok();
+        let watch = runtime.map(|runtime| runtime.spawn(Arc::clone(&post).watch()));
+        Ok(Guard { post, watch })
     }
 
     /// Its process id.
     pub fn pid(&self) -> i32 {
-        self.child.id() as i32
+        self.post.child().id() as i32
     }
 
     /// Tells the guard that all is in order and waits for it.
     pub fn dismiss(mut self) {
-        if let Some(mut lifeline) = self.child.stdin.take() {
+        self.leave_alone();
+        let mut child = self.post.child();
+        if let Some(mut lifeline) = child.stdin.take() {
             // A guard that somebody killed has nothing left to do.
             let _ = lifeline.write_all(DONE);
         }
-        let _ = self.child.wait();
+        let _ = child.wait();
+    }
+
+    /// Nobody replaces it any more.
+    fn leave_alone(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            watch.abort();
+        }
     }
 }
 
-/// The guard's whole life, with the arguments after [`ARGUMENT`]: the cookie and the directory. Gives the exit code.
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.leave_alone();
+        // The task that is being aborted may hold the post a moment longer.
+        drop(self.post.child().stdin.take());
+    }
+}
+
+/// The guard's whole life, with the arguments after its word: the cookie and the directory. Gives the exit code.
 pub fn main(arguments: &[String]) -> i32 {
     let [cookie, directory] = arguments else {
         eprintln!("ftest: {ARGUMENT} is internal and takes a cookie and a directory");

@@ -1,6 +1,9 @@
 //! What only the kernel can do for a process that is to be started, and Rust calls unsafe. All unsafe code of the runner is
 //! in this file.
-#![expect(unsafe_code, reason = "close_range and posix_spawn have no safe wrapper; std's has no new session")]
+#![expect(
+    unsafe_code,
+    reason = "close_range and clone have no safe wrapper; std's knows neither sessions nor our death"
+)]
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -10,8 +13,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-use libc::{c_char, c_int, c_short, c_uint, pid_t};
+use libc::{c_char, c_int, c_uint, c_ulong, c_void, pid_t};
 use tokio::process::Command;
+
+use super::inherit::{self, UmaskOf};
 
 /// The first descriptor that is none of the three streams.
 const FIRST: c_uint = 3;
@@ -41,11 +46,53 @@ pub fn keep_descriptors() {
     let _ = done;
 }
 
-/// The program starts a session of its own, as those of [`Spawn`] do.
+/// A write beyond the limit on file sizes answers "File too large", as one on a full disk does, and does not end ftest. A
+/// handler that does nothing: unlike a signal that is ignored, no program inherits it.
+pub fn survive_file_limit() {
+    extern "C" fn nothing(_: c_int) {}
+    // SAFETY: the structure is plain data, and the handler touches nothing.
+    let done = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(c_int) as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGXFSZ, &action, ptr::null_mut())
+    };
+    // It cannot fail for a signal that there is.
+    let _ = done;
+}
+
+/// The program starts a session of its own, and dies with us, as those of [`Spawn`] do.
 pub(super) fn new_session(command: &mut Command) {
     // SAFETY: setsid is async-signal-safe and touches no memory.
     unsafe {
         command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
+    }
+    dies_with_us(command);
+}
+
+/// The kernel kills the program when this process is gone.
+pub(crate) fn dies_with_us(command: &mut Command) {
+    // SAFETY: no preconditions.
+    let parent = unsafe { libc::getpid() };
+    // SAFETY: these calls are async-signal-safe and touch no memory.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if libc::getppid() != parent {
+                libc::_exit(FAILED);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// The program inherits the user's limits and umask, as those of [`Spawn`] do, and not ftest's own.
+pub fn bequeath(command: &mut Command, umask: UmaskOf) {
+    // SAFETY: bare system calls, which are async-signal-safe; nothing is allocated.
+    unsafe {
+        command.pre_exec(move || inherit::bequeath(umask));
     }
 }
 
@@ -62,16 +109,40 @@ pub(super) struct Spawn<'a> {
     pub(super) directory: &'a Path,
     /// stdin, stdout, stderr; none of them is itself one of the three descriptors.
     pub(super) streams: [BorrowedFd<'a>; 3],
+    /// Whose umask it gets.
+    pub(super) umask: UmaskOf,
     /// It leads a session of its own; else it shares our group and our terminal.
     pub(super) session: bool,
+    /// What the kernel sends it when this process is gone: also where nobody is left who would look for it.
+    pub(super) at_our_death: Option<c_int>,
+}
+
+/// Bytes of the stack that a child has until it becomes its program.
+const STACK: usize = 64 << 10;
+/// How a child ends that could not become its program.
+const FAILED: c_int = 127;
+
+/// What a child needs until it becomes its program. It runs in our memory while our thread stands still.
+struct Child {
+    file: *const c_char,
+    argv: *const *mut c_char,
+    envp: *const *mut c_char,
+    directory: *const c_char,
+    streams: [c_int; 3],
+    umask: UmaskOf,
+    session: bool,
+    at_our_death: Option<c_int>,
+    parent: pid_t,
+    /// Why it could not.
+    error: c_int,
 }
 
 impl Spawn<'_> {
-    /// Starts it, in a session of its own unless it is to share ours: it has no terminal to take away, to wait for or to be stopped by. Signals are
-    /// neither blocked nor ignored. Gives its pid, which is also that of its group and of its session.
+    /// Starts it, in a session of its own unless it is to share ours: it has no terminal to take away, to wait for or to be
+    /// stopped by. Signals are neither blocked nor ignored. Gives its pid, which is also that of its group and of its session.
     ///
-    /// posix_spawn, since a fork would copy the page tables of a run that has seen ten thousand cases, and leave the child
-    /// waiting in line for a processor.
+    /// As posix_spawn does it, which cannot say what is to happen at our death: a fork would copy the page tables of a run that
+    /// has seen ten thousand cases, and leave the child waiting in line for a processor.
     ///
     /// # Errors
     /// What the system answers, also to the exec.
@@ -87,53 +158,111 @@ impl Spawn<'_> {
         };
         let environment = self.environment.iter().map(variable).collect::<io::Result<Vec<CString>>>()?;
         let (argv, envp) = (pointers(&arguments), pointers(&environment));
-        let mut actions = MaybeUninit::uninit();
-        let mut attributes = MaybeUninit::uninit();
-        let mut pid: pid_t = 0;
-        // SAFETY: both objects are initialised before anything else is done with them and destroyed after the last use;
-        // every string ends with a zero, both lists end with null, and all of them outlive the call.
-        unsafe {
-            check(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
-            let made = check(libc::posix_spawnattr_init(attributes.as_mut_ptr()))
-                .and_then(|()| self.prepare(actions.as_mut_ptr(), attributes.as_mut_ptr(), &directory));
-            let (actions, attributes) = (actions.as_mut_ptr(), attributes.as_mut_ptr());
-            let started = made.and_then(|()| {
-                check(libc::posix_spawn(&mut pid, file.as_ptr(), actions, attributes, argv.as_ptr(), envp.as_ptr()))
-            });
-            libc::posix_spawnattr_destroy(attributes);
-            libc::posix_spawn_file_actions_destroy(actions);
-            started.map(|()| pid)
+        let mut child = Child {
+            file: file.as_ptr(),
+            argv: argv.as_ptr(),
+            envp: envp.as_ptr(),
+            directory: directory.as_ptr(),
+            streams: [0, 1, 2].map(|stream| self.streams[stream].as_raw_fd()),
+            umask: self.umask,
+            session: self.session,
+            at_our_death: self.at_our_death,
+            // SAFETY: no preconditions.
+            parent: unsafe { libc::getpid() },
+            error: 0,
+        };
+        // Whole words of 16 bytes, as the ABI wants it of a stack.
+        let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the child uses nothing but `child` and its own stack, both of which live until it has become its program or
+        // is gone: until then this thread stands still. No handler of ours runs in it, since every signal is blocked.
+        let pid = unsafe {
+            let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+            libc::sigfillset(all.as_mut_ptr());
+            check(libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()))?;
+            let top = stack.as_mut_ptr_range().end.cast::<c_void>();
+            let pid = libc::clone(become_program, top, flags, (&raw mut child).cast());
+            let error = io::Error::last_os_error();
+            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+            if pid < 0 {
+                return Err(error);
+            }
+            pid
+        };
+        // SAFETY: the child wrote it, if anybody did; no copy of it is older than the call above.
+        match unsafe { (&raw const child.error).read_volatile() } {
+            0 => Ok(pid),
+            error => {
+                // SAFETY: our child, which nobody else waits for; no status is asked for.
+                unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+                Err(io::Error::from_raw_os_error(error))
+            }
         }
     }
+}
 
-    /// # Safety
-    /// Both pointers are to initialised objects.
-    unsafe fn prepare(
-        &self,
-        actions: *mut libc::posix_spawn_file_actions_t,
-        attributes: *mut libc::posix_spawnattr_t,
-        directory: &CString,
-    ) -> io::Result<()> {
-        let mut none = MaybeUninit::uninit();
-        let mut ordinary = MaybeUninit::uninit();
-        // SAFETY: the caller's promise; the sets are initialised by sigemptyset.
-        unsafe {
-            for (number, stream) in self.streams.iter().enumerate() {
-                check(libc::posix_spawn_file_actions_adddup2(actions, stream.as_raw_fd(), number as c_int))?;
+/// The child's life until it becomes its program. Only what may be called between fork and exec: it shares our memory.
+extern "C" fn become_program(child: *mut c_void) -> c_int {
+    let child = child.cast::<Child>();
+    // SAFETY: `start` passes its `Child`, which nobody else touches meanwhile; every pointer in it is live, every string ends with
+    // a zero and both lists with null.
+    unsafe {
+        let error = 'failed: {
+            default_signals();
+            if let Err(error) = inherit::bequeath((*child).umask) {
+                break 'failed error.raw_os_error().unwrap_or(libc::EPERM);
             }
-            check(libc::posix_spawn_file_actions_addchdir_np(actions, directory.as_ptr()))?;
+            if (*child).session && libc::setsid() < 0 {
+                break 'failed errno();
+            }
+            if let Some(signal) = (*child).at_our_death {
+                if libc::prctl(libc::PR_SET_PDEATHSIG, signal as c_ulong) < 0 {
+                    break 'failed errno();
+                }
+                // Our parent may have died before the kernel knew what to do then.
+                if libc::getppid() != (*child).parent {
+                    libc::_exit(FAILED);
+                }
+            }
+            if (0..3).any(|stream| libc::dup2((*child).streams[stream as usize], stream) < 0) {
+                break 'failed errno();
+            }
+            if libc::chdir((*child).directory) < 0 {
+                break 'failed errno();
+            }
+            let mut none = MaybeUninit::uninit();
             libc::sigemptyset(none.as_mut_ptr());
-            libc::sigemptyset(ordinary.as_mut_ptr());
-            for signal in ORDINARY {
-                libc::sigaddset(ordinary.as_mut_ptr(), signal);
+            libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+            libc::execve((*child).file, (*child).argv.cast(), (*child).envp.cast());
+            errno()
+        };
+        (&raw mut (*child).error).write_volatile(error);
+        libc::_exit(FAILED)
+    }
+}
+
+/// No signal is ignored, and none has a handler: those of ours are not to run in a child.
+///
+/// # Safety
+/// Only in a child whose signal dispositions are its own.
+unsafe fn default_signals() {
+    // SAFETY: all-zero is a value of this plain C struct, and means the default; signals that do not exist are refused.
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        for signal in 1..=libc::SIGRTMAX() {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal, ptr::null(), &raw mut now) == 0;
+            let ignored = now.sa_sigaction == libc::SIG_IGN;
+            if known && now.sa_sigaction != libc::SIG_DFL && (!ignored || ORDINARY.contains(&signal)) {
+                libc::sigaction(signal, &raw const default, ptr::null_mut());
             }
-            check(libc::posix_spawnattr_setsigmask(attributes, none.as_ptr()))?;
-            check(libc::posix_spawnattr_setsigdefault(attributes, ordinary.as_ptr()))?;
-            let signals = (libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF) as c_short;
-            let session = if self.session { libc::POSIX_SPAWN_SETSID } else { 0 };
-            check(libc::posix_spawnattr_setflags(attributes, signals | session))
         }
     }
+}
+
+fn errno() -> c_int {
+    // SAFETY: no preconditions.
+    unsafe { *libc::__errno_location() }
 }
 
 fn text(word: &OsStr) -> io::Result<CString> {

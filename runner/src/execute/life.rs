@@ -1,14 +1,18 @@
 //! The life of one case: scratch directory, coordinator, ranks, watching, ending, collecting. Every wait has a deadline.
 
+mod ending;
+mod environment;
+
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::clock::{Instant, sleep_until};
 use super::cookie::Cookie;
+use super::deaths::Deaths;
 use super::kills::Kills;
 use super::limit::Limit;
 use super::port::HeldPort;
@@ -16,22 +20,17 @@ use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::shared_memory;
 use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, faults, hang, reports, show, torchrun};
-use crate::case::{Case, Launch, PythonNeed};
+use super::{RunContext, capture, coordinator, faults, hang, loader, reports, show, torchrun};
+use crate::case::{Case, Launch};
+use crate::check::exit;
 use crate::launch::environment::{Endpoint, Environment};
-use crate::launch::holder_cache;
+use crate::machine;
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
 use crate::python::Python;
 use crate::requirement;
 
 /// What outlives the ranks for longer than this was left behind; shorter is a helper on its way out.
 const LEAVE: Duration = Duration::from_millis(500);
-/// How long a coordinator may take to write its report after SIGTERM.
-const REPORT: Duration = Duration::from_secs(10);
-/// How long processes may take to vanish after SIGKILL.
-const VANISH: Duration = Duration::from_secs(5);
-/// How long a rank may take to print its stacks and die of SIGABRT.
-const STACKS: Duration = Duration::from_secs(2);
 
 /// Runs a case and tells what was seen. Returns when nothing of it runs any more, or is named in the observation.
 ///
@@ -67,9 +66,14 @@ struct Life<'a> {
     coordinator: Option<Running>,
     endpoint: Option<Endpoint>,
     kills: Kills<'a>,
+    deaths: Deaths,
     started: Option<Instant>,
     /// Where it comes before the case's own deadline.
     limit: Option<Limit>,
+    /// What it was when the case began.
+    memory: machine::Memory,
+    /// For the descriptors of its processes.
+    room: Option<OwnedSemaphorePermit>,
     observation: Observation,
 }
 
@@ -92,8 +96,11 @@ impl<'a> Life<'a> {
             coordinator: None,
             endpoint: None,
             kills: Kills::new(case),
+            deaths: Deaths::default(),
             started: None,
             limit: None,
+            memory: machine::Memory::now(),
+            room: None,
             observation: Observation { scratch: scratch.clone(), ..Observation::default() },
             scratch,
         })
@@ -103,7 +110,7 @@ impl<'a> Life<'a> {
 impl Life<'_> {
     /// Starts everything and watches until the ranks ended, the deadline passed or the user wants to stop.
     async fn run(&mut self) -> Result<(), String> {
-        let need = self.case.python.clone().or_else(|| speaks_python(&self.case.launch).then(PythonNeed::default));
+        let need = self.case.python_need();
         let python = match &need {
             Some(need) => match self.context.python(need).await {
                 Ok(python) => Some(python),
@@ -120,7 +127,14 @@ impl Life<'_> {
             self.observation.skipped = Some(reason);
             return Ok(());
         }
-        // Making an environment is the run's time, not the case's.
+        self.room = tokio::select! {
+            room = self.context.descriptors.room(self.case) => Some(room?),
+            () = self.context.cancel.raised(1) => {
+                self.interrupted();
+                return Ok(());
+            }
+        };
+        // Making an environment is the run's time, not the case's, and so is waiting for room.
         let started = *self.started.insert(Instant::now());
         let own = started + self.case.timeout.kill;
         self.limit = self.context.limits.of(self.case).filter(|limit| limit.at < own);
@@ -190,54 +204,6 @@ impl Life<'_> {
         requirement::unmet_by_python(self.case, python.map(|python| (python.program.as_path(), &modules)))
     }
 
-    /// The environment of every process of the case but the coordinator.
-    fn environment(&self, python: Option<&Python>) -> Result<Environment, String> {
-        let install = &self.context.install;
-        let mut environment = Environment::new();
-        environment.isolate();
-        if let Some(names) = &self.case.env_inherit {
-            environment.only(names);
-        }
-        environment.reproducible();
-        for name in &self.case.env_unset {
-            environment.remove(name);
-        }
-        for directory in install.binary_directories().filter(|directory| directory.is_dir()) {
-            environment.prepend("PATH", directory);
-        }
-        if let Some(python) = python {
-            environment.python(&python.bin);
-        }
-        // Ranks meet in the one, and what programs put into the other goes with the case.
-        for (variable, name) in [("FTEST_SCRATCH", "shared"), ("TMPDIR", "tmp")] {
-            let directory = self.scratch.join(name);
-            std::fs::create_dir(&directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
-            environment.set(variable, directory);
-        }
-        if let Some(cluster) = &self.case.cluster {
-            let shim = install.shim().map_err(|error| error.to_string())?;
-            let libraries = python.and_then(|python| python.torch_libraries.as_deref());
-            environment.preload(&shim, &holder_cache::directory(&shim, libraries)?).cluster(cluster);
-            environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
-        }
-        Ok(environment)
-    }
-
-    /// What the suite sets comes last and wins.
-    fn for_ranks(&self, mut environment: Environment, endpoint: Option<&Endpoint>) -> Environment {
-        if let Some(endpoint) = endpoint {
-            environment.coordinator(endpoint);
-        }
-        if !self.case.faults.is_empty() {
-            let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
-            environment.set(protocol::env::FAULTS.name, protocol::fault::to_json(&faults));
-        }
-        for (name, value) in &self.case.env {
-            environment.set(name, value);
-        }
-        environment
-    }
-
     /// Where it listens; none if the user wants to stop before it does.
     async fn start_coordinator(&mut self) -> Result<Option<Endpoint>, String> {
         let program = self.context.install.coordinator().map_err(|error| error.to_string())?;
@@ -256,23 +222,33 @@ impl Life<'_> {
             report: &coordinator::report_path(&self.scratch),
             idle: self.case.timeout.idle,
             environment,
+            heir: self.context.heir(),
             cookie: &self.cookie,
         };
-        let started = tokio::select! {
-            biased;
-            // The sweep finds it by its mark.
-            () = self.context.cancel.raised(1) => return Ok(None),
-            started = plan.start(&self.sender, &mut self.received) => started?,
-        };
+        let (running, starting) = plan.start(&self.sender)?;
         // It ends last, in order, when the ranks are gone.
-        self.sweep.spared.insert(started.running.pid);
-        self.coordinator = Some(started.running);
-        self.endpoint = Some(started.endpoint.clone());
-        Ok(Some(started.endpoint))
+        self.sweep.spared.insert(running.pid);
+        let running = self.coordinator.insert(running);
+        let endpoint = tokio::select! {
+            biased;
+            () = self.context.cancel.raised(1) => return Ok(None),
+            endpoint = starting.endpoint(running, &mut self.received) => endpoint,
+        };
+        match (endpoint, self.coordinator.take()) {
+            (Err(why), Some(running)) => Err(coordinator::not_started(running, &why).await),
+            (endpoint, running) => {
+                self.coordinator = running;
+                self.endpoint = endpoint.ok();
+                Ok(self.endpoint.clone())
+            }
+        }
     }
 
     async fn watch(&mut self, deadline: Instant) {
-        while self.left() > 0 {
+        // Without its coordinator the case comes to nothing.
+        while self.left() > 0 && self.observation.infra_error.is_none() {
+            let until = self.deaths.limit(self.case.timeout.survivors).map_or(deadline, |limit| limit.min(deadline));
+            let cut_short = until < deadline;
             tokio::select! {
                 biased;
                 () = self.context.cancel.raised(1) => {
@@ -290,21 +266,42 @@ impl Life<'_> {
                             told => {
                                 self.observation.timed_out = true;
                                 self.observation.hang = told.unwrap_or_default();
+                                self.note_survivors();
                                 return;
                             }
                         }
                     }
                 }
-                () = sleep_until(deadline) => {
-                    self.observation.timed_out = true;
-                    self.observation.past = self.limit.take().map(|limit| limit.whose);
+                () = sleep_until(until) => {
                     self.observation.hang = self.hang(false).await.unwrap_or_default();
+                    self.observation.cut_short = cut_short;
+                    self.note_survivors();
+                    if !cut_short {
+                        self.observation.timed_out = true;
+                        self.observation.past = self.limit.take().map(|limit| limit.whose);
+                    }
                     return;
                 }
             }
         }
         // While the coordinator still runs: a kill may mean it.
         self.hear_out().await;
+    }
+
+    /// Says who is ended after somebody failed, and what they waited for where that can be told.
+    fn note_survivors(&mut self) {
+        let Some(failed) = self.deaths.failed() else { return };
+        let left = self.running.iter().filter(|running| running.exit.is_none());
+        let left: Vec<String> = left.map(|running| running.role.to_string()).collect();
+        let when = match self.case.timeout.survivors.filter(|_| self.observation.cut_short) {
+            Some(survivors) => format!("{} s after", survivors.as_secs_f64()),
+            None => "at the deadline, after".to_owned(),
+        };
+        let (left, role, how) = (left.join(", "), failed.role, exit::describe(&failed.exit));
+        self.observation.notes.push(format!("{left} still ran {when} {role} ended with {how}, and were ended"));
+        if let Some(hang) = &self.observation.hang {
+            self.observation.notes.push(hang.sentence.clone());
+        }
     }
 
     /// Takes what the ranks wrote last: that they ended may be known before.
@@ -356,9 +353,12 @@ impl Life<'_> {
             }
             return;
         }
-        if let Some(running) = self.running.iter_mut().find(|running| running.role == role) {
-            self.sweep.awaited.remove(&running.pid);
-            running.exit = Some(exit);
+        let Some(at) = self.running.iter().position(|running| running.role == role) else { return };
+        self.sweep.awaited.remove(&self.running[at].pid);
+        self.running[at].exit = Some(exit.clone());
+        if self.left() > 0 {
+            let endpoint = self.endpoint.as_ref().filter(|_| coordinator.is_some());
+            self.deaths.see(self.case, &self.running[at], &exit, endpoint);
         }
     }
 
@@ -371,111 +371,6 @@ impl Life<'_> {
                 () = sleep_until(deadline) => return,
             }
         }
-    }
-
-    /// Ends what still runs, then collects. Order: ranks, their leftovers, coordinator, streams, reports.
-    async fn end(&mut self) {
-        if self.left() > 0 {
-            self.ladder().await;
-        }
-        let normal =
-            !self.observation.timed_out && !self.observation.cancelled && self.observation.infra_error.is_none();
-        let swept = if normal {
-            let deadline = Instant::now() + LEAVE;
-            loop {
-                let leaving = self.sweep.leftovers();
-                if leaving.is_empty() || Instant::now() >= deadline {
-                    break;
-                }
-                tokio::select! {
-                    _ = self.sweep.wait(leaving, deadline) => {}
-                    () = self.context.cancel.raised(2) => break,
-                }
-            }
-            let swept = self.sweep.clear_leftovers(VANISH).await;
-            let left = swept.killed.iter().map(|process| format!("process {process} outlived its ranks"));
-            self.observation.leaked.extend(left);
-            swept
-        } else {
-            tokio::select! {
-                _ = self.sweep.wait(self.sweep.find(), Instant::now() + LEAVE) => {}
-                () = self.context.cancel.raised(2) => {}
-            }
-            self.sweep.clear(VANISH).await
-        };
-        for process in swept.unkillable {
-            self.observation.leaked.push(format!("process {process} does not go away"));
-        }
-        self.pump(Instant::now() + VANISH).await;
-        self.end_coordinator().await;
-        if self.endpoint.is_some() || !normal {
-            // Nobody is spared any more: what a coordinator left goes too, whichever way it ended.
-            let rest = Sweep::new(self.cookie.clone());
-            if normal {
-                rest.clear_leftovers(VANISH).await
-            } else {
-                rest.clear(VANISH).await
-            };
-        }
-        self.collect().await;
-    }
-
-    /// Stacks where they help, then SIGTERM, then, after the grace, SIGKILL by the sweep.
-    async fn ladder(&mut self) {
-        if self.observation.timed_out {
-            let pythons: Vec<Process> = self.sweep.find().into_iter().filter(prints_stacks).collect();
-            for process in &pythons {
-                process.signal(Signal::ABORT);
-            }
-            tokio::select! {
-                _ = self.sweep.wait(pythons, Instant::now() + STACKS) => {}
-                () = self.context.cancel.raised(2) => {}
-            }
-        }
-        let (ranks, others): (Vec<Process>, Vec<Process>) =
-            self.sweep.find().into_iter().partition(|process| process.rank.is_some());
-        for process in ranks.iter().chain(&others) {
-            process.signal(Signal::TERM);
-            // A stopped process would keep the signal for later.
-            process.signal(Signal::CONT);
-        }
-        let grace = Instant::now() + self.case.timeout.grace;
-        tokio::select! {
-            _ = self.sweep.wait(ranks.into_iter().chain(others).collect(), grace) => {}
-            () = self.context.cancel.raised(2) => {}
-        }
-    }
-
-    async fn end_coordinator(&mut self) {
-        let Some(pid) = self.coordinator.as_ref().filter(|running| running.exit.is_none()).map(|running| running.pid)
-        else {
-            return;
-        };
-        let mut sweep = Sweep::new(self.cookie.part("coordinator"));
-        sweep.awaited = HashSet::from([pid]);
-        let alive = sweep.leftovers();
-        for process in &alive {
-            process.signal(Signal::TERM);
-        }
-        let left = tokio::select! {
-            left = sweep.wait(alive, Instant::now() + REPORT) => Some(left),
-            () = self.context.cancel.raised(2) => None,
-        };
-        if left.is_none() {
-            sweep.clear(VANISH).await;
-        } else if left.is_some_and(|left| !left.is_empty()) {
-            let wrong = format!("the coordinator did not end within {} s after SIGTERM", REPORT.as_secs());
-            self.observation.infra_error.get_or_insert(wrong);
-            sweep.clear(VANISH).await;
-        }
-        let deadline = Instant::now() + VANISH;
-        while self.coordinator.as_ref().is_some_and(|running| running.exit.is_none()) {
-            tokio::select! {
-                Some(event) = self.received.recv() => self.see(event),
-                () = sleep_until(deadline) => return,
-            }
-        }
-        self.sweep.spared.clear();
     }
 
     async fn collect(&mut self) {
@@ -517,13 +412,17 @@ impl Life<'_> {
         }
         self.observation.cluster_report = cluster.unwrap_or_default();
         self.observation.device_reports = devices.unwrap_or_default();
+        self.observation.refused = reports::refusals(&self.scratch);
+        self.observation.machine = self.memory.machine();
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
+        self.observation.gaps.extend(loader::gaps(&self.observation.processes));
         self.observation.gaps.extend(reports::told(&self.observation.processes));
     }
 
     /// Sockets that should have gone with their owner.
     fn find_files(&mut self) {
+        let _ = std::fs::remove_file(reports::machine(&self.scratch));
         let socket = self.scratch.join("c.sock");
         if socket.exists() && !self.kills.coordinator_hit {
             self.observation.leaked.push(format!("socket {}", socket.display()));
@@ -553,7 +452,15 @@ impl Life<'_> {
         for process in &self.observation.processes {
             if let Role::Launcher(node) = process.role {
                 let stderr = if process.stderr.truncated { &process.stderr.tail } else { &process.stderr.head };
-                ends.append(&mut torchrun::failures(stderr));
+                let mut failures = torchrun::failures(stderr);
+                // Of a launcher that ended by itself: those are how its workers ended, not how they were ended.
+                if !self.observation.unfinished.contains(&process.role) {
+                    self.observation.unfinished.retain(|role| match role {
+                        Role::Rank(rank) => !failures.contains_key(rank),
+                        _ => true,
+                    });
+                }
+                ends.append(&mut failures);
                 if process.exit == Exit::Code(0) {
                     fine.insert(node);
                 }
@@ -573,24 +480,6 @@ impl Life<'_> {
             }
         }
     }
-}
-
-/// Whether a launch needs a Python although its case names none: the default environment is for it.
-fn speaks_python(launch: &Launch) -> bool {
-    match launch {
-        Launch::Torchrun { .. } => true,
-        Launch::Argv { argv, .. } => {
-            argv.first().is_some_and(|program| matches!(program.as_str(), "python" | "python3" | "torchrun"))
-        }
-    }
-}
-
-/// A rank that runs Python: with `PYTHONFAULTHANDLER` it prints where it stands when it is aborted.
-fn prints_stacks(process: &Process) -> bool {
-    let program = std::fs::read_link(Path::new("/proc").join(process.pid.to_string()).join("exe"));
-    let python = program
-        .is_ok_and(|program| program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
-    process.rank.is_some() && python
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use protocol::plan::ClusterPlan;
+use rustix::process::Signal;
 
 use super::cookie::Cookie;
 use super::process::Planned;
@@ -51,6 +52,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                 environment,
                 directory: case.dir.clone(),
                 lifeline: false,
+                at_our_death: Some(Signal::KILL),
                 streams: Streams::default(),
             };
             let Some(size) = *ranks else {
@@ -94,6 +96,8 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                         environment,
                         directory: case.dir.clone(),
                         lifeline: false,
+                        // Its workers are not our children: it ends them.
+                        at_our_death: Some(Signal::TERM),
                         streams: Streams::default(),
                     }
                 })

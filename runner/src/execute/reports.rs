@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use protocol::device_report::{REFUSED, UNWRITTEN};
 use regex::bytes::Regex;
 use serde_json::Value;
 
@@ -11,6 +12,11 @@ use crate::observation::{Gap, ProcessObservation, Role};
 /// Value of `FAKEGPU_REPORT_PATH` for the processes of a case.
 pub fn device_report_pattern(scratch: &Path) -> PathBuf {
     scratch.join("device-{pid}.json")
+}
+
+/// The file by which the processes of a case share the memory of their GPUs.
+pub fn machine(scratch: &Path) -> PathBuf {
+    scratch.join("gpus")
 }
 
 /// The cluster report; `None` when there is none.
@@ -43,6 +49,22 @@ pub fn devices(scratch: &Path) -> Result<Vec<Value>, String> {
     }
     reports.sort_by_key(|(rank, pid, _)| (*rank, *pid));
     Ok(reports.into_iter().map(|(_, _, report)| report).collect())
+}
+
+/// What the operating system refused to the processes of a case, and why a device report is not there.
+pub fn refusals(scratch: &Path) -> Vec<String> {
+    let mut refusals = Vec::new();
+    for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("device-")
+            && [REFUSED, UNWRITTEN].iter().any(|ending| name.ends_with(ending))
+            && let Ok(sentence) = std::fs::read_link(entry.path())
+        {
+            refusals.push(sentence.to_string_lossy().into_owned());
+        }
+    }
+    refusals.sort();
+    refusals
 }
 
 fn rank_of(report: &Value) -> Option<u32> {
@@ -119,6 +141,9 @@ mod tests {
         let expected =
             Gap { library: "nccl".into(), name: "ncclX".into(), detail: "d".into(), count: 3, rank: Some(1) };
         assert_eq!(gaps(None, &reports), [expected]);
+        assert_eq!(refusals(scratch.path()), [""; 0]);
+        std::os::unix::fs::symlink("no room; make some", scratch.path().join("device-5.json.unwritten")).unwrap();
+        assert_eq!(refusals(scratch.path()), ["no room; make some"]);
         std::fs::write(scratch.path().join("device-7.json"), "{").unwrap();
         assert!(devices(scratch.path()).unwrap_err().contains("device-7.json"));
     }

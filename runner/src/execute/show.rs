@@ -1,4 +1,7 @@
 //! Streams that the user sees while a case runs: `--no-capture` and `--debug-rank`. They are captured all the same.
+//!
+//! Of what is only watched, colors and lines that are written over pass; everything else that a terminal would act on, or
+//! would answer into the shell, is shown as text. Who debugs a rank has its terminal as it is.
 
 use std::io::Write;
 
@@ -7,6 +10,7 @@ use super::process::{Planned, file_stem};
 use super::torchrun;
 use crate::case::{Case, Launch};
 use crate::observation::Role;
+use crate::printable::Printable;
 
 /// Where the streams of a process go besides the files that hold them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +68,8 @@ pub(super) fn tee(case: &Case, arguments: usize, process: &mut Planned) {
 pub struct Shown {
     name: Option<Name>,
     error: bool,
+    /// None where the user talks to the program.
+    printable: Option<Printable>,
     /// What came of a line that has not ended.
     line: Vec<u8>,
     /// Who wrote the part of this line that was shown because it was long.
@@ -71,13 +77,28 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// To our standard error, or else to our standard output.
-    pub fn new(name: Option<Name>, error: bool) -> Shown {
-        Shown { name, error, line: Vec::new(), writer: None }
+    /// To our standard error, or else to our standard output, for somebody who watches.
+    pub fn watched(name: Option<Name>, error: bool) -> Shown {
+        Shown { name, error, printable: Some(Printable::watched()), line: Vec::new(), writer: None }
+    }
+
+    /// The same for somebody who also answers: byte for byte.
+    pub fn raw(error: bool) -> Shown {
+        Shown { name: None, error, printable: None, line: Vec::new(), writer: None }
     }
 
     /// What came.
     pub fn write(&mut self, bytes: &[u8]) {
+        match &mut self.printable {
+            Some(printable) => {
+                let bytes = printable.push(bytes);
+                self.pass(&bytes);
+            }
+            None => self.put(bytes),
+        }
+    }
+
+    fn pass(&mut self, bytes: &[u8]) {
         let Some(name) = self.name else { return self.put(bytes) };
         let out = self.named(name, bytes);
         self.put(&out);
@@ -113,12 +134,19 @@ impl Shown {
         out.push(b'[');
         out.extend_from_slice(writer.as_bytes());
         out.extend_from_slice(b"] ");
-        out.extend_from_slice(text);
+        // A line that is written over would take the name with it.
+        let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+        let text = &text[..end];
+        out.extend_from_slice(text.rsplit(|byte| *byte == b'\r').next().unwrap_or(text));
+        out.push(b'\n');
         self.writer = (!whole).then_some(writer);
     }
 
     /// The stream has ended.
     pub fn end(&mut self) {
+        if let Some(rest) = self.printable.as_mut().map(Printable::end).filter(|rest| !rest.is_empty()) {
+            self.pass(&rest);
+        }
         if let Some(name) = self.name
             && !self.line.is_empty()
         {
@@ -159,10 +187,12 @@ mod tests {
     #[test]
     fn lines_are_named() {
         let named = |name: Name, bytes: &[u8]| {
-            let mut shown = Shown::new(Some(name), false);
+            let mut shown = Shown::watched(Some(name), false);
             String::from_utf8(shown.named(name, bytes)).unwrap()
         };
         assert_eq!(named(Name::Role(Role::Rank(3)), b"hi\nyou"), "[rank 3] hi\n");
+        assert_eq!(named(Name::Role(Role::Rank(3)), b"1%\r99%\rdone\n"), "[rank 3] done\n");
+        assert_eq!(named(Name::Role(Role::Rank(3)), b"1%\r99%\r\r\n\n"), "[rank 3] 99%\n[rank 3] \n");
         let workers = Name::Workers { node: 1, first: 4 };
         let lines = named(workers, b"[default2]:step\nW1121 setting\n");
         assert_eq!(lines, "[rank 6] step\n[launcher 1] W1121 setting\n");
@@ -171,7 +201,7 @@ mod tests {
     #[test]
     fn a_line_without_end_is_shown_in_pieces() {
         let name = Name::Workers { node: 1, first: 4 };
-        let mut shown = Shown::new(Some(name), false);
+        let mut shown = Shown::watched(Some(name), false);
         let long = "x".repeat(LINE);
         let first = shown.named(name, format!("[default2]:{long}").as_bytes());
         assert_eq!(String::from_utf8(first).unwrap(), format!("[rank 6] {long}\n"));

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use protocol::env;
 use protocol::plan::ClusterPlan;
 
+use super::program;
+
 /// Variables that a launcher or an outer run leaves behind and that would place the ranks of a case wrongly.
 const LAUNCHER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_"];
 /// The same by name.
@@ -26,6 +28,7 @@ const LAUNCHER_NAMES: &[&str] = &[
     "FTEST_CLUSTER",
     "FTEST_FAULTS",
     "FTEST_CASE_COOKIE",
+    "FTEST_GPUS",
     "PYTHONSTARTUP",
 ];
 
@@ -73,10 +76,11 @@ impl Environment {
         }
     }
 
-    /// Puts `entry` before what the variable holds, separated by a colon.
+    /// Puts `entry` before what the variable holds, separated by a colon. Without a `PATH` its default is behind.
     pub fn prepend(&mut self, name: &str, entry: &Path) -> &mut Self {
         let mut value = entry.as_os_str().to_owned();
-        if let Some(present) = self.get(name).filter(|present| !present.is_empty()) {
+        let default = || (name == "PATH").then(|| program::PATH.into());
+        if let Some(present) = self.get(name).filter(|present| !present.is_empty()).or_else(default) {
             value.push(":");
             value.push(present);
         }
@@ -159,14 +163,15 @@ impl Environment {
         self
     }
 
-    /// Loads the shim first and finds its holders. A preload that is there stays before it: sanitizers must come first.
+    /// Loads the shim first and finds its holders, also when a compiler of the process links with `-lcuda`. A preload that is
+    /// there stays before it: sanitizers must come first.
     pub fn preload(&mut self, shim: &Path, holders: &Path) -> &mut Self {
         let present = self.get("LD_PRELOAD").unwrap_or_default();
         let already = present.to_string_lossy().split([':', ' ']).any(|entry| Path::new(entry) == shim);
         if !already {
             self.append("LD_PRELOAD", shim);
         }
-        self.prepend("LD_LIBRARY_PATH", holders)
+        self.append("LIBRARY_PATH", holders).prepend("LD_LIBRARY_PATH", holders)
     }
 
     /// The pretended machines. A name of a profile in the environment no longer counts.
@@ -184,6 +189,11 @@ impl Environment {
         } else {
             self.set(env::COORDINATOR_TOKEN.name, &endpoint.token)
         }
+    }
+
+    /// Processes that share their GPUs' memory, by way of this file.
+    pub fn machine(&mut self, file: &Path) -> &mut Self {
+        self.set(env::GPUS.name, file)
     }
 
     /// `python` and the programs beside it come first in PATH.
@@ -207,16 +217,20 @@ pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Comma
         "FTEST_CLUSTER",
         "FTEST_FAULTS",
         "FTEST_CASE_COOKIE",
+        "FTEST_GPUS",
     ] {
         command.env_remove(name);
     }
     command
 }
 
+/// What to do where the cache directory cannot be used.
+pub const CACHE_ADVICE: &str = "set FTEST_CACHE_DIR to a directory that can be written";
+
 /// The user's cache directory for ftest: `FTEST_CACHE_DIR`, `$XDG_CACHE_HOME/ftest` or `~/.cache/ftest`.
 ///
 /// # Errors
-/// One sentence when none of the three variables is set.
+/// One sentence when none of the three variables is set. [`CACHE_ADVICE`] is in it.
 pub fn cache_directory() -> Result<PathBuf, String> {
     cache_directory_from(|name| std::env::var_os(name))
 }
@@ -230,9 +244,10 @@ fn cache_directory_from(get: impl Fn(&str) -> Option<OsString>) -> Result<PathBu
     if let Some(path) = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()) {
         return Ok(path.join("ftest"));
     }
-    set("HOME")
-        .map(|home| home.join(".cache/ftest"))
-        .ok_or_else(|| format!("no cache directory: none of {}, XDG_CACHE_HOME and HOME is set", env::CACHE.name))
+    let home = set("HOME").map(|home| std::path::absolute(&home).unwrap_or(home));
+    home.map(|home| home.join(".cache/ftest")).ok_or_else(|| {
+        format!("no cache directory: none of {}, XDG_CACHE_HOME and HOME is set; {CACHE_ADVICE}", env::CACHE.name)
+    })
 }
 
 #[cfg(test)]
@@ -242,11 +257,12 @@ mod tests {
     #[test]
     fn the_shim_follows_a_preload_and_holders_precede_the_library_path() {
         let mut environment = Environment::new();
-        environment.set("LD_PRELOAD", "libasan.so").set("LD_LIBRARY_PATH", "/opt/lib");
+        environment.set("LD_PRELOAD", "libasan.so").set("LD_LIBRARY_PATH", "/opt/lib").set("LIBRARY_PATH", "/l");
         environment.preload(Path::new("/x/libfakegpu.so"), Path::new("/h"));
         environment.preload(Path::new("/x/libfakegpu.so"), Path::new("/h2"));
         assert_eq!(environment.get("LD_PRELOAD").unwrap(), "libasan.so:/x/libfakegpu.so");
         assert_eq!(environment.get("LD_LIBRARY_PATH").unwrap(), "/h2:/h:/opt/lib");
+        assert!(environment.get("LIBRARY_PATH").unwrap() == "/l:/h:/h2");
     }
 
     #[test]

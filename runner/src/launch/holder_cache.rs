@@ -4,8 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::environment::cache_directory;
+use super::environment::{CACHE_ADVICE, cache_directory};
 use super::holders;
+use crate::machine;
 
 /// The holders for `shim` and, where there is one, a wheel's `torch/lib`.
 ///
@@ -31,7 +32,7 @@ fn directory_in(cache: &Path, shim: &Path, torch_libraries: Option<&Path>) -> Re
         return Ok(directory);
     }
     holders::write(&directory, shim, torch_libraries)
-        .and_then(|()| std::fs::write(&complete, ""))
-        .map_err(|error| format!("soname holders in {}: {error}", directory.display()))?;
+        .and_then(|()| std::fs::write(&complete, "").map_err(|error| holders::at(&complete, error)))
+        .map_err(|error| format!("cannot write soname holders: {}; {CACHE_ADVICE}", machine::explained(&error)))?;
     Ok(directory)
 }

@@ -1,9 +1,13 @@
-//! The soname holders: one tiny ELF file per NVIDIA soname, which has no symbols of its own and needs the shim.
-//! They satisfy `DT_NEEDED`, version references and `dlopen` of a CUDA program although no NVIDIA library is there.
+//! The soname holders: one small ELF file per NVIDIA soname, which has no code of its own and needs the shim.
+//! They satisfy `DT_NEEDED`, version references and `dlopen` of a CUDA program although no NVIDIA library is there, and
+//! programs can be linked against them.
+
+mod image;
+mod symbols;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +16,8 @@ use object::elf;
 use object::endian::Endianness;
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::read::{ReadCache, ReadRef, StringTable};
-use object::write::elf::{FileHeader, ProgramHeader, Verdef, Writer};
+
+use image::{Holder, Target};
 
 /// Sonames that programs link or open by name, whatever wheel is installed. Every soname doubles as a version node,
 /// as NVIDIA's libraries have it; `NODES` has the exceptions.
@@ -48,15 +53,9 @@ const SONAMES: &[&str] = &[
 /// Version nodes that are not named like the soname.
 const NODES: &[(&str, &str)] = &[("libnvshmem_host.so.3", "NVSHMEM")];
 
-/// Names without a version under which programs open a library, and the soname that stands behind each.
-const ALIASES: &[(&str, &str)] =
-    &[("libcuda.so", "libcuda.so.1"), ("libnccl.so", "libnccl.so.2"), ("libnvidia-ml.so", "libnvidia-ml.so.1")];
-
-/// Segments lie this far apart, the largest page size of the machines that Linux runs on.
-const PAGE: u64 = 0x1_0000;
-
 /// Writes the holders into `directory`, which is made when it is missing: one per known soname and one per NVIDIA
-/// soname that a library in `torch_libraries` (a wheel's `torch/lib`) needs. Each needs `shim` by its absolute path.
+/// soname that a library in `torch_libraries` (a wheel's `torch/lib`) needs, and beside each `libNAME.so`, which linkers
+/// look for. Each needs `shim` by its absolute path.
 ///
 /// The same arguments give the same bytes. Each file appears whole, so that several processes may write at once and a
 /// file that is already right is left alone.
@@ -68,39 +67,65 @@ pub fn write(directory: &Path, shim: &Path, torch_libraries: Option<&Path>) -> i
     let target = Target::of(&shim)?;
     let holders = holders(torch_libraries)?;
     fs::create_dir_all(directory).map_err(|error| at(directory, error))?;
-    for (soname, nodes) in &holders {
-        put(directory, soname, &image(soname, nodes, shim.as_os_str().as_bytes(), target)?)?;
+    let draw = |soname: &str| {
+        let symbols = symbols::of(soname);
+        let nodes = &holders[soname].nodes;
+        image::draw(Holder { soname, nodes, symbols: &symbols, shim: shim.as_os_str().as_bytes() }, target)
+    };
+    for soname in holders.keys() {
+        put(directory, soname, &draw(soname)?)?;
     }
-    for (alias, soname) in ALIASES {
-        put(directory, alias, &image(soname, &holders[*soname], shim.as_os_str().as_bytes(), target)?)?;
+    for (alias, soname) in aliases(&holders) {
+        put(directory, &alias, &draw(soname)?)?;
     }
     Ok(())
 }
 
-/// The version nodes of every soname to hold: the built-in list and what the libraries of `torch_libraries` need.
-fn holders(torch_libraries: Option<&Path>) -> io::Result<BTreeMap<String, BTreeSet<String>>> {
-    let mut holders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+/// What is known of one soname to hold.
+#[derive(Debug, Default)]
+struct Held {
+    nodes: BTreeSet<String>,
+    /// A library of the wheel needs it.
+    is_needed: bool,
+}
+
+/// Every soname to hold: the built-in list and what the libraries of `torch_libraries` need.
+fn holders(torch_libraries: Option<&Path>) -> io::Result<BTreeMap<String, Held>> {
+    let mut holders: BTreeMap<String, Held> = BTreeMap::new();
     for soname in SONAMES {
         holders.entry((*soname).to_owned()).or_default();
     }
     for (soname, node) in NODES {
-        holders.entry((*soname).to_owned()).or_default().insert((*node).to_owned());
+        holders.entry((*soname).to_owned()).or_default().nodes.insert((*node).to_owned());
     }
     if let Some(directory) = torch_libraries {
         for library in libraries(directory)? {
             let needs = Needs::read(&library).map_err(|error| at(&library, error))?;
             for soname in needs.sonames {
-                holders.entry(soname).or_default();
+                holders.entry(soname).or_default().is_needed = true;
             }
             for (soname, node) in needs.nodes {
-                holders.entry(soname).or_default().insert(node);
+                holders.entry(soname).or_default().nodes.insert(node);
             }
         }
     }
-    for (soname, nodes) in &mut holders {
-        nodes.insert(soname.clone());
+    for (soname, held) in &mut holders {
+        held.nodes.insert(soname.clone());
     }
     Ok(holders)
+}
+
+/// `libNAME.so` for every library, which linkers and some programs open, and the soname behind it: the one that the wheel
+/// needs, else the newest.
+fn aliases(holders: &BTreeMap<String, Held>) -> BTreeMap<String, &str> {
+    let mut best: BTreeMap<String, (bool, u32, &str)> = BTreeMap::new();
+    for (soname, held) in holders {
+        let Some((stem, version)) = soname.split_once(".so.") else { continue };
+        let major = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
+        let rank = (held.is_needed, major, soname.as_str());
+        best.entry(format!("{stem}.so")).and_modify(|known| *known = rank.max(*known)).or_insert(rank);
+    }
+    best.into_iter().map(|(alias, (_, _, soname))| (alias, soname)).collect()
 }
 
 /// The shared libraries in `directory`, sorted.
@@ -178,146 +203,19 @@ fn is_nvidias(soname: &str) -> bool {
     soname.starts_with("libnv") || known.into_iter().any(|stem| soname.starts_with(stem))
 }
 
-/// The machine that a holder is for: the shim's.
-#[derive(Clone, Copy, Debug)]
-struct Target {
-    endian: Endianness,
-    machine: elf::Machine,
+/// The library that a function of this name belongs to, if it is one that we stand in for and it is not there.
+pub fn missing_from(name: &str) -> Option<&'static str> {
+    symbols::missing_from(name)
 }
 
-impl Target {
-    fn of(shim: &Path) -> io::Result<Target> {
-        let invalid = |what: String| at(shim, io::Error::new(io::ErrorKind::InvalidData, what));
-        let mut head = [0_u8; size_of::<elf::FileHeader64<Endianness>>()];
-        File::open(shim).and_then(|mut file| file.read_exact(&mut head)).map_err(|error| at(shim, error))?;
-        let header = elf::FileHeader64::<Endianness>::parse(&head[..])
-            .map_err(|error| invalid(format!("not a 64-bit ELF library: {error}")))?;
-        let endian = header.endian().map_err(|error| invalid(error.to_string()))?;
-        Ok(Target { endian, machine: header.e_machine(endian) })
-    }
-}
-
-/// One holder as bytes: dynamic section, version definitions, no symbol but the null one.
-fn image(soname: &str, nodes: &BTreeSet<String>, shim: &[u8], target: Target) -> io::Result<Vec<u8>> {
-    draw(soname, nodes, shim, target).map_err(|error| io::Error::other(format!("{soname}: {error}")))
-}
-
-fn draw(soname: &str, nodes: &BTreeSet<String>, shim: &[u8], target: Target) -> Result<Vec<u8>, object::write::Error> {
-    const SEGMENTS: u32 = 4;
-    const DYNAMIC_ENTRIES: usize = 11;
-    let mut bytes = Vec::new();
-    let mut elf = Writer::new(target.endian, true, &mut bytes);
-
-    let soname_id = elf.add_dynamic_string(soname.as_bytes());
-    let shim_id = elf.add_dynamic_string(shim);
-    let node_ids: Vec<_> =
-        nodes.iter().map(|node| (elf.add_dynamic_string(node.as_bytes()), elf::hash(node.as_bytes()))).collect();
-    let definitions = node_ids.len() as u16 + 1;
-
-    elf.reserve_file_header();
-    elf.reserve_program_headers(SEGMENTS);
-    elf.reserve_null_section_index();
-    elf.reserve_hash_section_index();
-    elf.reserve_dynsym_section_index();
-    elf.reserve_dynstr_section_index();
-    elf.reserve_gnu_versym_section_index();
-    elf.reserve_gnu_verdef_section_index();
-    elf.reserve_dynamic_section_index();
-    elf.reserve_shstrtab_section_index();
-    elf.reserve_null_dynamic_symbol_index();
-    let hash = elf.reserve_hash(1, 1);
-    let dynsym = elf.reserve_dynsym();
-    let dynstr = elf.reserve_dynstr()?;
-    let versym = elf.reserve_gnu_versym();
-    let verdef = elf.reserve_gnu_verdef(definitions, usize::from(definitions));
-    let read_only_end = elf.reserved_len();
-    let dynamic = elf.reserve_dynamic(DYNAMIC_ENTRIES);
-    let dynamic_size = elf.reserved_len() - dynamic;
-    elf.reserve_shstrtab()?;
-    elf.reserve_section_headers();
-
-    elf.write_file_header(&FileHeader {
-        os_abi: elf::ELFOSABI_NONE,
-        e_type: elf::ET_DYN,
-        e_machine: target.machine,
-        ..FileHeader::default()
-    })?;
-    elf.write_align_program_headers();
-    // The loader writes addresses into .dynamic, so it lies in a segment of its own, one page up.
-    let dynamic_address = dynamic + PAGE;
-    elf.write_program_header(&segment(elf::PT_LOAD, elf::PF_R, 0, 0, read_only_end, PAGE));
-    for (kind, align) in [(elf::PT_LOAD, PAGE), (elf::PT_DYNAMIC, 8)] {
-        elf.write_program_header(&segment(kind, elf::PF_R | elf::PF_W, dynamic, dynamic_address, dynamic_size, align));
-    }
-    // Without this header the loader would ask for an executable stack.
-    elf.write_program_header(&segment(elf::PT_GNU_STACK, elf::PF_R | elf::PF_W, 0, 0, 0, 16));
-
-    elf.write_hash(1, 1, |_| None);
-    elf.write_null_dynamic_symbol();
-    elf.write_dynstr();
-    elf.write_null_gnu_versym();
-    elf.write_align_gnu_verdef();
-    elf.write_gnu_verdef(&Verdef {
-        version: elf::VER_DEF_CURRENT,
-        flags: elf::VER_FLG_BASE,
-        index: elf::VER_NDX_GLOBAL,
-        aux_count: 1,
-        name: elf.dynamic_string_offset(Some(soname_id)),
-        hash: elf::hash(soname.as_bytes()),
-    });
-    for (index, (name, hash)) in (2..).zip(&node_ids) {
-        elf.write_gnu_verdef(&Verdef {
-            version: elf::VER_DEF_CURRENT,
-            flags: elf::VersionFlags(0),
-            index: elf::VersionIndex(index),
-            aux_count: 1,
-            name: elf.dynamic_string_offset(Some(*name)),
-            hash: *hash,
-        });
-    }
-    elf.write_align_dynamic();
-    elf.write_dynamic_string(elf::DT_NEEDED, shim_id)?;
-    elf.write_dynamic_string(elf::DT_SONAME, soname_id)?;
-    elf.write_dynamic(elf::DT_HASH, hash)?;
-    elf.write_dynamic(elf::DT_SYMTAB, dynsym)?;
-    elf.write_dynamic(elf::DT_SYMENT, size_of::<elf::Sym64<Endianness>>() as u64)?;
-    elf.write_dynamic(elf::DT_STRTAB, dynstr)?;
-    elf.write_dynamic(elf::DT_STRSZ, u64::from(elf.dynstr_len()))?;
-    elf.write_dynamic(elf::DT_VERSYM, versym)?;
-    elf.write_dynamic(elf::DT_VERDEF, verdef)?;
-    elf.write_dynamic(elf::DT_VERDEFNUM, u64::from(definitions))?;
-    elf.write_dynamic(elf::DT_NULL, 0)?;
-    elf.write_shstrtab();
-    elf.write_null_section_header();
-    elf.write_hash_section_header(hash);
-    elf.write_dynsym_section_header(dynsym, 1);
-    elf.write_dynstr_section_header(dynstr);
-    elf.write_gnu_versym_section_header(versym);
-    elf.write_gnu_verdef_section_header(verdef);
-    elf.write_dynamic_section_header(dynamic_address);
-    elf.write_shstrtab_section_header();
-    debug_assert_eq!(elf.reserved_len(), elf.len());
-    Ok(bytes)
-}
-
-fn segment(
-    kind: elf::ProgramType,
-    flags: elf::ProgramFlags,
-    offset: u64,
-    address: u64,
-    size: u64,
-    align: u64,
-) -> ProgramHeader {
-    ProgramHeader {
-        p_type: kind,
-        p_flags: flags,
-        p_offset: offset,
-        p_vaddr: address,
-        p_paddr: address,
-        p_filesz: size,
-        p_memsz: size,
-        p_align: align,
-    }
+/// The stem of a soname of NVIDIA's for which there is no holder; `None` for one of others, or that is there.
+pub fn not_held(soname: &str) -> Option<String> {
+    let (stem, _) = soname.split_once(".so")?;
+    let known = SONAMES.iter().filter_map(|known| known.split_once(".so").map(|(stem, _)| stem));
+    let part_of = known
+        .into_iter()
+        .any(|known| stem == known || stem.strip_prefix(known).is_some_and(|rest| rest.starts_with('_')));
+    (part_of && !SONAMES.contains(&soname)).then(|| stem.to_owned())
 }
 
 /// Puts `bytes` at `directory/name` in one step, unless they are there already.
@@ -335,30 +233,47 @@ fn put(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn at(path: &Path, error: io::Error) -> io::Error {
+/// `error`, which was met at `path`.
+pub(super) fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use object::read::elf::{Dyn as _, ElfFile64};
-    use object::{Object, ObjectSymbolTable};
+    use object::{Object, ObjectSymbol as _, ObjectSymbolTable as _};
 
     use super::*;
 
     const TARGET: Target = Target { endian: Endianness::Little, machine: elf::EM_X86_64 };
 
     fn holder(soname: &str, nodes: &[&str], shim: &str) -> Vec<u8> {
-        image(soname, &nodes.iter().map(|node| (*node).to_owned()).collect(), shim.as_bytes(), TARGET).unwrap()
+        let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+        let symbols = symbols::of(soname);
+        image::draw(Holder { soname, nodes: &nodes, symbols: &symbols, shim: shim.as_bytes() }, TARGET).unwrap()
     }
 
     #[test]
-    fn a_holder_is_a_library_without_symbols_that_needs_the_shim() {
+    fn libname_so_is_what_the_wheel_needs_or_the_newest() {
+        let held = |needed: &str| {
+            let known = ["libcudart.so.9", "libcudart.so.12", "libcudart.so.13", "libcuda.so.1"];
+            let entry =
+                |soname: &&str| ((*soname).to_owned(), Held { nodes: BTreeSet::new(), is_needed: *soname == needed });
+            known.iter().map(entry).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(aliases(&held(""))["libcudart.so"], "libcudart.so.13");
+        assert_eq!(aliases(&held("libcudart.so.12"))["libcudart.so"], "libcudart.so.12");
+        assert_eq!(aliases(&held("libcudart.so.12"))["libcuda.so"], "libcuda.so.1");
+    }
+
+    #[test]
+    fn a_holder_names_what_can_be_linked_and_needs_the_shim() {
         let bytes = holder("libnvshmem_host.so.3", &["NVSHMEM", "libnvshmem_host.so.3"], "/opt/libfakegpu.so");
         let file = ElfFile64::<Endianness>::parse(&bytes[..]).unwrap();
         let endian = file.endian();
         assert_eq!(file.architecture(), object::Architecture::X86_64);
-        assert_eq!(file.dynamic_symbol_table().map_or(0, |table| table.symbols().count()), 0);
+        let linked: Vec<_> = file.dynamic_symbol_table().unwrap().symbols().map(|one| one.name().unwrap()).collect();
+        assert_eq!(linked, symbols::of("libnvshmem_host.so.3"));
 
         let dynamic = file.elf_section_table().dynamic_table(endian, &bytes[..]).unwrap();
         let text = |tag| -> Vec<String> {

@@ -4,6 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// Where programs are looked for without `PATH`.
+pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// Why a program cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
@@ -44,7 +47,7 @@ pub fn find(program: &OsStr, path: Option<&OsStr>, directory: &Path) -> Result<P
             Ok(_) => Err(ProgramError::NotExecutable(file)),
         };
     }
-    let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+    let path = path.filter(|path| !path.is_empty()).unwrap_or(OsStr::new(PATH));
     let mut refused = None;
     for place in std::env::split_paths(path) {
         let file = directory.join(place).join(name);

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use model::{cluster_file, diagnostic};
+use protocol::driver::Driver;
 use protocol::env::{self, BadValue, Variable};
 use protocol::ids::Rank;
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
@@ -125,6 +126,10 @@ pub fn check(variable: &Variable, value: &str) -> Result<(), BadValue> {
         {
             variable.switch(value).map(drop)
         }
+        name if name == env::DRIVER.name => {
+            let known = Driver::parse(value).map(drop);
+            known.ok_or_else(|| BadValue { expected: Driver::expected(), ..variable.bad(value) })
+        }
         name if name == env::DEVICE_COUNT.name => number(1, MOST),
         name if name == env::STAGING_CHUNK_BYTES.name
             || name == env::STAGING_MAX_BYTES.name
@@ -205,5 +210,6 @@ mod tests {
         }
         assert!(check(&env::UNSUPPORTED_API, "wran").is_err());
         assert!(check(&env::REPORT_PATH, "anything").is_ok());
+        assert!(check(&env::DRIVER, "12.7").unwrap_err().to_string().contains("12.8"));
     }
 }

@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use super::{Python, requirement};
-use crate::launch::environment::{cache_directory, scrubbed};
+use super::{Python, hints, requirement};
+use crate::launch::environment::{CACHE_ADVICE, cache_directory, scrubbed};
+use crate::machine;
 
 /// Why there is no Python.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,19 @@ pub enum Error {
         /// The interpreter it stands for.
         program: PathBuf,
     },
+    /// The user named something that is none.
+    #[error("{program} does not work as a Python interpreter (FTEST_PYTHON, VIRTUAL_ENV, CONDA_PREFIX and PATH say which is taken): {source}", program = .program.display())]
+    NoPython {
+        /// What was named.
+        program: PathBuf,
+        /// What came of running it.
+        source: Box<Error>,
+    },
+    /// The machine has none.
+    #[error(
+        "no python3 on PATH: install one, name an interpreter with FTEST_PYTHON, or give the case a managed environment with `python:`"
+    )]
+    NoSystem,
     /// The machine has neither.
     #[error("no python3 and no uv on PATH: install one, or name an interpreter with FTEST_PYTHON")]
     NoInterpreter,
@@ -47,7 +61,7 @@ pub enum Error {
         source: Box<Error>,
     },
     /// The cache cannot be used.
-    #[error("{place}: {source}", place = .place.display())]
+    #[error("{place}: {source}; {CACHE_ADVICE}", place = .place.display())]
     Cache {
         /// The file or directory.
         place: PathBuf,
@@ -91,7 +105,8 @@ enum Tools {
     Pip { python: PathBuf },
 }
 
-fn on_path(program: &str) -> Option<PathBuf> {
+/// The program of this name on `PATH`.
+pub(super) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH");
     crate::launch::program::find(program.as_ref(), path.as_deref(), Path::new("/")).ok()
 }
@@ -156,7 +171,7 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
         return Ok(python);
     }
     clear(&directory)?;
-    announce(&format!("making a Python environment for {}", plan.requirements.join(" ")));
+    announce(&notice(&plan.requirements, &directory));
     make(&plan.tools, &directory, &plan.requirements, mark, announce).map_err(|source| {
         let _ = fs::remove_dir_all(&directory);
         Error::Make { requirements: plan.requirements.join(" "), source: Box::new(source) }
@@ -167,10 +182,25 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
         python: plan.version,
         torch_libraries: described.torch_libraries.clone(),
     };
+    hints::put(&directory, &record.requirements);
     let marker = directory.join(".complete");
     fs::write(&marker, serde_json::to_string(&record).unwrap_or_default())
         .map_err(|source| Error::Cache { place: marker, source })?;
     Ok(described)
+}
+
+/// How the sentence on what is about to be made begins.
+pub(super) const MAKING: &str = "making a Python environment for";
+
+/// What is about to be made, what it costs and how it is avoided. Sizes are those of PyTorch 2.9 to 2.15.
+fn notice(requirements: &[String], directory: &Path) -> String {
+    let torch = requirements.iter().any(|one| requirement::name(one) == "torch");
+    let cost = if torch { " (PyTorch: 0.5 to 0.9 GB to download, 1.4 to 2 GB on disk, once)" } else { "" };
+    format!(
+        "{MAKING} {}{cost} in {}; to use another Python instead: FTEST_PYTHON=system, or the path of one",
+        requirements.join(" "),
+        directory.display()
+    )
 }
 
 /// Where environments are.
@@ -201,7 +231,10 @@ fn complete(directory: &Path) -> Option<Python> {
     let bin = directory.join("bin");
     let program = bin.join("python");
     // The interpreter below a venv may have been uninstalled; then it is made anew.
-    program.exists().then_some(Python { program, bin, torch_libraries: record.torch_libraries })
+    program.exists().then(|| {
+        hints::put(directory, &record.requirements);
+        Python { program, bin, torch_libraries: record.torch_libraries }
+    })
 }
 
 fn lock(home: &Path, key: &str, announce: &dyn Fn(&str)) -> Result<File, Error> {
@@ -394,7 +427,7 @@ fn step(step: &str, mut command: Command, announce: &dyn Fn(&str)) -> Result<Str
         announce(step);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| wrong(error.to_string()))?;
+    let mut child = command.spawn().map_err(|error| wrong(machine::explained(&error)))?;
     let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(wrong("no streams".to_owned()));
     };

@@ -2,6 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::case::PythonNeed;
+use crate::variable;
+
+mod hints;
 pub mod managed;
 mod progress;
 mod requirement;
@@ -32,7 +36,8 @@ impl Python {
         // find_spec does not import torch, which would fail without the shim.
         const QUESTION: &str = "import importlib.util as u; s = u.find_spec('torch'); \
                                 print(s.submodule_search_locations[0] if s and s.submodule_search_locations else '')";
-        let answer = managed::run(program, &["-c", QUESTION])?;
+        let answer = managed::run(program, &["-c", QUESTION])
+            .map_err(|source| Error::NoPython { program: program.to_owned(), source: Box::new(source) })?;
         let place = answer.lines().last().unwrap_or_default().trim();
         let torch_libraries = Some(Path::new(place).join("lib")).filter(|path| !place.is_empty() && path.is_dir());
         let bin = program.parent().unwrap_or(Path::new("/")).to_owned();
@@ -59,12 +64,23 @@ impl Python {
     }
 }
 
+/// What `FTEST_PYTHON` holds to mean the Python on `PATH`, and no managed one.
+pub const SYSTEM: &str = "system";
+
+/// The Python that a shell would find.
+///
+/// # Errors
+/// [`Error::NoSystem`].
+fn on_path() -> Result<PathBuf, Error> {
+    managed::on_path("python3").or_else(|| managed::on_path("python")).ok_or(Error::NoSystem)
+}
+
 /// The interpreter that the user chose: `FTEST_PYTHON`, else the active virtual or conda environment.
 ///
 /// # Errors
-/// [`Error::Chosen`] when what is named is not there.
+/// [`Error::Chosen`] when what is named is not there, [`Error::NoSystem`].
 pub fn chosen() -> Result<Option<PathBuf>, Error> {
-    chosen_from(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
+    chosen_from(|name| variable::get(name).map(PathBuf::from))
 }
 
 fn chosen_from(get: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>, Error> {
@@ -75,21 +91,28 @@ fn chosen_from(get: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>,
     ];
     for (variable, program) in named {
         let Some(program) = program else { continue };
+        if variable == protocol::env::PYTHON.name && program.as_os_str() == SYSTEM {
+            return on_path().map(Some);
+        }
+        // A bare name is looked up as a shell does.
+        let bare = program.components().count() == 1;
+        let program = program.to_str().filter(|_| bare).and_then(managed::on_path).unwrap_or(program);
         let program = std::path::absolute(&program).unwrap_or(program);
         return if program.is_file() { Ok(Some(program)) } else { Err(Error::Chosen { variable, program }) };
     }
     Ok(None)
 }
 
-/// The Python for `requirements`: the chosen one as it is, else a managed environment, made when it is missing.
+/// The Python for `need`: the chosen one as it is, else what is needed. A managed environment is made when it is missing;
 /// `mark` and `announce` as there.
 ///
 /// # Errors
 /// [`Error`]: what failed and what to do.
-pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> Result<Python, Error> {
-    match chosen()? {
-        Some(program) => Python::describe(&program),
-        None => managed::provide(requirements, mark, announce),
+pub fn provide(need: &PythonNeed, mark: &str, announce: &dyn Fn(&str)) -> Result<Python, Error> {
+    match (chosen()?, need) {
+        (Some(program), _) => Python::describe(&program),
+        (None, PythonNeed::System) => Python::describe(&on_path()?),
+        (None, PythonNeed::Managed(requirements)) => managed::provide(requirements, mark, announce),
     }
 }
 
@@ -109,10 +132,17 @@ pub fn for_command(command: &std::ffi::OsStr, announce: &dyn Fn(&str)) -> Result
     if let Some(program) = chosen()? {
         return Python::describe(&program).map(Some);
     }
-    if may_be_python(command) {
-        return managed::provide(&[], "", announce).map(Some);
+    if let Some(python) = managed::present(&[])? {
+        return Ok(Some(python));
     }
-    managed::present(&[])
+    if !may_be_python(command) {
+        return Ok(None);
+    }
+    let because = format!("{} is, or may start, Python, which has PyTorch here", command.display());
+    managed::provide(&[], "", &|step| {
+        announce(&step.replacen(managed::MAKING, &format!("{because}: {}", managed::MAKING), 1))
+    })
+    .map(Some)
 }
 
 fn may_be_python(command: &std::ffi::OsStr) -> bool {

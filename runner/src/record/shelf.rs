@@ -80,6 +80,14 @@ impl Shelf {
         let (suite, rest) = name.split_once('/').unwrap_or(("", name));
         let target = self.directory.join(self.make(suite, rest)?);
         move_tree(directory, &target)?;
+        // What its steps wrote, and what it gave.
+        for entry in fs::read_dir(&target)?.flatten().filter(|_| !self.secrets.is_empty()) {
+            let path = entry.path();
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if ["stdout", "stderr"].contains(&ending) || path.ends_with("output") {
+                self.mask_file(&path);
+            }
+        }
         Ok(target)
     }
 

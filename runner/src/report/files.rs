@@ -8,6 +8,7 @@ use clap::Args;
 use crate::record::Run;
 use crate::report::html::Limits;
 use crate::report::{github, html, junit_file, markdown, trace};
+use crate::variable;
 
 /// Most bytes of a Markdown file.
 const MARKDOWN_LIMIT: usize = 8 << 20;
@@ -63,7 +64,7 @@ impl FileArgs {
             put("summary", path, Ok(markdown::render(run, before, MARKDOWN_LIMIT)));
         }
         if self.to_github() {
-            let workspace = std::env::var_os("GITHUB_WORKSPACE").map(PathBuf::from);
+            let workspace = variable::get("GITHUB_WORKSPACE").map(PathBuf::from);
             let text = github::annotations(run, workspace.as_deref());
             // A closed stdout is no reason to fail: the exit code still tells.
             let _ = io::stdout().lock().write_all(text.as_bytes());

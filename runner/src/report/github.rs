@@ -9,8 +9,10 @@ use std::path::{Component, Path, PathBuf};
 use crate::case::Place;
 use crate::event::{Failure, Verdict};
 use crate::execute::cookie::random_word;
+use crate::printable;
 use crate::record::{CaseRun, Run};
 use crate::report::words;
+use crate::variable;
 
 /// GitHub shows so many annotations of a kind in a step.
 const MOST_ANNOTATIONS: usize = 10;
@@ -27,7 +29,8 @@ pub fn is_on() -> bool {
 /// `text` in a group that can be folded, with no line of it executed.
 pub fn group(title: &str, text: &str) -> String {
     let (stop, resume) = silence();
-    format!("::group::{}\n{stop}{}{resume}::endgroup::\n", data(title), text.trim_end_matches('\n'))
+    let title = printable::visible(title);
+    format!("::group::{}\n{stop}{}{resume}::endgroup::\n", data(&title), text.trim_end_matches('\n'))
 }
 
 /// The two lines between which no line of a log is executed. The second begins anew, whatever stands before it.
@@ -74,7 +77,7 @@ pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
 /// # Errors
 /// A sentence on why it cannot be written.
 pub fn add_summary(render: impl FnOnce(usize) -> String) -> Result<(), String> {
-    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from) else {
+    let Some(path) = variable::get("GITHUB_STEP_SUMMARY").map(PathBuf::from) else {
         return Ok(());
     };
     // What is there already counts, too.
@@ -109,7 +112,7 @@ fn told(failures: &[&Failure]) -> String {
             format!("{}\nexpected: {}\ngot: {}{next}", failure.kind, failure.expected, failure.got)
         })
         .collect();
-    let text = words::plain(&parts.join("\n"));
+    let text = printable::visible(&parts.join("\n"));
     match text.len() {
         length if length <= LONGEST => text,
         _ => format!("{}\n...", &text[..text.floor_char_boundary(LONGEST)]),
@@ -121,7 +124,7 @@ fn command(kind: &str, file: Option<String>, place: &Place, title: &str, message
         Some(file) if place.line > 0 => format!("file={},line={},col={},", property(&file), place.line, place.column),
         _ => String::new(),
     };
-    format!("::{kind} {place}title={}::{}\n", property(title), data(message))
+    format!("::{kind} {place}title={}::{}\n", property(&printable::visible(title)), data(message))
 }
 
 /// The text behind `::` of a command.

@@ -1,12 +1,13 @@
 //! The JUnit file of a run that goes on: whole at any time, written anew at most so often that it costs little.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::event::Event;
 use crate::record::Run;
 use crate::report::junit::{self, Profile};
+use crate::whole_file;
 
 /// A result waits for the file no longer than this, unless writing it takes long.
 const EVERY: Duration = Duration::from_secs(1);
@@ -85,12 +86,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let path = &target(path);
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)?;
-    let mut file = tempfile::NamedTempFile::new_in(parent)?;
-    file.write_all(text.as_bytes())?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    std::fs::set_permissions(file.path(), mode)?;
-    file.persist(path)?;
-    Ok(())
+    whole_file::replace(path, &[text.as_bytes()])
 }
 
 /// Where the links at `path` lead, be there a file or not: a rename would replace the first of them.

@@ -1,11 +1,10 @@
-//! Numbers and program output as people read them.
+//! Numbers and commands as people read them.
 
 use std::time::{Duration, SystemTime};
 
 use crate::calendar;
 use crate::filter;
 use crate::record::CaseRun;
-use crate::report::xml_text::XmlText;
 
 /// `512 B`, `4.0 KiB`, `1.5 GiB`.
 pub fn bytes(count: u64) -> String {
@@ -55,18 +54,6 @@ pub fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Output of a program for display: no terminal escapes, of a line that was written over only what stood last.
-pub fn plain(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .split('\n')
-        .map(|line| {
-            let line = line.trim_end_matches('\r');
-            line.rsplit('\r').next().unwrap_or(line)
-        })
-        .collect();
-    XmlText::new(&lines.join("\n")).as_str().to_owned()
-}
-
 /// The command that runs this case alone, for a shell.
 pub fn rerun(case: &CaseRun) -> String {
     let file = quoted(&case.info.place.file.display().to_string());
@@ -104,11 +91,6 @@ mod tests {
         ] {
             assert_eq!(time(us), text);
         }
-    }
-
-    #[test]
-    fn output_loses_escapes_and_overwritten_parts() {
-        assert_eq!(plain("\u{1b}[31mred\u{1b}[0m\r\n 10%\r 50%\r100%\nend"), "red\n100%\nend");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::case::{Case, PythonNeed, Resources, Timeout, Transport};
 use crate::policy::Retries;
+use crate::python;
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
@@ -242,14 +243,17 @@ fn read_timeout(reader: &Reader<'_>, node: &Node, before: Timeout) -> Timeout {
             *value = duration;
         }
     }
-    if let Some(node) = mapping.get("idle") {
-        timeout.idle = match &node.value {
+    for (key, value) in [("idle", &mut timeout.idle), ("survivors", &mut timeout.survivors)] {
+        let Some(node) = mapping.get(key) else { continue };
+        *value = match &node.value {
             Value::Text(text) if text == "never" => None,
-            _ => reader.duration("idle", node).or(timeout.idle),
+            _ => reader.duration(key, node).or(*value),
         };
-        if timeout.idle.is_some_and(|idle| idle >= timeout.kill) {
-            reader.mistake(&node.span, "`idle` is not shorter than `kill`", "a hang would never be seen");
-        }
+    }
+    if let Some(node) = mapping.get("idle")
+        && timeout.idle.is_some_and(|idle| idle >= timeout.kill)
+    {
+        reader.mistake(&node.span, "`idle` is not shorter than `kill`", "a hang would never be seen");
     }
     if mapping.get("slow").is_some() && timeout.slow > timeout.kill {
         reader.mistake(&node.span, "`slow` is longer than `kill`", "a case that slow is never seen");
@@ -281,15 +285,23 @@ fn read_groups(shared: &Shared<'_>, node: &Node) -> BTreeMap<String, u32> {
     groups
 }
 
-/// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`.
+/// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`, or `system`.
 pub(super) fn read_python(reader: &Reader<'_>, node: &Node) -> Option<PythonNeed> {
+    if let Value::Text(text) = &node.value {
+        if text == python::SYSTEM {
+            return Some(PythonNeed::System);
+        }
+        let help = format!("write a list, `python: [{text}]`, or `system` for the Python on PATH");
+        reader.mistake(&node.span, format!("unknown `python`: `{text}`"), help);
+        return None;
+    }
     let mut requirements = match &node.value {
         Value::Map(_) => versions(reader, &reader.mapping("`python`", node)?),
         _ => reader.texts("python", node)?,
     };
     requirements.sort_unstable();
     requirements.dedup();
-    Some(PythonNeed { requirements })
+    Some(PythonNeed::Managed(requirements))
 }
 
 fn versions(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<String> {

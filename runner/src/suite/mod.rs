@@ -345,6 +345,7 @@ impl Shared<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::PythonNeed;
     use proptest::prelude::*;
 
     const WHOLE: &str = "ftest: 1
@@ -392,7 +393,7 @@ defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2,
 cases:
 - id: one
   requires: [{python_module: {name: x, version: '>=1'}}]
-  timeout: {slow: 1s, kill: 9s, grace: 1s, idle: 2s}
+  timeout: {slow: 1s, kill: 9s, grace: 1s, idle: 2s, survivors: 1s}
   retries: {count: 1, only_if: [infra, {stderr: x}], delay: 1s, flaky: fail}
   xfail: {reason: r, issue: 3, strict: false, until: 2999-01-01, if: true}
   launch: {torchrun: {nproc_per_node: 1, nnodes: 2, script: x, args: [a], max_restarts: 1}}
@@ -437,7 +438,7 @@ cases:
         assert_eq!(ids, ["one[n=1,t=a]", "one[n=1,t=b]", "one[n=2,t=a]", "one[n=3,t=c]"]);
         let case = &suite.cases[3];
         assert_eq!(case.launch, crate::case::Launch::Argv { argv: vec!["x".into(), "7".into()], ranks: Some(4) });
-        assert_eq!(case.python.as_ref().unwrap().requirements, ["numpy", "torch==2.15.0"]);
+        assert_eq!(case.python, Some(PythonNeed::Managed(vec!["numpy".into(), "torch==2.15.0".into()])));
         assert_eq!((case.requires.len(), case.place.line, case.coordinator), (5, 6, true));
         assert_eq!((case.env["A"].as_str(), case.env_unset.as_slice()), ("1", &["B".to_owned()][..]));
         let expect = &case.expect;

@@ -1,5 +1,5 @@
-//! `exports!`: one table per library gives its C symbols and the list of them. A name is `real` (answers), `refused`
-//! (NotSupported on purpose, as hardware may) or `stub` (we owe it). Only names in a table are exported.
+//! `exports!`: one table per library gives its C symbols and the list of them. A name is `real` (answers), `absent`
+//! (what the GPU does not have), `refused` (NotSupported on purpose, as hardware may) or `stub` (we owe it). Only names in a table are exported.
 
 use super::library::Library;
 
@@ -8,6 +8,8 @@ use super::library::Library;
 pub enum Status {
     /// Answers.
     Real,
+    /// Of what a simulated GPU does not have, as many real ones do not: NotSupported is the true answer.
+    Absent,
     /// NotSupported on purpose.
     Refused,
     /// We owe it: NotSupported and a gap.
@@ -19,6 +21,7 @@ impl Status {
     pub fn word(self) -> &'static str {
         match self {
             Self::Real => "real",
+            Self::Absent => "absent",
             Self::Refused => "refused",
             Self::Stub => "stub",
         }
@@ -55,9 +58,11 @@ pub struct Export {
 ///     real { fn cuInit(flags: c_uint) = context::init; }           // body: fn(..) -> Result<(), impl Into<u32>>
 ///     bare { fn cudaRuntimeGetVersion(out: Out<c_int>) = version::runtime; }   // same, but does not initialise anything
 ///     raw { fn cudaGetErrorString(code: u32) -> *const c_char = error::string; }  // body's value is returned as it is
+///     absent { nvmlFoo }        // NotSupported, as the hardware itself answers
 ///     refused { cuFoo cuBar }
 ///     stub { cuBaz }
 ///     empty { cudnnGetFoo }     // a stub that returns 0 or NULL, for functions that return no status
+///     second { Real pncclFoo = ncclFoo; }   // another name of a function above, with its status
 /// }
 /// ```
 ///
@@ -69,9 +74,11 @@ macro_rules! exports {
         $(real { $(fn $real:ident($($real_arg:ident: $real_type:ty),* $(,)?) = $real_body:expr;)* })?
         $(bare { $(fn $bare:ident($($bare_arg:ident: $bare_type:ty),* $(,)?) = $bare_body:expr;)* })?
         $(raw { $(fn $raw:ident($($raw_arg:ident: $raw_type:ty),* $(,)?) $(-> $raw_return:ty)? = $raw_body:expr;)* })?
+        $(absent { $($absent:ident)* })?
         $(refused { $($refused:ident)* })?
         $(stub { $($stub:ident)* })?
         $(empty { $($empty:ident)* })?
+        $(second { $($second_status:ident $second:ident = $first:ident;)* })?
     ) => {
         $($(
             #[unsafe(no_mangle)]
@@ -105,6 +112,12 @@ macro_rules! exports {
         )*)?
         $($(
             #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $absent() -> u64 {
+                $crate::boundary::guard::absent($crate::boundary::library::Library::$library)
+            }
+        )*)?
+        $($(
+            #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $refused() -> u64 {
                 $crate::boundary::guard::refused($crate::boundary::library::Library::$library, stringify!($refused))
             }
@@ -123,14 +136,29 @@ macro_rules! exports {
             }
         )*)?
 
+        $($(
+            // Any arguments: it goes on where the other name begins. Bound here (`-Bsymbolic`), not to what a program puts
+            // in front of the other name.
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            pub(crate) extern "C" fn $second() {
+                #[cfg(target_arch = "x86_64")]
+                core::arch::naked_asm!("jmp {}", sym $first);
+                #[cfg(target_arch = "aarch64")]
+                core::arch::naked_asm!("b {}", sym $first);
+            }
+        )*)?
+
         /// Every symbol of the library.
         pub(crate) const EXPORTS: &[$crate::boundary::exports::Export] = &[
             $($($crate::boundary::exports::export!($library, Real, $real),)*)?
             $($($crate::boundary::exports::export!($library, Real, $bare),)*)?
             $($($crate::boundary::exports::export!($library, Real, $raw),)*)?
+            $($($crate::boundary::exports::export!($library, Absent, $absent),)*)?
             $($($crate::boundary::exports::export!($library, Refused, $refused),)*)?
             $($($crate::boundary::exports::export!($library, Stub, $stub),)*)?
             $($($crate::boundary::exports::export!($library, Stub, $empty),)*)?
+            $($($crate::boundary::exports::export!($library, $second_status, $second),)*)?
         ];
     };
 }

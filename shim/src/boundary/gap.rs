@@ -1,5 +1,5 @@
-//! Gaps: uses of what we do not do. Each is counted for the device report and, as FAKEGPU_UNSUPPORTED_API says, told
-//! once per name on stderr or turned into an error.
+//! Gaps: uses of what we do not do. Each is counted for the device report and, as FAKEGPU_UNSUPPORTED_API says, named
+//! once on stderr (with its kernel or datatype) or turned into an error.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -28,32 +28,56 @@ impl From<Refused> for u32 {
     }
 }
 
+/// Details said on stderr per name; what comes after is counted.
+const SAID: usize = 16;
+
 /// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) tells uses of one name apart.
 pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
     if fork::is_lost() || crate::compute::is_checking() {
         return;
     }
-    let first = {
+    let known = {
         let mut gaps = GAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let details = gaps.counts.entry((library.name(), name)).or_default();
-        let first = details.is_empty();
+        let known = details.len();
         if let Some(count) = details.get_mut(detail) {
             *count += 1;
+            None
         } else if details.len() < DETAILS {
             details.insert(detail.to_owned(), 1);
+            Some(known)
         } else {
             *details.entry("_other_".to_owned()).or_default() += 1;
+            None
         }
-        first
     };
     crate::report::used();
-    if first && policy() == GapPolicy::Warn {
+    let Some(known) = known.filter(|known| *known <= SAID) else { return };
+    if policy() == GapPolicy::Warn {
         let colon = if detail.is_empty() { "" } else { ": " };
-        eprintln!(
-            "fakegpu: {name} ({}){colon}{detail}: not done on this pretended GPU; counted as a gap \
-             (FAKEGPU_UNSUPPORTED_API=allow silences this, =error refuses it)",
-            library.name()
-        );
+        let library = library.name();
+        match known {
+            0 => eprintln!(
+                "fakegpu: {name} ({library}){colon}{detail}: not done on this pretended GPU; counted as a gap \
+                 (FAKEGPU_UNSUPPORTED_API=allow silences this, =error refuses it)"
+            ),
+            SAID => {
+                eprintln!("fakegpu: {name} ({library}): there are more of them, which are counted and not named here")
+            }
+            _ => eprintln!("fakegpu: {name} ({library}){colon}{detail}: not done either"),
+        }
+    }
+}
+
+/// Says at the end how many there were of what was not named one by one.
+pub(crate) fn sum_up() {
+    if policy() != GapPolicy::Warn {
+        return;
+    }
+    let gaps = GAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for ((library, name), details) in gaps.counts.iter().filter(|(_, details)| details.len() > SAID) {
+        let uses: u64 = details.values().sum();
+        eprintln!("fakegpu: {name} ({library}): {} different ones, {uses} uses in all", details.len());
     }
 }
 

@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{fork, gap, library::Library};
-use crate::{compute, cuda_runtime, settings};
+use crate::device::version;
+use crate::{compute, cuda_runtime, nvml, settings};
 
 /// A call that initialises CUDA if need be. Its status is what C gets.
 pub(crate) fn call<E: Into<u32>>(
@@ -22,12 +23,16 @@ pub(crate) fn call<E: Into<u32>>(
     let is_lost = library.is_lost_by_fork() && !fork::enter();
     let code = if is_lost || settings::get().is_err() || !may_begin(library, name) {
         library.not_initialised()
+    } else if library == Library::CudaRuntime && version::is_driver_too_old() {
+        INSUFFICIENT_DRIVER
     } else {
         run(library, name, body)
     };
     finish(library, code)
 }
 
+/// `cudaErrorInsufficientDriver`
+const INSUFFICIENT_DRIVER: u32 = 35;
 /// `cudaErrorNotPermitted`
 const NOT_PERMITTED: u32 = 800;
 
@@ -76,6 +81,14 @@ pub(crate) fn raw<T: Nothing>(library: Library, name: &'static str, body: impl F
         gap::panicked(library, name);
         T::nothing()
     })
+}
+
+/// A symbol of what the GPU does not have: the library's NotSupported, and no gap.
+pub(crate) fn absent(library: Library) -> u64 {
+    if library == Library::Nvml && !nvml::is_initialized() {
+        return u64::from(library.not_initialised());
+    }
+    u64::from(finish(library, library.not_supported()))
 }
 
 /// A symbol that we owe: a gap, and the library's NotSupported.

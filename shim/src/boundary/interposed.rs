@@ -1,4 +1,5 @@
-//! The one C library function that we answer in place of libc, for programs whose exit would otherwise depend on luck.
+//! The C library's functions that we answer in place of libc: those that look at files (`device_files`), and `pthread_exit`, for
+//! programs whose exit would otherwise depend on luck.
 //!
 //! Up to 3.13 CPython ends a thread that asks for the interpreter while it is being finalised by `pthread_exit`, and the forced
 //! unwinding ends in `std::terminate` at the first `noexcept` C++ frame. PyTorch's autograd threads are there whenever the
@@ -9,7 +10,23 @@ use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
 /// What the library exports beside its tables.
-pub const INTERPOSED: &[&str] = &["pthread_exit"];
+pub const INTERPOSED: &[&str] = &[
+    "__fxstatat",
+    "__fxstatat64",
+    "__lxstat",
+    "__lxstat64",
+    "__xstat",
+    "__xstat64",
+    "access",
+    "fstatat",
+    "fstatat64",
+    "lstat",
+    "lstat64",
+    "pthread_exit",
+    "stat",
+    "stat64",
+    "statx",
+];
 
 /// `pthread_exit(3)`, except in a thread of a Python process that is past finalising: that one sleeps until the process ends.
 ///

@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 pub(crate) mod at_exit;
+mod device_files;
 pub(crate) mod exports;
 pub(crate) mod fork;
 pub(crate) mod gap;

@@ -9,19 +9,19 @@ use crate::device::{self, context, memory, stream};
 
 pub(crate) fn retain_primary(out: Out<usize>, ordinal: c_int) -> CudaResult {
     let (device, out) = (device::get(ordinal)?, out.required()?);
-    device.primary.retain();
+    context::Primary::retain(device);
     Ok(out.set(context::primary_of(device))?)
 }
 
 pub(crate) fn release_primary(ordinal: c_int) -> CudaResult {
-    device::get(ordinal)?.primary.release()
+    context::Primary::release(device::get(ordinal)?)
 }
 
 pub(crate) fn reset_primary(ordinal: c_int) -> CudaResult {
     let device = device::get(ordinal)?;
     stream::synchronize_device(device);
     memory::reset(device)?;
-    device.primary.reset();
+    context::Primary::reset(device);
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::boundary::args::{Out, fill};
+use crate::boundary::args::{Out, Text, fill};
 use crate::boundary::handle::Handles;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::{self, attribute, version};
@@ -22,7 +22,12 @@ pub(crate) fn init(flags: c_uint) -> CudaResult {
 }
 
 pub(crate) fn driver_version(out: Out<c_int>) -> CudaResult {
-    Ok(out.set(version::version())?)
+    Ok(out.set(version::driver())?)
+}
+
+/// `cuProfilerInitialize`: "starting with CUDA 12.0, it always returns error code CUDA_ERROR_NOT_SUPPORTED" (cudaProfiler.h).
+pub(crate) fn initialize_profiler(_configuration: Text, _output: Text, _mode: c_uint) -> CudaResult {
+    Err(CudaError::NOT_SUPPORTED)
 }
 
 pub(crate) fn get(out: Out<c_int>, ordinal: c_int) -> CudaResult {

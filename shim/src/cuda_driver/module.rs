@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use crate::boundary::args::{Out, Text};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
+use crate::cuda_runtime::occupancy::{self, SharedBytesOf};
 use crate::cuda_runtime::{abi, launch as runtime};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel, Launch};
@@ -195,20 +196,59 @@ pub(crate) fn launch_configured(
 
 fn blocks(device: &Device, function: usize, threads: c_int, dynamic: usize) -> CudaResult<c_int> {
     let call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
-    runtime::occupancy_of(device, &find(function)?, threads, dynamic, Library::CudaDriver, call)
+    occupancy::blocks(device, &find(function)?, threads, dynamic, Library::CudaDriver, call)
 }
 
-pub(crate) fn occupancy(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize) -> CudaResult {
+pub(crate) fn max_active(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize) -> CudaResult {
     let (device, out) = (context::required()?, out.required()?);
     Ok(out.set(blocks(device, function, threads, dynamic)?)?)
 }
 
-pub(crate) fn occupancy_with_flags(
+pub(crate) fn max_active_with_flags(
     out: Out<c_int>,
     function: usize,
     threads: c_int,
     dynamic: usize,
     _flags: c_uint,
 ) -> CudaResult {
-    occupancy(out, function, threads, dynamic)
+    max_active(out, function, threads, dynamic)
+}
+
+/// # Safety
+/// `shared` is the program's function for this call.
+pub(crate) unsafe fn best_block(
+    grid: Out<c_int>,
+    block: Out<c_int>,
+    function: usize,
+    shared: SharedBytesOf,
+    dynamic: usize,
+    limit: c_int,
+) -> CudaResult {
+    let (device, grid, block) = (context::required()?, grid.required()?, block.required()?);
+    runtime::assumed(&find(function)?, Library::CudaDriver, "cuOccupancyMaxPotentialBlockSize")?;
+    // SAFETY: passed on.
+    let best = unsafe { occupancy::best_block(device, shared, dynamic, limit) }?;
+    grid.set(best.0)?;
+    Ok(block.set(best.1)?)
+}
+
+/// # Safety
+/// As [`best_block`].
+pub(crate) unsafe fn best_block_with_flags(
+    grid: Out<c_int>,
+    block: Out<c_int>,
+    function: usize,
+    shared: SharedBytesOf,
+    dynamic: usize,
+    limit: c_int,
+    _flags: c_uint,
+) -> CudaResult {
+    // SAFETY: passed on.
+    unsafe { best_block(grid, block, function, shared, dynamic, limit) }
+}
+
+pub(crate) fn available_shared(out: Out<usize>, function: usize, blocks: c_int, threads: c_int) -> CudaResult {
+    let (device, out) = (context::required()?, out.required()?);
+    runtime::assumed(&find(function)?, Library::CudaDriver, "cuOccupancyAvailableDynamicSMemPerBlock")?;
+    Ok(out.set(occupancy::available_shared(device, blocks, threads)?)?)
 }

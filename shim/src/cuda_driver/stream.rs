@@ -4,8 +4,9 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use super::context::in_context;
 use crate::boundary::args::Out;
-use crate::cuda_runtime::stream as runtime;
+use crate::cuda_runtime::{stream as runtime, stream_attribute};
 use crate::device::error::CudaResult;
+use crate::device::stream::attribute::Value;
 use crate::device::stream::resolve;
 use crate::device::{all, context};
 
@@ -24,6 +25,10 @@ in_context! {
     callback(handle: usize, function: runtime::Callback, data: *mut c_void, flags: c_uint) = runtime::callback;
     is_capturing(handle: usize, out: Out<c_uint>) = runtime::is_capturing;
     capture_info(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = runtime::capture_info;
+    get_attribute(handle: usize, id: c_uint, out: Out<Value>) = stream_attribute::get;
+    set_attribute(handle: usize, id: c_uint, value: Out<Value>) = stream_attribute::set;
+    copy_attributes(to: usize, from: usize) = stream_attribute::copy;
+    attach(handle: usize, address: usize, length: usize, flags: c_uint) = stream_attribute::attach;
     event_create(out: Out<usize>, flags: c_uint) = runtime::event_create_with_flags;
     event_destroy(handle: usize) = runtime::event_destroy;
     event_record(event: usize, stream: usize) = runtime::event_record;

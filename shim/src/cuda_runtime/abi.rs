@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use crate::boundary::guard::Nothing;
+
 /// `dim3`
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,20 @@ pub(crate) struct Dim3 {
 impl From<Dim3> for [u32; 3] {
     fn from(dimensions: Dim3) -> Self {
         [dimensions.x, dimensions.y, dimensions.z]
+    }
+}
+
+/// `cudaChannelFormatDesc`: bits of each component, and what they mean.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ChannelFormat {
+    pub(crate) bits: [c_int; 4],
+    pub(crate) format: c_uint,
+}
+
+impl Nothing for ChannelFormat {
+    fn nothing() -> Self {
+        Self::default()
     }
 }
 

@@ -165,15 +165,20 @@ pub(crate) fn set_3d_async(to: PitchedPtr, value: c_int, size: Three, handle: us
     fill(&stream_of(handle)?, pitched(to, ORIGIN), value as u32, 1, extent(size), When::InOrder)
 }
 
-/// The part of a symbol that a copy touches. Reading a variable that was never written is a gap: its initial value
-/// stands in the program's device image, which is not loaded.
+/// The part of a symbol that a copy touches. Reading a variable whose initial value could not be had is a gap.
 fn part(host: usize, offset: usize, bytes: usize, reads: bool) -> CudaResult<Symbol> {
     let symbol = symbol::place(host, context::enter()?)?;
     if offset.checked_add(bytes).is_none_or(|end| end > symbol.size) {
         return Err(CudaError::INVALID_VALUE);
     }
-    if symbol.is_new && (reads || bytes < symbol.size) {
-        gap::tolerate(Library::CudaRuntime, "__cudaRegisterVar", &format!("initial value of {}", symbol.name()))?;
+    if let Some(why) = &symbol.unknown
+        && (reads || bytes < symbol.size)
+    {
+        gap::tolerate(
+            Library::CudaRuntime,
+            "__cudaRegisterVar",
+            &format!("initial value of {}: {why}", symbol.name()),
+        )?;
     }
     Ok(symbol)
 }

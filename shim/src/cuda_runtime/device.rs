@@ -8,7 +8,11 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::{self, attribute, context, memory, stream, version};
 
 pub(crate) fn runtime_version(out: Out<c_int>) -> CudaResult {
-    Ok(out.set(version::version())?)
+    Ok(out.set(version::runtime())?)
+}
+
+pub(crate) fn driver_version(out: Out<c_int>) -> CudaResult {
+    Ok(out.set(version::driver())?)
 }
 
 pub(crate) fn count(out: Out<c_int>) -> CudaResult {
@@ -34,7 +38,7 @@ pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaR
     if flags == 1 {
         device.flags.store(device_flags, Ordering::Relaxed);
     }
-    device.primary.activate();
+    context::Primary::activate(device);
     Ok(())
 }
 
@@ -57,7 +61,7 @@ pub(crate) fn reset() -> CudaResult {
     let device = device::current()?;
     stream::synchronize_device(device);
     memory::reset(device)?;
-    device.primary.reset();
+    context::Primary::reset(device);
     Ok(())
 }
 

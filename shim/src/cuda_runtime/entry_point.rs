@@ -7,7 +7,7 @@ use crate::boundary::exports::Export;
 use crate::boundary::library::Library;
 use crate::boundary::lookup;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::version::version;
+use crate::device::version;
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS`, `_SYMBOL_NOT_FOUND`, `_VERSION_NOT_SUFFICIENT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) enum Status {
 }
 
 pub(crate) fn entry_point(symbol: Text, out: Out<usize>, flags: c_ulonglong, status: Out<c_uint>) -> CudaResult {
-    answer(symbol, out, version(), flags, status)
+    answer(symbol, out, version::runtime().min(version::driver()), flags, status)
 }
 
 pub(crate) fn entry_point_by_version(
@@ -50,7 +50,7 @@ pub(crate) fn proc_address_v1(symbol: Text, out: Out<usize>, wanted: c_int, flag
 
 fn answer(symbol: Text, out: Out<usize>, wanted: c_int, flags: c_ulonglong, status: Out<c_uint>) -> CudaResult {
     let (symbol, out) = (symbol.get()?, out.required()?);
-    if wanted > version() || flags > 2 {
+    if wanted > version::driver() || flags > 2 {
         return Err(CudaError::INVALID_VALUE);
     }
     let (found, said) = find(&symbol, wanted, flags == 2);
@@ -90,6 +90,7 @@ const HISTORY: &[(&str, &[i32])] = &[
     ("cuArrayGetMemoryRequirements", &[11060]),
     ("cuArrayGetPlane", &[11020]),
     ("cuArrayGetSparseProperties", &[11010]),
+    ("cuCheckpointOperationComplete", &[13040]),
     ("cuCheckpointProcessCheckpoint", &[12080]),
     ("cuCheckpointProcessGetRestoreThreadId", &[12080]),
     ("cuCheckpointProcessGetState", &[12080]),
@@ -143,10 +144,13 @@ const HISTORY: &[(&str, &[i32])] = &[
     ("cuDeviceGet", &[2000]),
     ("cuDeviceGetAttribute", &[2000]),
     ("cuDeviceGetByPCIBusId", &[4010]),
+    ("cuDeviceGetCliqueCount", &[13040]),
+    ("cuDeviceGetCliqueInfo", &[13040]),
     ("cuDeviceGetCount", &[2000]),
     ("cuDeviceGetDefaultMemPool", &[11020]),
     ("cuDeviceGetDevResource", &[12040]),
     ("cuDeviceGetExecAffinitySupport", &[11040]),
+    ("cuDeviceGetFabricClusterUuid", &[13040]),
     ("cuDeviceGetGraphMemAttribute", &[11040]),
     ("cuDeviceGetHostAtomicCapabilities", &[13000]),
     ("cuDeviceGetLuid", &[10000]),
@@ -180,6 +184,7 @@ const HISTORY: &[(&str, &[i32])] = &[
     ("cuEventSynchronize", &[2000]),
     ("cuExternalMemoryGetMappedBuffer", &[10000]),
     ("cuExternalMemoryGetMappedMipmappedArray", &[10000]),
+    ("cuFabricCpyBatchAsync", &[13050]),
     ("cuFlushGPUDirectRDMAWrites", &[11030]),
     ("cuFuncGetAttribute", &[2020]),
     ("cuFuncGetModule", &[11000]),
@@ -211,7 +216,7 @@ const HISTORY: &[(&str, &[i32])] = &[
     ("cuGraphAddMemFreeNode", &[11040]),
     ("cuGraphAddMemcpyNode", &[10000]),
     ("cuGraphAddMemsetNode", &[10000]),
-    ("cuGraphAddNode", &[12020, 12030]),
+    ("cuGraphAddNode", &[12020, 12030, 13040]),
     ("cuGraphBatchMemOpNodeGetParams", &[11070]),
     ("cuGraphBatchMemOpNodeSetParams", &[11070]),
     ("cuGraphChildGraphNodeGetGraph", &[10000]),
@@ -275,7 +280,7 @@ const HISTORY: &[(&str, &[i32])] = &[
     ("cuGraphNodeGetToolsId", &[13010]),
     ("cuGraphNodeGetType", &[10000]),
     ("cuGraphNodeSetEnabled", &[11060]),
-    ("cuGraphNodeSetParams", &[12020]),
+    ("cuGraphNodeSetParams", &[12020, 13040]),
     ("cuGraphReleaseUserObject", &[11030]),
     ("cuGraphRemoveDependencies", &[10000, 12030]),
     ("cuGraphRetainUserObject", &[11030]),
@@ -333,6 +338,18 @@ const HISTORY: &[(&str, &[i32])] = &[
     ("cuLinkComplete", &[5050]),
     ("cuLinkCreate", &[5050, 6050]),
     ("cuLinkDestroy", &[5050]),
+    ("cuLogicalEndpointAddDevice", &[13030]),
+    ("cuLogicalEndpointBindAddr", &[13030]),
+    ("cuLogicalEndpointBindMem", &[13030]),
+    ("cuLogicalEndpointCreate", &[13030]),
+    ("cuLogicalEndpointDestroy", &[13030]),
+    ("cuLogicalEndpointExport", &[13030]),
+    ("cuLogicalEndpointGetLimits", &[13030]),
+    ("cuLogicalEndpointIdRelease", &[13030]),
+    ("cuLogicalEndpointIdReserve", &[13030]),
+    ("cuLogicalEndpointImport", &[13030]),
+    ("cuLogicalEndpointQuery", &[13030]),
+    ("cuLogicalEndpointUnbind", &[13030]),
     ("cuLogsCurrent", &[12090]),
     ("cuLogsDumpToFile", &[12090]),
     ("cuLogsDumpToMemory", &[12090]),
@@ -362,6 +379,7 @@ const HISTORY: &[(&str, &[i32])] = &[
     ("cuMemGetDefaultMemPool", &[13000]),
     ("cuMemGetHandleForAddressRange", &[11070]),
     ("cuMemGetInfo", &[2000, 3020]),
+    ("cuMemGetLocationInfo", &[13040]),
     ("cuMemGetMemPool", &[13000]),
     ("cuMemHostAlloc", &[2020]),
     ("cuMemHostGetDevicePointer", &[2020, 3020]),
@@ -469,6 +487,9 @@ const HISTORY: &[(&str, &[i32])] = &[
     ("cuPointerGetAttribute", &[4000]),
     ("cuPointerGetAttributes", &[7000]),
     ("cuPointerSetAttribute", &[6000]),
+    ("cuProfilerInitialize", &[4000]),
+    ("cuProfilerStart", &[4000]),
+    ("cuProfilerStop", &[4000]),
     ("cuSignalExternalSemaphoresAsync", &[10000]),
     ("cuStreamAddCallback", &[5000]),
     ("cuStreamAttachMemAsync", &[6000]),
@@ -476,6 +497,7 @@ const HISTORY: &[(&str, &[i32])] = &[
     ("cuStreamBeginCapture", &[10000, 10010]),
     ("cuStreamBeginCaptureToCig", &[13010]),
     ("cuStreamBeginCaptureToGraph", &[12030]),
+    ("cuStreamBeginRecaptureToGraph", &[13030]),
     ("cuStreamCopyAttributes", &[11000]),
     ("cuStreamCreate", &[2000]),
     ("cuStreamCreateWithPriority", &[5050]),
@@ -510,6 +532,7 @@ const HISTORY: &[(&str, &[i32])] = &[
     ("cuTensorMapEncodeIm2colWide", &[12080]),
     ("cuTensorMapEncodeTiled", &[12000]),
     ("cuTensorMapReplaceAddress", &[12000]),
+    ("cuTensorMapSetAllocationClass", &[13050]),
     ("cuTexObjectCreate", &[5000]),
     ("cuTexObjectDestroy", &[5000]),
     ("cuTexObjectGetResourceDesc", &[5000]),

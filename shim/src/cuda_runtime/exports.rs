@@ -1,17 +1,20 @@
-//! The table of libcudart: every symbol that CUDA 12.8's and 13.2's runtime export.
+//! The table of libcudart: every symbol that the runtimes of CUDA 12.8 to 13.5 export.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use super::abi::{
-    AccessDescription, Copy3D, Copy3DPeer, Dim3, FunctionAttributes, LaunchConfig, MemLocation, PitchedPtr,
-    PointerAttributes, PoolProperties, Three,
+    AccessDescription, ChannelFormat, Copy3D, Copy3DPeer, Dim3, FunctionAttributes, LaunchConfig, MemLocation,
+    PitchedPtr, PointerAttributes, PoolProperties, Three,
 };
 use super::stream::{Callback, HostFunction};
-use super::{copy, device, entry_point, error, ipc, launch, memory, pool, properties, stream};
+use super::{
+    copy, device, entry_point, error, ipc, launch, memory, occupancy, pool, properties, stream, stream_attribute,
+};
 use crate::boundary::args::{Out, Text};
 use crate::boundary::exports::exports;
 use crate::cuda_driver::device as driver_device;
 use crate::device::ipc::Handle;
+use crate::device::stream::attribute::Value;
 use crate::device::stream::per_thread_default as per_thread;
 
 exports! {
@@ -137,8 +140,17 @@ exports! {
         fn cudaFuncSetCacheConfig(function: usize, config: c_uint) = launch::set_cache_config;
         fn cudaFuncGetName(out: Out<*const c_char>, function: usize) = launch::name;
         fn cudaKernelSetAttributeForDevice(kernel: usize, number: c_uint, value: c_int, ordinal: c_int) = launch::set_attribute_for;
-        fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize) = launch::occupancy;
-        fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize, flags: c_uint) = launch::occupancy_with_flags;
+        fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize) = occupancy::max_active;
+        fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize, flags: c_uint) = occupancy::max_active_with_flags;
+        fn cudaOccupancyAvailableDynamicSMemPerBlock(out: Out<usize>, function: usize, blocks: c_int, threads: c_int) = occupancy::available;
+        fn cudaStreamGetAttribute(handle: usize, id: c_uint, out: Out<Value>) = stream_attribute::get;
+        fn cudaStreamSetAttribute(handle: usize, id: c_uint, value: Out<Value>) = stream_attribute::set;
+        fn cudaStreamCopyAttributes(to: usize, from: usize) = stream_attribute::copy;
+        fn cudaStreamAttachMemAsync(handle: usize, address: usize, length: usize, flags: c_uint) = stream_attribute::attach;
+        fn cudaStreamGetAttribute_ptsz(handle: usize, id: c_uint, out: Out<Value>) = |handle, id, out| per_thread(|| stream_attribute::get(handle, id, out));
+        fn cudaStreamSetAttribute_ptsz(handle: usize, id: c_uint, value: Out<Value>) = |handle, id, value| per_thread(|| stream_attribute::set(handle, id, value));
+        fn cudaStreamCopyAttributes_ptsz(to: usize, from: usize) = |to, from| per_thread(|| stream_attribute::copy(to, from));
+        fn cudaStreamAttachMemAsync_ptsz(handle: usize, address: usize, length: usize, flags: c_uint) = |handle, address, length, flags| per_thread(|| stream_attribute::attach(handle, address, length, flags));
         fn cudaGetKernel(out: Out<usize>, function: usize) = launch::get_kernel;
         fn cudaGetFuncBySymbol(out: Out<usize>, function: usize) = launch::get_kernel;
         fn cudaLibraryLoadData(out: Out<usize>, image: *const c_void, jit: *const c_void, jit_values: *const c_void, jit_count: c_uint, options: *const c_void, values: *const c_void, count: c_uint) = launch::library_load;
@@ -194,13 +206,14 @@ exports! {
         fn cudaLogsRegisterCallback(function: usize, data: usize, out: Out<usize>) = driver_device::register_log;
         fn cudaLogsUnregisterCallback(handle: usize) = driver_device::unregister_log;
         fn cudaRuntimeGetVersion(out: Out<c_int>) = device::runtime_version;
-        fn cudaDriverGetVersion(out: Out<c_int>) = device::runtime_version;
+        fn cudaDriverGetVersion(out: Out<c_int>) = device::driver_version;
         fn cudaGetDriverEntryPoint(symbol: Text, out: Out<usize>, flags: c_ulonglong, status: Out<c_uint>) = entry_point::entry_point;
         fn cudaGetDriverEntryPointByVersion(symbol: Text, out: Out<usize>, wanted: c_uint, flags: c_ulonglong, status: Out<c_uint>) = entry_point::entry_point_by_version;
         fn __cudaPopCallConfiguration(grid: Out<Dim3>, block: Out<Dim3>, shared_bytes: Out<usize>, stream: Out<usize>) = launch::pop_configuration;
         fn __cudaGetKernel(out: Out<usize>, function: usize) = launch::get_kernel;
     }
     raw {
+        fn cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, format: c_uint) -> ChannelFormat = |x, y, z, w, format| ChannelFormat { bits: [x, y, z, w], format };
         fn cudaGetLastError() -> u32 = error::get_last;
         fn cudaPeekAtLastError() -> u32 = error::peek;
         fn cudaGetErrorName(code: u32) -> *const c_char = error::name;
@@ -280,35 +293,34 @@ exports! {
         cudaLibraryGetUnifiedFunction cudaLibraryLoadFromFile cudaLogsCurrent cudaLogsDumpToFile
         cudaLogsDumpToMemory cudaMalloc3DArray cudaMallocArray cudaMallocMipmappedArray
         cudaMemDiscardAndPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync
-        cudaMemDiscardBatchAsync_ptsz cudaMemGetDefaultMemPool cudaMemGetMemPool cudaMemPoolExportPointer
-        cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle cudaMemPoolImportPointer
-        cudaMemPrefetchBatchAsync cudaMemPrefetchBatchAsync_ptsz cudaMemRangeGetAttribute
-        cudaMemRangeGetAttributes cudaMemSetMemPool cudaMemcpy2DArrayToArray cudaMemcpy2DArrayToArray_ptds
-        cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync cudaMemcpy2DFromArrayAsync_ptsz
-        cudaMemcpy2DFromArray_ptds cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync cudaMemcpy2DToArrayAsync_ptsz
-        cudaMemcpy2DToArray_ptds cudaMemcpy3DBatchAsync cudaMemcpy3DBatchAsync_ptsz
-        cudaMemcpy3DWithAttributesAsync cudaMemcpy3DWithAttributesAsync_ptsz cudaMemcpyArrayToArray
-        cudaMemcpyArrayToArray_ptds cudaMemcpyBatchAsync cudaMemcpyBatchAsync_ptsz cudaMemcpyFromArray
-        cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz cudaMemcpyFromArray_ptds cudaMemcpyToArray
-        cudaMemcpyToArrayAsync cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds cudaMemcpyWithAttributesAsync
-        cudaMemcpyWithAttributesAsync_ptsz cudaMipmappedArrayGetMemoryRequirements
-        cudaMipmappedArrayGetSparseProperties cudaOccupancyAvailableDynamicSMemPerBlock
+        cudaMemDiscardBatchAsync_ptsz cudaMemGetDefaultMemPool cudaMemGetLocationInfo cudaMemGetMemPool
+        cudaMemPoolExportPointer cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle
+        cudaMemPoolImportPointer cudaMemPrefetchBatchAsync cudaMemPrefetchBatchAsync_ptsz
+        cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaMemSetMemPool cudaMemcpy2DArrayToArray
+        cudaMemcpy2DArrayToArray_ptds cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync
+        cudaMemcpy2DFromArrayAsync_ptsz cudaMemcpy2DFromArray_ptds cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync
+        cudaMemcpy2DToArrayAsync_ptsz cudaMemcpy2DToArray_ptds cudaMemcpy3DBatchAsync
+        cudaMemcpy3DBatchAsync_ptsz cudaMemcpy3DWithAttributesAsync cudaMemcpy3DWithAttributesAsync_ptsz
+        cudaMemcpyArrayToArray cudaMemcpyArrayToArray_ptds cudaMemcpyBatchAsync cudaMemcpyBatchAsync_ptsz
+        cudaMemcpyFromArray cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz cudaMemcpyFromArray_ptds
+        cudaMemcpyToArray cudaMemcpyToArrayAsync cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds
+        cudaMemcpyWithAttributesAsync cudaMemcpyWithAttributesAsync_ptsz cudaMipmappedArrayGetMemoryRequirements
+        cudaMipmappedArrayGetSparseProperties
         cudaOccupancyMaxActiveClusters cudaOccupancyMaxPotentialClusterSize cudaSetDoubleForDevice
         cudaSetDoubleForHost cudaSetValidDevices cudaSignalExternalSemaphoresAsync
         cudaSignalExternalSemaphoresAsync_ptsz cudaSignalExternalSemaphoresAsync_v2
-        cudaSignalExternalSemaphoresAsync_v2_ptsz cudaStreamAttachMemAsync cudaStreamAttachMemAsync_ptsz
+        cudaSignalExternalSemaphoresAsync_v2_ptsz
         cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamBeginCaptureToGraph_ptsz
-        cudaStreamBeginCapture_ptsz cudaStreamCopyAttributes cudaStreamCopyAttributes_ptsz cudaStreamEndCapture
-        cudaStreamEndCapture_ptsz cudaStreamGetAttribute cudaStreamGetAttribute_ptsz cudaStreamGetDevResource
-        cudaStreamGetDevResource_ptsz cudaStreamSetAttribute cudaStreamSetAttribute_ptsz
+        cudaStreamBeginCapture_ptsz cudaStreamBeginRecaptureToGraph cudaStreamBeginRecaptureToGraph_ptsz
+        cudaStreamEndCapture cudaStreamEndCapture_ptsz
+        cudaStreamGetDevResource
+        cudaStreamGetDevResource_ptsz
         cudaStreamUpdateCaptureDependencies cudaStreamUpdateCaptureDependencies_ptsz
-        cudaStreamUpdateCaptureDependencies_v2 cudaStreamUpdateCaptureDependencies_v2_ptsz cudaThreadExit
-        cudaThreadGetCacheConfig cudaThreadGetLimit cudaThreadSetCacheConfig cudaThreadSetLimit
-        cudaThreadSynchronize cudaUserObjectCreate cudaUserObjectRelease cudaUserObjectRetain
-        cudaWaitExternalSemaphoresAsync cudaWaitExternalSemaphoresAsync_ptsz cudaWaitExternalSemaphoresAsync_v2
+        cudaStreamUpdateCaptureDependencies_v2 cudaStreamUpdateCaptureDependencies_v2_ptsz cudaSubgridCreate
+        cudaSubgridWorkerGridCreate cudaSubgridWorksetCreate cudaThreadExit cudaThreadGetCacheConfig
+        cudaThreadGetLimit cudaThreadSetCacheConfig cudaThreadSetLimit cudaThreadSynchronize
+        cudaUserObjectCreate cudaUserObjectRelease cudaUserObjectRetain cudaWaitExternalSemaphoresAsync
+        cudaWaitExternalSemaphoresAsync_ptsz cudaWaitExternalSemaphoresAsync_v2
         cudaWaitExternalSemaphoresAsync_v2_ptsz
-    }
-    empty {
-        cudaCreateChannelDesc
     }
 }

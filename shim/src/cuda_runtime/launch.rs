@@ -1,4 +1,4 @@
-//! Kernels: registration by compiled code, launches (recorded, not executed), attributes, occupancy, libraries.
+//! Kernels: registration by compiled code, launches (recorded, not executed), attributes, libraries.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -11,10 +11,9 @@ use crate::boundary::library::Library;
 use crate::compute;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel, Launch};
-use crate::device::occupancy::{self, Need};
 use crate::device::{Device, attribute, context, memory, stream, symbol};
 
-/// `__cudaRegisterFatBinary`. The image is not read: the answer only has to be a pointer of its own.
+/// `__cudaRegisterFatBinary`. The image is read when a variable's initial value is wanted; the answer leads to it.
 pub(crate) fn register_fat_binary(image: *const c_void) -> *mut *mut c_void {
     compute::library_loaded();
     Box::into_raw(Box::new(image.cast_mut()))
@@ -41,7 +40,7 @@ pub(crate) fn register_function(
 
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
 pub(crate) fn register_variable(
-    _handle: *mut *mut c_void,
+    handle: *mut *mut c_void,
     host: usize,
     _address: *const c_char,
     name: *const c_char,
@@ -50,13 +49,19 @@ pub(crate) fn register_variable(
     _is_constant: c_int,
     _is_global: c_int,
 ) {
-    symbol::register(host, name, size);
+    symbol::register(host, name, size, image_of(handle));
 }
 
-/// A managed variable needs its memory at once: the program reads it through `*place`.
+/// The fat binary behind what [`register_fat_binary`] answered.
+fn image_of(handle: *mut *mut c_void) -> usize {
+    // SAFETY: compiled code passes the answer of `register_fat_binary`, which is never freed.
+    if handle.is_null() { 0 } else { unsafe { *handle as usize } }
+}
+
+/// A managed variable needs its memory at once, through `*place`; its value is there before the program reads it.
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
 pub(crate) fn register_managed(
-    _handle: *mut *mut c_void,
+    handle: *mut *mut c_void,
     place: Out<usize>,
     _address: *const c_char,
     name: *const c_char,
@@ -67,11 +72,13 @@ pub(crate) fn register_managed(
 ) {
     if let Ok(address) = memory::allocate_host(size, memory::HostKind::Managed, 0, 1) {
         place.set_if_wanted(address);
-        symbol::register(address, name, size);
+        symbol::register_managed(address, name, size, image_of(handle));
     }
 }
 
-pub(crate) fn init_module(_handle: *mut *mut c_void) -> u8 {
+/// `__cudaInitModule`, which compiled code calls before it reads a managed variable.
+pub(crate) fn init_module(handle: *mut *mut c_void) -> u8 {
+    symbol::fill_managed(image_of(handle));
     1
 }
 
@@ -152,10 +159,10 @@ pub(crate) fn launch_configured(
 }
 
 /// What we say of a kernel whose image we do not read: a middling register count and no static shared memory.
-const ASSUMED_REGISTERS: c_int = 32;
+pub(super) const ASSUMED_REGISTERS: c_int = 32;
 
 /// The attributes of a kernel as far as they follow from the device. Registers and static memory are assumed: a gap.
-fn assumed(kernel: &Kernel, library: Library, call: &'static str) -> CudaResult {
+pub(crate) fn assumed(kernel: &Kernel, library: Library, call: &'static str) -> CudaResult {
     let detail =
         format!("{}: assumes {ASSUMED_REGISTERS} registers, no static memory", kernel.name().to_string_lossy());
     Ok(gap::tolerate(library, call, &detail)?)
@@ -229,44 +236,6 @@ pub(crate) fn set_cache_config(function: usize, config: c_uint) -> CudaResult {
 pub(crate) fn name(out: Out<*const c_char>, function: usize) -> CudaResult {
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
     Ok(out.set(kernel.name().as_ptr())?)
-}
-
-/// Blocks per SM, with the assumed attributes.
-pub(crate) fn occupancy_of(
-    device: &Device,
-    kernel: &Kernel,
-    threads: c_int,
-    dynamic_shared: usize,
-    library: Library,
-    call: &'static str,
-) -> CudaResult<c_int> {
-    if threads <= 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    assumed(kernel, library, call)?;
-    let need = Need {
-        threads: threads as u32,
-        registers_per_thread: ASSUMED_REGISTERS as u32,
-        shared_bytes: u32::try_from(dynamic_shared).unwrap_or(u32::MAX / 2),
-    };
-    Ok(occupancy::blocks_per_sm(&device.gpu.profile.limits, attribute::capability(device).0, need) as c_int)
-}
-
-pub(crate) fn occupancy(out: Out<c_int>, function: usize, threads: c_int, dynamic_shared: usize) -> CudaResult {
-    let (device, out) = (context::enter()?, out.required()?);
-    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
-    let call = "cudaOccupancyMaxActiveBlocksPerMultiprocessor";
-    Ok(out.set(occupancy_of(device, &kernel, threads, dynamic_shared, Library::CudaRuntime, call)?)?)
-}
-
-pub(crate) fn occupancy_with_flags(
-    out: Out<c_int>,
-    function: usize,
-    threads: c_int,
-    dynamic_shared: usize,
-    _flags: c_uint,
-) -> CudaResult {
-    occupancy(out, function, threads, dynamic_shared)
 }
 
 /// `cudaLibraryLoadData`: a library is a module here. Its image is not read, so its kernels are taken on trust: a gap.

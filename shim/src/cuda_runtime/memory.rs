@@ -7,7 +7,7 @@ use crate::boundary::args::Out;
 use crate::device::allocator::ALIGNMENT;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::memory::{self, HostKind, Kind};
-use crate::device::{Device, all, context, pool, stream, version};
+use crate::device::{Device, all, context, neighbors, pool, stream, version};
 
 /// Device memory on `device`; shared with the driver's calls.
 pub(crate) fn allocate(device: &'static Device, size: usize) -> CudaResult<usize> {
@@ -132,7 +132,8 @@ pub(crate) fn host_flags(out: Out<c_uint>, address: usize) -> CudaResult {
 }
 
 pub(crate) fn info(free: Out<usize>, total: Out<usize>) -> CudaResult {
-    let (left, all) = context::enter()?.memory.info();
+    let device = context::enter()?;
+    let (left, all) = device.memory.info(neighbors::held_by_others(device));
     free.required()?.set(left as usize)?;
     Ok(total.set(all as usize)?)
 }

@@ -9,6 +9,8 @@ pub(crate) mod exports;
 pub(crate) mod ipc;
 pub(crate) mod launch;
 pub(crate) mod memory;
+pub(crate) mod occupancy;
 pub(crate) mod pool;
 pub(crate) mod properties;
 pub(crate) mod stream;
+pub(crate) mod stream_attribute;

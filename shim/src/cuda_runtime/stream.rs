@@ -57,7 +57,7 @@ pub(crate) fn wait_event(handle: usize, event: usize, flags: c_uint) -> CudaResu
 
 pub(crate) fn priority(handle: usize, out: Out<c_int>) -> CudaResult {
     context::enter()?;
-    Ok(out.set(stream::resolve(handle)?.priority)?)
+    Ok(out.set(stream::resolve(handle)?.priority())?)
 }
 
 pub(crate) fn flags(handle: usize, out: Out<c_uint>) -> CudaResult {

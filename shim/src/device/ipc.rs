@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dataplane::call::Place;
+use dataplane::refusal;
 
 use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind, Location};
@@ -115,7 +116,11 @@ fn map(file: &File, offset: usize, length: usize) -> CudaResult<usize> {
             offset as libc::off_t,
         )
     };
-    if base == libc::MAP_FAILED { Err(CudaError::MAP_FAILED) } else { Ok(base as usize) }
+    if base == libc::MAP_FAILED {
+        refusal::explain("another process's memory cannot be mapped", &std::io::Error::last_os_error());
+        return Err(CudaError::MAP_FAILED);
+    }
+    Ok(base as usize)
 }
 
 /// Takes one [`open`] back; the last one unmaps.

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use dataplane::arena::Arena;
+use dataplane::refusal;
 
 use super::allocator::Allocator;
 use super::error::{CudaError, CudaResult};
-use super::{Device, all};
+use super::{Device, all, neighbors};
 
 /// Memory that a context takes before the program's first allocation.
 const CONTEXT_BYTES: u64 = 512 << 20;
@@ -124,7 +125,8 @@ impl DeviceMemory {
         }
         let length = arena_length(self.capacity);
         let arena = Arena::create(&format!("fakegpu-device{}", device.ordinal), length).map_err(|error| {
-            eprintln!("fakegpu: device {} cannot have a memory file of {length} bytes: {error}", device.ordinal);
+            let what = format!("device {} cannot have a memory file of {length} bytes", device.ordinal);
+            eprintln!("fakegpu: {}", refusal::explain(&what, &error));
             CudaError::OPERATING_SYSTEM
         })?;
         // As on a GPU, a forked child does not inherit device memory, and a core file does not hold it.
@@ -138,10 +140,11 @@ impl DeviceMemory {
         Ok(self.arena.get_or_init(|| arena))
     }
 
-    /// (free, total) as `cudaMemGetInfo` tells them.
-    pub(crate) fn info(&self) -> (u64, u64) {
+    /// (free, total) as `cudaMemGetInfo` tells them, where others hold `elsewhere` bytes.
+    pub(crate) fn info(&self, elsewhere: u64) -> (u64, u64) {
         let book = self.book();
-        ((book.allocator.limit() - book.allocator.used()) as u64, self.capacity)
+        let left = (book.allocator.limit() - book.allocator.used()) as u64;
+        (left.saturating_sub(elsewhere), self.capacity)
     }
 
     /// Bytes that the program holds, as it asked for them: (now, at most).
@@ -149,10 +152,9 @@ impl DeviceMemory {
         (self.current.load(Ordering::Relaxed), self.peak.load(Ordering::Relaxed))
     }
 
-    /// Bytes taken from the device for all this, the context included; what NVML shows.
+    /// Bytes taken from the device by a process that has a context on it; what NVML shows.
     pub(crate) fn taken(&self) -> u64 {
-        let used = self.pages.load(Ordering::Relaxed);
-        if self.arena.get().is_some() { used + context_bytes(self.capacity) } else { used }
+        self.pages.load(Ordering::Relaxed) + context_bytes(self.capacity)
     }
 }
 
@@ -177,7 +179,14 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
     }
     let arena = device.memory.arena(device)?;
     let mut book = device.memory.book();
+    let before = book.allocator.used();
     let offset = book.allocator.allocate(size).ok_or(CudaError::MEMORY_ALLOCATION)?;
+    let used = book.allocator.used();
+    let context = context_bytes(device.memory.capacity);
+    if used > before && !neighbors::take(device, used as u64 + context, device.memory.capacity) {
+        book.allocator.free(offset);
+        return Err(CudaError::MEMORY_ALLOCATION);
+    }
     device.memory.pages.store(book.allocator.used() as u64, Ordering::Relaxed);
     if kind != Kind::Plain {
         book.kinds.insert(offset, kind);
@@ -231,6 +240,9 @@ fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize) -> Cu
     let freed = book.allocator.free(offset).ok_or(CudaError::INVALID_VALUE)?;
     book.kinds.remove(&offset);
     device.memory.pages.store(book.allocator.used() as u64, Ordering::Relaxed);
+    if freed.pages.is_some() {
+        neighbors::publish(device, device.memory.taken());
+    }
     // Under the lock: nobody may be given these pages before they are empty.
     if let Some((start, length)) = freed.pages
         && let Err(error) = arena.release(start, length)

@@ -13,10 +13,12 @@ pub(crate) mod copy;
 pub(crate) mod counters;
 pub(crate) mod error;
 pub(crate) mod event;
+pub(crate) mod image;
 pub(crate) mod ipc;
 pub(crate) mod kernel;
 pub(crate) mod mapping;
 pub(crate) mod memory;
+pub(crate) mod neighbors;
 pub(crate) mod occupancy;
 pub(crate) mod pool;
 pub(crate) mod stream;
@@ -37,6 +39,8 @@ pub(crate) struct Device {
     pub(crate) gpu: &'static Gpu,
     /// Its memory.
     pub(crate) memory: memory::DeviceMemory,
+    /// What the machine's other processes see of it.
+    pub(crate) share: neighbors::Share,
     /// Its streams.
     pub(crate) streams: stream::Streams,
     /// What was done with it.
@@ -65,6 +69,7 @@ pub(crate) fn all() -> &'static [Device] {
             index: index as u32,
             gpu: &settings.gpus[index],
             memory: memory::DeviceMemory::new(settings.gpus[index].profile.memory.bytes),
+            share: neighbors::Share::default(),
             streams: stream::Streams::default(),
             counters: counters::Counters::default(),
             primary: context::Primary::default(),

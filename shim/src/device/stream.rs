@@ -3,6 +3,8 @@
 //! for a stream does its work meanwhile: with more ranks than cores, handing work to a thread and its end back costs more
 //! than a small collective.
 
+pub(crate) mod attribute;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,7 +45,8 @@ pub(crate) struct Stream {
     /// Its device.
     pub(crate) device: u32,
     pub(crate) kind: Kind,
-    pub(crate) priority: i32,
+    priority: i32,
+    attributes: attribute::Attributes,
     /// Items given to the queue, and items done: equal when idle.
     issued: AtomicU64,
     done: AtomicU64,
@@ -172,6 +175,7 @@ impl Stream {
             device: device.ordinal,
             kind,
             priority,
+            attributes: attribute::Attributes::default(),
             issued: AtomicU64::new(0),
             done: AtomicU64::new(0),
             is_listed: AtomicBool::new(false),

@@ -371,8 +371,12 @@ pub(crate) fn process() -> NcclResult<Arc<Process>> {
 /// When the device can have no memory.
 pub(crate) fn seat(device: &'static Device, one_rank: bool) -> NcclResult<Seat> {
     let arena = device::arena_of(device)?;
-    let told = std::env::var("RANK").ok().and_then(|rank| rank.trim().parse::<u32>().ok());
-    let global_rank = told.filter(|_| one_rank).unwrap_or(device.gpu.rank.0);
+    let global_rank = rank_of_process().filter(|_| one_rank).unwrap_or(device.gpu.rank.0);
     let arena = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
     Ok(Seat { global_rank, device: device.ordinal, arena: Some(arena) })
+}
+
+/// The place in the launch that the launcher gave this process.
+pub(super) fn rank_of_process() -> Option<u32> {
+    std::env::var("RANK").ok().and_then(|rank| rank.trim().parse::<u32>().ok())
 }

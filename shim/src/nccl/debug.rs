@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use dataplane::call::Call;
 use dataplane::communicator::Communicator as Ranks;
@@ -71,9 +71,19 @@ struct Settings {
     host: String,
 }
 
-fn settings() -> &'static Settings {
-    static SETTINGS: OnceLock<Settings> = OnceLock::new();
-    SETTINGS.get_or_init(|| {
+static SETTINGS: RwLock<Option<Arc<Settings>>> = RwLock::new(None);
+
+/// `ncclResetDebugInit`: the variables are read anew when something is to be said next.
+pub(crate) fn reset() {
+    *SETTINGS.write().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+fn settings() -> Arc<Settings> {
+    if let Some(known) = &*SETTINGS.read().unwrap_or_else(PoisonError::into_inner) {
+        return Arc::clone(known);
+    }
+    let mut known = SETTINGS.write().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(known.get_or_insert_with(|| {
         let get = |name: &str| std::env::var(name).ok();
         let level = get("NCCL_DEBUG").map_or(Level::None, |text| level(&text));
         let subsystems = get("NCCL_DEBUG_SUBSYS").map_or(DEFAULT, |text| subsystems(&text));
@@ -83,8 +93,8 @@ fn settings() -> &'static Settings {
             let path = pattern.replace("%h", &host).replace("%p", &std::process::id().to_string());
             File::create(path).ok().map(Mutex::new)
         });
-        Settings { level, subsystems, file, host }
-    })
+        Arc::new(Settings { level, subsystems, file, host })
+    }))
 }
 
 fn level(text: &str) -> Level {
@@ -110,7 +120,7 @@ fn subsystems(text: &str) -> u32 {
 pub(crate) fn info(subsystem: Subsystem, device: u32, text: impl FnOnce() -> String) {
     let settings = settings();
     if settings.level >= Level::Info && settings.subsystems & subsystem as u32 != 0 {
-        say(settings, device, &format!("NCCL INFO {}", text()));
+        say(&settings, device, &format!("NCCL INFO {}", text()));
     }
 }
 
@@ -118,7 +128,7 @@ pub(crate) fn info(subsystem: Subsystem, device: u32, text: impl FnOnce() -> Str
 pub(crate) fn warn(device: u32, text: &str) {
     let settings = settings();
     if settings.level >= Level::Warn {
-        say(settings, device, &format!("NCCL WARN {text}"));
+        say(&settings, device, &format!("NCCL WARN {text}"));
     }
 }
 
@@ -148,7 +158,7 @@ pub(crate) fn begins(call: &str, communicator: &Communicator, rank: u32, size: u
     let device = communicator.device.ordinal;
     ONCE.call_once(|| {
         if settings.level >= Level::Version && (rank == 0 || settings.level >= Level::Info) {
-            write(settings, &format!("NCCL version {}\n", release()));
+            write(&settings, &format!("NCCL version {}\n", release()));
         }
         for name in ["NCCL_DEBUG_SUBSYS", "NCCL_ALGO", "NCCL_PROTO", "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE"] {
             if let Ok(value) = std::env::var(name) {
@@ -156,7 +166,7 @@ pub(crate) fn begins(call: &str, communicator: &Communicator, rank: u32, size: u
             }
         }
         info(Subsystem::Bootstrap, device, || "Bootstrap: Using lo:127.0.0.1<0>".to_owned());
-        info(Subsystem::Init, device, || format!("cudaDriverVersion {}", version::version()));
+        info(Subsystem::Init, device, || format!("cudaDriverVersion {}", version::driver()));
         info(Subsystem::Init, device, || {
             "NCCL is played by libfakegpu: no GPU computes and no NVLink carries".to_owned()
         });
@@ -286,10 +296,11 @@ fn name(operation: Operation) -> &'static str {
     }
 }
 
-/// "2.27.5+cuda12.8".
+/// NCCL's version and the CUDA that NVIDIA's package of it is built with, "2.30.7+cuda13.3".
 fn release() -> String {
-    let (nccl, cuda) = (super::info::version_number(), version::version());
-    format!("{}.{}.{}+cuda{}.{}", nccl / 10000, nccl / 100 % 100, nccl % 100, cuda / 1000, cuda % 1000 / 10)
+    let nccl = super::info::version_number();
+    let cuda = if version::is_twelve() { "12.9" } else { "13.3" };
+    format!("{}.{}.{}+cuda{cuda}", nccl / 10000, nccl / 100 % 100, nccl % 100)
 }
 
 fn about(communicator: &Communicator, rank: u32, size: u32, id: &[u8]) -> String {

@@ -103,10 +103,14 @@ pub(crate) fn note(detail: String) {
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = detail;
 }
 
+/// The sentence of the process's last error.
+pub(super) fn last_text() -> String {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// The last error of any thread, as `ncclGetLastError` returns it; valid until the thread asks again.
 pub(crate) fn last() -> *const c_char {
-    let text = LAST.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    let text = CString::new(last_text().replace('\0', " ")).unwrap_or_default();
     GIVEN.with_borrow_mut(|given| {
         // What it held is freed; the slot itself never is, for exit handlers that still ask.
         drop(ManuallyDrop::into_inner(std::mem::replace(given, ManuallyDrop::new(text))));

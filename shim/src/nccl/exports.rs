@@ -1,12 +1,15 @@
-//! NCCL's C symbols.
+//! NCCL's C symbols: all that NCCL 2.30 and 2.32 export.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use super::abi::{Config, SignalWait, SimulationInfo, UniqueId};
-use super::device_communicator::{DeviceCommunicator, Requirements};
+use super::device_communicator::{DeviceCommunicator, Requirements, Resource};
+use super::properties::Properties;
+use super::requirement::Pair;
+use super::team::Team;
 use super::{
-    collective, device_communicator, group, info, init, memory, one_sided, point_to_point, reduction, resize,
-    suspension, window,
+    collective, debug, device_communicator, group, info, init, memory, one_sided, point_to_point, properties,
+    reduction, requirement, resize, suspension, team, window,
 };
 use crate::boundary::args::Out;
 use crate::boundary::exports::exports;
@@ -114,6 +117,17 @@ exports! {
         fn ncclWaitSignal(
             count: c_int, waits: *const SignalWait, communicator: usize, stream: usize
         ) = one_sided::wait_signal;
+        fn ncclGetLsaDevicePointer(window: usize, offset: usize, rank: c_int, out: Out<usize>) = window::lsa_pointer;
+        fn ncclGetMultimemDevicePointer(window: usize, offset: usize, multicast: usize, out: Out<usize>)
+            = window::multicast_pointer;
+        fn ncclCommQueryProperties(communicator: usize, properties: *mut Properties) = properties::query;
+        fn ncclLsaBarrierCreateRequirement(team: Team, count: c_int, handle: Out<Pair>, out: Out<Resource>)
+            = requirement::lsa_barrier;
+        fn ncclLLA2ACreateRequirement(blocks: c_int, slots: c_int, handle: Out<Pair>, out: Out<Resource>)
+            = requirement::all_to_all;
+        fn ncclGinBarrierCreateRequirement(
+            communicator: usize, team: Team, count: c_int, handle: Out<Pair>, out: Out<Resource>
+        ) = requirement::gin_barrier;
         fn ncclDevCommCreate(
             communicator: usize, requirements: *const Requirements, out: Out<DeviceCommunicator>
         ) = device_communicator::create;
@@ -125,5 +139,122 @@ exports! {
     raw {
         fn ncclGetErrorString(result: c_uint) -> *const c_char = info::error_string;
         fn ncclGetLastError(communicator: usize) -> *const c_char = info::last_error;
+        fn ncclTeamWorld(communicator: usize) -> Team = team::world;
+        fn ncclTeamLsa(communicator: usize) -> Team = team::lsa;
+        fn ncclTeamRail(communicator: usize) -> Team = team::rail;
+        fn ncclTeamRankToWorld(communicator: usize, team: Team, rank: c_int) -> c_int = team::rank_to_world;
+        fn ncclTeamRankToLsa(communicator: usize, team: Team, rank: c_int) -> c_int = team::rank_to_lsa;
+        fn ncclLLA2ACalcSlots(elements: c_int, bytes: c_int) -> c_int = requirement::all_to_all_slots;
+        fn ncclResetDebugInit() = debug::reset;
+        fn ncclResetDebugInitInternal() = debug::reset;
+    }
+    stub {
+        ncclAllGatherConfig ncclAllReduceConfig ncclAlltoAllConfig ncclBroadcastConfig ncclGatherConfig
+        ncclGetCftDeviceLeInfo ncclGetMultimemDeviceLeInfo ncclGetPeerDeviceLeInfo
+        ncclGinInboxA2ACreateRequirement ncclGinOutboxCreateRequirement ncclParamBind ncclParamDumpAll
+        ncclParamGet ncclParamGetAllParameterKeys ncclParamGetI16 ncclParamGetI32 ncclParamGetI64 ncclParamGetI8
+        ncclParamGetParameter ncclParamGetStr ncclParamGetU16 ncclParamGetU32 ncclParamGetU64 ncclParamGetU8
+        ncclReduceConfig ncclReduceScatterConfig ncclScatterConfig ncclSetEncryption
+    }
+    empty {
+        ncclTeamCft ncclTeamCftMultimem
+    }
+    second {
+        Real pncclAllGather = ncclAllGather;
+        Stub pncclAllGatherConfig = ncclAllGatherConfig;
+        Real pncclAllReduce = ncclAllReduce;
+        Stub pncclAllReduceConfig = ncclAllReduceConfig;
+        Real pncclAlltoAll = ncclAlltoAll;
+        Stub pncclAlltoAllConfig = ncclAlltoAllConfig;
+        Real pncclBcast = ncclBcast;
+        Real pncclBroadcast = ncclBroadcast;
+        Stub pncclBroadcastConfig = ncclBroadcastConfig;
+        Real pncclCommAbort = ncclCommAbort;
+        Real pncclCommCount = ncclCommCount;
+        Real pncclCommCuDevice = ncclCommCuDevice;
+        Real pncclCommDeregister = ncclCommDeregister;
+        Real pncclCommDestroy = ncclCommDestroy;
+        Real pncclCommFinalize = ncclCommFinalize;
+        Real pncclCommGetAsyncError = ncclCommGetAsyncError;
+        Real pncclCommGetUniqueId = ncclCommGetUniqueId;
+        Real pncclCommGrow = ncclCommGrow;
+        Real pncclCommInitAll = ncclCommInitAll;
+        Real pncclCommInitRank = ncclCommInitRank;
+        Real pncclCommInitRankConfig = ncclCommInitRankConfig;
+        Real pncclCommInitRankScalable = ncclCommInitRankScalable;
+        Real pncclCommMemStats = ncclCommMemStats;
+        Real pncclCommQueryProperties = ncclCommQueryProperties;
+        Real pncclCommRegister = ncclCommRegister;
+        Real pncclCommResume = ncclCommResume;
+        Real pncclCommRevoke = ncclCommRevoke;
+        Real pncclCommShrink = ncclCommShrink;
+        Real pncclCommSplit = ncclCommSplit;
+        Real pncclCommSuspend = ncclCommSuspend;
+        Real pncclCommUserRank = ncclCommUserRank;
+        Real pncclCommWindowDeregister = ncclCommWindowDeregister;
+        Real pncclCommWindowRegister = ncclCommWindowRegister;
+        Real pncclDevCommCreate = ncclDevCommCreate;
+        Real pncclDevCommDestroy = ncclDevCommDestroy;
+        Real pncclGather = ncclGather;
+        Stub pncclGatherConfig = ncclGatherConfig;
+        Stub pncclGetCftDeviceLeInfo = ncclGetCftDeviceLeInfo;
+        Real pncclGetErrorString = ncclGetErrorString;
+        Real pncclGetLastError = ncclGetLastError;
+        Real pncclGetLsaDevicePointer = ncclGetLsaDevicePointer;
+        Real pncclGetLsaMultimemDevicePointer = ncclGetLsaMultimemDevicePointer;
+        Stub pncclGetMultimemDeviceLeInfo = ncclGetMultimemDeviceLeInfo;
+        Real pncclGetMultimemDevicePointer = ncclGetMultimemDevicePointer;
+        Stub pncclGetPeerDeviceLeInfo = ncclGetPeerDeviceLeInfo;
+        Real pncclGetPeerDevicePointer = ncclGetPeerDevicePointer;
+        Real pncclGetUniqueId = ncclGetUniqueId;
+        Real pncclGetVersion = ncclGetVersion;
+        Real pncclGinBarrierCreateRequirement = ncclGinBarrierCreateRequirement;
+        Stub pncclGinInboxA2ACreateRequirement = ncclGinInboxA2ACreateRequirement;
+        Stub pncclGinOutboxCreateRequirement = ncclGinOutboxCreateRequirement;
+        Real pncclGroupEnd = ncclGroupEnd;
+        Real pncclGroupSimulateEnd = ncclGroupSimulateEnd;
+        Real pncclGroupStart = ncclGroupStart;
+        Real pncclLLA2ACalcSlots = ncclLLA2ACalcSlots;
+        Real pncclLLA2ACreateRequirement = ncclLLA2ACreateRequirement;
+        Real pncclLsaBarrierCreateRequirement = ncclLsaBarrierCreateRequirement;
+        Real pncclMemAlloc = ncclMemAlloc;
+        Real pncclMemFree = ncclMemFree;
+        Stub pncclParamBind = ncclParamBind;
+        Stub pncclParamDumpAll = ncclParamDumpAll;
+        Stub pncclParamGet = ncclParamGet;
+        Stub pncclParamGetAllParameterKeys = ncclParamGetAllParameterKeys;
+        Stub pncclParamGetI16 = ncclParamGetI16;
+        Stub pncclParamGetI32 = ncclParamGetI32;
+        Stub pncclParamGetI64 = ncclParamGetI64;
+        Stub pncclParamGetI8 = ncclParamGetI8;
+        Stub pncclParamGetParameter = ncclParamGetParameter;
+        Stub pncclParamGetStr = ncclParamGetStr;
+        Stub pncclParamGetU16 = ncclParamGetU16;
+        Stub pncclParamGetU32 = ncclParamGetU32;
+        Stub pncclParamGetU64 = ncclParamGetU64;
+        Stub pncclParamGetU8 = ncclParamGetU8;
+        Real pncclPutSignal = ncclPutSignal;
+        Real pncclRecv = ncclRecv;
+        Real pncclRedOpCreatePreMulSum = ncclRedOpCreatePreMulSum;
+        Real pncclRedOpDestroy = ncclRedOpDestroy;
+        Real pncclReduce = ncclReduce;
+        Stub pncclReduceConfig = ncclReduceConfig;
+        Real pncclReduceScatter = ncclReduceScatter;
+        Stub pncclReduceScatterConfig = ncclReduceScatterConfig;
+        Real pncclResetDebugInit = ncclResetDebugInit;
+        Real pncclScatter = ncclScatter;
+        Stub pncclScatterConfig = ncclScatterConfig;
+        Real pncclSend = ncclSend;
+        Stub pncclSetEncryption = ncclSetEncryption;
+        Real pncclSignal = ncclSignal;
+        Stub pncclTeamCft = ncclTeamCft;
+        Stub pncclTeamCftMultimem = ncclTeamCftMultimem;
+        Real pncclTeamLsa = ncclTeamLsa;
+        Real pncclTeamRail = ncclTeamRail;
+        Real pncclTeamRankToLsa = ncclTeamRankToLsa;
+        Real pncclTeamRankToWorld = ncclTeamRankToWorld;
+        Real pncclTeamWorld = ncclTeamWorld;
+        Real pncclWaitSignal = ncclWaitSignal;
+        Real pncclWinGetUserPtr = ncclWinGetUserPtr;
     }
 }

@@ -7,6 +7,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use dataplane::call::Call;
+use dataplane::refusal;
 use protocol::datatype::Operation as Kind;
 use protocol::ids::Rank;
 use protocol::route;
@@ -238,7 +239,9 @@ fn form_all(forming: Vec<Pending>, in_progress: &mut bool) -> NcclResult {
             work();
         } else {
             let thread = std::thread::Builder::new().name("fakegpu-nccl-init".to_owned()).spawn(work);
-            thread.map_err(|error| NcclError::SYSTEM.because(format!("no thread for a rendezvous: {error}")))?;
+            thread.map_err(|error| {
+                NcclError::SYSTEM.because(refusal::explain_thread("no thread for a rendezvous", &error))
+            })?;
         }
         if !in_background {
             waited_for.push((communicator, handle, out));
@@ -280,7 +283,8 @@ fn manage_all(chores: Vec<(Arc<Communicator>, Chore)>, in_progress: &mut bool) -
             result
         };
         let thread = std::thread::Builder::new().name("fakegpu-nccl-manage".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| NcclError::SYSTEM.because(format!("no thread for a chore: {error}")))?;
+        let thread = thread
+            .map_err(|error| NcclError::SYSTEM.because(refusal::explain_thread("no thread for a chore", &error)))?;
         if !in_background {
             waited_for.push(thread);
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::abi::{Config, NO_COLOR, UniqueId};
-use super::communicator::{COMMUNICATORS, Communicator, process, resolve, seat};
+use super::communicator::{COMMUNICATORS, Communicator, process, rank_of_process, resolve, seat};
 use super::config;
-use super::error::{NcclError, NcclResult};
+use super::error::{self, NcclError, NcclResult};
 use super::{debug, group, memory, window};
 use crate::boundary::args::Out;
 use crate::device::{self, Device, context};
@@ -31,7 +31,7 @@ fn fresh_id() -> NcclResult<UniqueId> {
 
 /// Body of `ncclCommInitRank`.
 pub(crate) fn init_rank(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int) -> NcclResult {
-    group::within(|| begin(out, size, &id, rank, device_now()?, true, false))
+    joining(|| begin(out, size, &id, rank, device_now()?, true, false))
 }
 
 /// Body of `ncclCommInitRankConfig`.
@@ -42,7 +42,7 @@ pub(crate) fn init_rank_config(
     rank: c_int,
     config: Out<Config>,
 ) -> NcclResult {
-    group::within(|| begin(out, size, &id, rank, device_now()?, true, config::in_background(config, false)?))
+    joining(|| begin(out, size, &id, rank, device_now()?, true, config::in_background(config, false)?))
 }
 
 /// Body of `ncclCommInitRankScalable`. The ids are one rendezvous, which the first of them names.
@@ -54,7 +54,7 @@ pub(crate) fn init_rank_scalable(
     ids: Out<UniqueId>,
     config: Out<Config>,
 ) -> NcclResult {
-    group::within(|| {
+    joining(|| {
         if id_count < 1 || id_count > size {
             return Err(NcclError::INVALID_ARGUMENT.because(format!("{id_count} unique ids for {size} ranks")));
         }
@@ -95,6 +95,19 @@ pub(crate) unsafe fn init_all(out: Out<usize>, count: c_int, devices: *const c_i
         group::within(|| begin(slot, count as c_int, &id, rank as c_int, device, false, false)).ok();
     }
     group::end()
+}
+
+/// The body of a call by which this process's one rank joins a communicator. Where it fails before anybody else is asked, whoever
+/// waits for the rank finds out by the coordinator.
+fn joining(body: impl FnOnce() -> NcclResult) -> NcclResult {
+    let result = group::within(body);
+    if result.is_err_and(|error| error != NcclError::IN_PROGRESS)
+        && let Ok(process) = process()
+    {
+        let rank = rank_of_process().or_else(|| device::current().ok().map(|device| device.gpu.rank.0));
+        process.join_failed(rank.unwrap_or_default(), &error::last_text());
+    }
+    result
 }
 
 pub(super) fn device_now() -> NcclResult<&'static Device> {

@@ -200,6 +200,26 @@ pub(crate) fn peer_pointer(handle: usize, offset: usize, peer: c_int, out: Out<u
     Ok(out.set(if base == 0 { 0 } else { base + offset })?)
 }
 
+/// Body of `ncclGetLsaDevicePointer`: the peer is named by its rank in the team.
+pub(crate) fn lsa_pointer(handle: usize, offset: usize, rank: c_int, out: Out<usize>) -> NcclResult {
+    let out = out.required()?;
+    let (_, communicator) = found(handle)?;
+    let team = team::of(&communicator)?;
+    if !(0..team.ranks).contains(&rank) {
+        return Err(NcclError::INVALID_ARGUMENT.because(format!("rank {rank} is not in an LSA team of {}", team.ranks)));
+    }
+    let peer = communicator.ranks()?.rank() as c_int - team.rank + rank;
+    peer_pointer(handle, offset, peer, out)
+}
+
+/// Body of `ncclGetMultimemDevicePointer`: as below, for the multicast handle of a team.
+pub(crate) fn multicast_pointer(handle: usize, offset: usize, multicast: usize, out: Out<usize>) -> NcclResult {
+    if multicast == 0 {
+        return Err(NcclError::INVALID_ARGUMENT.because("the multicast handle is null"));
+    }
+    multimem_pointer(handle, offset, out)
+}
+
 /// Body of `ncclGetLsaMultimemDevicePointer`: null, as NCCL answers where there is no multicast over NVLink.
 pub(crate) fn multimem_pointer(handle: usize, _offset: usize, out: Out<usize>) -> NcclResult {
     let out = out.required()?;

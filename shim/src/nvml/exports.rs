@@ -23,6 +23,16 @@ exports! {
         fn nvmlSystemGetCudaDriverVersion_v2(version: Out<c_int>) = system::cuda_driver_version;
         fn nvmlSystemGetProcessName(pid: c_uint, buffer: *mut c_char, length: c_uint) = system::process_name;
         fn nvmlUnitGetCount(count: Out<c_uint>) = system::unit_count;
+        fn nvmlUnitGetDevices(unit: usize) = system::no_such_unit;
+        fn nvmlUnitGetFanSpeedInfo(unit: usize) = system::no_such_unit;
+        fn nvmlUnitGetLedState(unit: usize) = system::no_such_unit;
+        fn nvmlUnitGetPsuInfo(unit: usize) = system::no_such_unit;
+        fn nvmlUnitGetTemperature(unit: usize) = system::no_such_unit;
+        fn nvmlUnitGetUnitInfo(unit: usize) = system::no_such_unit;
+        fn nvmlUnitSetLedState(unit: usize) = system::no_such_unit;
+        fn nvmlUnitGetHandleByIndex(index: c_uint, unit: Out<usize>) = |_, _| system::no_such_unit(0);
+        fn nvmlGetExcludedDeviceCount(count: Out<c_uint>) = system::unit_count;
+        fn nvmlGetExcludedDeviceInfoByIndex(index: c_uint, info: Out<u8>) = |_, _| system::no_such_unit(0);
         fn nvmlDeviceGetCount(count: Out<c_uint>) = device::count;
         fn nvmlDeviceGetCount_v2(count: Out<c_uint>) = device::count;
         fn nvmlDeviceGetHandleByIndex(index: c_uint, device: Out<Handle>) = device::by_index;
@@ -41,6 +51,9 @@ exports! {
         fn nvmlDeviceGetPciInfo_v2(device: Handle, info: Out<PciInfoV1>) = device::pci_info_v1;
         fn nvmlDeviceGetPciInfo_v3(device: Handle, info: Out<PciInfo>) = device::pci_info;
         fn nvmlDeviceGetMinorNumber(device: Handle, minor: Out<c_uint>) = hardware::minor_number;
+        fn nvmlDeviceGetBoardId(device: Handle, id: Out<c_uint>) = hardware::board_id;
+        fn nvmlDeviceGetMultiGpuBoard(device: Handle, is: Out<c_uint>) = hardware::no_display;
+        fn nvmlDeviceOnSameBoard(device: Handle, other: Handle, is: Out<c_int>) = hardware::same_board;
         fn nvmlDeviceGetBusType(device: Handle, kind: Out<c_uint>) = hardware::bus_type;
         fn nvmlDeviceGetNumGpuCores(device: Handle, count: Out<c_uint>) = hardware::core_count;
         fn nvmlDeviceGetMemoryBusWidth(device: Handle, bits: Out<c_uint>) = hardware::memory_bus_width;
@@ -87,34 +100,133 @@ exports! {
     raw {
         fn nvmlErrorString(code: c_int) -> *const c_char = error::string;
     }
+    absent {
+        nvmlComputeInstanceDestroy nvmlComputeInstanceGetInfo nvmlComputeInstanceGetInfo_v2
+        nvmlDeviceCreateGpuInstance nvmlDeviceCreateGpuInstanceWithPlacement nvmlDeviceGetActiveVgpus
+        nvmlDeviceGetAdaptiveTgpModeInfo_v1 nvmlDeviceGetAttributes nvmlDeviceGetAttributes_v2
+        nvmlDeviceGetBBXTimeData_v1 nvmlDeviceGetClkMonStatus nvmlDeviceGetComputeInstanceId
+        nvmlDeviceGetConfComputeGpuAttestationReport nvmlDeviceGetConfComputeGpuCertificate
+        nvmlDeviceGetConfComputeMemSizeInfo nvmlDeviceGetConfComputeProtectedMemoryUsage
+        nvmlDeviceGetCreatableVgpus nvmlDeviceGetDeviceHandleFromMigDeviceHandle nvmlDeviceGetDramEncryptionMode
+        nvmlDeviceGetDriverModel nvmlDeviceGetDriverModel_v2 nvmlDeviceGetEncoderCapacity
+        nvmlDeviceGetEncoderSessions nvmlDeviceGetEncoderStats nvmlDeviceGetFBCSessions nvmlDeviceGetFBCStats
+        nvmlDeviceGetGpuInstanceById nvmlDeviceGetGpuInstanceId nvmlDeviceGetGpuInstancePossiblePlacements
+        nvmlDeviceGetGpuInstancePossiblePlacements_v2 nvmlDeviceGetGpuInstanceProfileInfo
+        nvmlDeviceGetGpuInstanceProfileInfoByIdV nvmlDeviceGetGpuInstanceProfileInfoV
+        nvmlDeviceGetGpuInstanceRemainingCapacity nvmlDeviceGetGpuInstances nvmlDeviceGetGpuOperationMode
+        nvmlDeviceGetGridLicensableFeatures nvmlDeviceGetGridLicensableFeatures_v2
+        nvmlDeviceGetGridLicensableFeatures_v3 nvmlDeviceGetGridLicensableFeatures_v4 nvmlDeviceGetHostVgpuMode
+        nvmlDeviceGetHostname_v1 nvmlDeviceGetLastBBXFlushTime nvmlDeviceGetMemoryLimits_v1
+        nvmlDeviceGetMigDeviceHandleByIndex nvmlDeviceGetNvlinkBwMode nvmlDeviceGetNvlinkNvlePrivateInfo_v1
+        nvmlDeviceGetNvlinkRemapTableInfo_v1 nvmlDeviceGetPgpuMetadataString nvmlDeviceGetPowerMizerMode_v1
+        nvmlDeviceGetSupportedVgpus nvmlDeviceGetVgpuCapabilities nvmlDeviceGetVgpuHeterogeneousMode
+        nvmlDeviceGetVgpuInstancesUtilizationInfo nvmlDeviceGetVgpuMetadata nvmlDeviceGetVgpuProcessUtilization
+        nvmlDeviceGetVgpuProcessesUtilizationInfo nvmlDeviceGetVgpuSchedulerCapabilities
+        nvmlDeviceGetVgpuSchedulerLog nvmlDeviceGetVgpuSchedulerLog_v2 nvmlDeviceGetVgpuSchedulerState
+        nvmlDeviceGetVgpuSchedulerState_v2 nvmlDeviceGetVgpuTypeCreatablePlacements
+        nvmlDeviceGetVgpuTypeSupportedPlacements nvmlDeviceGetVgpuUtilization nvmlDeviceLockNvlinkRemapTable_v1
+        nvmlDevicePowerSmoothingActivatePresetProfile nvmlDevicePowerSmoothingSetState
+        nvmlDevicePowerSmoothingUpdatePresetProfileParam nvmlDeviceReadPRMCounters_v1 nvmlDeviceReadWritePRM_v1
+        nvmlDeviceSetAdaptiveTgpMode_v1 nvmlDeviceSetConfComputeUnprotectedMemSize
+        nvmlDeviceSetDramEncryptionMode nvmlDeviceSetDriverModel nvmlDeviceSetGpuOperationMode
+        nvmlDeviceSetHostname_v1 nvmlDeviceSetMemoryLimits_v1 nvmlDeviceSetNvlinkBwMode
+        nvmlDeviceSetNvlinkBwModeAsync_v1 nvmlDeviceSetNvlinkNvleReady_v1 nvmlDeviceSetPowerMizerMode_v1
+        nvmlDeviceSetRusdSettings_v1 nvmlDeviceSetVgpuCapabilities nvmlDeviceSetVgpuHeterogeneousMode
+        nvmlDeviceSetVgpuSchedulerState nvmlDeviceSetVgpuSchedulerState_v2
+        nvmlDeviceSetupNvlinkNvleEncryptionKey_v1 nvmlDeviceVgpuForceGspUnload nvmlGetVgpuCompatibility
+        nvmlGetVgpuDriverCapabilities nvmlGetVgpuVersion nvmlGpuInstanceCreateComputeInstance
+        nvmlGpuInstanceCreateComputeInstanceWithPlacement nvmlGpuInstanceDestroy nvmlGpuInstanceGetActiveVgpus
+        nvmlGpuInstanceGetComputeInstanceById nvmlGpuInstanceGetComputeInstancePossiblePlacements
+        nvmlGpuInstanceGetComputeInstanceProfileInfo nvmlGpuInstanceGetComputeInstanceProfileInfoV
+        nvmlGpuInstanceGetComputeInstanceRemainingCapacity nvmlGpuInstanceGetComputeInstances
+        nvmlGpuInstanceGetCreatableVgpus nvmlGpuInstanceGetInfo nvmlGpuInstanceGetVgpuHeterogeneousMode
+        nvmlGpuInstanceGetVgpuSchedulerLog nvmlGpuInstanceGetVgpuSchedulerLog_v2
+        nvmlGpuInstanceGetVgpuSchedulerState nvmlGpuInstanceGetVgpuSchedulerState_v2
+        nvmlGpuInstanceGetVgpuTypeCreatablePlacements nvmlGpuInstanceSetVgpuHeterogeneousMode
+        nvmlGpuInstanceSetVgpuSchedulerState nvmlGpuInstanceSetVgpuSchedulerState_v2 nvmlSetVgpuVersion
+        nvmlSystemGetCPER_v1 nvmlSystemGetConfComputeCapabilities nvmlSystemGetConfComputeGpusReadyState
+        nvmlSystemGetConfComputeKeyRotationThresholdInfo nvmlSystemGetConfComputeSettings
+        nvmlSystemGetConfComputeSettings_v2 nvmlSystemGetNvlinkBwMode nvmlSystemSetConfComputeGpusReadyState
+        nvmlSystemSetConfComputeKeyRotationThresholdInfo nvmlSystemSetNvlinkBwMode
+        nvmlVgpuInstanceClearAccountingPids nvmlVgpuInstanceGetAccountingMode nvmlVgpuInstanceGetAccountingPids
+        nvmlVgpuInstanceGetAccountingStats nvmlVgpuInstanceGetEccMode nvmlVgpuInstanceGetEncoderCapacity
+        nvmlVgpuInstanceGetEncoderSessions nvmlVgpuInstanceGetEncoderStats nvmlVgpuInstanceGetFBCSessions
+        nvmlVgpuInstanceGetFBCStats nvmlVgpuInstanceGetFbUsage nvmlVgpuInstanceGetFrameRateLimit
+        nvmlVgpuInstanceGetGpuInstanceId nvmlVgpuInstanceGetGpuPciId nvmlVgpuInstanceGetLicenseInfo
+        nvmlVgpuInstanceGetLicenseInfo_v2 nvmlVgpuInstanceGetLicenseStatus nvmlVgpuInstanceGetMdevUUID
+        nvmlVgpuInstanceGetMetadata nvmlVgpuInstanceGetPlacementId nvmlVgpuInstanceGetRuntimeStateSize
+        nvmlVgpuInstanceGetType nvmlVgpuInstanceGetUUID nvmlVgpuInstanceGetVmDriverVersion
+        nvmlVgpuInstanceGetVmID nvmlVgpuInstanceSetEncoderCapacity nvmlVgpuTypeGetBAR1Info
+        nvmlVgpuTypeGetCapabilities nvmlVgpuTypeGetClass nvmlVgpuTypeGetDeviceID nvmlVgpuTypeGetFbReservation
+        nvmlVgpuTypeGetFrameRateLimit nvmlVgpuTypeGetFramebufferSize nvmlVgpuTypeGetGpuInstanceProfileId
+        nvmlVgpuTypeGetGspHeapSize nvmlVgpuTypeGetLicense nvmlVgpuTypeGetMaxInstances
+        nvmlVgpuTypeGetMaxInstancesPerGpuInstance nvmlVgpuTypeGetMaxInstancesPerVm nvmlVgpuTypeGetName
+        nvmlVgpuTypeGetNumDisplayHeads nvmlVgpuTypeGetResolution
+    }
     refused {
-        nvmlDeviceGetApplicationsClock nvmlDeviceGetAutoBoostedClocksEnabled nvmlDeviceGetBAR1MemoryInfo
-        nvmlDeviceGetBoardPartNumber nvmlDeviceGetBridgeChipInfo nvmlDeviceGetC2cModeInfoV nvmlDeviceGetClock
-        nvmlDeviceGetClockInfo nvmlDeviceGetCpuAffinity nvmlDeviceGetCurrentClocksEventReasons
-        nvmlDeviceGetCurrentClocksThrottleReasons nvmlDeviceGetDecoderUtilization nvmlDeviceGetDefaultApplicationsClock
-        nvmlDeviceGetDetailedEccErrors nvmlDeviceGetEccMode nvmlDeviceGetEncoderUtilization nvmlDeviceGetFanSpeed
-        nvmlDeviceGetFanSpeed_v2 nvmlDeviceGetInforomImageVersion nvmlDeviceGetMemoryErrorCounter
-        nvmlDeviceGetNumFans nvmlDeviceGetNumaNodeId nvmlDeviceGetNvLinkErrorCounter nvmlDeviceGetNvLinkRemotePciInfo
-        nvmlDeviceGetNvLinkRemotePciInfo_v2 nvmlDeviceGetNvLinkUtilizationCounter nvmlDeviceGetPcieReplayCounter
-        nvmlDeviceGetPcieThroughput nvmlDeviceGetPerformanceState nvmlDeviceGetPersistenceMode
-        nvmlDeviceGetPowerManagementLimitConstraints nvmlDeviceGetPowerManagementMode nvmlDeviceGetPowerState
-        nvmlDeviceGetPowerUsage nvmlDeviceGetRemappedRows nvmlDeviceGetRetiredPages nvmlDeviceGetSamples
-        nvmlDeviceGetSerial nvmlDeviceGetSupportedClocksEventReasons nvmlDeviceGetSupportedClocksThrottleReasons
-        nvmlDeviceGetSupportedGraphicsClocks nvmlDeviceGetSupportedMemoryClocks nvmlDeviceGetTemperature
-        nvmlDeviceGetTemperatureThreshold nvmlDeviceGetTemperatureV nvmlDeviceGetTotalEccErrors
-        nvmlDeviceGetTotalEnergyConsumption nvmlDeviceGetUtilizationRates nvmlDeviceGetVbiosVersion
-        nvmlDeviceGetViolationStatus nvmlSystemGetConfComputeState nvmlSystemGetHicVersion
+        nvmlDeviceGetAPIRestriction nvmlDeviceGetAccountingBufferSize nvmlDeviceGetAccountingPids
+        nvmlDeviceGetAccountingStats nvmlDeviceGetAccountingStats_v2 nvmlDeviceGetAdaptiveClockInfoStatus
+        nvmlDeviceGetAddressingMode nvmlDeviceGetApplicationsClock nvmlDeviceGetAutoBoostedClocksEnabled
+        nvmlDeviceGetBAR1MemoryInfo nvmlDeviceGetBankRemapperStatus_v1 nvmlDeviceGetBoardPartNumber
+        nvmlDeviceGetBridgeChipInfo nvmlDeviceGetC2cModeInfoV nvmlDeviceGetCapabilities nvmlDeviceGetClock
+        nvmlDeviceGetClockInfo nvmlDeviceGetClockOffsets nvmlDeviceGetCoolerInfo nvmlDeviceGetCpuAffinity
+        nvmlDeviceGetCurrentClockFreqs nvmlDeviceGetCurrentClocksEventReasons
+        nvmlDeviceGetCurrentClocksThrottleReasons nvmlDeviceGetDecoderUtilization
+        nvmlDeviceGetDefaultApplicationsClock nvmlDeviceGetDefaultEccMode nvmlDeviceGetDetailedEccErrors
+        nvmlDeviceGetDynamicPstatesInfo nvmlDeviceGetEccMode nvmlDeviceGetEncoderUtilization
+        nvmlDeviceGetFanControlPolicy_v2 nvmlDeviceGetFanSpeed nvmlDeviceGetFanSpeedRPM nvmlDeviceGetFanSpeed_v2
+        nvmlDeviceGetGpcClkMinMaxVfOffset nvmlDeviceGetGpcClkVfOffset nvmlDeviceGetGpuUptime_v1
+        nvmlDeviceGetInforomConfigurationChecksum nvmlDeviceGetInforomImageVersion nvmlDeviceGetInforomVersion
+        nvmlDeviceGetIrqNum nvmlDeviceGetJpgUtilization nvmlDeviceGetMarginTemperature
+        nvmlDeviceGetMaxCustomerBoostClock nvmlDeviceGetMemClkMinMaxVfOffset nvmlDeviceGetMemClkVfOffset
+        nvmlDeviceGetMemoryErrorCounter nvmlDeviceGetMinMaxClockOfPState nvmlDeviceGetMinMaxFanSpeed
+        nvmlDeviceGetNumFans nvmlDeviceGetNumaNodeId nvmlDeviceGetNvLinkErrorCounter
+        nvmlDeviceGetNvLinkRemotePciInfo nvmlDeviceGetNvLinkRemotePciInfo_v2
+        nvmlDeviceGetNvLinkUtilizationControl nvmlDeviceGetNvLinkUtilizationCounter
+        nvmlDeviceGetNvlinkSupportedBwModes nvmlDeviceGetOfaUtilization nvmlDeviceGetPcieReplayCounter
+        nvmlDeviceGetPcieThroughput nvmlDeviceGetPdi nvmlDeviceGetPerformanceModes nvmlDeviceGetPerformanceState
+        nvmlDeviceGetPersistenceMode nvmlDeviceGetPowerManagementLimitConstraints
+        nvmlDeviceGetPowerManagementMode nvmlDeviceGetPowerSource nvmlDeviceGetPowerState
+        nvmlDeviceGetPowerUsage nvmlDeviceGetProcessesUtilizationInfo nvmlDeviceGetRemappedRows
+        nvmlDeviceGetRemappedRows_v2 nvmlDeviceGetRetiredPages nvmlDeviceGetRetiredPagesPendingStatus
+        nvmlDeviceGetRetiredPages_v2 nvmlDeviceGetRowRemapperHistogram nvmlDeviceGetSamples nvmlDeviceGetSerial
+        nvmlDeviceGetSramEccErrorStatus nvmlDeviceGetSramUniqueUncorrectedEccErrorCounts
+        nvmlDeviceGetSupportedClocksEventReasons nvmlDeviceGetSupportedClocksThrottleReasons
+        nvmlDeviceGetSupportedGraphicsClocks nvmlDeviceGetSupportedMemoryClocks
+        nvmlDeviceGetSupportedPerformanceStates nvmlDeviceGetTargetFanSpeed nvmlDeviceGetTemperature
+        nvmlDeviceGetTemperatureThreshold nvmlDeviceGetTemperatureV nvmlDeviceGetThermalSettings
+        nvmlDeviceGetTotalEccErrors nvmlDeviceGetTotalEnergyConsumption nvmlDeviceGetUnrepairableMemoryFlag_v1
+        nvmlDeviceGetUtilizationRates nvmlDeviceGetVbiosVersion nvmlDeviceGetViolationStatus
+        nvmlDeviceWorkloadPowerProfileGetCurrentProfiles nvmlDeviceWorkloadPowerProfileGetProfilesInfo
+        nvmlSystemGetConfComputeState nvmlSystemGetHicVersion
     }
     stub {
-        nvmlDeviceGetAccountingMode nvmlDeviceGetAttributes_v2 nvmlDeviceGetComputeInstanceId
-        nvmlDeviceGetCpuAffinityWithinScope nvmlDeviceGetDeviceHandleFromMigDeviceHandle nvmlDeviceGetGpuInstanceId
+        nvmlDeviceClearAccountingPids nvmlDeviceClearCpuAffinity nvmlDeviceClearEccErrorCounts
+        nvmlDeviceClearFieldValues nvmlDeviceDiscoverGpus nvmlDeviceFreezeNvLinkUtilizationCounter
+        nvmlDeviceGetAccountingMode nvmlDeviceGetCpuAffinityWithinScope nvmlDeviceGetGpuFabricInfo_v4
         nvmlDeviceGetGspFirmwareMode nvmlDeviceGetGspFirmwareVersion nvmlDeviceGetHandleBySerial
-        nvmlDeviceGetMemoryAffinity nvmlDeviceGetMigDeviceHandleByIndex nvmlDeviceGetModuleId nvmlDeviceGetPciInfoExt
-        nvmlDeviceGetProcessUtilization nvmlDeviceGetRunningProcessDetailList nvmlDeviceGetSupportedEventTypes
-        nvmlDeviceRegisterEvents nvmlDeviceResetGpuLockedClocks nvmlDeviceSetAccountingMode
-        nvmlDeviceSetApplicationsClocks nvmlDeviceSetComputeMode nvmlDeviceSetCpuAffinity nvmlDeviceSetEccMode
-        nvmlDeviceSetGpuLockedClocks nvmlDeviceSetMigMode nvmlDeviceSetPersistenceMode
-        nvmlDeviceSetPowerManagementLimit nvmlEventSetCreate nvmlEventSetFree nvmlEventSetWait nvmlEventSetWait_v2
-        nvmlSystemGetDriverBranch nvmlSystemGetTopologyGpuSet nvmlUnitGetHandleByIndex
+        nvmlDeviceGetMemoryAffinity nvmlDeviceGetModuleId nvmlDeviceGetNvLinkInfo nvmlDeviceGetNvLinkInfo_v3
+        nvmlDeviceGetNvLinkTelemetrySamples_v1 nvmlDeviceGetPciInfoExt nvmlDeviceGetPlatformInfo
+        nvmlDeviceGetProcessUtilization nvmlDeviceGetRepairStatus nvmlDeviceGetRunningProcessDetailList
+        nvmlDeviceGetSupportedEventTypes nvmlDeviceModifyDrainState nvmlDevicePerfMetricsGetSamples_v1
+        nvmlDeviceQueryDrainState nvmlDeviceRegisterEvents nvmlDeviceRemoveGpu nvmlDeviceRemoveGpu_v2
+        nvmlDeviceResetApplicationsClocks nvmlDeviceResetGpuLockedClocks nvmlDeviceResetMemoryLockedClocks
+        nvmlDeviceResetNvLinkErrorCounters nvmlDeviceResetNvLinkUtilizationCounter nvmlDeviceSetAPIRestriction
+        nvmlDeviceSetAccountingMode nvmlDeviceSetApplicationsClocks nvmlDeviceSetAutoBoostedClocksEnabled
+        nvmlDeviceSetClockOffsets nvmlDeviceSetComputeMode nvmlDeviceSetCpuAffinity
+        nvmlDeviceSetDefaultAutoBoostedClocksEnabled nvmlDeviceSetDefaultFanSpeed_v2 nvmlDeviceSetEccMode
+        nvmlDeviceSetFanControlPolicy nvmlDeviceSetFanSpeed_v2 nvmlDeviceSetGpcClkVfOffset
+        nvmlDeviceSetGpuLockedClocks nvmlDeviceSetMemClkVfOffset nvmlDeviceSetMemoryLockedClocks
+        nvmlDeviceSetMigMode nvmlDeviceSetNvLinkDeviceLowPowerThreshold nvmlDeviceSetNvLinkUtilizationControl
+        nvmlDeviceSetPersistenceMode nvmlDeviceSetPowerManagementLimit nvmlDeviceSetPowerManagementLimit_v2
+        nvmlDeviceSetTemperatureThreshold nvmlDeviceSetVirtualizationMode nvmlDeviceValidateInforom
+        nvmlDeviceWorkloadPowerProfileClearRequestedProfiles nvmlDeviceWorkloadPowerProfileSetRequestedProfiles
+        nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1 nvmlEventSetCreate nvmlEventSetFree
+        nvmlEventSetGetContextCount_v1 nvmlEventSetGetContextData_v1 nvmlEventSetGetContextInfo_v1
+        nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1 nvmlEventSetRegisterGpuOperationalEvents_v1
+        nvmlEventSetWait nvmlEventSetWait_v2 nvmlEventSetWait_v3 nvmlGpmMetricsGet nvmlGpmMigSampleGet
+        nvmlGpmQueryDeviceSupport nvmlGpmQueryIfStreamingEnabled nvmlGpmSampleAlloc nvmlGpmSampleFree
+        nvmlGpmSampleGet nvmlGpmSetStreamingEnabled nvmlSystemEventSetCreate nvmlSystemEventSetFree
+        nvmlSystemEventSetWait nvmlSystemGetDriverBranch nvmlSystemGetTopologyGpuSet nvmlSystemRegisterEvents
     }
 }

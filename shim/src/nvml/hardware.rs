@@ -22,6 +22,16 @@ pub(super) fn core_count(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(profile.sm_count * cores)?)
 }
 
+/// Every GPU is on a board of its own, which has the number of its place.
+pub(super) fn board_id(device: Handle, out: Out<c_uint>) -> NvmlResult {
+    let (domain, bus) = device.gpu()?.pci();
+    Ok(out.set(domain << 16 | bus << 8)?)
+}
+
+pub(super) fn same_board(device: Handle, other: Handle, out: Out<c_int>) -> NvmlResult {
+    Ok(out.set(c_int::from(device.index()? == other.index()?))?)
+}
+
 pub(super) fn memory_bus_width(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(device.gpu()?.profile.memory.bus_width_bits)?)
 }

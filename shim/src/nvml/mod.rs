@@ -9,3 +9,8 @@ mod hardware;
 mod link;
 mod system;
 mod usage;
+
+/// True between the first init and the last shutdown.
+pub(crate) fn is_initialized() -> bool {
+    system::gpus().is_ok()
+}

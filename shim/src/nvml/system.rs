@@ -10,11 +10,8 @@ use crate::settings::{self, Gpu};
 
 static USERS: AtomicU32 = AtomicU32::new(0);
 
-/// The drivers that CUDA 12.8 and CUDA 13.2 came with (release notes, "CUDA Toolkit and Corresponding Driver Versions").
-const DRIVERS: [&str; 2] = ["570.124.06", "595.45.04"];
-
-fn driver() -> &'static str {
-    DRIVERS[usize::from(!version::is_twelve())]
+fn driver() -> NvmlResult<&'static str> {
+    settings::get().map(|settings| settings.driver.version.as_str()).map_err(|_| NvmlError::UNINITIALIZED)
 }
 
 /// One more user. Bad settings were said on stderr and answer "uninitialized" before this is reached.
@@ -52,17 +49,17 @@ pub(super) fn put(buffer: *mut c_char, length: c_uint, text: &str) -> NvmlResult
 
 pub(super) fn driver_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
     gpus()?;
-    put(buffer, length, driver())
+    put(buffer, length, driver()?)
 }
 
 pub(super) fn nvml_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
     gpus()?;
-    put(buffer, length, &format!("{}.{}", version::version() / 1000, driver()))
+    put(buffer, length, &format!("{}.{}", version::driver() / 1000, driver()?))
 }
 
 pub(super) fn cuda_driver_version(out: Out<c_int>) -> NvmlResult {
     // The only NVML query that needs no initialisation.
-    Ok(out.set(version::version())?)
+    Ok(out.set(version::driver())?)
 }
 
 /// The name of a process, from the kernel.
@@ -72,8 +69,14 @@ pub(super) fn process_name(pid: c_uint, buffer: *mut c_char, length: c_uint) -> 
     Ok(args::fill(buffer, length as usize, &path.to_string_lossy())?)
 }
 
-/// There are no S-class units.
+/// There are no S-class units, and no GPU is excluded.
 pub(super) fn unit_count(count: Out<c_uint>) -> NvmlResult {
     gpus()?;
     Ok(count.set(0)?)
+}
+
+/// Of those that are not there.
+pub(super) fn no_such_unit(_unit: usize) -> NvmlResult {
+    gpus()?;
+    Err(NvmlError::INVALID_ARGUMENT)
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use super::gemm;
 use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
+use super::transfer::{self, Way};
 use crate::boundary::args::Out;
 use crate::boundary::exports::exports;
 use crate::device::{self, version};
@@ -58,12 +59,28 @@ exports! {
         fn cublasGemmStridedBatchedEx(handle: usize, left: c_int, right: c_int, m: c_int, n: c_int, k: c_int, alpha: *const c_void, a: *const c_void, type_a: c_int, lda: c_int, stride_a: c_longlong, b: *const c_void, type_b: c_int, ldb: c_int, stride_b: c_longlong, beta: *const c_void, c: *mut c_void, type_c: c_int, ldc: c_int, stride_c: c_longlong, batch: c_int, compute: c_int, algorithm: c_int) = gemm::gemm_strided_ex;
         fn cublasSgemv_v2(handle: usize, operation: c_int, m: c_int, n: c_int, alpha: *const c_void, a: *const c_void, lda: c_int, x: *const c_void, increment_x: c_int, beta: *const c_void, y: *mut c_void, increment_y: c_int) = gemm::sgemv;
         fn cublasDgemv_v2(handle: usize, operation: c_int, m: c_int, n: c_int, alpha: *const c_void, a: *const c_void, lda: c_int, x: *const c_void, increment_x: c_int, beta: *const c_void, y: *mut c_void, increment_y: c_int) = gemm::dgemv;
+        fn cublasSetVector(count: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int) = |count, bytes, from, from_step, to, to_step| transfer::vector(Way::Set, [count.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), None);
+        fn cublasSetMatrix(rows: c_int, columns: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int) = |rows, columns, bytes, from, from_step, to, to_step| transfer::matrix(Way::Set, [rows.into(), columns.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), None);
+        fn cublasSetVectorAsync(count: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int, stream: usize) = |count, bytes, from, from_step, to, to_step, stream| transfer::vector(Way::Set, [count.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), Some(stream));
+        fn cublasSetMatrixAsync(rows: c_int, columns: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int, stream: usize) = |rows, columns, bytes, from, from_step, to, to_step, stream| transfer::matrix(Way::Set, [rows.into(), columns.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), Some(stream));
+        fn cublasGetVector(count: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int) = |count, bytes, from, from_step, to, to_step| transfer::vector(Way::Get, [count.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), None);
+        fn cublasGetMatrix(rows: c_int, columns: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int) = |rows, columns, bytes, from, from_step, to, to_step| transfer::matrix(Way::Get, [rows.into(), columns.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), None);
+        fn cublasGetVectorAsync(count: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int, stream: usize) = |count, bytes, from, from_step, to, to_step, stream| transfer::vector(Way::Get, [count.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), Some(stream));
+        fn cublasGetMatrixAsync(rows: c_int, columns: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int, stream: usize) = |rows, columns, bytes, from, from_step, to, to_step, stream| transfer::matrix(Way::Get, [rows.into(), columns.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), Some(stream));
+        fn cublasSetVector_64(count: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64) = |count, bytes, from, from_step, to, to_step| transfer::vector(Way::Set, [count, bytes], (from, from_step), (to, to_step), None);
+        fn cublasSetMatrix_64(rows: i64, columns: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64) = |rows, columns, bytes, from, from_step, to, to_step| transfer::matrix(Way::Set, [rows, columns, bytes], (from, from_step), (to, to_step), None);
+        fn cublasSetVectorAsync_64(count: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64, stream: usize) = |count, bytes, from, from_step, to, to_step, stream| transfer::vector(Way::Set, [count, bytes], (from, from_step), (to, to_step), Some(stream));
+        fn cublasSetMatrixAsync_64(rows: i64, columns: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64, stream: usize) = |rows, columns, bytes, from, from_step, to, to_step, stream| transfer::matrix(Way::Set, [rows, columns, bytes], (from, from_step), (to, to_step), Some(stream));
+        fn cublasGetVector_64(count: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64) = |count, bytes, from, from_step, to, to_step| transfer::vector(Way::Get, [count, bytes], (from, from_step), (to, to_step), None);
+        fn cublasGetMatrix_64(rows: i64, columns: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64) = |rows, columns, bytes, from, from_step, to, to_step| transfer::matrix(Way::Get, [rows, columns, bytes], (from, from_step), (to, to_step), None);
+        fn cublasGetVectorAsync_64(count: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64, stream: usize) = |count, bytes, from, from_step, to, to_step, stream| transfer::vector(Way::Get, [count, bytes], (from, from_step), (to, to_step), Some(stream));
+        fn cublasGetMatrixAsync_64(rows: i64, columns: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64, stream: usize) = |rows, columns, bytes, from, from_step, to, to_step, stream| transfer::matrix(Way::Get, [rows, columns, bytes], (from, from_step), (to, to_step), Some(stream));
     }
     bare {
         fn cublasGetProperty(which: c_int, value: Out<c_int>) = get_property;
     }
     raw {
-        fn cublasGetCudartVersion() -> usize = || version::version() as usize;
+        fn cublasGetCudartVersion() -> usize = || version::runtime() as usize;
         fn cublasGetStatusName(status: c_int) -> *const c_char = |status| text(status).0.as_ptr();
         fn cublasGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
     }
@@ -79,11 +96,11 @@ exports! {
         cublasDotEx cublasDotcEx cublasDrot_v2 cublasDrotg_v2 cublasDrotm_v2 cublasDrotmg_v2 cublasDscal_v2
         cublasDswap_v2 cublasDsymm_v2 cublasDsymv_v2 cublasDsyr2_v2 cublasDsyr2k_v2 cublasDsyr_v2 cublasDsyrk_v2
         cublasDtrmm_v2 cublasDtrmv_v2 cublasDtrsmBatched cublasDtrsm_v2 cublasDtrsv_v2 cublasDzasum_v2 cublasDznrm2_v2
-        cublasGemmBatchedEx cublasGetLoggerCallback cublasGetMatrix cublasGetMatrixAsync cublasGetVector
-        cublasGetVectorAsync cublasHgemmBatched cublasIcamax_v2 cublasIcamin_v2 cublasIdamax_v2 cublasIdamin_v2
+        cublasGemmBatchedEx cublasGetLoggerCallback
+        cublasHgemmBatched cublasIcamax_v2 cublasIcamin_v2 cublasIdamax_v2 cublasIdamin_v2
         cublasIsamax_v2 cublasIsamin_v2 cublasIzamax_v2 cublasIzamin_v2 cublasLoggerConfigure cublasNrm2Ex
         cublasSasum_v2 cublasSaxpy_v2 cublasScalEx cublasScasum_v2 cublasScnrm2_v2 cublasScopy_v2 cublasSdgmm
-        cublasSdot_v2 cublasSetLoggerCallback cublasSetMatrix cublasSetMatrixAsync cublasSetVector cublasSetVectorAsync
+        cublasSdot_v2 cublasSetLoggerCallback
         cublasSgeam cublasSgelsBatched cublasSgemmBatched cublasSgeqrfBatched cublasSger_v2 cublasSgetrfBatched
         cublasSgetriBatched cublasSgetrsBatched cublasSmatinvBatched cublasSnrm2_v2 cublasSrot_v2 cublasSrotg_v2
         cublasSrotm_v2 cublasSrotmg_v2 cublasSscal_v2 cublasSswap_v2 cublasSsymm_v2 cublasSsymv_v2 cublasSsyr2_v2
@@ -109,8 +126,11 @@ pub(super) fn working(handle: usize) -> Answer<(usize, bool)> {
     Ok((handle.stream.get(), pointer == 1))
 }
 
+/// The handle may be null (NVIDIA's accepts it; JAX asks so).
 fn get_version(handle: usize, version: Out<c_int>) -> Answer {
-    HANDLES.get(handle)?;
+    if handle != 0 {
+        HANDLES.get(handle)?;
+    }
     version.set(release::current().cublas.ten_thousands()).map_err(REFUSALS.null())
 }
 

@@ -65,7 +65,7 @@ exports! {
     }
     raw {
         fn cublasLtGetVersion() -> usize = || release::current().cublas.ten_thousands() as usize;
-        fn cublasLtGetCudartVersion() -> usize = || version::version() as usize;
+        fn cublasLtGetCudartVersion() -> usize = || version::runtime() as usize;
         fn cublasLtGetStatusName(status: c_int) -> *const c_char = |status| text(status).0.as_ptr();
         fn cublasLtGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
     }

@@ -28,7 +28,7 @@ exports! {
     raw {
         fn cudnnGetVersion() -> usize = || release::current().cudnn.ten_thousands() as usize;
         fn cudnnGetMaxDeviceVersion() -> usize = || 1210;
-        fn cudnnGetCudartVersion() -> usize = || version::version() as usize;
+        fn cudnnGetCudartVersion() -> usize = || version::runtime() as usize;
         fn cudnnGetErrorString(status: c_int) -> *const c_char = |status| text(status).as_ptr();
         fn cudnnGetLastErrorString(message: *mut c_char, length: usize) = last_error;
     }

@@ -20,6 +20,7 @@ pub(crate) mod nvtx;
 mod objects;
 mod product;
 mod release;
+mod transfer;
 
 use crate::boundary::exports::Export;
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use protocol::frame;
 use protocol::message::{ToCoordinator, ToRank, VERSION};
+use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 
@@ -28,7 +29,8 @@ fn case(argv: &[&str]) -> Case {
 fn start(life: &Life<'_>, role: Role, argv: &[&str]) -> Running {
     let argv = argv.iter().map(OsString::from).collect();
     let (environment, directory) = (Environment::new(), PathBuf::from("/"));
-    let planned = Planned { role, argv, environment, directory, lifeline: true, streams: Streams::Captured };
+    let (streams, at_our_death) = (Streams::Captured, Some(Signal::KILL));
+    let planned = Planned { role, argv, environment, directory, lifeline: true, at_our_death, streams };
     planned.start(&life.scratch, &life.sender, true).unwrap()
 }
 

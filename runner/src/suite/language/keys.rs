@@ -87,8 +87,8 @@ static COMMON: &[Key] = &[
     ),
     optional(
         "python",
-        Shape::Either(&[TEXTS, Shape::Names(&Shape::Word)]),
-        "a [managed environment](python.md): `{torch: \"2.15.0\"}` or `[torch==2.15.0, numpy]`",
+        Shape::Either(&[TEXTS, Shape::Names(&Shape::Word), Shape::Choice(&["system"])]),
+        "a [managed environment](python.md): `{torch: \"2.15.0\"}` or `[torch==2.15.0, numpy]`; `system`: [the one on PATH](python.md#which-python-runs). Left out, torchrun gets a managed one and any other program the one on PATH",
     ),
     optional("uses", TEXTS, "[fixtures](#fixtures) that are made around the case"),
     optional("resources", Shape::Section(&RESOURCES), "what the case takes from the machine"),
@@ -151,6 +151,13 @@ pub(crate) static TIMEOUT: Section = Section {
             Shape::Either(&[Shape::Choice(&["never"]), Shape::Duration]),
             "never",
             "the case has [hung](#hang) when no collective, send or recv ended for this long while a rank waits in one",
+        ),
+        or(
+            "survivors",
+            Shape::Either(&[Shape::Choice(&["never"]), Shape::Duration]),
+            "10s",
+            "how long the others may go on after a rank or launcher ended with an error that `expect.exit` does not allow: then they \
+             are [ended](#death), and the verdict is failed",
         ),
     ]],
     rules: &[],

@@ -1,0 +1,39 @@
+//! What a process completed and had no time to tell of: read from its memory file, which this process holds open.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use protocol::backlog::Backlog;
+use protocol::message::{OperationRecord, ProcessInfo};
+
+/// The memory file of a process that may be gone.
+#[derive(Debug)]
+pub(crate) struct LeftBehind {
+    backlog: Backlog,
+    file: File,
+}
+
+impl LeftBehind {
+    /// That of a process on this host; of another there is none to be had.
+    pub(crate) fn of(info: &ProcessInfo) -> Option<Self> {
+        let backlog = info.backlog?;
+        let file = File::open(format!("/proc/{}/fd/{}", info.pid, backlog.fd)).ok()?;
+        Some(Self { backlog, file })
+    }
+
+    /// What it has not told of.
+    pub(crate) fn records(&self) -> Vec<OperationRecord> {
+        let mut bytes = vec![0; Backlog::HEADER_BYTES];
+        if self.file.read_exact_at(&mut bytes, 0).is_err() {
+            return Vec::new();
+        }
+        if bytes[Backlog::WRITTEN..][..8] == bytes[Backlog::TOLD..][..8] {
+            return Vec::new();
+        }
+        bytes.resize(Backlog::BYTES, 0);
+        match self.file.read_exact_at(&mut bytes, 0) {
+            Ok(()) => self.backlog.untold(&bytes),
+            Err(_) => Vec::new(),
+        }
+    }
+}

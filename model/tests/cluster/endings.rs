@@ -1,0 +1,150 @@
+//! Ranks whose process ended before they joined: who hears of it, when, and what a hang's sentence says of them.
+
+use model::cluster::{ConnectionId, Input, Output};
+use protocol::datatype::Operation;
+use protocol::ids::{CommunicatorId, Rank};
+use protocol::message::{ErrorCode, OperationRecord, ToCoordinator, ToRank};
+
+use crate::harness::{World, member, plan, record};
+
+/// Processes 0 to `size` - 1 without those of `absent`, joined as the ranks of a launch of `size`.
+fn launch(size: u32, absent: &[u32]) -> World {
+    let mut world = World::new(Some(plan(2, 2)), 8);
+    for rank in (0..size).filter(|rank| !absent.contains(rank)) {
+        world.join_as(u64::from(rank), rank, size);
+    }
+    world
+}
+
+fn ended(world: &mut World, rank: u32, how: &str) -> Vec<Output> {
+    world.step(Input::RankEnded { rank: Rank(rank), pid: 100 + rank, how: how.to_owned() })
+}
+
+/// Processes that were told that a request failed, and what.
+fn told(outputs: &[Output]) -> Vec<(u64, ErrorCode, &str)> {
+    let failed = |output| match output {
+        &Output::Send { connection, message: ToRank::RequestFailed { code, ref detail, .. } } => {
+            Some((connection.0, code, detail.as_str()))
+        }
+        _ => None,
+    };
+    outputs.iter().filter_map(failed).collect()
+}
+
+#[test]
+fn who_waits_for_a_rank_that_ended_hears_of_it_at_once_and_who_comes_later_too() {
+    let mut world = launch(4, &[1]);
+    world.init(0, 7, 4, 0, 0);
+    world.init(2, 7, 4, 2, 2);
+    let detail = "rank 1 (node0) was killed by SIGKILL without joining the communicator";
+    let outputs = ended(&mut world, 1, "was killed by SIGKILL");
+    assert_eq!(told(&outputs), [(0, ErrorCode::RankLost, detail), (2, ErrorCode::RankLost, detail)]);
+    assert_eq!(told(&world.init(3, 7, 4, 3, 3)), [(3, ErrorCode::RankLost, detail)]);
+    let failures = &world.report().resilience.failure_events;
+    assert_eq!(failures.len(), 1);
+    assert_eq!((&failures[0].culprits[..], failures[0].observed_ranks.len()), (&[Rank(1)][..], 3));
+}
+
+#[test]
+fn who_comes_after_a_rank_ended_does_not_wait_for_it() {
+    let mut world = launch(4, &[1]);
+    assert_eq!(ended(&mut world, 1, "ended with exit code 0"), []);
+    let detail = "rank 1 (node0) ended with exit code 0 without joining the communicator";
+    assert_eq!(told(&world.init(0, 7, 4, 0, 0)), [(0, ErrorCode::RankLost, detail)]);
+    // Another try is another rendezvous, and as hopeless.
+    assert_eq!(told(&world.init(0, 8, 4, 0, 0)), [(0, ErrorCode::RankLost, detail)]);
+}
+
+#[test]
+fn what_a_process_that_ended_said_last_is_heard_first() {
+    let mut world = launch(2, &[]);
+    world.init(0, 7, 2, 0, 0);
+    assert_eq!(ended(&mut world, 1, "ended with exit code 7"), [], "its connection is open");
+    assert_eq!(world.cluster.connection_of_ended(Rank(1)), Some(ConnectionId(1)));
+    // It had come: the communicator formed, and then it was gone.
+    let outputs = world.init(1, 7, 2, 1, 1);
+    assert!(
+        outputs.iter().all(|output| matches!(output, Output::Send { message: ToRank::CommunicatorFormed { .. }, .. }))
+    );
+    let outputs = world.step(Input::Disconnected { connection: ConnectionId(1), reason: None });
+    assert!(matches!(&outputs[..], [Output::Send { message: ToRank::MemberLost { .. }, .. }]), "{outputs:?}");
+
+    let mut world = launch(2, &[]);
+    world.init(0, 7, 2, 0, 0);
+    ended(&mut world, 1, "ended with exit code 7");
+    let outputs = world.step(Input::Disconnected { connection: ConnectionId(1), reason: None });
+    let detail = "rank 1 (node0) ended with exit code 7 without joining the communicator";
+    assert_eq!(told(&outputs), [(0, ErrorCode::RankLost, detail)], "it never came");
+}
+
+#[test]
+fn a_communicator_of_some_waits_as_long_as_enough_could_come() {
+    let mut world = launch(4, &[1]);
+    world.init(0, 7, 2, 0, 0);
+    assert_eq!(ended(&mut world, 1, "ended with exit code 7"), [], "rank 2 or 3 may be meant");
+    world.step(Input::Disconnected { connection: ConnectionId(2), reason: None });
+    assert_eq!(ended(&mut world, 2, "ended with exit code 0"), []);
+    world.step(Input::Disconnected { connection: ConnectionId(3), reason: None });
+    assert_eq!(told(&ended(&mut world, 3, "ended with exit code 0")).len(), 1, "nobody is left");
+}
+
+#[test]
+fn a_process_may_still_sit_down_for_another_of_its_devices() {
+    // Two processes with two devices each.
+    let mut world = launch(2, &[1]);
+    world.init(0, 7, 4, 0, 0);
+    assert_eq!(ended(&mut world, 1, "ended with exit code 7"), []);
+    assert_eq!(world.init(0, 7, 4, 1, 1), []);
+}
+
+#[test]
+fn a_rank_that_is_played_again_is_there() {
+    let mut world = launch(2, &[1]);
+    ended(&mut world, 1, "ended with exit code 0");
+    world.join_as(5, 1, 2);
+    assert_eq!(world.init(0, 7, 2, 0, 0), [], "another process plays it");
+    assert_eq!(world.init(5, 7, 2, 1, 1).len(), 2);
+}
+
+#[test]
+fn the_sentence_of_a_hang_says_why_a_rank_did_not_join() {
+    // A grow of a communicator of one: the new rank is not known by name, what happened to ranks of the launch is.
+    let mut world = launch(4, &[3]);
+    world.communicator(1, &[0, 1]);
+    world.init(2, 7, 2, 0, 2);
+    world.now_us = 5_000_000;
+    let sentence = |world: &World| world.cluster.diagnose(&[], 1, world.now_us).unwrap().hang.sentence;
+    let waits = "rank 2 waits in ncclCommInitRank, a communicator of 2 ranks, for its rank 1";
+    assert_eq!(sentence(&world), waits);
+    ended(&mut world, 3, "ended with exit code 0");
+    assert_eq!(sentence(&world), format!("{waits}; rank 3 ended with exit code 0 without joining"));
+
+    let mut world = launch(4, &[]);
+    (0..3).for_each(|rank| drop(world.init(u64::from(rank), 7, 4, rank, rank)));
+    world.say(3, ToCoordinator::JoinFailed { rank: Rank(3), why: "rank 4 of 4 ranks".to_owned() });
+    world.now_us = 5_000_000;
+    assert!(sentence(&world).ends_with("for rank 3; rank 3 could not join: rank 4 of 4 ranks"), "{}", sentence(&world));
+    // What the coordinator refused itself it knows as well; and a try that succeeds is the last word.
+    let member = member(3, 103);
+    let refused = ToCoordinator::InitCommunicator { request: 2, unique_id: vec![9], size: 4, rank: Rank(3), member };
+    world.say(3, refused);
+    assert!(sentence(&world).ends_with("rank 3 could not join: a unique id has 128 bytes, not 1"));
+    world.init(3, 8, 1, 0, 3);
+    assert!(sentence(&world).ends_with("rank 3 is in no NCCL call"), "{}", sentence(&world));
+}
+
+#[test]
+fn what_a_dead_process_completed_is_booked_once() {
+    let mut world = World::formed(Some(plan(2, 2)), 4, 8);
+    world.collective(Operation::AllReduce, 1, 3, 4);
+    let connection = ConnectionId(3);
+    let of = |sequence| record(Operation::AllReduce, sequence, 3, 4);
+    world.done(3, of(1));
+    // The first was told before it died; the others are of ranks and communicators that it is not in.
+    let elsewhere = OperationRecord { communicator: CommunicatorId(9), ..of(2) };
+    let records = vec![of(1), of(2), record(Operation::AllReduce, 3, 0, 4), elsewhere];
+    assert_eq!(world.step(Input::LeftBehind { connection, records }), []);
+    let report = world.report();
+    assert_eq!(report.ranks.iter().map(|rank| rank.collective_calls).collect::<Vec<_>>(), [1, 1, 1, 2]);
+    assert_eq!(report.collectives["all_reduce"].calls, 2);
+}

@@ -1,0 +1,69 @@
+//! Operations that a process completed and has not told the coordinator of yet, as they stand in a memory file of that process: the
+//! file outlives a process that is killed, and then the coordinator reads what is left in it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::OperationRecord;
+
+/// Such a file. Three words of 8 bytes, little-endian: the mark, how many records were written in all, and how many of these were
+/// told. Behind [`Backlog::HEADER_BYTES`] record number n, from 0, is in slot n modulo [`Backlog::SLOTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backlog {
+    /// File descriptor number in the process.
+    pub fd: i32,
+    /// Random; the file begins with it, so that another file of another process is not taken for this one.
+    pub mark: u64,
+}
+
+impl Backlog {
+    /// Bytes before the slots.
+    pub const HEADER_BYTES: usize = 128;
+    /// Records that fit.
+    pub const SLOTS: usize = 1024;
+    /// Bytes of a slot.
+    pub const SLOT_BYTES: usize = 128;
+    /// Length of the file, bytes.
+    pub const BYTES: usize = Self::HEADER_BYTES + Self::SLOTS * Self::SLOT_BYTES;
+    /// Where the mark is, bytes from the start.
+    pub const MARK: usize = 0;
+    /// Where the number of records written is, bytes from the start.
+    pub const WRITTEN: usize = 8;
+    /// Where the number of records told is, bytes from the start.
+    pub const TOLD: usize = 16;
+
+    /// Where record number `number` is, bytes from the start.
+    pub fn place(number: u64) -> usize {
+        Self::HEADER_BYTES + (number % Self::SLOTS as u64) as usize * Self::SLOT_BYTES
+    }
+
+    /// A record as it stands in a slot: at most [`Backlog::SLOT_BYTES`].
+    ///
+    /// # Panics
+    /// Never: a record always serialises, into less than a slot.
+    pub fn slot(record: &OperationRecord) -> ([u8; Self::SLOT_BYTES], usize) {
+        let mut slot = [0; Self::SLOT_BYTES];
+        let used = postcard::to_slice(record, &mut slot).expect("a record fits its slot").len();
+        (slot, used)
+    }
+
+    /// The records in the `bytes` of the file that were not told. None of a file that is not this one, and none behind a record
+    /// that is none: a process may have written there whatever it wanted.
+    pub fn untold(&self, bytes: &[u8]) -> Vec<OperationRecord> {
+        let word = |at: usize| {
+            let word = bytes.get(at..at + 8)?;
+            Some(u64::from_le_bytes(word.try_into().ok()?))
+        };
+        let (Some(mark), Some(written), Some(told)) = (word(Self::MARK), word(Self::WRITTEN), word(Self::TOLD)) else {
+            return Vec::new();
+        };
+        if mark != self.mark || written.checked_sub(told).is_none_or(|open| open > Self::SLOTS as u64) {
+            return Vec::new();
+        }
+        let record = |number: u64| {
+            let place = Self::place(number);
+            let slot = bytes.get(place..place + Self::SLOT_BYTES)?;
+            postcard::take_from_bytes(slot).ok().map(|(record, _)| record)
+        };
+        (told..written).map_while(record).collect()
+    }
+}

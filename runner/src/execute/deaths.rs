@@ -1,0 +1,127 @@
+//! Ranks and launchers that end before the others: the coordinator is told of each, and the first that failed limits how long the
+//! others may go on. mpirun ends a job at once then; here survivors get the time to say what they saw.
+
+use std::time::Duration;
+
+use protocol::ids::Rank;
+use protocol::message::ToCoordinator;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::clock::Instant;
+use super::control::Control;
+use super::process::Running;
+use crate::case::Case;
+use crate::check::exit;
+use crate::launch::environment::Endpoint;
+use crate::observation::{Exit, Role};
+
+/// The deaths of a case so far.
+#[derive(Debug, Default)]
+pub(super) struct Deaths {
+    teller: Option<Teller>,
+    /// The first process that ended with an error which the case does not expect.
+    failed: Option<Failed>,
+}
+
+/// A process that ended with an error which the case does not expect.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    pub(super) role: Role,
+    pub(super) exit: Exit,
+    pub(super) at: Instant,
+}
+
+/// Tells the coordinator of deaths, without waiting for it.
+#[derive(Debug)]
+pub(crate) struct Teller(UnboundedSender<ToCoordinator>);
+
+impl Teller {
+    /// For the coordinator that listens there. Connects when there is something to tell.
+    pub(crate) fn new(endpoint: &Endpoint) -> Teller {
+        let (sender, deaths) = unbounded_channel();
+        tokio::spawn(tell(endpoint.clone(), deaths));
+        Teller(sender)
+    }
+
+    /// The process `pid`, which was started as `rank`, ended so.
+    pub(crate) fn ended(&self, rank: u32, pid: u32, exit: &Exit) {
+        // Nobody listens any more only when the coordinator is gone.
+        let _ = self.0.send(ToCoordinator::RankEnded { rank: Rank(rank), pid, how: how(exit) });
+    }
+}
+
+impl Deaths {
+    /// `running` ended, and others still run. `endpoint` is where the coordinator listens, while it does.
+    pub(super) fn see(&mut self, case: &Case, running: &Running, exit: &Exit, endpoint: Option<&Endpoint>) {
+        if let (Role::Rank(rank), Some(endpoint)) = (running.role, endpoint) {
+            let teller = self.teller.get_or_insert_with(|| Teller::new(endpoint));
+            teller.ended(rank, running.pid.unsigned_abs(), exit);
+        }
+        // Where a hang is what is wanted, nobody asks how processes end.
+        if self.failed.is_none() && case.expect.hang.is_none() && is_unexpected(case, running.role, exit) {
+            self.failed = Some(Failed { role: running.role, exit: exit.clone(), at: Instant::now() });
+        }
+    }
+
+    /// Who failed first.
+    pub(super) fn failed(&self) -> Option<&Failed> {
+        self.failed.as_ref()
+    }
+
+    /// Until when the others may go on, once somebody failed, if they may do so for `survivors`.
+    pub(super) fn limit(&self, survivors: Option<Duration>) -> Option<Instant> {
+        Some(self.failed.as_ref()?.at + survivors?)
+    }
+}
+
+/// An error that the case does not expect of a process with this role.
+fn is_unexpected(case: &Case, role: Role, exit: &Exit) -> bool {
+    exit::is_error(exit) && !case.expect.exit.accepts(role, exit)
+}
+
+/// Completes a sentence about a rank.
+fn how(exit: &Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("ended with exit code {code}"),
+        Exit::Signal(_) => format!("was killed by {}", exit::describe(exit)),
+        _ => "ended".to_owned(),
+    }
+}
+
+/// Tells the coordinator of deaths until nobody hands any more over, or it cannot be reached: then it has ended, too.
+async fn tell(endpoint: Endpoint, mut deaths: UnboundedReceiver<ToCoordinator>) {
+    let Some(first) = deaths.recv().await else { return };
+    let Ok(mut control) = Control::connect(&endpoint).await else { return };
+    let mut next = Some(first);
+    while let Some(death) = next {
+        if control.say(&death).await.is_err() {
+            return;
+        }
+        next = deaths.recv().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_fails_by_an_error_that_nobody_expects() {
+        use crate::case::Place;
+        use crate::check::exit::ExitWant;
+        let mut case = Case::default();
+        let fails = |case: &Case, exit| is_unexpected(case, Role::Rank(1), &exit);
+        assert!(fails(&case, Exit::Signal(9)) && fails(&case, Exit::Code(7)));
+        assert!(!fails(&case, Exit::Code(0)));
+        case.expect.exit.ranks.insert(1, (ExitWant::AnySignal, Place::default()));
+        assert!(!fails(&case, Exit::Signal(9)) && fails(&case, Exit::Code(7)));
+        // Wrong, and no reason why the others would not come to their end.
+        assert!(!fails(&case, Exit::Code(0)));
+    }
+
+    #[test]
+    fn a_death_completes_a_sentence() {
+        assert_eq!(how(&Exit::Code(7)), "ended with exit code 7");
+        assert_eq!(how(&Exit::Signal(libc::SIGKILL)), "was killed by SIGKILL");
+    }
+}

@@ -1,0 +1,168 @@
+//! ftest, its guard and its coordinator die in every order, and all at once: no rank outlives them.
+
+mod program;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than anything here may take on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ranks that compute and never call NCCL, each with a child in a session of its own, which nobody has started but itself.
+const SUITE: &str = "ftest: 1
+suite: s
+clusters: {c: {nodes: 1, gpus_per_node: 2, profile: a100}}
+defaults: {timeout: {kill: 500s}}
+cases:
+- id: ranks
+  cluster: c
+  coordinator: true
+  launch: {argv: [sh, -c, 'setsid sleep 987 & echo $! > child.$RANK.new; mv child.$RANK.new child.$RANK; echo $$ > rank.$RANK.new; mv rank.$RANK.new rank.$RANK; exec sleep 987'], ranks: 2}
+";
+
+/// Who dies, in order; those of one group in the same moment.
+type Order = &'static [&'static [Who]];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Runner,
+    Guard,
+    Coordinator,
+}
+
+/// An ftest at work on the suite.
+struct Run {
+    place: tempfile::TempDir,
+    runner: Child,
+}
+
+impl Run {
+    fn start() -> Run {
+        let place = tempfile::tempdir_in("/tmp").unwrap();
+        fs::write(place.path().join("s.yaml"), SUITE).unwrap();
+        let mut command = program::ftest();
+        command.arg("run").arg(place.path().join("s.yaml")).arg("--runs-dir").arg(place.path().join("runs"));
+        command.env("TMPDIR", place.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let runner = command.spawn().unwrap();
+        Run { place, runner }
+    }
+
+    /// A process that wrote its number there.
+    fn told(&self, name: &str) -> i32 {
+        let path = self.place.path().join(name);
+        until(&format!("{name} starts"), || fs::read_to_string(&path).ok()).trim().parse().unwrap()
+    }
+
+    fn find(&self, who: Who) -> i32 {
+        let runner = self.runner.id() as i32;
+        let is = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line);
+            let own = line.contains(&*self.place.path().to_string_lossy());
+            let word = if who == Who::Guard { "__guard" } else { "fakegpu-coordinator" };
+            own && line.contains(word) && parent(*pid) == Some(runner) && runs(*pid)
+        };
+        match who {
+            Who::Runner => runner,
+            _ => until(&format!("{who:?} is there"), || processes().into_iter().find(is)),
+        }
+    }
+}
+
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "not so within {} s: {what}", PATIENCE.as_secs());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn processes() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The state and the parent of a process that is there.
+fn stat(pid: i32) -> Option<(char, i32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    stat(pid).map(|(_, parent)| parent)
+}
+
+fn runs(pid: i32) -> bool {
+    stat(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+}
+
+fn signal(pid: i32, signal: Signal) {
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
+}
+
+/// Plays an order of deaths. Ranks must be gone afterwards, and with `all` also what they started themselves.
+fn play(order: Order, all: bool) {
+    let mut run = Run::start();
+    let ranks = ["rank.0", "rank.1"].map(|name| run.told(name));
+    let children = ["child.0", "child.1"].map(|name| run.told(name));
+    for moment in order {
+        let victims: Vec<i32> = moment.iter().map(|who| run.find(*who)).collect();
+        // Who is stopped does nothing before it is killed.
+        victims.iter().for_each(|pid| signal(*pid, Signal::STOP));
+        victims.iter().for_each(|pid| signal(*pid, Signal::KILL));
+        for pid in victims {
+            until("a victim dies", || (!runs(pid)).then_some(()));
+        }
+        if moment.contains(&Who::Runner) {
+            run.runner.wait().unwrap();
+        } else if moment.contains(&Who::Guard) && runs(run.find(Who::Runner)) {
+            // A guard that died is replaced; whoever dies next dies after that.
+            run.find(Who::Guard);
+        }
+    }
+    for pid in ranks {
+        until(&format!("{order:?}: the ranks go"), || (!runs(pid)).then_some(()));
+    }
+    for pid in children {
+        if all {
+            until(&format!("{order:?}: what the ranks started goes"), || (!runs(pid)).then_some(()));
+        }
+        signal(pid, Signal::KILL);
+    }
+    let left = |pid: &i32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let ours = String::from_utf8_lossy(&line).contains(&*run.place.path().to_string_lossy());
+        ours && runs(*pid)
+    };
+    until(&format!("{order:?}: nobody is left"), || (!processes().iter().any(left)).then_some(()));
+    let _ = run.runner.wait();
+    assert!(Path::new("/proc").exists());
+}
+
+#[test]
+fn whoever_is_left_ends_everything() {
+    use Who::{Coordinator, Guard, Runner};
+    play(&[&[Runner]], true);
+    play(&[&[Guard], &[Runner]], true);
+    play(&[&[Coordinator]], true);
+    play(&[&[Coordinator, Guard]], true);
+    play(&[&[Runner, Guard]], true);
+    play(&[&[Runner, Coordinator]], true);
+}
+
+#[test]
+fn ranks_go_in_every_order_of_deaths() {
+    use Who::{Coordinator, Guard, Runner};
+    // Only what a rank started itself may stay when nobody at all is left who knows of it.
+    play(&[&[Runner, Guard, Coordinator]], false);
+    play(&[&[Guard], &[Guard], &[Runner, Coordinator]], true);
+    play(&[&[Guard], &[Runner, Guard, Coordinator]], false);
+}

@@ -1,0 +1,3 @@
+//! Chores of the repository, and the checks that need its sources.
+
+pub mod architecture;
