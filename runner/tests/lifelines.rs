@@ -77,6 +77,20 @@ impl Run {
     }
 }
 
+impl Drop for Run {
+    /// What a failed test leaves runs for a quarter of an hour.
+    fn drop(&mut self) {
+        let place = self.place.path().as_os_str().as_encoded_bytes().to_vec();
+        for pid in processes() {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            if environment.windows(place.len()).any(|part| part == place) {
+                signal(pid, Signal::KILL);
+            }
+        }
+        let _ = self.runner.wait();
+    }
+}
+
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -153,7 +167,6 @@ fn play(order: Order<'_>, all: bool) {
         ours && runs(*pid)
     };
     until(&format!("{order:?}: nobody is left"), || (!processes().iter().any(left)).then_some(()));
-    let _ = run.runner.wait();
     println!("killed {order:?}");
 }
 
@@ -186,13 +199,17 @@ fn every_order() {
     }
     let all = [Runner, Guard, Coordinator];
     for first in all {
-        play(&[&[first]], true);
+        // A guard alone is replaced, and the run goes on.
+        if first != Guard {
+            play(&[&[first]], true);
+        }
         for second in all.into_iter().filter(|who| *who != first) {
             play(&[&[first], &[second]], true);
             let third = all.into_iter().find(|who| ![first, second].contains(who)).unwrap();
-            play(&[&[first], &[second], &[third]], true);
-            play(&[&[first], &[second, third]], true);
-            play(&[&[first, second], &[third]], true);
+            // Who is left may die before it has ended what the ranks started themselves; the ranks go with their runner.
+            play(&[&[first], &[second], &[third]], false);
+            play(&[&[first], &[second, third]], false);
+            play(&[&[first, second], &[third]], false);
         }
     }
     for pair in [[Runner, Guard], [Runner, Coordinator], [Guard, Coordinator]] {

@@ -58,7 +58,7 @@ fn test(place: &Place, words: &[&str], variables: &[(&str, &str)]) -> Result<End
 pub(super) fn orders_of_death(place: &Place) -> Result<Tally, String> {
     test(place, &["-p", "runner", "--test", "lifelines", "--no-run"], &[])?.expect(&[0])?;
     let mut tally = Tally::of("orders");
-    for _ in 0..place.times(1, 2) {
+    for _ in 0..place.times(1, 20) {
         let words = ["-p", "runner", "--test", "lifelines", "--", "--nocapture"];
         let every = if place.quick { &[][..] } else { &[("FTEST_EVERY_ORDER", "1")] };
         let ended = test(place, &words, every)?;
