@@ -21,6 +21,7 @@ use crate::execute::debug::DebugRank;
 use crate::execute::{self, Cancel, RunContext, job};
 use crate::exit_code::ExitCode;
 use crate::install::Install;
+use crate::machine;
 use crate::record::secrets::Secrets;
 use crate::record::{self, Recorder, Run, Shelf, history};
 use crate::report::github;
@@ -51,6 +52,10 @@ pub fn run(arguments: &RunArgs) -> ExitCode {
     };
     if cases.is_empty() {
         return ExitCode::Passed;
+    }
+    if let Some(why) = machine::too_small() {
+        eprintln!("ftest: {why}");
+        return ExitCode::CouldNotRun;
     }
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(async {

@@ -11,7 +11,7 @@ const AT_ONCE: Duration = Duration::from_secs(20);
 
 /// A suite in which rank `victim` of four does `act` before or while it works.
 fn suite(acts: &[(&str, &str)], rest: &str) -> String {
-    let ids: Vec<String> = acts.iter().enumerate().map(|(index, (_, act))| format!("'{index}': \"{act}\"")).collect();
+    let ids: Vec<String> = acts.iter().enumerate().map(|(index, (_, act))| format!("'{index}': '{act}'")).collect();
     let names: Vec<String> = (0..acts.len()).map(|index| format!("'{index}'")).collect();
     format!(
         "ftest: 1

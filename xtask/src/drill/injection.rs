@@ -86,7 +86,10 @@ pub(super) fn all_reports(place: &Place) -> Result<Tally, String> {
         if let Err(why) = ended.expect(&[1]) {
             tally.fault(why);
         }
+        // `--no-capture` is of no use to a replay.
+        let again = if extra.contains(&"--no-capture") { &[][..] } else { *extra };
         let replay = ["replay", "--runs-dir", "runs", "--junit", "strict.xml", "--junit-profile", "strict"];
+        let replay = [&replay[..], again].concat();
         let replayed = place.run(&mut place.ftest(&replay), PATIENCE)?;
         if let Err(why) = replayed.expect(&[1]) {
             tally.fault(why);
