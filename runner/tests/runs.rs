@@ -15,15 +15,15 @@ cases:
 ";
 
 /// A directory with a suite, its own temporary directory and no runs.
-struct SourceLocation(tempfile::TempDir);
+struct Place(tempfile::TempDir);
 
-impl SourceLocation {
-    fn new() -> SourceLocation {
-        SourceLocation::with(SUITE)
+impl Place {
+    fn new() -> Place {
+        Place::with(SUITE)
     }
 
-    fn with(suite: &str) -> SourceLocation {
-        let place = SourceLocation(tempfile::tempdir_in("/tmp").unwrap());
+    fn with(suite: &str) -> Place {
+        let place = Place(tempfile::tempdir_in("/tmp").unwrap());
         fs::write(place.path().join("suite.yaml"), suite).unwrap();
         fs::create_dir(place.path().join("tmp")).unwrap();
         place
@@ -70,7 +70,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_run_and_its_files_are_kept_and_nothing_is_left_elsewhere() {
-    let place = SourceLocation::new();
+    let place = Place::new();
     let output = place.ftest("suite.yaml --no-fail-fast");
     assert_eq!(output.status.code(), Some(1));
     let [run] = place.runs().try_into().unwrap();
@@ -100,7 +100,7 @@ fn a_run_and_its_files_are_kept_and_nothing_is_left_elsewhere() {
 
 #[test]
 fn secrets_of_the_environment_are_nowhere() {
-    let place = SourceLocation::new();
+    let place = Place::new();
     let output = place.ftest("suite.yaml --no-fail-fast --junit out.xml");
     let mut all =
         vec![text(&output.stdout), text(&output.stderr), fs::read_to_string(place.path().join("out.xml")).unwrap()];
@@ -111,7 +111,7 @@ fn secrets_of_the_environment_are_nowhere() {
 
 #[test]
 fn secrets_of_cases_and_fixtures_are_nowhere_either() {
-    let place = SourceLocation::with(
+    let place = Place::with(
         "ftest: 1
 suite: s
 fixtures:
@@ -140,7 +140,7 @@ cases:
 
 #[test]
 fn a_run_that_cannot_be_kept_goes_on() {
-    let place = SourceLocation::new();
+    let place = Place::new();
     fs::write(place.path().join("file"), "").unwrap();
     for filter in ["good", "bad"] {
         let output = place.ftest(&format!("suite.yaml --runs-dir file/runs -E {filter}"));
@@ -153,7 +153,7 @@ fn a_run_that_cannot_be_kept_goes_on() {
 
 #[test]
 fn the_last_runs_are_kept() {
-    let place = SourceLocation::new();
+    let place = Place::new();
     for _ in 0..4 {
         place.ftest("suite.yaml -E good --keep-runs 2");
     }
@@ -162,7 +162,7 @@ fn the_last_runs_are_kept() {
 
 #[test]
 fn a_directory_of_a_run_that_was_killed_is_cleaned_up_by_the_next() {
-    let place = SourceLocation::new();
+    let place = Place::new();
     let stale = place.path().join("tmp/ft-01234567");
     let unowned = place.path().join("tmp/ft-23456789");
     let kept = place.path().join("tmp/ft-89abcdef");
@@ -185,7 +185,7 @@ fn plain(bytes: &[u8]) -> String {
 
 #[test]
 fn a_replay_says_and_writes_what_the_run_did() {
-    let place = SourceLocation::new();
+    let place = Place::new();
     let run = place.ftest("suite.yaml --no-fail-fast --junit first.xml");
     let replay = place.ftest("replay --junit second.xml");
     assert_eq!((replay.status.code(), plain(&replay.stdout)), (Some(1), plain(&run.stdout)));
@@ -210,7 +210,7 @@ fn a_replay_says_and_writes_what_the_run_did() {
 
 #[test]
 fn the_log_of_a_killed_run_is_replayed_as_far_as_it_goes() {
-    let place = SourceLocation::new();
+    let place = Place::new();
     place.ftest("suite.yaml --no-fail-fast");
     let log = place.runs()[0].join("events.jsonl");
     let all = fs::read_to_string(&log).unwrap();
@@ -226,7 +226,7 @@ fn the_log_of_a_killed_run_is_replayed_as_far_as_it_goes() {
 
 #[test]
 fn only_what_failed_or_did_not_run_runs_again() {
-    let place = SourceLocation::new();
+    let place = Place::new();
     let first = place.ftest("suite.yaml -j 1");
     assert!(text(&first.stdout).contains("3 cases: 1 passed, 1 failed, 1 not run"), "{}", text(&first.stdout));
     let id = place.runs()[0].file_name().unwrap().to_str().unwrap().to_owned();
@@ -247,7 +247,7 @@ fn only_what_failed_or_did_not_run_runs_again() {
 
 #[test]
 fn shards_become_one_run_again() {
-    let place = SourceLocation::new();
+    let place = Place::new();
     for part in 1..=2 {
         place.ftest(&format!("suite.yaml --no-fail-fast --shard {part}/2 --runs-dir shards"));
     }
@@ -273,7 +273,7 @@ cases:
 - {id: kills, launch: {argv: [sh, -c, 'kill -KILL $PPID; sleep 60']}}
 - {id: later, launch: {argv: ['true']}}
 ";
-    let place = SourceLocation::with(suite);
+    let place = Place::with(suite);
     let output = place.ftest("suite.yaml -j 1 --junit out.xml");
     assert_eq!(output.status.code(), None);
     let junit = fs::read_to_string(place.path().join("out.xml")).unwrap();
@@ -293,7 +293,7 @@ cases:
 - {id: long, launch: {argv: [sleep, '0.3']}}
 - {id: new, launch: {argv: ['true']}}
 ";
-    let place = SourceLocation::with(suite);
+    let place = Place::with(suite);
     place.ftest("suite.yaml -j 2 -E !case(new)");
     place.ftest("suite.yaml -j 2");
     let log = fs::read_to_string(place.runs()[1].join("events.jsonl")).unwrap();

@@ -17,15 +17,15 @@ use runner::execute::sweep::Sweep;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory with a suite of `cases`, each a line of YAML.
-struct SourceLocation(tempfile::TempDir);
+struct Place(tempfile::TempDir);
 
-impl SourceLocation {
-    fn new(cases: &[&str]) -> SourceLocation {
+impl Place {
+    fn new(cases: &[&str]) -> Place {
         let directory = tempfile::tempdir_in("/tmp").unwrap();
         let cases: String = cases.iter().map(|case| format!("- {case}\n")).collect();
         let text = format!("ftest: 1\nsuite: s\ndefaults: {{timeout: 50s}}\ncases:\n{cases}");
         fs::write(directory.path().join("s.yaml"), text).unwrap();
-        SourceLocation(directory)
+        Place(directory)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -58,7 +58,7 @@ fn timeless(output: &Output) -> String {
 
 #[test]
 fn a_temporary_directory_too_deep_for_sockets_is_replaced() {
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         r#"{id: a, launch: {argv: [sh, -c, 'echo $FTEST_SCRATCH > here; touch "$TMPDIR/x"'], ranks: 2}, expect: {exit: 0}}"#,
     ]);
     let deep = place.file(&"d".repeat(150));
@@ -73,7 +73,7 @@ fn a_temporary_directory_too_deep_for_sockets_is_replaced() {
 #[test]
 fn a_locale_changes_nothing() {
     // Turkish lower case of I is not i; decimal points are commas.
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: TITLE, launch: {argv: [sh, -c, 'echo $LC_ALL $LANG; date -u -d @0 +%A']}, expect: {stdout: [C.UTF-8, Thursday]}}",
         "{id: fails, launch: {argv: ['false']}}",
         "{id: killed, launch: {argv: [sh, -c, 'kill $$']}, expect: {exit: {signal: sigterm}}}",
@@ -91,7 +91,7 @@ fn a_locale_changes_nothing() {
 #[test]
 fn neither_home_nor_the_working_directory_need_be_writable() {
     // Not even root can make a file in /proc.
-    let place = SourceLocation::new(&["{id: a, launch: {argv: ['true'], ranks: 2}}"]);
+    let place = Place::new(&["{id: a, launch: {argv: ['true'], ranks: 2}}"]);
     let mut command = program::ftest();
     command.arg("run").arg(place.file("s.yaml")).env("TMPDIR", place.0.path()).stdin(Stdio::null());
     command.env("HOME", "/proc").env_remove("XDG_CACHE_HOME").env_remove("XDG_STATE_HOME").env_remove("XDG_DATA_HOME");
@@ -103,7 +103,7 @@ fn neither_home_nor_the_working_directory_need_be_writable() {
 
 #[test]
 fn closed_streams_are_nothing_special() {
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: a, launch: {argv: [sh, -c, 'echo out; echo err >&2; readlink /proc/self/fd/0 > stdin']}, expect: {stdout: out, stderr: err}}",
         "{id: b, launch: {argv: ['false']}}",
     ]);
@@ -119,7 +119,7 @@ fn closed_streams_are_nothing_special() {
 
 #[test]
 fn a_reader_who_leaves_is_not_missed() {
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: a, matrix: {axes: {n: [1, 2, 3, 4, 5, 6, 7, 8, 9]}}, launch: {argv: ['true']}}",
         "{id: last, launch: {argv: [sh, -c, 'touch ran; exit 3']}}",
     ]);
@@ -146,7 +146,7 @@ fn a_reader_who_leaves_is_not_missed() {
 
 #[test]
 fn a_program_gets_no_terminal_even_where_ftest_has_one() {
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: a, launch: {argv: [sh, -c, 'if (exec 3</dev/tty) 2>/dev/null; then exit 1; fi; ps -o tty= $$ > tty; cat']}}",
     ]);
     let controller = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).unwrap();
@@ -166,7 +166,7 @@ fn a_program_gets_no_terminal_even_where_ftest_has_one() {
 
 #[test]
 fn inherited_descriptors_stay_with_ftest() {
-    let place = SourceLocation::new(&["{id: a, launch: {argv: [sh, -c, 'ls /proc/$$/fd | tr \"\\n\" \" \" > fds']}}"]);
+    let place = Place::new(&["{id: a, launch: {argv: [sh, -c, 'ls /proc/$$/fd | tr \"\\n\" \" \" > fds']}}"]);
     let mut shell = program::behind(&["sh", "-c", "exec 7</dev/null 8>&1; exec \"$0\" \"$@\""]);
     let output = shell.args(place.ftest().get_args()).env("TMPDIR", place.0.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
@@ -176,7 +176,7 @@ fn inherited_descriptors_stay_with_ftest() {
 
 #[test]
 fn killing_the_outer_of_two_ftests_ends_both() {
-    let place = SourceLocation::new(&[r#"{id: outer, launch: {argv: [ftest, run, inner.yaml]}}"#]);
+    let place = Place::new(&[r#"{id: outer, launch: {argv: [ftest, run, inner.yaml]}}"#]);
     let fifo = place.file("ready");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
     let inner = "ftest: 1\nsuite: inner\ncases:\n- id: stays\n  launch: {argv: [sh, -c, \"(setsid sleep 1000 &); trap '' TERM HUP; echo ready > ready; sleep 1000; sleep 1000\"], ranks: 2}\n";
@@ -220,7 +220,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 #[test]
 fn the_wall_clock_decides_nothing() {
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: quick, launch: {argv: [sleep, '0.1']}}",
         "{id: late, timeout: {kill: 300ms, grace: 100ms}, launch: {argv: [sleep, '1000']}}",
     ]);

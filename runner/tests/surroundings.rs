@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A directory with a suite of `cases`, each a line of YAML.
-struct SourceLocation(tempfile::TempDir);
+struct Place(tempfile::TempDir);
 
-impl SourceLocation {
-    fn new(cases: &[&str]) -> SourceLocation {
+impl Place {
+    fn new(cases: &[&str]) -> Place {
         let directory = tempfile::tempdir_in("/tmp").unwrap();
         let cases: String = cases.iter().map(|case| format!("- {case}\n")).collect();
         let text = format!("ftest: 1\nsuite: s\ndefaults: {{timeout: 50s}}\ncases:\n{cases}");
         fs::write(directory.path().join("s.yaml"), text).unwrap();
-        SourceLocation(directory)
+        Place(directory)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -64,7 +64,7 @@ fn modes(directory: &Path) -> Vec<(PathBuf, u32)> {
 
 #[test]
 fn a_case_of_many_processes_runs_below_a_low_soft_limit_and_its_programs_keep_that() {
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: a, launch: {argv: [sh, -c, 'ulimit -Sn; ulimit -Hn'], ranks: 40}, expect: {stdout: {rank: all, matches: '\\A64\\n4096\\n\\z'}}}",
     ]);
     let (code, text) = place.after("ulimit -Sn 64; ulimit -Hn 4096", &[]);
@@ -73,7 +73,7 @@ fn a_case_of_many_processes_runs_below_a_low_soft_limit_and_its_programs_keep_th
 
 #[test]
 fn fixtures_and_commands_keep_the_users_soft_limit_too() {
-    let place = SourceLocation::new(&["{id: a, uses: [f], launch: {argv: ['true']}}"]);
+    let place = Place::new(&["{id: a, uses: [f], launch: {argv: ['true']}}"]);
     let fixture = "fixtures:\n  f: {setup: {argv: [sh, -c, 'ulimit -Sn > limit']}}\n";
     fs::write(place.file("s.yaml"), format!("{}{fixture}", place.read("s.yaml"))).unwrap();
     let (code, text) = place.after("ulimit -Sn 64; ulimit -Hn 4096", &[]);
@@ -82,7 +82,7 @@ fn fixtures_and_commands_keep_the_users_soft_limit_too() {
 
 #[test]
 fn a_hard_limit_that_is_too_low_is_said_before_anything_runs() {
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: many, launch: {argv: [touch, ran], ranks: 40}}",
         "{id: one, launch: {argv: ['true']}}",
     ]);
@@ -94,7 +94,7 @@ fn a_hard_limit_that_is_too_low_is_said_before_anything_runs() {
 
 #[test]
 fn cases_side_by_side_wait_for_descriptors_and_none_is_broken_by_another() {
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: a, matrix: {axes: {n: [1, 2, 3, 4, 5, 6]}}, launch: {argv: [sh, -c, 'echo out; echo err >&2'], ranks: 4}}",
     ]);
     // Two such cases have room at once.
@@ -106,7 +106,7 @@ fn cases_side_by_side_wait_for_descriptors_and_none_is_broken_by_another() {
 #[test]
 fn processes_are_ended_although_no_descriptor_is_left_to_look_for_them() {
     // The program takes ftest's descriptors away; then not even /proc can be read.
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: a, timeout: {kill: 2s, grace: 300ms}, launch: {argv: [sh, -c, 'echo $$ > pid; prlimit --nofile=3:3 --pid $PPID; exec sleep 1000'], ranks: 1}}",
     ]);
     let (_, text) = place.after("true", &[]);
@@ -122,7 +122,7 @@ fn processes_are_ended_although_no_descriptor_is_left_to_look_for_them() {
 
 #[test]
 fn a_limit_that_ended_a_program_breaks_the_case_and_is_named() {
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: files, launch: {argv: [sh, -c, 'head -c 100000 /dev/zero > big'], ranks: 1}}",
         "{id: own, launch: {argv: [sh, -c, 'exit 1']}}",
         "{id: wanted, launch: {argv: [sh, -c, 'kill -XFSZ $$']}, expect: {exit: {signal: SIGXFSZ}}}",
@@ -143,9 +143,17 @@ fn a_limit_that_ended_a_program_breaks_the_case_and_is_named() {
 }
 
 #[test]
+fn too_few_addresses_for_ftest_itself_are_said() {
+    let place = Place::new(&["{id: a, launch: {argv: ['true']}}"]);
+    let (code, text) = place.after("ulimit -v 100000", &[]);
+    let said = "the limit on addresses (`ulimit -v`) is 97.7 MiB, and ftest itself needs 128 MiB: raise it";
+    assert!(code == 3 && text.contains(said), "{code}: {text}");
+}
+
+#[test]
 fn a_small_stack_is_the_programs_alone() {
     let place =
-        SourceLocation::new(&["{id: a, launch: {argv: [sh, -c, 'ulimit -s; exit 1']}, expect: {stdout: \"128\"}}"]);
+        Place::new(&["{id: a, launch: {argv: [sh, -c, 'ulimit -s; exit 1']}, expect: {stdout: \"128\"}}"]);
     let (code, text) = place.after("ulimit -s 128", &[]);
     assert_eq!(code, 1, "{text}");
     assert!(
@@ -156,17 +164,27 @@ fn a_small_stack_is_the_programs_alone() {
 
 #[test]
 fn a_limit_on_files_does_not_end_ftest_itself() {
-    let place = SourceLocation::new(&["{id: a, launch: {argv: ['true']}}", "{id: b, launch: {argv: ['false']}}"]);
+    let place = Place::new(&["{id: a, launch: {argv: ['true']}}", "{id: b, launch: {argv: ['false']}}"]);
     let (code, text) = place.after("ulimit -f 0", &["--junit", "out.xml"]);
     assert!(text.contains("1 passed, 1 failed") && code == 3, "{code}: {text}");
     assert!(text.contains("File too large"), "{text}");
+}
+
+#[test]
+fn who_starts_ftest_may_ignore_the_ends_of_children() {
+    let place = Place::new(&[
+        "{id: a, launch: {argv: [sh, -c, 'exit 3'], ranks: 2}, expect: {exit: 3}}",
+        "{id: b, launch: {argv: [sh, -c, 'kill -KILL $$']}, expect: {exit: {signal: SIGKILL}}}",
+    ]);
+    let (code, text) = place.after("trap '' CHLD", &[]);
+    assert_eq!(code, 0, "{text}");
 }
 
 // ---- permissions -------------------------------------------------------------------------------------------------------
 
 #[test]
 fn what_ftest_writes_follows_the_users_umask() {
-    let place = SourceLocation::new(&[
+    let place = Place::new(&[
         "{id: passes, launch: {argv: [sh, -c, 'umask > mask; echo x > made']}}",
         "{id: fails, launch: {argv: [sh, -c, 'echo x; exit 1'], ranks: 2}}",
     ]);
@@ -200,7 +218,7 @@ const ON_A_CLUSTER: &str =
     "{id: a, cluster: {nodes: 1, gpus_per_node: 1, profile: a100}, launch: {argv: [sh, -c, ':'], ranks: 1}}";
 
 /// An installation with stand-ins for shim and coordinator, so that no test waits for a build of them.
-fn install(place: &SourceLocation) {
+fn install(place: &Place) {
     const COORDINATOR: &str = "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --address) at=$2 ;; esac; shift; done\n\
          trap 'exit 0' TERM\necho \"fakegpu-coordinator listening on $at\"\nwhile :; do sleep 0.05; done\n";
     for directory in ["home/bin", "home/lib"] {
@@ -215,7 +233,7 @@ fn install(place: &SourceLocation) {
 }
 
 /// What `ftest run` answers with these variables; an empty name removes nothing, a value of `-` the variable.
-fn with(place: &SourceLocation, variables: &[(&str, &str)]) -> (i32, String) {
+fn with(place: &Place, variables: &[(&str, &str)]) -> (i32, String) {
     let mut command = program::ftest();
     command.args(["run", "s.yaml"]).current_dir(place.0.path()).stdin(Stdio::null());
     command.env("TMPDIR", place.0.path()).env("HOME", place.0.path()).env("NO_COLOR", "1");
@@ -231,7 +249,7 @@ fn with(place: &SourceLocation, variables: &[(&str, &str)]) -> (i32, String) {
 
 #[test]
 fn an_empty_variable_is_one_that_is_not_set() {
-    let place = SourceLocation::new(&[ON_A_CLUSTER]);
+    let place = Place::new(&[ON_A_CLUSTER]);
     install(&place);
     for name in ["TMPDIR", "FTEST_RUNS_DIR", "FTEST_CACHE_DIR", "XDG_CACHE_HOME", "FTEST_CASE_COOKIE", "CI", "PATH"] {
         let (code, text) = with(&place, &[(name, "")]);
@@ -242,7 +260,7 @@ fn an_empty_variable_is_one_that_is_not_set() {
 
 #[test]
 fn a_relative_variable_means_the_working_directory() {
-    let place = SourceLocation::new(&[ON_A_CLUSTER
+    let place = Place::new(&[ON_A_CLUSTER
         .replace("':'", "'case $LD_LIBRARY_PATH in /*) ;; *) exit 9; esac'")
         .as_str()]);
     install(&place);
@@ -262,7 +280,7 @@ fn a_relative_variable_means_the_working_directory() {
 
 #[test]
 fn a_variable_that_names_nothing_usable_is_said_with_what_to_do() {
-    let place = SourceLocation::new(&[ON_A_CLUSTER]);
+    let place = Place::new(&[ON_A_CLUSTER]);
     install(&place);
     // Not even root can make a file in /proc.
     for (variables, said) in [

@@ -5,6 +5,7 @@ use crate::commands::cli::RunArgs;
 use crate::commands::signals::Signals;
 use crate::commands::{list, select, watch};
 use crate::host::install::Install;
+use crate::host::machine;
 use crate::verdict::exit_code::ExitCode;
 
 /// Runs the command.
@@ -26,6 +27,10 @@ pub fn run(arguments: &RunArgs) -> ExitCode {
     };
     if cases.is_empty() {
         return ExitCode::Passed;
+    }
+    if let Some(why) = machine::too_small() {
+        eprintln!("ftest: {why}");
+        return ExitCode::CouldNotRun;
     }
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(async {

@@ -42,5 +42,5 @@ pub mod torchrun;
 pub use cancel::Cancel;
 pub use context::RunContext;
 pub(crate) use kernel::dies_with_us;
-pub use kernel::{bequeath, keep_descriptors, survive_file_limit};
+pub use kernel::{bequeath, hear_of_children, keep_descriptors, survive_file_limit};
 pub use life::run_case;

@@ -70,6 +70,16 @@ pub fn limit_of(limit: Limit) -> Option<u64> {
     getrlimit(resource).current
 }
 
+/// Bytes of addresses with which ftest can run cases. With fewer, some allocation fails anywhere, and the process with it.
+const ADDRESSES: u64 = 128 << 20;
+
+/// Why cases cannot be run under the limits of this process, if so, and what to do.
+pub fn too_small() -> Option<String> {
+    let limit = limit_of(Limit::AddressSpace).filter(|limit| *limit < ADDRESSES)?;
+    let (limit, needed) = (describe(limit), describe(ADDRESSES));
+    Some(format!("the limit on addresses (`ulimit -v`) is {limit}, and ftest itself needs {needed}: raise it"))
+}
+
 /// `error`, and what to do about it where it is for want of something.
 pub fn explained(error: &io::Error) -> String {
     // An error with words of its own has the number of its cause no more.
