@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use super::fork;
 use super::library::Library;
+use crate::process::fork;
 use crate::settings::{self, GapPolicy};
 
 /// Details kept apart per name; further ones are counted together under `_other_`.
@@ -51,7 +51,7 @@ pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
             None
         }
     };
-    crate::report::used();
+    crate::report::write::used();
     let Some(known) = known.filter(|known| *known <= SAID) else { return };
     if policy() == GapPolicy::Warn {
         let colon = if detail.is_empty() { "" } else { ": " };

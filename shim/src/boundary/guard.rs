@@ -4,9 +4,11 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{fork, gap, library::Library};
+use crate::boundary::gap;
+use crate::boundary::library::Library;
 use crate::device::version;
-use crate::{compute, cuda_runtime, nvml, settings};
+use crate::process::fork;
+use crate::{compute, nvml, settings};
 
 /// A call that initialises CUDA if need be. Its status is what C gets.
 pub(crate) fn call<E: Into<u32>>(
@@ -115,7 +117,7 @@ fn run<E: Into<u32>>(library: Library, name: &'static str, body: impl FnOnce() -
 
 fn finish(library: Library, code: u32) -> u32 {
     if code != 0 && library == Library::CudaRuntime {
-        cuda_runtime::error::note(code);
+        crate::device::calls::error::note(code);
     }
     code
 }

@@ -4,7 +4,7 @@ use std::ffi::c_uint;
 
 use super::context::in_context;
 use crate::boundary::args::Out;
-use crate::cuda_runtime::ipc as runtime;
+use crate::device::calls::ipc as runtime;
 use crate::device::context;
 use crate::device::error::CudaResult;
 use crate::device::ipc::Handle;

@@ -2,7 +2,6 @@
 
 pub(crate) mod context;
 pub(crate) mod device;
-pub(crate) mod exports;
 pub(crate) mod ipc;
 pub(crate) mod memory;
 pub(crate) mod module;

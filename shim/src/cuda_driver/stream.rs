@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use super::context::in_context;
 use crate::boundary::args::Out;
-use crate::cuda_runtime::{stream as runtime, stream_attribute};
+use crate::device::calls::{stream as runtime, stream_attribute};
 use crate::device::error::CudaResult;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::resolve;

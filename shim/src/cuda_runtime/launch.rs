@@ -159,7 +159,7 @@ pub(crate) fn launch_configured(
 }
 
 /// What we say of a kernel whose image we do not read: a middling register count and no static shared memory.
-pub(super) const ASSUMED_REGISTERS: c_int = 32;
+pub(crate) const ASSUMED_REGISTERS: c_int = 32;
 
 /// The attributes of a kernel as far as they follow from the device. Registers and static memory are assumed: a gap.
 pub(crate) fn assumed(kernel: &Kernel, library: Library, call: &'static str) -> CudaResult {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::counters::HOST_COPIES;
 use super::error::{CudaError, CudaResult};
 use super::memory::{self, Known};
 use super::stream::Stream;
+use crate::report::counters::HOST_COPIES;
 
 /// A box of bytes in memory: `depth` slices of `height` rows of `width` bytes.
 #[derive(Clone, Copy, Debug)]

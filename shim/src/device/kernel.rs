@@ -149,7 +149,7 @@ pub(crate) fn launch(
     if crate::compute::is_checking() {
         return Ok(());
     }
-    crate::report::used();
+    crate::report::write::used();
     let name = kernel.name().to_string_lossy();
     device.counters.launched(&name);
     gap::tolerate(library, call, &name)?;

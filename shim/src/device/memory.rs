@@ -173,7 +173,7 @@ fn arena_length(capacity: u64) -> usize {
 /// # Errors
 /// `MEMORY_ALLOCATION` when the device's memory is used up; `OPERATING_SYSTEM`.
 pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> CudaResult<usize> {
-    crate::report::used();
+    crate::report::write::used();
     if size == 0 {
         return Ok(0);
     }
@@ -327,7 +327,7 @@ pub(crate) fn known(address: usize, length: usize) -> CudaResult<Known> {
 /// # Errors
 /// `MEMORY_ALLOCATION` when the system has none.
 pub(crate) fn allocate_host(size: usize, kind: HostKind, device: u32, flags: u32) -> CudaResult<usize> {
-    crate::report::used();
+    crate::report::write::used();
     if size == 0 {
         return Ok(0);
     }

@@ -4,13 +4,14 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
+use crate::report::counters::Counters;
 use crate::settings::{self, Gpu};
 
 pub(crate) mod allocator;
 pub(crate) mod attribute;
+pub(crate) mod calls;
 pub(crate) mod context;
 pub(crate) mod copy;
-pub(crate) mod counters;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod image;
@@ -24,7 +25,6 @@ pub(crate) mod pool;
 pub(crate) mod stream;
 pub(crate) mod symbol;
 pub(crate) mod version;
-pub(crate) mod visible;
 
 use error::{CudaError, CudaResult};
 
@@ -44,7 +44,7 @@ pub(crate) struct Device {
     /// Its streams.
     pub(crate) streams: stream::Streams,
     /// What was done with it.
-    pub(crate) counters: counters::Counters,
+    pub(crate) counters: Counters,
     /// Times its primary context is retained by the driver API, plus one once the runtime has made it.
     pub(crate) primary: context::Primary,
     /// Devices whose memory this one may reach, as bits would not hold 1024 of them.
@@ -63,7 +63,7 @@ pub(crate) fn all() -> &'static [Device] {
     DEVICES.get_or_init(|| {
         let Ok(settings) = settings::get() else { return Vec::new() };
         let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-        let chosen = visible::choose(&settings.gpus, mask.as_deref());
+        let chosen = settings::visible::choose(&settings.gpus, mask.as_deref());
         let device = |(ordinal, index): (usize, usize)| Device {
             ordinal: ordinal as u32,
             index: index as u32,
@@ -71,7 +71,7 @@ pub(crate) fn all() -> &'static [Device] {
             memory: memory::DeviceMemory::new(settings.gpus[index].profile.memory.bytes),
             share: neighbors::Share::default(),
             streams: stream::Streams::default(),
-            counters: counters::Counters::default(),
+            counters: Counters::default(),
             primary: context::Primary::default(),
             peers: context::Peers::default(),
             flags: AtomicU32::new(0),

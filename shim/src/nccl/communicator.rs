@@ -355,9 +355,9 @@ pub(crate) fn resolve(handle: usize) -> NcclResult<Arc<Communicator>> {
 /// # Errors
 /// A bad variable or an unreachable coordinator.
 pub(crate) fn process() -> NcclResult<Arc<Process>> {
-    crate::report::used();
+    crate::report::write::used();
     let process = Process::current()?;
-    crate::boundary::at_exit::at_exit(|| {
+    crate::process::at_exit::at_exit(|| {
         if let Some(process) = Process::joined() {
             process.goodbye();
         }

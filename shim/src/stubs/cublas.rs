@@ -8,7 +8,7 @@ use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
 use super::transfer::{self, Way};
 use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 use crate::device::{self, version};
 
 /// CUBLAS_STATUS_NOT_INITIALIZED and CUBLAS_STATUS_INVALID_VALUE.

@@ -10,7 +10,7 @@ use super::lt_product::{self, Heuristic};
 use super::objects::{Answer, Code, Objects, kind};
 use super::release;
 use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 use crate::device::version;
 
 static HANDLES: Objects<()> = Objects::new(kind::CUBLASLT, REFUSALS);

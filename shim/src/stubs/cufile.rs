@@ -1,8 +1,8 @@
 //! libcufile (GPUDirect Storage): nothing of it is there. Its calls answer in three shapes, none of which is success.
 
-use crate::boundary::exports::exports;
 use crate::boundary::guard;
 use crate::boundary::library::Library;
+use crate::boundary::table::exports;
 
 exports! {
     library Cufile;

@@ -22,7 +22,7 @@ mod product;
 mod release;
 mod transfer;
 
-use crate::boundary::exports::Export;
+use crate::boundary::table::Export;
 
 /// The tables of all libraries here.
 pub(crate) fn tables() -> Vec<&'static [Export]> {

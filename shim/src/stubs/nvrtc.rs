@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 use super::objects::{Answer, Code, Objects, Refusals, kind};
 use super::release;
 use crate::boundary::args::{Out, Text};
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 
 /// NVRTC_ERROR_INVALID_PROGRAM and NVRTC_ERROR_INVALID_INPUT.
 const REFUSALS: Refusals = Refusals { handle: 4, value: 3 };

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::sync::atomic::AtomicI32;
 
-use crate::boundary::exports::{Address, Export, Status, exports};
 use crate::boundary::library::Library;
+use crate::boundary::table::{Address, Export, Status, exports};
 
 /// The transport that device code would use; 0 while none is chosen. PyTorch links this variable.
 #[unsafe(no_mangle)]

@@ -2,17 +2,17 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use super::abi::{Config, SignalWait, SimulationInfo, UniqueId};
-use super::device_communicator::{DeviceCommunicator, Requirements, Resource};
-use super::properties::Properties;
-use super::requirement::Pair;
-use super::team::Team;
-use super::{
+use crate::boundary::args::Out;
+use crate::boundary::table::exports;
+use crate::nccl::abi::{Config, SignalWait, SimulationInfo, UniqueId};
+use crate::nccl::device_communicator::{DeviceCommunicator, Requirements, Resource};
+use crate::nccl::properties::Properties;
+use crate::nccl::requirement::Pair;
+use crate::nccl::team::Team;
+use crate::nccl::{
     collective, debug, device_communicator, group, info, init, memory, one_sided, point_to_point, properties,
     reduction, requirement, resize, suspension, team, window,
 };
-use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
 
 exports! {
     library Nccl;

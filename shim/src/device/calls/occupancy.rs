@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::launch::{ASSUMED_REGISTERS, assumed};
 use crate::boundary::args::Out;
 use crate::boundary::library::Library;
+use crate::cuda_runtime::launch::{ASSUMED_REGISTERS, assumed};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::Kernel;
 use crate::device::occupancy::{self, Need};

@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 use std::sync::Mutex;
 
-use super::fork;
+use crate::process::fork;
 
 static ACTIONS: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 

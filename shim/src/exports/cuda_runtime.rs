@@ -2,20 +2,20 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
-use super::abi::{
+use crate::boundary::args::{Out, Text};
+use crate::boundary::table::exports;
+use crate::cuda_driver::device as driver_device;
+use crate::cuda_runtime::abi::{
     AccessDescription, ChannelFormat, Copy3D, Copy3DPeer, Dim3, FunctionAttributes, LaunchConfig, MemLocation,
     PitchedPtr, PointerAttributes, PoolProperties, Three,
 };
-use super::stream::{Callback, HostFunction};
-use super::{
-    copy, device, entry_point, error, ipc, launch, memory, occupancy, pool, properties, stream, stream_attribute,
-};
-use crate::boundary::args::{Out, Text};
-use crate::boundary::exports::exports;
-use crate::cuda_driver::device as driver_device;
+use crate::cuda_runtime::{copy, device, launch, properties};
+use crate::device::calls::stream::{Callback, HostFunction};
+use crate::device::calls::{error, ipc, memory, occupancy, pool, stream, stream_attribute};
 use crate::device::ipc::Handle;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::per_thread_default as per_thread;
+use crate::exports::entry_point;
 
 exports! {
     library CudaRuntime;

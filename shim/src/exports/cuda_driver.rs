@@ -2,18 +2,20 @@
 
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
-use super::memory::{AllocationProperties, Copy2D, Copy3D};
-use super::module::LaunchConfig;
-use super::{context, device, ipc, memory, module, stream};
 use crate::boundary::args::{Out, Text};
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
+use crate::cuda_driver::memory::{AllocationProperties, Copy2D, Copy3D};
+use crate::cuda_driver::module::LaunchConfig;
+use crate::cuda_driver::{context, device, ipc, memory, module, stream};
 use crate::cuda_runtime::abi::{AccessDescription, MemLocation, PoolProperties};
-use crate::cuda_runtime::occupancy::SharedBytesOf;
-use crate::cuda_runtime::stream::{Callback, HostFunction};
-use crate::cuda_runtime::{device as runtime_device, entry_point, error, pool, stream as runtime_stream};
+use crate::cuda_runtime::device as runtime_device;
+use crate::device::calls::occupancy::SharedBytesOf;
+use crate::device::calls::stream::{Callback, HostFunction};
+use crate::device::calls::{error, pool, stream as runtime_stream};
 use crate::device::ipc::Handle;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::per_thread_default as per_thread;
+use crate::exports::entry_point;
 
 exports! {
     library CudaDriver;

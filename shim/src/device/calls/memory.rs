@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::abi::{PitchedPtr, PointerAttributes, Three};
 use crate::boundary::args::Out;
+use crate::cuda_runtime::abi::{PitchedPtr, PointerAttributes, Three};
 use crate::device::allocator::ALIGNMENT;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::memory::{self, HostKind, Kind};

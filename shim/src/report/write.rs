@@ -11,9 +11,12 @@ use protocol::device_report::{
     Summary, Tally, UNWRITTEN,
 };
 
-use crate::boundary::{at_exit, gap};
+use crate::boundary::gap;
 use crate::compute;
-use crate::device::{self, Device, counters};
+use crate::device;
+use crate::device::Device;
+use crate::process::at_exit;
+use crate::report::counters;
 use crate::settings::{self, Settings};
 
 static USED: AtomicBool = AtomicBool::new(false);

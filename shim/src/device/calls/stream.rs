@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
-use super::device::PRIORITIES;
 use crate::boundary::args::Out;
 use crate::boundary::guard;
+use crate::cuda_runtime::device::PRIORITIES;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::{self, Kind};
 use crate::device::{context, event};

@@ -1,7 +1,7 @@
 //! `exports!`: one table per library gives its C symbols and the list of them. A name is `real` (answers), `absent`
 //! (what the GPU does not have), `refused` (NotSupported on purpose, as hardware may) or `stub` (we owe it). Only names in a table are exported.
 
-use super::library::Library;
+use crate::boundary::library::Library;
 
 /// What stands behind a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,26 +150,26 @@ macro_rules! exports {
         )*)?
 
         /// Every symbol of the library.
-        pub(crate) const EXPORTS: &[$crate::boundary::exports::Export] = &[
-            $($($crate::boundary::exports::export!($library, Real, $real),)*)?
-            $($($crate::boundary::exports::export!($library, Real, $bare),)*)?
-            $($($crate::boundary::exports::export!($library, Real, $raw),)*)?
-            $($($crate::boundary::exports::export!($library, Absent, $absent),)*)?
-            $($($crate::boundary::exports::export!($library, Refused, $refused),)*)?
-            $($($crate::boundary::exports::export!($library, Stub, $stub),)*)?
-            $($($crate::boundary::exports::export!($library, Stub, $empty),)*)?
-            $($($crate::boundary::exports::export!($library, $second_status, $second),)*)?
+        pub(crate) const EXPORTS: &[$crate::boundary::table::Export] = &[
+            $($($crate::boundary::table::export!($library, Real, $real),)*)?
+            $($($crate::boundary::table::export!($library, Real, $bare),)*)?
+            $($($crate::boundary::table::export!($library, Real, $raw),)*)?
+            $($($crate::boundary::table::export!($library, Absent, $absent),)*)?
+            $($($crate::boundary::table::export!($library, Refused, $refused),)*)?
+            $($($crate::boundary::table::export!($library, Stub, $stub),)*)?
+            $($($crate::boundary::table::export!($library, Stub, $empty),)*)?
+            $($($crate::boundary::table::export!($library, $second_status, $second),)*)?
         ];
     };
 }
 
 macro_rules! export {
     ($library:ident, $status:ident, $name:ident) => {
-        $crate::boundary::exports::Export {
+        $crate::boundary::table::Export {
             name: stringify!($name),
             library: $crate::boundary::library::Library::$library,
-            status: $crate::boundary::exports::Status::$status,
-            address: $crate::boundary::exports::Address($name as *const ()),
+            status: $crate::boundary::table::Status::$status,
+            address: $crate::boundary::table::Address($name as *const ()),
         }
     };
 }

@@ -1,0 +1,4 @@
+//! The device report.
+
+pub(crate) mod counters;
+pub(crate) mod write;
