@@ -6,8 +6,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::cxx::{DataPtr, Device};
-use super::object::Allocate;
+use super::cxx::{Allocate, DataPtr, Device};
 use super::symbols::Allocator;
 use super::torch;
 use crate::device::memory;

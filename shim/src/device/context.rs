@@ -222,7 +222,7 @@ pub(crate) fn enter() -> CudaResult<&'static Device> {
     if current() == 0 {
         STACK.with_borrow_mut(|stack| stack.push(primary_of(device)));
     }
-    crate::report::write::used();
+    crate::report::used();
     Ok(device)
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn required() -> CudaResult<&'static Device> {
     if context.is_primary && !device.primary.is_active() {
         return Err(CudaError::INVALID_CONTEXT);
     }
-    crate::report::write::used();
+    crate::report::used();
     Ok(device)
 }
 

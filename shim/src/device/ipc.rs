@@ -90,7 +90,7 @@ pub(crate) fn open(handle: Handle, device: &Device) -> CudaResult<usize> {
     let length = (within + size).next_multiple_of(PAGE);
     let base = map(&file, offset - within, length)?;
     opened.insert(base + within, Opened { handle, times: 1, mapped: (base, length), size, device: device.ordinal });
-    crate::report::write::used();
+    crate::report::used();
     Ok(base + within)
 }
 

@@ -21,8 +21,6 @@ pub(crate) struct DeviceMemory {
     arena: OnceLock<Arena>,
     making: Mutex<()>,
     book: Mutex<Book>,
-    current: AtomicU64,
-    peak: AtomicU64,
     /// Pages in use, bytes; read without the lock, also by NVML in a forked child.
     pages: AtomicU64,
 }
@@ -101,8 +99,6 @@ impl DeviceMemory {
             arena: OnceLock::new(),
             making: Mutex::new(()),
             book: Mutex::new(Book { allocator: Allocator::new(limit, arena_length(capacity)), kinds: BTreeMap::new() }),
-            current: AtomicU64::new(0),
-            peak: AtomicU64::new(0),
             pages: AtomicU64::new(0),
         }
     }
@@ -147,11 +143,6 @@ impl DeviceMemory {
         (left.saturating_sub(elsewhere), self.capacity)
     }
 
-    /// Bytes that the program holds, as it asked for them: (now, at most).
-    pub(crate) fn in_use(&self) -> (u64, u64) {
-        (self.current.load(Ordering::Relaxed), self.peak.load(Ordering::Relaxed))
-    }
-
     /// Bytes taken from the device by a process that has a context on it; what NVML shows.
     pub(crate) fn taken(&self) -> u64 {
         self.pages.load(Ordering::Relaxed) + context_bytes(self.capacity)
@@ -173,7 +164,7 @@ fn arena_length(capacity: u64) -> usize {
 /// # Errors
 /// `MEMORY_ALLOCATION` when the device's memory is used up; `OPERATING_SYSTEM`.
 pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> CudaResult<usize> {
-    crate::report::write::used();
+    crate::report::used();
     if size == 0 {
         return Ok(0);
     }
@@ -192,8 +183,7 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
         book.kinds.insert(offset, kind);
     }
     drop(book);
-    let current = device.memory.current.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
-    device.memory.peak.fetch_max(current, Ordering::Relaxed);
+    device.counters.held.take(size as u64);
     device.counters.allocations.add(size as u64);
     Ok(arena.base() as usize + offset)
 }
@@ -249,7 +239,7 @@ fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize) -> Cu
     {
         eprintln!("fakegpu: {length} freed bytes of device {} stay in use: {error}", device.ordinal);
     }
-    device.memory.current.fetch_sub(freed.size as u64, Ordering::Relaxed);
+    device.counters.held.give_back(freed.size as u64);
     device.counters.frees.add(freed.size as u64);
     Ok(())
 }
@@ -327,7 +317,7 @@ pub(crate) fn known(address: usize, length: usize) -> CudaResult<Known> {
 /// # Errors
 /// `MEMORY_ALLOCATION` when the system has none.
 pub(crate) fn allocate_host(size: usize, kind: HostKind, device: u32, flags: u32) -> CudaResult<usize> {
-    crate::report::write::used();
+    crate::report::used();
     if size == 0 {
         return Ok(0);
     }

@@ -355,7 +355,7 @@ pub(crate) fn resolve(handle: usize) -> NcclResult<Arc<Communicator>> {
 /// # Errors
 /// A bad variable or an unreachable coordinator.
 pub(crate) fn process() -> NcclResult<Arc<Process>> {
-    crate::report::write::used();
+    crate::report::used();
     let process = Process::current()?;
     crate::process::at_exit::at_exit(|| {
         if let Some(process) = Process::joined() {
