@@ -7,7 +7,7 @@ use super::mapping::names;
 use super::object::{self, Form, Storage, Tensor};
 use super::value::Value;
 use super::{operator, torch};
-use crate::device::memory;
+use crate::device::address;
 
 /// Makes a CPU tensor over the bytes of a CUDA tensor; the caller owns it. `twin` is the CPU's storage over them.
 pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
@@ -75,7 +75,7 @@ pub(super) fn promote(tensor: Tensor, device: Device, above: u64) -> Tensor {
 
 /// True when the bytes are in a GPU's memory, or there are none.
 fn is_gpus(storage: Storage) -> bool {
-    storage.data() == 0 || memory::locate(storage.data()).is_some()
+    storage.data() == 0 || address::locate(storage.data()).is_some()
 }
 
 /// A CUDA tensor with the values of a CPU tensor that keeps its own memory.

@@ -8,10 +8,11 @@ use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::cuda_runtime::abi::{AccessDescription, MemLocation};
 use crate::cuda_runtime::copy as runtime_copy;
+use crate::device::address::locate;
 use crate::device::calls::{memory as runtime_memory, pool as runtime_pool};
 use crate::device::copy::{self, Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::memory::{HostKind, Kind, locate, locate_host};
+use crate::device::memory::{HostKind, Kind, locate_host};
 use crate::device::{self, context, mapping, stream};
 
 in_context! {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::address::{self, Known};
 use super::error::{CudaError, CudaResult};
-use super::memory::{self, Known};
 use super::stream::Stream;
 use crate::report::counters::HOST_COPIES;
 
@@ -190,7 +190,7 @@ fn known(layout: Layout, extent: Extent, is_device: Option<bool>) -> CudaResult<
     if layout.address == 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    let known = memory::known(layout.address, extent.span(layout))?;
+    let known = address::known(layout.address, extent.span(layout))?;
     if known == Known::Unknown && is_device == Some(true) {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -238,6 +238,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::device::memory;
     use crate::device::stream::{self, Kind};
 
     const DEADLINE: Duration = Duration::from_secs(30);

@@ -49,7 +49,7 @@ fn opened() -> MutexGuard<'static, BTreeMap<usize, Opened>> {
 /// # Errors
 /// `INVALID_VALUE` for anything but memory of `cudaMalloc`; virtual mappings are shared by their own calls.
 pub(crate) fn export(address: usize) -> CudaResult<Handle> {
-    let location = memory::locate(address).ok_or(CudaError::INVALID_VALUE)?;
+    let location = memory::in_arena(address).flatten().ok_or(CudaError::INVALID_VALUE)?;
     if location.kind != Kind::Plain {
         return Err(CudaError::INVALID_VALUE);
     }

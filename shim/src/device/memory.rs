@@ -251,15 +251,15 @@ fn arena_at(address: usize) -> Option<(&'static Device, usize)> {
     (address - base < length).then(|| (&all()[ordinal as usize], address - base))
 }
 
-/// What device memory `address` points into.
-pub(crate) fn locate(address: usize) -> Option<Location> {
-    let Some((device, offset)) = arena_at(address) else {
-        return super::mapping::locate(address).or_else(|| super::ipc::locate(address));
-    };
+/// What `address` points into in this process's arenas: `None` outside of them, `Some(None)` where nothing is allocated.
+pub(crate) fn in_arena(address: usize) -> Option<Option<Location>> {
+    let (device, offset) = arena_at(address)?;
     let book = device.memory.book();
-    let (start, size) = book.allocator.find(offset)?;
-    let kind = book.kinds.get(&start).copied().unwrap_or(Kind::Plain);
-    Some(Location { device, offset, base: address - (offset - start), size, bytes_left: start + size - offset, kind })
+    let found = book.allocator.find(offset).map(|(start, size)| {
+        let kind = book.kinds.get(&start).copied().unwrap_or(Kind::Plain);
+        Location { device, offset, base: address - (offset - start), size, bytes_left: start + size - offset, kind }
+    });
+    Some(found)
 }
 
 /// What host memory known to CUDA `address` points into.
@@ -267,49 +267,6 @@ pub(crate) fn locate_host(address: usize) -> Option<HostRange> {
     let host = HOST.read().unwrap_or_else(PoisonError::into_inner);
     let (_, range) = host.range(..=address).next_back()?;
     (address - range.base < range.size).then_some(*range)
-}
-
-/// What CUDA knows of a range.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Known {
-    /// Memory of this device.
-    Device(&'static Device),
-    /// Host memory allocated or registered through CUDA.
-    Host,
-    /// Nothing: pageable host memory, or no memory at all.
-    Unknown,
-}
-
-impl PartialEq for Known {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Device(left), Self::Device(right)) => left.ordinal == right.ordinal,
-            (Self::Host, Self::Host) | (Self::Unknown, Self::Unknown) => true,
-            _ => false,
-        }
-    }
-}
-
-/// What CUDA knows of the `length` bytes at `address`.
-///
-/// # Errors
-/// `INVALID_VALUE` for device memory that is not allocated, or a range that leaves its allocation.
-pub(crate) fn known(address: usize, length: usize) -> CudaResult<Known> {
-    if let Some(location) = locate(address) {
-        let mut reached = location.bytes_left;
-        // Mappings of virtual memory may lie one after another.
-        while reached < length {
-            match locate(address + reached) {
-                Some(next) if next.base == address + reached => reached += next.bytes_left,
-                _ => return Err(CudaError::INVALID_VALUE),
-            }
-        }
-        return Ok(Known::Device(location.device));
-    }
-    if arena_at(address).is_some() || super::mapping::is_reserved(address) {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    Ok(if locate_host(address).is_some() { Known::Host } else { Known::Unknown })
 }
 
 /// Allocates host memory that CUDA knows (page-locked in real life).

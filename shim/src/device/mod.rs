@@ -8,6 +8,7 @@ use crate::report::{self, counters::Counters};
 use crate::settings::Gpu;
 use crate::settings::visible::{self, Visible};
 
+pub(crate) mod address;
 pub(crate) mod allocator;
 pub(crate) mod attribute;
 pub(crate) mod calls;

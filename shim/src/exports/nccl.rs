@@ -10,8 +10,8 @@ use crate::nccl::properties::Properties;
 use crate::nccl::requirement::Pair;
 use crate::nccl::team::Team;
 use crate::nccl::{
-    collective, debug, device_communicator, group, info, init, memory, one_sided, point_to_point, properties,
-    reduction, requirement, resize, suspension, team, window,
+    collective, device_communicator, group, info, init, log, memory, one_sided, point_to_point, properties, reduction,
+    requirement, resize, suspension, team, window,
 };
 
 exports! {
@@ -145,8 +145,8 @@ exports! {
         fn ncclTeamRankToWorld(communicator: usize, team: Team, rank: c_int) -> c_int = team::rank_to_world;
         fn ncclTeamRankToLsa(communicator: usize, team: Team, rank: c_int) -> c_int = team::rank_to_lsa;
         fn ncclLLA2ACalcSlots(elements: c_int, bytes: c_int) -> c_int = requirement::all_to_all_slots;
-        fn ncclResetDebugInit() = debug::reset;
-        fn ncclResetDebugInitInternal() = debug::reset;
+        fn ncclResetDebugInit() = log::reset;
+        fn ncclResetDebugInitInternal() = log::reset;
     }
     stub {
         ncclAllGatherConfig ncclAllReduceConfig ncclAlltoAllConfig ncclBroadcastConfig ncclGatherConfig

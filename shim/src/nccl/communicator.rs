@@ -6,12 +6,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use dataplane::Failure;
+use dataplane::call::Scalar;
 use dataplane::communicator::Communicator as Ranks;
 use dataplane::process::{Process, Seat};
+use protocol::datatype::Datatype;
 use protocol::message::{ErrorCode, SharedFile};
 
 use super::error::{NcclError, NcclResult, code, note};
-use super::reduction::Factors;
 use crate::boundary::handle::Handles;
 use crate::device::{self, Device};
 
@@ -41,8 +42,8 @@ pub(crate) struct Communicator {
     /// Suspensions and resumptions in the background that are not done.
     managed: AtomicU32,
     told: AtomicBool,
-    /// User-defined reductions.
-    pub(crate) factors: Factors,
+    /// Its pre-multiplied sums, by slot.
+    pub(crate) factors: Mutex<Vec<Option<(Datatype, Scalar)>>>,
     /// Different for every communicator of the process.
     pub(crate) serial: u64,
     /// What C holds; 0 until it has it.
@@ -79,7 +80,7 @@ impl Communicator {
             suspended: AtomicBool::new(false),
             managed: AtomicU32::new(0),
             told: AtomicBool::new(false),
-            factors: Factors::default(),
+            factors: Mutex::default(),
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
             handle: AtomicUsize::new(0),
             operations: AtomicU64::new(0),

@@ -10,6 +10,7 @@ pub(crate) mod error;
 pub(crate) mod group;
 pub(crate) mod info;
 pub(crate) mod init;
+pub(crate) mod log;
 pub(crate) mod memory;
 pub(crate) mod one_sided;
 pub(crate) mod point_to_point;

@@ -4,7 +4,7 @@
 
 use half::{bf16, f16};
 
-use crate::device::memory::{self, Known};
+use crate::device::address::{self, Known};
 
 /// Element type of a matrix, by `cudaDataType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Matrix {
         let first = last.min(0);
         let span = (last.max(0) - first) as usize + (columns - 1) * self.leading + rows;
         let start = self.address.wrapping_add_signed(first as isize * self.element.size() as isize);
-        match memory::known(start, span * self.element.size()) {
+        match address::known(start, span * self.element.size()) {
             Ok(Known::Device(_) | Known::Host) => Ok(()),
             _ => Err(Fault::Address),
         }
@@ -214,7 +214,7 @@ impl Product {
         });
         let bias = self.bias.map(|(address, element)| (address, element.size() * self.m));
         for (address, bytes) in small.chain(bias) {
-            if !matches!(memory::known(address, bytes), Ok(Known::Device(_) | Known::Host)) {
+            if !matches!(address::known(address, bytes), Ok(Known::Device(_) | Known::Host)) {
                 return Err(Fault::Address);
             }
         }

@@ -7,7 +7,7 @@ use crate::cuda_runtime::abi::{PitchedPtr, PointerAttributes, Three};
 use crate::device::allocator::ALIGNMENT;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::memory::{self, HostKind, Kind};
-use crate::device::{Device, all, context, neighbors, pool, stream, version};
+use crate::device::{Device, address, all, context, neighbors, pool, stream, version};
 
 /// Device memory on `device`; shared with the driver's calls.
 pub(crate) fn allocate(device: &'static Device, size: usize) -> CudaResult<usize> {
@@ -24,7 +24,7 @@ pub(crate) fn release(address: usize) -> CudaResult {
     if address == 0 {
         return Ok(());
     }
-    let Some(location) = memory::locate(address) else {
+    let Some(location) = address::locate(address) else {
         return memory::free_host(address, &[HostKind::Managed]);
     };
     if location.base != address || matches!(location.kind, Kind::Mapped | Kind::Imported) {
@@ -147,7 +147,7 @@ pub(crate) fn attributes(out: Out<PointerAttributes>, address: usize) -> CudaRes
         device_pointer,
         host_pointer,
     };
-    let found = match (memory::locate(address), memory::locate_host(address)) {
+    let found = match (address::locate(address), memory::locate_host(address)) {
         (Some(location), _) if location.kind == Kind::Managed => {
             answer(3, location.device.ordinal as c_int, address, address)
         }
@@ -167,7 +167,7 @@ pub(crate) fn attributes(out: Out<PointerAttributes>, address: usize) -> CudaRes
 /// `cudaMemAdvise`, `cudaMemPrefetchAsync`: hints, without effect on any value. The pointer must be managed memory.
 pub(crate) fn hint(address: usize, size: usize) -> CudaResult {
     context::enter()?;
-    let on_device = memory::locate(address).is_some_and(|location| location.kind == Kind::Managed);
+    let on_device = address::locate(address).is_some_and(|location| location.kind == Kind::Managed);
     let on_host = memory::locate_host(address).is_some_and(|range| range.kind == HostKind::Managed);
     if size == 0 || !(on_device || on_host) { Err(CudaError::INVALID_VALUE) } else { Ok(()) }
 }
