@@ -11,16 +11,12 @@ pub(crate) mod curand;
 pub(crate) mod cusolver;
 pub(crate) mod cusparse;
 pub(crate) mod cusparselt;
-mod gemm;
-mod lt_product;
 pub(crate) mod nvjitlink;
 pub(crate) mod nvrtc;
 pub(crate) mod nvshmem;
 pub(crate) mod nvtx;
 mod objects;
-mod product;
 mod release;
-mod transfer;
 
 use crate::boundary::table::Export;
 
