@@ -117,7 +117,7 @@ fn run<E: Into<u32>>(library: Library, name: &'static str, body: impl FnOnce() -
 
 fn finish(library: Library, code: u32) -> u32 {
     if code != 0 && library == Library::CudaRuntime {
-        crate::device::calls::error::note(code);
+        crate::cuda_runtime::error::note(code);
     }
     code
 }

@@ -3,5 +3,9 @@
 pub(crate) mod abi;
 pub(crate) mod copy;
 pub(crate) mod device;
+pub(crate) mod error;
 pub(crate) mod launch;
+pub(crate) mod memory;
+pub(crate) mod occupancy;
 pub(crate) mod properties;
+pub(crate) mod stream;

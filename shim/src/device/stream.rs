@@ -23,6 +23,9 @@ const DOZE: Duration = Duration::from_micros(200);
 /// From so many streams in a device's list on, it is looked through whenever one is added.
 const LISTED: usize = 64;
 
+/// Lowest and highest priority of a stream.
+pub(crate) const PRIORITIES: (i32, i32) = (0, -5);
+
 /// A piece of work.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
 

@@ -1,29 +1,9 @@
-//! The calling thread's last error, and what codes are called.
+//! What error codes are called.
 
-use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
-
-thread_local! {
-    static LAST: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Keeps a failed call's code for `cudaGetLastError`.
-pub(crate) fn note(code: u32) {
-    LAST.set(code);
-}
-
-/// `cudaGetLastError`
-pub(crate) fn get_last() -> u32 {
-    LAST.replace(0)
-}
-
-/// `cudaPeekAtLastError`
-pub(crate) fn peek() -> u32 {
-    LAST.get()
-}
 
 /// `cudaGetErrorName`
 pub(crate) fn name(code: u32) -> *const c_char {

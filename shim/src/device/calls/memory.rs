@@ -1,13 +1,12 @@
 //! Memory: `cudaMalloc` and kin, host memory, what a pointer is.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_uint;
 
 use crate::boundary::args::Out;
-use crate::cuda_runtime::abi::{PitchedPtr, PointerAttributes, Three};
 use crate::device::allocator::ALIGNMENT;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::memory::{self, HostKind, Kind};
-use crate::device::{Device, address, all, context, neighbors, pool, stream, version};
+use crate::device::{Device, address, all, context, neighbors, pool, stream};
 
 /// Device memory on `device`; shared with the driver's calls.
 pub(crate) fn allocate(device: &'static Device, size: usize) -> CudaResult<usize> {
@@ -38,11 +37,6 @@ pub(crate) fn release(address: usize) -> CudaResult {
     Ok(())
 }
 
-pub(crate) fn free(address: usize) -> CudaResult {
-    context::enter()?;
-    release(address)
-}
-
 /// Managed memory lies on the device while that has room, and in host memory beyond.
 pub(crate) fn allocate_managed(device: &'static Device, size: usize, flags: c_uint) -> CudaResult<usize> {
     if size == 0 || !(1..=2).contains(&flags) {
@@ -70,14 +64,6 @@ pub(crate) fn malloc_pitch(out: Out<usize>, pitch: Out<usize>, width: usize, hei
     let bytes = pitch_of(width).checked_mul(height).ok_or(CudaError::MEMORY_ALLOCATION)?;
     out.set(allocate(device, bytes)?)?;
     Ok(pitch.set(pitch_of(width))?)
-}
-
-pub(crate) fn malloc_3d(out: Out<PitchedPtr>, extent: Three) -> CudaResult {
-    let (device, out) = (context::enter()?, out.required()?);
-    let pitch = pitch_of(extent.x);
-    let bytes = pitch.checked_mul(extent.y).and_then(|slice| slice.checked_mul(extent.z));
-    let address = allocate(device, bytes.ok_or(CudaError::MEMORY_ALLOCATION)?)?;
-    Ok(out.set(PitchedPtr { address, pitch, width: extent.x, height: extent.y })?)
 }
 
 pub(crate) fn host_alloc(out: Out<usize>, size: usize, flags: c_uint) -> CudaResult {
@@ -136,38 +122,4 @@ pub(crate) fn info(free: Out<usize>, total: Out<usize>) -> CudaResult {
     let (left, all) = device.memory.info(neighbors::held_by_others(device));
     free.required()?.set(left as usize)?;
     Ok(total.set(all as usize)?)
-}
-
-/// `cudaPointerGetAttributes`. `cudaInvalidDeviceId` is -2.
-pub(crate) fn attributes(out: Out<PointerAttributes>, address: usize) -> CudaResult {
-    context::enter()?;
-    let answer = |kind, device: c_int, device_pointer, host_pointer| PointerAttributes {
-        kind,
-        device,
-        device_pointer,
-        host_pointer,
-    };
-    let found = match (address::locate(address), memory::locate_host(address)) {
-        (Some(location), _) if location.kind == Kind::Managed => {
-            answer(3, location.device.ordinal as c_int, address, address)
-        }
-        (Some(location), _) => answer(2, location.device.ordinal as c_int, address, 0),
-        (None, Some(range)) if range.kind == HostKind::Managed => answer(3, range.device as c_int, address, address),
-        (None, Some(range)) => answer(1, range.device as c_int, address, address),
-        (None, None) => answer(0, -2, 0, address),
-    };
-    out.set(found)?;
-    if !version::is_twelve() {
-        // SAFETY: CUDA 13's structure has 64 reserved bytes after the part just written.
-        unsafe { std::ptr::write_bytes(out.0.cast::<u8>().add(size_of::<PointerAttributes>()), 0, 64) };
-    }
-    Ok(())
-}
-
-/// `cudaMemAdvise`, `cudaMemPrefetchAsync`: hints, without effect on any value. The pointer must be managed memory.
-pub(crate) fn hint(address: usize, size: usize) -> CudaResult {
-    context::enter()?;
-    let on_device = address::locate(address).is_some_and(|location| location.kind == Kind::Managed);
-    let on_host = memory::locate_host(address).is_some_and(|range| range.kind == HostKind::Managed);
-    if size == 0 || !(on_device || on_host) { Err(CudaError::INVALID_VALUE) } else { Ok(()) }
 }

@@ -1,14 +1,13 @@
 //! Occupancy: how many blocks of a kernel fit on an SM, and which block fills it best. Registers are assumed: a gap.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_int;
 
-use crate::boundary::args::Out;
+use super::kernel::{ASSUMED_REGISTERS, assumed};
 use crate::boundary::library::Library;
-use crate::cuda_runtime::launch::{ASSUMED_REGISTERS, assumed};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::Kernel;
 use crate::device::occupancy::{self, Need};
-use crate::device::{Device, attribute, context};
+use crate::device::{Device, attribute};
 
 const WARP: u32 = 32;
 
@@ -88,29 +87,4 @@ pub(crate) fn available_shared(device: &Device, blocks: c_int, threads: c_int) -
     let (step, reserved) = if attribute::capability(device).0 >= 8 { (128, 1024) } else { (256, 0) };
     let share = limits.shared_memory_per_sm / blocks / step * step;
     Ok(share.saturating_sub(reserved).min(limits.shared_memory_per_block) as usize)
-}
-
-pub(crate) fn max_active(out: Out<c_int>, function: usize, threads: c_int, dynamic_shared: usize) -> CudaResult {
-    let (device, out) = (context::enter()?, out.required()?);
-    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
-    let call = "cudaOccupancyMaxActiveBlocksPerMultiprocessor";
-    Ok(out.set(blocks(device, &kernel, threads, dynamic_shared, Library::CudaRuntime, call)?)?)
-}
-
-pub(crate) fn max_active_with_flags(
-    out: Out<c_int>,
-    function: usize,
-    threads: c_int,
-    dynamic_shared: usize,
-    _flags: c_uint,
-) -> CudaResult {
-    max_active(out, function, threads, dynamic_shared)
-}
-
-/// `cudaOccupancyAvailableDynamicSMemPerBlock`
-pub(crate) fn available(out: Out<usize>, function: usize, blocks: c_int, threads: c_int) -> CudaResult {
-    let (device, out) = (context::enter()?, out.required()?);
-    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
-    assumed(&kernel, Library::CudaRuntime, "cudaOccupancyAvailableDynamicSMemPerBlock")?;
-    Ok(out.set(available_shared(device, blocks, threads)?)?)
 }

@@ -2,10 +2,10 @@
 
 use std::ffi::{c_int, c_uint};
 
+use super::abi::{AccessDescription, MemLocation, PoolProperties};
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::cuda_runtime::abi::{AccessDescription, MemLocation, PoolProperties};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::pool::{self, Value};
 use crate::device::{self, context, stream};

@@ -5,14 +5,9 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use crate::boundary::args::Out;
 use crate::boundary::guard;
-use crate::cuda_runtime::device::PRIORITIES;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::stream::{self, Kind};
+use crate::device::stream::{self, Kind, PRIORITIES};
 use crate::device::{context, event};
-
-pub(crate) fn create(out: Out<usize>) -> CudaResult {
-    create_with_priority(out, 0, 0)
-}
 
 pub(crate) fn create_with_flags(out: Out<usize>, flags: c_uint) -> CudaResult {
     create_with_priority(out, flags, 0)
@@ -101,10 +96,6 @@ pub(crate) fn host_function(handle: usize, function: HostFunction, data: *mut c_
     Ok(())
 }
 
-pub(crate) fn host_function_v2(handle: usize, function: HostFunction, data: *mut c_void, _sync: c_uint) -> CudaResult {
-    host_function(handle, function, data)
-}
-
 pub(crate) fn callback(handle: usize, function: Callback, data: *mut c_void, flags: c_uint) -> CudaResult {
     context::enter()?;
     let (stream, function) = (stream::resolve(handle)?, function.ok_or(CudaError::INVALID_VALUE)?);
@@ -141,10 +132,6 @@ pub(crate) fn exchange_capture_mode(mode: Out<c_uint>) -> CudaResult {
         return Err(CudaError::INVALID_VALUE);
     }
     Ok(mode.set(CAPTURE_MODE.replace(wanted))?)
-}
-
-pub(crate) fn event_create(out: Out<usize>) -> CudaResult {
-    event_create_with_flags(out, 0)
 }
 
 pub(crate) fn event_create_with_flags(out: Out<usize>, flags: c_uint) -> CudaResult {

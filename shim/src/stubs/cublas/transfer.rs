@@ -1,7 +1,7 @@
 //! cuBLAS's copies between host and device: vectors with a step, matrices by columns.
 
 use super::handle::REFUSALS;
-use crate::cuda_runtime::copy::{rows, rows_async};
+use crate::device::calls::copy::{rows, rows_async};
 use crate::device::error::{CudaError, CudaResult};
 use crate::stubs::objects::{Answer, Code};
 
