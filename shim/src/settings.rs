@@ -1,5 +1,5 @@
 //! The environment, read once at the first intercepted call. A bad value is said once on stderr, by name, and then every
-//! call answers "not initialised": the process is not killed for it, since it may never have wanted a GPU.
+//! call answers "not initialized": the process is not killed for it, since it may never have wanted a GPU.
 
 pub(crate) mod visible;
 

@@ -54,9 +54,9 @@ pub struct Export {
 ///
 /// ```text
 /// exports! {
-///     library CudaDriver;
+///     library CudaDriver with cuda_driver::RULES;   // without `with`, a library adds nothing to the guard
 ///     real { fn cuInit(flags: c_uint) = context::init; }           // body: fn(..) -> Result<(), impl Into<u32>>
-///     bare { fn cudaRuntimeGetVersion(out: Out<c_int>) = version::runtime; }   // same, but does not initialise anything
+///     bare { fn cudaRuntimeGetVersion(out: Out<c_int>) = version::runtime; }   // same, but does not initialize anything
 ///     raw { fn cudaGetErrorString(code: u32) -> *const c_char = error::string; }  // body's value is returned as it is
 ///     absent { nvmlFoo }        // NotSupported, as the hardware itself answers
 ///     refused { cuFoo cuBar }
@@ -67,10 +67,10 @@ pub struct Export {
 /// ```
 ///
 /// Bodies may be `unsafe fn`: C vouches for the pointers. The table is `EXPORTS` of the module that holds the macro; it
-/// must be listed in `lookup::tables`.
+/// must be listed in `exports::tables`.
 macro_rules! exports {
     (
-        library $library:ident;
+        library $library:ident $(with $rules:path)?;
         $(real { $(fn $real:ident($($real_arg:ident: $real_type:ty),* $(,)?) = $real_body:expr;)* })?
         $(bare { $(fn $bare:ident($($bare_arg:ident: $bare_type:ty),* $(,)?) = $bare_body:expr;)* })?
         $(raw { $(fn $raw:ident($($raw_arg:ident: $raw_type:ty),* $(,)?) $(-> $raw_return:ty)? = $raw_body:expr;)* })?
@@ -80,10 +80,12 @@ macro_rules! exports {
         $(empty { $($empty:ident)* })?
         $(second { $($second_status:ident $second:ident = $first:ident;)* })?
     ) => {
+        const RULES: &$crate::boundary::guard::Rules = $crate::boundary::table::rules!($library $($rules)?);
+
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $real($($real_arg: $real_type),*) -> core::ffi::c_uint {
-                $crate::boundary::guard::call($crate::boundary::library::Library::$library, stringify!($real), || {
+                $crate::boundary::guard::call(RULES, stringify!($real), || {
                     let body: unsafe fn($($real_type),*) -> _ = $real_body;
                     // SAFETY: the caller is C and answers for its pointers, as NVIDIA's documentation of the call asks.
                     unsafe { body($($real_arg),*) }
@@ -93,7 +95,7 @@ macro_rules! exports {
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $bare($($bare_arg: $bare_type),*) -> core::ffi::c_uint {
-                $crate::boundary::guard::bare($crate::boundary::library::Library::$library, stringify!($bare), || {
+                $crate::boundary::guard::bare(RULES, stringify!($bare), || {
                     let body: unsafe fn($($bare_type),*) -> _ = $bare_body;
                     // SAFETY: the caller is C and answers for its pointers, as NVIDIA's documentation of the call asks.
                     unsafe { body($($bare_arg),*) }
@@ -103,7 +105,7 @@ macro_rules! exports {
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $raw($($raw_arg: $raw_type),*) $(-> $raw_return)? {
-                $crate::boundary::guard::raw($crate::boundary::library::Library::$library, stringify!($raw), || {
+                $crate::boundary::guard::raw(RULES, stringify!($raw), || {
                     let body: unsafe fn($($raw_type),*) $(-> $raw_return)? = $raw_body;
                     // SAFETY: the caller is C and answers for its pointers, as NVIDIA's documentation of the call asks.
                     unsafe { body($($raw_arg),*) }
@@ -113,25 +115,25 @@ macro_rules! exports {
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $absent() -> u64 {
-                $crate::boundary::guard::absent($crate::boundary::library::Library::$library)
+                $crate::boundary::guard::absent(RULES)
             }
         )*)?
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $refused() -> u64 {
-                $crate::boundary::guard::refused($crate::boundary::library::Library::$library, stringify!($refused))
+                $crate::boundary::guard::refused(RULES, stringify!($refused))
             }
         )*)?
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $stub() -> u64 {
-                $crate::boundary::guard::stub($crate::boundary::library::Library::$library, stringify!($stub))
+                $crate::boundary::guard::stub(RULES, stringify!($stub))
             }
         )*)?
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $empty() -> u64 {
-                $crate::boundary::guard::stub($crate::boundary::library::Library::$library, stringify!($empty));
+                $crate::boundary::guard::stub(RULES, stringify!($empty));
                 0
             }
         )*)?
@@ -163,6 +165,15 @@ macro_rules! exports {
     };
 }
 
+macro_rules! rules {
+    ($library:ident) => {
+        &$crate::boundary::guard::Rules::of($crate::boundary::library::Library::$library)
+    };
+    ($library:ident $rules:path) => {
+        &$rules
+    };
+}
+
 macro_rules! export {
     ($library:ident, $status:ident, $name:ident) => {
         $crate::boundary::table::Export {
@@ -174,4 +185,4 @@ macro_rules! export {
     };
 }
 
-pub(crate) use {export, exports};
+pub(crate) use {export, exports, rules};

@@ -5,4 +5,7 @@ pub(crate) mod device;
 pub(crate) mod ipc;
 pub(crate) mod memory;
 pub(crate) mod module;
+mod rules;
 pub(crate) mod stream;
+
+pub(crate) use rules::RULES;

@@ -8,4 +8,7 @@ pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod occupancy;
 pub(crate) mod properties;
+mod rules;
 pub(crate) mod stream;
+
+pub(crate) use rules::RULES;

@@ -395,7 +395,7 @@ pub(crate) fn hold_up(stream: &Arc<Stream>, point: Point) {
 
 /// Signals go to the program's own threads, never to ours.
 fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are initialised by the calls before they are read; the mask is put back below.
+    // SAFETY: both sets are initialized by the calls before they are read; the mask is put back below.
     let before = unsafe {
         let mut every = std::mem::zeroed();
         let mut before = std::mem::zeroed();

@@ -17,7 +17,7 @@ use crate::device::stream::per_thread_default as per_thread;
 use crate::exports::entry_point;
 
 exports! {
-    library CudaDriver;
+    library CudaDriver with crate::cuda_driver::RULES;
     real {
         fn cuInit(flags: c_uint) = device::init;
         fn cuDeviceGet(out: Out<c_int>, ordinal: c_int) = device::get;

@@ -18,7 +18,7 @@ use crate::device::stream::per_thread_default as per_thread;
 use crate::exports::entry_point;
 
 exports! {
-    library CudaRuntime;
+    library CudaRuntime with crate::cuda_runtime::RULES;
     real {
         fn cudaGetDeviceCount(out: Out<c_int>) = device::count;
         fn cudaGetDevice(out: Out<c_int>) = device::get;

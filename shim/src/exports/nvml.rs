@@ -11,7 +11,7 @@ use crate::nvml::device::Handle;
 use crate::nvml::{device, error, hardware, link, system, usage};
 
 exports! {
-    library Nvml;
+    library Nvml with crate::nvml::RULES;
     real {
         fn nvmlInit() = system::init;
         fn nvmlInit_v2() = system::init;

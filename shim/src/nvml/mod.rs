@@ -9,7 +9,8 @@ pub(crate) mod link;
 pub(crate) mod system;
 pub(crate) mod usage;
 
-/// True between the first init and the last shutdown.
-pub(crate) fn is_initialized() -> bool {
-    system::gpus().is_ok()
-}
+use crate::boundary::guard::Rules;
+use crate::boundary::library::Library;
+
+/// What it adds to the guard: what GPUs do not have is answered between the first init and the last shutdown.
+pub(crate) const RULES: Rules = Rules { is_initialized: || system::gpus().is_ok(), ..Rules::of(Library::Nvml) };

@@ -58,7 +58,7 @@ pub(crate) fn nvml_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
 }
 
 pub(crate) fn cuda_driver_version(out: Out<c_int>) -> NvmlResult {
-    // The only NVML query that needs no initialisation.
+    // The only NVML query that needs no initialization.
     Ok(out.set(version::driver())?)
 }
 

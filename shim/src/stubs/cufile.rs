@@ -22,6 +22,6 @@ exports! {
 
 /// The number of bytes moved, or the negative of an error.
 fn refuse(name: &'static str) -> i64 {
-    guard::stub(Library::Cufile, name);
+    guard::stub(RULES, name);
     -i64::from(Library::Cufile.not_supported())
 }

@@ -1,4 +1,4 @@
-//! libcusparseLt: its version is real; structured-sparse products are stubs from the initialisation on.
+//! libcusparseLt: its version is real; structured-sparse products are stubs from the initialization on.
 
 use std::ffi::c_int;
 

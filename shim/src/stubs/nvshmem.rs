@@ -1,4 +1,4 @@
-//! libnvshmem_host: truthfully "not initialised" when asked; everything else is a stub.
+//! libnvshmem_host: truthfully "not initialized" when asked; everything else is a stub.
 
 use std::ffi::c_int;
 use std::sync::atomic::AtomicI32;
