@@ -1,4 +1,4 @@
-//! The environment, read once at the first intercepted call. A bad value is said once on stderr, by name, and then every
+//! The environment, read once at the first intercepted call. A bad value is reported once on stderr, by name, and then every
 //! call answers "not initialized": the process is not killed for it, since it may never have wanted a GPU.
 
 pub(crate) mod visible;
@@ -17,7 +17,7 @@ use protocol::profile::{self, GpuProfile};
 pub(crate) enum GapPolicy {
     /// Counted.
     Allow,
-    /// Counted, and said once per name on stderr.
+    /// Counted, and reported once per name on stderr.
     Warn,
     /// Counted, and NotSupported to the caller.
     Error,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_a100_unless_told_otherwise() {
+    fn eight_a100_unless_set_otherwise() {
         let ids = |pairs: &[(&str, &str)]| -> Vec<String> {
             with(pairs).unwrap().gpus.into_iter().map(|gpu| gpu.profile.id).collect()
         };

@@ -43,7 +43,7 @@ impl From<Refused> for u32 {
     }
 }
 
-/// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) tells uses of one name apart.
+/// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) distinguishes uses of one name.
 pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
     if fork::is_lost() || is_muted() {
         return;
@@ -56,13 +56,13 @@ pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
         let library = library.name();
         match known {
             0 => eprintln!(
-                "fakegpu: {name} ({library}){colon}{detail}: not done on this pretended GPU; counted as a gap \
+                "fakegpu: {name} ({library}){colon}{detail}: not supported on this simulated GPU; counted as a gap \
                  (FAKEGPU_UNSUPPORTED_API=allow silences this, =error refuses it)"
             ),
             gaps::NAMED => {
-                eprintln!("fakegpu: {name} ({library}): there are more of them, which are counted and not named here")
+                eprintln!("fakegpu: {name} ({library}): more of them follow, which are counted but not listed")
             }
-            _ => eprintln!("fakegpu: {name} ({library}){colon}{detail}: not done either"),
+            _ => eprintln!("fakegpu: {name} ({library}){colon}{detail}: not supported either"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Everything between C and the bodies: the tables of exports, the guard around each call, gaps, handles, arguments.
+//! Where C comes in: the guard around each call, gaps, handles, arguments, and the macro that makes the tables of exports.
 
 pub(crate) mod args;
 pub(crate) mod gap;

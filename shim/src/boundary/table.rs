@@ -3,12 +3,12 @@
 
 use crate::boundary::library::Library;
 
-/// What stands behind a symbol.
+/// What a symbol does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Answers.
     Real,
-    /// Of what a simulated GPU does not have, as many real ones do not: NotSupported is the true answer.
+    /// For a feature that a simulated GPU does not have, as many real ones do not: NotSupported is the true answer.
     Absent,
     /// NotSupported on purpose.
     Refused,
@@ -44,7 +44,7 @@ pub struct Export {
     pub name: &'static str,
     /// Whose it is.
     pub library: Library,
-    /// What stands behind it.
+    /// What it does.
     pub status: Status,
     /// Its code.
     pub address: Address,

@@ -230,7 +230,7 @@ unsafe fn replace(
 fn missing(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
-        "{}: this operator has no CPU kernel that could compute it on the pretended GPU (a gap of ftest, not of the program)",
+        "{}: this operator has no CPU kernel that could compute it on the simulated GPU (a gap of ftest, not of the program)",
         operator.name
     ))
 }
@@ -239,7 +239,7 @@ fn missing(operator: &'static Operator) -> ! {
 fn special(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
-        "{}: an argument is neither a strided nor a sparse tensor, and the pretended GPU has no view of it",
+        "{}: an argument is neither a strided nor a sparse tensor, which the simulated GPU does not support",
         operator.name
     ))
 }

@@ -225,7 +225,7 @@ impl Arguments {
     pub(super) fn refuse(&self, why: &str) -> ! {
         let name = &self.operator.name;
         gap::record(Library::Torch, name, why);
-        exception::not_implemented(&format!("{name}: {why} on the pretended GPU (a gap of ftest, not of the program)"))
+        exception::not_implemented(&format!("{name}: {why} on the simulated GPU (a gap of ftest, not of the program)"))
     }
 
     /// One more reference to the argument `name`; none when this version's schema has no such argument.

@@ -71,7 +71,7 @@ pub(crate) struct Direction {
 }
 
 impl Direction {
-    /// Told from the pointers.
+    /// Inferred from the pointers.
     pub(crate) const ANY: Self = Self { from_device: None, to_device: None };
 
     /// From `cudaMemcpyKind`.
@@ -79,12 +79,12 @@ impl Direction {
     /// # Errors
     /// `INVALID_MEMCPY_DIRECTION`.
     pub(crate) fn from_kind(kind: u32) -> CudaResult<Self> {
-        let told = |from, to| Ok(Self { from_device: Some(from), to_device: Some(to) });
+        let stated = |from, to| Ok(Self { from_device: Some(from), to_device: Some(to) });
         match kind {
-            0 => told(false, false),
-            1 => told(false, true),
-            2 => told(true, false),
-            3 => told(true, true),
+            0 => stated(false, false),
+            1 => stated(false, true),
+            2 => stated(true, false),
+            3 => stated(true, true),
             4 => Ok(Self::ANY),
             _ => Err(CudaError::INVALID_MEMCPY_DIRECTION),
         }

@@ -110,7 +110,7 @@ impl DeviceMemory {
     /// The memory file, made at the first use.
     ///
     /// # Errors
-    /// `OPERATING_SYSTEM` when the system refuses it; said on stderr.
+    /// `OPERATING_SYSTEM` when the system refuses it; reported on stderr.
     pub(crate) fn arena(&self, device: &Device) -> CudaResult<&Arena> {
         if let Some(arena) = self.arena.get() {
             return Ok(arena);
@@ -136,7 +136,7 @@ impl DeviceMemory {
         Ok(self.arena.get_or_init(|| arena))
     }
 
-    /// (free, total) as `cudaMemGetInfo` tells them, where others hold `elsewhere` bytes.
+    /// (free, total) as `cudaMemGetInfo` reports them, where others hold `elsewhere` bytes.
     pub(crate) fn info(&self, elsewhere: u64) -> (u64, u64) {
         let book = self.book();
         let left = (book.allocator.limit() - book.allocator.used()) as u64;

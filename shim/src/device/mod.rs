@@ -113,7 +113,7 @@ pub(crate) fn make_current(device: &Device) {
 /// The device's memory file; made at the first use.
 ///
 /// # Errors
-/// `OPERATING_SYSTEM` when it cannot be made (said on stderr).
+/// `OPERATING_SYSTEM` when it cannot be made (reported on stderr).
 pub(crate) fn arena_of(device: &'static Device) -> CudaResult<&'static dataplane::arena::Arena> {
     device.memory.arena(device)
 }

@@ -115,7 +115,7 @@ pub(crate) fn allocate(handle: usize, size: usize, stream: &Arc<Stream>) -> Cuda
     let pool = resolve(handle)?;
     let device = &all()[pool.device as usize];
     let address = memory::allocate(device, size, Kind::Pool(handle)).or_else(|error| {
-        // Memory whose release stands in the stream before us is ours to reuse.
+        // Memory that is freed before us in the stream is ours to reuse.
         stream.synchronize();
         if error == CudaError::MEMORY_ALLOCATION {
             memory::allocate(device, size, Kind::Pool(handle))

@@ -53,7 +53,7 @@ pub(crate) struct Stream {
     /// Items given to the queue, and items done: equal when idle.
     issued: AtomicU64,
     done: AtomicU64,
-    /// Whether it stands among the device's busy streams.
+    /// Whether it is listed among the device's busy streams.
     is_listed: AtomicBool,
     queue: Mutex<Queue>,
     /// For the worker: there is work, or the end.
@@ -77,7 +77,7 @@ struct Queue {
     destroyed: bool,
 }
 
-/// What stands in a queue.
+/// An entry of a queue.
 enum Item {
     Task(Task),
     /// Goes on once another stream got there. Nobody is woken for it.
@@ -271,7 +271,7 @@ impl Stream {
         }
     }
 
-    /// The caller leaves the queue: what still stands there is for those who wait for it.
+    /// The caller leaves the queue: what is left in it is for those who wait for it.
     fn hand_over(&self, queue: &mut MutexGuard<'_, Queue>) {
         if !queue.is_busy && !queue.items.is_empty() {
             self.call_waiters(queue);

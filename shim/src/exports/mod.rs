@@ -1,4 +1,5 @@
-//! From a name to its code: for cuGetProcAddress, cudaGetDriverEntryPoint and whoever asks at run time.
+//! The tables of libcuda, libcudart, libnccl and libnvidia-ml; all tables together; and from a name to its code, for cuGetProcAddress and
+//! cudaGetDriverEntryPoint.
 
 pub(crate) mod cuda_driver;
 pub(crate) mod cuda_runtime;

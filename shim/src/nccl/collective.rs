@@ -68,7 +68,7 @@ pub(super) fn stream_of(communicator: &Communicator, handle: usize) -> NcclResul
         0 | 1 => Ok(stream::legacy(communicator.device)),
         2 => Ok(stream::per_thread(communicator.device)),
         handle => stream::resolve(handle)
-            .map_err(|_| NcclError::UNHANDLED_CUDA_ERROR.because(format!("{handle:#x} is no stream"))),
+            .map_err(|_| NcclError::UNHANDLED_CUDA_ERROR.because(format!("{handle:#x} is not a valid stream"))),
     }
 }
 

@@ -27,15 +27,13 @@ pub(crate) fn begins(call: &str, communicator: &Communicator, rank: u32, size: u
         }
         info(Subsystem::Bootstrap, device, || "Bootstrap: Using lo:127.0.0.1<0>".to_owned());
         info(Subsystem::Init, device, || format!("cudaDriverVersion {}", version::driver()));
-        info(Subsystem::Init, device, || {
-            "NCCL is played by libfakegpu: no GPU computes and no NVLink carries".to_owned()
-        });
+        info(Subsystem::Init, device, || "NCCL is simulated by libfakegpu: there is no GPU and no NVLink".to_owned());
     });
     info(Subsystem::Init, device, || format!("{call} {} - Init START", about(communicator, rank, size, id)));
 }
 
-/// The communicator stands.
-pub(crate) fn stands(call: &str, communicator: &Communicator, ranks: &Ranks, plan: Option<&ClusterPlan>, id: &[u8]) {
+/// The communicator is formed.
+pub(crate) fn formed(call: &str, communicator: &Communicator, ranks: &Ranks, plan: Option<&ClusterPlan>, id: &[u8]) {
     let (device, rank, size) = (communicator.device.ordinal, ranks.rank(), ranks.size());
     let place = |rank: u32| {
         let global = ranks.members()[rank as usize].global_rank;

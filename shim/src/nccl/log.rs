@@ -60,7 +60,7 @@ struct Settings {
 
 static SETTINGS: RwLock<Option<Arc<Settings>>> = RwLock::new(None);
 
-/// `ncclResetDebugInit`: the variables are read anew when something is to be said next.
+/// `ncclResetDebugInit`: the variables are read again before the next line.
 pub(crate) fn reset() {
     *SETTINGS.write().unwrap_or_else(PoisonError::into_inner) = None;
 }
@@ -103,7 +103,7 @@ fn subsystems(text: &str) -> u32 {
     if inverted { !mask } else { mask }
 }
 
-/// Says `text` if `NCCL_DEBUG=INFO` and the subsystem is wanted. `device` is the CUDA ordinal.
+/// Logs `text` if `NCCL_DEBUG=INFO` and the subsystem is wanted. `device` is the CUDA ordinal.
 pub(crate) fn info(subsystem: Subsystem, device: u32, text: impl FnOnce() -> String) {
     let settings = settings();
     if settings.level >= Level::Info && settings.subsystems & subsystem as u32 != 0 {
@@ -111,7 +111,7 @@ pub(crate) fn info(subsystem: Subsystem, device: u32, text: impl FnOnce() -> Str
     }
 }
 
-/// Says `text` from `NCCL_DEBUG=WARN` on.
+/// Logs `text` from `NCCL_DEBUG=WARN` on.
 pub(crate) fn warn(device: u32, text: &str) {
     let settings = settings();
     if settings.level >= Level::Warn {
@@ -142,7 +142,7 @@ fn write(settings: &Settings, line: &str) {
             stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush())
         }
     };
-    // Nobody reading is no reason to stop.
+    // That nobody reads it is not a reason to stop.
     let _ = written;
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn free(address: usize) -> NcclResult {
 /// The communicator that `size` bytes at `base` are to be registered with.
 ///
 /// # Errors
-/// `ncclInvalidArgument` for what is no memory known to CUDA.
+/// `ncclInvalidArgument` for memory that CUDA does not know.
 pub(super) fn registers(communicator: usize, base: *mut c_void, size: usize) -> NcclResult<Arc<Communicator>> {
     let communicator = resolve(communicator)?;
     communicator.ranks()?;

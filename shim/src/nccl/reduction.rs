@@ -49,7 +49,7 @@ pub(crate) fn operator(
     Ok((ReductionOp::PreMulSum, Some(scalar)))
 }
 
-/// Codes carry the communicator's serial number, so that one of another communicator is told apart.
+/// Codes carry the communicator's serial number, so that one of another communicator is recognized.
 fn code(communicator: &Communicator, slot: usize) -> c_int {
     let serial = (communicator.serial % (1 << 18)) as u32;
     (FIRST + (serial << 12) + slot as u32) as c_int

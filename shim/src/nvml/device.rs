@@ -28,7 +28,7 @@ impl Handle {
     /// Its index.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a value that is no handle.
+    /// `INVALID_ARGUMENT` for a value that is not a handle.
     pub(crate) fn index(self) -> NvmlResult<usize> {
         let count = gpus()?.len();
         let offset = self.0.checked_sub(MARK + STEP).ok_or(NvmlError::INVALID_ARGUMENT)?;

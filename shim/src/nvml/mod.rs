@@ -1,5 +1,5 @@
 //! libnvidia-ml: what a monitor sees of the node's GPUs. Identity and capability come from the profile, memory from this
-//! process; what only a sensor could tell (temperature, load, power draw, ECC counts) is refused, not invented.
+//! process; what only a sensor could know (temperature, load, power draw, ECC counts) is refused, not invented.
 
 pub(crate) mod abi;
 pub(crate) mod device;

@@ -47,6 +47,6 @@ pub(crate) fn all() -> Vec<(&'static str, &'static str, String, u64)> {
 pub(crate) fn print_totals() {
     for ((library, name), details) in gaps().iter().filter(|(_, details)| details.len() > NAMED) {
         let uses: u64 = details.values().sum();
-        eprintln!("fakegpu: {name} ({library}): {} different ones, {uses} uses in all", details.len());
+        eprintln!("fakegpu: {name} ({library}): {} different ones, {uses} uses in total", details.len());
     }
 }

@@ -11,7 +11,7 @@ use crate::boundary::table::exports;
 const REFUSALS: Refusals = Refusals { handle: 4, value: 3 };
 static PROGRAMS: Objects<()> = Objects::new(kind::NVRTC, REFUSALS);
 /// What the log of every program says.
-const LOG: &CStr = c"fakegpu: this GPU is pretended, and nothing compiles for it";
+const LOG: &CStr = c"fakegpu: this GPU is simulated, and code cannot be compiled for it";
 
 exports! {
     library Nvrtc;

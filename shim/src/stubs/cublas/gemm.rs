@@ -34,7 +34,7 @@ pub(crate) fn run(library: Library, name: &'static str, handle: usize, product: 
     if policy.strict {
         let supported = &stream.device().gpu.profile.supported_types;
         let types = [product.a.element, product.b.element, product.c.element];
-        // What the hardware would refuse is no gap of ours.
+        // What the hardware would refuse is not a gap of ours.
         if types.iter().any(|element| !supported.iter().any(|name| name == element.profile_word())) {
             return Err(Code(library.not_supported()));
         }
