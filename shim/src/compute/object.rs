@@ -69,6 +69,15 @@ pub(super) unsafe fn is_same_class(one: *const c_void, other: *const c_void) -> 
     unsafe { one.cast::<usize>().read() == other.cast::<usize>().read() }
 }
 
+/// Makes an object one of another class, which differs in nothing but its virtual functions.
+///
+/// # Safety
+/// `object` is alive, and `table` is where the functions of such a class begin.
+pub(super) unsafe fn set_class(object: *mut c_void, table: *const *const c_void) {
+    // SAFETY: by the caller; the first word is the table of the class.
+    unsafe { object.cast::<*const *const c_void>().write(table) };
+}
+
 /// Takes one more reference to an object of libtorch.
 ///
 /// # Safety
