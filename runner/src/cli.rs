@@ -18,6 +18,7 @@ use crate::commands::select::SelectArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::top::TopArgs;
 use crate::exit_code;
+use crate::say;
 use crate::schedule::arguments::PaceArgs;
 
 /// Runs distributed GPU programs on pretended clusters and checks what they did. No GPU is needed.
@@ -147,12 +148,14 @@ pub struct CheckArgs {
 impl Cli {
     /// Reads the command line; a first word that is no command is a suite to run.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Cli {
-        Cli::parse_from(with_run(arguments.into_iter().collect()))
+        say::parse(with_run(arguments.into_iter().collect()))
     }
 
     /// The completion script of `shell`.
-    pub fn completions(shell: clap_complete::Shell, out: &mut dyn std::io::Write) {
-        clap_complete::generate(shell, &mut Cli::command(), "ftest", out);
+    pub fn completions(shell: clap_complete::Shell) -> Vec<u8> {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "ftest", &mut script);
+        script
     }
 }
 

@@ -1,16 +1,23 @@
 //! Expressions of suites (`${{ ... }}` and `invariants`): one strict environment in which a wrong name is an error, never nothing.
 
+mod context;
 mod explain;
+mod limit;
 mod print;
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use minijinja::value::{Kwargs, Rest, Serde, Value as JinjaValue, ValueIter, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior};
+use minijinja::value::{Kwargs, Rest, Value as JinjaValue, ValueIter, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, Expression, State, UndefinedBehavior};
 use serde_json::Value;
 
 use crate::check::compare;
-pub(crate) use explain::{attributes, brief, explain};
+pub(crate) use context::{Context, Truth};
+pub(crate) use explain::{attributes, explain, uses};
+
+/// Characters of an expression or path that a message shows.
+const SHOWN: usize = 200;
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,10 +42,7 @@ impl From<Error> for ExpressionError {
 /// # Errors
 /// Wrong syntax, an unknown name or attribute, or a wrong type.
 pub(crate) fn evaluate(expression: &str, context: &Value) -> Result<Value, ExpressionError> {
-    let value = environment().compile_expression(expression)?.eval(Serde(context))?;
-    if value.is_undefined() {
-        return Err(ExpressionError("a name in it is not defined".to_owned()));
-    }
+    let value = Context::new(context).evaluate(expression)?;
     serde_json::to_value(&value).map_err(|error| ExpressionError(error.to_string()))
 }
 
@@ -47,7 +51,7 @@ pub(crate) fn evaluate(expression: &str, context: &Value) -> Result<Value, Expre
 /// # Errors
 /// Wrong syntax.
 pub(crate) fn names(expression: &str) -> Result<Vec<String>, ExpressionError> {
-    let compiled = environment().compile_expression(expression)?;
+    let compiled = compile(expression)?;
     let mut names: Vec<String> = compiled
         .undeclared_variables(false)
         .into_iter()
@@ -55,6 +59,19 @@ pub(crate) fn names(expression: &str) -> Result<Vec<String>, ExpressionError> {
         .collect();
     names.sort_unstable();
     Ok(names)
+}
+
+fn compile<'a>(expression: &'a str) -> Result<Expression<'a, 'a>, ExpressionError> {
+    limit::check(expression)?;
+    Ok(environment().compile_expression(expression)?)
+}
+
+/// `text` for a message: what nobody reads to its end is cut.
+pub(crate) fn cut(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len())),
+        None => Cow::Borrowed(text),
+    }
 }
 
 fn environment() -> &'static Environment<'static> {

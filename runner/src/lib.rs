@@ -1,7 +1,7 @@
 //! `ftest` and `fgpu`: suites -> cases -> observations -> verdicts -> reports.
 
 #[macro_use]
-mod say;
+pub mod say;
 
 pub mod attempts;
 pub mod calendar;
@@ -34,6 +34,7 @@ pub mod requirement;
 pub mod resources;
 pub mod review;
 pub mod schedule;
+pub mod search;
 pub mod shard;
 pub mod signal;
 pub mod snapshot;

@@ -16,6 +16,9 @@ pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     for part in parts {
         file.write_all(part)?;
     }
+    // A file system that finds room later (over a network, with a quota) would otherwise leave an empty file in the place
+    // of the old one, and no error.
+    file.as_file().sync_data()?;
     if let Ok(there) = fs::metadata(path) {
         file.as_file().set_permissions(there.permissions())?;
     }

@@ -3,6 +3,7 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -54,10 +55,11 @@ fn version_references_and_dlopen_reach_the_shim() {
 
     let (holders, shim) = (directory.join("holders"), directory.join("libshim.so"));
     runner::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
-    // Twice: a second start finds the files and leaves them.
-    let before = fs::metadata(holders.join("libcuda.so.1")).unwrap().modified().unwrap();
+    // Twice: a second start finds the files and leaves them. Times would not show it: two writes in a row can have the same.
+    let inode = || fs::metadata(holders.join("libcuda.so.1")).unwrap().ino();
+    let before = inode();
     runner::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
-    assert_eq!(fs::metadata(holders.join("libcuda.so.1")).unwrap().modified().unwrap(), before);
+    assert_eq!(inode(), before);
 
     for preload in [Some(&shim), None] {
         let mut program = Command::new(directory.join("program"));

@@ -29,6 +29,28 @@ pub fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
+/// A text that two values have in common exactly when they are [`equal`].
+pub fn key(value: &Value) -> String {
+    match value {
+        Value::Number(number) => match (whole(value), number.as_f64()) {
+            (Some(whole), _) => whole.to_string(),
+            // Of floats only those within i128 can equal a whole number; the cast is exact.
+            (None, Some(float)) if float.fract() == 0.0 && float.abs() < i128::MAX as f64 => {
+                (float as i128).to_string()
+            }
+            _ => value.to_string(),
+        },
+        Value::Array(items) => format!("[{}]", items.iter().map(key).collect::<Vec<_>>().join(",")),
+        Value::Object(entries) => {
+            let mut entries: Vec<String> =
+                entries.iter().map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), key(value))).collect();
+            entries.sort_unstable();
+            format!("{{{}}}", entries.join(","))
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => value.to_string(),
+    }
+}
+
 /// The order of two numbers or two texts; none for anything else.
 pub fn order(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
@@ -96,11 +118,50 @@ mod tests {
         }
     }
 
+    /// Values of which many are equal in another spelling.
+    fn any_value() -> impl Strategy<Value = Value> {
+        let number = prop_oneof![
+            (-2..3_i64).prop_map(|number| json!(number)),
+            (-2..3_i64).prop_map(|number| json!(number as f64)),
+            (-4..6_i64).prop_map(|number| json!(number as f64 / 2.0)),
+            prop::sample::select(vec![
+                json!(-0.0),
+                json!(u64::MAX),
+                json!(u64::MAX as f64),
+                json!(i64::MIN),
+                json!(i64::MIN as f64),
+                json!(1e38),
+                json!(2e38),
+                json!(9_007_199_254_740_993_u64),
+                json!(9_007_199_254_740_992.0),
+            ]),
+        ];
+        let leaf = prop_oneof![
+            number,
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            "[1,\":]{0,2}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(2, 6, 2, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::vec(("[ab]", inner), 0..3)
+                    .prop_map(|entries| Value::Object(entries.into_iter().collect())),
+            ]
+        })
+    }
+
     proptest! {
         #[test]
         fn near_is_symmetric_and_reflexive(a in -1e300..1e300_f64, b in -1e300..1e300_f64, rel in 0.0..1.0_f64, abs in 0.0..1e9_f64) {
             prop_assert_eq!(near(a, b, rel, abs), near(b, a, rel, abs));
             prop_assert!(near(a, a, 0.0, 0.0));
+        }
+
+        #[test]
+        fn values_have_a_key_in_common_when_they_are_equal(left in any_value(), right in any_value()) {
+            prop_assert_eq!(key(&left) == key(&right), equal(&left, &right), "{} {}", left, right);
+            prop_assert_eq!(key(&left), key(&left.clone()));
         }
 
         #[test]

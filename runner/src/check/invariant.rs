@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, Place};
 use crate::check::capture::{self, Captures};
-use crate::check::{Failure, exit};
-use crate::expression;
+use crate::check::{Failure, exit, need};
+use crate::expression::{self, Context, Truth};
 use crate::observation::{Exit, Observation};
 
 /// The names that an invariant may use.
 pub const NAMES: [&str; 7] = ["report", "devices", "matrix", "cluster", "ranks", "world_size", capture::NAME];
 
 /// One invariant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invariant {
     /// A name for messages; else the expression stands for it.
     pub id: Option<String>,
@@ -27,7 +27,7 @@ pub struct Invariant {
 }
 
 /// The values of [`NAMES`] for a case. What was not observed is missing, so that using it is an error.
-pub fn context(case: &Case, observation: &Observation, captures: &Captures) -> Value {
+pub fn context(case: &Case, observation: &Observation, captures: &Captures) -> Context {
     let ranks: Vec<Value> = observation
         .ranks()
         .map(|(rank, process)| {
@@ -40,16 +40,21 @@ pub fn context(case: &Case, observation: &Observation, captures: &Captures) -> V
                 "stdout_bytes": process.stdout.bytes, "stderr_bytes": process.stderr.bytes })
         })
         .collect();
-    let mut context = json!({ "devices": observation.device_reports, "matrix": case.matrix, "ranks": ranks });
+    let mut context = json!({ "matrix": case.matrix, "ranks": ranks });
     context[capture::NAME] = captures.value();
-    if let Some(report) = &observation.cluster_report {
-        context["report"] = report.clone();
-    }
     if let Some(cluster) = &case.cluster {
         context["cluster"] = describe_cluster(cluster);
     }
     if let Some(world_size) = case.world_size() {
         context["world_size"] = json!(world_size);
+    }
+    let mut context = Context::new(&context);
+    context.add("devices", &observation.device_reports);
+    if let Some(report) = &observation.cluster_report {
+        // What no invariant looks at is not converted; its name stays, for messages.
+        let sections = need::sections(&case.expect.invariants);
+        let used = |name: &str| sections.as_ref().is_none_or(|sections| sections.iter().any(|section| section == name));
+        context.add_parts("report", report, used);
     }
     context
 }
@@ -73,16 +78,13 @@ pub fn describe_cluster(cluster: &protocol::plan::ClusterPlan) -> Value {
 
 impl Invariant {
     /// The failure, if it does not hold in `context`.
-    pub fn check(&self, context: &Value, captures: &Captures) -> Option<Failure> {
+    pub fn check(&self, context: &Context, captures: &Captures) -> Option<Failure> {
         let got = match captures.needed([self.that.as_str()]) {
             Err(error) => error,
-            Ok(()) => match expression::evaluate(&self.that, context) {
-                Ok(Value::Bool(true)) => return None,
-                Ok(Value::Bool(false)) => self.parts("false", context),
-                Ok(other) => {
-                    let other = format!("{}, which is neither true nor false", expression::brief(&other));
-                    self.parts(&other, context)
-                }
+            Ok(()) => match context.truth(&self.that) {
+                Ok(Truth::True) => return None,
+                Ok(Truth::False) => self.parts("false", context),
+                Ok(Truth::Neither(value)) => self.parts(&format!("{value}, which is neither true nor false"), context),
                 Err(error) => self.parts(&error.to_string(), context),
             },
         };
@@ -97,7 +99,7 @@ impl Invariant {
     }
 
     /// What came out, and the value of each part: a comparison's own line says that it is false.
-    fn parts(&self, what: &str, context: &Value) -> String {
+    fn parts(&self, what: &str, context: &Context) -> String {
         let mut lines = expression::explain(&self.that, context);
         if what != "false" || lines.is_empty() {
             lines.insert(0, what.to_owned());
@@ -111,9 +113,8 @@ mod tests {
     use super::*;
 
     fn check(that: &str, context: &Value) -> Option<String> {
-        let invariant =
-            Invariant { id: None, that: that.to_owned(), fatal: false, because: None, place: Place::default() };
-        invariant.check(context, &Captures::default()).map(|failure| failure.got)
+        let invariant = Invariant { that: that.to_owned(), ..Invariant::default() };
+        invariant.check(&Context::new(context), &Captures::default()).map(|failure| failure.got)
     }
 
     #[test]

@@ -7,12 +7,14 @@ pub mod exit;
 pub mod gap;
 pub mod hang;
 pub mod invariant;
+pub mod need;
 pub mod operator;
 pub mod output;
 pub mod perf;
 pub mod report;
 pub mod report_shape;
 pub mod snapshot;
+pub mod stream;
 pub mod tolerance;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Checks of report values: an RFC 9535 path and operators. A path that selects nothing fails unless nothing is what was asked for.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
@@ -99,10 +101,10 @@ impl ReportKind {
     }
 
     /// The document that paths are applied to.
-    pub fn document(self, observation: &Observation) -> Option<Value> {
+    pub fn document(self, observation: &Observation) -> Option<Cow<'_, Value>> {
         match self {
-            ReportKind::Cluster => observation.cluster_report.clone(),
-            ReportKind::Device => Some(Value::Array(observation.device_reports.clone())),
+            ReportKind::Cluster => observation.cluster_report.as_ref().map(Cow::Borrowed),
+            ReportKind::Device => Some(Cow::Owned(Value::Array(observation.device_reports.clone()))),
         }
     }
 }
@@ -111,7 +113,7 @@ impl ReportCheck {
     /// The failures; empty if the check holds.
     pub fn check(&self, observation: &Observation, captures: &Captures) -> Vec<Failure> {
         let document = match self.rank {
-            Some(rank) => observation.device_report(rank).cloned(),
+            Some(rank) => observation.device_report(rank).map(Cow::Borrowed),
             None => self.of.document(observation),
         };
         let Some(document) = document else {
@@ -336,7 +338,7 @@ fn listed(chosen: &[&Located<'_>], all: usize) -> String {
 }
 
 /// The leading `.name` and `['name']` parts of a path.
-fn plain_names(path: &str) -> Vec<String> {
+pub(super) fn plain_names(path: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = path.trim_start_matches('$');
     loop {

@@ -337,7 +337,7 @@ impl Execution {
             exit = ended(event).or(exit);
         }
         if let Some(exit) = exit {
-            return Some(format!("the coordinator ended before the command, with {exit:?}{}", self.complaint()));
+            return Some(format!("the coordinator {} before the command{}", exit.clause(), self.complaint()));
         }
         let mut sweep = Sweep::new(self.cookie.part("coordinator"));
         sweep.awaited = HashSet::from([self.coordinator.pid]);
@@ -354,7 +354,7 @@ impl Execution {
             match execute::clock::timeout_at(deadline, self.received.recv()).await {
                 Ok(Some(event)) => match ended(event) {
                     Some(Exit::Code(0)) => return None,
-                    Some(exit) => return Some(format!("the coordinator ended with {exit:?}{}", self.complaint())),
+                    Some(exit) => return Some(format!("the coordinator {}{}", exit.clause(), self.complaint())),
                     None => {}
                 },
                 Ok(None) | Err(_) => {

@@ -8,6 +8,7 @@ use crate::case::Case;
 use crate::commands::suites;
 use crate::exit_code::ExitCode;
 use crate::install::Install;
+use crate::say;
 use crate::suite;
 
 /// Arguments of `ftest explain`.
@@ -48,7 +49,7 @@ pub fn run(arguments: &ExplainArgs) -> ExitCode {
         }
     }
     // A closed pipe (`| head`) is the reader's choice.
-    let _ = std::io::stdout().write_all(texts.join("\n").as_bytes());
+    let _ = say::stdout().write_all(texts.join("\n").as_bytes());
     ExitCode::Passed
 }
 

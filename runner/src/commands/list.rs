@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::case::Case;
 use crate::event::CaseInfo;
 use crate::exit_code::ExitCode;
+use crate::say;
 use crate::shard::{Shard, Shards};
 
 /// Version of the JSON list.
@@ -67,6 +68,6 @@ pub(super) fn list(arguments: &ListArgs, shard: Option<Shard>, cases: &[Arc<Case
         }
     };
     // A closed pipe (`| head`) is the reader's choice.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let _ = say::stdout().write_all(text.as_bytes());
     ExitCode::Passed
 }

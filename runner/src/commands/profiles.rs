@@ -5,13 +5,14 @@ use std::io::Write;
 use protocol::profile;
 
 use crate::exit_code::ExitCode;
+use crate::say;
 
 /// Runs the command.
 pub fn run() -> ExitCode {
     let profiles = profile::all();
     let width = profiles.iter().map(|profile| profile.id.len()).max().unwrap_or_default();
     let name_width = profiles.iter().map(|profile| profile.name.len()).max().unwrap_or_default();
-    let mut out = std::io::stdout().lock();
+    let mut out = say::stdout();
     for profile in profiles {
         let gib = profile.memory.bytes as f64 / f64::from(1 << 30);
         let line = writeln!(

@@ -11,6 +11,7 @@ use crate::record::secrets::Secrets;
 use crate::record::{Recorder, Run, log, merge, store};
 use crate::report::human::HumanReport;
 use crate::report::{counts, words};
+use crate::say;
 
 /// Arguments of `ftest replay`.
 #[derive(Args, Clone, Debug)]
@@ -94,7 +95,7 @@ pub fn merge(arguments: &MergeArgs) -> ExitCode {
 }
 
 fn reports(arguments: &ReportArgs, run: Run) -> Reports {
-    let human = HumanReport::new(Box::new(anstream::stdout()), false).in_groups(arguments.files.to_github());
+    let human = HumanReport::new(Box::new(say::styled()), false).in_groups(arguments.files.to_github());
     Reports::new(arguments, run, Recorder::new(None, Secrets::default()), human)
 }
 

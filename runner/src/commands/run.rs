@@ -25,6 +25,7 @@ use crate::record::secrets::Secrets;
 use crate::record::{self, Recorder, Run, Shelf, history};
 use crate::report::github;
 use crate::report::human::HumanReport;
+use crate::say;
 use crate::schedule::{self, Settings, order};
 use crate::variable;
 
@@ -142,7 +143,7 @@ pub(super) async fn execute(
     let (shared, to_github) = (arguments.show.shares_the_terminal(), arguments.reports.files.to_github());
     // What programs print themselves must not be executed either. A group would not be one then.
     let silence = (shared && to_github).then(github::silence);
-    let human = HumanReport::new(Box::new(anstream::stdout()), !shared).in_groups(to_github && !shared);
+    let human = HumanReport::new(Box::new(say::styled()), !shared).in_groups(to_github && !shared);
     let reports = Reports::new(&arguments.reports, Run::at(&directory), Recorder::new(store, secrets), human);
     let reports = Rc::new(RefCell::new(reports));
     let in_ci = variable::is_set("CI");
@@ -223,7 +224,7 @@ pub(super) async fn execute(
 
 /// Prints as it is. A closed stdout is no reason to fail: the exit code still tells.
 fn print(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let _ = say::stdout().write_all(text.as_bytes());
 }
 
 /// A seed that can be typed.

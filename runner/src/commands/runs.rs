@@ -10,6 +10,7 @@ use crate::commands::reports::RunsArgs;
 use crate::exit_code::ExitCode;
 use crate::record::{Run, store};
 use crate::report::{counts, seconds};
+use crate::say;
 
 /// Arguments of `ftest runs`.
 #[derive(Args, Clone, Debug)]
@@ -27,7 +28,7 @@ pub fn list(arguments: &ListRunsArgs) -> ExitCode {
         eprintln!("ftest: no run is kept in {}", runs.directory().display());
         return ExitCode::Passed;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = say::stdout();
     let mut code = ExitCode::Passed;
     for directory in kept.iter().rev() {
         match store::read(directory) {

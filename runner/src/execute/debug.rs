@@ -135,6 +135,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::execute::process::Texts;
     use crate::launch::environment::Environment;
 
     fn words(words: &[&str]) -> Vec<OsString> {
@@ -178,6 +179,7 @@ mod tests {
             lifeline: false,
             at_our_death: None,
             streams: Streams::default(),
+            texts: Texts::default(),
         }];
         DebugRank { rank: 1, debugger: Vec::new() }.apply(&suite.cases[0], &mut planned);
         let argv = &planned[0].argv;

@@ -23,6 +23,7 @@ use super::sweep::{Process, Sweep};
 use super::{RunContext, capture, coordinator, faults, hang, loader, reports, show, torchrun};
 use crate::case::{Case, Launch};
 use crate::check::exit;
+use crate::check::need::Need;
 use crate::launch::environment::{Endpoint, Environment};
 use crate::machine;
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
@@ -49,7 +50,7 @@ pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
         life.observation.infra_error.get_or_insert(error);
     }
     life.end().await;
-    life.find_shared_memory(&watch);
+    life.find_shared_memory(watch);
     life.observation.duration = life.started.map(|started| started.elapsed()).unwrap_or_default();
     life.observation
 }
@@ -346,7 +347,7 @@ impl Life<'_> {
         let Event::Ended(role, exit) = event else { return };
         if role == Role::Coordinator {
             if !self.kills.coordinator_hit && self.left() > 0 {
-                self.observation.infra_error = Some(format!("the coordinator ended during the case with {exit:?}"));
+                self.observation.infra_error = Some(format!("the coordinator {} during the case", exit.clause()));
             }
             if let Some(running) = &mut self.coordinator {
                 running.exit = Some(exit);
@@ -392,6 +393,8 @@ impl Life<'_> {
         }
         self.observation.processes.sort_by_key(|process| process.role);
         self.observation.notes.append(&mut self.kills.notes);
+        let lost = self.observation.processes.iter().flat_map(ProcessObservation::write_errors);
+        self.observation.notes.extend(lost);
         if self.observation.skipped.is_none() && self.observation.infra_error.is_none() {
             self.observation.kills_not_triggered = self.kills.missed();
         }
@@ -405,7 +408,7 @@ impl Life<'_> {
     }
 
     fn read_reports(&mut self) {
-        let cluster = reports::cluster(&coordinator::report_path(&self.scratch));
+        let cluster = reports::cluster(&coordinator::report_path(&self.scratch), Need::of(self.case));
         let devices = reports::devices(&self.scratch);
         for error in [cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
             self.observation.infra_error.get_or_insert(error.clone());
@@ -431,7 +434,7 @@ impl Life<'_> {
     }
 
     /// Objects in `/dev/shm` that nobody uses any more. A process that was killed could not remove its own.
-    fn find_shared_memory(&mut self, watch: &shared_memory::Watch) {
+    fn find_shared_memory(&mut self, watch: shared_memory::Watch) {
         let left = self.context.lives.end(watch);
         let killed = self.observation.processes.iter().any(|process| matches!(process.exit, Exit::Signal(_)));
         if !killed && !self.observation.cancelled {

@@ -19,6 +19,7 @@ pub mod inherit;
 pub mod job;
 mod kernel;
 mod kills;
+mod lean_report;
 mod life;
 pub mod limit;
 mod loader;

@@ -1,5 +1,6 @@
 //! One process of a case: started with its streams captured, its end announced once.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::PipeReader;
@@ -42,6 +43,17 @@ pub struct Planned {
     pub at_our_death: Option<Signal>,
     /// Where its streams go besides the files.
     pub streams: Streams,
+    /// What is looked for in them.
+    pub texts: Texts,
+}
+
+/// Texts to look for in all of a process's output.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    /// In its standard output.
+    pub stdout: BTreeSet<String>,
+    /// In its standard error.
+    pub stderr: BTreeSet<String>,
 }
 
 /// What a process tells while it runs.
@@ -130,8 +142,20 @@ impl Planned {
             exit: None,
             handle: Arc::clone(&end.handle),
             _lifeline: lifeline,
-            stdout: Capture::start(stdout, scratch.join(format!("{stem}.stdout")), lines, shown(false)),
-            stderr: Capture::start(stderr, scratch.join(format!("{stem}.stderr")), None, shown(true)),
+            stdout: Capture::start(
+                stdout,
+                scratch.join(format!("{stem}.stdout")),
+                &self.texts.stdout,
+                lines,
+                shown(false),
+            ),
+            stderr: Capture::start(
+                stderr,
+                scratch.join(format!("{stem}.stderr")),
+                &self.texts.stderr,
+                None,
+                shown(true),
+            ),
         };
         let events = events.clone();
         tokio::spawn(async move {

@@ -11,6 +11,7 @@ use super::torchrun;
 use crate::case::{Case, Launch};
 use crate::observation::Role;
 use crate::printable::Printable;
+use crate::say;
 
 /// Where the streams of a process go besides the files that hold them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -161,7 +162,7 @@ impl Shown {
         let _ = if self.error {
             std::io::stderr().write_all(bytes)
         } else {
-            let mut out = std::io::stdout().lock();
+            let mut out = say::stdout();
             out.write_all(bytes).and_then(|()| out.flush())
         };
     }

@@ -2,7 +2,7 @@
 //! attempt, and the whole scratch directory of one that did not pass.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -61,8 +61,10 @@ impl Shelf {
             self.rewrite(attempt, &observation.scratch, &relative);
         }
         let report = coordinator::report_path(Path::new(""));
-        if let Some(cluster) = &observation.cluster_report {
-            self.write(&target.join(&report), cluster)?;
+        if observation.cluster_report.is_some() {
+            // The file, and not what was read of it: that may lack what no check asks for.
+            let from = if outcome.kept { &target } else { &observation.scratch };
+            self.keep_report(&from.join(&report), &target.join(&report))?;
             attempt.cluster_report = Some(relative.join(&report));
         }
         if !observation.device_reports.is_empty() {
@@ -85,7 +87,8 @@ impl Shelf {
             let path = entry.path();
             let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
             if ["stdout", "stderr"].contains(&ending) || path.ends_with("output") {
-                self.mask_file(&path);
+                // A file without room for what it would be is gone.
+                let _ = self.mask_file(&path);
             }
         }
         Ok(target)
@@ -119,6 +122,24 @@ impl Shelf {
         fs::write(path, self.secrets.mask_bytes(&bytes).unwrap_or(bytes))
     }
 
+    /// Puts the cluster report `from` at `to`, which may be the same, masked and without spaces between its values.
+    fn keep_report(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut reader = BufReader::new(File::open(from)?);
+        let directory = to.parent().unwrap_or(Path::new("."));
+        let permissions = fs::Permissions::from_mode(0o666);
+        let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(directory)?;
+        let mut writer = BufWriter::new(file.as_file_mut());
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line)? > 0 {
+            writer.write_all(&compact(&self.secrets.mask_bytes(&line).unwrap_or(line)))?;
+            line = Vec::new();
+        }
+        writer.flush()?;
+        drop(writer);
+        file.persist(to)?;
+        Ok(())
+    }
+
     /// Whatever speaks of the scratch directory speaks of the new place, and streams there are masked.
     fn rewrite(&self, attempt: &mut Attempt, scratch: &Path, relative: &Path) {
         let moved = |path: &mut Option<PathBuf>| {
@@ -129,8 +150,13 @@ impl Shelf {
         let streams = attempt.processes.iter_mut().flat_map(|process| [&mut process.stdout, &mut process.stderr]);
         for Stream { file, .. } in streams {
             moved(file);
-            if let Some(file) = file.as_deref().filter(|_| !self.secrets.is_empty()) {
-                self.mask_file(&self.directory.join(file));
+            let Some(path) = file.as_deref().filter(|_| !self.secrets.is_empty()).map(|file| self.directory.join(file))
+            else {
+                continue;
+            };
+            if let Err(error) = self.mask_file(&path) {
+                let path = path.display();
+                attempt.notes.push(format!("{path} could not be masked, so it was removed: {error}"));
             }
         }
         if let Some(hang) = &mut attempt.hang {
@@ -148,12 +174,29 @@ impl Shelf {
         }
     }
 
-    fn mask_file(&self, path: &Path) {
+    /// # Errors
+    /// There is no room for what it would be. The file is gone then.
+    fn mask_file(&self, path: &Path) -> io::Result<()> {
         // A stream that cannot be read now is not there: nothing to hide.
-        if let Some(masked) = fs::read(path).ok().and_then(|bytes| self.secrets.mask_bytes(&bytes)) {
-            let _ = fs::write(path, masked);
-        }
+        let Some(masked) = fs::read(path).ok().and_then(|bytes| self.secrets.mask_bytes(&bytes)) else {
+            return Ok(());
+        };
+        fs::write(path, masked).or_else(|error| fs::remove_file(path).and(Err(error)))
     }
+}
+
+/// Lines of JSON without the spaces between values.
+fn compact(text: &[u8]) -> Vec<u8> {
+    let (mut quoted, mut escaped) = (false, false);
+    let mut keep = |byte: &u8| {
+        let space = !quoted && byte.is_ascii_whitespace();
+        if *byte == b'"' && !escaped {
+            quoted = !quoted;
+        }
+        escaped = *byte == b'\\' && !escaped;
+        !space
+    };
+    text.iter().copied().filter(|byte| keep(byte)).collect()
 }
 
 /// `text` as the name of a directory: `all_reduce[w=2,d=f16]` is `all_reduce.w=2.d=f16`.
@@ -287,7 +330,7 @@ mod tests {
                 stdout,
                 stderr: Captured::default(),
             }],
-            cluster_report: Some(json!({ "cluster": "hunter2hunter2" })),
+            cluster_report: Some(json!({ "cluster": "as far as it was read" })),
             device_reports: vec![json!({ "device": 0 })],
             scratch: scratch.to_owned(),
             ..Observation::default()
@@ -314,6 +357,8 @@ mod tests {
             let scratch = directory.path().join("scratch");
             fs::create_dir_all(&scratch).unwrap();
             fs::write(scratch.join("launcher-0.stdout"), "I am hunter2hunter2\n").unwrap();
+            let report = "{\n  \"cluster\": \"I \\\" am hunter2hunter2 \\\\\",\n  \"ranks\": [ 1, 2 ]\n}\n";
+            fs::write(scratch.join("cluster-report.json"), report).unwrap();
             let outcome = outcome(&scratch, kept);
             let mut attempt = Attempt::of(number, &case, &outcome);
             shelf.keep(&case, &outcome, &mut attempt);
@@ -321,7 +366,7 @@ mod tests {
             assert_eq!(attempt.device_reports, Some(Path::new(relative).join(DEVICES)));
             let kept_at = directory.path().join("run").join(relative);
             let text = |name: &str| fs::read_to_string(kept_at.join(name)).ok();
-            assert_eq!(text("cluster-report.json").unwrap(), r#"{"cluster":"***"}"#);
+            assert_eq!(text("cluster-report.json").unwrap(), r#"{"cluster":"I \" am *** \\","ranks":[1,2]}"#);
             assert_eq!(text(DEVICES).unwrap(), r#"[{"device":0}]"#);
             assert_eq!(text("launcher-0.stdout"), kept.then(|| "I am ***\n".to_owned()));
             assert_eq!((attempt.kept.is_some(), scratch.exists()), (kept, !kept));

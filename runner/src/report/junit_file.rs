@@ -33,6 +33,11 @@ impl JunitFile {
         JunitFile { path, profile, stale: false, next: Instant::now() }
     }
 
+    /// Where it goes.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Takes note of an event that `run` has, and writes the file where it is time.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ pub mod language;
 mod launch;
 mod lint;
 mod matrix;
+mod path;
 mod perf;
 mod policy;
 pub(crate) mod quantity;

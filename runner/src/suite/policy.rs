@@ -102,7 +102,9 @@ pub(super) fn read_xfail(reader: &Reader<'_>, node: &Node, context: &serde_json:
 fn read_condition(reader: &Reader<'_>, node: &Node, context: &serde_json::Value) -> bool {
     let value = match &node.value {
         Value::Bool(value) => return *value,
-        Value::Text(text) => expression::evaluate(text, context).map_err(|error| format!("`{text}`: {error}")),
+        Value::Text(text) => {
+            expression::evaluate(text, context).map_err(|error| format!("`{}`: {error}", expression::cut(text)))
+        }
         other => Err(format!("`if` must be an expression, found {}", other.kind())),
     };
     match value {

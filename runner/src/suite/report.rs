@@ -16,7 +16,7 @@ use crate::suite::expect::{read_fatal, read_ranks};
 use crate::suite::language::expect as language;
 use crate::suite::launch::regex;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::suite::{quantity, template};
+use crate::suite::{path, quantity, template};
 
 /// What values of checks may use besides what is written: captures, worked out when the processes have ended.
 #[derive(Clone, Debug)]
@@ -100,11 +100,11 @@ fn with_captures(node: &Node) -> Option<&Node> {
 }
 
 pub(super) fn read_path(reader: &Reader<'_>, span: &Range<usize>, text: &str) -> Option<JsonPath> {
-    JsonPath::parse(text)
+    path::parse(text)
         .map_err(|error| {
             reader.mistake(
                 span,
-                format!("wrong path `{text}`: {error}"),
+                format!("wrong path `{}`: {error}", expression::cut(text)),
                 "a path is RFC 9535 JSONPath, `$.ranks[*].calls`",
             )
         })

@@ -136,7 +136,8 @@ fn value_of(expression: &str, context: &serde_json::Value) -> Result<serde_json:
     if let Some(text) = late::placeholder(expression)? {
         return Ok(serde_json::Value::String(text));
     }
-    expression::evaluate(expression.trim(), context).map_err(|error| format!("`{}`: {error}", expression.trim()))
+    expression::evaluate(expression.trim(), context)
+        .map_err(|error| format!("`{}`: {error}", expression::cut(expression.trim())))
 }
 
 fn from_json(value: serde_json::Value) -> Result<Value, String> {

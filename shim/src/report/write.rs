@@ -1,5 +1,6 @@
 //! The device report: written at exit by a process that used a device, and not by its forked children.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, fs, io, mem, ptr};
@@ -28,17 +29,11 @@ pub(crate) fn used() {
 
 /// Leaves the first refusal beside the report's place, at once: the process may not come to its end.
 fn refused(sentence: &str) {
-    if let Ok(settings) = settings::get() {
-        leave(settings, REFUSED, sentence);
-    }
-}
-
-fn leave(settings: &Settings, ending: &str, sentence: &str) {
-    let Some(path) = &settings.report_path else { return };
+    let Ok(Settings { report_path: Some(path), .. }) = settings::get() else { return };
     let mut link = place(path, std::process::id(), rank()).into_os_string();
-    link.push(ending);
+    link.push(REFUSED);
     // One that is there came first. Where there can be none, stderr has it.
-    let _ = std::os::unix::fs::symlink(sentence, link);
+    let _ = symlink(sentence, link);
 }
 
 fn write() {
@@ -49,7 +44,9 @@ fn write() {
         if let Err(error) = within_limits(|| save(&path, &report)) {
             let what = format!("the device report cannot be written to {}", path.display());
             let sentence = refusal::explain(&what, &error);
-            leave(settings, UNWRITTEN, &sentence);
+            let marker = unwritten(&path);
+            let beside = marker.with_extension("link");
+            let _ = symlink(&sentence, &beside).and_then(|()| fs::rename(&beside, &marker));
             eprintln!("fakegpu: {sentence}");
         }
     }
@@ -59,6 +56,13 @@ fn write() {
     if settings.terminal_report {
         eprint!("{}", summary(&report));
     }
+}
+
+/// What says that the report at `path` could not be written.
+fn unwritten(path: &Path) -> PathBuf {
+    let mut marker = path.as_os_str().to_owned();
+    marker.push(UNWRITTEN);
+    PathBuf::from(marker)
 }
 
 /// `{pid}` and `{rank}` replaced; a process without a rank is `none`.
@@ -107,11 +111,10 @@ fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
         return fs::write(path, text);
     }
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
+    fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+        // A full disk still takes a name. Who reads the reports must not take a missing one for a process without gaps.
+        let _ = fs::rename(&beside, unwritten(path));
+    })
 }
 
 fn make(settings: &Settings) -> DeviceReport {
@@ -216,6 +219,19 @@ mod tests {
         let read: DeviceReport = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         assert_eq!(read, report);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_report_without_room_leaves_word_that_it_is_missing() {
+        let directory = env::temp_dir().join(format!("shim-unwritten-{}", std::process::id()));
+        let path = directory.join("report.json");
+        let report = make(settings::get().unwrap());
+        // A directory is in the way of the file.
+        fs::create_dir_all(directory.join(format!("report.json.{}.part", std::process::id()))).unwrap();
+        save(&path, &report).unwrap_err();
+        let left: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["report.json.unwritten"]);
         fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 
 use super::super::Cancel;
-use super::super::process::Planned;
+use super::super::process::{Planned, Texts};
 use super::super::show::Streams;
 use super::*;
 use crate::case::{Kill, KillTarget, Place};
@@ -29,8 +29,8 @@ fn case(argv: &[&str]) -> Case {
 fn start(life: &Life<'_>, role: Role, argv: &[&str]) -> Running {
     let argv = argv.iter().map(OsString::from).collect();
     let (environment, directory) = (Environment::new(), PathBuf::from("/"));
-    let (streams, at_our_death) = (Streams::Captured, Some(Signal::KILL));
-    let planned = Planned { role, argv, environment, directory, lifeline: true, at_our_death, streams };
+    let (streams, texts, at_our_death) = (Streams::Captured, Texts::default(), Some(Signal::KILL));
+    let planned = Planned { role, argv, environment, directory, lifeline: true, at_our_death, streams, texts };
     planned.start(&life.scratch, &life.sender, true).unwrap()
 }
 
