@@ -82,10 +82,8 @@ fn fixtures_and_commands_keep_the_users_soft_limit_too() {
 
 #[test]
 fn a_hard_limit_that_is_too_low_is_said_before_anything_runs() {
-    let place = Place::new(&[
-        "{id: many, launch: {argv: [touch, ran], ranks: 40}}",
-        "{id: one, launch: {argv: ['true']}}",
-    ]);
+    let place =
+        Place::new(&["{id: many, launch: {argv: [touch, ran], ranks: 40}}", "{id: one, launch: {argv: ['true']}}"]);
     let (code, text) = place.after("ulimit -n 64", &[]);
     assert_eq!(code, 3, "{text}");
     assert!(text.contains("for the 40 processes of this case, and the hard limit (`ulimit -Hn`) is 64"), "{text}");
@@ -152,8 +150,7 @@ fn too_few_addresses_for_ftest_itself_are_said() {
 
 #[test]
 fn a_small_stack_is_the_programs_alone() {
-    let place =
-        Place::new(&["{id: a, launch: {argv: [sh, -c, 'ulimit -s; exit 1']}, expect: {stdout: \"128\"}}"]);
+    let place = Place::new(&["{id: a, launch: {argv: [sh, -c, 'ulimit -s; exit 1']}, expect: {stdout: \"128\"}}"]);
     let (code, text) = place.after("ulimit -s 128", &[]);
     assert_eq!(code, 1, "{text}");
     assert!(
@@ -260,9 +257,8 @@ fn an_empty_variable_is_one_that_is_not_set() {
 
 #[test]
 fn a_relative_variable_means_the_working_directory() {
-    let place = Place::new(&[ON_A_CLUSTER
-        .replace("':'", "'case $LD_LIBRARY_PATH in /*) ;; *) exit 9; esac'")
-        .as_str()]);
+    let place =
+        Place::new(&[ON_A_CLUSTER.replace("':'", "'case $LD_LIBRARY_PATH in /*) ;; *) exit 9; esac'").as_str()]);
     install(&place);
     fs::create_dir(place.file("sub")).unwrap();
     fs::rename(place.file("s.yaml"), place.file("sub/s.yaml")).unwrap();

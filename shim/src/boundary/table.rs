@@ -1,14 +1,14 @@
 //! `exports!`: one table per library gives its C symbols and the list of them. A name is `real` (answers), `absent`
 //! (what the GPU does not have), `refused` (NotSupported on purpose, as hardware may) or `stub` (we owe it). Only names in a table are exported.
 
-use super::library::Library;
+use crate::boundary::library::Library;
 
-/// What stands behind a symbol.
+/// What a symbol does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Answers.
     Real,
-    /// Of what a simulated GPU does not have, as many real ones do not: NotSupported is the true answer.
+    /// For a feature that a simulated GPU does not have, as many real ones do not: NotSupported is the true answer.
     Absent,
     /// NotSupported on purpose.
     Refused,
@@ -44,7 +44,7 @@ pub struct Export {
     pub name: &'static str,
     /// Whose it is.
     pub library: Library,
-    /// What stands behind it.
+    /// What it does.
     pub status: Status,
     /// Its code.
     pub address: Address,
@@ -54,9 +54,9 @@ pub struct Export {
 ///
 /// ```text
 /// exports! {
-///     library CudaDriver;
+///     library CudaDriver with cuda_driver::RULES;   // without `with`, a library adds nothing to the guard
 ///     real { fn cuInit(flags: c_uint) = context::init; }           // body: fn(..) -> Result<(), impl Into<u32>>
-///     bare { fn cudaRuntimeGetVersion(out: Out<c_int>) = version::runtime; }   // same, but does not initialise anything
+///     bare { fn cudaRuntimeGetVersion(out: Out<c_int>) = version::runtime; }   // same, but does not initialize anything
 ///     raw { fn cudaGetErrorString(code: u32) -> *const c_char = error::string; }  // body's value is returned as it is
 ///     absent { nvmlFoo }        // NotSupported, as the hardware itself answers
 ///     refused { cuFoo cuBar }
@@ -67,10 +67,10 @@ pub struct Export {
 /// ```
 ///
 /// Bodies may be `unsafe fn`: C vouches for the pointers. The table is `EXPORTS` of the module that holds the macro; it
-/// must be listed in `lookup::tables`.
+/// must be listed in `exports::tables`.
 macro_rules! exports {
     (
-        library $library:ident;
+        library $library:ident $(with $rules:path)?;
         $(real { $(fn $real:ident($($real_arg:ident: $real_type:ty),* $(,)?) = $real_body:expr;)* })?
         $(bare { $(fn $bare:ident($($bare_arg:ident: $bare_type:ty),* $(,)?) = $bare_body:expr;)* })?
         $(raw { $(fn $raw:ident($($raw_arg:ident: $raw_type:ty),* $(,)?) $(-> $raw_return:ty)? = $raw_body:expr;)* })?
@@ -80,10 +80,12 @@ macro_rules! exports {
         $(empty { $($empty:ident)* })?
         $(second { $($second_status:ident $second:ident = $first:ident;)* })?
     ) => {
+        const RULES: &$crate::boundary::guard::Rules = $crate::boundary::table::rules!($library $($rules)?);
+
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $real($($real_arg: $real_type),*) -> core::ffi::c_uint {
-                $crate::boundary::guard::call($crate::boundary::library::Library::$library, stringify!($real), || {
+                $crate::boundary::guard::call(RULES, stringify!($real), || {
                     let body: unsafe fn($($real_type),*) -> _ = $real_body;
                     // SAFETY: the caller is C and answers for its pointers, as NVIDIA's documentation of the call asks.
                     unsafe { body($($real_arg),*) }
@@ -93,7 +95,7 @@ macro_rules! exports {
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $bare($($bare_arg: $bare_type),*) -> core::ffi::c_uint {
-                $crate::boundary::guard::bare($crate::boundary::library::Library::$library, stringify!($bare), || {
+                $crate::boundary::guard::bare(RULES, stringify!($bare), || {
                     let body: unsafe fn($($bare_type),*) -> _ = $bare_body;
                     // SAFETY: the caller is C and answers for its pointers, as NVIDIA's documentation of the call asks.
                     unsafe { body($($bare_arg),*) }
@@ -103,7 +105,7 @@ macro_rules! exports {
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $raw($($raw_arg: $raw_type),*) $(-> $raw_return)? {
-                $crate::boundary::guard::raw($crate::boundary::library::Library::$library, stringify!($raw), || {
+                $crate::boundary::guard::raw(RULES, stringify!($raw), || {
                     let body: unsafe fn($($raw_type),*) $(-> $raw_return)? = $raw_body;
                     // SAFETY: the caller is C and answers for its pointers, as NVIDIA's documentation of the call asks.
                     unsafe { body($($raw_arg),*) }
@@ -113,25 +115,25 @@ macro_rules! exports {
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $absent() -> u64 {
-                $crate::boundary::guard::absent($crate::boundary::library::Library::$library)
+                $crate::boundary::guard::absent(RULES)
             }
         )*)?
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $refused() -> u64 {
-                $crate::boundary::guard::refused($crate::boundary::library::Library::$library, stringify!($refused))
+                $crate::boundary::guard::refused(RULES, stringify!($refused))
             }
         )*)?
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $stub() -> u64 {
-                $crate::boundary::guard::stub($crate::boundary::library::Library::$library, stringify!($stub))
+                $crate::boundary::guard::stub(RULES, stringify!($stub))
             }
         )*)?
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $empty() -> u64 {
-                $crate::boundary::guard::stub($crate::boundary::library::Library::$library, stringify!($empty));
+                $crate::boundary::guard::stub(RULES, stringify!($empty));
                 0
             }
         )*)?
@@ -150,28 +152,37 @@ macro_rules! exports {
         )*)?
 
         /// Every symbol of the library.
-        pub(crate) const EXPORTS: &[$crate::boundary::exports::Export] = &[
-            $($($crate::boundary::exports::export!($library, Real, $real),)*)?
-            $($($crate::boundary::exports::export!($library, Real, $bare),)*)?
-            $($($crate::boundary::exports::export!($library, Real, $raw),)*)?
-            $($($crate::boundary::exports::export!($library, Absent, $absent),)*)?
-            $($($crate::boundary::exports::export!($library, Refused, $refused),)*)?
-            $($($crate::boundary::exports::export!($library, Stub, $stub),)*)?
-            $($($crate::boundary::exports::export!($library, Stub, $empty),)*)?
-            $($($crate::boundary::exports::export!($library, $second_status, $second),)*)?
+        pub(crate) const EXPORTS: &[$crate::boundary::table::Export] = &[
+            $($($crate::boundary::table::export!($library, Real, $real),)*)?
+            $($($crate::boundary::table::export!($library, Real, $bare),)*)?
+            $($($crate::boundary::table::export!($library, Real, $raw),)*)?
+            $($($crate::boundary::table::export!($library, Absent, $absent),)*)?
+            $($($crate::boundary::table::export!($library, Refused, $refused),)*)?
+            $($($crate::boundary::table::export!($library, Stub, $stub),)*)?
+            $($($crate::boundary::table::export!($library, Stub, $empty),)*)?
+            $($($crate::boundary::table::export!($library, $second_status, $second),)*)?
         ];
+    };
+}
+
+macro_rules! rules {
+    ($library:ident) => {
+        &$crate::boundary::guard::Rules::of($crate::boundary::library::Library::$library)
+    };
+    ($library:ident $rules:path) => {
+        &$rules
     };
 }
 
 macro_rules! export {
     ($library:ident, $status:ident, $name:ident) => {
-        $crate::boundary::exports::Export {
+        $crate::boundary::table::Export {
             name: stringify!($name),
             library: $crate::boundary::library::Library::$library,
-            status: $crate::boundary::exports::Status::$status,
-            address: $crate::boundary::exports::Address($name as *const ()),
+            status: $crate::boundary::table::Status::$status,
+            address: $crate::boundary::table::Address($name as *const ()),
         }
     };
 }
 
-pub(crate) use {export, exports};
+pub(crate) use {export, exports, rules};

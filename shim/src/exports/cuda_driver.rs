@@ -2,21 +2,22 @@
 
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
-use super::memory::{AllocationProperties, Copy2D, Copy3D};
-use super::module::LaunchConfig;
-use super::{context, device, ipc, memory, module, stream};
 use crate::boundary::args::{Out, Text};
-use crate::boundary::exports::exports;
-use crate::cuda_runtime::abi::{AccessDescription, MemLocation, PoolProperties};
-use crate::cuda_runtime::occupancy::SharedBytesOf;
-use crate::cuda_runtime::stream::{Callback, HostFunction};
-use crate::cuda_runtime::{device as runtime_device, entry_point, error, pool, stream as runtime_stream};
+use crate::boundary::table::exports;
+use crate::cuda_driver::memory::{AllocationProperties, Copy2D, Copy3D};
+use crate::cuda_driver::module::LaunchConfig;
+use crate::cuda_driver::{context, device, ipc, memory, module, stream};
+use crate::device::calls::abi::{AccessDescription, MemLocation, PoolProperties};
+use crate::device::calls::occupancy::SharedBytesOf;
+use crate::device::calls::stream::{Callback, HostFunction};
+use crate::device::calls::{self, error, pool};
 use crate::device::ipc::Handle;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::per_thread_default as per_thread;
+use crate::exports::entry_point;
 
 exports! {
-    library CudaDriver;
+    library CudaDriver with crate::cuda_driver::RULES;
     real {
         fn cuInit(flags: c_uint) = device::init;
         fn cuDeviceGet(out: Out<c_int>, ordinal: c_int) = device::get;
@@ -25,12 +26,12 @@ exports! {
         fn cuDeviceGetUuid(out: Out<[u8; 16]>, ordinal: c_int) = device::uuid;
         fn cuDeviceGetUuid_v2(out: Out<[u8; 16]>, ordinal: c_int) = device::uuid;
         fn cuDeviceTotalMem_v2(out: Out<usize>, ordinal: c_int) = device::total_memory;
-        fn cuDeviceGetAttribute(out: Out<c_int>, number: c_int, ordinal: c_int) = runtime_device::get_attribute;
+        fn cuDeviceGetAttribute(out: Out<c_int>, number: c_int, ordinal: c_int) = calls::device::get_attribute;
         fn cuDeviceComputeCapability(major: Out<c_int>, minor: Out<c_int>, ordinal: c_int) = device::capability;
-        fn cuDeviceGetPCIBusId(out: *mut c_char, length: c_int, ordinal: c_int) = runtime_device::pci_address;
-        fn cuDeviceGetByPCIBusId(out: Out<c_int>, address: Text) = runtime_device::by_pci_address;
-        fn cuDeviceCanAccessPeer(out: Out<c_int>, ordinal: c_int, peer: c_int) = runtime_device::can_access_peer;
-        fn cuDeviceGetP2PAttribute(out: Out<c_int>, number: c_uint, from: c_int, to: c_int) = runtime_device::peer_attribute;
+        fn cuDeviceGetPCIBusId(out: *mut c_char, length: c_int, ordinal: c_int) = calls::device::pci_address;
+        fn cuDeviceGetByPCIBusId(out: Out<c_int>, address: Text) = calls::device::by_pci_address;
+        fn cuDeviceCanAccessPeer(out: Out<c_int>, ordinal: c_int, peer: c_int) = calls::device::can_access_peer;
+        fn cuDeviceGetP2PAttribute(out: Out<c_int>, number: c_uint, from: c_int, to: c_int) = calls::device::peer_attribute;
         fn cuDeviceGetDefaultMemPool(out: Out<usize>, ordinal: c_int) = pool::default_of;
         fn cuDeviceGetMemPool(out: Out<usize>, ordinal: c_int) = pool::current_of;
         fn cuDeviceSetMemPool(ordinal: c_int, pool: usize) = pool::set_current;
@@ -155,9 +156,9 @@ exports! {
         fn cuStreamCopyAttributes_ptsz(to: usize, from: usize) = |to, from| per_thread(|| stream::copy_attributes(to, from));
         fn cuStreamAttachMemAsync_ptsz(handle: usize, address: usize, length: usize, flags: c_uint) = |handle, address, length, flags| per_thread(|| stream::attach(handle, address, length, flags));
         fn cuProfilerInitialize(configuration: Text, output: Text, mode: c_uint) = device::initialize_profiler;
-        fn cuProfilerStart() = runtime_device::profiler;
-        fn cuProfilerStop() = runtime_device::profiler;
-        fn cuThreadExchangeStreamCaptureMode(mode: Out<c_uint>) = runtime_stream::exchange_capture_mode;
+        fn cuProfilerStart() = calls::device::profiler;
+        fn cuProfilerStop() = calls::device::profiler;
+        fn cuThreadExchangeStreamCaptureMode(mode: Out<c_uint>) = calls::stream::exchange_capture_mode;
         fn cuEventCreate(out: Out<usize>, flags: c_uint) = stream::event_create;
         fn cuEventDestroy_v2(handle: usize) = stream::event_destroy;
         fn cuIpcGetMemHandle(out: Out<Handle>, address: usize) = ipc::memory_handle;

@@ -6,6 +6,8 @@
 //! main thread leaves right after a backward that it was woken from first (pytorch/pytorch#190489); two busy cores, where
 //! the "GPU" computes too, make that common. CPython 3.14 lets such a thread sleep instead (python/cpython#87135): so do we.
 
+mod device_files;
+
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 

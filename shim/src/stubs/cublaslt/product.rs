@@ -3,46 +3,46 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::cublas::REFUSALS;
-use super::cublaslt::{Descriptor, descriptor};
-use super::gemm::{self, is_transposed, refuse, scale_of};
-use super::objects::{Answer, Code};
-use super::product::{Activation, Element, Matrix, Product, Scale};
+use super::descriptor::{Descriptor, descriptor};
 use crate::boundary::args::Out;
 use crate::boundary::library::Library;
+use crate::stubs::cublas::gemm::{self, is_transposed, refuse, scale_of};
+use crate::stubs::cublas::handle::REFUSALS;
+use crate::stubs::cublas::product::{Activation, Element, Matrix, Product, Scale};
+use crate::stubs::objects::{Answer, Code};
 
 /// `cublasLtMatmulDescAttributes_t`.
 mod product_attribute {
-    pub(super) const COMPUTE_TYPE: i32 = 0;
-    pub(super) const SCALE_TYPE: i32 = 1;
-    pub(super) const POINTER_MODE: i32 = 2;
-    pub(super) const TRANSPOSE_A: i32 = 3;
-    pub(super) const TRANSPOSE_B: i32 = 4;
-    pub(super) const TRANSPOSE_C: i32 = 5;
-    pub(super) const EPILOGUE: i32 = 7;
-    pub(super) const BIAS_POINTER: i32 = 8;
-    pub(super) const BIAS_DATA_TYPE: i32 = 26;
+    pub(crate) const COMPUTE_TYPE: i32 = 0;
+    pub(crate) const SCALE_TYPE: i32 = 1;
+    pub(crate) const POINTER_MODE: i32 = 2;
+    pub(crate) const TRANSPOSE_A: i32 = 3;
+    pub(crate) const TRANSPOSE_B: i32 = 4;
+    pub(crate) const TRANSPOSE_C: i32 = 5;
+    pub(crate) const EPILOGUE: i32 = 7;
+    pub(crate) const BIAS_POINTER: i32 = 8;
+    pub(crate) const BIAS_DATA_TYPE: i32 = 26;
     /// Scales and maxima of 8-bit products.
-    pub(super) const SCALED: std::ops::RangeInclusive<i32> = 17..=21;
+    pub(crate) const SCALED: std::ops::RangeInclusive<i32> = 17..=21;
 }
 
 /// `cublasLtMatrixLayoutAttribute_t`.
 mod layout_attribute {
-    pub(super) const TYPE: i32 = 0;
-    pub(super) const ORDER: i32 = 1;
-    pub(super) const ROWS: i32 = 2;
-    pub(super) const COLUMNS: i32 = 3;
-    pub(super) const LEADING: i32 = 4;
-    pub(super) const BATCH: i32 = 5;
-    pub(super) const STRIDE: i32 = 6;
+    pub(crate) const TYPE: i32 = 0;
+    pub(crate) const ORDER: i32 = 1;
+    pub(crate) const ROWS: i32 = 2;
+    pub(crate) const COLUMNS: i32 = 3;
+    pub(crate) const LEADING: i32 = 4;
+    pub(crate) const BATCH: i32 = 5;
+    pub(crate) const STRIDE: i32 = 6;
 }
 
 /// `cublasLtPointerMode_t`.
 mod pointer_mode {
-    pub(super) const HOST: i64 = 0;
-    pub(super) const DEVICE: i64 = 1;
+    pub(crate) const HOST: i64 = 0;
+    pub(crate) const DEVICE: i64 = 1;
     /// CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_ZERO
-    pub(super) const ALPHA_BY_ROW_BETA_ZERO: i64 = 3;
+    pub(crate) const ALPHA_BY_ROW_BETA_ZERO: i64 = 3;
 }
 
 /// `cublasLtMatmulHeuristicResult_t`.
@@ -197,7 +197,7 @@ fn check_integers(product: &Product, compute: c_int, scale: Element) -> Answer {
 ///
 /// # Safety
 /// `results` has room for `wanted` entries.
-pub(super) unsafe fn heuristic(
+pub(crate) unsafe fn heuristic(
     _handle: usize,
     product: usize,
     a: usize,
@@ -226,7 +226,7 @@ pub(super) unsafe fn heuristic(
 
 /// # Safety
 /// Alpha and beta point to what the descriptor's scale type says.
-pub(super) unsafe fn multiply(
+pub(crate) unsafe fn multiply(
     _handle: usize,
     product: usize,
     alpha: *const c_void,

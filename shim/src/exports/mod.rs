@@ -1,18 +1,20 @@
-//! From a name to its code: for cuGetProcAddress, cudaGetDriverEntryPoint and whoever asks at run time.
+//! The tables of libcuda, libcudart, libnccl and libnvidia-ml; all tables together; and from a name to its code, for cuGetProcAddress and
+//! cudaGetDriverEntryPoint.
+
+pub(crate) mod cuda_driver;
+pub(crate) mod cuda_runtime;
+mod entry_point;
+pub(crate) mod nccl;
+pub(crate) mod nvml;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::exports::Export;
+use crate::boundary::table::Export;
 
 /// The tables of all libraries; their names are exactly what the built library exports.
 pub fn tables() -> Vec<&'static [Export]> {
-    let mut tables = vec![
-        crate::cuda_runtime::exports::EXPORTS,
-        crate::cuda_driver::exports::EXPORTS,
-        crate::nccl::exports::EXPORTS,
-        crate::nvml::exports::EXPORTS,
-    ];
+    let mut tables = vec![cuda_runtime::EXPORTS, cuda_driver::EXPORTS, nccl::EXPORTS, nvml::EXPORTS];
     tables.extend(crate::stubs::tables());
     tables
 }

@@ -2,10 +2,10 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
+use super::find as find_export;
 use crate::boundary::args::{Out, Text};
-use crate::boundary::exports::Export;
 use crate::boundary::library::Library;
-use crate::boundary::lookup;
+use crate::boundary::table::Export;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::version;
 
@@ -61,7 +61,7 @@ fn answer(symbol: Text, out: Out<usize>, wanted: c_int, flags: c_ulonglong, stat
 
 /// The function that `symbol` named in CUDA `wanted`: NVIDIA numbers a function anew when its interface changes.
 fn find(symbol: &str, wanted: i32, per_thread: bool) -> (Option<&'static Export>, Status) {
-    let driver = |name: &str| lookup::find(name).filter(|export| export.library == Library::CudaDriver);
+    let driver = |name: &str| find_export(name).filter(|export| export.library == Library::CudaDriver);
     let history = HISTORY.binary_search_by_key(&symbol, |(name, _)| name).ok().map(|index| HISTORY[index].1);
     let name = match history {
         None => symbol.to_owned(),

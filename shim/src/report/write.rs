@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, fs, io, mem, ptr};
 
 use dataplane::refusal;
-
 use protocol::device_report::{
     DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REFUSED, REPORT_VERSION,
     Summary, Tally, UNWRITTEN,
 };
 
-use crate::boundary::{at_exit, gap};
-use crate::compute;
-use crate::device::{self, Device, counters};
-use crate::settings::{self, Settings};
+use super::counters::{self, Counters};
+use super::{gaps, operators};
+use crate::process::at_exit;
+use crate::settings::visible::{self, Visible};
+use crate::settings::{self, GapPolicy, Settings};
 
 static USED: AtomicBool = AtomicBool::new(false);
 
@@ -50,7 +50,9 @@ fn write() {
             eprintln!("fakegpu: {sentence}");
         }
     }
-    gap::sum_up();
+    if settings.gap_policy == GapPolicy::Warn {
+        gaps::print_totals();
+    }
     if settings.terminal_report {
         eprint!("{}", summary(&report));
     }
@@ -116,7 +118,8 @@ fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
 }
 
 fn make(settings: &Settings) -> DeviceReport {
-    let devices: Vec<DeviceEntry> = device::all().iter().map(entry).collect();
+    let devices: Vec<DeviceEntry> =
+        visible::gpus().iter().zip(counters::all()).enumerate().map(|(ordinal, of)| entry(ordinal, of)).collect();
     let mut summary = Summary { device_count: devices.len() as u64, ..Summary::default() };
     for device in &devices {
         summary.alloc += device.alloc;
@@ -135,11 +138,11 @@ fn make(settings: &Settings) -> DeviceReport {
         mode: "simulate".to_owned(),
         unsupported_api_policy: settings.gap_policy.word().to_owned(),
         compute: settings.compute.word().to_owned(),
-        operators: compute::calls(),
+        operators: operators::calls(),
         host_io: HostIo { memcpy_calls, memcpy_bytes },
         summary,
         devices,
-        gaps: gap::all().into_iter().map(gap).collect(),
+        gaps: gaps::all().into_iter().map(gap).collect(),
         measured: Measured {
             pid: std::process::id(),
             rank: rank(),
@@ -148,18 +151,18 @@ fn make(settings: &Settings) -> DeviceReport {
     }
 }
 
-fn entry(device: &Device) -> DeviceEntry {
-    let (profile, counters) = (&device.gpu.profile, &device.counters);
+fn entry(ordinal: usize, (visible, counters): (&Visible, &Counters)) -> DeviceEntry {
+    let profile = &visible.gpu.profile;
     let tally = |tally: &counters::Tally| {
         let (calls, bytes) = tally.get();
         Tally { calls, bytes }
     };
-    let (used_memory_current, used_memory_peak) = device.memory.in_use();
+    let (used_memory_current, used_memory_peak) = counters.held.get();
     let by_name = counters.kernels();
     DeviceEntry {
-        index: device.ordinal,
+        index: ordinal as u32,
         name: profile.name.clone(),
-        uuid: device.gpu.uuid_text(),
+        uuid: visible.gpu.uuid_text(),
         gpu_profile: ProfileEntry {
             id: profile.id.clone(),
             architecture: format!("{:?}", profile.architecture).to_lowercase(),

@@ -4,11 +4,11 @@
 
 use half::{bf16, f16};
 
-use crate::device::memory::{self, Known};
+use crate::device::address::{self, Known};
 
 /// Element type of a matrix, by `cudaDataType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Element {
+pub(crate) enum Element {
     F32,
     F64,
     F16,
@@ -20,7 +20,7 @@ pub(super) enum Element {
 
 impl Element {
     /// Its name in a profile's `supported_types`.
-    pub(super) fn profile_word(self) -> &'static str {
+    pub(crate) fn profile_word(self) -> &'static str {
         match self {
             Self::F32 => "fp32",
             Self::F64 => "fp64",
@@ -31,7 +31,7 @@ impl Element {
     }
 
     /// By `cudaDataType`; `None` for the types that are not computed here (complex, unsigned, floating point of 8 bits).
-    pub(super) fn from_code(code: i32) -> Option<Self> {
+    pub(crate) fn from_code(code: i32) -> Option<Self> {
         match code {
             0 => Some(Self::F32),
             1 => Some(Self::F64),
@@ -54,7 +54,7 @@ impl Element {
 
     /// # Safety
     /// An element of this type lies at `address`.
-    pub(super) unsafe fn read(self, address: usize) -> f64 {
+    pub(crate) unsafe fn read(self, address: usize) -> f64 {
         // SAFETY: as promised by the caller; alignment is not needed.
         unsafe {
             match self {
@@ -89,15 +89,15 @@ impl Element {
 
 /// A matrix in memory, one per product of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Matrix {
-    pub(super) address: usize,
-    pub(super) element: Element,
+pub(crate) struct Matrix {
+    pub(crate) address: usize,
+    pub(crate) element: Element,
     /// Elements from one column to the next, or from one row to the next in row order.
-    pub(super) leading: usize,
+    pub(crate) leading: usize,
     /// Stored by rows, or to be read transposed: (i, j) is element (j, i) of what is stored by columns.
-    pub(super) transposed: bool,
+    pub(crate) transposed: bool,
     /// Elements from one product's matrix to the next one's.
-    pub(super) stride: i64,
+    pub(crate) stride: i64,
 }
 
 impl Matrix {
@@ -122,7 +122,7 @@ impl Matrix {
         let first = last.min(0);
         let span = (last.max(0) - first) as usize + (columns - 1) * self.leading + rows;
         let start = self.address.wrapping_add_signed(first as isize * self.element.size() as isize);
-        match memory::known(start, span * self.element.size()) {
+        match address::known(start, span * self.element.size()) {
             Ok(Known::Device(_) | Known::Host) => Ok(()),
             _ => Err(Fault::Address),
         }
@@ -131,7 +131,7 @@ impl Matrix {
 
 /// Where alpha or beta is.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// Read already.
     Value(f64),
     /// In memory that is read when the product is computed.
@@ -154,7 +154,7 @@ impl Scale {
 
 /// What is done to each sum last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Activation {
+pub(crate) enum Activation {
     None,
     Relu,
     /// The tanh approximation.
@@ -163,7 +163,7 @@ pub(super) enum Activation {
 
 /// Why a product is not computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// A dimension or leading dimension makes no sense.
     Value,
     /// A matrix is not in memory that the GPU could reach: a real one would fail while it computes.
@@ -172,25 +172,25 @@ pub(super) enum Fault {
 
 /// A product, or `batch` of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Product {
-    pub(super) m: usize,
-    pub(super) n: usize,
-    pub(super) k: usize,
-    pub(super) a: Matrix,
-    pub(super) b: Matrix,
-    pub(super) c: Matrix,
-    pub(super) d: Matrix,
-    pub(super) alpha: Scale,
-    pub(super) beta: Scale,
-    pub(super) batch: usize,
+pub(crate) struct Product {
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) a: Matrix,
+    pub(crate) b: Matrix,
+    pub(crate) c: Matrix,
+    pub(crate) d: Matrix,
+    pub(crate) alpha: Scale,
+    pub(crate) beta: Scale,
+    pub(crate) batch: usize,
     /// One value per row of D, added to it.
-    pub(super) bias: Option<(usize, Element)>,
-    pub(super) activation: Activation,
+    pub(crate) bias: Option<(usize, Element)>,
+    pub(crate) activation: Activation,
 }
 
 impl Product {
     /// Multiply-adds.
-    pub(super) fn operations(&self) -> u64 {
+    pub(crate) fn operations(&self) -> u64 {
         [self.n, self.k, self.batch]
             .iter()
             .fold(self.m as u64, |product, factor| product.saturating_mul(*factor as u64))
@@ -200,7 +200,7 @@ impl Product {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(crate) fn check(&self) -> Result<(), Fault> {
         self.a.check(self.m, self.k, self.batch)?;
         self.b.check(self.k, self.n, self.batch)?;
         self.d.check(self.m, self.n, self.batch)?;
@@ -214,7 +214,7 @@ impl Product {
         });
         let bias = self.bias.map(|(address, element)| (address, element.size() * self.m));
         for (address, bytes) in small.chain(bias) {
-            if !matches!(memory::known(address, bytes), Ok(Known::Device(_) | Known::Host)) {
+            if !matches!(address::known(address, bytes), Ok(Known::Device(_) | Known::Host)) {
                 return Err(Fault::Address);
             }
         }
@@ -225,7 +225,7 @@ impl Product {
     ///
     /// # Safety
     /// [`Product::check`] accepted it, and its memory is still there.
-    pub(super) unsafe fn compute(&self) {
+    pub(crate) unsafe fn compute(&self) {
         for batch in 0..self.batch {
             // SAFETY: passed on.
             unsafe {

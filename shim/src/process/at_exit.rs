@@ -1,14 +1,14 @@
-//! What is to happen when the process ends, in the process that used CUDA and not in its forked children.
+//! Actions at the end of the process that used CUDA; its forked children do not run them.
 
 use std::panic::catch_unwind;
 use std::sync::Mutex;
 
-use super::fork;
+use crate::process::fork;
 
 static ACTIONS: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
 /// Runs `action` when this process exits (not when it is killed). The last one registered runs first; a second
-/// registration of the same function counts for nothing.
+/// registration of the same function is ignored.
 pub(crate) fn at_exit(action: fn()) {
     let mut actions = ACTIONS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if actions.is_empty() {

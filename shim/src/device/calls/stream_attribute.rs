@@ -3,10 +3,10 @@
 use std::ffi::c_uint;
 
 use crate::boundary::args::Out;
-use crate::device::context;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::memory::{self, HostKind, Kind};
 use crate::device::stream::{self, attribute};
+use crate::device::{address, context};
 
 pub(crate) fn get(handle: usize, id: c_uint, out: Out<attribute::Value>) -> CudaResult {
     context::enter()?;
@@ -33,7 +33,7 @@ pub(crate) fn attach(handle: usize, address: usize, length: usize, flags: c_uint
     context::enter()?;
     stream::resolve(handle)?;
     let is_default = handle <= 2;
-    let on_device = memory::locate(address).filter(|location| location.kind == Kind::Managed);
+    let on_device = address::locate(address).filter(|location| location.kind == Kind::Managed);
     let on_host = memory::locate_host(address).filter(|range| range.kind == HostKind::Managed);
     let whole =
         on_device.map(|location| (location.base, location.size)).or(on_host.map(|range| (range.base, range.size)));

@@ -3,25 +3,25 @@
 
 use std::ffi::{c_int, c_longlong, c_void};
 
-use super::cublas::{self, REFUSALS};
-use super::objects::{Answer, Code};
-use super::product::{Activation, Element, Fault, Matrix, Product, Scale};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::stream;
 use crate::settings::{self, GemmMode};
+use crate::stubs::cublas::handle::{self, REFUSALS};
+use crate::stubs::cublas::product::{Activation, Element, Fault, Matrix, Product, Scale};
+use crate::stubs::objects::{Answer, Code};
 
 /// CUBLAS_STATUS_EXECUTION_FAILED.
 const EXECUTION_FAILED: Code = Code(13);
 
 /// A product that we do not compute: a gap, and the library's "not supported".
-pub(super) fn refuse<T>(library: Library, name: &'static str, why: &str) -> Answer<T> {
+pub(crate) fn refuse<T>(library: Library, name: &'static str, why: &str) -> Answer<T> {
     gap::record(library, name, why);
     Err(Code(library.not_supported()))
 }
 
 /// Computes `product` in the order of the stream behind `handle`.
-pub(super) fn run(library: Library, name: &'static str, handle: usize, product: Product) -> Answer {
+pub(crate) fn run(library: Library, name: &'static str, handle: usize, product: Product) -> Answer {
     if product.m == 0 || product.n == 0 || product.batch == 0 {
         return Ok(());
     }
@@ -34,7 +34,7 @@ pub(super) fn run(library: Library, name: &'static str, handle: usize, product: 
     if policy.strict {
         let supported = &stream.device().gpu.profile.supported_types;
         let types = [product.a.element, product.b.element, product.c.element];
-        // What the hardware would refuse is no gap of ours.
+        // What the hardware would refuse is not a gap of ours.
         if types.iter().any(|element| !supported.iter().any(|name| name == element.profile_word())) {
             return Err(Code(library.not_supported()));
         }
@@ -55,7 +55,7 @@ fn tolerate(library: Library, name: &'static str, why: &str) -> Answer {
 }
 
 /// Reads `cublasOperation_t`; a conjugate of real numbers changes nothing.
-pub(super) fn is_transposed(operation: c_int) -> Answer<bool> {
+pub(crate) fn is_transposed(operation: c_int) -> Answer<bool> {
     match operation {
         0 => Ok(false),
         1 | 2 => Ok(true),
@@ -64,7 +64,7 @@ pub(super) fn is_transposed(operation: c_int) -> Answer<bool> {
 }
 
 /// The type that alpha and beta have for a `cublasComputeType_t`; `None` for what is not computed here.
-pub(super) fn scale_of(compute: c_int) -> Option<Element> {
+pub(crate) fn scale_of(compute: c_int) -> Option<Element> {
     match compute {
         64 | 65 => Some(Element::F16),
         68 | 69 | 74 | 75 | 77 | 78 => Some(Element::F32),
@@ -78,7 +78,7 @@ pub(super) fn scale_of(compute: c_int) -> Option<Element> {
 ///
 /// # Safety
 /// A host pointer that is not null points to an `element`.
-pub(super) unsafe fn scale(pointer: *const c_void, element: Element, on_device: bool) -> Answer<Scale> {
+pub(crate) unsafe fn scale(pointer: *const c_void, element: Element, on_device: bool) -> Answer<Scale> {
     if pointer.is_null() {
         return REFUSALS.value();
     }
@@ -91,7 +91,7 @@ pub(super) unsafe fn scale(pointer: *const c_void, element: Element, on_device: 
 
 /// One of the three matrices of a call.
 #[derive(Clone, Copy)]
-pub(super) struct Side {
+pub(crate) struct Side {
     address: *const c_void,
     datatype: c_int,
     leading: c_int,
@@ -117,7 +117,7 @@ impl Call {
     /// # Safety
     /// Alpha and beta point to what the compute type says.
     unsafe fn run(self, handle: usize) -> Answer {
-        let (stream, on_device) = cublas::working(handle)?;
+        let (stream, on_device) = handle::working(handle)?;
         let (left, right) = (is_transposed(self.operations.0)?, is_transposed(self.operations.1)?);
         let size = |number: c_int| usize::try_from(number).map_err(|_| Code(REFUSALS.value));
         let (m, n, k, batch) = (size(self.size.0)?, size(self.size.1)?, size(self.size.2)?, size(self.batch)?);
@@ -164,7 +164,7 @@ macro_rules! typed {
         /// # Safety
         /// Alpha and beta point to a number each.
         #[doc(alias = $plain_name)]
-        pub(super) unsafe fn $plain(
+        pub(crate) unsafe fn $plain(
             handle: usize, left: c_int, right: c_int, m: c_int, n: c_int, k: c_int, alpha: *const c_void,
             a: *const c_void, lda: c_int, b: *const c_void, ldb: c_int, beta: *const c_void, c: *mut c_void, ldc: c_int,
         ) -> Answer {
@@ -180,7 +180,7 @@ macro_rules! typed {
         /// # Safety
         /// Alpha and beta point to a number each.
         #[doc(alias = $strided_name)]
-        pub(super) unsafe fn $strided(
+        pub(crate) unsafe fn $strided(
             handle: usize, left: c_int, right: c_int, m: c_int, n: c_int, k: c_int, alpha: *const c_void,
             a: *const c_void, lda: c_int, stride_a: c_longlong, b: *const c_void, ldb: c_int, stride_b: c_longlong,
             beta: *const c_void, c: *mut c_void, ldc: c_int, stride_c: c_longlong, batch: c_int,
@@ -204,7 +204,7 @@ typed! {
 
 /// # Safety
 /// Alpha and beta point to an f32 each.
-pub(super) unsafe fn sgemm_ex(
+pub(crate) unsafe fn sgemm_ex(
     handle: usize,
     left: c_int,
     right: c_int,
@@ -241,7 +241,7 @@ pub(super) unsafe fn sgemm_ex(
 
 /// # Safety
 /// Alpha and beta point to what the compute type says.
-pub(super) unsafe fn gemm_ex(
+pub(crate) unsafe fn gemm_ex(
     handle: usize,
     left: c_int,
     right: c_int,
@@ -280,7 +280,7 @@ pub(super) unsafe fn gemm_ex(
 
 /// # Safety
 /// Alpha and beta point to what the compute type says.
-pub(super) unsafe fn gemm_strided_ex(
+pub(crate) unsafe fn gemm_strided_ex(
     handle: usize,
     left: c_int,
     right: c_int,
@@ -366,7 +366,7 @@ macro_rules! vector {
     ($($function:ident $name:literal $datatype:literal $compute:literal)*) => { $(
         /// # Safety
         /// Alpha and beta point to a number each.
-        pub(super) unsafe fn $function(
+        pub(crate) unsafe fn $function(
             handle: usize, operation: c_int, m: c_int, n: c_int, alpha: *const c_void, a: *const c_void, lda: c_int,
             x: *const c_void, increment_x: c_int, beta: *const c_void, y: *mut c_void, increment_y: c_int,
         ) -> Answer {

@@ -2,17 +2,17 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use super::abi::{Config, SignalWait, SimulationInfo, UniqueId};
-use super::device_communicator::{DeviceCommunicator, Requirements, Resource};
-use super::properties::Properties;
-use super::requirement::Pair;
-use super::team::Team;
-use super::{
-    collective, debug, device_communicator, group, info, init, memory, one_sided, point_to_point, properties,
-    reduction, requirement, resize, suspension, team, window,
-};
 use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
+use crate::nccl::abi::{Config, SignalWait, SimulationInfo, UniqueId};
+use crate::nccl::device_communicator::{DeviceCommunicator, Requirements, Resource};
+use crate::nccl::properties::Properties;
+use crate::nccl::requirement::Pair;
+use crate::nccl::team::Team;
+use crate::nccl::{
+    collective, device_communicator, group, info, init, log, memory, one_sided, point_to_point, properties, reduction,
+    requirement, resize, suspension, team, window,
+};
 
 exports! {
     library Nccl;
@@ -145,8 +145,8 @@ exports! {
         fn ncclTeamRankToWorld(communicator: usize, team: Team, rank: c_int) -> c_int = team::rank_to_world;
         fn ncclTeamRankToLsa(communicator: usize, team: Team, rank: c_int) -> c_int = team::rank_to_lsa;
         fn ncclLLA2ACalcSlots(elements: c_int, bytes: c_int) -> c_int = requirement::all_to_all_slots;
-        fn ncclResetDebugInit() = debug::reset;
-        fn ncclResetDebugInitInternal() = debug::reset;
+        fn ncclResetDebugInit() = log::reset;
+        fn ncclResetDebugInitInternal() = log::reset;
     }
     stub {
         ncclAllGatherConfig ncclAllReduceConfig ncclAlltoAllConfig ncclBroadcastConfig ncclGatherConfig

@@ -2,16 +2,16 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use super::abi::{
+use crate::boundary::args::{Out, Text};
+use crate::boundary::table::exports;
+use crate::nvml::abi::{
     FabricInfo, FabricInfoV2, FieldValue, Memory, MemoryV2, PciInfo, PciInfoV1, ProcessInfo, ProcessInfoV1, Uuid,
 };
-use super::device::Handle;
-use super::{device, error, hardware, link, system, usage};
-use crate::boundary::args::{Out, Text};
-use crate::boundary::exports::exports;
+use crate::nvml::device::Handle;
+use crate::nvml::{device, error, hardware, link, system, usage};
 
 exports! {
-    library Nvml;
+    library Nvml with crate::nvml::RULES;
     real {
         fn nvmlInit() = system::init;
         fn nvmlInit_v2() = system::init;

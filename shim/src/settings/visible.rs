@@ -1,11 +1,33 @@
 //! `CUDA_VISIBLE_DEVICES`: which GPUs CUDA shows, and in which order.
 
-use crate::settings::Gpu;
+use std::sync::OnceLock;
+
+use super::Gpu;
+
+/// One GPU that CUDA shows; its place among the others is its ordinal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visible {
+    /// Its index for NVML, before the mask.
+    pub(crate) index: usize,
+    /// What it is.
+    pub(crate) gpu: &'static Gpu,
+}
+
+/// The GPUs that this process sees, in order. The mask is read at the first call; bad settings show none.
+pub(crate) fn gpus() -> &'static [Visible] {
+    static VISIBLE: OnceLock<Vec<Visible>> = OnceLock::new();
+    VISIBLE.get_or_init(|| {
+        let Ok(settings) = super::get() else { return Vec::new() };
+        let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let chosen = choose(&settings.gpus, mask.as_deref());
+        chosen.into_iter().map(|index| Visible { index, gpu: &settings.gpus[index] }).collect()
+    })
+}
 
 /// Indices into `gpus` of the devices shown. NVIDIA's rule (CUDA C++ Programming Guide, "CUDA Environment Variables"):
 /// indices or UUIDs (a unique prefix is enough); the list ends before its first invalid entry; a repeated device makes
 /// the whole list empty; an empty value hides all.
-pub(crate) fn choose(gpus: &[Gpu], mask: Option<&str>) -> Vec<usize> {
+fn choose(gpus: &[Gpu], mask: Option<&str>) -> Vec<usize> {
     let Some(mask) = mask else { return (0..gpus.len()).collect() };
     let mut chosen: Vec<usize> = Vec::new();
     for entry in mask.split(',').map(str::trim) {

@@ -1,19 +1,19 @@
 //! cuBLAS's copies between host and device: vectors with a step, matrices by columns.
 
-use super::cublas::REFUSALS;
-use super::objects::{Answer, Code};
-use crate::cuda_runtime::copy::{rows, rows_async};
+use super::handle::REFUSALS;
+use crate::device::calls::copy::{rows, rows_async};
 use crate::device::error::{CudaError, CudaResult};
+use crate::stubs::objects::{Answer, Code};
 
 /// `cudaMemcpyHostToDevice` and `cudaMemcpyDeviceToHost`.
 #[derive(Clone, Copy)]
-pub(super) enum Way {
+pub(crate) enum Way {
     Set = 1,
     Get = 2,
 }
 
 /// `count` elements of `bytes` bytes; neighbors lie `from_step` and `to_step` elements apart. `stream` of the asynchronous calls.
-pub(super) fn vector(
+pub(crate) fn vector(
     way: Way,
     [count, bytes]: [i64; 2],
     (from, from_step): (usize, i64),
@@ -25,7 +25,7 @@ pub(super) fn vector(
 }
 
 /// Columns of `rows` elements of `bytes` bytes; they begin `from_step` and `to_step` elements apart.
-pub(super) fn matrix(
+pub(crate) fn matrix(
     way: Way,
     [count, columns, bytes]: [i64; 3],
     (from, from_step): (usize, i64),
