@@ -34,6 +34,8 @@ pub struct Observation {
     pub cut_short: bool,
     /// Who was still running when the case was ended: how it ended was not its choice.
     pub unfinished: Vec<Role>,
+    /// Those of them that stood still by a signal (SIGSTOP).
+    pub stopped: Vec<Role>,
     /// Whose time was up before the case's own deadline: it was ended, or never started.
     pub past: Option<String>,
     /// Why nothing moved any more, when somebody could tell.

@@ -161,7 +161,7 @@ fn one_by_one(order: [Who; 3], unaware: bool) {
     let mut run = Run::start();
     let ranks = ["rank.0", "rank.1"].map(|name| run.told(name));
     let children = ["child.0", "child.1"].map(|name| run.told(name));
-    let victims = order.map(|who| run.find(who));
+    let victims = order.map(|who| run.find(who, || false).expect("all three are there"));
     if unaware {
         victims.iter().for_each(|pid| signal(*pid, Signal::STOP));
     }
