@@ -76,7 +76,7 @@ pub(crate) enum IntOp {
     Lop3(u8),
     /// Funnel shifts with a constant or variable amount.
     Funnel { left: bool, wrap: bool },
-    /// d, cc = a + b + c; with `sub`: a - b - c.
+    /// d, cc = a + b + c; with `sub`: a + !b + c.
     Carry { sub: bool },
     /// Sign or zero extension to the destination.
     Extend,

@@ -1250,19 +1250,13 @@ impl<'a> Lowering<'a> {
             IntOp::Carry { sub } => {
                 let c = self.int(inst.src[2], 8);
                 let c = self.coerce(c, kind, false);
-                let (value, carry) = if sub {
-                    let first = self.b.ins().isub(a, b);
-                    let borrow = self.b.ins().icmp(IntCC::UnsignedLessThan, a, b);
-                    let value = self.b.ins().isub(first, c);
-                    let again = self.b.ins().icmp(IntCC::UnsignedLessThan, first, c);
-                    (value, self.b.ins().bor(borrow, again))
-                } else {
-                    let first = self.b.ins().iadd(a, b);
-                    let over = self.b.ins().icmp(IntCC::UnsignedLessThan, first, a);
-                    let value = self.b.ins().iadd(first, c);
-                    let again = self.b.ins().icmp(IntCC::UnsignedLessThan, value, first);
-                    (value, self.b.ins().bor(over, again))
-                };
+                // Subtraction is a + !b + carry, as hardware has it: nvcc's own division adds behind a subtraction.
+                let b = if sub { self.b.ins().bnot(b) } else { b };
+                let first = self.b.ins().iadd(a, b);
+                let over = self.b.ins().icmp(IntCC::UnsignedLessThan, first, a);
+                let value = self.b.ins().iadd(first, c);
+                let again = self.b.ins().icmp(IntCC::UnsignedLessThan, value, first);
+                let carry = self.b.ins().bor(over, again);
                 self.set(inst.dst[1], carry);
                 value
             }

@@ -354,7 +354,6 @@ impl Machine<'_> {
             let warp = &mut unit.blocks[block].warps[index];
             let mask = warp.runnable;
             if mask != 0 {
-                turn.progress = true;
                 self.context.fuel = FUEL;
                 self.context.warp = warp;
                 warp.runnable = 0;
@@ -370,6 +369,7 @@ impl Machine<'_> {
                 }
                 gone &= mask;
                 if gone != 0 {
+                    turn.progress = true;
                     warp.exited |= gone;
                     unit.blocks[block].alive -= gone.count_ones();
                     if unit.blocks[block].alive > 0 {

@@ -53,7 +53,7 @@ impl<'a> Decoder<'a> {
                 self.push(
                     Op::Int(IntOp::Carry { sub: base == "sub" }, scalar),
                     vec![dst, carry],
-                    vec![a, b, Val::Imm(0)],
+                    vec![a, b, Val::Imm(u64::from(base == "sub"))],
                 );
             }
             "addc" | "subc" => {
