@@ -697,7 +697,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn to_head(&mut self) {
+    fn go_to_head(&mut self) {
         let (head, rest) = (self.head, self.rest);
         self.jump(head, &[rest]);
     }
@@ -730,7 +730,7 @@ impl<'a> Lowering<'a> {
         match &program.blocks[index].end {
             Terminator::Open | Terminator::Exit => {
                 self.set_resume(EXITED);
-                self.to_head();
+                self.go_to_head();
             }
             Terminator::Trap(kind) => self.trap(*kind),
             Terminator::Jump(next) => {
@@ -863,7 +863,7 @@ impl<'a> Lowering<'a> {
             self.store_home(reg);
         }
         self.set_resume(sync + 1);
-        self.to_head();
+        self.go_to_head();
     }
 
     // ---- operations ----
@@ -967,10 +967,10 @@ impl<'a> Lowering<'a> {
             }
             Op::ToBf16 { pair } => {
                 let first = self.int(inst.src[0], 32);
-                let first = self.to_bf16(first);
+                let first = self.round_bf16(first);
                 let value = if *pair {
                     let second = self.int(inst.src[1], 32);
-                    let second = self.to_bf16(second);
+                    let second = self.round_bf16(second);
                     let up = self.b.ins().ishl_imm_u(first, 16);
                     self.b.ins().bor(up, second)
                 } else {
@@ -1035,7 +1035,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// To nearest even, in the low half.
-    fn to_bf16(&mut self, bits: Value) -> Value {
+    fn round_bf16(&mut self, bits: Value) -> Value {
         let odd = self.b.ins().ushr_imm_u(bits, 16);
         let odd = self.b.ins().band_imm_u(odd, 1);
         let up = self.b.ins().iadd_imm_s(odd, 0x7fff);

@@ -521,6 +521,7 @@ impl Machine<'_> {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "who, where, what")]
     fn trap(&mut self, unit: &Unit, block: usize, warp: usize, lane: u32, sync: u32, kind: u64, address: u64) -> Stop {
         self.context.trap = kind;
         self.context.trap_address = address;

@@ -403,7 +403,7 @@ fn general(mma: &Mma, warp: &Warp, src: &[Source], dst: &[Option<Slot>]) {
             let mut value = 0;
             for part in 0..per {
                 let (row, column) = mma.place(Role::D, lane, register, part, per);
-                value |= d[row as usize * n + column as usize] << (part * scalar.bits()) % 64;
+                value |= d[row as usize * n + column as usize] << ((part * scalar.bits()) % 64);
             }
             if let Some(Some(slot)) = dst.get(register as usize) {
                 slot.write(warp, lane, value);

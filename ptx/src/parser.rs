@@ -249,8 +249,7 @@ impl<'a> Parser<'a> {
             prototype.params = self.parameters()?;
         }
         let mut performance = Performance::default();
-        loop {
-            let Some(word) = self.dot() else { break };
+        while let Some(word) = self.dot() {
             match word {
                 "maxntid" | "reqntid" | "reqnctapercluster" => {
                     self.next();

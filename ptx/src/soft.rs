@@ -230,11 +230,8 @@ fn unpack(bits: u64, format: Format) -> Number {
     let least = 1 - ((1i32 << (exponent_bits - 1)) - 1) - fraction_bits as i32;
     match format {
         E2m1 | E2m3 | E3m2 => {}
-        E4m3 => {
-            if bits & 0x7f == 0x7f {
-                return Nan;
-            }
-        }
+        E4m3 if bits & 0x7f == 0x7f => return Nan,
+        E4m3 => {}
         _ if exponent == top => return if fraction == 0 { Infinity(negative) } else { Nan },
         _ => {}
     }

@@ -168,7 +168,7 @@ impl<'a> Decoder<'a> {
                         .into_iter()
                         .find(|s| {
                             let size = u64::from(s.bytes());
-                            done + size <= bytes && (offset + done) % size == 0 && (*at as u64 + done) % size == 0
+                            done + size <= bytes && (offset + done).is_multiple_of(size) && (*at as u64 + done).is_multiple_of(size)
                         })
                         .unwrap_or(Scalar::B8);
                     let (inside, outside) = (Val::Local(at + done as i64), area(offset + done));
@@ -351,19 +351,17 @@ impl<'a> Decoder<'a> {
         for middle in 0..count {
             for from in 0..count {
                 if reach[from][middle] {
-                    for to in 0..count {
-                        let through = reach[middle][to];
-                        reach[from][to] |= through;
-                    }
+                    let through = reach[middle].clone();
+                    reach[from].iter_mut().zip(through).for_each(|(to, through)| *to |= through);
                 }
             }
         }
-        for index in 0..count {
-            let recursive = reach[index][index] || (index > 0 && self.alloca.contains(&(index as u32)));
+        for (index, own) in reach.iter().enumerate() {
+            let recursive = own[index] || (index > 0 && self.alloca.contains(&(index as u32)));
             let function = &mut self.program.functions[index];
             function.recursive = recursive;
             function.component =
-                (0..count).filter(|o| reach[index][*o] && reach[*o][index]).map(|o| o as u32).collect();
+                (0..count).filter(|o| own[*o] && reach[*o][index]).map(|o| o as u32).collect();
             if recursive {
                 self.program.stack = true;
                 function.frame = self.frames[index];

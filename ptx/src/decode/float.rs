@@ -135,7 +135,7 @@ impl<'a> Decoder<'a> {
         let half = matches!(scalar, F16 | Bf16 | F16x2 | Bf16x2);
         let legal = match scalar {
             F32 => !relu,
-            F64 => !ftz && !sat && !relu && !(three && round.is_none()),
+            F64 => !ftz && !sat && !relu && (!three || round.is_some()),
             F32x2 => !sat && !relu,
             F16 | F16x2 => round.unwrap_or(0) == 0 && (!relu || base == "fma") && base != "mad",
             Bf16 | Bf16x2 => round.unwrap_or(0) == 0 && !ftz && !sat && (!relu || base == "fma") && base != "mad",
