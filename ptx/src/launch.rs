@@ -185,6 +185,11 @@ pub enum LaunchError {
 /// Blocks that wait for others and are resident with them, per worker.
 const RESIDENT: usize = 64;
 
+/// Parameters may ask for an alignment of up to 128 bytes, tensor maps for 64.
+#[derive(Clone, Copy)]
+#[repr(align(128))]
+struct Line([u8; 128]);
+
 struct Shared<'a> {
     next: AtomicU64,
     units: u64,
@@ -193,7 +198,7 @@ struct Shared<'a> {
     done: AtomicU64,
     shape: Shape,
     launch: &'a Launch<'a>,
-    params: Vec<u128>,
+    params: Vec<Line>,
     clusters: [u32; 3],
 }
 
@@ -246,7 +251,7 @@ impl Kernel {
             cluster: cluster as u32,
             table: thread_table(launch.block, threads as u32),
         };
-        let mut params = vec![0u128; launch.params.len().div_ceil(16).max(1)];
+        let mut params = vec![Line([0; 128]); launch.params.len().div_ceil(128).max(1)];
         // SAFETY: as many bytes as were reserved.
         unsafe {
             std::ptr::copy_nonoverlapping(launch.params.as_ptr(), params.as_mut_ptr().cast(), launch.params.len());
@@ -375,7 +380,7 @@ impl Kernel {
         let cluster = shared.shape.cluster;
         let context = Box::new(Context {
             helpers: self.helpers.as_ptr(),
-            params: shared.params.as_ptr().cast(),
+            params: shared.params.as_ptr().cast::<u8>(),
             param_bytes: shared.launch.params.len() as u64,
             shared: std::ptr::null_mut(),
             shared_bytes: 0,

@@ -112,7 +112,8 @@ fn single_arithmetic_rounds_in_every_direction() {
             }
             "div" => {
                 let q = x / y;
-                let error = if q.is_finite() && y.is_finite() && q != 0.0 { (-q).mul_add(y, x) * y.signum() } else { 0.0 };
+                let error =
+                    if q.is_finite() && y.is_finite() && q != 0.0 { (-q).mul_add(y, x) * y.signum() } else { 0.0 };
                 to_single(Exact(q, error), round)
             }
             _ => {
@@ -141,8 +142,12 @@ fn single_arithmetic_rounds_in_every_direction() {
             let value = flush(model("fma", flush(f(a)), flush(f(b)), flush(f(c)), round));
             single(if value > 0.0 { value.min(1.0) } else { 0.0 })
         }));
-        forms.push(exact(&format!("sqrt.{name}.f32 %d, %a;"), "f32", &["f32"], move |[a, ..]| single(model("sqrt", f(a), 0.0, 0.0, round))));
-        forms.push(exact(&format!("rcp.{name}.f32 %d, %a;"), "f32", &["f32"], move |[a, ..]| single(model("div", 1.0, f(a), 0.0, round))));
+        forms.push(exact(&format!("sqrt.{name}.f32 %d, %a;"), "f32", &["f32"], move |[a, ..]| {
+            single(model("sqrt", f(a), 0.0, 0.0, round))
+        }));
+        forms.push(exact(&format!("rcp.{name}.f32 %d, %a;"), "f32", &["f32"], move |[a, ..]| {
+            single(model("div", 1.0, f(a), 0.0, round))
+        }));
     }
     forms.push(exact("add.sat.f32 %d, %a, %b;", "f32", &["f32", "f32"], |[a, b, _]| {
         let value = f(a) + f(b);
@@ -168,7 +173,8 @@ fn directed(near: f64, error: f64, round: Round) -> f64 {
 #[test]
 fn double_arithmetic_rounds_in_every_direction() {
     let mut forms: Vec<Form> = Vec::new();
-    let double = |value: f64| if value.is_nan() { Expected::Near(f64::NAN, 0.0, 0.0) } else { Expected::Bits(value.to_bits()) };
+    let double =
+        |value: f64| if value.is_nan() { Expected::Near(f64::NAN, 0.0, 0.0) } else { Expected::Bits(value.to_bits()) };
     // Where errors are not numbers themselves (near the ends of the range) the model says nothing.
     let middling = |x: f64| x == 0.0 || (x.is_finite() && (1e-100..1e100).contains(&x.abs()));
     for (name, round) in ROUNDS {
@@ -203,7 +209,9 @@ fn double_arithmetic_rounds_in_every_direction() {
             double(directed(q, (-q).mul_add(q, x), round))
         }));
     }
-    forms.push(form("fma.rn.f64 %d, %a, %b, %c;", "f64", &["f64"; 3], move |[a, b, c]| double(d(a).mul_add(d(b), d(c)))));
+    forms.push(form("fma.rn.f64 %d, %a, %b, %c;", "f64", &["f64"; 3], move |[a, b, c]| {
+        double(d(a).mul_add(d(b), d(c)))
+    }));
     forms.push(form("sub.f64 %d, %a, %b;", "f64", &["f64", "f64"], move |[a, b, _]| double(d(a) - d(b))));
     forms.push(exact("neg.f64 %d, %a;", "f64", &["f64"], |[a, ..]| a ^ 1 << 63));
     forms.push(exact("abs.f64 %d, %a;", "f64", &["f64"], |[a, ..]| a & !(1 << 63)));
@@ -243,28 +251,49 @@ fn extremes_signs_and_classes() {
         };
         let bits = move |value: f64| match kind {
             "f64" => value.to_bits(),
-            "f16" => if value.is_nan() { 0x7fff } else { u64::from(half::f16::from_f64(value).to_bits()) },
-            "bf16" => if value.is_nan() { 0x7fff } else { u64::from((value as f32).to_bits() >> 16) },
+            "f16" => {
+                if value.is_nan() {
+                    0x7fff
+                } else {
+                    u64::from(half::f16::from_f64(value).to_bits())
+                }
+            }
+            "bf16" => {
+                if value.is_nan() {
+                    0x7fff
+                } else {
+                    u64::from((value as f32).to_bits() >> 16)
+                }
+            }
             _ => single(value as f32),
         };
         for (name, pick) in [("min", least as fn(f64, f64) -> f64), ("max", most)] {
             forms.push(form(&format!("{name}.{kind} %d, %a, %b;"), raw, &[raw, raw], move |[a, b, _]| {
                 let value = pick(number(kind, a), number(kind, b));
-                if value.is_nan() && kind == "f64" { Expected::Near(f64::NAN, 0.0, 0.0) } else { Expected::Bits(bits(value)) }
+                if value.is_nan() && kind == "f64" {
+                    Expected::Near(f64::NAN, 0.0, 0.0)
+                } else {
+                    Expected::Bits(bits(value))
+                }
             }));
             if kind != "f64" {
                 forms.push(exact(&format!("{name}.NaN.{kind} %d, %a, %b;"), raw, &[raw, raw], move |[a, b, _]| {
                     let (x, y) = (number(kind, a), number(kind, b));
                     bits(if x.is_nan() || y.is_nan() { f64::NAN } else { pick(x, y) })
                 }));
-                forms.push(exact(&format!("{name}.NaN.xorsign.abs.{kind} %d, %a, %b;"), raw, &[raw, raw], move |[a, b, _]| {
-                    let (x, y) = (number(kind, a), number(kind, b));
-                    if x.is_nan() || y.is_nan() {
-                        return bits(f64::NAN);
-                    }
-                    let value = pick(x.abs(), y.abs());
-                    bits(if x.is_sign_negative() != y.is_sign_negative() { -value } else { value })
-                }));
+                forms.push(exact(
+                    &format!("{name}.NaN.xorsign.abs.{kind} %d, %a, %b;"),
+                    raw,
+                    &[raw, raw],
+                    move |[a, b, _]| {
+                        let (x, y) = (number(kind, a), number(kind, b));
+                        if x.is_nan() || y.is_nan() {
+                            return bits(f64::NAN);
+                        }
+                        let value = pick(x.abs(), y.abs());
+                        bits(if x.is_sign_negative() != y.is_sign_negative() { -value } else { value })
+                    },
+                ));
             }
         }
         if matches!(kind, "f32" | "f64") {
@@ -309,7 +338,9 @@ fn extremes_signs_and_classes() {
             }));
         }
     }
-    forms.push(exact("setp.lt.ftz.f32 %d, %a, %b;", "pred", &["f32", "f32"], |[a, b, _]| u64::from(flush(f(a)) < flush(f(b)))));
+    forms.push(exact("setp.lt.ftz.f32 %d, %a, %b;", "pred", &["f32", "f32"], |[a, b, _]| {
+        u64::from(flush(f(a)) < flush(f(b)))
+    }));
     forms.push(exact("min.ftz.f32 %d, %a, %b;", "f32", &["f32", "f32"], |[a, b, _]| {
         single(least(f64::from(flush(f(a))), f64::from(flush(f(b)))) as f32)
     }));
@@ -402,27 +433,50 @@ fn conversions_between_floats() {
     for (name, round) in ROUNDS {
         let (half, brain) = (f16(), bf16());
         if matches!(round, Round::Near | Round::Zero) {
-            forms.push(exact(&format!("cvt.{name}.f16.f32 %d, %a;"), "b16", &["f32"], move |[a, ..]| half.code(Exact(f64::from(f(a)), 0.0), round, false)));
-            forms.push(exact(&format!("cvt.{name}.bf16.f32 %d, %a;"), "b16", &["f32"], move |[a, ..]| brain.code(Exact(f64::from(f(a)), 0.0), round, false)));
+            forms.push(exact(&format!("cvt.{name}.f16.f32 %d, %a;"), "b16", &["f32"], move |[a, ..]| {
+                half.code(Exact(f64::from(f(a)), 0.0), round, false)
+            }));
+            forms.push(exact(&format!("cvt.{name}.bf16.f32 %d, %a;"), "b16", &["f32"], move |[a, ..]| {
+                brain.code(Exact(f64::from(f(a)), 0.0), round, false)
+            }));
             let (half, brain) = (f16(), bf16());
-            forms.push(exact(&format!("cvt.{name}.f16x2.f32 %d, %a, %b;"), "b32", &["f32", "f32"], move |[a, b, _]| {
-                let code = |x| half.code(Exact(f64::from(f(x)), 0.0), round, false);
-                code(a) << 16 | code(b)
-            }));
-            forms.push(exact(&format!("cvt.{name}.bf16x2.f32 %d, %a, %b;"), "b32", &["f32", "f32"], move |[a, b, _]| {
-                let code = |x| brain.code(Exact(f64::from(f(x)), 0.0), round, false);
-                code(a) << 16 | code(b)
-            }));
+            forms.push(exact(
+                &format!("cvt.{name}.f16x2.f32 %d, %a, %b;"),
+                "b32",
+                &["f32", "f32"],
+                move |[a, b, _]| {
+                    let code = |x| half.code(Exact(f64::from(f(x)), 0.0), round, false);
+                    code(a) << 16 | code(b)
+                },
+            ));
+            forms.push(exact(
+                &format!("cvt.{name}.bf16x2.f32 %d, %a, %b;"),
+                "b32",
+                &["f32", "f32"],
+                move |[a, b, _]| {
+                    let code = |x| brain.code(Exact(f64::from(f(x)), 0.0), round, false);
+                    code(a) << 16 | code(b)
+                },
+            ));
             let brain = bf16();
-            forms.push(exact(&format!("cvt.{name}.relu.bf16x2.f32 %d, %a, %b;"), "b32", &["f32", "f32"], move |[a, b, _]| {
-                let relu = |x: f32| if x.is_nan() || x > 0.0 { x } else { 0.0 };
-                let code = |x| brain.code(Exact(f64::from(relu(f(x))), 0.0), round, false);
-                code(a) << 16 | code(b)
-            }));
+            forms.push(exact(
+                &format!("cvt.{name}.relu.bf16x2.f32 %d, %a, %b;"),
+                "b32",
+                &["f32", "f32"],
+                move |[a, b, _]| {
+                    let relu = |x: f32| if x.is_nan() || x > 0.0 { x } else { 0.0 };
+                    let code = |x| brain.code(Exact(f64::from(relu(f(x))), 0.0), round, false);
+                    code(a) << 16 | code(b)
+                },
+            ));
         }
         let half = f16();
-        forms.push(exact(&format!("cvt.{name}.f16.f64 %d, %a;"), "b16", &["f64"], move |[a, ..]| half.code(Exact(d(a), 0.0), round, false)));
-        forms.push(exact(&format!("cvt.{name}.f32.f64 %d, %a;"), "f32", &["f64"], move |[a, ..]| single(to_single(Exact(d(a), 0.0), round))));
+        forms.push(exact(&format!("cvt.{name}.f16.f64 %d, %a;"), "b16", &["f64"], move |[a, ..]| {
+            half.code(Exact(d(a), 0.0), round, false)
+        }));
+        forms.push(exact(&format!("cvt.{name}.f32.f64 %d, %a;"), "f32", &["f64"], move |[a, ..]| {
+            single(to_single(Exact(d(a), 0.0), round))
+        }));
     }
     let half = f16();
     forms.push(exact("cvt.f32.f16 %d, %a;", "f32", &["b16"], move |[a, ..]| {
@@ -437,11 +491,15 @@ fn conversions_between_floats() {
         let x = flush(f(a));
         if x.is_nan() { f64::from(x).to_bits() } else { f64::from(x).to_bits() }
     }));
-    forms.push(exact("cvt.sat.f32.f32 %d, %a;", "f32", &["f32"], |[a, ..]| single(if f(a) > 0.0 { f(a).min(1.0) } else { 0.0 })));
+    forms.push(exact("cvt.sat.f32.f32 %d, %a;", "f32", &["f32"], |[a, ..]| {
+        single(if f(a) > 0.0 { f(a).min(1.0) } else { 0.0 })
+    }));
     let integral: [(&str, fn(f64) -> f64); 4] =
         [("rni", f64::round_ties_even), ("rzi", f64::trunc), ("rmi", f64::floor), ("rpi", f64::ceil)];
     for (name, to) in integral {
-        forms.push(exact(&format!("cvt.{name}.f32.f32 %d, %a;"), "f32", &["f32"], move |[a, ..]| single(to(f64::from(f(a))) as f32)));
+        forms.push(exact(&format!("cvt.{name}.f32.f32 %d, %a;"), "f32", &["f32"], move |[a, ..]| {
+            single(to(f64::from(f(a))) as f32)
+        }));
         forms.push(form(&format!("cvt.{name}.f64.f64 %d, %a;"), "f64", &["f64"], move |[a, ..]| {
             if d(a).is_nan() { Expected::Near(f64::NAN, 0.0, 0.0) } else { Expected::Bits(to(d(a)).to_bits()) }
         }));
@@ -498,16 +556,26 @@ fn eight_and_fewer_bits() {
     let e5m2 = || table(5, 2, 0x7b, 0x7f, true);
     for (name, make) in [("e4m3x2", &e4m3 as &dyn Fn() -> Table), ("e5m2x2", &e5m2)] {
         let format = make();
-        forms.push(exact(&format!("cvt.rn.satfinite.{name}.f32 %d, %a, %b;"), "b16", &["f32", "f32"], move |[a, b, _]| {
-            let code = |x| format.code(Exact(f64::from(f(x)), 0.0), Round::Near, true);
-            code(a) << 8 | code(b)
-        }));
+        forms.push(exact(
+            &format!("cvt.rn.satfinite.{name}.f32 %d, %a, %b;"),
+            "b16",
+            &["f32", "f32"],
+            move |[a, b, _]| {
+                let code = |x| format.code(Exact(f64::from(f(x)), 0.0), Round::Near, true);
+                code(a) << 8 | code(b)
+            },
+        ));
         let format = make();
-        forms.push(exact(&format!("cvt.rn.satfinite.relu.{name}.f32 %d, %a, %b;"), "b16", &["f32", "f32"], move |[a, b, _]| {
-            let relu = |x: f32| if x.is_nan() || x > 0.0 { x } else { 0.0 };
-            let code = |x| format.code(Exact(f64::from(relu(f(x))), 0.0), Round::Near, true);
-            code(a) << 8 | code(b)
-        }));
+        forms.push(exact(
+            &format!("cvt.rn.satfinite.relu.{name}.f32 %d, %a, %b;"),
+            "b16",
+            &["f32", "f32"],
+            move |[a, b, _]| {
+                let relu = |x: f32| if x.is_nan() || x > 0.0 { x } else { 0.0 };
+                let code = |x| format.code(Exact(f64::from(relu(f(x))), 0.0), Round::Near, true);
+                code(a) << 8 | code(b)
+            },
+        ));
         let (format, half) = (make(), f16());
         forms.push(exact(&format!("cvt.rn.satfinite.{name}.f16x2 %d, %a;"), "b16", &["b32"], move |[a, ..]| {
             let code = |x| format.code(Exact(half.value(x), 0.0), Round::Near, true);
@@ -533,35 +601,50 @@ fn eight_and_fewer_bits() {
         }));
     }
     for (name, up) in [("rz", false), ("rp", true)] {
-        forms.push(form(&format!("cvt.{name}.satfinite.ue8m0x2.f32 %d, %a, %b;"), "b16", &["f32", "f32"], move |[a, b, _]| {
-            let code = |x: f32| -> Option<u64> {
-                if x.is_nan() {
-                    return Some(0xff);
+        forms.push(form(
+            &format!("cvt.{name}.satfinite.ue8m0x2.f32 %d, %a, %b;"),
+            "b16",
+            &["f32", "f32"],
+            move |[a, b, _]| {
+                let code = |x: f32| -> Option<u64> {
+                    if x.is_nan() {
+                        return Some(0xff);
+                    }
+                    // What negative numbers become is not stated for all; zero and less stay out.
+                    if x <= 0.0 {
+                        return None;
+                    }
+                    let x = f64::from(x).min(f64::from(f32::MAX));
+                    let mut power = -127;
+                    while 2f64.powi(power + 1) <= x && power < 127 {
+                        power += 1;
+                    }
+                    let above = 2f64.powi(power) < x && up;
+                    Some(((power + i32::from(above)).clamp(-127, 127) + 127) as u64)
+                };
+                match (code(f(a)), code(f(b))) {
+                    (Some(x), Some(y)) => Expected::Bits(x << 8 | y),
+                    _ => Expected::Anything,
                 }
-                // What negative numbers become is not stated for all; zero and less stay out.
-                if x <= 0.0 {
-                    return None;
-                }
-                let x = f64::from(x).min(f64::from(f32::MAX));
-                let mut power = -127;
-                while 2f64.powi(power + 1) <= x && power < 127 {
-                    power += 1;
-                }
-                let above = 2f64.powi(power) < x && up;
-                Some(((power + i32::from(above)).clamp(-127, 127) + 127) as u64)
-            };
-            match (code(f(a)), code(f(b))) {
-                (Some(x), Some(y)) => Expected::Bits(x << 8 | y),
-                _ => Expected::Anything,
-            }
-        }));
+            },
+        ));
     }
     let half_up = |a: u64| {
         // To nearest, ties away from zero, at bit 13.
-        if f(a).is_nan() { 0x7fff_ffff & !0x1fff | 0x1fff } else { (a & 0x7fff_ffff) + 0x1000 & !0x1fff | a & 0x8000_0000 }
+        if f(a).is_nan() {
+            0x7fff_ffff & !0x1fff | 0x1fff
+        } else {
+            (a & 0x7fff_ffff) + 0x1000 & !0x1fff | a & 0x8000_0000
+        }
     };
     forms.push(form("cvt.rna.tf32.f32 %d, %a;", "b32", &["f32"], move |[a, ..]| {
-        if f(a).is_nan() { Expected::Near(f64::NAN, 0.0, 0.0) } else if f(a).is_infinite() { Expected::Bits(a) } else { Expected::Bits(half_up(a)) }
+        if f(a).is_nan() {
+            Expected::Near(f64::NAN, 0.0, 0.0)
+        } else if f(a).is_infinite() {
+            Expected::Bits(a)
+        } else {
+            Expected::Bits(half_up(a))
+        }
     }));
     check(&forms, 2048);
 }
@@ -583,14 +666,18 @@ fn half_precision_arithmetic() {
         for op in ["add", "sub", "mul"] {
             let format = make();
             let name = if op == "mul" { "mul.rn" } else { op };
-            forms.push(exact(&format!("{name}.{kind} %d, %a, %b;"), "b16", &["b16", "b16"], move |[a, b, _]| value(op, &format, a, b, 0)));
+            forms.push(exact(&format!("{name}.{kind} %d, %a, %b;"), "b16", &["b16", "b16"], move |[a, b, _]| {
+                value(op, &format, a, b, 0)
+            }));
             let format = make();
             forms.push(exact(&format!("{name}.{kind}x2 %d, %a, %b;"), "b32", &["b32", "b32"], move |[a, b, _]| {
                 value(op, &format, a & 0xffff, b & 0xffff, 0) | value(op, &format, a >> 16, b >> 16, 0) << 16
             }));
         }
         let format = make();
-        forms.push(exact(&format!("fma.rn.{kind} %d, %a, %b, %c;"), "b16", &["b16"; 3], move |[a, b, c]| value("fma", &format, a, b, c)));
+        forms.push(exact(&format!("fma.rn.{kind} %d, %a, %b, %c;"), "b16", &["b16"; 3], move |[a, b, c]| {
+            value("fma", &format, a, b, c)
+        }));
         let format = make();
         forms.push(exact(&format!("fma.rn.relu.{kind}x2 %d, %a, %b, %c;"), "b32", &["b32"; 3], move |[a, b, c]| {
             let one = |at: u32| {
@@ -609,7 +696,13 @@ fn half_precision_arithmetic() {
         let flush = |code: u64| if code & 0x7c00 == 0 { code & 0x8000 } else { code };
         let code = flush(format.code(sum(format.value(flush(a)), format.value(flush(b))), Round::Near, false));
         let value = format.value(code);
-        if value > 1.0 { 0x3c00 } else if value > 0.0 { code } else { 0 }
+        if value > 1.0 {
+            0x3c00
+        } else if value > 0.0 {
+            code
+        } else {
+            0
+        }
     }));
     check(&forms, 4096);
 }
@@ -665,18 +758,28 @@ fn approximations_are_as_near_as_the_isa_says() {
     }
     forms.push(form("rcp.approx.ftz.f64 %d, %a;", "f64", &["f64"], |[a, ..]| {
         let x = f64::from_bits(a);
-        if x.is_subnormal() || (1.0 / x).is_subnormal() { Expected::Anything } else { Expected::Near(1.0 / x, 0.0, 2f64.powi(-19)) }
+        if x.is_subnormal() || (1.0 / x).is_subnormal() {
+            Expected::Anything
+        } else {
+            Expected::Near(1.0 / x, 0.0, 2f64.powi(-19))
+        }
     }));
     for kind in ["f16", "bf16"] {
         let ftz = if kind == "bf16" { ".ftz" } else { "" };
-        forms.push(form(&format!("ex2.approx{ftz}.{kind} %d, %a;"), if kind == "f16" { "b16" } else { "b16" }, &["b16"], move |[a, ..]| {
-            let format = if kind == "f16" { f16() } else { bf16() };
-            let (x, flushed) = (format.value(a), if kind == "bf16" && a & 0x7f80 == 0 { 0.0 } else { format.value(a) });
-            let _ = x;
-            let value = flushed.exp2();
-            let code = format.code(Exact(value, 0.0), Round::Near, false);
-            if kind == "bf16" && code & 0x7f80 == 0 { Expected::Bits(0) } else { Expected::Bits(code) }
-        }));
+        forms.push(form(
+            &format!("ex2.approx{ftz}.{kind} %d, %a;"),
+            if kind == "f16" { "b16" } else { "b16" },
+            &["b16"],
+            move |[a, ..]| {
+                let format = if kind == "f16" { f16() } else { bf16() };
+                let (x, flushed) =
+                    (format.value(a), if kind == "bf16" && a & 0x7f80 == 0 { 0.0 } else { format.value(a) });
+                let _ = x;
+                let value = flushed.exp2();
+                let code = format.code(Exact(value, 0.0), Round::Near, false);
+                if kind == "bf16" && code & 0x7f80 == 0 { Expected::Bits(0) } else { Expected::Bits(code) }
+            },
+        ));
     }
     check(&forms, 2048);
 }
@@ -684,7 +787,8 @@ fn approximations_are_as_near_as_the_isa_says() {
 #[test]
 fn two_singles_in_one_register() {
     let mut forms: Vec<Form> = Vec::new();
-    let operations: [(&str, fn(f32, f32) -> f32); 3] = [("add", |a, b| a + b), ("sub", |a, b| a - b), ("mul", |a, b| a * b)];
+    let operations: [(&str, fn(f32, f32) -> f32); 3] =
+        [("add", |a, b| a + b), ("sub", |a, b| a - b), ("mul", |a, b| a * b)];
     for (name, op) in operations {
         forms.push(exact(&format!("{name}.rn.f32x2 %d, %a, %b;"), "b64", &["b64", "b64"], move |[a, b, _]| {
             single(op(f(a), f(b))) | single(op(f(a >> 32), f(b >> 32))) << 32
@@ -698,7 +802,10 @@ fn two_singles_in_one_register() {
 
 #[test]
 fn tables_of_the_models_agree_with_another_library() {
-    for (format, to) in [(f16(), (|x| half::f16::from_f32(x).to_bits()) as fn(f32) -> u16), (bf16(), |x| half::bf16::from_f32(x).to_bits())] {
+    for (format, to) in [
+        (f16(), (|x| half::f16::from_f32(x).to_bits()) as fn(f32) -> u16),
+        (bf16(), |x| half::bf16::from_f32(x).to_bits()),
+    ] {
         assert_eq!(format.bits, 16);
         for step in 0..100_000u32 {
             let x = f32::from_bits(step.wrapping_mul(42_949));

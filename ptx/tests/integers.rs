@@ -33,7 +33,9 @@ const ALL: [&str; 6] = ["u16", "s16", "u32", "s32", "u64", "s64"];
 /// d = f(a, b), in the type of the instruction.
 fn binary(op: &str, kind: &'static str, f: impl Fn(i128, i128) -> i128 + 'static) -> Form {
     let raw = untyped(kind);
-    exact(&format!("{op}.{kind} %d, %a, %b;"), raw, &[raw, raw], move |[a, b, _]| f(number(kind, a), number(kind, b)) as u64)
+    exact(&format!("{op}.{kind} %d, %a, %b;"), raw, &[raw, raw], move |[a, b, _]| {
+        f(number(kind, a), number(kind, b)) as u64
+    })
 }
 
 fn ternary(op: &str, kind: &'static str, f: impl Fn(i128, i128, i128) -> i128 + 'static) -> Form {
@@ -70,14 +72,19 @@ fn arithmetic() {
             forms.push(exact(&format!("mul.wide.{kind} %d, %a, %b;"), wide, &[raw, raw], move |[a, b, _]| {
                 (number(kind, a) * number(kind, b)) as u64
             }));
-            forms.push(exact(&format!("mad.wide.{kind} %d, %a, %b, %c;"), wide, &[raw, raw, wide], move |[a, b, c]| {
-                ((number(kind, a) * number(kind, b)) as u64).wrapping_add(c)
-            }));
+            forms.push(exact(
+                &format!("mad.wide.{kind} %d, %a, %b, %c;"),
+                wide,
+                &[raw, raw, wide],
+                move |[a, b, c]| ((number(kind, a) * number(kind, b)) as u64).wrapping_add(c),
+            ));
         }
         if kind.starts_with('s') {
             let raw = untyped(kind);
             forms.push(exact(&format!("neg.{kind} %d, %a;"), raw, &[raw], move |[a, ..]| -number(kind, a) as u64));
-            forms.push(exact(&format!("abs.{kind} %d, %a;"), raw, &[raw], move |[a, ..]| number(kind, a).unsigned_abs() as u64));
+            forms.push(exact(&format!("abs.{kind} %d, %a;"), raw, &[raw], move |[a, ..]| {
+                number(kind, a).unsigned_abs() as u64
+            }));
         }
     }
     let clamp = |value: i128| value.clamp(range("s32").0, range("s32").1);
@@ -104,10 +111,20 @@ fn arithmetic() {
 fn carries() {
     let mut forms = Vec::new();
     // A carry is made visible by adding zeros behind it; behind a subtraction it is one where nothing was borrowed.
-    forms.push(exact("{ .reg .b32 %x; add.cc.u32 %x, %a, %b; addc.u32 %d, 0, 0; }", "b32", &["b32", "b32"], |[a, b, _]| (a + b) >> 32));
-    forms.push(exact("{ .reg .b32 %x; sub.cc.u32 %x, %a, %b; subc.u32 %d, 0, 0; }", "b32", &["b32", "b32"], |[a, b, _]| {
-        if a < b { u64::from(u32::MAX) } else { 0 }
-    }));
+    forms.push(exact(
+        "{ .reg .b32 %x; add.cc.u32 %x, %a, %b; addc.u32 %d, 0, 0; }",
+        "b32",
+        &["b32", "b32"],
+        |[a, b, _]| (a + b) >> 32,
+    ));
+    forms.push(exact(
+        "{ .reg .b32 %x; sub.cc.u32 %x, %a, %b; subc.u32 %d, 0, 0; }",
+        "b32",
+        &["b32", "b32"],
+        |[a, b, _]| {
+            if a < b { u64::from(u32::MAX) } else { 0 }
+        },
+    ));
     forms.push(exact(
         "{ .reg .b32 %l, %h, %m, %n; mov.b64 {%l, %h}, %a; mov.b64 {%m, %n}, %b; add.cc.u32 %l, %l, %m; addc.u32 %h, %h, %n; mov.b64 %d, {%l, %h}; }",
         "b64",
@@ -120,13 +137,21 @@ fn carries() {
         &["b64", "b64"],
         |[a, b, _]| a.wrapping_sub(b),
     ));
-    forms.push(exact("{ .reg .b64 %x; add.cc.u64 %x, %a, %b; addc.cc.u64 %d, %a, %c; }", "b64", &["b64", "b64", "b64"], |[a, b, c]| {
-        a.wrapping_add(c).wrapping_add(u64::from(a.checked_add(b).is_none()))
-    }));
-    forms.push(exact("{ .reg .b32 %x; mad.lo.cc.u32 %x, %a, %b, %c; madc.hi.u32 %d, %a, %b, %c; }", "b32", &["b32", "b32", "b32"], |[a, b, c]| {
-        let carry = ((a * b) & 0xffff_ffff) + c >> 32;
-        ((a * b) >> 32) + c + carry
-    }));
+    forms.push(exact(
+        "{ .reg .b64 %x; add.cc.u64 %x, %a, %b; addc.cc.u64 %d, %a, %c; }",
+        "b64",
+        &["b64", "b64", "b64"],
+        |[a, b, c]| a.wrapping_add(c).wrapping_add(u64::from(a.checked_add(b).is_none())),
+    ));
+    forms.push(exact(
+        "{ .reg .b32 %x; mad.lo.cc.u32 %x, %a, %b, %c; madc.hi.u32 %d, %a, %b, %c; }",
+        "b32",
+        &["b32", "b32", "b32"],
+        |[a, b, c]| {
+            let carry = ((a * b) & 0xffff_ffff) + c >> 32;
+            ((a * b) >> 32) + c + carry
+        },
+    ));
     check(&forms, 1024);
 }
 
@@ -152,19 +177,32 @@ fn bits() {
             (sign(a, bits) >> b.min(127)) as u64
         }));
         for amount in [0, 1, bits - 1, bits, bits + 9] {
-            forms.push(exact(&format!("shr.s{bits} %d, %a, {amount};"), raw, &[raw], move |[a, ..]| (sign(a, bits) >> amount) as u64));
+            forms.push(exact(&format!("shr.s{bits} %d, %a, {amount};"), raw, &[raw], move |[a, ..]| {
+                (sign(a, bits) >> amount) as u64
+            }));
             forms.push(exact(&format!("shl.b{bits} %d, %a, {amount};"), raw, &[raw], move |[a, ..]| {
                 if amount >= bits { 0 } else { a << amount }
             }));
         }
-        forms.push(exact(&format!("selp.{raw} %d, %a, %b, %c;"), raw, &[raw, raw, "pred"], |[a, b, c]| if c != 0 { a } else { b }));
+        forms.push(exact(
+            &format!("selp.{raw} %d, %a, %b, %c;"),
+            raw,
+            &[raw, raw, "pred"],
+            |[a, b, c]| if c != 0 { a } else { b },
+        ));
         if bits > 16 {
             forms.push(exact(&format!("popc.{raw} %d, %a;"), "b32", &[raw], |[a, ..]| u64::from(a.count_ones())));
-            forms.push(exact(&format!("clz.{raw} %d, %a;"), "b32", &[raw], move |[a, ..]| u64::from(a.leading_zeros() + bits - 64)));
-            forms.push(exact(&format!("brev.{raw} %d, %a;"), raw, &[raw], move |[a, ..]| a.reverse_bits() >> (64 - bits)));
+            forms.push(exact(&format!("clz.{raw} %d, %a;"), "b32", &[raw], move |[a, ..]| {
+                u64::from(a.leading_zeros() + bits - 64)
+            }));
+            forms.push(exact(&format!("brev.{raw} %d, %a;"), raw, &[raw], move |[a, ..]| {
+                a.reverse_bits() >> (64 - bits)
+            }));
             forms.push(exact(&format!("bfi.{raw} %d, %a, %b, %c, 9;"), raw, &[raw, raw, "b32"], move |[a, b, c]| {
                 let at = c & 0xff;
-                (0..9).filter(|i| at + i < u64::from(bits)).fold(b, |d, i| d & !(1 << (at + i)) | (a >> i & 1) << (at + i))
+                (0..9)
+                    .filter(|i| at + i < u64::from(bits))
+                    .fold(b, |d, i| d & !(1 << (at + i)) | (a >> i & 1) << (at + i))
             }));
             for signed in [false, true] {
                 let kind = format!("{}{bits}", if signed { 's' } else { 'u' });
@@ -173,10 +211,15 @@ fn bits() {
                     if a == 0 { 0xffff_ffff } else { 63 - u64::from(a.leading_zeros()) }
                 };
                 forms.push(exact(&format!("bfind.{kind} %d, %a;"), "b32", &[raw], move |[a, ..]| highest(a)));
-                forms.push(exact(&format!("bfind.shiftamt.{kind} %d, %a;"), "b32", &[raw], move |[a, ..]| match highest(a) {
-                    0xffff_ffff => 0xffff_ffff,
-                    at => u64::from(bits) - 1 - at,
-                }));
+                forms.push(exact(
+                    &format!("bfind.shiftamt.{kind} %d, %a;"),
+                    "b32",
+                    &[raw],
+                    move |[a, ..]| match highest(a) {
+                        0xffff_ffff => 0xffff_ffff,
+                        at => u64::from(bits) - 1 - at,
+                    },
+                ));
                 let field = move |a: u64, position: u64, length: u64| {
                     // The ISA's own pseudo-code, bit by bit.
                     let highest = u64::from(bits) - 1;
@@ -186,46 +229,76 @@ fn bits() {
                         d | bit << i
                     })
                 };
-                forms.push(exact(&format!("bfe.{kind} %d, %a, %b, %c;"), raw, &[raw, "b32", "b32"], move |[a, b, c]| field(a, b & 0xff, c & 0xff)));
+                forms.push(exact(
+                    &format!("bfe.{kind} %d, %a, %b, %c;"),
+                    raw,
+                    &[raw, "b32", "b32"],
+                    move |[a, b, c]| field(a, b & 0xff, c & 0xff),
+                ));
                 forms.push(exact(&format!("bfe.{kind} %d, %a, 5, 11;"), raw, &[raw], move |[a, ..]| field(a, 5, 11)));
             }
         }
     }
     for table in [0x00u8, 0x1b, 0x3c, 0x80, 0x96, 0xca, 0xe8, 0xf8, 0xff, 0x6a, 0x01, 0x7f] {
-        forms.push(exact(&format!("lop3.b32 %d, %a, %b, %c, {table};"), "b32", &["b32", "b32", "b32"], move |[a, b, c]| {
-            (0..32).fold(0, |d, i| d | u64::from(table >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | c >> i & 1) & 1) << i)
-        }));
+        forms.push(exact(
+            &format!("lop3.b32 %d, %a, %b, %c, {table};"),
+            "b32",
+            &["b32", "b32", "b32"],
+            move |[a, b, c]| {
+                (0..32).fold(0, |d, i| {
+                    d | u64::from(table >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | c >> i & 1) & 1) << i
+                })
+            },
+        ));
     }
-    for (name, left, wrap) in [("l.wrap", true, true), ("l.clamp", true, false), ("r.wrap", false, true), ("r.clamp", false, false)] {
-        forms.push(exact(&format!("shf.{name}.b32 %d, %a, %b, %c;"), "b32", &["b32", "b32", "b32"], move |[a, b, c]| {
-            let n = if wrap { c & 31 } else { c.min(32) };
-            let both = u128::from(b << 32 | a);
-            (if left { both << n >> 32 } else { both >> n }) as u64
-        }));
+    for (name, left, wrap) in
+        [("l.wrap", true, true), ("l.clamp", true, false), ("r.wrap", false, true), ("r.clamp", false, false)]
+    {
+        forms.push(exact(
+            &format!("shf.{name}.b32 %d, %a, %b, %c;"),
+            "b32",
+            &["b32", "b32", "b32"],
+            move |[a, b, c]| {
+                let n = if wrap { c & 31 } else { c.min(32) };
+                let both = u128::from(b << 32 | a);
+                (if left { both << n >> 32 } else { both >> n }) as u64
+            },
+        ));
     }
     for (mode, name) in ["", ".f4e", ".b4e", ".rc8", ".ecl", ".ecr", ".rc16"].into_iter().enumerate() {
-        forms.push(exact(&format!("prmt.b32{name} %d, %a, %b, %c;"), "b32", &["b32", "b32", "b32"], move |[a, b, c]| {
-            let byte = |at: u64| (b << 32 | a) >> (at * 8) & 0xff;
-            // The ISA's table of selectors, by mode and the two lowest bits.
-            let rows: [[[u64; 4]; 4]; 6] = [
-                [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5], [3, 4, 5, 6]],
-                [[0, 7, 6, 5], [1, 0, 7, 6], [2, 1, 0, 7], [3, 2, 1, 0]],
-                [[0, 0, 0, 0], [1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3]],
-                [[0, 1, 2, 3], [1, 1, 2, 3], [2, 2, 2, 3], [3, 3, 3, 3]],
-                [[0, 0, 0, 0], [0, 1, 1, 1], [0, 1, 2, 2], [0, 1, 2, 3]],
-                [[0, 1, 0, 1], [2, 3, 2, 3], [0, 1, 0, 1], [2, 3, 2, 3]],
-            ];
-            (0..4).fold(0, |d, i| {
-                let value = if mode == 0 {
-                    let select = c >> (i * 4) & 15;
-                    let value = byte(select & 7);
-                    if select & 8 == 0 { value } else if value & 0x80 != 0 { 0xff } else { 0 }
-                } else {
-                    byte(rows[mode - 1][(c & 3) as usize][i as usize])
-                };
-                d | value << (i * 8)
-            })
-        }));
+        forms.push(exact(
+            &format!("prmt.b32{name} %d, %a, %b, %c;"),
+            "b32",
+            &["b32", "b32", "b32"],
+            move |[a, b, c]| {
+                let byte = |at: u64| (b << 32 | a) >> (at * 8) & 0xff;
+                // The ISA's table of selectors, by mode and the two lowest bits.
+                let rows: [[[u64; 4]; 4]; 6] = [
+                    [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5], [3, 4, 5, 6]],
+                    [[0, 7, 6, 5], [1, 0, 7, 6], [2, 1, 0, 7], [3, 2, 1, 0]],
+                    [[0, 0, 0, 0], [1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3]],
+                    [[0, 1, 2, 3], [1, 1, 2, 3], [2, 2, 2, 3], [3, 3, 3, 3]],
+                    [[0, 0, 0, 0], [0, 1, 1, 1], [0, 1, 2, 2], [0, 1, 2, 3]],
+                    [[0, 1, 0, 1], [2, 3, 2, 3], [0, 1, 0, 1], [2, 3, 2, 3]],
+                ];
+                (0..4).fold(0, |d, i| {
+                    let value = if mode == 0 {
+                        let select = c >> (i * 4) & 15;
+                        let value = byte(select & 7);
+                        if select & 8 == 0 {
+                            value
+                        } else if value & 0x80 != 0 {
+                            0xff
+                        } else {
+                            0
+                        }
+                    } else {
+                        byte(rows[mode - 1][(c & 3) as usize][i as usize])
+                    };
+                    d | value << (i * 8)
+                })
+            },
+        ));
     }
     forms.push(exact("fns.b32 %d, %a, %b, %c;", "b32", &["b32", "b32", "b32"], |[mask, base, offset]| {
         let (base, offset) = (base as i64, i64::from(offset as u32 as i32));
@@ -264,23 +337,38 @@ fn bits() {
 #[test]
 fn packed_and_dot_products() {
     let mut forms = Vec::new();
-    let byte = |v: u64, i: u32, signed: bool| if signed { sign(v >> (8 * i), 8) } else { i128::from(v >> (8 * i) & 0xff) };
-    let word = |v: u64, i: u32, signed: bool| if signed { sign(v >> (16 * i), 16) } else { i128::from(v >> (16 * i) & 0xffff) };
+    let byte =
+        |v: u64, i: u32, signed: bool| if signed { sign(v >> (8 * i), 8) } else { i128::from(v >> (8 * i) & 0xff) };
+    let word = |v: u64, i: u32, signed: bool| {
+        if signed { sign(v >> (16 * i), 16) } else { i128::from(v >> (16 * i) & 0xffff) }
+    };
     for (a_kind, x) in [("u32", false), ("s32", true)] {
         for (b_kind, y) in [("u32", false), ("s32", true)] {
-            forms.push(exact(&format!("dp4a.{a_kind}.{b_kind} %d, %a, %b, %c;"), "b32", &["b32"; 3], move |[a, b, c]| {
-                (0..4).map(|i| byte(a, i, x) * byte(b, i, y)).sum::<i128>().wrapping_add(i128::from(c)) as u64
-            }));
+            forms.push(exact(
+                &format!("dp4a.{a_kind}.{b_kind} %d, %a, %b, %c;"),
+                "b32",
+                &["b32"; 3],
+                move |[a, b, c]| {
+                    (0..4).map(|i| byte(a, i, x) * byte(b, i, y)).sum::<i128>().wrapping_add(i128::from(c)) as u64
+                },
+            ));
             for (part, from) in [("lo", 0), ("hi", 2)] {
-                forms.push(exact(&format!("dp2a.{part}.{a_kind}.{b_kind} %d, %a, %b, %c;"), "b32", &["b32"; 3], move |[a, b, c]| {
-                    (0..2).map(|i| word(a, i, x) * byte(b, i + from, y)).sum::<i128>().wrapping_add(i128::from(c)) as u64
-                }));
+                forms.push(exact(
+                    &format!("dp2a.{part}.{a_kind}.{b_kind} %d, %a, %b, %c;"),
+                    "b32",
+                    &["b32"; 3],
+                    move |[a, b, c]| {
+                        (0..2).map(|i| word(a, i, x) * byte(b, i + from, y)).sum::<i128>().wrapping_add(i128::from(c))
+                            as u64
+                    },
+                ));
             }
         }
     }
     for (kind, signed) in [("u16x2", false), ("s16x2", true)] {
         let pack = |low: i128, high: i128| (low as u64 & 0xffff) | (high as u64 & 0xffff) << 16;
-        let operations: [(&str, fn(i128, i128) -> i128); 3] = [("add", |a, b| a + b), ("min", i128::min), ("max", i128::max)];
+        let operations: [(&str, fn(i128, i128) -> i128); 3] =
+            [("add", |a, b| a + b), ("min", i128::min), ("max", i128::max)];
         for (name, f) in operations {
             forms.push(exact(&format!("{name}.{kind} %d, %a, %b;"), "b32", &["b32", "b32"], move |[a, b, _]| {
                 pack(f(word(a, 0, signed), word(b, 0, signed)), f(word(a, 1, signed), word(b, 1, signed)))
@@ -301,11 +389,16 @@ fn packed_and_dot_products() {
         }));
     }
     for (kind, bits) in [("s8", 8u32), ("u8", 8), ("s4", 4), ("u4", 4), ("s2", 2)].into_iter().filter(|k| k.1 > 2) {
-        forms.push(exact(&format!("cvt.pack.sat.{kind}.s32.b32 %d, %a, %b, %c;"), "b32", &["b32"; 3], move |[a, b, c]| {
-            let (low, high) = range(kind);
-            let cut = |v: u64| sign(v, 32).clamp(low, high) as u64 & ((1 << bits) - 1);
-            c << (2 * bits) & 0xffff_ffff | cut(a) << bits | cut(b)
-        }));
+        forms.push(exact(
+            &format!("cvt.pack.sat.{kind}.s32.b32 %d, %a, %b, %c;"),
+            "b32",
+            &["b32"; 3],
+            move |[a, b, c]| {
+                let (low, high) = range(kind);
+                let cut = |v: u64| sign(v, 32).clamp(low, high) as u64 & ((1 << bits) - 1);
+                c << (2 * bits) & 0xffff_ffff | cut(a) << bits | cut(b)
+            },
+        ));
     }
     check(&forms, 1024);
 }
@@ -334,10 +427,15 @@ fn comparisons_and_conversions() {
                 if f(number(kind, a), number(kind, b)) { 0x3f80_0000 } else { 0 }
             }));
         }
-        for (logic, f) in [("and", (|a, b| a && b) as fn(bool, bool) -> bool), ("or", |a, b| a || b), ("xor", |a, b| a ^ b)] {
-            forms.push(exact(&format!("setp.lt.{logic}.{kind} %d, %a, %b, %c;"), "pred", &[raw, raw, "pred"], move |[a, b, c]| {
-                u64::from(f(number(kind, a) < number(kind, b), c != 0))
-            }));
+        for (logic, f) in
+            [("and", (|a, b| a && b) as fn(bool, bool) -> bool), ("or", |a, b| a || b), ("xor", |a, b| a ^ b)]
+        {
+            forms.push(exact(
+                &format!("setp.lt.{logic}.{kind} %d, %a, %b, %c;"),
+                "pred",
+                &[raw, raw, "pred"],
+                move |[a, b, c]| u64::from(f(number(kind, a) < number(kind, b), c != 0)),
+            ));
             let text = format!("{{ .reg .pred %p; setp.lt.{logic}.{kind} %p|%d, %a, %b, !%c; }}");
             forms.push(exact(&text, "pred", &[raw, raw, "pred"], move |[a, b, c]| {
                 u64::from(f(number(kind, a) >= number(kind, b), c == 0))
@@ -357,7 +455,9 @@ fn comparisons_and_conversions() {
             }
         }
         for (to, wide) in [("u8", "b32"), ("s8", "b32")] {
-            forms.push(exact(&format!("cvt.{to}.{kind} %d, %a;"), wide, &[raw], move |[a, ..]| number(to, a & 0xff) as u64));
+            forms.push(exact(&format!("cvt.{to}.{kind} %d, %a;"), wide, &[raw], move |[a, ..]| {
+                number(to, a & 0xff) as u64
+            }));
         }
     }
     forms.push(exact("slct.b32.f32 %d, %a, %b, %c;", "b32", &["b32", "b32", "f32"], |[a, b, c]| {
@@ -384,12 +484,18 @@ fn scalar_video() {
                     ("vmax", i128::max),
                 ];
                 for (name, f) in operations {
-                    forms.push(exact(&format!("{name}.{d}.{a}.{b} %d, %a, %b;"), "b32", &["b32", "b32"], move |[x, y, _]| {
-                        f(number(a, x), number(b, y)) as u64
-                    }));
-                    forms.push(exact(&format!("{name}.{d}.{a}.{b}.sat %d, %a, %b;"), "b32", &["b32", "b32"], move |[x, y, _]| {
-                        f(number(a, x), number(b, y)).clamp(range(d).0, range(d).1) as u64
-                    }));
+                    forms.push(exact(
+                        &format!("{name}.{d}.{a}.{b} %d, %a, %b;"),
+                        "b32",
+                        &["b32", "b32"],
+                        move |[x, y, _]| f(number(a, x), number(b, y)) as u64,
+                    ));
+                    forms.push(exact(
+                        &format!("{name}.{d}.{a}.{b}.sat %d, %a, %b;"),
+                        "b32",
+                        &["b32", "b32"],
+                        move |[x, y, _]| f(number(a, x), number(b, y)).clamp(range(d).0, range(d).1) as u64,
+                    ));
                 }
             }
         }

@@ -168,7 +168,9 @@ impl<'a> Decoder<'a> {
                         .into_iter()
                         .find(|s| {
                             let size = u64::from(s.bytes());
-                            done + size <= bytes && (offset + done).is_multiple_of(size) && (*at as u64 + done).is_multiple_of(size)
+                            done + size <= bytes
+                                && (offset + done).is_multiple_of(size)
+                                && (*at as u64 + done).is_multiple_of(size)
                         })
                         .unwrap_or(Scalar::B8);
                     let (inside, outside) = (Val::Local(at + done as i64), area(offset + done));
@@ -360,8 +362,7 @@ impl<'a> Decoder<'a> {
             let recursive = own[index] || (index > 0 && self.alloca.contains(&(index as u32)));
             let function = &mut self.program.functions[index];
             function.recursive = recursive;
-            function.component =
-                (0..count).filter(|o| own[*o] && reach[*o][index]).map(|o| o as u32).collect();
+            function.component = (0..count).filter(|o| own[*o] && reach[*o][index]).map(|o| o as u32).collect();
             if recursive {
                 self.program.stack = true;
                 function.frame = self.frames[index];

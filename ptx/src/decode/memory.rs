@@ -552,16 +552,17 @@ impl<'a> Decoder<'a> {
     }
 
     fn mbarrier(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        // The operation before its qualifier: `arrive.expect_tx`.
         let names = [
             "init",
             "inval",
-            "expect_tx",
-            "complete_tx",
             "arrive_drop",
             "arrive",
             "test_wait",
             "try_wait",
             "pending_count",
+            "expect_tx",
+            "complete_tx",
         ];
         let name = m.one_of(&names)?;
         if name == "pending_count" {

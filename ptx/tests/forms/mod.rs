@@ -25,12 +25,22 @@ pub(crate) fn bits_of(kind: &str) -> u32 {
     }
 }
 
-pub(crate) fn form(text: &str, result: &'static str, sources: &[&'static str], model: impl Fn([u64; 3]) -> Expected + 'static) -> Form {
+pub(crate) fn form(
+    text: &str,
+    result: &'static str,
+    sources: &[&'static str],
+    model: impl Fn([u64; 3]) -> Expected + 'static,
+) -> Form {
     Form { text: text.to_string(), result, sources: sources.to_vec(), model: Box::new(model) }
 }
 
 /// A form whose result is exact.
-pub(crate) fn exact(text: &str, result: &'static str, sources: &[&'static str], model: impl Fn([u64; 3]) -> u64 + 'static) -> Form {
+pub(crate) fn exact(
+    text: &str,
+    result: &'static str,
+    sources: &[&'static str],
+    model: impl Fn([u64; 3]) -> u64 + 'static,
+) -> Form {
     form(text, result, sources, move |args| Expected::Bits(model(args)))
 }
 
@@ -48,7 +58,9 @@ fn memory(kind: &str) -> String {
 
 /// The kernel of a form.
 pub(crate) fn kernel(form: &Form, name: &str) -> String {
-    let mut text = format!(".visible .entry {name}(.param .u64 p0, .param .u64 p1)\n{{\n.reg .b64 %in, %out, %at;\n.reg .b32 %t, %n, %k;\n.reg .b16 %h;\n");
+    let mut text = format!(
+        ".visible .entry {name}(.param .u64 p0, .param .u64 p1)\n{{\n.reg .b64 %in, %out, %at;\n.reg .b32 %t, %n, %k;\n.reg .b16 %h;\n"
+    );
     text += &format!(".reg .{} %d;\n", register(form.result));
     for (kind, name) in form.sources.iter().zip(["a", "b", "c"]) {
         text += &format!(".reg .{} %{name};\n", register(kind));
@@ -57,7 +69,8 @@ pub(crate) fn kernel(form: &Form, name: &str) -> String {
     text += "mad.lo.u32 %t, %n, %k, %t;\nmul.wide.u32 %at, %t, 32;\nadd.u64 %in, %in, %at;\nmul.wide.u32 %at, %t, 8;\nadd.u64 %out, %out, %at;\n";
     for (index, (kind, name)) in form.sources.iter().zip(["a", "b", "c"]).enumerate() {
         if *kind == "pred" {
-            text += &format!("ld.global.u8 %h, [%in+{}];\nand.b16 %h, %h, 1;\nsetp.ne.b16 %{name}, %h, 0;\n", index * 8);
+            text +=
+                &format!("ld.global.u8 %h, [%in+{}];\nand.b16 %h, %h, 1;\nsetp.ne.b16 %{name}, %h, 0;\n", index * 8);
         } else {
             text += &format!("ld.global.{} %{name}, [%in+{}];\n", memory(kind), index * 8);
         }
@@ -194,7 +207,8 @@ pub(crate) fn check(forms: &[Form], count: usize) {
         let input: Vec<u64> = operands.iter().flat_map(|o| [o[0], o[1], o[2], 0]).collect();
         let mut device = Device::new();
         let (input, output) = (device.put(&input), device.put(&vec![0u64; count]));
-        let result = device.launch(&image, "k", [count as u32 / 128, 1, 1], [128, 1, 1], &words(&[input, output]), |_| {});
+        let result =
+            device.launch(&image, "k", [count as u32 / 128, 1, 1], [128, 1, 1], &words(&[input, output]), |_| {});
         if let Err(error) = result {
             wrong.push(format!("{}: {error}", form.text));
             continue;
