@@ -188,7 +188,7 @@ const RESIDENT: usize = 64;
 /// Parameters may ask for an alignment of up to 128 bytes, tensor maps for 64.
 #[derive(Clone, Copy)]
 #[repr(align(128))]
-struct Line([u8; 128]);
+struct Line(#[expect(dead_code, reason = "read by kernels")] [u8; 128]);
 
 struct Shared<'a> {
     next: AtomicU64,

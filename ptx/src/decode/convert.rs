@@ -120,7 +120,9 @@ impl<'a> Decoder<'a> {
     fn cvt(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let integral = ["rni", "rzi", "rmi", "rpi"].iter().position(|name| m.take(name)).map(|at| at as u64);
         let away = m.take("rna");
-        let stochastic = m.take("rs");
+        if m.take("rs") {
+            return unsupported("cvt with stochastic rounding");
+        }
         let round = rounding(m);
         let ftz = m.take("ftz");
         let sat = m.take("sat");
@@ -134,14 +136,8 @@ impl<'a> Decoder<'a> {
             return unsupported(format!("cvt from .{} to .{}", from.name(), to.name()));
         };
         let (to_lanes, from_lanes) = (lanes(to), lanes(from));
-        let way = if away {
-            4
-        } else if stochastic {
-            5
-        } else {
-            integral.or(round).unwrap_or(1)
-        };
-        let mut convert = Convert {
+        let way = if away { 4 } else { integral.or(round).unwrap_or(1) };
+        let convert = Convert {
             from: from_format,
             to: to_format,
             round: way,
@@ -261,39 +257,18 @@ impl<'a> Decoder<'a> {
             }
             return self.join(dst, to, parts);
         }
-        let (sources, random): (Vec<&Operand>, Option<&Operand>) = match ops {
-            [_, Operand::Vector(list), random] if to_lanes == 4 => (list.iter().collect(), Some(random)),
-            [_, a, b] if to_lanes == 2 && !stochastic => (vec![a, b], None),
-            [_, a, b, random] if to_lanes == 2 && stochastic => (vec![a, b], Some(random)),
-            _ => return unsupported(format!("cvt from .{} to .{} with these operands", from.name(), to.name())),
-        };
-        if from_lanes != 1 || sources.len() != to_lanes as usize || (stochastic != random.is_some()) {
-            return invalid("the operands of a packed cvt");
+        let [_, first, second] = operands::<3>(ops)?;
+        if to_lanes != 2 || from_lanes != 1 {
+            return unsupported(format!("cvt from .{} to .{}", from.name(), to.name()));
         }
-        let values = sources.into_iter().map(|o| self.src(o, from)).collect::<Check<Vec<_>>>()?;
-        let random = random.map_or(Ok(Val::Imm(0)), |r| self.src(r, B32))?;
+        let values = vec![self.src(first, from)?, self.src(second, from)?];
         if to == Bf16x2 && from == F32 && round == Some(0) && !relu && !satfinite && !sat {
             self.push(Op::ToBf16 { pair: true }, vec![dst], values);
             return Ok(());
         }
-        if !sat {
-            convert.sat = false;
-        }
         let mut parts = Vec::new();
-        for (index, value) in values.into_iter().rev().enumerate() {
-            // Each of two halves has its own random bits: 13 for f16, 16 for bf16; of four, one byte per pair of bits.
-            let random = match random {
-                Val::Imm(_) => random,
-                value if to_lanes == 2 => {
-                    let up = self.emit(Op::Int(IntOp::Shr, U32), B32, vec![value, Val::Imm(index as u64 * 16)]);
-                    self.emit(Op::Int(IntOp::And, B32), B32, vec![up, Val::Imm(0xffff)])
-                }
-                value => {
-                    let up = self.emit(Op::Int(IntOp::Shr, U32), B32, vec![value, Val::Imm((index as u64 & 1) * 16)]);
-                    self.emit(Op::Int(IntOp::And, B32), B32, vec![up, Val::Imm(0xffff)])
-                }
-            };
-            parts.push(self.emit(Op::Pure(Helper::Convert), B32, vec![value, random, Val::Imm(convert.encode())]));
+        for value in values.into_iter().rev() {
+            parts.push(self.emit(Op::Pure(Helper::Convert), B32, vec![value, Val::Imm(0), Val::Imm(convert.encode())]));
         }
         self.join(dst, to, parts)
     }
