@@ -6,6 +6,9 @@ mod forms;
 
 use forms::{Expected, Form, check, exact, form};
 
+type ClassTest = fn(f64, bool) -> bool;
+type Test = fn(f64, f64) -> bool;
+
 fn f(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
@@ -301,7 +304,7 @@ fn extremes_signs_and_classes() {
             forms.push(exact(&format!("copysign.{kind} %d, %a, %b;"), raw, &[raw, raw], move |[a, b, _]| {
                 b & !(1 << top) | a & 1 << top
             }));
-            let tests: [(&str, fn(f64, bool) -> bool); 6] = [
+            let tests: [(&str, ClassTest); 6] = [
                 ("finite", |x, _| x.is_finite()),
                 ("infinite", |x, _| x.is_infinite()),
                 ("number", |x, _| !x.is_nan()),
@@ -316,7 +319,7 @@ fn extremes_signs_and_classes() {
                 }));
             }
         }
-        let comparisons: [(&str, fn(f64, f64) -> bool); 14] = [
+        let comparisons: [(&str, Test); 14] = [
             ("eq", |a, b| a == b),
             ("ne", |a, b| a < b || a > b),
             ("lt", |a, b| a < b),
@@ -489,7 +492,7 @@ fn conversions_between_floats() {
     }));
     forms.push(exact("cvt.ftz.f64.f32 %d, %a;", "f64", &["f32"], |[a, ..]| {
         let x = flush(f(a));
-        if x.is_nan() { f64::from(x).to_bits() } else { f64::from(x).to_bits() }
+        f64::from(x).to_bits()
     }));
     forms.push(exact("cvt.sat.f32.f32 %d, %a;", "f32", &["f32"], |[a, ..]| {
         single(if f(a) > 0.0 { f(a).min(1.0) } else { 0.0 })
@@ -766,20 +769,14 @@ fn approximations_are_as_near_as_the_isa_says() {
     }));
     for kind in ["f16", "bf16"] {
         let ftz = if kind == "bf16" { ".ftz" } else { "" };
-        forms.push(form(
-            &format!("ex2.approx{ftz}.{kind} %d, %a;"),
-            if kind == "f16" { "b16" } else { "b16" },
-            &["b16"],
-            move |[a, ..]| {
-                let format = if kind == "f16" { f16() } else { bf16() };
-                let (x, flushed) =
-                    (format.value(a), if kind == "bf16" && a & 0x7f80 == 0 { 0.0 } else { format.value(a) });
-                let _ = x;
-                let value = flushed.exp2();
-                let code = format.code(Exact(value, 0.0), Round::Near, false);
-                if kind == "bf16" && code & 0x7f80 == 0 { Expected::Bits(0) } else { Expected::Bits(code) }
-            },
-        ));
+        forms.push(form(&format!("ex2.approx{ftz}.{kind} %d, %a;"), "b16", &["b16"], move |[a, ..]| {
+            let format = if kind == "f16" { f16() } else { bf16() };
+            let (x, flushed) = (format.value(a), if kind == "bf16" && a & 0x7f80 == 0 { 0.0 } else { format.value(a) });
+            let _ = x;
+            let value = flushed.exp2();
+            let code = format.code(Exact(value, 0.0), Round::Near, false);
+            if kind == "bf16" && code & 0x7f80 == 0 { Expected::Bits(0) } else { Expected::Bits(code) }
+        }));
     }
     check(&forms, 2048);
 }

@@ -5,6 +5,9 @@ mod forms;
 
 use forms::{Form, check, exact};
 
+type Binary = fn(i128, i128) -> i128;
+type Test = fn(i128, i128) -> bool;
+
 fn sign(value: u64, bits: u32) -> i128 {
     i128::from((value << (64 - bits)) as i64 >> (64 - bits))
 }
@@ -148,7 +151,7 @@ fn carries() {
         "b32",
         &["b32", "b32", "b32"],
         |[a, b, c]| {
-            let carry = ((a * b) & 0xffff_ffff) + c >> 32;
+            let carry = (((a * b) & 0xffff_ffff) + c) >> 32;
             ((a * b) >> 32) + c + carry
         },
     ));
@@ -367,8 +370,7 @@ fn packed_and_dot_products() {
     }
     for (kind, signed) in [("u16x2", false), ("s16x2", true)] {
         let pack = |low: i128, high: i128| (low as u64 & 0xffff) | (high as u64 & 0xffff) << 16;
-        let operations: [(&str, fn(i128, i128) -> i128); 3] =
-            [("add", |a, b| a + b), ("min", i128::min), ("max", i128::max)];
+        let operations: [(&str, Binary); 3] = [("add", |a, b| a + b), ("min", i128::min), ("max", i128::max)];
         for (name, f) in operations {
             forms.push(exact(&format!("{name}.{kind} %d, %a, %b;"), "b32", &["b32", "b32"], move |[a, b, _]| {
                 pack(f(word(a, 0, signed), word(b, 0, signed)), f(word(a, 1, signed), word(b, 1, signed)))
@@ -406,7 +408,7 @@ fn packed_and_dot_products() {
 #[test]
 fn comparisons_and_conversions() {
     let mut forms = Vec::new();
-    let tests: [(&str, fn(i128, i128) -> bool); 6] = [
+    let tests: [(&str, Test); 6] = [
         ("eq", |a, b| a == b),
         ("ne", |a, b| a != b),
         ("lt", |a, b| a < b),
@@ -476,7 +478,7 @@ fn scalar_video() {
     for d in ["u32", "s32"] {
         for a in ["u32", "s32"] {
             for b in ["u32", "s32"] {
-                let operations: [(&str, fn(i128, i128) -> i128); 5] = [
+                let operations: [(&str, Binary); 5] = [
                     ("vadd", |x, y| x + y),
                     ("vsub", |x, y| x - y),
                     ("vabsdiff", |x, y| (x - y).abs()),

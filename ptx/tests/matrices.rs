@@ -96,9 +96,10 @@ fn place_a(case: &Case, lane: usize, i: usize) -> (usize, usize) {
         (64, 8, 4) => (group, thread),
         (64, 16, 4) => (if i == 0 { group } else { group + 8 }, thread),
         (64, 16, 8) => (if i == 0 || i == 2 { group } else { group + 8 }, if i < 2 { thread } else { thread + 4 }),
-        (64, 16, 16) => {
-            (if i % 2 == 0 { group } else { group + 8 }, if i % 2 == 0 { i * 2 + thread } else { i * 2 - 2 + thread })
-        }
+        (64, 16, 16) => (
+            if i.is_multiple_of(2) { group } else { group + 8 },
+            if i.is_multiple_of(2) { i * 2 + thread } else { i * 2 - 2 + thread },
+        ),
         (8, 8, 16) => (group, thread * 4 + i),
         (8, 16, 16) => (if i < 4 { group } else { group + 8 }, thread * 4 + (i & 3)),
         (8, 16, 32) => {

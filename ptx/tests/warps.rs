@@ -63,8 +63,7 @@ fn votes_matches_and_reductions_over_members() {
     for (text, model) in [
         (
             "vote.sync.ballot.b32 %d, %p, %m;",
-            (|v, me| v.iter().filter(|x| x.1 > 3).fold(0, |b, x| b | 1 << x.2) + 0 * me)
-                as fn(&[(u32, u32, u32)], u32) -> u32,
+            (|v, _| v.iter().filter(|x| x.1 > 3).fold(0, |b, x| b | 1 << x.2)) as fn(&[(u32, u32, u32)], u32) -> u32,
         ),
         ("vote.sync.any.pred %q, %p, %m;\nselp.u32 %d, 1, 0, %q;", |v, _| u32::from(v.iter().any(|x| x.1 > 3))),
         ("vote.sync.all.pred %q, %p, %m;\nselp.u32 %d, 1, 0, %q;", |v, _| u32::from(v.iter().all(|x| x.1 > 3))),
