@@ -6,6 +6,9 @@ mod forms;
 
 use forms::{Expected, Form, check, exact, form};
 
+type Unary = fn(f64) -> f64;
+type Signs = fn(u64) -> u64;
+type Singles = fn(f32, f32) -> f32;
 type ClassTest = fn(f64, bool) -> bool;
 type Test = fn(f64, f64) -> bool;
 
@@ -222,15 +225,8 @@ fn double_arithmetic_rounds_in_every_direction() {
 }
 
 fn least(a: f64, b: f64) -> f64 {
-    if a.is_nan() {
-        b
-    } else if b.is_nan() {
-        a
-    } else if a < b || (a == b && a.is_sign_negative()) {
-        a
-    } else {
-        b
-    }
+    let first = b.is_nan() || a < b || (a == b && a.is_sign_negative());
+    if first && !a.is_nan() { a } else { b }
 }
 
 fn most(a: f64, b: f64) -> f64 {
@@ -321,7 +317,7 @@ fn extremes_signs_and_classes() {
         }
         let comparisons: [(&str, Test); 14] = [
             ("eq", |a, b| a == b),
-            ("ne", |a, b| a < b || a > b),
+            ("ne", |a, b| a.partial_cmp(&b).is_some_and(std::cmp::Ordering::is_ne)),
             ("lt", |a, b| a < b),
             ("le", |a, b| a <= b),
             ("gt", |a, b| a > b),
@@ -497,7 +493,7 @@ fn conversions_between_floats() {
     forms.push(exact("cvt.sat.f32.f32 %d, %a;", "f32", &["f32"], |[a, ..]| {
         single(if f(a) > 0.0 { f(a).min(1.0) } else { 0.0 })
     }));
-    let integral: [(&str, fn(f64) -> f64); 4] =
+    let integral: [(&str, Unary); 4] =
         [("rni", f64::round_ties_even), ("rzi", f64::trunc), ("rmi", f64::floor), ("rpi", f64::ceil)];
     for (name, to) in integral {
         forms.push(exact(&format!("cvt.{name}.f32.f32 %d, %a;"), "f32", &["f32"], move |[a, ..]| {
@@ -637,7 +633,7 @@ fn eight_and_fewer_bits() {
         if f(a).is_nan() {
             0x7fff_ffff & !0x1fff | 0x1fff
         } else {
-            (a & 0x7fff_ffff) + 0x1000 & !0x1fff | a & 0x8000_0000
+            ((a & 0x7fff_ffff) + 0x1000) & !0x1fff | a & 0x8000_0000
         }
     };
     forms.push(form("cvt.rna.tf32.f32 %d, %a;", "b32", &["f32"], move |[a, ..]| {
@@ -689,7 +685,7 @@ fn half_precision_arithmetic() {
             };
             one(0) | one(16) << 16
         }));
-        let signs: [(&str, fn(u64) -> u64); 2] = [("neg", |a| a ^ 0x8000_8000), ("abs", |a| a & 0x7fff_7fff)];
+        let signs: [(&str, Signs); 2] = [("neg", |a| a ^ 0x8000_8000), ("abs", |a| a & 0x7fff_7fff)];
         for (name, f) in signs {
             forms.push(exact(&format!("{name}.{kind}x2 %d, %a;"), "b32", &["b32"], move |[a, ..]| f(a)));
         }
@@ -784,8 +780,7 @@ fn approximations_are_as_near_as_the_isa_says() {
 #[test]
 fn two_singles_in_one_register() {
     let mut forms: Vec<Form> = Vec::new();
-    let operations: [(&str, fn(f32, f32) -> f32); 3] =
-        [("add", |a, b| a + b), ("sub", |a, b| a - b), ("mul", |a, b| a * b)];
+    let operations: [(&str, Singles); 3] = [("add", |a, b| a + b), ("sub", |a, b| a - b), ("mul", |a, b| a * b)];
     for (name, op) in operations {
         forms.push(exact(&format!("{name}.rn.f32x2 %d, %a, %b;"), "b64", &["b64", "b64"], move |[a, b, _]| {
             single(op(f(a), f(b))) | single(op(f(a >> 32), f(b >> 32))) << 32
