@@ -4,7 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use protocol::backlog::Backlog;
-use protocol::message::{OperationRecord, ProcessInfo};
+use protocol::message::ProcessInfo;
+use protocol::record::OperationRecord;
 
 /// The memory file of a process that may be gone.
 #[derive(Debug)]

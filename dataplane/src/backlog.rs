@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::backlog::Backlog as Layout;
-use protocol::message::OperationRecord;
+use protocol::record::OperationRecord;
 
 use crate::arena::Arena;
 
@@ -66,7 +66,7 @@ mod tests {
 
     use protocol::datatype::{Datatype, Operation};
     use protocol::ids::{CommunicatorId, Rank, Sequence};
-    use protocol::message::BufferTransport;
+    use protocol::record::BufferTransport;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 
 use crate::failure::Failure;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 /// Where in a memory file a buffer lies, so that ranks of other processes can map it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

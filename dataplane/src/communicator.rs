@@ -13,7 +13,8 @@ use protocol::activity::Activity;
 use protocol::datatype::Operation;
 use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{BufferTransport, ErrorCode, FailureRecord, Member, OperationRecord};
+use protocol::message::Member;
+use protocol::record::{BufferTransport, ErrorCode, FailureRecord, OperationRecord};
 
 use crate::arena::Arena;
 use crate::call::Call;

@@ -8,7 +8,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use crate::arena::Arena;
 use crate::descriptor::Descriptor;

@@ -1,7 +1,7 @@
 //! What ranks tell each other before a collective moves any byte, and the comparison that finds their disagreements.
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use crate::call::{Call, Place};
 use crate::failure::Failure;

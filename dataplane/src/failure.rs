@@ -1,7 +1,7 @@
 //! Why an operation failed: the one error type of this crate's operations.
 
 use protocol::ids::Rank;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use crate::refusal;
 

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use protocol::datatype::Operation;
 use protocol::fault::{Action, Fault, FaultRecord, Link, Trigger};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, Member};
+use protocol::message::Member;
+use protocol::record::ErrorCode;
 use protocol::route::{self, Edge};
 
 use crate::call::{Buffer, Call};

@@ -5,7 +5,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, Member};
+use protocol::message::Member;
+use protocol::record::ErrorCode;
 
 use crate::communicator::Formed;
 use crate::failure::{Failure, name_ranks};

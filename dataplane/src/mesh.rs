@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use crate::failure::{Failure, number_of};
 use crate::listener::{self, Listener, Route};

@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, FailureRecord, Member, OperationRecord, SharedFile, ToCoordinator, ToRank};
+use protocol::message::{Member, SharedFile, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
+use protocol::record::{ErrorCode, FailureRecord, OperationRecord};
 
 use crate::arena::Arena;
 use crate::communicator::{Communicator, Formed, Journal, Loss};

@@ -5,7 +5,8 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, ToCoordinator};
+use protocol::message::ToCoordinator;
+use protocol::record::ErrorCode;
 
 use crate::communicator::Communicator;
 use crate::failure::Failure;

@@ -10,8 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use protocol::frame;
-use protocol::message::{ErrorCode, OperationRecord, ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
+use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
 use protocol::plan::ClusterPlan;
+use protocol::record::{ErrorCode, OperationRecord};
 
 use crate::backlog::Backlog;
 use crate::failure::Failure;

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use protocol::datatype::{Operation, ReductionOp};
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use crate::arena::Arena;
 use crate::call::{Call, Place};

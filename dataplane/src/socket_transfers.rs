@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use protocol::datatype::Operation;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use crate::call::Call;
 use crate::control::{EAGER_BYTES, Message};

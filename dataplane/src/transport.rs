@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use protocol::datatype::{Operation, ReductionOp};
-use protocol::message::{ErrorCode, Member};
+use protocol::message::Member;
+use protocol::record::ErrorCode;
 
 use crate::call::Call;
 use crate::diary::Diary;

@@ -18,7 +18,8 @@ use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::fault::{self, Action, Fault, Trigger};
 use protocol::frame;
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{BufferTransport, ErrorCode, Member, ToCoordinator, ToRank, VERSION};
+use protocol::message::{Member, ToCoordinator, ToRank, VERSION};
+use protocol::record::{BufferTransport, ErrorCode};
 use support::{Player, read, write};
 
 /// What the stand-in heard.

@@ -15,7 +15,7 @@ use dataplane::resize::GrowTicket;
 use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::Rank;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 use support::{Player, play, read, ways};
 
 /// The sum of every rank's `value`.

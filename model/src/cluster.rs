@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, Member, OperationRecord, ProcessInfo, ToCoordinator, ToRank};
+use protocol::message::{Member, ProcessInfo, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
+use protocol::record::{ErrorCode, OperationRecord};
 
 use crate::communicator::{self, Communicator, Presence, SplitApplicant};
 use crate::ending::Endings;

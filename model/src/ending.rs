@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::ids::Rank;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use crate::cluster::{Cluster, ConnectionId, Output};
 use crate::gathering::Gathering;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, FailureRecord};
+use protocol::record::{ErrorCode, FailureRecord};
 
 use crate::communicator::{Communicator, Presence, Seat};
 use crate::ledger::NO_SEQUENCE;

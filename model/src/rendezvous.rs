@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{ErrorCode, Member, ToRank};
+use protocol::message::{Member, ToRank};
 use protocol::plan::ClusterPlan;
+use protocol::record::ErrorCode;
 
 use crate::cluster::{Cluster, ConnectionId, Output, send, whereabouts};
 use crate::communicator::Communicator;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, ToRank};
+use protocol::message::ToRank;
+use protocol::record::ErrorCode;
 
 use crate::cluster::{Cluster, ConnectionId, Output, describe, send, tell_others};
 use crate::communicator::{Communicator, Presence};

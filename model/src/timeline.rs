@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{BufferTransport, OperationRecord};
+use protocol::record::{BufferTransport, OperationRecord};
 use protocol::report::OperationKind;
 
 use crate::cost::Duration;

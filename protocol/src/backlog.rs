@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::OperationRecord;
+use crate::record::OperationRecord;
 
 /// Such a file. Three words of 8 bytes, little-endian: the mark, how many records were written in all, and how many of these were
 /// told. Behind [`Backlog::HEADER_BYTES`] record number n, from 0, is in slot n modulo [`Backlog::SLOTS`].

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::datatype::{Datatype, Operation, ReductionOp};
 use crate::ids::{CommunicatorId, Rank, Sequence};
-use crate::message::{BufferTransport, ErrorCode};
+use crate::record::{BufferTransport, ErrorCode};
 
 /// Value of [`ClusterReport::schema_version`].
 pub const SCHEMA_VERSION: &str = "cluster_report.v1";

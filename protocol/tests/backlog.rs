@@ -3,7 +3,7 @@
 use protocol::backlog::Backlog;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{BufferTransport, OperationRecord};
+use protocol::record::{BufferTransport, OperationRecord};
 
 /// The record with the longest encoding.
 fn record(sequence: u64) -> OperationRecord {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use protocol::frame;
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{ErrorCode, Role, ToCoordinator, ToRank};
+use protocol::message::{Role, ToCoordinator, ToRank};
+use protocol::record::ErrorCode;
 
 use crate::harness::{Coordinator, Stream, info};
 

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use protocol::ids::Rank;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::Communicator;
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! Windows, and the operations on them.
 
 use protocol::datatype::Operation;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::{Communicator, Running};
 use crate::call::{Buffer, Call};

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::Segment;
 use crate::futex;

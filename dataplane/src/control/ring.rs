@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::Line;
 use crate::call::Place;

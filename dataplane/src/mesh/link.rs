@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::{DATA, HEADER, MAX_NOTICE, MessageId, NOTICE, progress};
 use crate::failure::code_of;

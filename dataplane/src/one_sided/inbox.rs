@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::link::{DONE, REFUSED, Request};
 use crate::mesh::{HEADER, notice};

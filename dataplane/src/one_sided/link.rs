@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::CHANNEL;
 use crate::failure::{Failure, code_of};

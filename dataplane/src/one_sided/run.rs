@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::time::Instant;
 
 use protocol::datatype::Operation;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::inbox::within;
 use super::link::{self, Caller, Link, Request};

@@ -3,7 +3,8 @@
 use model::cluster::{ConnectionId, Input, Output};
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{ErrorCode, OperationRecord, ToCoordinator, ToRank};
+use protocol::message::{ToCoordinator, ToRank};
+use protocol::record::{ErrorCode, OperationRecord};
 
 use crate::harness::{World, member, plan, record};
 

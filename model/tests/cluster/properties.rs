@@ -6,7 +6,8 @@ use proptest::test_runner::RngSeed;
 use model::cluster::{ConnectionId, Input, Output};
 use protocol::datatype::{Datatype, Operation};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{OperationRecord, ToCoordinator, ToRank};
+use protocol::message::{ToCoordinator, ToRank};
+use protocol::record::OperationRecord;
 use protocol::report::{ClusterReport, OperationKind};
 
 use crate::harness::{World, plan, record};

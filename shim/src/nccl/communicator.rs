@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use dataplane::Failure;
 use dataplane::communicator::Communicator as Ranks;
 use dataplane::process::{Process, Seat};
-use protocol::message::{ErrorCode, SharedFile};
+use protocol::message::SharedFile;
+use protocol::record::ErrorCode;
 
 use super::error::{NcclError, NcclResult, code, note};
 use super::reduction::Factors;
