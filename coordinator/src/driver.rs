@@ -12,10 +12,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::console;
 use crate::inquiry::{Inquiry, Quiet};
 use crate::left_behind::LeftBehind;
 use crate::report_file::{ReportError, ReportFile};
-use crate::run::End;
 use crate::session::{Event, LAST_WORDS, Opener};
 
 /// The report is refreshed at most this often.
@@ -25,6 +25,16 @@ const REFRESH_SHARE: u32 = 20;
 /// Ranks have this long to hand over what they completed.
 const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 
+/// Why a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Somebody asked for it: ranks are through, or can do without.
+    Asked,
+    /// Whoever started the run is gone: nobody else would end the ranks.
+    RunLost,
+}
+
+/// The task's state.
 pub(crate) struct Driver {
     cluster: Cluster,
     clients: BTreeMap<ConnectionId, Client>,
@@ -338,7 +348,7 @@ impl Driver {
         let hang = diagnosis.is_some();
         if let Some(diagnosis) = diagnosis.as_ref().filter(|_| inquiry.askers.is_empty()) {
             let seconds = quiet.as_secs_f64();
-            crate::run::announce(&format!("hang: nothing has moved for {seconds:.1} s: {}", diagnosis.hang.sentence));
+            console::announce(&format!("hang: nothing has moved for {seconds:.1} s: {}", diagnosis.hang.sentence));
         }
         if inquiry.last {
             self.cluster.hangs(diagnosis);
@@ -379,7 +389,7 @@ impl Driver {
         if let Err(error) = result
             && !std::mem::replace(&mut self.refresh_failed, true)
         {
-            crate::run::complain(&error.to_string());
+            console::complain(&error.to_string());
         }
     }
 }

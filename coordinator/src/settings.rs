@@ -10,7 +10,7 @@ use protocol::env::{self, BadValue};
 use protocol::frame;
 use protocol::plan::ClusterPlan;
 
-use crate::endpoint::Address;
+use crate::address::Address;
 
 /// Play a GPU cluster for the ranks that connect.
 ///
@@ -113,11 +113,6 @@ pub enum SettingsError {
     /// `FTEST_CLUSTER` does not decode.
     #[error("FTEST_CLUSTER does not hold a cluster: {0}; it is made by ftest, unset it to use --cluster-config")]
     Plan(serde_json::Error),
-    /// A listening TCP socket that anybody can reach needs a token.
-    #[error(
-        "{0} is reachable from other machines; set FAKEGPU_COORDINATOR_TOKEN for the coordinator and its ranks, or listen on 127.0.0.1"
-    )]
-    NeedsToken(String),
     /// No hello would hold the token.
     #[error("FAKEGPU_COORDINATOR_TOKEN has {0} bytes and may have {max}; use a shorter one", max = frame::MAX_TOKEN)]
     LongToken(usize),
