@@ -311,7 +311,7 @@ fn a_rank_that_nobody_would_end_exits_with_a_word() {
             }
         }
         for (rank, (output, text)) in finish(children).into_iter().enumerate() {
-            assert_eq!(output.status.code(), Some(dataplane::session::ORPHAN_EXIT), "{text}");
+            assert_eq!(output.status.code(), Some(dataplane::process::ORPHAN_EXIT), "{text}");
             assert!(text.contains(&format!("[ftest] rank {rank}: {why}; exiting")), "{text}");
         }
     }

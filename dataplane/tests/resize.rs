@@ -11,7 +11,7 @@ use dataplane::Failure;
 use dataplane::call::Call;
 use dataplane::communicator::Communicator;
 use dataplane::process::Process;
-use dataplane::resize::GrowTicket;
+use dataplane::process::resize::GrowTicket;
 use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::Rank;

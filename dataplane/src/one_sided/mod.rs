@@ -4,9 +4,6 @@
 //!
 //! Windows are known by their number: the n-th that a rank registered with the communicator belongs to the n-th of the others.
 
-pub(crate) mod board;
-mod inbox;
-mod link;
 mod run;
 
 use std::collections::HashMap;
@@ -15,9 +12,9 @@ use protocol::datatype::Operation;
 
 use crate::call::Place;
 
-pub(crate) use board::WINDOWS;
-pub(crate) use inbox::Inbox;
-pub(crate) use link::{Caller, Link};
+pub(crate) use crate::shared::segment::board::WINDOWS;
+pub(crate) use crate::sockets::inbox::Inbox;
+pub(crate) use crate::sockets::put_link::{Caller, Link};
 pub(crate) use run::{Way, run, shown_window};
 
 /// Connections on which puts and signals travel.

@@ -7,15 +7,16 @@ use std::time::Instant;
 use protocol::datatype::Operation;
 use protocol::record::ErrorCode;
 
-use super::inbox::within;
-use super::link::{self, Caller, Link, Request};
 use super::{Inbox, Memory, PeerWindow};
 use crate::call::{Call, Place};
-use crate::control::Segment;
 use crate::failure::Failure;
-use crate::mapping::Mappings;
-use crate::shared::reach;
-use crate::transport::{Scene, Timing, timing};
+use crate::operation::context::{Scene, Timing, timing};
+use crate::shared::collectives::reach;
+use crate::shared::mapping::Mappings;
+use crate::shared::segment::Segment;
+use crate::sockets::inbox::within;
+use crate::sockets::put_link;
+use crate::sockets::put_link::{Caller, Link, Request};
 
 /// How the ranks reach each other.
 pub(crate) enum Way<'a> {
@@ -96,7 +97,7 @@ fn put(way: &mut Way, inbox: &Inbox, memory: &mut Memory, scene: &Scene, call: &
             // SAFETY: the caller's promise for its send buffer while the operation runs.
             let done = unsafe {
                 let link = (peer, link_to(caller, memory, scene, &what, peer)?);
-                link::exchange(caller, scene, &what, link, request, call.send.address.cast_const())
+                put_link::exchange(caller, scene, &what, link, request, call.send.address.cast_const())
             };
             if done.is_err() {
                 memory.links.remove(&peer);
@@ -117,7 +118,7 @@ fn link_to<'a>(
 ) -> Result<&'a mut Link, Failure> {
     match memory.links.entry(peer) {
         Entry::Occupied(known) => Ok(known.into_mut()),
-        Entry::Vacant(free) => Ok(free.insert(link::connect(caller, scene, what, peer)?)),
+        Entry::Vacant(free) => Ok(free.insert(put_link::connect(caller, scene, what, peer)?)),
     }
 }
 
@@ -139,7 +140,7 @@ pub(crate) fn shown_window(
             return Err(failure);
         }
         if Instant::now() >= deadline {
-            return Err(link::late(scene, &format!("{what}: it has not registered window {number}"), peer));
+            return Err(put_link::late(scene, &format!("{what}: it has not registered window {number}"), peer));
         }
         segment.wait_bell(scene.rank, bell, deadline);
     }
@@ -194,7 +195,7 @@ fn wait(
                     continue;
                 }
                 if late {
-                    return Err(link::late(scene, &what, peer));
+                    return Err(put_link::late(scene, &what, peer));
                 }
                 segment.wait_bell(scene.rank, bell, scene.deadline);
             }
@@ -203,10 +204,10 @@ fn wait(
                     let (peer, what) = (waits[*at].peer.unwrap_or(0), describe(waits[*at]));
                     // A connection tells of a rank that leaves in order, of which nobody else does.
                     let seen = match peer == scene.rank {
-                        true => link::gone(caller, scene, &what, peer),
+                        true => put_link::gone(caller, scene, &what, peer),
                         false => link_to(caller, memory, scene, &what, peer)
-                            .and_then(|link| link::is_alive(caller, scene, &what, (peer, link)))
-                            .and_then(|()| link::gone(caller, scene, &what, peer)),
+                            .and_then(|link| put_link::is_alive(caller, scene, &what, (peer, link)))
+                            .and_then(|()| put_link::gone(caller, scene, &what, peer)),
                     };
                     // Its signals are here before it hangs up.
                     if let Err(failure) = seen
@@ -216,14 +217,14 @@ fn wait(
                     }
                 }
                 if late {
-                    return Err(link::late(scene, &what, peer));
+                    return Err(put_link::late(scene, &what, peer));
                 }
                 let links: Vec<_> = open
                     .iter()
                     .filter_map(|at| memory.links.get(&waits[*at].peer.unwrap_or(0)))
                     .map(|link| (link, libc::POLLIN))
                     .collect();
-                link::sleep(caller, &links, scene.deadline.saturating_duration_since(Instant::now()));
+                put_link::sleep(caller, &links, scene.deadline.saturating_duration_since(Instant::now()));
             }
         }
     }
