@@ -16,7 +16,8 @@ use crate::shared::mapping::Mappings;
 use crate::shared::segment::Segment;
 use crate::sockets::inbox::within;
 use crate::sockets::put_link;
-use crate::sockets::put_link::{Caller, Link, Request};
+use crate::sockets::put_link::{Caller, Link};
+use crate::sockets::request::Request;
 
 /// How the ranks reach each other.
 pub(crate) enum Way<'a> {

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::process::backlog::Backlog;
 use crate::refusal;
 use crate::settings::{Address, Settings};
-use crate::sockets::listener::KNOCKS;
+use crate::sockets::wire::KNOCKS;
 
 /// A batch of this many records is sent at once.
 const BATCH: usize = 256;

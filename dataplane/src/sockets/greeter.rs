@@ -4,13 +4,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use protocol::frame::MAX_TOKEN;
-
-use crate::sockets::listener::{Listener, Route};
-use crate::sockets::mesh::progress;
+use super::hello::{self, Route};
+use super::socket::progress;
 
 /// How long a stranger may take to say who it is.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
@@ -20,16 +17,19 @@ pub(crate) const CROWD: usize = 64;
 const BATCH: usize = 64;
 /// How long not to accept when the process is out of descriptors and no stranger holds any.
 const PAUSE: Duration = Duration::from_millis(20);
-const MAGIC: u32 = 0x6674_6461;
-/// Magic and length of the token.
-const HEAD: usize = 6;
-/// What follows the token.
-const BODY: usize = 17;
-
 /// A listening socket of either kind.
 pub(crate) trait Door: AsRawFd + Send + 'static {
     /// The next connection, ready for use. Does not wait.
     fn next(&self) -> io::Result<OwnedFd>;
+}
+
+/// Who the greeter works for.
+pub(crate) trait Host {
+    /// What a hello of this run contains.
+    fn token(&self) -> &str;
+
+    /// Takes a connection whose hello was accepted.
+    fn admit(&self, stream: OwnedFd, route: Route);
 }
 
 /// A connection that has not said all of its hello.
@@ -47,17 +47,17 @@ enum Judgement {
 }
 
 /// Accepts and judges for the rest of the process's life. For a thread of its own; the door must not block.
-pub(crate) fn keep(door: &impl Door, listener: &Arc<Listener>) {
+pub(crate) fn keep(door: &impl Door, host: &impl Host) {
     let mut crowd: VecDeque<Stranger> = VecDeque::new();
     let mut closed_until: Option<Instant> = None;
     loop {
         closed_until = closed_until.filter(|until| *until > Instant::now());
         let ready = wait(closed_until.is_none().then(|| door.as_raw_fd()), closed_until, &crowd);
         for at in ready.into_iter().rev() {
-            look(at, &mut crowd, listener);
+            look(at, &mut crowd, host);
         }
         crowd.retain(|stranger| stranger.until > Instant::now());
-        if closed_until.is_none() && !accept(door, &mut crowd, listener) {
+        if closed_until.is_none() && !accept(door, &mut crowd, host) {
             closed_until = Some(Instant::now() + PAUSE);
         }
     }
@@ -79,35 +79,35 @@ fn wait(door: Option<RawFd>, closed_until: Option<Instant>, crowd: &VecDeque<Str
 }
 
 /// Hears the stranger at `at`; it stays in the crowd only while its hello is not finished.
-fn look(at: usize, crowd: &mut VecDeque<Stranger>, listener: &Arc<Listener>) {
+fn look(at: usize, crowd: &mut VecDeque<Stranger>, host: &impl Host) {
     let Some(stranger) = crowd.get_mut(at) else { return };
-    let judgement = hear(stranger, listener.token());
+    let judgement = hear(stranger, host.token());
     if matches!(judgement, Judgement::Unfinished) {
         return;
     }
     let Some(stranger) = crowd.remove(at) else { return };
     if let Judgement::Welcome(route) = judgement {
-        listener.admit(stranger.stream, route);
+        host.admit(stranger.stream, route);
     }
 }
 
 /// Takes those who knock. False when the process has no descriptor for them.
-fn accept(door: &impl Door, crowd: &mut VecDeque<Stranger>, listener: &Arc<Listener>) -> bool {
+fn accept(door: &impl Door, crowd: &mut VecDeque<Stranger>, host: &impl Host) -> bool {
     for _ in 0..BATCH {
         match door.next() {
             Ok(stream) => {
                 let until = Instant::now() + HELLO_DEADLINE;
                 crowd.push_back(Stranger { stream, hello: Vec::new(), until });
                 // Most have said hello before they are accepted.
-                look(crowd.len() - 1, crowd, listener);
+                look(crowd.len() - 1, crowd, host);
                 if crowd.len() > CROWD {
-                    dismiss_oldest(crowd, listener);
+                    dismiss_oldest(crowd, host);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
             // Out of descriptors: those of strangers come first, then who waits has a deadline.
             Err(error) if is_shortage(&error) => {
-                if !dismiss_oldest(crowd, listener) {
+                if !dismiss_oldest(crowd, host) {
                     return false;
                 }
             }
@@ -119,9 +119,9 @@ fn accept(door: &impl Door, crowd: &mut VecDeque<Stranger>, listener: &Arc<Liste
 }
 
 /// Lets the stranger go that has waited longest, unless it has said hello meanwhile. False when there is none.
-fn dismiss_oldest(crowd: &mut VecDeque<Stranger>, listener: &Arc<Listener>) -> bool {
+fn dismiss_oldest(crowd: &mut VecDeque<Stranger>, host: &impl Host) -> bool {
     let before = crowd.len();
-    look(0, crowd, listener);
+    look(0, crowd, host);
     if crowd.len() == before {
         crowd.pop_front();
     }
@@ -135,11 +135,11 @@ fn is_shortage(error: &io::Error) -> bool {
 /// Reads what has come of a hello and no byte behind it.
 fn hear(stranger: &mut Stranger, token: &str) -> Judgement {
     loop {
-        let Some(length) = length_of(&stranger.hello) else { return Judgement::Refused };
-        if stranger.hello.len() == length && length > HEAD {
-            return judge(&stranger.hello, token);
+        let Some(length) = hello::length_of(&stranger.hello) else { return Judgement::Refused };
+        if stranger.hello.len() == length && length > hello::HEAD {
+            return hello::read(&stranger.hello, token).map_or(Judgement::Refused, Judgement::Welcome);
         }
-        let mut room = [0; HEAD + MAX_TOKEN + BODY];
+        let mut room = [0; hello::MOST];
         let wanted = length - stranger.hello.len();
         // SAFETY: `length_of` gives no more than the room holds.
         let got =
@@ -150,41 +150,4 @@ fn hear(stranger: &mut Stranger, token: &str) -> Judgement {
             Ok(Some(got)) => stranger.hello.extend_from_slice(&room[..got]),
         }
     }
-}
-
-/// Bytes of a hello that begins like this: of its head while that is not all there. `None`: it is no hello.
-fn length_of(hello: &[u8]) -> Option<usize> {
-    let Some(head) = hello.first_chunk::<HEAD>() else { return Some(HEAD) };
-    let magic = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-    let token = usize::from(u16::from_le_bytes([head[4], head[5]]));
-    (magic == MAGIC && token <= MAX_TOKEN).then_some(HEAD + token + BODY)
-}
-
-/// Judges a whole hello, in a time that does not depend on where a token differs.
-fn judge(hello: &[u8], token: &str) -> Judgement {
-    let (given, body) = hello[HEAD..].split_at(hello.len() - HEAD - BODY);
-    let differences = given.iter().zip(token.as_bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
-    if given.len() != token.len() || differences != 0 {
-        return Judgement::Refused;
-    }
-    let word = |at: usize| u32::from_le_bytes(body[at..at + 4].try_into().expect("four bytes"));
-    Judgement::Welcome(Route {
-        communicator: u64::from_le_bytes(body[..8].try_into().expect("eight bytes")),
-        to: word(8),
-        from: word(12),
-        channel: body[16],
-    })
-}
-
-/// What a connecting side says first.
-pub(crate) fn hello(token: &str, route: Route) -> Vec<u8> {
-    let mut hello = Vec::with_capacity(HEAD + token.len() + BODY);
-    hello.extend_from_slice(&MAGIC.to_le_bytes());
-    hello.extend_from_slice(&(token.len() as u16).to_le_bytes());
-    hello.extend_from_slice(token.as_bytes());
-    hello.extend_from_slice(&route.communicator.to_le_bytes());
-    hello.extend_from_slice(&route.to.to_le_bytes());
-    hello.extend_from_slice(&route.from.to_le_bytes());
-    hello.push(route.channel);
-    hello
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use protocol::record::ErrorCode;
 
-use crate::sockets::last_words;
-use crate::sockets::mesh::{HEADER, notice};
-use crate::sockets::put_link::{DONE, REFUSED, Request};
+use super::request::{DONE, REFUSED, Request};
+use super::socket;
+use super::wire::{HEADER, notice};
 use crate::wake::Wake;
 
 /// A rank's inbox.
@@ -122,7 +122,7 @@ impl Inbox {
         let number = {
             let mut state = self.lock();
             if let Some(told) = &state.over {
-                last_words::last_words(&stream, told);
+                socket::last_words(&stream, told);
                 return;
             }
             state.served += 1;
@@ -167,7 +167,7 @@ impl Inbox {
         if state.over.is_some() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        let heard = last_words::at_once(stream, &answer);
+        let heard = socket::at_once(stream, &answer);
         // A sender reads each answer before it asks again: there is room.
         if heard.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             return heard;
@@ -216,7 +216,7 @@ fn refusal(code: ErrorCode, detail: &str) -> Vec<u8> {
 }
 
 fn hang_up(connection: &UnixStream, told: &[u8]) {
-    last_words::last_words(connection, told);
+    socket::last_words(connection, told);
     let _ = connection.shutdown(Shutdown::Both);
 }
 
@@ -251,7 +251,7 @@ fn read_to(stream: &mut UnixStream, address: usize, bytes: u64) -> io::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sockets::last_words::tests::raises_sigpipe;
+    use crate::sockets::socket::tests::raises_sigpipe;
 
     #[test]
     fn who_hung_up_before_the_answer_does_no_harm() {

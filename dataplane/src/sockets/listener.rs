@@ -2,43 +2,23 @@
 //! have come but that nobody has asked for yet.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Write};
-use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::{IpAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
+use super::connect::prepare;
+use super::greeter::{self, Door};
+use super::hello::Route;
+use super::socket;
+use super::wire::{HEADER, WELCOME};
 use crate::one_sided::{self, Inbox};
-use crate::sockets::greeter;
-use crate::sockets::greeter::Door;
-use crate::sockets::last_words;
-use crate::sockets::mesh::HEADER;
 use crate::wake::Wake;
 
-/// Tells a connecting side that its connection has its place: what it sends from now on reaches the rank although its sender
-/// leaves.
-pub(crate) const WELCOME: u32 = 0x636c_6577;
-/// How often a connection is made again that ended before it was welcomed: a hostile crowd at the door may have pushed it out.
-pub(crate) const KNOCKS: u32 = 32;
 /// Ranks that failed or left and are remembered; who comes for an earlier one waits until its deadline.
 const REMEMBERED: usize = 1024;
-/// How much the kernel may hold of what goes to another process of this host, bytes. What fits the caches with that of all other
-/// connections costs a tenth less than what the kernel would choose; between hosts its choice is the right one.
-const SEND_BUFFER: libc::c_int = 256 << 10;
-
-/// What a data connection is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Route {
-    pub(crate) communicator: u64,
-    /// Rank of the listening side.
-    pub(crate) to: u32,
-    /// Rank of the connecting side.
-    pub(crate) from: u32,
-    pub(crate) channel: u8,
-}
-
 /// The process's data socket.
 pub(crate) struct Listener {
     /// `tcp:HOST:PORT` or `unix:@NAME`.
@@ -99,35 +79,12 @@ impl Listener {
 
     fn serve(self: &Arc<Self>, door: impl Door) -> io::Result<()> {
         let listener = Arc::clone(self);
-        let keep = move || greeter::keep(&door, &listener);
+        let keep = move || greeter::keep(&door, &*listener);
         std::thread::Builder::new().name("ftest-data".to_owned()).spawn(keep).map(drop)
-    }
-
-    /// What a connection of this run says.
-    pub(crate) fn token(&self) -> &str {
-        &self.token
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives a connection its place and welcomes its other end, or tells it why nobody comes for it.
-    pub(crate) fn admit(&self, stream: OwnedFd, route: Route) {
-        let mut state = self.lock();
-        if let Some(notice) = state.closed.get(&(route.communicator, route.to)) {
-            return last_words::last_words(&stream, notice);
-        }
-        // Before anything that its rank may say: that one cannot have the connection yet.
-        welcome(&stream);
-        let inbox = state.inboxes.get(&(route.communicator, route.to)).and_then(Weak::upgrade);
-        if let Some(inbox) = inbox.filter(|_| route.channel == one_sided::CHANNEL) {
-            return serve_puts(inbox, stream, route.from);
-        }
-        state.arrived.insert(route, stream);
-        if let Some(wake) = state.waiting.get(&(route.communicator, route.to)).and_then(Weak::upgrade) {
-            wake.ring();
-        }
     }
 
     /// From now on, `wake` is rung when a connection for `rank` of `communicator` comes.
@@ -173,7 +130,7 @@ impl Listener {
         let early: Vec<Route> = state.arrived.keys().copied().filter(mine).collect();
         for route in early {
             if let Some(stream) = state.arrived.remove(&route) {
-                last_words::last_words(stream, &notice);
+                socket::last_words(stream, &notice);
             }
         }
         if state.closed.insert((communicator, rank), notice).is_none() {
@@ -183,6 +140,30 @@ impl Listener {
             && let Some(oldest) = state.order.pop_front()
         {
             state.closed.remove(&oldest);
+        }
+    }
+}
+
+impl greeter::Host for Listener {
+    fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Gives a connection its place and welcomes its other end, or tells it why nobody comes for it.
+    fn admit(&self, stream: OwnedFd, route: Route) {
+        let mut state = self.lock();
+        if let Some(notice) = state.closed.get(&(route.communicator, route.to)) {
+            return socket::last_words(&stream, notice);
+        }
+        // Before anything that its rank may say: that one cannot have the connection yet.
+        welcome(&stream);
+        let inbox = state.inboxes.get(&(route.communicator, route.to)).and_then(Weak::upgrade);
+        if let Some(inbox) = inbox.filter(|_| route.channel == one_sided::CHANNEL) {
+            return serve_puts(inbox, stream, route.from);
+        }
+        state.arrived.insert(route, stream);
+        if let Some(wake) = state.waiting.get(&(route.communicator, route.to)).and_then(Weak::upgrade) {
+            wake.ring();
         }
     }
 }
@@ -197,44 +178,7 @@ fn serve_puts(inbox: Arc<Inbox>, stream: OwnedFd, from: u32) {
 fn welcome(stream: &OwnedFd) {
     let mut welcome = [0; HEADER];
     welcome[..4].copy_from_slice(&WELCOME.to_le_bytes());
-    last_words::last_words(stream, &welcome);
-}
-
-/// Connects to another rank's data socket and says what for. The other end answers with [`WELCOME`], or with a notice: only what
-/// is sent after a welcome is sure to arrive.
-pub(crate) fn connect(address: &str, token: &str, route: Route, timeout: Duration) -> io::Result<OwnedFd> {
-    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("`{address}` is no data address"));
-    let hello = greeter::hello(token, route);
-    if let Some(name) = address.strip_prefix("unix:@") {
-        let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-        stream.write_all(&hello)?;
-        Ok(stream.into())
-    } else if let Some(target) = address.strip_prefix("tcp:") {
-        let target = target.to_socket_addrs()?.next().ok_or_else(invalid)?;
-        let mut stream = TcpStream::connect_timeout(&target, timeout)?;
-        prepare(&stream)?;
-        stream.write_all(&hello)?;
-        Ok(stream.into())
-    } else {
-        Err(invalid())
-    }
-}
-
-/// Sets what a data connection needs.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    if stream.local_addr()?.ip() == stream.peer_addr()?.ip() {
-        set_option(stream, libc::SO_SNDBUF, &SEND_BUFFER)?;
-    }
-    Ok(())
-}
-
-fn set_option(socket: &impl AsRawFd, option: libc::c_int, value: &libc::c_int) -> io::Result<()> {
-    let bytes = size_of::<libc::c_int>() as libc::socklen_t;
-    let value = std::ptr::from_ref(value).cast();
-    // SAFETY: plain system call on an open socket; the option is a live integer of the size said.
-    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, bytes) };
-    if result != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    socket::last_words(stream, &welcome);
 }
 
 impl Door for TcpListener {

@@ -5,32 +5,23 @@ mod link;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::record::ErrorCode;
 
-use crate::failure::{Failure, number_of};
+use super::connect::connect;
+use super::hello::Route;
+use super::listener::Listener;
+use super::socket::set_nonblocking;
+use super::wire::{HELD_PATIENCE, REASON_PATIENCE, notice};
+use crate::failure::Failure;
 use crate::operation::context::Scene;
 use crate::refusal;
-use crate::sockets::listener;
-use crate::sockets::listener::{Listener, Route};
 use crate::wake::Wake;
 
 use crate::sockets::mesh::link::{Bytes, Link, LinkError};
-
-const DATA: u32 = 0x6174_6164;
-/// Begins a notice: the kind of failure and a sentence.
-pub(crate) const NOTICE: u32 = 0x6c69_6166;
-/// Bytes of a tag and a length.
-pub(crate) const HEADER: usize = 8;
-/// How long to wait for the reason of a connection's end.
-pub(crate) const REASON_PATIENCE: Duration = Duration::from_millis(500);
-/// How long the end of a connection may take when the rank at its other end is gone: a process that it forked may hold it.
-pub(crate) const HELD_PATIENCE: Duration = Duration::from_secs(2);
-/// Longest sentence in a notice, bytes.
-pub(crate) const MAX_NOTICE: usize = 4096;
 
 /// Identifies a message within a [`Mesh`] until [`Mesh::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -244,7 +235,7 @@ impl Mesh {
                 let route = Route { communicator: self.communicator, to: *peer, from: scene.rank, channel: *channel };
                 let left = scene.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
                 let address = &scene.members[*peer as usize].data_address;
-                let stream = listener::connect(address, &self.token, route, left).map_err(|error| {
+                let stream = connect(address, &self.token, route, left).map_err(|error| {
                     // Only for who listens: what is told of it is that the other cannot be reached.
                     refusal::explain(&format!("cannot connect to {}", scene.name(*peer)), &error);
                     Stop::Closed(*peer, error)
@@ -255,7 +246,7 @@ impl Mesh {
                 self.listener.claim(route)
             };
             if let Some(stream) = stream {
-                nonblocking(&stream).map_err(|error| Stop::Closed(*peer, error))?;
+                set_nonblocking(&stream).map_err(|error| Stop::Closed(*peer, error))?;
                 link.attach(stream, made);
             }
         }
@@ -290,7 +281,7 @@ impl Mesh {
             if !link.is_connected() && scene.rank < *peer {
                 let route = Route { communicator: self.communicator, to: *peer, from: scene.rank, channel: *channel };
                 let address = &scene.members[*peer as usize].data_address;
-                if let Ok(stream) = listener::connect(address, &self.token, route, Duration::from_millis(200)) {
+                if let Ok(stream) = connect(address, &self.token, route, Duration::from_millis(200)) {
                     link.attach(stream, true);
                 }
             }
@@ -326,39 +317,6 @@ impl Stop {
             Self::Late(missing) => late(missing),
         }
     }
-}
-
-/// A notice as it travels.
-pub(crate) fn notice(code: ErrorCode, detail: &str) -> Vec<u8> {
-    let length = (0..=detail.len().min(MAX_NOTICE)).rev().find(|end| detail.is_char_boundary(*end)).unwrap_or(0);
-    let mut bytes = Vec::with_capacity(HEADER + 4 + length);
-    bytes.extend_from_slice(&NOTICE.to_le_bytes());
-    bytes.extend_from_slice(&(length as u32 + 4).to_le_bytes());
-    bytes.extend_from_slice(&number_of(code).to_le_bytes());
-    bytes.extend_from_slice(&detail.as_bytes()[..length]);
-    bytes
-}
-
-/// What a nonblocking call did: `None` when it would have to wait.
-pub(crate) fn progress(result: isize) -> io::Result<Option<usize>> {
-    if result >= 0 {
-        return Ok(Some(result as usize));
-    }
-    let error = io::Error::last_os_error();
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-        _ => Err(error),
-    }
-}
-
-/// Makes a connection answer instead of wait.
-pub(crate) fn nonblocking(stream: &OwnedFd) -> io::Result<()> {
-    // SAFETY: plain system calls on a descriptor we own.
-    let result = unsafe {
-        let flags = libc::fcntl(stream.as_raw_fd(), libc::F_GETFL);
-        libc::fcntl(stream.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK)
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

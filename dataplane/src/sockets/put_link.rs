@@ -7,55 +7,15 @@ use std::time::{Duration, Instant};
 
 use protocol::record::ErrorCode;
 
+use super::hello::Route;
+use super::mesh::Lost;
+use super::request::{DONE, REFUSED, Request};
+use super::socket::{progress, set_nonblocking};
+use super::wire::{HEADER, HELD_PATIENCE, KNOCKS, MAX_NOTICE, NOTICE, REASON_PATIENCE, WELCOME};
 use crate::failure::{Failure, code_of};
 use crate::one_sided::CHANNEL;
 use crate::operation::context::Scene;
-use crate::sockets::listener;
-use crate::sockets::listener::{KNOCKS, Route, WELCOME};
-use crate::sockets::mesh::{HEADER, HELD_PATIENCE, Lost, MAX_NOTICE, NOTICE, REASON_PATIENCE, nonblocking, progress};
 use crate::wake::Wake;
-
-const PUT: u32 = 0x2174_7570;
-const SIGNAL: u32 = 0x6769_7321;
-/// Answers a request that is done.
-pub(crate) const DONE: u32 = 0x656e_6f64;
-/// Answers a request that cannot be done; otherwise like a notice.
-pub(crate) const REFUSED: u32 = 0x2165_6f6e;
-
-/// What a rank asks of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
-    /// `None` for a signal alone.
-    pub(crate) window: Option<u64>,
-    pub(crate) offset: u64,
-    /// Of the payload, which follows.
-    pub(crate) bytes: u64,
-}
-
-impl Request {
-    pub(crate) const BYTES: usize = 32;
-
-    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        let tag = if self.window.is_some() { PUT } else { SIGNAL };
-        bytes[..4].copy_from_slice(&tag.to_le_bytes());
-        for (at, number) in [(8, self.window.unwrap_or(0)), (16, self.offset), (24, self.bytes)] {
-            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
-        }
-        bytes
-    }
-
-    /// What [`Self::to_bytes`] wrote, or none.
-    pub(crate) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
-        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        let tag = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
-        match tag {
-            PUT => Some(Self { window: Some(number(8)), offset: number(16), bytes: number(24) }),
-            SIGNAL => Some(Self { window: None, offset: 0, bytes: 0 }),
-            _ => None,
-        }
-    }
-}
 
 /// A connection that this rank made.
 pub(crate) struct Link {
@@ -87,9 +47,9 @@ pub(crate) fn connect(caller: &Caller, scene: &Scene, what: &str, peer: u32) -> 
     let route = Route { communicator: caller.communicator, to: peer, from: scene.rank, channel: CHANNEL };
     let left = scene.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     let address = &scene.members[peer as usize].data_address;
-    let stream = listener::connect(address, caller.token, route, left);
+    let stream = super::connect::connect(address, caller.token, route, left);
     stream
-        .and_then(|stream| nonblocking(&stream).map(|()| stream))
+        .and_then(|stream| set_nonblocking(&stream).map(|()| stream))
         .map(|stream| Link { stream, welcomed: false, answer: Vec::new() })
         .map_err(|error| stopped(caller, scene, what, peer, Stop::Closed(error)))
 }
@@ -323,7 +283,7 @@ mod tests {
         };
         let caller = Caller { communicator: 1, token: "", wake: &wake, lost: &lost };
         let scene = stage.scene(0, Duration::from_secs(60));
-        nonblocking(&OwnedFd::from(ours.try_clone().unwrap())).unwrap();
+        set_nonblocking(&OwnedFd::from(ours.try_clone().unwrap())).unwrap();
         let mut link = Link { stream: ours.into(), welcomed: false, answer: Vec::new() };
         let word = |tag: u32| [tag.to_le_bytes(), [0; 4]].concat();
         std::thread::scope(|scope| {

@@ -2,9 +2,14 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Instant;
 
-use crate::sockets::greeter::CROWD;
-use crate::sockets::last_words::tests::raises_sigpipe;
-use crate::sockets::listener::*;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::*;
+use crate::sockets::connect::connect;
+use crate::sockets::greeter::{CROWD, Host};
+use crate::sockets::hello::hello;
+use crate::sockets::socket::tests::raises_sigpipe;
 
 /// Longer than anything here may take on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -108,14 +113,14 @@ fn strangers_cost_neither_threads_nor_more_than_a_crowd_of_descriptors() {
 #[test]
 fn whatever_is_no_hello_of_this_run_is_refused_at_once() {
     let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
-    let right = greeter::hello("token", route(0));
+    let right = hello("token", route(0));
     let mut long = right.clone();
     long[4..6].copy_from_slice(&u16::MAX.to_le_bytes());
     let wrong: [(&str, Vec<u8>); 5] = [
         ("text", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
-        ("another token", greeter::hello("tokem", route(0))),
-        ("a longer token", greeter::hello("token2", route(0))),
-        ("no token", greeter::hello("", route(0))),
+        ("another token", hello("tokem", route(0))),
+        ("a longer token", hello("token2", route(0))),
+        ("no token", hello("", route(0))),
         ("a token of 64 KiB", long),
     ];
     for (what, bytes) in wrong {
@@ -144,7 +149,7 @@ fn a_trickle_does_not_stay() {
     let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
     let mut trickle = stranger(&listener);
     let started = Instant::now();
-    let hello = greeter::hello("token", route(0));
+    let hello = hello("token", route(0));
     // A byte a second, each within any patience: the hello as a whole has a deadline.
     for byte in &hello[..hello.len() - 1] {
         if trickle.write_all(&[*byte]).is_err() {

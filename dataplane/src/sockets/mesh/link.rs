@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use protocol::record::ErrorCode;
 
+use super::MessageId;
 use crate::failure::code_of;
-use crate::sockets::last_words;
-use crate::sockets::listener::{KNOCKS, WELCOME};
-use crate::sockets::mesh::{DATA, HEADER, MAX_NOTICE, MessageId, NOTICE, progress};
+use crate::sockets::socket::{self, progress};
+use crate::sockets::wire::{DATA, HEADER, KNOCKS, MAX_NOTICE, NOTICE, WELCOME};
 
 /// One connection to another rank, or what waits for it to be made.
 #[derive(Default)]
@@ -129,7 +129,7 @@ impl Link {
     /// The last words on this connection, unless they would be taken for payload.
     pub(super) fn say(&self, notice: &[u8]) {
         if let (Some(stream), None) = (&self.stream, self.out_header) {
-            last_words::last_words(stream, notice);
+            socket::last_words(stream, notice);
         }
     }
 

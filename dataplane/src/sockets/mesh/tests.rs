@@ -5,9 +5,10 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use protocol::ids::Rank;
 use protocol::message::Member;
 
+use super::*;
 use crate::operation::history::Diary;
 use crate::sockets::listener::Scope;
-use crate::sockets::mesh::*;
+use crate::sockets::wire::{DATA, HEADER};
 
 fn member(rank: u32, data_address: &str) -> Member {
     Member {
@@ -52,7 +53,7 @@ fn bereft(until_told: impl FnOnce(UnixStream) + Send) -> Result<Vec<u8>, Stop> {
     let deadline = Instant::now() + timeout;
     let scene = Scene { rank: 1, size: 2, members: &members, sequence: 0, deadline, timeout, diary: &diary };
     let route = Route { communicator: 1, to: 1, from: 0, channel: 0 };
-    let mut peer = UnixStream::from(listener::connect(&listener.address, "", route, timeout).unwrap());
+    let mut peer = UnixStream::from(connect(&listener.address, "", route, timeout).unwrap());
     peer.read_exact(&mut [0; HEADER]).unwrap();
     let mut mesh = Mesh::new(1, String::new(), 1000, listener, Arc::new(Wake::new().unwrap()));
     let message = mesh.receive_own(0, 0, 4);

@@ -1,8 +1,8 @@
-//! Few bytes on a connection, its last words above all. They come from within other people's programs, which do not ignore SIGPIPE as those of Rust
-//! do; what the standard library writes to a socket raises no signal either.
+//! Calls on a connection that neither wait nor raise SIGPIPE: this code runs inside other people's programs, which need not ignore
+//! that signal as Rust's do.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Sends `bytes` on a socket. What it does not take at once is no loss, since its peer sees it close.
 pub(crate) fn last_words(socket: impl AsFd, bytes: &[u8]) {
@@ -24,11 +24,32 @@ pub(crate) fn at_once(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// What a nonblocking call did: `None` when it would have to wait.
+pub(crate) fn progress(result: isize) -> io::Result<Option<usize>> {
+    if result >= 0 {
+        return Ok(Some(result as usize));
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+        _ => Err(error),
+    }
+}
+
+/// Makes calls on a connection return instead of wait.
+pub(crate) fn set_nonblocking(stream: &OwnedFd) -> io::Result<()> {
+    // SAFETY: plain system calls on a descriptor we own.
+    let result = unsafe {
+        let flags = libc::fcntl(stream.as_raw_fd(), libc::F_GETFL);
+        libc::fcntl(stream.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::fs::File;
     use std::io::{Read, Write};
-    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
 
     use super::*;
