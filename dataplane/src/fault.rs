@@ -1,7 +1,6 @@
 //! Faults that a case asks for, at work: which of them concern a rank of a communicator, and what they do to its operations
 //! before these begin.
 
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,9 +12,8 @@ use protocol::record::ErrorCode;
 use protocol::route::{self, Edge};
 
 use crate::call::{Buffer, Call};
-use crate::communicator::Journal;
 use crate::failure::Failure;
-use crate::process::Process;
+use crate::journal::Journal;
 use crate::wake::Wake;
 
 /// A fault that concerns one rank of one communicator.
@@ -312,7 +310,12 @@ impl Site<'_> {
 
 /// Starts the clock of the faults that hit this process a while after it joined; without such a fault there is no thread. A process
 /// without a rank of its own has all of them.
-pub(crate) fn start_clock(faults: &[Fault], rank: Option<u32>, joined: Instant, process: Weak<Process>) {
+pub(crate) fn start_clock(
+    faults: &[Fault],
+    rank: Option<u32>,
+    joined: Instant,
+    fires: impl Fn(FaultRecord) -> Option<bool> + Send + 'static,
+) {
     let own = rank.map(Rank);
     let mut due: Vec<(Duration, Rank, Fault)> = faults
         .iter()
@@ -332,7 +335,7 @@ pub(crate) fn start_clock(faults: &[Fault], rank: Option<u32>, joined: Instant, 
             std::thread::sleep(elapsed.saturating_sub(joined.elapsed()));
             let record =
                 FaultRecord { number: fault.number, kind: fault.action.kind(), rank: Some(rank), collective: None };
-            let Some(fires) = process.upgrade().map(|process| process.fault_fires(record)) else { return };
+            let Some(fires) = fires(record) else { return };
             match fault.action {
                 Action::Kill if fires => signal(libc::SIGKILL),
                 Action::Stop if fires => signal(libc::SIGSTOP),

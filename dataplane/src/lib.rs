@@ -10,6 +10,7 @@ pub mod communicator;
 mod failure;
 mod fault;
 pub mod host;
+mod journal;
 pub mod kernels;
 pub mod one_sided;
 mod operation;

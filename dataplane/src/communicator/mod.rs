@@ -1,6 +1,7 @@
 //! A communicator as one of its ranks holds it: runs operations in order, keeps the first failure, hears of lost ranks.
 
 mod leaving;
+mod resizes;
 mod ticket;
 mod turns;
 mod windows;
@@ -12,20 +13,18 @@ use std::time::Instant;
 
 use protocol::activity::Activity;
 use protocol::datatype::Operation;
-use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::Member;
 use protocol::record::{BufferTransport, ErrorCode, FailureRecord, OperationRecord};
 
 use crate::arena::Arena;
 use crate::call::Call;
-use crate::communicator::turns::Turns;
 use crate::failure::Failure;
 use crate::fault::{self, Armed, Site};
+use crate::journal::Journal;
 use crate::one_sided::{self, Inbox};
 use crate::operation::context::{Scene, Timing};
 use crate::operation::history::Diary;
-use crate::process::resize::Resizes;
 use crate::settings::Settings;
 use crate::shared;
 use crate::shared::collectives::Shared;
@@ -35,25 +34,14 @@ use crate::sockets::listener::Listener;
 use crate::sockets::mesh::{Mesh, Stop};
 use crate::wake::Wake;
 
+pub use resizes::{GrowTicket, ShrinkTicket};
 pub use ticket::Ticket;
+
+use resizes::Resizes;
+use turns::Turns;
 
 /// Connections on which ranks agree how to move bytes.
 const SETUP_CHANNEL: u8 = 255;
-
-/// Who is told what a communicator did.
-pub trait Journal: Send + Sync {
-    /// An operation is complete on this rank.
-    fn completed(&self, record: OperationRecord);
-    /// An operation failed on this rank.
-    fn failed(&self, failure: FailureRecord);
-    /// A fault of the case is about to fire here. False when it must not: it fired before.
-    fn fault_fires(&self, record: FaultRecord) -> bool;
-    /// This rank left; by an abort for this reason.
-    fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: Option<(ErrorCode, String)>);
-    /// This rank stays a member and takes part in no operation any more: `Revoked`, `Aborted` or why it had failed before, and
-    /// that in a sentence.
-    fn stopped(&self, communicator: CommunicatorId, rank: Rank, code: ErrorCode, detail: &str);
-}
 
 /// What a rendezvous answers.
 #[derive(Clone, Debug)]
@@ -90,7 +78,7 @@ pub struct Communicator {
     revoked: AtomicBool,
     /// Splits asked for so far.
     splits: Mutex<u64>,
-    pub(crate) resizes: Mutex<Resizes>,
+    resizes: Mutex<Resizes>,
     faults: Vec<Armed>,
 }
 

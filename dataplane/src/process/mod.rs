@@ -1,9 +1,12 @@
 //! This process among the others: its settings, its data socket, where its ranks meet the rest, and the communicators it holds.
 
 mod backlog;
+mod journal;
 mod local;
-pub mod resize;
+mod rendezvous;
+mod resize;
 mod session;
+mod wanted;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,15 +17,20 @@ use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{Member, SharedFile, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
-use protocol::record::{ErrorCode, FailureRecord, OperationRecord};
+use protocol::record::ErrorCode;
+
+use journal::ProcessJournal;
+use local::LocalRendezvous;
+use rendezvous::Rendezvous;
+use session::Session;
+use wanted::Wanted;
 
 use crate::arena::Arena;
-use crate::communicator::{Communicator, Formed, Journal, Loss};
+use crate::communicator::{Communicator, Formed, Loss};
 use crate::failure::Failure;
 use crate::fault;
 use crate::host;
-use crate::process::local::Hub;
-use crate::process::session::Session;
+use crate::journal::Journal;
 use crate::refusal;
 use crate::settings::{Address, Settings};
 use crate::shared::segment::Segment;
@@ -43,19 +51,13 @@ pub struct Seat {
 
 /// The process's part of the run.
 pub struct Process {
-    pub(crate) settings: Settings,
-    pub(crate) meeting: Meeting,
+    settings: Settings,
+    rendezvous: Rendezvous,
     listener: Arc<Listener>,
     host: String,
     pid: u32,
     joined: Instant,
     held: Mutex<Held>,
-}
-
-/// Where ranks find each other.
-pub(crate) enum Meeting {
-    Coordinator(Arc<Session>),
-    Local(Hub),
 }
 
 #[derive(Default)]
@@ -119,14 +121,14 @@ impl Process {
             .map_err(|detail| Failure::new(ErrorCode::System, detail))?;
         let process = Arc::new(Self {
             settings,
-            meeting: session.map_or_else(|| Meeting::Local(Hub::default()), Meeting::Coordinator),
+            rendezvous: session.map_or_else(|| Rendezvous::Local(LocalRendezvous::default()), Rendezvous::Coordinator),
             listener,
             host: host::identity(),
             pid: std::process::id(),
             joined: Instant::now(),
             held: Mutex::default(),
         });
-        if let Meeting::Coordinator(session) = &process.meeting {
+        if let Some(session) = process.rendezvous.session() {
             let listening = Arc::downgrade(&process);
             session.listen(Box::new(move |message| {
                 let Some(process) = listening.upgrade() else { return };
@@ -140,7 +142,9 @@ impl Process {
             }));
         }
         let rank = std::env::var("RANK").ok().and_then(|rank| rank.trim().parse().ok());
-        fault::start_clock(&process.settings.faults, rank, process.joined, Arc::downgrade(&process));
+        let announcer = Arc::downgrade(&process);
+        let fires = move |record| announcer.upgrade().map(|process| process.fault_fires(record));
+        fault::start_clock(&process.settings.faults, rank, process.joined, fires);
         Ok(process)
     }
 
@@ -151,10 +155,7 @@ impl Process {
 
     /// The cluster, when the coordinator was given one.
     pub fn cluster(&self) -> Option<&ClusterPlan> {
-        match &self.meeting {
-            Meeting::Coordinator(session) => session.cluster(),
-            Meeting::Local(_) => None,
-        }
+        self.rendezvous.session().and_then(Session::cluster)
     }
 
     /// Meets `size - 1` other ranks that bring the same unique id.
@@ -169,24 +170,17 @@ impl Process {
         seat: Seat,
     ) -> Result<Arc<Communicator>, Failure> {
         let offer = self.offer(seat, size);
-        let (member, control) = offer.inspect_err(|failure| self.join_failed(seat.global_rank, &failure.detail))?;
-        let timeout = self.settings.timeout;
-        let formed = match &self.meeting {
-            Meeting::Local(hub) => hub.init(unique_id, size, rank, member, Instant::now() + timeout)?,
-            Meeting::Coordinator(session) => {
-                let answer =
-                    session.request("ncclCommInitRank", timeout, |request| ToCoordinator::InitCommunicator {
-                        request,
-                        unique_id: unique_id.to_vec(),
-                        size,
-                        rank: Rank(rank),
-                        member,
-                    })?;
-                formed(answer)?
-                    .ok_or_else(|| Failure::new(ErrorCode::System, "the coordinator gave no communicator"))?
-            }
-        };
+        let offer = offer.inspect_err(|failure| self.join_failed(seat.global_rank, &failure.detail))?;
+        let wanted = Wanted::Init { unique_id: unique_id.to_vec(), size };
+        let (formed, control) = self.meet(&wanted, rank, offer)?;
         self.form(formed, control)
+    }
+
+    /// Meets the other ranks of `wanted`, which gives every rank a communicator; with the control segment that was offered.
+    fn meet(&self, wanted: &Wanted, rank: u32, (member, control): (Member, Arena)) -> Result<(Formed, Arena), Failure> {
+        let formed = self.rendezvous.meet(wanted, rank, member, self.settings.timeout)?;
+        let none = || Failure::new(ErrorCode::System, "the rendezvous formed no communicator");
+        Ok((formed.ok_or_else(none)?, control))
     }
 
     /// Splits `parent`; `None` for a rank without color. `sequence` is the parent's [`Communicator::split_ticket`].
@@ -205,30 +199,13 @@ impl Process {
             return Err(failure);
         }
         let (member, control) = self.offer(seat, parent.size())?;
-        let timeout = self.settings.timeout;
-        let child = match &self.meeting {
-            Meeting::Local(hub) => {
-                let which = (parent.id(), sequence, parent.size());
-                hub.split(which, parent.rank(), color, key, member, Instant::now() + timeout)?
-            }
-            Meeting::Coordinator(session) => {
-                let answer = session.request("ncclCommSplit", timeout, |request| ToCoordinator::SplitCommunicator {
-                    request,
-                    parent: parent.id(),
-                    sequence,
-                    rank: Rank(parent.rank()),
-                    color,
-                    key,
-                    member,
-                })?;
-                formed(answer)?
-            }
-        };
+        let wanted = Wanted::Split { parent: parent.id(), sequence, size: parent.size(), color, key };
+        let child = self.rendezvous.meet(&wanted, parent.rank(), member, self.settings.timeout)?;
         child.map(|formed| self.form(formed, control)).transpose()
     }
 
     /// What this process offers the others of a communicator of at most `size` ranks.
-    pub(crate) fn offer(&self, seat: Seat, size: u32) -> Result<(Member, Arena), Failure> {
+    fn offer(&self, seat: Seat, size: u32) -> Result<(Member, Arena), Failure> {
         if size == 0 {
             return Err(Failure::new(ErrorCode::InvalidArgument, "a communicator has at least one rank"));
         }
@@ -249,7 +226,7 @@ impl Process {
         Ok((member, control))
     }
 
-    pub(crate) fn form(self: &Arc<Self>, formed: Formed, control: Arena) -> Result<Arc<Communicator>, Failure> {
+    fn form(self: &Arc<Self>, formed: Formed, control: Arena) -> Result<Arc<Communicator>, Failure> {
         let (id, rank) = (formed.communicator, formed.rank.0);
         let journal: Arc<dyn Journal> = Arc::new(ProcessJournal(Arc::downgrade(self)));
         let register = |communicator: &Arc<Communicator>| {
@@ -273,7 +250,7 @@ impl Process {
                 // The others count on this rank.
                 let detail = format!("rank {rank} could not set the communicator up: {}", failure.detail);
                 told.left(id, Rank(rank), Some((failure.code, detail.clone())));
-                if matches!(self.meeting, Meeting::Local(_)) {
+                if self.rendezvous.session().is_none() {
                     self.lose(id, rank, failure.code, detail);
                 }
             })
@@ -282,14 +259,14 @@ impl Process {
     /// The rank of the launch that this process plays, or one of its devices, could not join a communicator, for a reason that
     /// nobody else knows.
     pub fn join_failed(&self, global_rank: u32, why: &str) {
-        if let Meeting::Coordinator(session) = &self.meeting {
+        if let Some(session) = self.rendezvous.session() {
             session.send(&ToCoordinator::JoinFailed { rank: Rank(global_rank), why: why.to_owned() });
         }
     }
 
     /// Tells the coordinator what every communicator of this process is in.
     fn tell(&self, request: u64) {
-        let Meeting::Coordinator(session) = &self.meeting else { return };
+        let Some(session) = self.rendezvous.session() else { return };
         let held: Vec<Arc<Communicator>> = {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             held.communicators.values().filter_map(Weak::upgrade).collect()
@@ -300,8 +277,8 @@ impl Process {
     }
 
     /// Tells the coordinator that a fault is about to fire. False when it must not: it fired before, or it cannot be told.
-    pub(crate) fn fault_fires(&self, record: FaultRecord) -> bool {
-        let Meeting::Coordinator(session) = &self.meeting else { return true };
+    fn fault_fires(&self, record: FaultRecord) -> bool {
+        let Some(session) = self.rendezvous.session() else { return true };
         let answer =
             session.request("a fault", self.settings.timeout, |request| ToCoordinator::FaultFires { request, record });
         matches!(answer, Ok(ToRank::FaultNoted { first: true, .. }))
@@ -328,66 +305,11 @@ impl Process {
 
     /// Sends what is noted and says goodbye: for an orderly exit of the process.
     pub fn goodbye(&self) {
-        if let Meeting::Coordinator(session) = &self.meeting
+        if let Some(session) = self.rendezvous.session()
             && self.pid == std::process::id()
         {
             session.goodbye();
         }
-    }
-}
-
-pub(crate) fn formed(answer: ToRank) -> Result<Option<Formed>, Failure> {
-    match answer {
-        ToRank::CommunicatorFormed { communicator, rank, members, .. } => {
-            Ok(Some(Formed { communicator, rank, members }))
-        }
-        ToRank::NoCommunicator { .. } => Ok(None),
-        other => Err(Failure::new(ErrorCode::System, format!("the coordinator answered a rendezvous with {other:?}"))),
-    }
-}
-
-/// Hands what communicators note to the coordinator.
-struct ProcessJournal(Weak<Process>);
-
-impl ProcessJournal {
-    fn with_session(&self, use_it: impl FnOnce(&Session)) {
-        if let Some(process) = self.0.upgrade()
-            && let Meeting::Coordinator(session) = &process.meeting
-        {
-            use_it(session);
-        }
-    }
-}
-
-impl Journal for ProcessJournal {
-    fn completed(&self, record: OperationRecord) {
-        self.with_session(|session| session.record(record));
-    }
-
-    fn failed(&self, failure: FailureRecord) {
-        self.with_session(|session| session.send(&ToCoordinator::Failed { failure }));
-    }
-
-    fn fault_fires(&self, record: FaultRecord) -> bool {
-        self.0.upgrade().is_some_and(|process| process.fault_fires(record))
-    }
-
-    fn stopped(&self, communicator: CommunicatorId, rank: Rank, code: ErrorCode, detail: &str) {
-        let Some(process) = self.0.upgrade() else { return };
-        match &process.meeting {
-            Meeting::Coordinator(session) if code == ErrorCode::Revoked => {
-                session.send(&ToCoordinator::RevokeCommunicator { communicator, rank });
-            }
-            // It learns of this with the abort or the shrink.
-            Meeting::Coordinator(_) => {}
-            Meeting::Local(_) => process.lose(communicator, rank.0, code, detail.to_owned()),
-        }
-    }
-
-    fn left(&self, communicator: CommunicatorId, rank: Rank, aborted: Option<(ErrorCode, String)>) {
-        self.with_session(|session| {
-            session.send(&ToCoordinator::LeaveCommunicator { communicator, rank, aborted });
-        });
     }
 }
 
@@ -402,13 +324,13 @@ mod tests {
     fn who_cannot_set_a_communicator_up_tells_the_others() {
         let timeout = Duration::from_secs(60);
         let process = Process::join(Settings { timeout, ..Settings::default() }).unwrap();
-        let Meeting::Local(hub) = &process.meeting else { panic!("there is no coordinator") };
         let arenas = [0, 1].map(|_| Arena::create("test arena", 1 << 20).unwrap());
         let meet = |rank: u32| {
             let arena = &arenas[rank as usize];
             let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
             let (member, control) = process.offer(Seat { global_rank: rank, device: 0, arena: Some(file) }, 2).unwrap();
-            (hub.init(b"id", 2, rank, member, Instant::now() + timeout).unwrap(), control)
+            let wanted = Wanted::Init { unique_id: b"id".to_vec(), size: 2 };
+            process.meet(&wanted, rank, (member, control)).unwrap()
         };
         let start = Instant::now();
         let told = std::thread::scope(|scope| {
