@@ -70,7 +70,7 @@ impl Communicator {
         }
         self.inbox.close(code, detail);
         if let Ok(mut running) = self.running.try_lock() {
-            running.mesh.close(&self.scene(0), code, detail);
+            running.mesh.close(&self.context(0), code, detail);
         }
     }
 

@@ -23,8 +23,8 @@ use crate::failure::Failure;
 use crate::fault::{self, Armed, Site};
 use crate::journal::Journal;
 use crate::one_sided::{self, Inbox};
-use crate::operation::context::{Scene, Timing};
-use crate::operation::history::Diary;
+use crate::operation::context::{OpContext, Timing};
+use crate::operation::history::OpHistory;
 use crate::settings::Settings;
 use crate::shared;
 use crate::shared::collectives::Shared;
@@ -65,7 +65,7 @@ pub struct Communicator {
     settings: Settings,
     journal: Arc<dyn Journal>,
     turns: Turns,
-    diary: Diary,
+    history: OpHistory,
     running: Mutex<Running>,
     /// Set when bytes move through shared memory.
     segment: OnceLock<Segment>,
@@ -122,7 +122,7 @@ impl Communicator {
             members: formed.members,
             journal,
             turns: Turns::default(),
-            diary: Diary::default(),
+            history: OpHistory::default(),
             running: Mutex::new(Running {
                 sequence: 0,
                 shared: Shared::new(),
@@ -187,16 +187,16 @@ impl Communicator {
 
     /// Asks every rank, through rank 0, whether it could map what it must. Also keeps rank 0 alive until all have mapped it.
     fn agree(&self, mapped: bool) -> Result<bool, Failure> {
-        let scene = self.scene(0);
+        let context = self.context(0);
         let lost = |rank| self.why_lost(rank);
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let mesh = &mut running.mesh;
         let stopped = |stop: Stop| {
-            stop.failure(&scene, "setting up the communicator", |missing| {
+            stop.failure(&context, "setting up the communicator", |missing| {
                 let detail = format!(
                     "rank {} waited {} ms for {} to set up the communicator",
-                    scene.rank,
-                    scene.timeout_ms(),
+                    context.rank,
+                    context.timeout_ms(),
                     crate::failure::name_ranks(&missing)
                 );
                 Failure::new(ErrorCode::TimeoutWaitingForRanks, detail).blaming(missing)
@@ -204,34 +204,34 @@ impl Communicator {
         };
         let mut all = mapped;
         if self.rank == 0 {
-            let answers: Vec<_> = (1..scene.size).map(|other| mesh.receive_own(other, SETUP_CHANNEL, 1)).collect();
-            mesh.finish(&scene, &lost).map_err(stopped)?;
+            let answers: Vec<_> = (1..context.size).map(|other| mesh.receive_own(other, SETUP_CHANNEL, 1)).collect();
+            mesh.finish(&context, &lost).map_err(stopped)?;
             for answer in answers {
                 all &= mesh.taken(answer) == [1];
             }
-            for other in 1..scene.size {
+            for other in 1..context.size {
                 mesh.send_own(other, SETUP_CHANNEL, vec![u8::from(all)]);
             }
-            mesh.finish(&scene, &lost).map_err(stopped)?;
+            mesh.finish(&context, &lost).map_err(stopped)?;
         } else {
             mesh.send_own(0, SETUP_CHANNEL, vec![u8::from(mapped)]);
             let answer = mesh.receive_own(0, SETUP_CHANNEL, 1);
-            mesh.finish(&scene, &lost).map_err(stopped)?;
+            mesh.finish(&context, &lost).map_err(stopped)?;
             all = mesh.taken(answer) == [1];
         }
         mesh.hang_up(SETUP_CHANNEL);
         Ok(all)
     }
 
-    fn scene(&self, sequence: u64) -> Scene<'_> {
-        Scene {
+    fn context(&self, sequence: u64) -> OpContext<'_> {
+        OpContext {
             rank: self.rank,
             size: self.members.len() as u32,
             members: &self.members,
             sequence,
             deadline: Instant::now() + self.settings.timeout,
             timeout: self.settings.timeout,
-            diary: &self.diary,
+            history: &self.history,
         }
     }
 
@@ -285,7 +285,7 @@ impl Communicator {
 
     /// What this rank is in here, and what it did last.
     pub fn activity(&self) -> Activity {
-        let (current, recent) = self.diary.read();
+        let (current, recent) = self.history.read();
         let queued = self.turns.behind(!current.is_empty());
         Activity { communicator: self.id, rank: Rank(self.rank), current, queued, recent }
     }
@@ -331,7 +331,7 @@ impl Communicator {
             running.sequence += 1;
             let sequence = running.sequence;
             let result = self.collective(&mut running, sequence, call);
-            self.diary.end(result.is_ok());
+            self.history.end(result.is_ok());
             match result {
                 Ok(timing) => self.note(sequence, call, timing),
                 Err(failure) => return Err(self.fail(&mut running, failure, call, sequence)),
@@ -359,7 +359,7 @@ impl Communicator {
         calls: &[Call],
         result: Result<Vec<Timing>, Failure>,
     ) -> Result<usize, Failure> {
-        self.diary.end(result.is_ok());
+        self.history.end(result.is_ok());
         match result {
             Ok(timings) => {
                 calls.iter().zip(&timings).for_each(|(call, timing)| self.note(timing.transfer, call, *timing));
@@ -378,13 +378,13 @@ impl Communicator {
         };
         let call = corrupted.as_ref().map_or(call, |corrupted| &corrupted.call);
         // A rank that a fault holds has not come.
-        self.diary.begin(sequence, std::slice::from_ref(call));
-        let scene = self.scene(sequence);
+        self.history.begin(sequence, std::slice::from_ref(call));
+        let context = self.context(sequence);
         match self.segment.get() {
-            Some(segment) => running.shared.collective(segment, &scene, call),
+            Some(segment) => running.shared.collective(segment, &context, call),
             None => {
-                self.refuse_large_pieces(call.send_bytes(self.rank, scene.size))?;
-                sockets::collectives::collective(&mut running.mesh, &scene, &|rank| self.why_lost(rank), call)
+                self.refuse_large_pieces(call.send_bytes(self.rank, context.size))?;
+                sockets::collectives::collective(&mut running.mesh, &context, &|rank| self.why_lost(rank), call)
             }
         }
     }
@@ -405,16 +405,16 @@ impl Communicator {
     }
 
     fn transfer(&self, running: &mut Running, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
-        self.diary.begin(0, calls);
-        let scene = self.scene(0);
+        self.history.begin(0, calls);
+        let context = self.context(0);
         match self.segment.get() {
-            Some(segment) => shared::transfers::run(segment, &mut running.shared.mappings, &scene, calls),
+            Some(segment) => shared::transfers::run(segment, &mut running.shared.mappings, &context, calls),
             None => {
                 for call in calls {
-                    self.refuse_large_pieces(call.send_bytes(self.rank, scene.size))?;
+                    self.refuse_large_pieces(call.send_bytes(self.rank, context.size))?;
                 }
                 let Running { mesh, memory, .. } = running;
-                sockets::transfers::run(mesh, memory, &scene, &|rank| self.why_lost(rank), calls)
+                sockets::transfers::run(mesh, memory, &context, &|rank| self.why_lost(rank), calls)
             }
         }
     }
@@ -465,8 +465,8 @@ impl Communicator {
         } else if kept.code == ErrorCode::Revoked {
             running.mesh.clear();
         } else {
-            let scene = self.scene(sequence);
-            running.mesh.close(&scene, kept.code, &detail);
+            let context = self.context(sequence);
+            running.mesh.close(&context, kept.code, &detail);
             self.inbox.close(kept.code, &detail);
         }
         self.journal.failed(FailureRecord {

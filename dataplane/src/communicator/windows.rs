@@ -45,9 +45,9 @@ impl Communicator {
     /// A lost rank or the deadline.
     pub fn peer_window(&self, number: u64, peer: u32) -> Result<Option<PeerWindow>, Failure> {
         let Some(segment) = self.segment.get() else { return Ok(None) };
-        let scene = self.scene(0);
+        let context = self.context(0);
         let what = format!("window {number}");
-        one_sided::shown_window(segment, &scene, &what, peer, number, scene.deadline).map(Some)
+        one_sided::shown_window(segment, &context, &what, peer, number, context.deadline).map(Some)
     }
 
     /// The first of `calls`, or all waits that they begin with.
@@ -61,7 +61,7 @@ impl Communicator {
             let failure = || self.failure();
             fault::before_transfers(&self.faults, &self.site(&failure), &mut running.counted, calls)?;
         }
-        self.diary.begin(0, calls);
+        self.history.begin(0, calls);
         let lost = |rank| self.why_lost(rank);
         let Running { shared, one_sided, .. } = running;
         let mut way = match self.segment.get() {
@@ -73,6 +73,6 @@ impl Communicator {
                 lost: &lost,
             }),
         };
-        one_sided::run(&mut way, &self.inbox, one_sided, &self.scene(0), calls)
+        one_sided::run(&mut way, &self.inbox, one_sided, &self.context(0), calls)
     }
 }

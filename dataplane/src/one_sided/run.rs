@@ -10,7 +10,7 @@ use protocol::record::ErrorCode;
 use super::{Inbox, Memory, PeerWindow};
 use crate::call::{Call, Place};
 use crate::failure::Failure;
-use crate::operation::context::{Scene, Timing, timing};
+use crate::operation::context::{OpContext, Timing, timing};
 use crate::shared::collectives::reach;
 use crate::shared::mapping::Mappings;
 use crate::shared::segment::Segment;
@@ -32,15 +32,15 @@ pub(crate) fn run(
     way: &mut Way,
     inbox: &Inbox,
     memory: &mut Memory,
-    scene: &Scene,
+    context: &OpContext,
     calls: &[Call],
 ) -> Result<Vec<Timing>, Failure> {
     let Some(first) = calls.first() else { return Ok(Vec::new()) };
     let start = Instant::now();
     let mut timings = if first.operation == Operation::WaitSignal {
-        wait(way, inbox, memory, scene, calls)?
+        wait(way, inbox, memory, context, calls)?
     } else {
-        let met = put(way, inbox, memory, scene, first)?;
+        let met = put(way, inbox, memory, context, first)?;
         vec![timing(start, met, 0)]
     };
     for (timing, call) in timings.iter_mut().zip(calls) {
@@ -52,20 +52,26 @@ pub(crate) fn run(
 }
 
 /// Writes and signals; when the window was there.
-fn put(way: &mut Way, inbox: &Inbox, memory: &mut Memory, scene: &Scene, call: &Call) -> Result<Instant, Failure> {
-    let (rank, peer, what) = (scene.rank, call.peer.unwrap_or(0), describe(call));
-    let bytes = call.send_bytes(rank, scene.size);
+fn put(
+    way: &mut Way,
+    inbox: &Inbox,
+    memory: &mut Memory,
+    context: &OpContext,
+    call: &Call,
+) -> Result<Instant, Failure> {
+    let (rank, peer, what) = (context.rank, call.peer.unwrap_or(0), describe(call));
+    let bytes = call.send_bytes(rank, context.size);
     let invalid =
         |detail: String| Failure::new(ErrorCode::InvalidArgument, format!("{what}: {detail}")).blaming(vec![rank]);
     match way {
         Way::Shared(segment, mappings) => {
             if let Some(remote) = call.remote {
-                let window = shown_window(segment, scene, &what, peer, remote.window, scene.deadline)?;
+                let window = shown_window(segment, context, &what, peer, remote.window, context.deadline)?;
                 within(remote.offset, bytes as u64, window.bytes).map_err(invalid)?;
                 let met = Instant::now();
                 let place = Place { offset: window.place.offset + remote.offset, ..window.place };
                 let address = window.address + remote.offset;
-                let target = reach(mappings, scene, &|| what.clone(), peer, &place, address, bytes)?;
+                let target = reach(mappings, context, &|| what.clone(), peer, &place, address, bytes)?;
                 if bytes > 0 {
                     // SAFETY: `reach` and the check above make sure of the target, the caller of its send buffer. A put to
                     // oneself may overlap.
@@ -75,7 +81,7 @@ fn put(way: &mut Way, inbox: &Inbox, memory: &mut Memory, scene: &Scene, call: &
                 segment.ring_bell(peer);
                 return Ok(met);
             }
-            if let Some(failure) = lost(segment, scene, &what, peer) {
+            if let Some(failure) = lost(segment, context, &what, peer) {
                 return Err(failure);
             }
             segment.board().signal(rank, peer);
@@ -97,8 +103,8 @@ fn put(way: &mut Way, inbox: &Inbox, memory: &mut Memory, scene: &Scene, call: &
             };
             // SAFETY: the caller's promise for its send buffer while the operation runs.
             let done = unsafe {
-                let link = (peer, link_to(caller, memory, scene, &what, peer)?);
-                put_link::exchange(caller, scene, &what, link, request, call.send.address.cast_const())
+                let link = (peer, link_to(caller, memory, context, &what, peer)?);
+                put_link::exchange(caller, context, &what, link, request, call.send.address.cast_const())
             };
             if done.is_err() {
                 memory.links.remove(&peer);
@@ -113,37 +119,37 @@ fn put(way: &mut Way, inbox: &Inbox, memory: &mut Memory, scene: &Scene, call: &
 fn link_to<'a>(
     caller: &Caller,
     memory: &'a mut Memory,
-    scene: &Scene,
+    context: &OpContext,
     what: &str,
     peer: u32,
 ) -> Result<&'a mut Link, Failure> {
     match memory.links.entry(peer) {
         Entry::Occupied(known) => Ok(known.into_mut()),
-        Entry::Vacant(free) => Ok(free.insert(put_link::connect(caller, scene, what, peer)?)),
+        Entry::Vacant(free) => Ok(free.insert(put_link::connect(caller, context, what, peer)?)),
     }
 }
 
 /// Window `number` of `peer`, when it is there.
 pub(crate) fn shown_window(
     segment: &Segment,
-    scene: &Scene,
+    context: &OpContext,
     what: &str,
     peer: u32,
     number: u64,
     deadline: Instant,
 ) -> Result<PeerWindow, Failure> {
     loop {
-        let bell = segment.bell(scene.rank);
+        let bell = segment.bell(context.rank);
         if let Some(window) = segment.board().window(peer, number) {
             return Ok(window);
         }
-        if let Some(failure) = lost(segment, scene, what, peer) {
+        if let Some(failure) = lost(segment, context, what, peer) {
             return Err(failure);
         }
         if Instant::now() >= deadline {
-            return Err(put_link::late(scene, &format!("{what}: it has not registered window {number}"), peer));
+            return Err(put_link::late(context, &format!("{what}: it has not registered window {number}"), peer));
         }
-        segment.wait_bell(scene.rank, bell, deadline);
+        segment.wait_bell(context.rank, bell, deadline);
     }
 }
 
@@ -152,7 +158,7 @@ fn wait(
     way: &mut Way,
     inbox: &Inbox,
     memory: &mut Memory,
-    scene: &Scene,
+    context: &OpContext,
     calls: &[Call],
 ) -> Result<Vec<Timing>, Failure> {
     let start = Instant::now();
@@ -167,48 +173,48 @@ fn wait(
     let mut met: Vec<Option<Instant>> = vec![None; waits.len()];
     loop {
         let bell = match way {
-            Way::Shared(segment, _) => segment.bell(scene.rank),
+            Way::Shared(segment, _) => segment.bell(context.rank),
             Way::Sockets(caller) => {
                 caller.wake.clear();
                 0
             }
         };
         for (at, call) in waits.iter().enumerate().filter(|(at, _)| met[*at].is_none()).collect::<Vec<_>>() {
-            if received(way, inbox, scene, call.peer.unwrap_or(0)) >= needed[at] {
+            if received(way, inbox, context, call.peer.unwrap_or(0)) >= needed[at] {
                 met[at] = Some(Instant::now());
-                scene.diary.done(at, 0);
+                context.history.done(at, 0);
             }
         }
         let open: Vec<usize> = (0..waits.len()).filter(|at| met[*at].is_none()).collect();
         let Some(next) = open.first().copied() else { break };
         let (peer, what) = (waits[next].peer.unwrap_or(0), describe(waits[next]));
-        let late = Instant::now() >= scene.deadline;
+        let late = Instant::now() >= context.deadline;
         match way {
             Way::Shared(segment, _) => {
                 let gone = open
                     .iter()
-                    .find_map(|at| lost(segment, scene, &describe(waits[*at]), waits[*at].peer.unwrap_or(0)));
+                    .find_map(|at| lost(segment, context, &describe(waits[*at]), waits[*at].peer.unwrap_or(0)));
                 if let Some(failure) = gone {
                     // What it signalled before it was lost may have come since we looked.
-                    if segment.bell(scene.rank) == bell || segment.status(scene.rank).is_some() {
+                    if segment.bell(context.rank) == bell || segment.status(context.rank).is_some() {
                         return Err(failure);
                     }
                     continue;
                 }
                 if late {
-                    return Err(put_link::late(scene, &what, peer));
+                    return Err(put_link::late(context, &what, peer));
                 }
-                segment.wait_bell(scene.rank, bell, scene.deadline);
+                segment.wait_bell(context.rank, bell, context.deadline);
             }
             Way::Sockets(caller) => {
                 for at in &open {
                     let (peer, what) = (waits[*at].peer.unwrap_or(0), describe(waits[*at]));
                     // A connection tells of a rank that leaves in order, of which nobody else does.
-                    let seen = match peer == scene.rank {
-                        true => put_link::gone(caller, scene, &what, peer),
-                        false => link_to(caller, memory, scene, &what, peer)
-                            .and_then(|link| put_link::is_alive(caller, scene, &what, (peer, link)))
-                            .and_then(|()| put_link::gone(caller, scene, &what, peer)),
+                    let seen = match peer == context.rank {
+                        true => put_link::gone(caller, context, &what, peer),
+                        false => link_to(caller, memory, context, &what, peer)
+                            .and_then(|link| put_link::is_alive(caller, context, &what, (peer, link)))
+                            .and_then(|()| put_link::gone(caller, context, &what, peer)),
                     };
                     // Its signals are here before it hangs up.
                     if let Err(failure) = seen
@@ -218,14 +224,14 @@ fn wait(
                     }
                 }
                 if late {
-                    return Err(put_link::late(scene, &what, peer));
+                    return Err(put_link::late(context, &what, peer));
                 }
                 let links: Vec<_> = open
                     .iter()
                     .filter_map(|at| memory.links.get(&waits[*at].peer.unwrap_or(0)))
                     .map(|link| (link, libc::POLLIN))
                     .collect();
-                put_link::sleep(caller, &links, scene.deadline.saturating_duration_since(Instant::now()));
+                put_link::sleep(caller, &links, context.deadline.saturating_duration_since(Instant::now()));
             }
         }
     }
@@ -233,19 +239,19 @@ fn wait(
     Ok(met.into_iter().map(|met| timing(start, met.unwrap_or(end), 0)).collect())
 }
 
-fn received(way: &Way, inbox: &Inbox, scene: &Scene, from: u32) -> u64 {
+fn received(way: &Way, inbox: &Inbox, context: &OpContext, from: u32) -> u64 {
     match way {
-        Way::Shared(segment, _) => segment.board().received(from, scene.rank),
+        Way::Shared(segment, _) => segment.board().received(from, context.rank),
         Way::Sockets(_) => inbox.received(from),
     }
 }
 
-fn lost(segment: &Segment, scene: &Scene, what: &str, peer: u32) -> Option<Failure> {
-    if let Some((code, detail)) = segment.status(scene.rank) {
-        return Some(Failure::new(code, detail).blaming(vec![scene.rank]));
+fn lost(segment: &Segment, context: &OpContext, what: &str, peer: u32) -> Option<Failure> {
+    if let Some((code, detail)) = segment.status(context.rank) {
+        return Some(Failure::new(code, detail).blaming(vec![context.rank]));
     }
     let reason = segment.absence(peer)?;
-    Some(scene.lost(what, &[peer], Some(reason)))
+    Some(context.lost(what, &[peer], Some(reason)))
 }
 
 fn describe(call: &Call) -> String {

@@ -10,10 +10,10 @@ use crate::call::Call;
 use crate::failure::{Failure, name_ranks};
 use crate::kernels::reduce::Reduction;
 use crate::kernels::streaming;
-use crate::operation::history::Diary;
+use crate::operation::history::OpHistory;
 
 /// The communicator and the moment, as an operation sees them.
-pub(crate) struct Scene<'a> {
+pub(crate) struct OpContext<'a> {
     pub(crate) rank: u32,
     pub(crate) size: u32,
     pub(crate) members: &'a [Member],
@@ -22,7 +22,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) deadline: Instant,
     pub(crate) timeout: Duration,
     /// Where transfers note that they are done, while others of their group are not.
-    pub(crate) diary: &'a Diary,
+    pub(crate) history: &'a OpHistory,
 }
 
 /// How long an operation waited for others and how long it moved bytes.
@@ -36,7 +36,7 @@ pub(crate) struct Timing {
     pub(crate) transfer: u64,
 }
 
-impl Scene<'_> {
+impl OpContext<'_> {
     /// "rank 2", with its place in the launch where that differs. No process id: sentences are the same from run to run.
     pub(crate) fn name(&self, rank: u32) -> String {
         match self.members.get(rank as usize) {
@@ -167,7 +167,7 @@ pub(crate) fn overlaps(call: &Call, rank: u32, size: u32) -> bool {
 #[cfg(test)]
 pub(crate) struct Stage {
     members: Vec<Member>,
-    diary: Diary,
+    history: OpHistory,
 }
 
 #[cfg(test)]
@@ -182,14 +182,14 @@ impl Stage {
             control: None,
             data_address: String::new(),
         };
-        Self { members: (0..size).map(member).collect(), diary: Diary::default() }
+        Self { members: (0..size).map(member).collect(), history: OpHistory::default() }
     }
 
     /// What `rank` sees, which waits for `timeout` from now on.
-    pub(crate) fn scene(&self, rank: u32, timeout: Duration) -> Scene<'_> {
-        let (members, diary) = (&self.members, &self.diary);
+    pub(crate) fn context(&self, rank: u32, timeout: Duration) -> OpContext<'_> {
+        let (members, history) = (&self.members, &self.history);
         let size = members.len() as u32;
-        Scene { rank, size, members, sequence: 1, deadline: Instant::now() + timeout, timeout, diary }
+        OpContext { rank, size, members, sequence: 1, deadline: Instant::now() + timeout, timeout, history }
     }
 }
 

@@ -12,12 +12,12 @@ use crate::call::Call;
 /// Operations that are remembered.
 const KEPT: usize = 64;
 
-/// One rank's diary in one communicator.
+/// One rank's history in one communicator.
 #[derive(Debug, Default)]
-pub(crate) struct Diary(Mutex<Pages>);
+pub(crate) struct OpHistory(Mutex<State>);
 
 #[derive(Debug, Default)]
-struct Pages {
+struct State {
     current: Vec<Entry>,
     recent: VecDeque<(Entry, Instant)>,
 }
@@ -31,19 +31,19 @@ struct Entry {
     done: bool,
 }
 
-impl Diary {
+impl OpHistory {
     /// `calls` begin, all at once. `sequence` is 0 for sends and recvs.
     pub(crate) fn begin(&self, sequence: u64, calls: &[Call]) {
         let began = Instant::now();
-        let mut pages = self.pages();
-        pages.current.clear();
-        pages.current.extend(calls.iter().map(|call| Entry { call: *call, sequence, began, done: false }));
+        let mut state = self.state();
+        state.current.clear();
+        state.current.extend(calls.iter().map(|call| Entry { call: *call, sequence, began, done: false }));
     }
 
     /// Call number `at` of those that began is done; as transfer number `sequence` of its pair.
     pub(crate) fn done(&self, at: usize, sequence: u64) {
-        let mut pages = self.pages();
-        if let Some(entry) = pages.current.get_mut(at) {
+        let mut state = self.state();
+        if let Some(entry) = state.current.get_mut(at) {
             (entry.sequence, entry.done) = (sequence, true);
         }
     }
@@ -51,8 +51,8 @@ impl Diary {
     /// Everything that began is over; with `completed` it is remembered.
     pub(crate) fn end(&self, completed: bool) {
         let now = Instant::now();
-        let mut pages = self.pages();
-        let Pages { current, recent } = &mut *pages;
+        let mut state = self.state();
+        let State { current, recent } = &mut *state;
         if completed {
             for entry in current.iter() {
                 if recent.len() == KEPT {
@@ -67,13 +67,13 @@ impl Diary {
     /// (what is under way, what was completed last).
     pub(crate) fn read(&self) -> (Vec<Activation>, Vec<Activation>) {
         let now = Instant::now();
-        let pages = self.pages();
-        let current = pages.current.iter().filter(|entry| !entry.done).map(|entry| entry.told(now, None)).collect();
-        let recent = pages.recent.iter().map(|(entry, ended)| entry.told(now, Some(*ended))).collect();
+        let state = self.state();
+        let current = state.current.iter().filter(|entry| !entry.done).map(|entry| entry.told(now, None)).collect();
+        let recent = state.recent.iter().map(|(entry, ended)| entry.told(now, Some(*ended))).collect();
         (current, recent)
     }
 
-    fn pages(&self) -> std::sync::MutexGuard<'_, Pages> {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -103,18 +103,18 @@ mod tests {
 
     #[test]
     fn what_is_under_way_is_told_until_it_is_done() {
-        let diary = Diary::default();
+        let history = OpHistory::default();
         let mut send = Call::new(Operation::Send, 4, Datatype::Float32);
         send.peer = Some(1);
         let receive = Call { operation: Operation::Recv, ..send };
-        diary.begin(0, &[send, receive]);
-        diary.done(0, 3);
-        let (current, recent) = diary.read();
+        history.begin(0, &[send, receive]);
+        history.done(0, 3);
+        let (current, recent) = history.read();
         assert_eq!(current.iter().map(Activation::describe).collect::<Vec<_>>(), ["recv(count 4, float32, peer 1)"]);
         assert!(recent.is_empty());
-        diary.done(1, 7);
-        diary.end(true);
-        let (current, recent) = diary.read();
+        history.done(1, 7);
+        history.end(true);
+        let (current, recent) = history.read();
         assert!(current.is_empty());
         assert_eq!(recent.iter().map(|entry| entry.sequence.0).collect::<Vec<_>>(), [3, 7]);
         assert!(recent.iter().all(|entry| entry.took_us.is_some()));
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn only_the_last_are_remembered() {
-        let diary = Diary::default();
+        let history = OpHistory::default();
         for sequence in 1..=100 {
-            diary.begin(sequence, &[Call::new(Operation::AllReduce, 1, Datatype::Int8)]);
-            diary.end(sequence != 100);
+            history.begin(sequence, &[Call::new(Operation::AllReduce, 1, Datatype::Int8)]);
+            history.end(sequence != 100);
         }
-        let (_, recent) = diary.read();
+        let (_, recent) = history.read();
         assert_eq!((recent.len(), recent[0].sequence.0, recent[63].sequence.0), (64, 36, 99));
     }
 }

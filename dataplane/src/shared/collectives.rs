@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::kernels::reduce::Reduction;
 use crate::kernels::streaming;
 use crate::operation::context;
-use crate::operation::context::{Scene, Timing, pull, share, timing};
+use crate::operation::context::{OpContext, Timing, pull, share, timing};
 use crate::operation::descriptor;
 use crate::operation::descriptor::Descriptor;
 use crate::refusal;
@@ -39,37 +39,42 @@ impl Shared {
     }
 
     /// Runs one collective to its end on this rank.
-    pub(crate) fn collective(&mut self, segment: &Segment, scene: &Scene, call: &Call) -> Result<Timing, Failure> {
+    pub(crate) fn collective(
+        &mut self,
+        segment: &Segment,
+        context: &OpContext,
+        call: &Call,
+    ) -> Result<Timing, Failure> {
         let start = Instant::now();
-        let (rank, size) = (scene.rank, scene.size);
+        let (rank, size) = (context.rank, context.size);
         let contributed = call.send_bytes(rank, size);
         let beside = call.largest_contribution(size) <= INLINE_BYTES;
-        let mut descriptor = Descriptor::of(call, scene.sequence);
+        let mut descriptor = Descriptor::of(call, context.sequence);
         let mut own = Own { send: call.send.address, receive: call.receive.address, copy_out: 0 };
         if !beside {
-            self.place_buffers(scene, call, &mut descriptor, &mut own)?;
+            self.place_buffers(context, call, &mut descriptor, &mut own)?;
         }
         // SAFETY: this is the only running operation of this rank; the send buffer is the caller's promise. Everybody has passed
         // the barrier of the previous collective, hence is done with the one before it.
         unsafe { segment.publish(rank, descriptor, call.send.address, if beside { contributed } else { 0 }) };
-        self.barrier(segment, scene, call.operation)?;
+        self.barrier(segment, context, call.operation)?;
         let met = Instant::now();
         let calls: Vec<(Descriptor, *const u8)> =
-            (0..size).map(|other| segment.published(other, scene.sequence)).collect();
+            (0..size).map(|other| segment.published(other, context.sequence)).collect();
         let descriptors: Vec<Descriptor> = calls.iter().map(|(descriptor, _)| *descriptor).collect();
-        descriptor::compare(scene.sequence, &descriptors)?;
+        descriptor::compare(context.sequence, &descriptors)?;
         let scalars: Vec<[u8; 8]> = descriptors.iter().map(|call| call.scalar).collect();
         if beside {
             let sends: Vec<*const u8> = calls.iter().map(|(_, payload)| *payload).collect();
             // SAFETY: each payload lies in its slot; the receive buffer is the caller's promise.
             unsafe { pull(call, rank, size, &sends, &scalars, call.receive.address) };
         } else {
-            let moved = self.move_bytes(scene, call, &descriptors, &scalars, &own);
+            let moved = self.move_bytes(context, call, &descriptors, &scalars, &own);
             self.barriers += 1;
             // Those that move bytes now have all the time of a wait that begins now.
-            let arrival = segment.settle(rank, self.barriers, moved.is_ok(), scene.deadline_from(met));
+            let arrival = segment.settle(rank, self.barriers, moved.is_ok(), context.deadline_from(met));
             moved?;
-            concluded(segment, scene, call.operation, arrival)?;
+            concluded(segment, context, call.operation, arrival)?;
             if own.copy_out > 0 {
                 // SAFETY: both hold the operation's result; the bounce is ours alone after the barrier.
                 unsafe { std::ptr::copy_nonoverlapping(own.receive, call.receive.address, own.copy_out) };
@@ -78,24 +83,24 @@ impl Shared {
         Ok(timing(start, met, 0))
     }
 
-    fn barrier(&mut self, segment: &Segment, scene: &Scene, operation: Operation) -> Result<(), Failure> {
+    fn barrier(&mut self, segment: &Segment, context: &OpContext, operation: Operation) -> Result<(), Failure> {
         self.barriers += 1;
-        segment.arrive(scene.rank, self.barriers);
-        concluded(segment, scene, operation, segment.wait(scene.rank, self.barriers, scene.deadline))
+        segment.arrive(context.rank, self.barriers);
+        concluded(segment, context, operation, segment.wait(context.rank, self.barriers, context.deadline))
     }
 
     /// Gives every buffer that others must reach a place in a memory file.
     fn place_buffers(
         &mut self,
-        scene: &Scene,
+        context: &OpContext,
         call: &Call,
         descriptor: &mut Descriptor,
         own: &mut Own,
     ) -> Result<(), Failure> {
-        let pid = scene.members[scene.rank as usize].pid;
-        let one_process = scene.members.iter().all(|member| member.pid == pid);
-        let contributed = call.send_bytes(scene.rank, scene.size);
-        let overlap = context::overlaps(call, scene.rank, scene.size);
+        let pid = context.members[context.rank as usize].pid;
+        let one_process = context.members.iter().all(|member| member.pid == pid);
+        let contributed = call.send_bytes(context.rank, context.size);
+        let overlap = context::overlaps(call, context.rank, context.size);
         if contributed > 0 && (overlap || (call.send.place.is_none() && !one_process)) {
             let bounce = Bounce::of_at_least(&mut self.send_bounce, contributed)?;
             own.send = bounce.arena.base();
@@ -107,7 +112,7 @@ impl Shared {
         // Only in these do others write into this rank's result.
         let written_by_others =
             matches!(call.operation, Operation::AllReduce | Operation::Reduce | Operation::AllGather);
-        let got = call.receive_bytes(scene.rank, scene.size);
+        let got = call.receive_bytes(context.rank, context.size);
         if written_by_others && got > 0 && call.receive.place.is_none() && !one_process {
             let bounce = Bounce::of_at_least(&mut self.receive_bounce, got)?;
             own.receive = bounce.arena.base();
@@ -120,13 +125,13 @@ impl Shared {
 
     fn move_bytes(
         &mut self,
-        scene: &Scene,
+        context: &OpContext,
         call: &Call,
         descriptors: &[Descriptor],
         scalars: &[[u8; 8]],
         own: &Own,
     ) -> Result<(), Failure> {
-        let (rank, size) = (scene.rank, scene.size);
+        let (rank, size) = (context.rank, context.size);
         let mut sends = Vec::with_capacity(size as usize);
         for other in 0..size {
             let descriptor = &descriptors[other as usize];
@@ -134,7 +139,7 @@ impl Shared {
             let address = if other == rank {
                 own.send
             } else {
-                self.reach(scene, call, other, &descriptor.send, descriptor.send_address, bytes)?
+                self.reach(context, call, other, &descriptor.send, descriptor.send_address, bytes)?
             };
             sends.push(address.cast_const());
         }
@@ -156,7 +161,7 @@ impl Shared {
             receives.push(if other == rank {
                 own.receive
             } else {
-                self.reach(scene, call, other, &descriptor.receive, descriptor.receive_address, bytes)?
+                self.reach(context, call, other, &descriptor.receive, descriptor.receive_address, bytes)?
             });
         }
         if call.operation == Operation::AllGather {
@@ -185,7 +190,7 @@ impl Shared {
     /// Another rank's buffer in this process.
     fn reach(
         &mut self,
-        scene: &Scene,
+        context: &OpContext,
         call: &Call,
         other: u32,
         place: &Place,
@@ -195,41 +200,41 @@ impl Shared {
         if bytes == 0 {
             return Ok(std::ptr::null_mut());
         }
-        let what = || format!("{} (collective {})", call.operation, scene.sequence);
-        reach(&mut self.mappings, scene, &what, other, place, address, bytes)
+        let what = || format!("{} (collective {})", call.operation, context.sequence);
+        reach(&mut self.mappings, context, &what, other, place, address, bytes)
     }
 }
 
 /// What a wait at a barrier means for the operation.
-fn concluded(segment: &Segment, scene: &Scene, operation: Operation, arrival: Arrival) -> Result<(), Failure> {
+fn concluded(segment: &Segment, context: &OpContext, operation: Operation, arrival: Arrival) -> Result<(), Failure> {
     match arrival {
         Arrival::All => Ok(()),
         Arrival::Lost(lost) => {
-            let what = format!("{operation} (collective {})", scene.sequence);
-            Err(scene.lost(&what, &lost, lost.first().and_then(|rank| segment.status(*rank))))
+            let what = format!("{operation} (collective {})", context.sequence);
+            Err(context.lost(&what, &lost, lost.first().and_then(|rank| segment.status(*rank))))
         }
-        Arrival::Missing(missing) => Err(scene.late(operation, missing)),
+        Arrival::Missing(missing) => Err(context.late(operation, missing)),
     }
 }
 
 /// Another rank's buffer in this process: directly for a rank of the same process, else through its memory file.
 pub(crate) fn reach(
     mappings: &mut Mappings,
-    scene: &Scene,
+    context: &OpContext,
     what: &dyn Fn() -> String,
     other: u32,
     place: &Place,
     address: u64,
     bytes: usize,
 ) -> Result<*mut u8, Failure> {
-    let pid = scene.members[other as usize].pid;
-    if pid == scene.members[scene.rank as usize].pid && (place.valid == 0 || address != 0) {
+    let pid = context.members[other as usize].pid;
+    if pid == context.members[context.rank as usize].pid && (place.valid == 0 || address != 0) {
         return Ok(address as *mut u8);
     }
     mappings.resolve(pid, place, bytes).map_err(|error| {
         let gone = matches!(error.kind(), std::io::ErrorKind::NotFound);
         let code = if gone { ErrorCode::RankLost } else { ErrorCode::System };
-        let what = format!("{} cannot map the memory of {}", what(), scene.name(other));
+        let what = format!("{} cannot map the memory of {}", what(), context.name(other));
         Failure::new(code, refusal::explain(&what, &error)).blaming(vec![other])
     })
 }
@@ -319,17 +324,17 @@ mod tests {
             let calls = buffers.each_mut().map(|buffer| reduce(buffer));
             let first = if given_up == TimeoutWaitingForCollective {
                 let failure =
-                    Shared::new().collective(&segment, &stage.scene(0, Duration::ZERO), &calls[0]).unwrap_err();
+                    Shared::new().collective(&segment, &stage.context(0, Duration::ZERO), &calls[0]).unwrap_err();
                 segment.lose(0, given_up, &failure.detail);
                 failure
             } else {
                 segment.lose(0, given_up, "rank 0 stopped");
-                Shared::new().collective(&segment, &stage.scene(0, SOON), &calls[0]).unwrap_err()
+                Shared::new().collective(&segment, &stage.context(0, SOON), &calls[0]).unwrap_err()
             };
             assert_eq!(first.code, given_up, "{first}");
             // Its program uses the buffer again.
             buffers[0].fill(7.0);
-            let second = Shared::new().collective(&segment, &stage.scene(1, SOON), &calls[1]).unwrap_err();
+            let second = Shared::new().collective(&segment, &stage.context(1, SOON), &calls[1]).unwrap_err();
             // A revoke is a rank's own: rank 1 waits for it.
             let told = if given_up == Revoked { TimeoutWaitingForCollective } else { given_up };
             assert_eq!((second.code, &second.culprits[..]), (told, &[protocol::ids::Rank(0)][..]), "{second}");
@@ -352,7 +357,7 @@ mod tests {
                     let timeout = if comes { Duration::from_secs(20) } else { SOON };
                     let (segment, stage, call) = (&segment, &stage, &calls[1]);
                     let other = scope
-                        .spawn(move || Shared::new().collective(segment, &stage.scene(1, timeout), call).map(drop));
+                        .spawn(move || Shared::new().collective(segment, &stage.context(1, timeout), call).map(drop));
                     let later = Instant::now() + Duration::from_secs(20);
                     assert_eq!(segment.wait(0, 1, later), Arrival::All);
                     segment.lose(0, stopped, "rank 0 stopped");

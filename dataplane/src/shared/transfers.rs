@@ -11,7 +11,7 @@ use crate::arena::Arena;
 use crate::call::{Call, Place};
 use crate::failure::{Failure, name_ranks};
 use crate::kernels::streaming;
-use crate::operation::context::{Scene, Timing, timing};
+use crate::operation::context::{OpContext, Timing, timing};
 use crate::shared::collectives::reach;
 use crate::shared::mapping::Mappings;
 use crate::shared::segment::{EAGER_BYTES, Message, RING_SLOTS, Segment};
@@ -31,7 +31,7 @@ struct Transfer<'a> {
 pub(crate) fn run(
     segment: &Segment,
     mappings: &mut Mappings,
-    scene: &Scene,
+    context: &OpContext,
     calls: &[Call],
 ) -> Result<Vec<Timing>, Failure> {
     let start = Instant::now();
@@ -39,9 +39,9 @@ pub(crate) fn run(
         .iter()
         .map(|call| Transfer { call, peer: call.peer.unwrap_or(0), index: None, done: None, bounce: None })
         .collect();
-    let result = drive(segment, mappings, scene, &mut transfers, start);
+    let result = drive(segment, mappings, context, &mut transfers, start);
     if result.is_err() {
-        withdraw(segment, scene, &transfers);
+        withdraw(segment, context, &transfers);
     }
     result?;
     Ok(transfers.into_iter().filter_map(|transfer| transfer.done).collect())
@@ -50,12 +50,12 @@ pub(crate) fn run(
 fn drive(
     segment: &Segment,
     mappings: &mut Mappings,
-    scene: &Scene,
+    context: &OpContext,
     transfers: &mut [Transfer],
     start: Instant,
 ) -> Result<(), Failure> {
     loop {
-        let bell = segment.bell(scene.rank);
+        let bell = segment.bell(context.rank);
         let mut moved = false;
         for at in 0..transfers.len() {
             if transfers[at].done.is_some() {
@@ -70,11 +70,11 @@ fn drive(
                     && earlier.index.is_none()
             });
             moved |= match transfer.call.operation {
-                Operation::Send => advance_send(segment, scene, transfer, start, queued)?,
-                _ => !queued && take(segment, mappings, scene, transfer, start)?,
+                Operation::Send => advance_send(segment, context, transfer, start, queued)?,
+                _ => !queued && take(segment, mappings, context, transfer, start)?,
             };
             if let Some(timing) = transfer.done {
-                scene.diary.done(at, timing.transfer);
+                context.history.done(at, timing.transfer);
             }
         }
         let waiting: Vec<&Transfer> = transfers.iter().filter(|transfer| transfer.done.is_none()).collect();
@@ -84,38 +84,38 @@ fn drive(
         if moved {
             continue;
         }
-        if let Some(gone) = lost(segment, scene, &waiting) {
+        if let Some(gone) = lost(segment, context, &waiting) {
             // What it announced before it was lost may have come since we looked.
-            if segment.bell(scene.rank) == bell || segment.status(scene.rank).is_some() {
+            if segment.bell(context.rank) == bell || segment.status(context.rank).is_some() {
                 return Err(gone);
             }
             continue;
         }
-        if Instant::now() >= scene.deadline {
-            return Err(late(scene, &waiting));
+        if Instant::now() >= context.deadline {
+            return Err(late(context, &waiting));
         }
-        segment.wait_bell(scene.rank, bell, scene.deadline);
+        segment.wait_bell(context.rank, bell, context.deadline);
     }
 }
 
 /// Takes back every announced message that lies in this rank's buffers, which its program may use again. Who copies one now is
 /// waited for, unless it is gone.
-fn withdraw(segment: &Segment, scene: &Scene, transfers: &[Transfer]) {
+fn withdraw(segment: &Segment, context: &OpContext, transfers: &[Transfer]) {
     use std::sync::atomic::Ordering::Acquire;
-    let deadline = scene.deadline_from(Instant::now());
+    let deadline = context.deadline_from(Instant::now());
     for transfer in transfers.iter().filter(|transfer| transfer.done.is_none()) {
         let (Operation::Send, Some(index)) = (transfer.call.operation, transfer.index) else { continue };
-        let ring = segment.ring(scene.rank, transfer.peer);
+        let ring = segment.ring(context.rank, transfer.peer);
         if ring.withdraw(index) {
             continue;
         }
         loop {
-            let bell = segment.bell(scene.rank);
+            let bell = segment.bell(context.rank);
             let taken = ring.tail.0.load(Acquire) > index;
             if taken || segment.is_gone(transfer.peer) || Instant::now() >= deadline {
                 break;
             }
-            segment.wait_bell(scene.rank, bell, deadline);
+            segment.wait_bell(context.rank, bell, deadline);
         }
     }
 }
@@ -123,13 +123,13 @@ fn withdraw(segment: &Segment, scene: &Scene, transfers: &[Transfer]) {
 /// Announces a send when the ring has room, and completes it when it was taken. True when anything changed.
 fn advance_send(
     segment: &Segment,
-    scene: &Scene,
+    context: &OpContext,
     transfer: &mut Transfer,
     start: Instant,
     queued: bool,
 ) -> Result<bool, Failure> {
     use std::sync::atomic::Ordering::Acquire;
-    let ring = segment.ring(scene.rank, transfer.peer);
+    let ring = segment.ring(context.rank, transfer.peer);
     let call = transfer.call;
     let bytes = call.block_bytes();
     if let Some(index) = transfer.index {
@@ -138,7 +138,7 @@ fn advance_send(
         }
         if let Some((code, count, datatype)) = ring.answer(index) {
             let theirs = Message { count, datatype, ..Message::default() };
-            return Err(mismatch(scene, transfer.peer, code, call, &theirs));
+            return Err(mismatch(context, transfer.peer, code, call, &theirs));
         }
         transfer.done = Some(timing(start, Instant::now(), index + 1));
         return Ok(true);
@@ -150,7 +150,7 @@ fn advance_send(
     let eager = bytes <= EAGER_BYTES;
     let mut place = call.send.place;
     let mut address = call.send.address;
-    let same_process = scene.members[transfer.peer as usize].pid == scene.members[scene.rank as usize].pid;
+    let same_process = context.members[transfer.peer as usize].pid == context.members[context.rank as usize].pid;
     if !eager && place.is_none() && !same_process {
         let failed = |error| Failure::system("cannot make a memory file for a buffer outside device memory", &error);
         let arena = Arena::create("ftest bounce", bytes).map_err(failed)?;
@@ -187,12 +187,12 @@ fn advance_send(
 fn take(
     segment: &Segment,
     mappings: &mut Mappings,
-    scene: &Scene,
+    context: &OpContext,
     transfer: &mut Transfer,
     start: Instant,
 ) -> Result<bool, Failure> {
     use std::sync::atomic::Ordering::Acquire;
-    let ring = segment.ring(transfer.peer, scene.rank);
+    let ring = segment.ring(transfer.peer, context.rank);
     let index = ring.tail.0.load(Acquire);
     if ring.head.0.load(Acquire) <= index {
         return Ok(false);
@@ -214,13 +214,13 @@ fn take(
     if let Some(code) = differs {
         ring.take(index, Some(code), call.count, call.datatype.code());
         segment.ring_bell(transfer.peer);
-        return Err(mismatch(scene, transfer.peer, code, call, &message));
+        return Err(mismatch(context, transfer.peer, code, call, &message));
     }
     let source = if message.eager == 1 {
         payload
     } else {
         let what = || format!("recv from rank {}", transfer.peer);
-        let place = reach(mappings, scene, &what, transfer.peer, &message.place, message.address, bytes);
+        let place = reach(mappings, context, &what, transfer.peer, &message.place, message.address, bytes);
         // Why a sender that left did so says more than that its memory is gone.
         if place.is_err() && ring.is_withdrawn(index) {
             return Ok(false);
@@ -253,35 +253,35 @@ fn take(
 }
 
 /// The failure of a transfer whose two sides disagree; both ranks tell it with the same kind.
-pub(crate) fn mismatch(scene: &Scene, peer: u32, code: ErrorCode, call: &Call, theirs: &Message) -> Failure {
+pub(crate) fn mismatch(context: &OpContext, peer: u32, code: ErrorCode, call: &Call, theirs: &Message) -> Failure {
     let datatype = Datatype::from_code(theirs.datatype).map_or("?", Datatype::name);
     let (mine, other) = if call.operation == Operation::Send { ("sends", "receives") } else { ("receives", "sends") };
     let detail = format!(
         "send and recv differ: rank {} {mine} {} elements of {}, rank {peer} {other} {} of {datatype}",
-        scene.rank, call.count, call.datatype, theirs.count
+        context.rank, call.count, call.datatype, theirs.count
     );
-    Failure::new(code, detail).blaming(vec![scene.rank, peer])
+    Failure::new(code, detail).blaming(vec![context.rank, peer])
 }
 
-fn lost(segment: &Segment, scene: &Scene, waiting: &[&Transfer]) -> Option<Failure> {
-    if let Some((code, detail)) = segment.status(scene.rank) {
-        return Some(Failure::new(code, detail).blaming(vec![scene.rank]));
+fn lost(segment: &Segment, context: &OpContext, waiting: &[&Transfer]) -> Option<Failure> {
+    if let Some((code, detail)) = segment.status(context.rank) {
+        return Some(Failure::new(code, detail).blaming(vec![context.rank]));
     }
     waiting.iter().find_map(|transfer| {
         let reason = segment.absence(transfer.peer)?;
-        Some(scene.lost(&describe(transfer), &[transfer.peer], Some(reason)))
+        Some(context.lost(&describe(transfer), &[transfer.peer], Some(reason)))
     })
 }
 
-fn late(scene: &Scene, waiting: &[&Transfer]) -> Failure {
+fn late(context: &OpContext, waiting: &[&Transfer]) -> Failure {
     let mut missing: Vec<u32> = waiting.iter().map(|transfer| transfer.peer).collect();
     missing.sort_unstable();
     missing.dedup();
     let what: Vec<String> = waiting.iter().take(8).map(|transfer| describe(transfer)).collect();
     let detail = format!(
         "rank {} waited {} ms for {}: {}",
-        scene.rank,
-        scene.timeout_ms(),
+        context.rank,
+        context.timeout_ms(),
         name_ranks(&missing),
         what.join(", ")
     );
@@ -335,11 +335,11 @@ mod tests {
             if given_up != TimeoutWaitingForP2p {
                 segment.lose(0, given_up, "rank 0 stopped");
             }
-            let first = run(&segment, &mut Mappings::default(), &stage.scene(0, timeout), &[send]).unwrap_err();
+            let first = run(&segment, &mut Mappings::default(), &stage.context(0, timeout), &[send]).unwrap_err();
             assert_eq!(first.code, given_up, "{first}");
             segment.lose(0, first.code, &first.detail);
             sent.fill(7);
-            let second = run(&segment, &mut Mappings::default(), &stage.scene(1, SOON), &[receive]).unwrap_err();
+            let second = run(&segment, &mut Mappings::default(), &stage.context(1, SOON), &[receive]).unwrap_err();
             // A revoke is a rank's own: rank 1 waits for it.
             let told = if given_up == Revoked { TimeoutWaitingForP2p } else { given_up };
             assert_eq!((second.code, &second.culprits[..]), (told, &[protocol::ids::Rank(0)][..]), "{second}");
@@ -360,13 +360,13 @@ mod tests {
             let send = half(Operation::Send, &mut sent);
             let mut transfer = Transfer { call: &send, peer: 1, index: None, done: None, bounce: None };
             let start = Instant::now();
-            assert!(advance_send(&segment, &stage.scene(0, LATER), &mut transfer, start, false).unwrap());
+            assert!(advance_send(&segment, &stage.context(0, LATER), &mut transfer, start, false).unwrap());
             let ring = segment.ring(0, 1);
             assert!(ring.claim(0), "it is announced and not withdrawn");
             std::thread::scope(|scope| {
                 let timeout = if matches!(receiver, Receiver::GoesOn) { SOON } else { LATER };
                 let (segment, stage, transfer) = (&segment, &stage, std::slice::from_ref(&transfer));
-                scope.spawn(move || withdraw(segment, &stage.scene(0, timeout), transfer));
+                scope.spawn(move || withdraw(segment, &stage.context(0, timeout), transfer));
                 match receiver {
                     Receiver::Takes => {
                         ring.take(0, None, BYTES as u64, Datatype::Uint8.code());

@@ -8,7 +8,7 @@ use protocol::datatype::{Operation, ReductionOp};
 use crate::call::Call;
 use crate::failure::Failure;
 use crate::kernels::reduce::Reduction;
-use crate::operation::context::{GRAIN, Scene, Timing, overlaps, pull, share, timing};
+use crate::operation::context::{GRAIN, OpContext, Timing, overlaps, pull, share, timing};
 use crate::operation::descriptor;
 use crate::operation::descriptor::Descriptor;
 use crate::sockets::mesh::{Lost, Mesh, Stop};
@@ -19,15 +19,15 @@ const CHANNEL: u8 = 0;
 const PIECES_BYTES: usize = 8 << 20;
 
 /// Runs one collective to its end on this rank.
-pub(crate) fn collective(mesh: &mut Mesh, scene: &Scene, lost: Lost, call: &Call) -> Result<Timing, Failure> {
-    let result = Exchange { mesh: &mut *mesh, scene, lost, call }.run();
+pub(crate) fn collective(mesh: &mut Mesh, context: &OpContext, lost: Lost, call: &Call) -> Result<Timing, Failure> {
+    let result = Exchange { mesh: &mut *mesh, context, lost, call }.run();
     mesh.clear();
     result
 }
 
 struct Exchange<'a> {
     mesh: &'a mut Mesh,
-    scene: &'a Scene<'a>,
+    context: &'a OpContext<'a>,
     lost: Lost<'a>,
     call: &'a Call,
 }
@@ -35,7 +35,7 @@ struct Exchange<'a> {
 impl Exchange<'_> {
     fn run(mut self) -> Result<Timing, Failure> {
         let start = Instant::now();
-        let own = Descriptor::of(self.call, self.scene.sequence);
+        let own = Descriptor::of(self.call, self.context.sequence);
         let others: Vec<u32> = self.others().collect();
         let mut expected = Vec::with_capacity(others.len());
         for other in &others {
@@ -43,12 +43,12 @@ impl Exchange<'_> {
             expected.push((*other, self.mesh.receive_own(*other, CHANNEL, Descriptor::BYTES)));
         }
         self.finish()?;
-        let mut calls = vec![own; self.scene.size as usize];
+        let mut calls = vec![own; self.context.size as usize];
         for (other, id) in expected {
             let bytes = self.mesh.taken(id);
             calls[other as usize] = Descriptor::from_bytes(bytes.try_into().expect("as long as it was asked for"));
         }
-        descriptor::compare(self.scene.sequence, &calls)?;
+        descriptor::compare(self.context.sequence, &calls)?;
         let met = Instant::now();
         let scalars: Vec<[u8; 8]> = calls.iter().map(|call| call.scalar).collect();
         match self.call.operation {
@@ -59,15 +59,15 @@ impl Exchange<'_> {
     }
 
     fn others(&self) -> impl Iterator<Item = u32> + use<> {
-        let rank = self.scene.rank;
-        (0..self.scene.size).filter(move |other| *other != rank)
+        let rank = self.context.rank;
+        (0..self.context.size).filter(move |other| *other != rank)
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
-        let (scene, operation) = (self.scene, self.call.operation);
-        self.mesh.finish(scene, self.lost).map_err(|stop: Stop| {
-            let what = format!("{operation} (collective {})", scene.sequence);
-            stop.failure(scene, &what, |missing| scene.late(operation, missing))
+        let (context, operation) = (self.context, self.call.operation);
+        self.mesh.finish(context, self.lost).map_err(|stop: Stop| {
+            let what = format!("{operation} (collective {})", context.sequence);
+            stop.failure(context, &what, |missing| context.late(operation, missing))
         })
     }
 
@@ -85,7 +85,7 @@ impl Exchange<'_> {
     /// Reductions: parts to their owners, reduced there, results to those who want them. Large parts go piece by piece, the results
     /// of one together with the next one's contributions.
     fn reduction_in(&mut self, scratch: &mut Vec<u8>, scalars: &[[u8; 8]]) -> Result<(), Failure> {
-        let (rank, size, call) = (self.scene.rank, self.scene.size, self.call);
+        let (rank, size, call) = (self.context.rank, self.context.size, self.call);
         let width = call.datatype.size();
         let scatters = call.operation == Operation::ReduceScatter;
         // The elements that a rank reduces, as (first, length).
@@ -158,7 +158,7 @@ impl Exchange<'_> {
 
     /// Everything else: what others contribute to this rank comes straight to its place.
     fn gathered(&mut self, scalars: &[[u8; 8]]) -> Result<(), Failure> {
-        let (rank, size, call) = (self.scene.rank, self.scene.size, self.call);
+        let (rank, size, call) = (self.context.rank, self.context.size, self.call);
         let block = call.block_bytes();
         let root = call.root.unwrap_or(0);
         let aside = overlaps(call, rank, size).then(|| {

@@ -17,7 +17,7 @@ use super::listener::Listener;
 use super::socket::set_nonblocking;
 use super::wire::{HELD_PATIENCE, REASON_PATIENCE, notice};
 use crate::failure::Failure;
-use crate::operation::context::Scene;
+use crate::operation::context::OpContext;
 use crate::refusal;
 use crate::wake::Wake;
 
@@ -145,16 +145,16 @@ impl Mesh {
     }
 
     /// Drives everything queued to its end.
-    pub(crate) fn finish(&mut self, scene: &Scene, lost: Lost) -> Result<(), Stop> {
+    pub(crate) fn finish(&mut self, context: &OpContext, lost: Lost) -> Result<(), Stop> {
         while !self.idle() {
-            self.step(scene, lost)?;
+            self.step(context, lost)?;
         }
         Ok(())
     }
 
     /// Moves what can be moved; sleeps when nothing can.
-    pub(crate) fn step(&mut self, scene: &Scene, lost: Lost) -> Result<(), Stop> {
-        match self.advance(scene, lost) {
+    pub(crate) fn step(&mut self, context: &OpContext, lost: Lost) -> Result<(), Stop> {
+        match self.advance(context, lost) {
             // What the coordinator knows of a closed connection's other end says more than the connection, and comes a
             // moment later.
             Err(Stop::Closed(peer, error)) => match self.reason(peer, lost) {
@@ -186,12 +186,12 @@ impl Mesh {
         unsafe { libc::poll(&raw mut polled, 1, timeout_ms) };
     }
 
-    fn advance(&mut self, scene: &Scene, lost: Lost) -> Result<(), Stop> {
+    fn advance(&mut self, context: &OpContext, lost: Lost) -> Result<(), Stop> {
         self.wake.clear();
         // Asked before the connections are: what a rank sent before it left is on them by the time its loss is known, and still
         // counts.
         let gone = self.needed().into_iter().find_map(|peer| lost(peer).map(|reason| (peer, reason)));
-        self.connect(scene)?;
+        self.connect(context)?;
         let mut moved = false;
         for (key, link) in &mut self.links {
             moved |= link.advance(self.chunk, &mut self.done).map_err(|error| match error {
@@ -202,10 +202,10 @@ impl Mesh {
         if moved {
             return Ok(());
         }
-        if let Some(reason) = lost(scene.rank) {
-            return Err(Stop::Lost(scene.rank, Some(reason)));
+        if let Some(reason) = lost(context.rank) {
+            return Err(Stop::Lost(context.rank, Some(reason)));
         }
-        let mut until = scene.deadline;
+        let mut until = context.deadline;
         if let Some((peer, reason)) = gone {
             let links = self.links.iter_mut().filter(|(key, _)| key.0 == peer);
             let open = links.filter_map(|(_, link)| link.open_until(HELD_PATIENCE)).max();
@@ -215,7 +215,7 @@ impl Mesh {
             }
         }
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() && until == scene.deadline {
+        if left.is_zero() && until == context.deadline {
             let mut missing = self.needed();
             missing.dedup();
             return Err(Stop::Late(missing));
@@ -225,24 +225,24 @@ impl Mesh {
     }
 
     /// Makes the connections that queued messages need. The lower rank connects, the higher one is connected to.
-    fn connect(&mut self, scene: &Scene) -> Result<(), Stop> {
+    fn connect(&mut self, context: &OpContext) -> Result<(), Stop> {
         for ((peer, channel), link) in &mut self.links {
             if link.is_connected() || !link.is_busy() {
                 continue;
             }
-            let made = scene.rank < *peer;
+            let made = context.rank < *peer;
             let stream = if made {
-                let route = Route { communicator: self.communicator, to: *peer, from: scene.rank, channel: *channel };
-                let left = scene.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-                let address = &scene.members[*peer as usize].data_address;
+                let route = Route { communicator: self.communicator, to: *peer, from: context.rank, channel: *channel };
+                let left = context.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+                let address = &context.members[*peer as usize].data_address;
                 let stream = connect(address, &self.token, route, left).map_err(|error| {
                     // Only for who listens: what is told of it is that the other cannot be reached.
-                    refusal::explain(&format!("cannot connect to {}", scene.name(*peer)), &error);
+                    refusal::explain(&format!("cannot connect to {}", context.name(*peer)), &error);
                     Stop::Closed(*peer, error)
                 })?;
                 Some(stream)
             } else {
-                let route = Route { communicator: self.communicator, to: scene.rank, from: *peer, channel: *channel };
+                let route = Route { communicator: self.communicator, to: context.rank, from: *peer, channel: *channel };
                 self.listener.claim(route)
             };
             if let Some(stream) = stream {
@@ -267,20 +267,20 @@ impl Mesh {
     }
 
     /// Tells everybody that this rank will not come again, and closes all connections. The first reason stays.
-    pub(crate) fn close(&mut self, scene: &Scene, code: ErrorCode, detail: &str) {
+    pub(crate) fn close(&mut self, context: &OpContext, code: ErrorCode, detail: &str) {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
         let notice = notice(code, detail);
-        self.listener.close(self.communicator, scene.rank, notice.clone());
-        for peer in scene.rank + 1..scene.size {
+        self.listener.close(self.communicator, context.rank, notice.clone());
+        for peer in context.rank + 1..context.size {
             // Those who would wait for us to connect; best effort, the coordinator tells them too.
             self.links.entry((peer, 0)).or_default();
         }
         for ((peer, channel), link) in &mut self.links {
-            if !link.is_connected() && scene.rank < *peer {
-                let route = Route { communicator: self.communicator, to: *peer, from: scene.rank, channel: *channel };
-                let address = &scene.members[*peer as usize].data_address;
+            if !link.is_connected() && context.rank < *peer {
+                let route = Route { communicator: self.communicator, to: *peer, from: context.rank, channel: *channel };
+                let address = &context.members[*peer as usize].data_address;
                 if let Ok(stream) = connect(address, &self.token, route, Duration::from_millis(200)) {
                     link.attach(stream, true);
                 }
@@ -305,14 +305,14 @@ pub(crate) enum Stop {
 
 impl Stop {
     /// The failure of `what`, which stopped like this.
-    pub(crate) fn failure(self, scene: &Scene, what: &str, late: impl FnOnce(Vec<u32>) -> Failure) -> Failure {
+    pub(crate) fn failure(self, context: &OpContext, what: &str, late: impl FnOnce(Vec<u32>) -> Failure) -> Failure {
         match self {
-            Self::Lost(rank, Some((code, detail))) if rank == scene.rank => {
+            Self::Lost(rank, Some((code, detail))) if rank == context.rank => {
                 Failure::new(code, detail).blaming(vec![rank])
             }
-            Self::Lost(rank, reason) => scene.lost(what, &[rank], reason),
+            Self::Lost(rank, reason) => context.lost(what, &[rank], reason),
             Self::Closed(rank, error) => {
-                scene.lost(what, &[rank], Some((ErrorCode::RankLost, format!("its connection failed: {error}"))))
+                context.lost(what, &[rank], Some((ErrorCode::RankLost, format!("its connection failed: {error}"))))
             }
             Self::Late(missing) => late(missing),
         }

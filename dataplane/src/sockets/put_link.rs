@@ -14,7 +14,7 @@ use super::socket::{progress, set_nonblocking};
 use super::wire::{HEADER, HELD_PATIENCE, KNOCKS, MAX_NOTICE, NOTICE, REASON_PATIENCE, WELCOME};
 use crate::failure::{Failure, code_of};
 use crate::one_sided::CHANNEL;
-use crate::operation::context::Scene;
+use crate::operation::context::OpContext;
 use crate::wake::Wake;
 
 /// A connection that this rank made.
@@ -43,15 +43,15 @@ enum Stop {
 }
 
 /// Connects to `peer`, which has yet to welcome the connection.
-pub(crate) fn connect(caller: &Caller, scene: &Scene, what: &str, peer: u32) -> Result<Link, Failure> {
-    let route = Route { communicator: caller.communicator, to: peer, from: scene.rank, channel: CHANNEL };
-    let left = scene.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    let address = &scene.members[peer as usize].data_address;
+pub(crate) fn connect(caller: &Caller, context: &OpContext, what: &str, peer: u32) -> Result<Link, Failure> {
+    let route = Route { communicator: caller.communicator, to: peer, from: context.rank, channel: CHANNEL };
+    let left = context.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let address = &context.members[peer as usize].data_address;
     let stream = super::connect::connect(address, caller.token, route, left);
     stream
         .and_then(|stream| set_nonblocking(&stream).map(|()| stream))
         .map(|stream| Link { stream, welcomed: false, answer: Vec::new() })
-        .map_err(|error| stopped(caller, scene, what, peer, Stop::Closed(error)))
+        .map_err(|error| stopped(caller, context, what, peer, Stop::Closed(error)))
 }
 
 /// Sends a request with its payload and waits for the answer.
@@ -60,7 +60,7 @@ pub(crate) fn connect(caller: &Caller, scene: &Scene, what: &str, peer: u32) -> 
 /// `payload` is readable for the request's bytes.
 pub(crate) unsafe fn exchange(
     caller: &Caller,
-    scene: &Scene,
+    context: &OpContext,
     what: &str,
     (peer, link): (u32, &mut Link),
     request: Request,
@@ -73,7 +73,7 @@ pub(crate) unsafe fn exchange(
     loop {
         caller.wake.clear();
         // Asked before the connection is: what a rank answered before it left is there by the time its loss is known.
-        let gone = gone(caller, scene, what, peer);
+        let gone = gone(caller, context, what, peer);
         let mut moved = false;
         if link.welcomed && sent < total {
             // SAFETY: the caller's promise.
@@ -82,7 +82,7 @@ pub(crate) unsafe fn exchange(
                 // The reason may have come before the end.
                 Err(error) => {
                     let stop = link.receive().err().unwrap_or(Stop::Closed(error));
-                    return Err(stopped(caller, scene, what, peer, stop));
+                    return Err(stopped(caller, context, what, peer, stop));
                 }
             }
         }
@@ -92,26 +92,26 @@ pub(crate) unsafe fn exchange(
             Ok(false) => moved |= link.welcomed != welcomed,
             Err(Stop::Closed(_)) if !link.welcomed && knocks < KNOCKS => {
                 knocks += 1;
-                *link = connect(caller, scene, what, peer)?;
+                *link = connect(caller, context, what, peer)?;
                 continue;
             }
-            Err(stop) => return Err(stopped(caller, scene, what, peer, stop)),
+            Err(stop) => return Err(stopped(caller, context, what, peer, stop)),
         }
         if moved {
             continue;
         }
-        let mut until = scene.deadline;
+        let mut until = context.deadline;
         if let Err(failure) = gone {
             // The end of the connection, behind the answer, does not come while a process that the rank forked holds it.
             let open = *gone_since.get_or_insert_with(Instant::now) + HELD_PATIENCE;
-            if !link.welcomed || (caller.lost)(scene.rank).is_some() || Instant::now() >= open {
+            if !link.welcomed || (caller.lost)(context.rank).is_some() || Instant::now() >= open {
                 return Err(failure);
             }
             until = until.min(open);
         }
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() && until == scene.deadline {
-            return Err(late(scene, what, peer));
+        if left.is_zero() && until == context.deadline {
+            return Err(late(context, what, peer));
         }
         let events = if link.welcomed && sent < total { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
         sleep(caller, &[(link, events)], left);
@@ -121,35 +121,35 @@ pub(crate) unsafe fn exchange(
 /// Whether `peer` hung up on an idle connection, and why. One that was not welcomed is made again.
 pub(crate) fn is_alive(
     caller: &Caller,
-    scene: &Scene,
+    context: &OpContext,
     what: &str,
     (peer, link): (u32, &mut Link),
 ) -> Result<(), Failure> {
     for _ in 0..KNOCKS {
         match link.receive() {
             Ok(_) => return Ok(()),
-            Err(Stop::Closed(_)) if !link.welcomed => *link = connect(caller, scene, what, peer)?,
-            Err(stop) => return Err(stopped(caller, scene, what, peer, stop)),
+            Err(Stop::Closed(_)) if !link.welcomed => *link = connect(caller, context, what, peer)?,
+            Err(stop) => return Err(stopped(caller, context, what, peer, stop)),
         }
     }
     let error = io::Error::new(io::ErrorKind::ConnectionAborted, "it ended before it was welcomed");
-    Err(stopped(caller, scene, what, peer, Stop::Closed(error)))
+    Err(stopped(caller, context, what, peer, Stop::Closed(error)))
 }
 
 /// The failure when this rank or `peer` is known to be lost.
-pub(crate) fn gone(caller: &Caller, scene: &Scene, what: &str, peer: u32) -> Result<(), Failure> {
-    if let Some((code, detail)) = (caller.lost)(scene.rank) {
-        return Err(Failure::new(code, detail).blaming(vec![scene.rank]));
+pub(crate) fn gone(caller: &Caller, context: &OpContext, what: &str, peer: u32) -> Result<(), Failure> {
+    if let Some((code, detail)) = (caller.lost)(context.rank) {
+        return Err(Failure::new(code, detail).blaming(vec![context.rank]));
     }
     match (caller.lost)(peer) {
-        Some(reason) => Err(scene.lost(what, &[peer], Some(reason))),
+        Some(reason) => Err(context.lost(what, &[peer], Some(reason))),
         None => Ok(()),
     }
 }
 
 /// The failure at the deadline.
-pub(crate) fn late(scene: &Scene, what: &str, peer: u32) -> Failure {
-    let detail = format!("rank {} waited {} ms for rank {peer}: {what}", scene.rank, scene.timeout_ms());
+pub(crate) fn late(context: &OpContext, what: &str, peer: u32) -> Failure {
+    let detail = format!("rank {} waited {} ms for rank {peer}: {what}", context.rank, context.timeout_ms());
     Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(vec![peer])
 }
 
@@ -228,24 +228,24 @@ impl Link {
 
 /// The failure of what stopped. What the coordinator knows of the other end says more than its connection, and comes a moment
 /// later.
-fn stopped(caller: &Caller, scene: &Scene, what: &str, peer: u32, stop: Stop) -> Failure {
+fn stopped(caller: &Caller, context: &OpContext, what: &str, peer: u32, stop: Stop) -> Failure {
     match stop {
         Stop::Refused(code, detail) => {
-            let culprit = if code == ErrorCode::InvalidArgument { scene.rank } else { peer };
+            let culprit = if code == ErrorCode::InvalidArgument { context.rank } else { peer };
             Failure::new(code, format!("{what}: {detail}")).blaming(vec![culprit])
         }
-        Stop::Notice(code, detail) => scene.lost(what, &[peer], Some((code, detail))),
+        Stop::Notice(code, detail) => context.lost(what, &[peer], Some((code, detail))),
         Stop::Closed(error) => {
             let deadline = Instant::now() + REASON_PATIENCE;
             loop {
                 caller.wake.clear();
-                if let Err(failure) = gone(caller, scene, what, peer) {
+                if let Err(failure) = gone(caller, context, what, peer) {
                     return failure;
                 }
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     let reason = (ErrorCode::RankLost, format!("its connection failed: {error}"));
-                    return scene.lost(what, &[peer], Some(reason));
+                    return context.lost(what, &[peer], Some(reason));
                 }
                 caller.wake.wait(left);
             }
@@ -282,7 +282,7 @@ mod tests {
             gone.then(|| (ErrorCode::RankLost, "rank 1 exited".to_owned()))
         };
         let caller = Caller { communicator: 1, token: "", wake: &wake, lost: &lost };
-        let scene = stage.scene(0, Duration::from_secs(60));
+        let context = stage.context(0, Duration::from_secs(60));
         set_nonblocking(&OwnedFd::from(ours.try_clone().unwrap())).unwrap();
         let mut link = Link { stream: ours.into(), welcomed: false, answer: Vec::new() };
         let word = |tag: u32| [tag.to_le_bytes(), [0; 4]].concat();
@@ -297,7 +297,7 @@ mod tests {
             });
             let signal = Request { window: None, offset: 0, bytes: 0 };
             // SAFETY: a signal has no payload.
-            let told = unsafe { exchange(&caller, &scene, "a signal", (1, &mut link), signal, std::ptr::null()) };
+            let told = unsafe { exchange(&caller, &context, "a signal", (1, &mut link), signal, std::ptr::null()) };
             assert_eq!(told, Ok(()));
         });
     }

@@ -9,7 +9,7 @@ use protocol::record::ErrorCode;
 
 use crate::call::Call;
 use crate::failure::{Failure, code_of, name_ranks, number_of};
-use crate::operation::context::{Scene, Timing, timing};
+use crate::operation::context::{OpContext, Timing, timing};
 use crate::shared::segment::{EAGER_BYTES, Message};
 use crate::shared::transfers::mismatch;
 use crate::sockets::mesh::{Lost, Mesh, MessageId};
@@ -55,11 +55,11 @@ struct Transfer<'a> {
 pub(crate) fn run(
     mesh: &mut Mesh,
     memory: &mut Memory,
-    scene: &Scene,
+    context: &OpContext,
     lost: Lost,
     calls: &[Call],
 ) -> Result<Vec<Timing>, Failure> {
-    let result = Group { mesh: &mut *mesh, memory, scene, lost, start: Instant::now() }.run(calls);
+    let result = Group { mesh: &mut *mesh, memory, context, lost, start: Instant::now() }.run(calls);
     mesh.clear();
     result
 }
@@ -67,7 +67,7 @@ pub(crate) fn run(
 struct Group<'a> {
     mesh: &'a mut Mesh,
     memory: &'a mut Memory,
-    scene: &'a Scene<'a>,
+    context: &'a OpContext<'a>,
     lost: Lost<'a>,
     start: Instant,
 }
@@ -108,13 +108,13 @@ impl Group<'_> {
             if moved {
                 continue;
             }
-            let scene = self.scene;
-            self.mesh.step(scene, self.lost).map_err(|stop| {
-                stop.failure(scene, "a send or recv", |missing| {
+            let context = self.context;
+            self.mesh.step(context, self.lost).map_err(|stop| {
+                stop.failure(context, "a send or recv", |missing| {
                     let detail = format!(
                         "rank {} waited {} ms in send or recv for {}",
-                        scene.rank,
-                        scene.timeout_ms(),
+                        context.rank,
+                        context.timeout_ms(),
                         name_ranks(&missing)
                     );
                     Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(missing)
@@ -124,7 +124,7 @@ impl Group<'_> {
     }
 
     fn exchange_with_self(&mut self, transfers: &mut [Transfer]) -> Result<(), Failure> {
-        let rank = self.scene.rank;
+        let rank = self.context.rank;
         for sending in [true, false] {
             for transfer in transfers.iter_mut().filter(|transfer| transfer.peer == rank) {
                 let call = transfer.call;
@@ -143,7 +143,7 @@ impl Group<'_> {
                         return Err(Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(vec![rank]));
                     };
                     let theirs = Message { count, datatype, ..Message::default() };
-                    check(self.scene, rank, call, &theirs)?;
+                    check(self.context, rank, call, &theirs)?;
                     // SAFETY: the caller's promise for its receive buffer; the counts agree.
                     unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr(), call.receive.address, bytes) };
                 }
@@ -159,7 +159,7 @@ impl Group<'_> {
         *counted += 1;
         transfer.stage = Stage::Done;
         transfer.timing = timing(self.start, transfer.met, *counted);
-        self.scene.diary.done(transfer.at, *counted);
+        self.context.history.done(transfer.at, *counted);
     }
 
     /// Takes a transfer as far as it goes without waiting; true when it got further.
@@ -187,7 +187,7 @@ impl Group<'_> {
                 Some(answer) if self.mesh.is_done(answer) => {
                     let (theirs, number) = parse(&self.mesh.taken(answer));
                     if number != 0 {
-                        return Err(mismatch(self.scene, peer, code_of(number), call, &theirs));
+                        return Err(mismatch(self.context, peer, code_of(number), call, &theirs));
                     }
                     transfer.met = Instant::now();
                     // SAFETY: as above.
@@ -203,7 +203,7 @@ impl Group<'_> {
                     return Ok(false);
                 }
                 let (theirs, _) = parse(&self.mesh.taken(head_id));
-                let checked = check(self.scene, peer, call, &theirs);
+                let checked = check(self.context, peer, call, &theirs);
                 transfer.met = Instant::now();
                 let their_size =
                     protocol::datatype::Datatype::from_code(theirs.datatype).map_or(1, |datatype| datatype.size());
@@ -212,7 +212,7 @@ impl Group<'_> {
                     let answer = self.mesh.send_own(peer, BACKWARD, head(call.count, call.datatype.code(), number));
                     if checked.is_err() {
                         // The sender must hear of it before our connections close.
-                        while !self.mesh.is_done(answer) && self.mesh.step(self.scene, self.lost).is_ok() {}
+                        while !self.mesh.is_done(answer) && self.mesh.step(self.context, self.lost).is_ok() {}
                     }
                 }
                 checked?;
@@ -231,7 +231,7 @@ impl Group<'_> {
     }
 }
 
-fn check(scene: &Scene, peer: u32, call: &Call, theirs: &Message) -> Result<(), Failure> {
+fn check(context: &OpContext, peer: u32, call: &Call, theirs: &Message) -> Result<(), Failure> {
     let code = if theirs.datatype != call.datatype.code() {
         ErrorCode::DtypeMismatch
     } else if theirs.count != call.count {
@@ -239,7 +239,7 @@ fn check(scene: &Scene, peer: u32, call: &Call, theirs: &Message) -> Result<(), 
     } else {
         return Ok(());
     };
-    Err(mismatch(scene, peer, code, call, theirs))
+    Err(mismatch(context, peer, code, call, theirs))
 }
 
 fn head(count: u64, datatype: i32, number: u32) -> Vec<u8> {
