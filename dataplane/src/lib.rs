@@ -12,13 +12,14 @@ mod fault;
 pub mod host;
 mod journal;
 pub mod kernels;
-pub mod one_sided;
+mod losses;
 mod operation;
 pub mod process;
 pub mod refusal;
 pub mod settings;
 mod shared;
 mod sockets;
+mod transport;
 pub mod unique;
 mod wake;
 

@@ -58,20 +58,10 @@ impl Communicator {
         (why, told)
     }
 
-    /// Tells the others that this rank will not come, but for a revoke. A running operation was woken and does so itself when it
-    /// fails.
+    /// Tells the others that this rank will not come, but for a revoke.
     fn hang_up(&self, code: ErrorCode, detail: &str) {
-        if let Some(segment) = self.segment.get() {
-            segment.lose(self.rank, code, detail);
-            return;
-        }
-        if code == ErrorCode::Revoked {
-            return;
-        }
-        self.inbox.close(code, detail);
-        if let Ok(mut running) = self.running.try_lock() {
-            running.mesh.close(&self.context(0), code, detail);
-        }
+        let idle = self.running.try_lock();
+        self.way().stop(&self.context(0), code, detail, idle.is_ok());
     }
 
     /// `ncclCommDestroy`: this rank takes no part any more. Call it when its operations are complete.
@@ -123,7 +113,7 @@ mod tests {
             let told = std::thread::scope(|scope| {
                 let first = scope.spawn(|| {
                     let communicator = join(&process, &arenas[0], 0);
-                    assert_eq!(communicator.segment.get().is_none(), force_sockets);
+                    assert_eq!(communicator.shared.get().is_none(), force_sockets);
                     let failure = Failure::new(ErrorCode::InjectedRankFailure, "the link is cut");
                     *communicator.failure.lock().unwrap() = Some(failure);
                     communicator.abort();

@@ -6,7 +6,6 @@ mod ticket;
 mod turns;
 mod windows;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -22,16 +21,14 @@ use crate::call::Call;
 use crate::failure::Failure;
 use crate::fault::{self, Armed, Site};
 use crate::journal::Journal;
-use crate::one_sided::{self, Inbox};
+use crate::losses::{Loss, Losses};
 use crate::operation::context::{OpContext, Timing};
 use crate::operation::history::OpHistory;
 use crate::settings::Settings;
-use crate::shared;
-use crate::shared::collectives::Shared;
-use crate::shared::segment::Segment;
-use crate::sockets;
+use crate::shared::Shared;
+use crate::sockets::Sockets;
 use crate::sockets::listener::Listener;
-use crate::sockets::mesh::{Mesh, Stop};
+use crate::transport::{Transport, may_share};
 use crate::wake::Wake;
 
 pub use resizes::{GrowTicket, ShrinkTicket};
@@ -39,9 +36,6 @@ pub use ticket::Ticket;
 
 use resizes::Resizes;
 use turns::Turns;
-
-/// Connections on which ranks agree how to move bytes.
-const SETUP_CHANNEL: u8 = 255;
 
 /// What a rendezvous answers.
 #[derive(Clone, Debug)]
@@ -54,9 +48,6 @@ pub struct Formed {
     pub members: Vec<Member>,
 }
 
-/// A rank that will not come again, why, and that in a sentence.
-pub(crate) type Loss = (u32, ErrorCode, String);
-
 /// One rank's end of a communicator.
 pub struct Communicator {
     id: CommunicatorId,
@@ -67,13 +58,11 @@ pub struct Communicator {
     turns: Turns,
     history: OpHistory,
     running: Mutex<Running>,
-    /// Set when bytes move through shared memory.
-    segment: OnceLock<Segment>,
+    sockets: Sockets,
+    /// Set when bytes move through shared memory; the sockets are idle then.
+    shared: OnceLock<Shared>,
     failure: Mutex<Option<Failure>>,
-    lost: Mutex<BTreeMap<u32, (ErrorCode, String)>>,
-    wake: Arc<Wake>,
-    listener: Arc<Listener>,
-    inbox: Arc<Inbox>,
+    losses: Losses,
     left: AtomicBool,
     revoked: AtomicBool,
     /// Splits asked for so far.
@@ -84,11 +73,8 @@ pub struct Communicator {
 
 /// What only the running operation touches.
 struct Running {
+    /// Of the last collective.
     sequence: u64,
-    shared: Shared,
-    mesh: Mesh,
-    memory: sockets::transfers::Memory,
-    one_sided: one_sided::Memory,
     counted: fault::Counted,
 }
 
@@ -111,11 +97,7 @@ impl Communicator {
         let (rank, size) = (formed.rank.0, formed.members.len() as u32);
         let system = |error| Failure::system("cannot make an event descriptor", &error);
         let wake = Arc::new(Wake::new().map_err(system)?);
-        listener.watch(formed.communicator.0, rank, &wake);
-        let mesh = |wake| {
-            let (token, chunk) = (settings.token.clone(), settings.chunk_bytes);
-            Mesh::new(formed.communicator.0, token, chunk, Arc::clone(listener), wake)
-        };
+        let sockets = Sockets::new(formed.communicator.0, rank, &settings, listener, &wake);
         let communicator = Arc::new(Self {
             id: formed.communicator,
             rank,
@@ -123,20 +105,11 @@ impl Communicator {
             journal,
             turns: Turns::default(),
             history: OpHistory::default(),
-            running: Mutex::new(Running {
-                sequence: 0,
-                shared: Shared::new(),
-                mesh: mesh(Arc::clone(&wake)),
-                memory: sockets::transfers::Memory::default(),
-                one_sided: one_sided::Memory::default(),
-                counted: fault::Counted::default(),
-            }),
-            segment: OnceLock::new(),
+            running: Mutex::new(Running { sequence: 0, counted: fault::Counted::default() }),
+            sockets,
+            shared: OnceLock::new(),
             failure: Mutex::new(None),
-            lost: Mutex::default(),
-            inbox: Inbox::new(Arc::clone(&wake), settings.timeout),
-            wake,
-            listener: Arc::clone(listener),
+            losses: Losses::new(wake),
             left: AtomicBool::new(false),
             revoked: AtomicBool::new(false),
             settings,
@@ -147,80 +120,23 @@ impl Communicator {
         for (rank, code, detail) in register(&communicator) {
             communicator.lose(rank, code, &detail);
         }
-        let one_host = communicator.members.iter().all(|member| {
-            member.arena.is_some() && member.control.is_some() && member.host == communicator.members[0].host
-        });
-        if one_host {
+        if may_share(&communicator.members) {
             // What we offered stays open until everybody has looked at it.
-            let (segment, _offered) = communicator.map_segment(control, size);
-            if size == 1 || communicator.agree(segment.is_some())? {
-                if let Some(segment) = segment {
-                    let _ = communicator.segment.set(segment);
+            let (shared, _offered) = Shared::map(rank, &communicator.members, control);
+            if size == 1 || communicator.sockets.all_say(&communicator.context(0), shared.is_some())? {
+                if let Some(shared) = shared {
+                    let _ = communicator.shared.set(shared);
                 }
                 // Losses that came before the segment was there.
-                let lost = communicator.lost.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                for (rank, (code, detail)) in lost {
+                for (rank, code, detail) in communicator.losses.all() {
                     communicator.lose(rank, code, &detail);
                 }
             }
         }
-        if communicator.segment.get().is_none() {
-            listener.take_puts(communicator.id.0, rank, &communicator.inbox);
+        if communicator.shared.get().is_none() {
+            communicator.sockets.take_puts();
         }
         Ok(communicator)
-    }
-
-    /// Rank 0's segment, when this process can map it and everybody else's memory; and `control`, unless it became it.
-    fn map_segment(&self, control: Arena, size: u32) -> (Option<Segment>, Option<Arena>) {
-        if self.rank == 0 {
-            return (Some(Segment::found(control, size)), None);
-        }
-        let reachable = self.members.iter().all(|member| {
-            let fd = member.control.map_or(-1, |file| file.fd);
-            std::fs::OpenOptions::new().read(true).write(true).open(format!("/proc/{}/fd/{fd}", member.pid)).is_ok()
-        });
-        let host = &self.members[0];
-        let fd = host.control.map_or(-1, |file| file.fd);
-        let segment = if reachable { Segment::join(host.pid, fd, size).ok() } else { None };
-        (segment, Some(control))
-    }
-
-    /// Asks every rank, through rank 0, whether it could map what it must. Also keeps rank 0 alive until all have mapped it.
-    fn agree(&self, mapped: bool) -> Result<bool, Failure> {
-        let context = self.context(0);
-        let lost = |rank| self.why_lost(rank);
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let mesh = &mut running.mesh;
-        let stopped = |stop: Stop| {
-            stop.failure(&context, "setting up the communicator", |missing| {
-                let detail = format!(
-                    "rank {} waited {} ms for {} to set up the communicator",
-                    context.rank,
-                    context.timeout_ms(),
-                    crate::failure::name_ranks(&missing)
-                );
-                Failure::new(ErrorCode::TimeoutWaitingForRanks, detail).blaming(missing)
-            })
-        };
-        let mut all = mapped;
-        if self.rank == 0 {
-            let answers: Vec<_> = (1..context.size).map(|other| mesh.receive_own(other, SETUP_CHANNEL, 1)).collect();
-            mesh.finish(&context, &lost).map_err(stopped)?;
-            for answer in answers {
-                all &= mesh.taken(answer) == [1];
-            }
-            for other in 1..context.size {
-                mesh.send_own(other, SETUP_CHANNEL, vec![u8::from(all)]);
-            }
-            mesh.finish(&context, &lost).map_err(stopped)?;
-        } else {
-            mesh.send_own(0, SETUP_CHANNEL, vec![u8::from(mapped)]);
-            let answer = mesh.receive_own(0, SETUP_CHANNEL, 1);
-            mesh.finish(&context, &lost).map_err(stopped)?;
-            all = mesh.taken(answer) == [1];
-        }
-        mesh.hang_up(SETUP_CHANNEL);
-        Ok(all)
     }
 
     fn context(&self, sequence: u64) -> OpContext<'_> {
@@ -231,6 +147,7 @@ impl Communicator {
             sequence,
             deadline: Instant::now() + self.settings.timeout,
             timeout: self.settings.timeout,
+            losses: &self.losses,
             history: &self.history,
         }
     }
@@ -242,7 +159,7 @@ impl Communicator {
             global_rank: self.members[self.rank as usize].global_rank,
             size: self.size(),
             journal: &*self.journal,
-            wake: &self.wake,
+            wake: self.losses.wake(),
             failure,
             timeout: self.settings.timeout,
         }
@@ -270,7 +187,15 @@ impl Communicator {
 
     /// How bytes move between its ranks.
     pub fn transport(&self) -> BufferTransport {
-        if self.segment.get().is_some() { BufferTransport::SharedMemory } else { BufferTransport::SocketPayload }
+        self.way().kind()
+    }
+
+    /// The way on which the ranks agreed.
+    fn way(&self) -> &dyn Transport {
+        match self.shared.get() {
+            Some(shared) => shared,
+            None => &self.sockets,
+        }
     }
 
     /// How long an operation waits for other ranks.
@@ -330,46 +255,41 @@ impl Communicator {
             }
             running.sequence += 1;
             let sequence = running.sequence;
-            let result = self.collective(&mut running, sequence, call);
+            let result = self.collective(sequence, call);
             self.history.end(result.is_ok());
             match result {
                 Ok(timing) => self.note(sequence, call, timing),
-                Err(failure) => return Err(self.fail(&mut running, failure, call, sequence)),
+                Err(failure) => return Err(self.fail(failure, call, sequence)),
             }
         }
         let transfers: Vec<Call> = calls.iter().copied().filter(is_transfer).collect();
         if !transfers.is_empty() {
             let result = self.transfers(&mut running, &transfers);
-            self.concluded(&mut running, &transfers, result)?;
+            self.concluded(&transfers, result)?;
         }
         let one_sided: Vec<Call> = calls.iter().copied().filter(|call| call.operation.is_one_sided()).collect();
         let mut rest = &one_sided[..];
         while !rest.is_empty() {
             let result = self.one_sided(&mut running, rest);
-            let done = self.concluded(&mut running, rest, result)?;
+            let done = self.concluded(rest, result)?;
             rest = &rest[done..];
         }
         Ok(())
     }
 
     /// Notes what became of the first of `calls`, as many as have a timing; their number.
-    fn concluded(
-        &self,
-        running: &mut Running,
-        calls: &[Call],
-        result: Result<Vec<Timing>, Failure>,
-    ) -> Result<usize, Failure> {
+    fn concluded(&self, calls: &[Call], result: Result<Vec<Timing>, Failure>) -> Result<usize, Failure> {
         self.history.end(result.is_ok());
         match result {
             Ok(timings) => {
                 calls.iter().zip(&timings).for_each(|(call, timing)| self.note(timing.transfer, call, *timing));
                 Ok(timings.len())
             }
-            Err(failure) => Err(self.fail(running, failure, &calls[0], 0)),
+            Err(failure) => Err(self.fail(failure, &calls[0], 0)),
         }
     }
 
-    fn collective(&self, running: &mut Running, sequence: u64, call: &Call) -> Result<Timing, Failure> {
+    fn collective(&self, sequence: u64, call: &Call) -> Result<Timing, Failure> {
         call.check(self.rank, self.size())?;
         let corrupted = if self.faults.is_empty() {
             None
@@ -379,14 +299,7 @@ impl Communicator {
         let call = corrupted.as_ref().map_or(call, |corrupted| &corrupted.call);
         // A rank that a fault holds has not come.
         self.history.begin(sequence, std::slice::from_ref(call));
-        let context = self.context(sequence);
-        match self.segment.get() {
-            Some(segment) => running.shared.collective(segment, &context, call),
-            None => {
-                self.refuse_large_pieces(call.send_bytes(self.rank, context.size))?;
-                sockets::collectives::collective(&mut running.mesh, &context, &|rank| self.why_lost(rank), call)
-            }
-        }
+        self.way().collective(&self.context(sequence), call)
     }
 
     fn transfers(&self, running: &mut Running, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
@@ -394,44 +307,19 @@ impl Communicator {
             call.check(self.rank, self.size())?;
         }
         if self.faults.is_empty() {
-            return self.transfer(running, calls);
+            return self.transfer(calls);
         }
         let failure = || self.failure();
         let site = self.site(&failure);
         let spoiled = fault::before_transfers(&self.faults, &site, &mut running.counted, calls)?;
-        let timings = self.transfer(running, &spoiled.calls)?;
+        let timings = self.transfer(&spoiled.calls)?;
         spoiled.finish();
         Ok(timings)
     }
 
-    fn transfer(&self, running: &mut Running, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
+    fn transfer(&self, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
         self.history.begin(0, calls);
-        let context = self.context(0);
-        match self.segment.get() {
-            Some(segment) => shared::transfers::run(segment, &mut running.shared.mappings, &context, calls),
-            None => {
-                for call in calls {
-                    self.refuse_large_pieces(call.send_bytes(self.rank, context.size))?;
-                }
-                let Running { mesh, memory, .. } = running;
-                sockets::transfers::run(mesh, memory, &context, &|rank| self.why_lost(rank), calls)
-            }
-        }
-    }
-
-    fn refuse_large_pieces(&self, bytes: usize) -> Result<(), Failure> {
-        let piece = bytes.min(self.settings.chunk_bytes);
-        match self.settings.max_bytes {
-            Some(max) if piece > max && self.size() > 1 => Err(Failure::new(
-                ErrorCode::InvalidArgument,
-                format!(
-                    "a piece of {piece} bytes exceeds FAKEGPU_STAGING_MAX_BYTES={max}; \
-                     lower FAKEGPU_STAGING_CHUNK_BYTES (now {}) to {max} or raise the limit",
-                    self.settings.chunk_bytes
-                ),
-            )),
-            _ => Ok(()),
-        }
+        self.way().transfers(&self.context(0), calls)
     }
 
     fn note(&self, sequence: u64, call: &Call, timing: Timing) {
@@ -454,21 +342,13 @@ impl Communicator {
     }
 
     /// Keeps the first failure, tells the others and the journal, and returns what is kept.
-    fn fail(&self, running: &mut Running, failure: Failure, call: &Call, sequence: u64) -> Failure {
+    fn fail(&self, failure: Failure, call: &Call, sequence: u64) -> Failure {
         let kept = {
             let mut held = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             held.get_or_insert_with(|| failure.clone()).clone()
         };
         let detail = format!("rank {} failed: {}", self.rank, kept.detail);
-        if let Some(segment) = self.segment.get() {
-            segment.lose(self.rank, kept.code, &detail);
-        } else if kept.code == ErrorCode::Revoked {
-            running.mesh.clear();
-        } else {
-            let context = self.context(sequence);
-            running.mesh.close(&context, kept.code, &detail);
-            self.inbox.close(kept.code, &detail);
-        }
+        self.way().fail(&self.context(sequence), kept.code, &detail);
         self.journal.failed(FailureRecord {
             communicator: Some(self.id),
             sequence: Sequence(sequence),
@@ -482,32 +362,14 @@ impl Communicator {
         kept
     }
 
-    fn why_lost(&self, rank: u32) -> Option<(ErrorCode, String)> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).get(&rank).cloned()
-    }
-
     /// A member will not come again: wakes those who wait for it. Operations that do not need it go on.
     pub fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
         // Another rank's revoke is its own: who waits for it waits on.
         if rank >= self.size() || (code == ErrorCode::Revoked && rank != self.rank) {
             return;
         }
-        self.lost
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(rank)
-            .or_insert_with(|| (code, detail.to_owned()));
-        // It keeps the first reason, too, and learns here of one that aborted and then ended.
-        if let Some(segment) = self.segment.get() {
-            segment.lose(rank, code, detail);
-        }
-        self.wake.ring();
-    }
-}
-
-impl Drop for Communicator {
-    fn drop(&mut self) {
-        self.listener.forget(self.id.0, self.rank);
+        self.losses.note(rank, code, detail);
+        self.way().lose(rank, code, detail);
     }
 }
 

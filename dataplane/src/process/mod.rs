@@ -26,14 +26,15 @@ use session::Session;
 use wanted::Wanted;
 
 use crate::arena::Arena;
-use crate::communicator::{Communicator, Formed, Loss};
+use crate::communicator::{Communicator, Formed};
 use crate::failure::Failure;
 use crate::fault;
 use crate::host;
 use crate::journal::Journal;
+use crate::losses::Loss;
 use crate::refusal;
 use crate::settings::{Address, Settings};
-use crate::shared::segment::Segment;
+use crate::shared::Shared;
 use crate::sockets::listener::{Listener, Scope};
 
 pub use session::ORPHAN_EXIT;
@@ -209,7 +210,7 @@ impl Process {
         if size == 0 {
             return Err(Failure::new(ErrorCode::InvalidArgument, "a communicator has at least one rank"));
         }
-        let control = Arena::create("ftest control", Segment::bytes(size))
+        let control = Arena::create("ftest control", Shared::bytes(size))
             .map_err(|error| Failure::system("cannot make a control segment", &error))?;
         let file = SharedFile { fd: control.fd(), length: control.length() as u64 };
         let tcp = matches!(self.settings.coordinator, Some(Address::Tcp(_)));

@@ -5,24 +5,23 @@
 use std::time::Instant;
 
 use protocol::datatype::{Operation, ReductionOp};
-use protocol::record::ErrorCode;
 
 use crate::arena::Arena;
 use crate::call::{Call, Place};
 use crate::failure::Failure;
 use crate::kernels::reduce::Reduction;
 use crate::kernels::streaming;
-use crate::operation::context;
-use crate::operation::context::{OpContext, Timing, pull, share, timing};
+use crate::operation::collective::{overlaps, pull, share};
+use crate::operation::context::{OpContext, Timing, timing};
 use crate::operation::descriptor;
 use crate::operation::descriptor::Descriptor;
-use crate::refusal;
 use crate::shared::mapping::Mappings;
+use crate::shared::reach::reach;
 use crate::shared::segment::{Arrival, INLINE_BYTES, Segment};
 
-/// Shared memory as a way of moving bytes: the segment, and what only the running operation touches.
-pub(crate) struct Shared {
-    pub(crate) barriers: u64,
+/// What collectives keep from one to the next.
+pub(crate) struct Collectives {
+    barriers: u64,
     pub(crate) mappings: Mappings,
     send_bounce: Option<Bounce>,
     receive_bounce: Option<Bounce>,
@@ -33,18 +32,13 @@ struct Bounce {
     arena: Arena,
 }
 
-impl Shared {
+impl Collectives {
     pub(crate) fn new() -> Self {
         Self { barriers: 0, mappings: Mappings::default(), send_bounce: None, receive_bounce: None }
     }
 
     /// Runs one collective to its end on this rank.
-    pub(crate) fn collective(
-        &mut self,
-        segment: &Segment,
-        context: &OpContext,
-        call: &Call,
-    ) -> Result<Timing, Failure> {
+    pub(crate) fn run(&mut self, segment: &Segment, context: &OpContext, call: &Call) -> Result<Timing, Failure> {
         let start = Instant::now();
         let (rank, size) = (context.rank, context.size);
         let contributed = call.send_bytes(rank, size);
@@ -100,7 +94,7 @@ impl Shared {
         let pid = context.members[context.rank as usize].pid;
         let one_process = context.members.iter().all(|member| member.pid == pid);
         let contributed = call.send_bytes(context.rank, context.size);
-        let overlap = context::overlaps(call, context.rank, context.size);
+        let overlap = overlaps(call, context.rank, context.size);
         if contributed > 0 && (overlap || (call.send.place.is_none() && !one_process)) {
             let bounce = Bounce::of_at_least(&mut self.send_bounce, contributed)?;
             own.send = bounce.arena.base();
@@ -217,28 +211,6 @@ fn concluded(segment: &Segment, context: &OpContext, operation: Operation, arriv
     }
 }
 
-/// Another rank's buffer in this process: directly for a rank of the same process, else through its memory file.
-pub(crate) fn reach(
-    mappings: &mut Mappings,
-    context: &OpContext,
-    what: &dyn Fn() -> String,
-    other: u32,
-    place: &Place,
-    address: u64,
-    bytes: usize,
-) -> Result<*mut u8, Failure> {
-    let pid = context.members[other as usize].pid;
-    if pid == context.members[context.rank as usize].pid && (place.valid == 0 || address != 0) {
-        return Ok(address as *mut u8);
-    }
-    mappings.resolve(pid, place, bytes).map_err(|error| {
-        let gone = matches!(error.kind(), std::io::ErrorKind::NotFound);
-        let code = if gone { ErrorCode::RankLost } else { ErrorCode::System };
-        let what = format!("{} cannot map the memory of {}", what(), context.name(other));
-        Failure::new(code, refusal::explain(&what, &error)).blaming(vec![other])
-    })
-}
-
 /// Copies `bytes` to every destination, piece by piece, so that memory is read once and the rest comes from the cache.
 ///
 /// # Safety
@@ -294,6 +266,7 @@ mod tests {
     use std::time::Duration;
 
     use protocol::datatype::Datatype;
+    use protocol::record::ErrorCode;
 
     use super::*;
     use crate::call::Buffer;
@@ -324,17 +297,17 @@ mod tests {
             let calls = buffers.each_mut().map(|buffer| reduce(buffer));
             let first = if given_up == TimeoutWaitingForCollective {
                 let failure =
-                    Shared::new().collective(&segment, &stage.context(0, Duration::ZERO), &calls[0]).unwrap_err();
+                    Collectives::new().run(&segment, &stage.context(0, Duration::ZERO), &calls[0]).unwrap_err();
                 segment.lose(0, given_up, &failure.detail);
                 failure
             } else {
                 segment.lose(0, given_up, "rank 0 stopped");
-                Shared::new().collective(&segment, &stage.context(0, SOON), &calls[0]).unwrap_err()
+                Collectives::new().run(&segment, &stage.context(0, SOON), &calls[0]).unwrap_err()
             };
             assert_eq!(first.code, given_up, "{first}");
             // Its program uses the buffer again.
             buffers[0].fill(7.0);
-            let second = Shared::new().collective(&segment, &stage.context(1, SOON), &calls[1]).unwrap_err();
+            let second = Collectives::new().run(&segment, &stage.context(1, SOON), &calls[1]).unwrap_err();
             // A revoke is a rank's own: rank 1 waits for it.
             let told = if given_up == Revoked { TimeoutWaitingForCollective } else { given_up };
             assert_eq!((second.code, &second.culprits[..]), (told, &[protocol::ids::Rank(0)][..]), "{second}");
@@ -357,7 +330,7 @@ mod tests {
                     let timeout = if comes { Duration::from_secs(20) } else { SOON };
                     let (segment, stage, call) = (&segment, &stage, &calls[1]);
                     let other = scope
-                        .spawn(move || Shared::new().collective(segment, &stage.context(1, timeout), call).map(drop));
+                        .spawn(move || Collectives::new().run(segment, &stage.context(1, timeout), call).map(drop));
                     let later = Instant::now() + Duration::from_secs(20);
                     assert_eq!(segment.wait(0, 1, later), Arrival::All);
                     segment.lose(0, stopped, "rank 0 stopped");

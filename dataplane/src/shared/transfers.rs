@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use protocol::datatype::{Datatype, Operation};
+use protocol::datatype::Operation;
 use protocol::record::ErrorCode;
 
 use crate::arena::Arena;
@@ -12,9 +12,10 @@ use crate::call::{Call, Place};
 use crate::failure::{Failure, name_ranks};
 use crate::kernels::streaming;
 use crate::operation::context::{OpContext, Timing, timing};
-use crate::shared::collectives::reach;
+use crate::operation::transfer::{EAGER_BYTES, Side, difference, mismatch};
 use crate::shared::mapping::Mappings;
-use crate::shared::segment::{EAGER_BYTES, Message, RING_SLOTS, Segment};
+use crate::shared::reach::reach;
+use crate::shared::segment::{Message, RING_SLOTS, Segment};
 
 /// One send or recv on its way.
 struct Transfer<'a> {
@@ -137,8 +138,8 @@ fn advance_send(
             return Ok(false);
         }
         if let Some((code, count, datatype)) = ring.answer(index) {
-            let theirs = Message { count, datatype, ..Message::default() };
-            return Err(mismatch(context, transfer.peer, code, call, &theirs));
+            let theirs = Side { count, datatype };
+            return Err(mismatch(context, transfer.peer, code, call, theirs));
         }
         transfer.done = Some(timing(start, Instant::now(), index + 1));
         return Ok(true);
@@ -204,17 +205,11 @@ fn take(
         return Ok(false);
     }
     let met = Instant::now();
-    let differs = if message.datatype != call.datatype.code() {
-        Some(ErrorCode::DtypeMismatch)
-    } else if message.count != call.count {
-        Some(ErrorCode::CountMismatch)
-    } else {
-        None
-    };
-    if let Some(code) = differs {
+    let theirs = Side { count: message.count, datatype: message.datatype };
+    if let Some(code) = difference(call, theirs) {
         ring.take(index, Some(code), call.count, call.datatype.code());
         segment.ring_bell(transfer.peer);
-        return Err(mismatch(context, transfer.peer, code, call, &message));
+        return Err(mismatch(context, transfer.peer, code, call, theirs));
     }
     let source = if message.eager == 1 {
         payload
@@ -252,17 +247,6 @@ fn take(
     Ok(true)
 }
 
-/// The failure of a transfer whose two sides disagree; both ranks tell it with the same kind.
-pub(crate) fn mismatch(context: &OpContext, peer: u32, code: ErrorCode, call: &Call, theirs: &Message) -> Failure {
-    let datatype = Datatype::from_code(theirs.datatype).map_or("?", Datatype::name);
-    let (mine, other) = if call.operation == Operation::Send { ("sends", "receives") } else { ("receives", "sends") };
-    let detail = format!(
-        "send and recv differ: rank {} {mine} {} elements of {}, rank {peer} {other} {} of {datatype}",
-        context.rank, call.count, call.datatype, theirs.count
-    );
-    Failure::new(code, detail).blaming(vec![context.rank, peer])
-}
-
 fn lost(segment: &Segment, context: &OpContext, waiting: &[&Transfer]) -> Option<Failure> {
     if let Some((code, detail)) = segment.status(context.rank) {
         return Some(Failure::new(code, detail).blaming(vec![context.rank]));
@@ -297,6 +281,8 @@ fn describe(transfer: &Transfer) -> String {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use protocol::datatype::Datatype;
 
     use super::*;
     use crate::call::Buffer;

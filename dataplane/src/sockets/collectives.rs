@@ -8,10 +8,11 @@ use protocol::datatype::{Operation, ReductionOp};
 use crate::call::Call;
 use crate::failure::Failure;
 use crate::kernels::reduce::Reduction;
-use crate::operation::context::{GRAIN, OpContext, Timing, overlaps, pull, share, timing};
+use crate::operation::collective::{GRAIN, overlaps, pull, share};
+use crate::operation::context::{OpContext, Timing, timing};
 use crate::operation::descriptor;
 use crate::operation::descriptor::Descriptor;
-use crate::sockets::mesh::{Lost, Mesh, Stop};
+use crate::sockets::mesh::{Mesh, Stop};
 
 /// Connections that carry collectives.
 const CHANNEL: u8 = 0;
@@ -19,8 +20,8 @@ const CHANNEL: u8 = 0;
 const PIECES_BYTES: usize = 8 << 20;
 
 /// Runs one collective to its end on this rank.
-pub(crate) fn collective(mesh: &mut Mesh, context: &OpContext, lost: Lost, call: &Call) -> Result<Timing, Failure> {
-    let result = Exchange { mesh: &mut *mesh, context, lost, call }.run();
+pub(crate) fn run(mesh: &mut Mesh, context: &OpContext, call: &Call) -> Result<Timing, Failure> {
+    let result = Exchange { mesh: &mut *mesh, context, call }.run();
     mesh.clear();
     result
 }
@@ -28,7 +29,6 @@ pub(crate) fn collective(mesh: &mut Mesh, context: &OpContext, lost: Lost, call:
 struct Exchange<'a> {
     mesh: &'a mut Mesh,
     context: &'a OpContext<'a>,
-    lost: Lost<'a>,
     call: &'a Call,
 }
 
@@ -65,7 +65,7 @@ impl Exchange<'_> {
 
     fn finish(&mut self) -> Result<(), Failure> {
         let (context, operation) = (self.context, self.call.operation);
-        self.mesh.finish(context, self.lost).map_err(|stop: Stop| {
+        self.mesh.finish(context).map_err(|stop: Stop| {
             let what = format!("{operation} (collective {})", context.sequence);
             stop.failure(context, &what, |missing| context.late(operation, missing))
         })

@@ -14,6 +14,7 @@ use protocol::record::ErrorCode;
 use super::request::{DONE, REFUSED, Request};
 use super::socket;
 use super::wire::{HEADER, notice};
+use crate::operation::one_sided::within;
 use crate::wake::Wake;
 
 /// A rank's inbox.
@@ -218,14 +219,6 @@ fn refusal(code: ErrorCode, detail: &str) -> Vec<u8> {
 fn hang_up(connection: &UnixStream, told: &[u8]) {
     socket::last_words(connection, told);
     let _ = connection.shutdown(Shutdown::Both);
-}
-
-/// Checks that a range lies in a window of `length` bytes.
-pub(crate) fn within(offset: u64, bytes: u64, length: u64) -> Result<(), String> {
-    match offset.checked_add(bytes) {
-        Some(end) if end <= length => Ok(()),
-        _ => Err(format!("{bytes} bytes at {offset} leave the window of {length} bytes")),
-    }
 }
 
 fn read_to(stream: &mut UnixStream, address: usize, bytes: u64) -> io::Result<()> {

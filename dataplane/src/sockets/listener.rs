@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::connect::prepare;
 use super::greeter::{self, Door};
 use super::hello::Route;
+use super::inbox::Inbox;
 use super::socket;
-use super::wire::{HEADER, WELCOME};
-use crate::one_sided::{self, Inbox};
+use super::wire::{HEADER, ONE_SIDED_CHANNEL, WELCOME};
 use crate::wake::Wake;
 
 /// Ranks that failed or left and are remembered; who comes for an earlier one waits until its deadline.
@@ -99,7 +99,7 @@ impl Listener {
         let mut state = self.lock();
         state.inboxes.insert((communicator, rank), Arc::downgrade(inbox));
         let mine = |route: &Route| {
-            route.communicator == communicator && route.to == rank && route.channel == one_sided::CHANNEL
+            route.communicator == communicator && route.to == rank && route.channel == ONE_SIDED_CHANNEL
         };
         let early: Vec<Route> = state.arrived.keys().copied().filter(mine).collect();
         for route in early {
@@ -158,7 +158,7 @@ impl greeter::Host for Listener {
         // Before anything that its rank may say: that one cannot have the connection yet.
         welcome(&stream);
         let inbox = state.inboxes.get(&(route.communicator, route.to)).and_then(Weak::upgrade);
-        if let Some(inbox) = inbox.filter(|_| route.channel == one_sided::CHANNEL) {
+        if let Some(inbox) = inbox.filter(|_| route.channel == ONE_SIDED_CHANNEL) {
             return serve_puts(inbox, stream, route.from);
         }
         state.arrived.insert(route, stream);

@@ -27,16 +27,12 @@ use crate::sockets::mesh::link::{Bytes, Link, LinkError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MessageId(u64);
 
-/// Why a rank will not come again, as far as this process knows.
-pub(crate) type Lost<'a> = &'a dyn Fn(u32) -> Option<(ErrorCode, String)>;
-
 /// The connections of one rank of a communicator.
 pub(crate) struct Mesh {
     communicator: u64,
     token: String,
     chunk: usize,
     listener: Arc<Listener>,
-    pub(crate) wake: Arc<Wake>,
     links: BTreeMap<(u32, u8), Link>,
     next: u64,
     done: BTreeMap<MessageId, Vec<u8>>,
@@ -47,19 +43,12 @@ pub(crate) struct Mesh {
 }
 
 impl Mesh {
-    pub(crate) fn new(
-        communicator: u64,
-        token: String,
-        chunk: usize,
-        listener: Arc<Listener>,
-        wake: Arc<Wake>,
-    ) -> Self {
+    pub(crate) fn new(communicator: u64, token: String, chunk: usize, listener: Arc<Listener>) -> Self {
         Self {
             communicator,
             token,
             chunk: chunk.clamp(1, u32::MAX as usize),
             listener,
-            wake,
             links: BTreeMap::new(),
             next: 0,
             done: BTreeMap::new(),
@@ -145,19 +134,19 @@ impl Mesh {
     }
 
     /// Drives everything queued to its end.
-    pub(crate) fn finish(&mut self, context: &OpContext, lost: Lost) -> Result<(), Stop> {
+    pub(crate) fn finish(&mut self, context: &OpContext) -> Result<(), Stop> {
         while !self.idle() {
-            self.step(context, lost)?;
+            self.step(context)?;
         }
         Ok(())
     }
 
     /// Moves what can be moved; sleeps when nothing can.
-    pub(crate) fn step(&mut self, context: &OpContext, lost: Lost) -> Result<(), Stop> {
-        match self.advance(context, lost) {
+    pub(crate) fn step(&mut self, context: &OpContext) -> Result<(), Stop> {
+        match self.advance(context) {
             // What the coordinator knows of a closed connection's other end says more than the connection, and comes a
             // moment later.
-            Err(Stop::Closed(peer, error)) => match self.reason(peer, lost) {
+            Err(Stop::Closed(peer, error)) => match self.reason(context, peer) {
                 Some(reason) => Err(Stop::Lost(peer, Some(reason))),
                 None => Err(Stop::Closed(peer, error)),
             },
@@ -166,31 +155,23 @@ impl Mesh {
     }
 
     /// Why `peer` is lost, if that becomes known soon.
-    fn reason(&self, peer: u32, lost: Lost) -> Option<(ErrorCode, String)> {
+    fn reason(&self, context: &OpContext, peer: u32) -> Option<(ErrorCode, String)> {
         let deadline = Instant::now() + REASON_PATIENCE;
         loop {
-            self.wake.clear();
+            context.losses.wake().clear();
             let left = deadline.saturating_duration_since(Instant::now());
-            match lost(peer) {
-                None if !left.is_zero() => {
-                    self.sleep_until_woken(i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX))
-                }
+            match context.losses.why(peer) {
+                None if !left.is_zero() => context.losses.wake().wait(left),
                 reason => return reason,
             }
         }
     }
 
-    fn sleep_until_woken(&self, timeout_ms: i32) {
-        let mut polled = libc::pollfd { fd: self.wake.fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one live entry.
-        unsafe { libc::poll(&raw mut polled, 1, timeout_ms) };
-    }
-
-    fn advance(&mut self, context: &OpContext, lost: Lost) -> Result<(), Stop> {
-        self.wake.clear();
+    fn advance(&mut self, context: &OpContext) -> Result<(), Stop> {
+        context.losses.wake().clear();
         // Asked before the connections are: what a rank sent before it left is on them by the time its loss is known, and still
         // counts.
-        let gone = self.needed().into_iter().find_map(|peer| lost(peer).map(|reason| (peer, reason)));
+        let gone = self.needed().into_iter().find_map(|peer| context.losses.why(peer).map(|reason| (peer, reason)));
         self.connect(context)?;
         let mut moved = false;
         for (key, link) in &mut self.links {
@@ -202,7 +183,7 @@ impl Mesh {
         if moved {
             return Ok(());
         }
-        if let Some(reason) = lost(context.rank) {
+        if let Some(reason) = context.losses.why(context.rank) {
             return Err(Stop::Lost(context.rank, Some(reason)));
         }
         let mut until = context.deadline;
@@ -220,7 +201,7 @@ impl Mesh {
             missing.dedup();
             return Err(Stop::Late(missing));
         }
-        self.sleep(i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX));
+        self.sleep(context.losses.wake(), i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX));
         Ok(())
     }
 
@@ -253,8 +234,8 @@ impl Mesh {
         Ok(())
     }
 
-    fn sleep(&self, timeout_ms: i32) {
-        let mut polled = vec![libc::pollfd { fd: self.wake.fd(), events: libc::POLLIN, revents: 0 }];
+    fn sleep(&self, wake: &Wake, timeout_ms: i32) {
+        let mut polled = vec![libc::pollfd { fd: wake.fd(), events: libc::POLLIN, revents: 0 }];
         polled.extend(self.links.values().filter_map(Link::interest));
         // SAFETY: the array is live and as long as said.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout_ms) };

@@ -8,14 +8,12 @@ use std::time::{Duration, Instant};
 use protocol::record::ErrorCode;
 
 use super::hello::Route;
-use super::mesh::Lost;
 use super::request::{DONE, REFUSED, Request};
 use super::socket::{progress, set_nonblocking};
-use super::wire::{HEADER, HELD_PATIENCE, KNOCKS, MAX_NOTICE, NOTICE, REASON_PATIENCE, WELCOME};
+use super::wire::{HEADER, HELD_PATIENCE, KNOCKS, MAX_NOTICE, NOTICE, ONE_SIDED_CHANNEL, REASON_PATIENCE, WELCOME};
 use crate::failure::{Failure, code_of};
-use crate::one_sided::CHANNEL;
 use crate::operation::context::OpContext;
-use crate::wake::Wake;
+use crate::operation::one_sided;
 
 /// A connection that this rank made.
 pub(crate) struct Link {
@@ -31,8 +29,6 @@ pub(crate) struct Link {
 pub(crate) struct Caller<'a> {
     pub(crate) communicator: u64,
     pub(crate) token: &'a str,
-    pub(crate) wake: &'a Wake,
-    pub(crate) lost: Lost<'a>,
 }
 
 /// Why an exchange ended.
@@ -44,14 +40,14 @@ enum Stop {
 
 /// Connects to `peer`, which has yet to welcome the connection.
 pub(crate) fn connect(caller: &Caller, context: &OpContext, what: &str, peer: u32) -> Result<Link, Failure> {
-    let route = Route { communicator: caller.communicator, to: peer, from: context.rank, channel: CHANNEL };
+    let route = Route { communicator: caller.communicator, to: peer, from: context.rank, channel: ONE_SIDED_CHANNEL };
     let left = context.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     let address = &context.members[peer as usize].data_address;
     let stream = super::connect::connect(address, caller.token, route, left);
     stream
         .and_then(|stream| set_nonblocking(&stream).map(|()| stream))
         .map(|stream| Link { stream, welcomed: false, answer: Vec::new() })
-        .map_err(|error| stopped(caller, context, what, peer, Stop::Closed(error)))
+        .map_err(|error| stopped(context, what, peer, Stop::Closed(error)))
 }
 
 /// Sends a request with its payload and waits for the answer.
@@ -71,9 +67,9 @@ pub(crate) unsafe fn exchange(
     let (mut sent, mut knocks) = (0, 0);
     let mut gone_since = None;
     loop {
-        caller.wake.clear();
+        context.losses.wake().clear();
         // Asked before the connection is: what a rank answered before it left is there by the time its loss is known.
-        let gone = gone(caller, context, what, peer);
+        let gone = gone(context, what, peer);
         let mut moved = false;
         if link.welcomed && sent < total {
             // SAFETY: the caller's promise.
@@ -82,7 +78,7 @@ pub(crate) unsafe fn exchange(
                 // The reason may have come before the end.
                 Err(error) => {
                     let stop = link.receive().err().unwrap_or(Stop::Closed(error));
-                    return Err(stopped(caller, context, what, peer, stop));
+                    return Err(stopped(context, what, peer, stop));
                 }
             }
         }
@@ -95,7 +91,7 @@ pub(crate) unsafe fn exchange(
                 *link = connect(caller, context, what, peer)?;
                 continue;
             }
-            Err(stop) => return Err(stopped(caller, context, what, peer, stop)),
+            Err(stop) => return Err(stopped(context, what, peer, stop)),
         }
         if moved {
             continue;
@@ -104,17 +100,17 @@ pub(crate) unsafe fn exchange(
         if let Err(failure) = gone {
             // The end of the connection, behind the answer, does not come while a process that the rank forked holds it.
             let open = *gone_since.get_or_insert_with(Instant::now) + HELD_PATIENCE;
-            if !link.welcomed || (caller.lost)(context.rank).is_some() || Instant::now() >= open {
+            if !link.welcomed || context.losses.why(context.rank).is_some() || Instant::now() >= open {
                 return Err(failure);
             }
             until = until.min(open);
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() && until == context.deadline {
-            return Err(late(context, what, peer));
+            return Err(one_sided::late(context, what, peer));
         }
         let events = if link.welcomed && sent < total { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
-        sleep(caller, &[(link, events)], left);
+        sleep(context, &[(link, events)], left);
     }
 }
 
@@ -129,33 +125,27 @@ pub(crate) fn is_alive(
         match link.receive() {
             Ok(_) => return Ok(()),
             Err(Stop::Closed(_)) if !link.welcomed => *link = connect(caller, context, what, peer)?,
-            Err(stop) => return Err(stopped(caller, context, what, peer, stop)),
+            Err(stop) => return Err(stopped(context, what, peer, stop)),
         }
     }
     let error = io::Error::new(io::ErrorKind::ConnectionAborted, "it ended before it was welcomed");
-    Err(stopped(caller, context, what, peer, Stop::Closed(error)))
+    Err(stopped(context, what, peer, Stop::Closed(error)))
 }
 
 /// The failure when this rank or `peer` is known to be lost.
-pub(crate) fn gone(caller: &Caller, context: &OpContext, what: &str, peer: u32) -> Result<(), Failure> {
-    if let Some((code, detail)) = (caller.lost)(context.rank) {
+pub(crate) fn gone(context: &OpContext, what: &str, peer: u32) -> Result<(), Failure> {
+    if let Some((code, detail)) = context.losses.why(context.rank) {
         return Err(Failure::new(code, detail).blaming(vec![context.rank]));
     }
-    match (caller.lost)(peer) {
+    match context.losses.why(peer) {
         Some(reason) => Err(context.lost(what, &[peer], Some(reason))),
         None => Ok(()),
     }
 }
 
-/// The failure at the deadline.
-pub(crate) fn late(context: &OpContext, what: &str, peer: u32) -> Failure {
-    let detail = format!("rank {} waited {} ms for rank {peer}: {what}", context.rank, context.timeout_ms());
-    Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(vec![peer])
-}
-
 /// Sleeps until one of `links` is ready, somebody rings, or for `time`.
-pub(crate) fn sleep(caller: &Caller, links: &[(&Link, i16)], time: Duration) {
-    let mut polled = vec![libc::pollfd { fd: caller.wake.fd(), events: libc::POLLIN, revents: 0 }];
+pub(crate) fn sleep(context: &OpContext, links: &[(&Link, i16)], time: Duration) {
+    let mut polled = vec![libc::pollfd { fd: context.losses.wake().fd(), events: libc::POLLIN, revents: 0 }];
     let entry =
         |(link, events): &(&Link, i16)| libc::pollfd { fd: link.stream.as_raw_fd(), events: *events, revents: 0 };
     polled.extend(links.iter().map(entry));
@@ -228,7 +218,7 @@ impl Link {
 
 /// The failure of what stopped. What the coordinator knows of the other end says more than its connection, and comes a moment
 /// later.
-fn stopped(caller: &Caller, context: &OpContext, what: &str, peer: u32, stop: Stop) -> Failure {
+fn stopped(context: &OpContext, what: &str, peer: u32, stop: Stop) -> Failure {
     match stop {
         Stop::Refused(code, detail) => {
             let culprit = if code == ErrorCode::InvalidArgument { context.rank } else { peer };
@@ -238,8 +228,8 @@ fn stopped(caller: &Caller, context: &OpContext, what: &str, peer: u32, stop: St
         Stop::Closed(error) => {
             let deadline = Instant::now() + REASON_PATIENCE;
             loop {
-                caller.wake.clear();
-                if let Err(failure) = gone(caller, context, what, peer) {
+                context.losses.wake().clear();
+                if let Err(failure) = gone(context, what, peer) {
                     return failure;
                 }
                 let left = deadline.saturating_duration_since(Instant::now());
@@ -247,7 +237,7 @@ fn stopped(caller: &Caller, context: &OpContext, what: &str, peer: u32, stop: St
                     let reason = (ErrorCode::RankLost, format!("its connection failed: {error}"));
                     return context.lost(what, &[peer], Some(reason));
                 }
-                caller.wake.wait(left);
+                context.losses.wake().wait(left);
             }
         }
     }
@@ -257,7 +247,6 @@ fn stopped(caller: &Caller, context: &OpContext, what: &str, peer: u32, stop: St
 mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
     use crate::operation::context::Stage;
@@ -276,12 +265,8 @@ mod tests {
     #[test]
     fn an_answer_counts_although_the_loss_of_its_rank_is_known_first() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let (left, wake, stage) = (AtomicBool::new(false), Wake::new().unwrap(), Stage::of(2));
-        let lost = |rank: u32| {
-            let gone = rank == 1 && left.load(Ordering::Acquire);
-            gone.then(|| (ErrorCode::RankLost, "rank 1 exited".to_owned()))
-        };
-        let caller = Caller { communicator: 1, token: "", wake: &wake, lost: &lost };
+        let stage = Stage::of(2);
+        let caller = Caller { communicator: 1, token: "" };
         let context = stage.context(0, Duration::from_secs(60));
         set_nonblocking(&OwnedFd::from(ours.try_clone().unwrap())).unwrap();
         let mut link = Link { stream: ours.into(), welcomed: false, answer: Vec::new() };
@@ -290,8 +275,7 @@ mod tests {
             scope.spawn(|| {
                 theirs.write_all(&word(WELCOME)).unwrap();
                 theirs.read_exact(&mut [0; Request::BYTES]).unwrap();
-                left.store(true, Ordering::Release);
-                wake.ring();
+                stage.losses().note(1, ErrorCode::RankLost, "rank 1 exited");
                 std::thread::sleep(Duration::from_millis(100));
                 theirs.write_all(&word(DONE)).unwrap();
             });

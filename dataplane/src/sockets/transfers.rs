@@ -10,9 +10,8 @@ use protocol::record::ErrorCode;
 use crate::call::Call;
 use crate::failure::{Failure, code_of, name_ranks, number_of};
 use crate::operation::context::{OpContext, Timing, timing};
-use crate::shared::segment::{EAGER_BYTES, Message};
-use crate::shared::transfers::mismatch;
-use crate::sockets::mesh::{Lost, Mesh, MessageId};
+use crate::operation::transfer::{EAGER_BYTES, Side, difference, mismatch};
+use crate::sockets::mesh::{Mesh, MessageId};
 
 /// Announcements and payloads.
 const FORWARD: u8 = 1;
@@ -56,10 +55,9 @@ pub(crate) fn run(
     mesh: &mut Mesh,
     memory: &mut Memory,
     context: &OpContext,
-    lost: Lost,
     calls: &[Call],
 ) -> Result<Vec<Timing>, Failure> {
-    let result = Group { mesh: &mut *mesh, memory, context, lost, start: Instant::now() }.run(calls);
+    let result = Group { mesh: &mut *mesh, memory, context, start: Instant::now() }.run(calls);
     mesh.clear();
     result
 }
@@ -68,7 +66,6 @@ struct Group<'a> {
     mesh: &'a mut Mesh,
     memory: &'a mut Memory,
     context: &'a OpContext<'a>,
-    lost: Lost<'a>,
     start: Instant,
 }
 
@@ -109,7 +106,7 @@ impl Group<'_> {
                 continue;
             }
             let context = self.context;
-            self.mesh.step(context, self.lost).map_err(|stop| {
+            self.mesh.step(context).map_err(|stop| {
                 stop.failure(context, "a send or recv", |missing| {
                     let detail = format!(
                         "rank {} waited {} ms in send or recv for {}",
@@ -142,8 +139,8 @@ impl Group<'_> {
                         let detail = format!("rank {rank} receives from itself and no send to itself came before");
                         return Err(Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(vec![rank]));
                     };
-                    let theirs = Message { count, datatype, ..Message::default() };
-                    check(self.context, rank, call, &theirs)?;
+                    let theirs = Side { count, datatype };
+                    check(self.context, rank, call, theirs)?;
                     // SAFETY: the caller's promise for its receive buffer; the counts agree.
                     unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr(), call.receive.address, bytes) };
                 }
@@ -187,7 +184,7 @@ impl Group<'_> {
                 Some(answer) if self.mesh.is_done(answer) => {
                     let (theirs, number) = parse(&self.mesh.taken(answer));
                     if number != 0 {
-                        return Err(mismatch(self.context, peer, code_of(number), call, &theirs));
+                        return Err(mismatch(self.context, peer, code_of(number), call, theirs));
                     }
                     transfer.met = Instant::now();
                     // SAFETY: as above.
@@ -203,7 +200,7 @@ impl Group<'_> {
                     return Ok(false);
                 }
                 let (theirs, _) = parse(&self.mesh.taken(head_id));
-                let checked = check(self.context, peer, call, &theirs);
+                let checked = check(self.context, peer, call, theirs);
                 transfer.met = Instant::now();
                 let their_size =
                     protocol::datatype::Datatype::from_code(theirs.datatype).map_or(1, |datatype| datatype.size());
@@ -212,7 +209,7 @@ impl Group<'_> {
                     let answer = self.mesh.send_own(peer, BACKWARD, head(call.count, call.datatype.code(), number));
                     if checked.is_err() {
                         // The sender must hear of it before our connections close.
-                        while !self.mesh.is_done(answer) && self.mesh.step(self.context, self.lost).is_ok() {}
+                        while !self.mesh.is_done(answer) && self.mesh.step(self.context).is_ok() {}
                     }
                 }
                 checked?;
@@ -231,15 +228,8 @@ impl Group<'_> {
     }
 }
 
-fn check(context: &OpContext, peer: u32, call: &Call, theirs: &Message) -> Result<(), Failure> {
-    let code = if theirs.datatype != call.datatype.code() {
-        ErrorCode::DtypeMismatch
-    } else if theirs.count != call.count {
-        ErrorCode::CountMismatch
-    } else {
-        return Ok(());
-    };
-    Err(mismatch(context, peer, code, call, theirs))
+fn check(context: &OpContext, peer: u32, call: &Call, theirs: Side) -> Result<(), Failure> {
+    difference(call, theirs).map_or(Ok(()), |code| Err(mismatch(context, peer, code, call, theirs)))
 }
 
 fn head(count: u64, datatype: i32, number: u32) -> Vec<u8> {
@@ -250,9 +240,9 @@ fn head(count: u64, datatype: i32, number: u32) -> Vec<u8> {
     bytes
 }
 
-fn parse(bytes: &[u8]) -> (Message, u32) {
+fn parse(bytes: &[u8]) -> (Side, u32) {
     let word =
         |at: usize| bytes.get(at..at + 4).map_or(0, |word| u32::from_le_bytes(word.try_into().expect("four bytes")));
     let count = u64::from(word(0)) | u64::from(word(4)) << 32;
-    (Message { count, datatype: word(8) as i32, ..Message::default() }, word(12))
+    (Side { count, datatype: word(8) as i32 }, word(12))
 }

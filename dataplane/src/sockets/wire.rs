@@ -6,6 +6,8 @@ use protocol::record::ErrorCode;
 
 use crate::failure::number_of;
 
+/// The channel of connections for puts and signals.
+pub(crate) const ONE_SIDED_CHANNEL: u8 = 3;
 /// Begins a chunk of a payload.
 pub(crate) const DATA: u32 = 0x6174_6164;
 /// Begins a notice: the kind of failure and a sentence.

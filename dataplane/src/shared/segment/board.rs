@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::call::Place;
-use crate::one_sided::PeerWindow;
+use crate::operation::one_sided::PeerWindow;
 
 /// Windows that a rank may have registered at one time.
 pub(crate) const WINDOWS: usize = 4096;

@@ -2,7 +2,7 @@
 //! point-to-point rings and who is lost; no payload except messages small enough to travel beside their descriptor.
 
 mod barrier;
-pub(crate) mod board;
+mod board;
 mod ring;
 
 use std::cell::UnsafeCell;
@@ -18,7 +18,8 @@ use crate::shared::futex;
 use crate::shared::segment::board::Board;
 
 pub(crate) use crate::shared::segment::barrier::Arrival;
-pub(crate) use crate::shared::segment::ring::{EAGER_BYTES, Message, RING_SLOTS, Ring};
+pub(crate) use crate::shared::segment::ring::{Message, RING_SLOTS, Ring};
+pub(crate) use board::WINDOWS;
 
 /// Contributions up to this many bytes travel in the descriptor's slot and cost one barrier instead of two.
 pub(crate) const INLINE_BYTES: usize = 4096;

@@ -7,10 +7,9 @@ use protocol::record::ErrorCode;
 
 use crate::call::Place;
 use crate::failure::{code_of, number_of};
+use crate::operation::transfer::EAGER_BYTES;
 use crate::shared::segment::Line;
 
-/// Point-to-point messages up to this many bytes are buffered: their sender does not wait for the receiver.
-pub(crate) const EAGER_BYTES: usize = 32 * 1024;
 /// Messages that may be under way from one rank to another before the sender waits.
 pub(crate) const RING_SLOTS: u64 = 8;
 

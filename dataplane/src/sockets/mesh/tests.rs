@@ -6,6 +6,7 @@ use protocol::ids::Rank;
 use protocol::message::Member;
 
 use super::*;
+use crate::losses::Losses;
 use crate::operation::history::OpHistory;
 use crate::sockets::listener::Scope;
 use crate::sockets::wire::{DATA, HEADER};
@@ -29,11 +30,21 @@ fn the_others_are_told_once_why_this_rank_will_not_come() {
     let peer = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
     peer.set_nonblocking(true).unwrap();
     let (members, history) = ([0, 1].map(|rank| member(rank, &format!("unix:@{name}"))), OpHistory::default());
+    let losses = Losses::new(Arc::new(Wake::new().unwrap()));
     let timeout = Duration::from_secs(10);
     let deadline = Instant::now() + timeout;
-    let context = OpContext { rank: 0, size: 2, members: &members, sequence: 0, deadline, timeout, history: &history };
+    let context = OpContext {
+        rank: 0,
+        size: 2,
+        members: &members,
+        sequence: 0,
+        deadline,
+        timeout,
+        losses: &losses,
+        history: &history,
+    };
     let listener = Listener::open(Scope::Host, String::new()).unwrap();
-    let mut mesh = Mesh::new(1, String::new(), 1000, listener, Arc::new(Wake::new().unwrap()));
+    let mut mesh = Mesh::new(1, String::new(), 1000, listener);
     mesh.close(&context, ErrorCode::InjectedRankFailure, "the link is cut");
     mesh.close(&context, ErrorCode::Aborted, "rank 0 aborted");
     let (mut told, _) = peer.accept().expect("a connection is there as soon as it is made");
@@ -47,20 +58,30 @@ fn the_others_are_told_once_why_this_rank_will_not_come() {
 /// Rank 1's mesh, and rank 0's end of a connection to it. That rank 0 is gone is known from the start.
 fn bereft(until_told: impl FnOnce(UnixStream) + Send) -> Result<Vec<u8>, Stop> {
     let history = OpHistory::default();
+    let losses = Losses::new(Arc::new(Wake::new().unwrap()));
     let timeout = Duration::from_secs(60);
     let listener = Listener::open(Scope::Host, String::new()).unwrap();
     let members = [0, 1].map(|rank| member(rank, &listener.address));
     let deadline = Instant::now() + timeout;
-    let context = OpContext { rank: 1, size: 2, members: &members, sequence: 0, deadline, timeout, history: &history };
+    let context = OpContext {
+        rank: 1,
+        size: 2,
+        members: &members,
+        sequence: 0,
+        deadline,
+        timeout,
+        losses: &losses,
+        history: &history,
+    };
     let route = Route { communicator: 1, to: 1, from: 0, channel: 0 };
     let mut peer = UnixStream::from(connect(&listener.address, "", route, timeout).unwrap());
     peer.read_exact(&mut [0; HEADER]).unwrap();
-    let mut mesh = Mesh::new(1, String::new(), 1000, listener, Arc::new(Wake::new().unwrap()));
+    let mut mesh = Mesh::new(1, String::new(), 1000, listener);
     let message = mesh.receive_own(0, 0, 4);
-    let lost = |rank: u32| (rank == 0).then(|| (ErrorCode::RankLost, "rank 0 exited".to_owned()));
+    losses.note(0, ErrorCode::RankLost, "rank 0 exited");
     std::thread::scope(|scope| {
         scope.spawn(move || until_told(peer));
-        mesh.finish(&context, &lost).map(|()| mesh.taken(message))
+        mesh.finish(&context).map(|()| mesh.taken(message))
     })
 }
 

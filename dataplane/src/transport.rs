@@ -1,0 +1,48 @@
+//! A way of moving bytes between the ranks of a communicator: shared memory or sockets. Every rank of a communicator uses the same.
+
+use protocol::message::Member;
+use protocol::record::{BufferTransport, ErrorCode};
+
+use crate::call::{Buffer, Call};
+use crate::failure::Failure;
+use crate::operation::context::{OpContext, Timing};
+use crate::operation::one_sided::PeerWindow;
+
+/// One rank's end of it. Operations come one at a time; everything else may come meanwhile, from other threads.
+pub(crate) trait Transport: Send + Sync {
+    /// What records call it.
+    fn kind(&self) -> BufferTransport;
+
+    /// Runs a collective to its end on this rank.
+    fn collective(&self, context: &OpContext, call: &Call) -> Result<Timing, Failure>;
+
+    /// Runs the sends and recvs of a group to their end; timings are in the order of `calls`.
+    fn transfers(&self, context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure>;
+
+    /// Runs the first of `calls`, which are one-sided, or all waits that they begin with; timings of as many as were run.
+    fn one_sided(&self, context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure>;
+
+    /// Registers `bytes` at `buffer` as the next window; its number, from 1.
+    fn register_window(&self, buffer: Buffer, bytes: u64) -> Result<u64, Failure>;
+
+    /// Forgets a window.
+    fn deregister_window(&self, number: u64);
+
+    /// Window `number` of rank `peer`, once it is registered; `None` when ranks do not map each other's memory.
+    fn peer_window(&self, context: &OpContext, number: u64, peer: u32) -> Result<Option<PeerWindow>, Failure>;
+
+    /// `rank` will not come again: whoever waits for it in this transport's memory hears of it.
+    fn lose(&self, rank: u32, code: ErrorCode, detail: &str);
+
+    /// This rank's operation failed: tells the other ranks, but for a revoke. No operation is running.
+    fn fail(&self, context: &OpContext, code: ErrorCode, detail: &str);
+
+    /// This rank takes part in no operation any more: tells the other ranks, but for a revoke. An operation that is running unless
+    /// `idle` was woken and does its part with [`Self::fail`].
+    fn stop(&self, context: &OpContext, code: ErrorCode, detail: &str, idle: bool);
+}
+
+/// True when all ranks are on one host and offer their memory.
+pub(crate) fn may_share(members: &[Member]) -> bool {
+    members.iter().all(|member| member.arena.is_some() && member.control.is_some() && member.host == members[0].host)
+}
