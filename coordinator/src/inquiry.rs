@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use model::cluster::hang::Diagnosis;
 use model::cluster::{Cluster, ConnectionId};
-use model::hang::Diagnosis;
 use protocol::activity::Activity;
 use serde_json::{Value, json};
 use tokio::time::Instant;

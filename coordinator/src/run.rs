@@ -4,8 +4,8 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
+use model::cluster::report::RunFacts;
 use model::cluster::{Cluster, ConnectionId};
-use model::report::RunFacts;
 use tokio::sync::{mpsc, watch};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};

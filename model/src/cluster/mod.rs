@@ -1,5 +1,9 @@
 //! The cluster as a value: [`Cluster::step`] takes one input and the time and says what to send. Nothing else happens.
 
+pub mod hang;
+pub mod report;
+mod status;
+
 use std::collections::BTreeMap;
 
 use protocol::datatype::Operation;
@@ -8,12 +12,12 @@ use protocol::message::{Member, ProcessInfo, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
 use protocol::record::{ErrorCode, OperationRecord};
 
+use crate::cluster::hang::Diagnosis;
 use crate::communicator::{self, Communicator, Presence, SplitApplicant};
 use crate::ending::Endings;
 use crate::failure::{Failures, RankFailure};
 use crate::fault::FiredFaults;
 use crate::gathering::{Gathering, list};
-use crate::hang::Diagnosis;
 use crate::ledger::Ledger;
 use crate::rendezvous::{Applicant, GivenUp};
 use crate::resize::Recovery;
@@ -535,7 +539,7 @@ impl Cluster {
         }
     }
 
-    /// Who waits for whom, for [`crate::status`]: (what, present, missing).
+    /// Who waits for whom, for [`crate::cluster::status`]: (what, present, missing).
     pub(crate) fn waiting(&self) -> Vec<(String, Vec<Rank>, Vec<Rank>)> {
         let rendezvous = self.rendezvous.values().map(|gathering| {
             let present = gathering.seated().map(|(rank, _)| rank).collect();
