@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use model::cluster::{Cluster, ConnectionId, Input, Output};
+use model::cluster::Cluster;
+use model::exchange::{ConnectionId, Input, Output};
 use protocol::message::{ToCoordinator, ToRank};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use model::cluster::Cluster;
 use model::cluster::hang::Diagnosis;
-use model::cluster::{Cluster, ConnectionId};
+use model::exchange::ConnectionId;
 use protocol::activity::Activity;
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -4,8 +4,9 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
+use model::cluster::Cluster;
 use model::cluster::report::RunFacts;
-use model::cluster::{Cluster, ConnectionId};
+use model::exchange::ConnectionId;
 use tokio::sync::{mpsc, watch};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use model::cluster::ConnectionId;
+use model::exchange::ConnectionId;
 use protocol::frame::{self, FrameError, MAX_HELLO, MAX_TO_COORDINATOR};
 use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};

@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use model::cluster::report::RunFacts;
-use model::cluster::{Cluster, ConnectionId, Input, Settings};
+use model::cluster::{Cluster, Settings};
+use model::exchange::{ConnectionId, Input};
 use protocol::fault::{self, Action, Fault, FaultRecord, Trigger};
 use protocol::ids::Rank;
 use protocol::message::{ProcessInfo, ToCoordinator};

@@ -7,8 +7,9 @@ use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::report::{Hang, HangWait};
 
-use crate::cluster::Cluster;
+use super::Cluster;
 use crate::communicator::{Communicator, Presence};
+use crate::split::SplitApplicant;
 
 /// Groups of waiting ranks that a sentence tells of; the list of waits has all.
 const TOLD: usize = 8;
@@ -63,7 +64,10 @@ impl Cluster {
         parts.extend(missing.iter().map(|rank| self.absence(*rank, &waits, &said)));
         if waits.iter().any(|wait| !wait.unknown.is_empty()) {
             // Whoever is meant, these do not come.
-            let ended = self.ended_ranks().filter(|rank| !missing.contains(rank) && !waiting.contains(rank));
+            let ended = self
+                .endings
+                .ended_ranks(&self.processes)
+                .filter(|rank| !missing.contains(rank) && !waiting.contains(rank));
             parts.extend(ended.map(|rank| self.absence(rank, &waits, &said)));
         }
         if let Some(first) = cycle.first() {
@@ -121,7 +125,7 @@ impl Cluster {
         let age = |deadline_us: u64| now_us.saturating_sub(deadline_us.saturating_sub(self.settings.timeout_us));
         let numbers = self.numbers();
         let mut waits = Vec::new();
-        for gathering in self.rendezvous.values() {
+        for gathering in self.rendezvous.gatherings() {
             // Ranks of a communicator of everybody have the numbers of the launch.
             let world = self.settings.plan.as_ref().map(|plan| plan.world_size()) == Some(gathering.size());
             let missing = gathering.missing();
@@ -139,10 +143,10 @@ impl Cluster {
             }
         }
         for communicator in self.communicators.values() {
-            for (sequence, split) in &communicator.splits {
+            for (sequence, split) in self.splits.of(communicator.id) {
                 let missing: Vec<Rank> =
                     split.missing().into_iter().filter_map(|rank| communicator.global_rank(rank)).collect();
-                for (_, applicant) in split.seated() {
+                for (_, SplitApplicant { applicant, .. }) in split.seated() {
                     waits.push(Wait {
                         rank: applicant.member.global_rank,
                         comm_id: Some(numbers[&communicator.id]),
@@ -155,7 +159,7 @@ impl Cluster {
                     });
                 }
             }
-            for (resize, gathering) in communicator.resizes.gatherings() {
+            for (resize, gathering) in self.resizes.of(communicator.id) {
                 // New ranks are known by their number in the communicator to be.
                 let (known, new): (Vec<Rank>, Vec<Rank>) =
                     gathering.missing().into_iter().partition(|rank| rank.0 < communicator.size());
@@ -188,13 +192,13 @@ impl Cluster {
             Some((id, number, communicator, Rank(at as u32)))
         });
         let Some((id, number, communicator, local)) = seat else {
-            if let Some(how) = self.how_ended(rank) {
+            if let Some(how) = self.endings.how_ended(rank, &self.processes) {
                 return format!("rank {rank} {how} without joining");
             }
-            if let Some(why) = self.why_refused(rank) {
+            if let Some(why) = self.endings.why_refused(rank) {
                 return format!("rank {rank} could not join: {why}");
             }
-            let joined = self.processes.values().any(|process| process.info.rank == Some(rank));
+            let joined = self.processes.has_rank(rank);
             let what = if joined { "is in no NCCL call" } else { "has not called NCCL yet" };
             return format!("rank {rank} {what}");
         };

@@ -1,6 +1,5 @@
 //! The books as a cluster report.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use protocol::fault::FaultRecord;
@@ -12,7 +11,7 @@ use protocol::report::{
     TimelineEntry,
 };
 
-use crate::cluster::Cluster;
+use super::Cluster;
 use crate::cost::{MODEL, throughput_gbps};
 use crate::ledger::{NO_SEQUENCE, Traffic};
 use crate::resize::Recovery;
@@ -119,21 +118,6 @@ impl Cluster {
             (event, MeasuredRecovery { index, recovery_time_us: recovery.time_us as f64 })
         };
         (1..).zip(&recoveries).map(event).unzip()
-    }
-
-    /// What communicators are called in the report.
-    pub(crate) fn numbers(&self) -> BTreeMap<CommunicatorId, CommunicatorId> {
-        self.canonical_order().into_iter().zip(1..).map(|(id, number)| (id, CommunicatorId(number))).collect()
-    }
-
-    /// The largest communicators first, then by member ranks, then by formation, which alone would depend on timing.
-    fn canonical_order(&self) -> Vec<CommunicatorId> {
-        let mut order: Vec<CommunicatorId> = self.communicators.keys().copied().collect();
-        order.sort_by_cached_key(|id| {
-            let ranks = self.communicators[id].global_ranks();
-            (Reverse(ranks.len()), ranks, *id)
-        });
-        order
     }
 
     fn cluster_section(&self, facts: &RunFacts) -> ClusterSection {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use super::Cluster;
 use crate::communicator::Presence;
 
 impl Cluster {
@@ -11,8 +11,8 @@ impl Cluster {
         let plan = self.settings.plan.as_ref();
         let processes: Vec<Value> = self
             .processes
-            .values()
-            .map(|process| {
+            .iter()
+            .map(|(_, process)| {
                 let info = &process.info;
                 let node = plan.zip(info.rank).and_then(|(plan, rank)| plan.node_of(rank)).map(|(_, node)| &node.id);
                 json!({
@@ -41,7 +41,6 @@ impl Cluster {
         communicators.sort_by_key(|communicator| communicator["comm_id"].as_u64());
         let waiting: Vec<Value> = self
             .waiting()
-            .into_iter()
             .map(|(what, present, missing)| json!({ "for": what, "present": present, "missing": missing }))
             .collect();
         let failures: Vec<&str> = self.failures.events().iter().map(|failure| failure.detail.as_str()).collect();

@@ -1,6 +1,6 @@
 //! Ranks whose process ended before they joined: who hears of it, when, and what a hang's sentence says of them.
 
-use model::cluster::{ConnectionId, Input, Output};
+use model::exchange::{ConnectionId, Input, Output};
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::message::{ToCoordinator, ToRank};

@@ -1,7 +1,8 @@
 //! A cluster under test: processes by number, short verbs, answers collected.
 
 use model::cluster::report::RunFacts;
-use model::cluster::{Cluster, ConnectionId, Input, Output, Settings};
+use model::cluster::{Cluster, Settings};
+use model::exchange::{ConnectionId, Input, Output};
 use protocol::datatype::{Datatype, Operation};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{Member, ProcessInfo, ToCoordinator};

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::harness::{World, failure, member, plan, record};
-use model::cluster::{ConnectionId, Input, Output};
+use model::exchange::{ConnectionId, Input, Output};
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{ToCoordinator, ToRank};
