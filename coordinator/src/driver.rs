@@ -52,7 +52,7 @@ pub(crate) struct Driver {
     quiet: Quiet,
     /// The run is to end; the flush under way is the last.
     ending: bool,
-    /// A refresh that failed is told once.
+    /// A refresh that failed is reported once.
     refresh_failed: bool,
     /// Connections of processes that are known to be dead, and when they are closed if they do not close by themselves.
     doomed: Vec<(Instant, ConnectionId)>,
@@ -122,7 +122,7 @@ impl Driver {
                     }
                 },
                 () = due(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
-                    // A timer that rang because everybody was stopped tells nothing.
+                    // A timer that rang because everybody was stopped means nothing.
                     if resumed.has_come().await {
                         self.quiet.resume();
                     } else {

@@ -88,7 +88,7 @@ impl Drop for Endpoint {
         if let Listener::Unix { path, inode, .. } = &self.listener
             && std::fs::symlink_metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == *inode)
         {
-            // Nobody is left to be told about a file that cannot be removed.
+            // Nobody is left to hear about a file that cannot be removed.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -100,7 +100,7 @@ fn bind_unix(path: &Path) -> Result<Endpoint, BindError> {
     let system = |source| BindError::System { address: address.clone(), source };
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(place("a file that is no socket is there; choose another path"));
+            return Err(place("there is a file that is not a socket; choose another path"));
         }
         Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
             Ok(_) => return Err(place("another process listens there; choose another path")),

@@ -48,11 +48,11 @@ impl RunError {
     }
 }
 
-/// Plays the cluster until `stop` is done or a control client asks for the end. `ready` gets the address that ranks
+/// Simulates the cluster until `stop` is done or a control client asks for the end. `ready` gets the address that ranks
 /// can connect to, once they can.
 ///
 /// # Errors
-/// [`RunError`] when it cannot listen or cannot write the report; failures of clients are no errors.
+/// [`RunError`] when it cannot listen or cannot write the report; failures of clients are not errors.
 pub async fn run(
     settings: Settings,
     ready: impl FnOnce(&str),

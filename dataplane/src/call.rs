@@ -62,7 +62,7 @@ unsafe impl Sync for Scalar {}
 /// Where in another rank's memory a one-sided put goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Number of the window, which every rank of the communicator registered as its so manieth ([`crate::one_sided`]).
+    /// Number of the window, the n-th that every rank of the communicator registered.
     pub window: u64,
     /// First byte in it.
     pub offset: u64,

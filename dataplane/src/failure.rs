@@ -5,7 +5,7 @@ use protocol::record::ErrorCode;
 
 use crate::refusal;
 
-/// A failed operation or rendezvous: what kind, told in one sentence, and who is at fault.
+/// A failed operation or rendezvous: what kind, one sentence, and who is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Failure {

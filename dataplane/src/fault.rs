@@ -19,12 +19,12 @@ use crate::wake::Wake;
 /// A fault that concerns one rank of one communicator.
 pub(crate) struct Armed {
     fault: Fault,
-    /// It was told; a fault at a collective is over then.
-    told: AtomicBool,
+    /// It was announced; a fault at a collective is over then.
+    announced: AtomicBool,
     /// One that is about a link begins so long after the process joined.
     joined: Instant,
     after: Duration,
-    /// For a link, the end of it that each member stands on, in rank order.
+    /// For a link, the end of it that each member is on, in rank order.
     ends: Vec<Option<usize>>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn arm(faults: &[Fault], joined: Instant, members: &[Member], rank: u
             // The process's clock deals with these.
             (Trigger::After { .. }, None) => continue,
         };
-        armed.push(Armed { fault: fault.clone(), told: AtomicBool::new(false), joined, after, ends });
+        armed.push(Armed { fault: fault.clone(), announced: AtomicBool::new(false), joined, after, ends });
     }
     armed
 }
@@ -205,7 +205,7 @@ pub(crate) fn before_transfers(
 fn cross_links(faults: &[Armed], site: &Site<'_>, what: &str, edges: impl Fn() -> Vec<Edge>) -> Result<(), Failure> {
     for armed in faults.iter().filter(|armed| !armed.ends.is_empty() && armed.joined.elapsed() >= armed.after) {
         let Some(bytes) = crossing(&armed.ends, &edges()) else { continue };
-        if !armed.told.swap(true, Ordering::AcqRel) {
+        if !armed.announced.swap(true, Ordering::AcqRel) {
             let record = FaultRecord {
                 number: armed.fault.number,
                 kind: armed.fault.action.kind(),
@@ -273,14 +273,14 @@ fn signal(number: i32) {
 }
 
 impl Armed {
-    /// Tells that the fault fires at an operation; false when it must not.
+    /// Announces that the fault fires at an operation; false when it must not.
     fn begin(&self, site: &Site<'_>, sequence: u64) -> bool {
         // FakeGPU's variables name a position of every communicator.
         if self.fault.number == 0 {
             return true;
         }
         let Trigger::Collective { operation, .. } = self.fault.at else { return false };
-        !self.told.swap(true, Ordering::AcqRel)
+        !self.announced.swap(true, Ordering::AcqRel)
             && site.journal.fault_fires(FaultRecord {
                 number: self.fault.number,
                 kind: self.fault.action.kind(),

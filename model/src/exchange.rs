@@ -32,7 +32,7 @@ pub enum Input {
         /// Why, when the coordinator closed it: "sent a malformed frame".
         reason: Option<String>,
     },
-    /// Operations that a process completed and did not tell of itself, because it died. Those that it told of are passed over.
+    /// Operations that a process completed and did not report itself, because it died. Those that it reported are skipped.
     LeftBehind {
         /// Its connection, which is about to close.
         connection: ConnectionId,

@@ -139,7 +139,7 @@ pub enum ToCoordinator {
         /// How the others reach this rank in the child.
         member: Member,
     },
-    /// `ncclCommRevoke`: the sender stays a member and takes part in no operation any more. The others are not told.
+    /// `ncclCommRevoke`: the sender stays a member and takes part in no operation any more. The others do not hear of it.
     RevokeCommunicator {
         /// Which.
         communicator: CommunicatorId,
@@ -167,7 +167,7 @@ pub enum ToCoordinator {
 /// Who opened a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Role {
-    /// A process that plays one rank or several.
+    /// A process that is one rank or several.
     Process(ProcessInfo),
     /// A tool that only asks.
     Control,
@@ -293,7 +293,7 @@ pub enum ToRank {
     FaultNoted {
         /// Which request this answers.
         request: u64,
-        /// Nobody told of this fault before: a rank that was started again does not suffer it again.
+        /// Nobody reported this fault before: a rank that was started again does not suffer it again.
         first: bool,
     },
     /// Whoever started the run is gone, and with it everybody who would end this process.

@@ -49,7 +49,7 @@ pub struct OperationRecord {
     pub ended_ns: u64,
 }
 
-/// Why an operation failed, told once by every rank that noticed.
+/// Why an operation failed, reported once by every rank that noticed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FailureRecord {
     /// In which communicator; `None` before one formed.

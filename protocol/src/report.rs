@@ -391,7 +391,7 @@ report! {
     MeasuredRank {
         /// Global rank.
         rank: Rank,
-        /// Processes that played it.
+        /// Processes that were this rank.
         pids: Vec<u32>,
         /// Time blocked waiting for other ranks, ms.
         wait_time_ms: f64,

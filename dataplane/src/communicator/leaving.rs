@@ -13,12 +13,12 @@ impl Communicator {
     /// `ncclCommAbort`: whatever runs or waits fails, here and on the other ranks.
     pub fn abort(&self) {
         let detail = format!("rank {} aborted the communicator", self.rank);
-        let (why, told) = self.stop(ErrorCode::Aborted, &detail);
-        self.leave_as(true, why, &told);
+        let (why, reason) = self.stop(ErrorCode::Aborted, &detail);
+        self.leave_as(true, why, &reason);
     }
 
     /// `ncclCommRevoke`: whatever runs or waits on this rank fails, and it takes part in no operation any more. It may still
-    /// split, shrink and grow the communicator. The other ranks are not told: they revoke, too.
+    /// split, shrink and grow the communicator. The other ranks do not hear of it: they revoke, too.
     pub fn revoke(&self) {
         if self.revoked.swap(true, Ordering::AcqRel) {
             return;
@@ -44,18 +44,18 @@ impl Communicator {
             held.get_or_insert_with(|| Failure::new(code, detail));
             earlier
         };
-        // What failed before is the reason, also where it could not be told yet.
-        let (why, told) = match earlier.filter(|failure| failure.code != ErrorCode::Revoked) {
+        // What failed before is the reason, also where the others could not hear of it yet.
+        let (why, reason) = match earlier.filter(|failure| failure.code != ErrorCode::Revoked) {
             Some(failure) => (failure.code, format!("rank {} failed: {}", self.rank, failure.detail)),
             None => (code, detail.to_owned()),
         };
-        self.lose(self.rank, why, &told);
-        self.hang_up(why, &told);
+        self.lose(self.rank, why, &reason);
+        self.hang_up(why, &reason);
         match code {
             ErrorCode::Revoked => self.journal.stopped(self.id, Rank(self.rank), code, detail),
-            _ => self.journal.stopped(self.id, Rank(self.rank), why, &told),
+            _ => self.journal.stopped(self.id, Rank(self.rank), why, &reason),
         }
-        (why, told)
+        (why, reason)
     }
 
     /// Tells the others that this rank will not come, but for a revoke.
@@ -103,7 +103,7 @@ mod tests {
         process.init_communicator(b"the same id", 2, rank, seat).unwrap()
     }
 
-    /// A program sees its rank's failure a moment before the other ranks are told of it, and may abort in that moment.
+    /// A program sees its rank's failure a moment before the other ranks hear of it, and may abort in that moment.
     #[test]
     fn an_abort_passes_on_the_failure_that_came_before() {
         for force_sockets in [false, true] {

@@ -55,7 +55,7 @@ unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Streams whole cache lines. [`finish`] must follow before anybody else is told of them.
+/// Streams whole cache lines. [`finish`] must follow before anybody else reads them.
 ///
 /// # Safety
 /// As for [`copy`]; `to` is aligned to a line and `bytes` are whole lines.

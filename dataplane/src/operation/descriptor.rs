@@ -72,7 +72,7 @@ impl Descriptor {
 
 const _: () = assert!(Descriptor::BYTES == 8 * 3 + 4 * 4 + 2 * 32 + 2 * 8, "the layout has no padding");
 
-/// The first disagreement between the ranks' calls, told alike by every rank.
+/// The first disagreement between the ranks' calls, reported alike by every rank.
 ///
 /// # Errors
 /// The kind of mismatch, a sentence with each rank's call, and the ranks that differ from the majority's first call.

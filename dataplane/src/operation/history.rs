@@ -68,8 +68,9 @@ impl OpHistory {
     pub(crate) fn read(&self) -> (Vec<Activation>, Vec<Activation>) {
         let now = Instant::now();
         let state = self.state();
-        let current = state.current.iter().filter(|entry| !entry.done).map(|entry| entry.told(now, None)).collect();
-        let recent = state.recent.iter().map(|(entry, ended)| entry.told(now, Some(*ended))).collect();
+        let current =
+            state.current.iter().filter(|entry| !entry.done).map(|entry| entry.activation(now, None)).collect();
+        let recent = state.recent.iter().map(|(entry, ended)| entry.activation(now, Some(*ended))).collect();
         (current, recent)
     }
 
@@ -79,7 +80,7 @@ impl OpHistory {
 }
 
 impl Entry {
-    fn told(&self, now: Instant, ended: Option<Instant>) -> Activation {
+    fn activation(&self, now: Instant, ended: Option<Instant>) -> Activation {
         let us = |from: Instant, to: Instant| to.saturating_duration_since(from).as_micros() as u64;
         Activation {
             sequence: Sequence(self.sequence),
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_under_way_is_told_until_it_is_done() {
+    fn what_is_under_way_is_shown_until_it_is_done() {
         let history = OpHistory::default();
         let mut send = Call::new(Operation::Send, 4, Datatype::Float32);
         send.peer = Some(1);

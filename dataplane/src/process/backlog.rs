@@ -1,5 +1,5 @@
-//! Completed operations that the coordinator was not told of yet, kept in a memory file: it reads there what a process that is
-//! killed had no time to tell.
+//! Completed operations that were not reported to the coordinator yet, kept in a memory file: there it reads what a process that
+//! is killed had no time to report.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ pub(crate) struct Backlog {
     file: Arena,
     mark: u64,
     written: u64,
-    told: u64,
+    reported: u64,
 }
 
 impl Backlog {
@@ -23,7 +23,7 @@ impl Backlog {
             file: Arena::create("ftest backlog", Layout::BYTES)?,
             mark: crate::unique::random_u64()?,
             written: 0,
-            told: 0,
+            reported: 0,
         };
         backlog.word(Layout::MARK).store(backlog.mark.to_le(), Ordering::Release);
         Ok(backlog)
@@ -42,7 +42,7 @@ impl Backlog {
         unsafe { AtomicU64::from_ptr(self.file.base().add(at).cast()) }
     }
 
-    /// One more, in case nobody tells of it.
+    /// One more, in case it is never reported.
     pub(crate) fn note(&mut self, record: &OperationRecord) {
         let (slot, used) = Layout::slot(record);
         // SAFETY: slots lie within the mapping; no reader looks at this one before the word below says so.
@@ -53,10 +53,10 @@ impl Backlog {
         self.word(Layout::WRITTEN).store(self.written.to_le(), Ordering::Release);
     }
 
-    /// The coordinator was told of the first `count` that it was not told of.
-    pub(crate) fn tell(&mut self, count: usize) {
-        self.told += count as u64;
-        self.word(Layout::TOLD).store(self.told.to_le(), Ordering::Release);
+    /// The first `count` of those not yet reported are reported.
+    pub(crate) fn mark_reported(&mut self, count: usize) {
+        self.reported += count as u64;
+        self.word(Layout::REPORTED).store(self.reported.to_le(), Ordering::Release);
     }
 }
 
@@ -89,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn another_process_finds_what_was_not_told() {
+    fn another_process_finds_what_was_not_reported() {
         let mut backlog = Backlog::create().unwrap();
         let address = backlog.address();
         let file = std::fs::File::open(format!("/proc/{}/fd/{}", std::process::id(), address.fd)).unwrap();
         let found = || {
             let mut bytes = vec![0; Layout::BYTES];
             file.read_exact_at(&mut bytes, 0).unwrap();
-            address.untold(&bytes).iter().map(|record| record.sequence.0).collect::<Vec<u64>>()
+            address.unreported(&bytes).iter().map(|record| record.sequence.0).collect::<Vec<u64>>()
         };
         assert_eq!(found(), Vec::<u64>::new());
         // Around its end more than once.
@@ -104,7 +104,7 @@ mod tests {
             backlog.note(&record(sequence));
             if sequence % 500 == 0 {
                 assert_eq!(found(), (sequence - 499..=sequence).collect::<Vec<u64>>());
-                backlog.tell(500);
+                backlog.mark_reported(500);
             }
         }
         backlog.note(&record(3001));

@@ -117,7 +117,7 @@ impl Process {
             _ => Scope::Host,
         };
         let listener = Listener::open(scope, settings.token.clone())
-            // Of all this only the thread's start can be told to try again.
+            // Of all this only starting the thread may fail for want of something.
             .map_err(|error| refusal::explain_thread("cannot listen for data connections", &error))
             .map_err(|detail| Failure::new(ErrorCode::System, detail))?;
         let process = Arc::new(Self {
@@ -245,19 +245,19 @@ impl Process {
             }
             _ => Vec::new(),
         };
-        let told = Arc::clone(&journal);
+        let witness = Arc::clone(&journal);
         Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, faults, &register)
             .inspect_err(|failure| {
                 // The others count on this rank.
                 let detail = format!("rank {rank} could not set the communicator up: {}", failure.detail);
-                told.left(id, Rank(rank), Some((failure.code, detail.clone())));
+                witness.left(id, Rank(rank), Some((failure.code, detail.clone())));
                 if self.rendezvous.session().is_none() {
                     self.lose(id, rank, failure.code, detail);
                 }
             })
     }
 
-    /// The rank of the launch that this process plays, or one of its devices, could not join a communicator, for a reason that
+    /// The rank of the launch that this process is, or that one of its devices is, could not join a communicator, for a reason that
     /// nobody else knows.
     pub fn join_failed(&self, global_rank: u32, why: &str) {
         if let Some(session) = self.rendezvous.session() {
@@ -277,7 +277,7 @@ impl Process {
         session.send(&ToCoordinator::Active { request, activities });
     }
 
-    /// Tells the coordinator that a fault is about to fire. False when it must not: it fired before, or it cannot be told.
+    /// Tells the coordinator that a fault is about to fire. False when it must not: it fired before, or the coordinator cannot be reached.
     fn fault_fires(&self, record: FaultRecord) -> bool {
         let Some(session) = self.rendezvous.session() else { return true };
         let answer =

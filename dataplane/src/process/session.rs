@@ -37,13 +37,13 @@ pub(crate) type Notices = Box<dyn Fn(ToRank) + Send + Sync>;
 /// The connection.
 pub(crate) struct Session {
     writer: Mutex<Stream>,
-    /// Kept to interrupt nothing, only to be told our own address.
+    /// Kept to interrupt nothing, only to learn our own address.
     local: Option<IpAddr>,
     pending: Mutex<Pending>,
     filled: Condvar,
     answers: Mutex<HashMap<u64, mpsc::Sender<ToRank>>>,
     next: AtomicU64,
-    /// Either side said that the end of the connection is no alarm.
+    /// Either side said that the end of the connection is not an alarm.
     closing: AtomicBool,
     cluster: OnceLock<ClusterPlan>,
     notices: OnceLock<Notices>,
@@ -204,7 +204,7 @@ impl Session {
             let count = records.len();
             let sent = writer.write_all(&frame::encode(&ToCoordinator::Completed { records }));
             if let (Ok(()), Some(backlog)) = (sent, &mut self.pending().backlog) {
-                backlog.tell(count);
+                backlog.mark_reported(count);
             }
             records = rest;
         }

@@ -34,7 +34,7 @@ struct State {
     windows: BTreeMap<u64, (usize, u64)>,
     /// Signals by sender.
     received: BTreeMap<u32, u64>,
-    /// Why nothing is taken any more, as it is told.
+    /// Why nothing is taken any more, as it travels.
     over: Option<Vec<u8>>,
     /// Connections of the threads, to end them.
     serving: BTreeMap<u64, UnixStream>,
@@ -62,7 +62,7 @@ impl Inbox {
         number
     }
 
-    /// Forgets a window. What is being written into it ends, and its sender is told: the memory is the program's again when this
+    /// Forgets a window. What is being written into it ends, and its sender hears so: the memory is the program's again when this
     /// returns.
     pub(crate) fn deregister(&self, number: u64) {
         let mut state = self.lock();

@@ -109,7 +109,7 @@ impl Listener {
         }
     }
 
-    /// The communicator's rank is no more.
+    /// The communicator's rank is gone.
     pub(crate) fn forget(&self, communicator: u64, rank: u32) {
         let mut state = self.lock();
         state.waiting.remove(&(communicator, rank));
@@ -121,7 +121,7 @@ impl Listener {
         self.lock().arrived.remove(&route)
     }
 
-    /// Those who come for `rank` from now on are told `notice`.
+    /// Those who come for `rank` from now on get `notice`.
     pub(crate) fn close(&self, communicator: u64, rank: u32, notice: Vec<u8>) {
         let mut state = self.lock();
         state.waiting.remove(&(communicator, rank));

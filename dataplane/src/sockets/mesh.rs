@@ -36,7 +36,7 @@ pub(crate) struct Mesh {
     links: BTreeMap<(u32, u8), Link>,
     next: u64,
     done: BTreeMap<MessageId, Vec<u8>>,
-    /// The others were told that this rank will not come again.
+    /// The others know that this rank will not come again.
     closed: bool,
     /// What a reduction sets aside, kept for the next one: fresh memory costs more than the copy into it.
     pub(crate) scratch: Vec<u8>,
@@ -217,7 +217,7 @@ impl Mesh {
                 let left = context.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
                 let address = &context.members[*peer as usize].data_address;
                 let stream = connect(address, &self.token, route, left).map_err(|error| {
-                    // Only for who listens: what is told of it is that the other cannot be reached.
+                    // Only for whoever listens: the failure says that the other cannot be reached.
                     refusal::explain(&format!("cannot connect to {}", context.name(*peer)), &error);
                     Stop::Closed(*peer, error)
                 })?;

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// Sends `bytes` on a socket. What it does not take at once is no loss, since its peer sees it close.
+/// Sends `bytes` on a socket. Nothing is lost if it does not take all at once: its peer sees it close.
 pub(crate) fn last_words(socket: impl AsFd, bytes: &[u8]) {
     let _ = at_once(socket, bytes);
 }

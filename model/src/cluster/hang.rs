@@ -11,8 +11,8 @@ use super::Cluster;
 use crate::communicator::{Communicator, Presence};
 use crate::split::SplitApplicant;
 
-/// Groups of waiting ranks that a sentence tells of; the list of waits has all.
-const TOLD: usize = 8;
+/// Groups of waiting ranks that the sentence names; the list of waits has all.
+const NAMED: usize = 8;
 
 /// Ranks that wait, and for how long each has, us: in the order of [`Hang::waits`].
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +60,7 @@ impl Cluster {
         let missing: BTreeSet<Rank> =
             waits.iter().flat_map(|wait| &wait.missing).copied().filter(|rank| !waiting.contains(rank)).collect();
         let cycle = if missing.is_empty() { cycle(&waits) } else { Vec::new() };
-        let mut parts = told(&waits);
+        let mut parts = sentences(&waits);
         parts.extend(missing.iter().map(|rank| self.absence(*rank, &waits, &said)));
         if waits.iter().any(|wait| !wait.unknown.is_empty()) {
             // Whoever is meant, these do not come.
@@ -278,7 +278,7 @@ fn meets(one: Operation, other: Operation) -> bool {
 }
 
 /// One part per operation that ranks wait in.
-fn told(waits: &[Wait]) -> Vec<String> {
+fn sentences(waits: &[Wait]) -> Vec<String> {
     let mut groups: Vec<(&Wait, Vec<Rank>)> = Vec::new();
     for wait in waits {
         let same = |group: &&mut (&Wait, Vec<Rank>)| {
@@ -291,10 +291,10 @@ fn told(waits: &[Wait]) -> Vec<String> {
             None => groups.push((wait, vec![wait.rank])),
         }
     }
-    let more = groups.len().saturating_sub(TOLD);
+    let more = groups.len().saturating_sub(NAMED);
     let mut parts: Vec<String> = groups
         .into_iter()
-        .take(TOLD)
+        .take(NAMED)
         .map(|(wait, mut ranks)| {
             ranks.dedup();
             let verb = if ranks.len() == 1 { "waits" } else { "wait" };

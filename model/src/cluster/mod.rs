@@ -218,7 +218,7 @@ impl Cluster {
             ToCoordinator::FaultFires { request, record } => {
                 let known = |(id, ..): &(CommunicatorId, _, _)| self.communicators.contains_key(id);
                 if !record.collective.as_ref().is_none_or(known) {
-                    return close(out, from, "told of a fault in a communicator that is not known".to_owned());
+                    return close(out, from, "reported a fault in a communicator that is not known".to_owned());
                 }
                 let first = self.fired.note(record);
                 self.revision += u64::from(first);
@@ -246,7 +246,7 @@ impl Cluster {
             let Some(communicator) = communicator.filter(|known| known.seat_of(record.rank, from).is_some()) else {
                 continue;
             };
-            // One that was told of is refused as a second.
+            // One that was reported is refused as a second.
             self.revision += u64::from(self.ledger.book(communicator, record).is_ok());
         }
     }

@@ -26,7 +26,7 @@ pub(crate) enum Arrival {
     Missing(Vec<u32>),
 }
 
-/// Where a barrier stands.
+/// The state of a barrier.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gate {
     Open,
@@ -107,8 +107,7 @@ impl Segment {
         (0..self.size).filter(|rank| self.block(*rank).progress.load(Ordering::Acquire) < target).collect()
     }
 
-    /// Waits until everybody came to barrier `target`, or until `leaves`, asked whenever something changed where the barrier
-    /// stands and who is missing, has a reason to go: the barrier is shut then, unless everybody came meanwhile.
+    /// Waits until everybody came to barrier `target`, or until `leaves`, given the state of the barrier and who is missing whenever something changed, has a reason to go: the barrier is shut then, unless everybody came meanwhile.
     fn pass(
         &self,
         rank: u32,
@@ -143,7 +142,7 @@ impl Segment {
             }
             let mut lost = self.lost_among(&missing, target);
             // One that came and aborted need not have waited for the others. Whatever else stopped one matters once all have come:
-            // who gave up at the deadline missed the same ranks as we do. A revoke is not told.
+            // who gave up at the deadline missed the same ranks as we do. A revoke is not announced.
             let stopped = |other: &u32| {
                 !missing.contains(other)
                     && self.absence(*other).is_some_and(|(code, _)| code == ErrorCode::Aborted || missing.is_empty())

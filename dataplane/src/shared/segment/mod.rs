@@ -107,14 +107,14 @@ impl Segment {
     /// Maps rank 0's segment.
     ///
     /// # Errors
-    /// What opening or mapping answers; `InvalidData` when it is no segment for `size` ranks.
+    /// What opening or mapping answers; `InvalidData` when it is not a segment for `size` ranks.
     pub(crate) fn join(pid: u32, fd: i32, size: u32) -> std::io::Result<Self> {
         let segment = Self::over(Arena::open(pid, fd, Self::bytes(size))?, size);
         let header = segment.header();
         let magic = header.magic.load(Ordering::Acquire);
-        let told = header.size.load(Ordering::Relaxed);
+        let written = header.size.load(Ordering::Relaxed);
         // Rank 0 may not have written the header yet; a wrong one is refused, an empty one is the same fresh file.
-        if magic != 0 && (magic != MAGIC || told != size) {
+        if magic != 0 && (magic != MAGIC || written != size) {
             return Err(std::io::Error::new(
                 std::io::ErrorKind::InvalidData,
                 "not this communicator's control segment",
