@@ -57,13 +57,13 @@ fn get(resource: libc::__rlimit_resource_t) -> Option<libc::rlimit> {
     (unsafe { libc::getrlimit(resource, &raw mut limits) } == 0).then_some(limits)
 }
 
-/// Calls `make`, which makes a memory file of `length` bytes, under a limit on file sizes that allows it. Memory is no file
-/// on a disk, but the kernel counts it as one, and would end the process with SIGXFSZ. The limit of the whole process is
+/// Calls `make`, which makes a file of `length` bytes that processes share as memory, under a limit on file sizes that allows
+/// it. What it holds is memory, but the kernel counts it as a file, and would end the process with SIGXFSZ. The limit of the whole process is
 /// raised for the one call, as far as it may be.
 ///
 /// # Errors
 /// `EFBIG` where the limit cannot be raised so far, else what `make` answers.
-pub(crate) fn with_file_size<T>(length: u64, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+pub fn with_file_size<T>(length: u64, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let Some(limits) = get(libc::RLIMIT_FSIZE).filter(|limits| limits.rlim_cur < length) else { return make() };
     let set = |rlim_cur, rlim_max| {
         let wanted = libc::rlimit { rlim_cur, rlim_max };

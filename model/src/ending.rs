@@ -1,6 +1,6 @@
 //! Ranks that will not come any more: whose process ended as the runner saw it, and whose join failed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::ids::Rank;
 
@@ -41,9 +41,10 @@ impl Endings {
         (!processes.has_rank(rank)).then_some(how.as_str())
     }
 
-    /// Ranks that ended, in order.
-    pub(crate) fn ended_ranks(&self, processes: &Processes) -> impl Iterator<Item = Rank> {
-        self.ended.keys().copied().filter(|rank| self.how_ended(*rank, processes).is_some())
+    /// Ranks that ended or whose last try to join a communicator failed, in order.
+    pub(crate) fn lost_ranks(&self, processes: &Processes) -> BTreeSet<Rank> {
+        let ended = self.ended.keys().copied().filter(|rank| self.how_ended(*rank, processes).is_some());
+        ended.chain(self.refused.keys().copied()).collect()
     }
 
     /// The connection of the process that ended as `rank`, while that is open.

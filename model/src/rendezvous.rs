@@ -242,9 +242,8 @@ impl Rendezvous {
             let node = plan.and_then(|plan| plan.node_of(rank));
             let place = node.map(|(_, node)| format!(" ({})", node.id)).unwrap_or_default();
             let detail = format!("rank {rank}{place} {how} without joining the communicator");
-            // Ranks of a communicator of everybody have the numbers of the launch.
-            let same = gathering.seated().all(|(seat, applicant)| applicant.member.global_rank == seat);
-            let culprits = if same && gathering.missing().contains(&rank) { vec![rank] } else { Vec::new() };
+            let same = has_numbers_of_launch(&gathering, processes, plan) && gathering.missing().contains(&rank);
+            let culprits = if same { vec![rank] } else { Vec::new() };
             let code = ErrorCode::RankLost;
             self.give_up(unique_id, gathering.size(), gathering.missing(), code, &detail);
             let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
@@ -269,11 +268,25 @@ impl Rendezvous {
     }
 }
 
+/// Whether this is to be a communicator of all ranks of the launch, which keep their numbers there as far as one can see.
+pub(crate) fn has_numbers_of_launch(
+    gathering: &Gathering<Applicant>,
+    processes: &Processes,
+    plan: Option<&ClusterPlan>,
+) -> bool {
+    launched(gathering, processes).or_else(|| plan.map(ClusterPlan::world_size)) == Some(gathering.size())
+        && gathering.seated().all(|(seat, applicant)| applicant.member.global_rank == seat)
+}
+
+/// How many ranks were launched, as one of those that wait there knows.
+fn launched(gathering: &Gathering<Applicant>, processes: &Processes) -> Option<u32> {
+    gathering.seated().find_map(|(_, applicant)| processes.get(applicant.connection)?.info.world_size)
+}
+
 /// A rank that ended and without which `gathering` cannot be complete. `None` where that is not certain.
 fn missed_for_ever(gathering: &Gathering<Applicant>, endings: &Endings, processes: &Processes) -> Option<Rank> {
     let seated: BTreeSet<Rank> = gathering.seated().map(|(_, applicant)| applicant.member.global_rank).collect();
-    let launched =
-        gathering.seated().find_map(|(_, applicant)| processes.get(applicant.connection)?.info.world_size)?;
+    let launched = launched(gathering, processes)?;
     // A process with several devices sits down for each of them: then ranks are not processes.
     if gathering.size() > launched || seated.len() < gathering.seated().count() {
         return None;

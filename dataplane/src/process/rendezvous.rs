@@ -45,9 +45,10 @@ impl Rendezvous {
                 Ok(Some(Formed { communicator, rank, members }))
             }
             ToRank::NoCommunicator { .. } => Ok(None),
-            other => {
-                Err(Failure::new(ErrorCode::System, format!("the coordinator answered a rendezvous with {other:?}")))
-            }
+            other => Err(Failure::new(
+                ErrorCode::System,
+                format!("the coordinator answered a rendezvous with {}", other.kind()),
+            )),
         }
     }
 }

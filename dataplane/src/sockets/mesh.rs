@@ -23,7 +23,7 @@ use crate::wake::Wake;
 
 use crate::sockets::mesh::link::{Bytes, Link, LinkError};
 
-/// Identifies a message within a [`Mesh`] until [`Mesh::forget`].
+/// Identifies a message within a [`Mesh`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MessageId(u64);
 

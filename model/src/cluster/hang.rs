@@ -9,6 +9,7 @@ use protocol::report::{Hang, HangWait};
 
 use super::Cluster;
 use crate::communicator::{Communicator, Presence};
+use crate::rendezvous::has_numbers_of_launch;
 use crate::split::SplitApplicant;
 
 /// Groups of waiting ranks that the sentence names; the list of waits has all.
@@ -64,11 +65,9 @@ impl Cluster {
         parts.extend(missing.iter().map(|rank| self.absence(*rank, &waits, &said)));
         if waits.iter().any(|wait| !wait.unknown.is_empty()) {
             // Whoever is meant, these do not come.
-            let ended = self
-                .endings
-                .ended_ranks(&self.processes)
-                .filter(|rank| !missing.contains(rank) && !waiting.contains(rank));
-            parts.extend(ended.map(|rank| self.absence(rank, &waits, &said)));
+            let lost = self.endings.lost_ranks(&self.processes).into_iter();
+            let lost = lost.filter(|rank| !missing.contains(rank) && !waiting.contains(rank));
+            parts.extend(lost.map(|rank| self.absence(rank, &waits, &said)));
         }
         if let Some(first) = cycle.first() {
             let mut names: Vec<String> = cycle.iter().map(|rank| format!("rank {rank}")).collect();
@@ -126,8 +125,7 @@ impl Cluster {
         let numbers = self.numbers();
         let mut waits = Vec::new();
         for gathering in self.rendezvous.gatherings() {
-            // Ranks of a communicator of everybody have the numbers of the launch.
-            let world = self.settings.plan.as_ref().map(|plan| plan.world_size()) == Some(gathering.size());
+            let world = has_numbers_of_launch(gathering, &self.processes, self.settings.plan.as_ref());
             let missing = gathering.missing();
             for (_, applicant) in gathering.seated() {
                 waits.push(Wait {

@@ -12,6 +12,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use dataplane::refusal;
+
 use super::Device;
 use crate::settings::Gpu;
 
@@ -59,8 +61,12 @@ fn board() -> Option<&'static Board> {
         match Board::open(&path) {
             Ok(board) => Some(board),
             Err(error) => {
-                let (name, path) = (protocol::env::GPUS.name, path.display());
-                eprintln!("fakegpu: {name}={path}: {error}; what other processes hold of the GPUs is not seen");
+                let what = format!(
+                    "{}={}: what other processes hold of the GPUs is not seen",
+                    protocol::env::GPUS.name,
+                    path.display()
+                );
+                eprintln!("fakegpu: {}", refusal::explain(&what, &error));
                 None
             }
         }
@@ -72,7 +78,9 @@ impl Board {
     fn open(path: &std::path::Path) -> io::Result<Self> {
         // Rust's files are closed on exec, which gives the locks back.
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        file.set_len(LENGTH as u64)?;
+        if file.metadata()?.len() < LENGTH as u64 {
+            refusal::with_file_size(LENGTH as u64, || file.set_len(LENGTH as u64))?;
+        }
         // SAFETY: a fresh shared mapping of a file that has this length.
         let base = unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;

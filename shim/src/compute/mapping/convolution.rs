@@ -7,10 +7,12 @@ use crate::compute::value::{Arguments, Value, call, one};
 fn convolution(arguments: &Arguments, bias: Value, transposed: bool, groups: Value) -> Value {
     let padding = arguments.get("padding");
     let output_padding = if transposed { arguments.get("output_padding") } else { padding.clone() };
-    one(
+    let input = arguments.get("self");
+    let has_doubles = input.data_type() == DOUBLE;
+    let result = one(
         "aten::convolution",
         [
-            arguments.get("self"),
+            input,
             arguments.get("weight"),
             bias,
             arguments.get("stride"),
@@ -20,30 +22,47 @@ fn convolution(arguments: &Arguments, bias: Value, transposed: bool, groups: Val
             output_padding,
             groups,
         ],
-    )
+    );
+    if has_doubles { by_rows(&result) } else { result }
 }
 
-/// `convolution`: where the CPU's kernel of a transposed convolution over volumes forgets that channels come last, cuDNN does
-/// not.
+/// `convolution`, `_convolution`
 pub(super) fn any(arguments: Arguments) -> Vec<Value> {
-    let [input, weight] = ["input", "weight"].map(|name| arguments.get(name));
-    let wanted = is_channels_last_3d(&input) || is_channels_last_3d(&weight);
-    let results = arguments.on_cpu();
-    if wanted { results.iter().map(channels_last_3d).collect() } else { results }
+    arranged(arguments, &["input", "weight"])
 }
 
 /// `convolution_backward` -> gradients of input, weight and bias
 pub(super) fn any_backward(arguments: Arguments) -> Vec<Value> {
-    let [gradient, input, weight] = ["grad_output", "input", "weight"].map(|name| arguments.get(name));
-    let wanted = [gradient, input, weight].iter().any(is_channels_last_3d);
+    arranged(arguments, &["grad_output", "input", "weight"])
+}
+
+/// The CPU's results, laid out as CUDA's kernels lay them: cuDNN has none of doubles with channels last, and a big output padding
+/// is not for cuDNN. Where the CPU's kernel of a transposed convolution over volumes forgets that one of the tensors `given` has
+/// its channels last, cuDNN does not.
+fn arranged(arguments: Arguments, given: &[&str]) -> Vec<Value> {
+    let lies_by_rows = arguments.get("input").data_type() == DOUBLE || has_big_output_padding(&arguments);
+    let volumes = given.iter().any(|name| is_channels_last_3d(&arguments.get(name)));
     let results = arguments.on_cpu();
-    if wanted { results.iter().map(channels_last_3d).collect() } else { results }
+    match (lies_by_rows, volumes) {
+        (true, _) => results.iter().map(by_rows).collect(),
+        (_, true) => results.iter().map(channels_last_3d).collect(),
+        _ => results,
+    }
+}
+
+/// `c10::ScalarType::Double`
+const DOUBLE: i64 = 7;
+
+/// `ConvParams::is_output_padding_big` (aten/src/ATen/native/Convolution.cpp).
+fn has_big_output_padding(arguments: &Arguments) -> bool {
+    let [padding, stride] = ["output_padding", "stride"].map(|name| arguments.get(name).as_ints());
+    padding.iter().zip(stride.iter().cycle()).any(|(padding, stride)| padding >= stride)
 }
 
 /// `c10::is_channels_last_strides_3d`, for datatypes that cuDNN has convolutions of.
 fn is_channels_last_3d(tensor: &Value) -> bool {
     /// `c10::ScalarType`
-    const DOUBLE_AND_COMPLEX: std::ops::RangeInclusive<i64> = 7..=10;
+    const DOUBLE_AND_COMPLEX: std::ops::RangeInclusive<i64> = DOUBLE..=10;
     let Some(plain) = tensor.tensor() else { return false };
     let (sizes, strides) = plain.sizes_and_strides();
     if sizes.len() != 5 || strides[1] == 0 || DOUBLE_AND_COMPLEX.contains(&tensor.data_type()) {

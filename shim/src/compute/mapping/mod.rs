@@ -4,6 +4,7 @@
 mod arranged;
 mod attention;
 mod convolution;
+pub(super) mod names;
 mod normalization;
 mod product;
 mod random;
@@ -17,7 +18,7 @@ const TABLE: &[(&str, Method)] = &[
     ("aten::copy_", Method::Copy),
     // Above the choice between cuDNN and PyTorch's own convolutions, so that the CPU makes its own choice.
     ("aten::convolution", Method::Mapped(convolution::any)),
-    ("aten::_convolution", Method::Twin),
+    ("aten::_convolution", Method::Mapped(convolution::any)),
     ("aten::convolution_backward", Method::Mapped(convolution::any_backward)),
     // Their common kernel launches one of CUDA's by itself.
     ("aten::mode", Method::Twin),
