@@ -10,10 +10,13 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Parser;
 use coordinator::End;
 use coordinator::settings::{Arguments, Settings};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// More descriptors than any cluster has processes.
+const MOST_DESCRIPTORS: u64 = 1 << 20;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -21,9 +24,7 @@ fn main() -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return fail(2, &error.to_string()),
     };
-    // A descriptor for each of as many processes as the system allows.
-    let descriptors = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: descriptors.maximum, ..descriptors });
+    raise_limit();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(1, &format!("cannot start: {error}")),
@@ -31,7 +32,19 @@ fn main() -> ExitCode {
     runtime.block_on(play(settings))
 }
 
+/// A connection of each rank is a descriptor: as many as this process may have.
+fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.map_or(MOST_DESCRIPTORS, |maximum| maximum.min(MOST_DESCRIPTORS));
+    if limit.current.is_some_and(|current| current < most) {
+        // Where it is refused there are just fewer.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum });
+    }
+}
+
 async fn play(settings: Settings) -> ExitCode {
+    // A report beyond the limit on file sizes is an error like a full disk, and not this process's end.
+    let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
     let stop = match stop_requests(settings.lifeline_fd) {
         Ok(stop) => stop,
         Err((code, text)) => return fail(code, &text),

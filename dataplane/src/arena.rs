@@ -4,6 +4,8 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use crate::refusal;
+
 /// A mapped memory file. Untouched pages cost nothing, so its length can be a whole GPU's memory.
 #[derive(Debug)]
 pub struct Arena {
@@ -23,7 +25,7 @@ impl Arena {
     /// Creates a memory file of `length` bytes called `name` (for `/proc/PID/maps`) and maps it.
     ///
     /// # Errors
-    /// What `memfd_create`, `ftruncate` or `mmap` answers.
+    /// What `memfd_create`, `ftruncate` or `mmap` answers; `EFBIG` under a limit on file sizes that cannot be raised.
     pub fn create(name: &str, length: usize) -> io::Result<Self> {
         let name = CString::new(name)?;
         // SAFETY: `name` is a valid C string; the call has no other preconditions.
@@ -33,10 +35,13 @@ impl Arena {
         }
         // SAFETY: `fd` was just returned by the kernel and nobody else owns it.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: plain system call on a descriptor we own.
-        if unsafe { libc::ftruncate(fd, length as libc::off_t) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        refusal::with_file_size(length as u64, || {
+            // SAFETY: plain system call on a descriptor we own.
+            match unsafe { libc::ftruncate(fd, length as libc::off_t) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        })?;
         Self::map(file, length)
     }
 

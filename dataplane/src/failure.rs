@@ -3,6 +3,8 @@
 use protocol::ids::Rank;
 use protocol::message::ErrorCode;
 
+use crate::refusal;
+
 /// A failed operation or rendezvous: what kind, told in one sentence, and who is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
@@ -23,7 +25,7 @@ impl Failure {
 
     /// A failure of the system below us: a socket, a mapping.
     pub fn system(what: &str, error: &std::io::Error) -> Self {
-        Self::new(ErrorCode::System, format!("{what}: {error}"))
+        Self::new(ErrorCode::System, refusal::explain(what, error))
     }
 
     /// The same failure, with the ranks to blame.

@@ -309,25 +309,28 @@ impl Site<'_> {
     }
 }
 
-/// Starts the clock of the faults that hit this process a while after it joined; without such a fault there is no thread.
+/// Starts the clock of the faults that hit this process a while after it joined; without such a fault there is no thread. A process
+/// without a rank of its own has all of them.
 pub(crate) fn start_clock(faults: &[Fault], rank: Option<u32>, joined: Instant, process: Weak<Process>) {
-    let Some(own) = rank.map(Rank) else { return };
-    let mut due: Vec<(Duration, Fault)> = faults
+    let own = rank.map(Rank);
+    let mut due: Vec<(Duration, Rank, Fault)> = faults
         .iter()
         .filter_map(|fault| match fault.at {
-            Trigger::After { rank: Some(rank), elapsed } if rank == own => Some((elapsed, fault.clone())),
+            Trigger::After { rank: Some(rank), elapsed } if own.is_none_or(|own| own == rank) => {
+                Some((elapsed, rank, fault.clone()))
+            }
             _ => None,
         })
         .collect();
     if due.is_empty() {
         return;
     }
-    due.sort_by_key(|(elapsed, _)| *elapsed);
+    due.sort_by_key(|(elapsed, ..)| *elapsed);
     let clock = move || {
-        for (elapsed, fault) in due {
+        for (elapsed, rank, fault) in due {
             std::thread::sleep(elapsed.saturating_sub(joined.elapsed()));
             let record =
-                FaultRecord { number: fault.number, kind: fault.action.kind(), rank: Some(own), collective: None };
+                FaultRecord { number: fault.number, kind: fault.action.kind(), rank: Some(rank), collective: None };
             let Some(fires) = process.upgrade().map(|process| process.fault_fires(record)) else { return };
             match fault.action {
                 Action::Kill if fires => signal(libc::SIGKILL),

@@ -21,6 +21,7 @@ mod mesh;
 pub mod one_sided;
 pub mod process;
 pub mod reduce;
+pub mod refusal;
 pub mod resize;
 mod rows;
 mod send;

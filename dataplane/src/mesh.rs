@@ -13,6 +13,7 @@ use protocol::message::ErrorCode;
 
 use crate::failure::{Failure, number_of};
 use crate::listener::{self, Listener, Route};
+use crate::refusal;
 use crate::transport::Scene;
 use crate::wake::Wake;
 
@@ -30,7 +31,7 @@ pub(crate) const HELD_PATIENCE: Duration = Duration::from_secs(2);
 /// Longest sentence in a notice, bytes.
 pub(crate) const MAX_NOTICE: usize = 4096;
 
-/// Identifies a message within a [`Mesh`] until [`Mesh::forget`].
+/// Identifies a message within a [`Mesh`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MessageId(u64);
 
@@ -242,7 +243,12 @@ impl Mesh {
                 let route = Route { communicator: self.communicator, to: *peer, from: scene.rank, channel: *channel };
                 let left = scene.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
                 let address = &scene.members[*peer as usize].data_address;
-                Some(listener::connect(address, &self.token, route, left).map_err(|error| Stop::Closed(*peer, error))?)
+                let stream = listener::connect(address, &self.token, route, left).map_err(|error| {
+                    // Only for who listens: what is told of it is that the other cannot be reached.
+                    refusal::explain(&format!("cannot connect to {}", scene.name(*peer)), &error);
+                    Stop::Closed(*peer, error)
+                })?;
+                Some(stream)
             } else {
                 let route = Route { communicator: self.communicator, to: scene.rank, from: *peer, channel: *channel };
                 self.listener.claim(route)

@@ -18,6 +18,7 @@ use crate::fault;
 use crate::host;
 use crate::hub::Hub;
 use crate::listener::{Listener, Scope};
+use crate::refusal;
 use crate::session::Session;
 use crate::settings::{Address, Settings};
 
@@ -105,7 +106,9 @@ impl Process {
             _ => Scope::Host,
         };
         let listener = Listener::open(scope, settings.token.clone())
-            .map_err(|error| Failure::system("cannot listen for data connections", &error))?;
+            // Of all this only the thread's start can be told to try again.
+            .map_err(|error| refusal::explain_thread("cannot listen for data connections", &error))
+            .map_err(|detail| Failure::new(ErrorCode::System, detail))?;
         let process = Arc::new(Self {
             settings,
             meeting: session.map_or_else(|| Meeting::Local(Hub::default()), Meeting::Coordinator),
@@ -331,7 +334,9 @@ pub(crate) fn formed(answer: ToRank) -> Result<Option<Formed>, Failure> {
             Ok(Some(Formed { communicator, rank, members }))
         }
         ToRank::NoCommunicator { .. } => Ok(None),
-        other => Err(Failure::new(ErrorCode::System, format!("the coordinator answered a rendezvous with {other:?}"))),
+        other => {
+            Err(Failure::new(ErrorCode::System, format!("the coordinator answered a rendezvous with {}", other.kind())))
+        }
     }
 }
 

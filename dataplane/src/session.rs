@@ -16,6 +16,7 @@ use protocol::plan::ClusterPlan;
 use crate::backlog::Backlog;
 use crate::failure::Failure;
 use crate::listener::KNOCKS;
+use crate::refusal;
 use crate::settings::{Address, Settings};
 
 /// A batch of this many records is sent at once.
@@ -93,7 +94,7 @@ impl Session {
                 return Err(Failure::new(ErrorCode::System, format!("the coordinator refused this process: {reason}")));
             }
             other => {
-                let detail = format!("the coordinator answered hello with {other:?}");
+                let detail = format!("the coordinator answered hello with {}", other.kind());
                 return Err(Failure::new(ErrorCode::System, detail));
             }
         }
@@ -113,8 +114,12 @@ impl Session {
         });
         let (reading, flushing) = (Arc::clone(&session), Arc::clone(&session));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        thread("ftest-session").spawn(move || reading.read(reader, buffer)).map_err(failed)?;
-        thread("ftest-flush").spawn(move || flushing.flush_in_time()).map_err(failed)?;
+        let none = |error| {
+            let detail = refusal::explain_thread("no thread for the session with the coordinator", &error);
+            Failure::new(ErrorCode::System, detail)
+        };
+        thread("ftest-session").spawn(move || reading.read(reader, buffer)).map_err(none)?;
+        thread("ftest-flush").spawn(move || flushing.flush_in_time()).map_err(none)?;
         Ok(session)
     }
 

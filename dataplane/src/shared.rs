@@ -14,6 +14,7 @@ use crate::descriptor::{self, Descriptor};
 use crate::failure::Failure;
 use crate::mapping::Mappings;
 use crate::reduce::Reduction;
+use crate::refusal;
 use crate::streaming;
 use crate::transport::{self, Scene, Timing, pull, share, timing};
 
@@ -226,9 +227,8 @@ pub(crate) fn reach(
     mappings.resolve(pid, place, bytes).map_err(|error| {
         let gone = matches!(error.kind(), std::io::ErrorKind::NotFound);
         let code = if gone { ErrorCode::RankLost } else { ErrorCode::System };
-        let what = what();
-        Failure::new(code, format!("{what} cannot map the memory of {}: {error}", scene.name(other)))
-            .blaming(vec![other])
+        let what = format!("{} cannot map the memory of {}", what(), scene.name(other));
+        Failure::new(code, refusal::explain(&what, &error)).blaming(vec![other])
     })
 }
 

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use protocol::driver::Driver;
 use protocol::ids::Rank;
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
 use protocol::profile::{self, GpuProfile};
@@ -401,6 +402,10 @@ fn incredible(profile: &GpuProfile) -> Option<&'static str> {
         Some("`memory.bytes` and `sm_count` must be above 0")
     } else if !capability.is_some_and(|(major, minor)| digits(major) && digits(minor)) {
         Some("`compute_capability` must look like \"9.0\"")
+    } else if profile.driver.as_ref().is_some_and(|driver| Driver::parse(driver).is_none()) {
+        Some(
+            "`driver` must be a CUDA version that is known, \"13.0\", or a driver's version and its CUDA, \"580.95.05:13.0\"",
+        )
     } else {
         None
     }

@@ -143,6 +143,7 @@ fn own_profiles_travel_with_the_plan() {
         let mut own = serde_json::to_value(built_in).unwrap();
         own["id"] = "my-gpu".into();
         own["sm_count"] = 7.into();
+        own["driver"] = "13.0".into();
         own.to_string()
     };
     let text = "nodes: 1\ngpus_per_node: 2\nprofile: ./my-gpu.yaml\n";
@@ -151,10 +152,12 @@ fn own_profiles_travel_with_the_plan() {
             .unwrap();
     assert_eq!(plan.nodes[0].gpus, ["my-gpu"; 2]);
     assert_eq!(plan.profile("my-gpu").unwrap().sm_count, 7);
+    assert_eq!(plan.profile("my-gpu").unwrap().driver.as_deref(), Some("13.0"));
     let bad = [
         (own().replace("my-gpu", "a100"), "has the id `a100` of another profile"),
         (own().replace("sm_count", "sms"), "./my-gpu.yaml:1:"),
         (own().replace("\"8.0\"", "\"eight\""), "compute_capability"),
+        (own().replace("\"13.0\"", "\"12.7\""), "`driver` must be a CUDA version that is known"),
     ];
     for (profile, expected) in bad {
         let mistakes = parse("c.yaml", text, &|_| Ok(profile.clone())).unwrap_err();

@@ -9,6 +9,13 @@ use serde::{Deserialize, Serialize};
 /// Version of this layout.
 pub const REPORT_VERSION: u32 = 1;
 
+/// Ending, behind the report's path, of a symbolic link whose target is the sentence on what the operating system refused
+/// to the process first: no program's mistake. A link needs neither a descriptor nor room in a file, of which there may be
+/// none.
+pub const REFUSED: &str = ".refused";
+/// The same, on why the report could not be written; an empty or half-written file where not even a link could be made.
+pub const UNWRITTEN: &str = ".unwritten";
+
 /// One process's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -85,7 +85,7 @@ variables! {
     OOM_POLICY = "FAKEGPU_OOM_POLICY", "clamp, managed, mapped_host, spill_cpu", "clamp",
         "Oversubscription in hybrid mode.";
     UNSUPPORTED_API = "FAKEGPU_UNSUPPORTED_API", "allow, warn, error", "warn",
-        "What a gap does: `allow` records it, `warn` also says so once on stderr, `error` returns NotSupported where it would be recorded.";
+        "What a gap does: `allow` records it, `warn` also names each kernel or call once on stderr (the first 16 of a function), `error` returns NotSupported where it would be recorded.";
     STRICT_COMPAT = "FAKEGPU_STRICT_COMPAT", "0 or 1", "1",
         "Refuse cuBLAS datatypes that the profile does not list.";
     PROFILES = "FAKEGPU_PROFILES", "id[:count],id[:count],...", "-",
@@ -94,6 +94,8 @@ variables! {
         "Profile of every device.";
     DEVICE_COUNT = "FAKEGPU_DEVICE_COUNT", "an integer from 1 to 1024", "8",
         "Number of devices.";
+    DRIVER = "FAKEGPU_DRIVER", "a CUDA version, 13.0, or a driver's version and its CUDA, 580.95.05:13.0", "the profile's, else the newest known",
+        "The driver that the machine claims to have. One for an older CUDA than a program's answers as on hardware: cudaErrorInsufficientDriver.";
     REPORT_PATH = "FAKEGPU_REPORT_PATH", "a path; `{pid}` and `{rank}` are replaced", "fake_gpu_report.{pid}.json under ftest, else none",
         "Where a process that used a device writes its device report.";
     TERMINAL_REPORT = "FAKEGPU_TERMINAL_REPORT", "0 or 1", "0",
@@ -144,11 +146,13 @@ variables! {
         "The checked cluster: devices and nodes.";
     FAULTS = "FTEST_FAULTS", "JSON made by ftest", "-",
         "The faults of the case.";
+    GPUS = "FTEST_GPUS", "a file", "set by ftest, and by fgpu where it is not set",
+        "Makes processes one machine: what each holds of the GPUs is written there, so they share the devices' memory and monitors see all of them.";
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so that none outlives it.";
     HOME = "FTEST_HOME", "a directory", "relative to the binary",
         "Where shim, profiles and suites are installed.";
-    PYTHON = "FTEST_PYTHON", "a Python interpreter", "the active environment, else the managed one",
+    PYTHON = "FTEST_PYTHON", "a Python interpreter: a path, a name on PATH, or `system` for the python3 there", "the active environment, else the managed one",
         "The Python that suites and `ftest exec` use.";
     CACHE = "FTEST_CACHE_DIR", "a directory", "$XDG_CACHE_HOME/ftest or ~/.cache/ftest",
         "Where managed environments and soname holders live.";

@@ -411,3 +411,24 @@ pub enum ToRank {
     /// Whoever started the run is gone, and with it everybody who would end this process.
     RunLost,
 }
+
+impl ToRank {
+    /// The kind of message, for who did not expect it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ToRank::Welcome { .. } => "a welcome",
+            ToRank::Refused { .. } => "a refusal",
+            ToRank::CommunicatorFormed { .. } => "a communicator",
+            ToRank::NoCommunicator { .. } => "no communicator",
+            ToRank::RequestFailed { .. } => "a request that failed",
+            ToRank::MemberLost { .. } => "a lost member",
+            ToRank::Flush { .. } => "a request to flush",
+            ToRank::ShuttingDown => "its end",
+            ToRank::Status { .. } => "a status",
+            ToRank::Inquire { .. } => "an inquiry",
+            ToRank::Diagnosis { .. } => "a diagnosis",
+            ToRank::FaultNoted { .. } => "a fault that was noted",
+            ToRank::RunLost => "the end of its run",
+        }
+    }
+}

@@ -28,6 +28,9 @@ pub struct GpuProfile {
     pub nvlink: Option<NvlinkProfile>,
     /// Datatypes that its tensor or CUDA cores compute in: fp64 fp32 tf32 fp16 bf16 fp8 fp4 int8 int4.
     pub supported_types: Vec<String>,
+    /// The machine's driver, `13.0` or `580.95.05:13.0` (see `driver::Driver`); the newest that is known where it is left out.
+    #[serde(default)]
+    pub driver: Option<String>,
 }
 
 /// GPU generation.

@@ -8,7 +8,8 @@ fn the_page_is_the_table() {
     let mut page = String::from(
         "# Environment variables\n\n\
          Made from `protocol/src/env.rs`; `UPDATE_GOLDENS=1 cargo test -p protocol` rewrites it. A value that is not listed is an error\n\
-         that names the variable. `ftest` and `fgpu` set what their flags say; a flag wins over the variable.\n\n\
+         that names the variable. `ftest` and `fgpu` set what their flags say; a flag wins over the variable. An empty variable counts\n\
+         as one that is not set, these and those of others (`TMPDIR`, `PATH`, `HOME`, `CI`, ...); a relative path starts in the working directory.\n\n\
          | variable | values | default | meaning |\n|---|---|---|---|\n",
     );
     for variable in protocol::env::ALL {

@@ -1,6 +1,7 @@
 //! `ftest env` with a stand-in for Python: made once, also by two at once; a crash is cleaned up; without network a clear end.
 
-use std::os::unix::fs::PermissionsExt;
+mod executable;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -10,6 +11,7 @@ const STAND_IN: &str = r#"#!/bin/sh
 case "$*" in
     *version_info*) echo 3.99 ;;
     *find_spec*) echo ;;
+    *torch.distributed.run*) echo "torchrun of $0" >> "$LOG" ;;
     *purelib*) mkdir -p "$HOME/site"; echo "$HOME/site" ;;
     *"-m venv"*)
         for directory; do :; done
@@ -39,8 +41,7 @@ impl Machine {
         let root = tempfile::tempdir().unwrap();
         let python = root.path().join("bin/python3");
         std::fs::create_dir(root.path().join("bin")).unwrap();
-        std::fs::write(&python, STAND_IN).unwrap();
-        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+        executable::write(&python, STAND_IN);
         Machine { root }
     }
 
@@ -62,6 +63,16 @@ impl Machine {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
+}
+
+/// What `ftest run` says of a suite with this one case, all of it.
+fn run(machine: &Machine, case: &str, variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let suite = machine.root.path().join("s.yaml");
+    std::fs::write(machine.root.path().join("x.py"), "").unwrap();
+    std::fs::write(&suite, format!("ftest: 1\nsuite: s\ncases:\n- {case}\n")).unwrap();
+    let mut command = machine.ftest(&["run", suite.to_str().unwrap()]);
+    let output = command.current_dir(machine.root.path()).envs(variables.iter().copied()).output().unwrap();
+    (code(&output), text(&output.stdout) + &text(&output.stderr))
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -153,6 +164,7 @@ fn ctrl_c_ends_the_tools_that_make_an_environment() {
     let fifo = machine.root.path().join("installing");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
     let mut command = machine.ftest(&["run", suite.to_str().unwrap()]);
+    command.current_dir(machine.root.path());
     command.env("STAY", &fifo).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = std::os::unix::process::CommandExt::process_group(&mut command, 0).spawn().unwrap();
     // Returns when pip has begun.
@@ -163,4 +175,72 @@ fn ctrl_c_ends_the_tools_that_make_an_environment() {
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));
     assert_eq!(text(&machine.ftest(&["env", "list"]).output().unwrap().stdout), "");
+}
+
+const TORCHRUN: &str = "launch: {torchrun: {script: x.py, nproc_per_node: 1}}";
+
+#[test]
+fn a_python_program_gets_the_python_on_path_and_no_environment_is_made() {
+    let machine = Machine::new();
+    let here = machine.root.path().join("bin/python3");
+    for case in [
+        "{id: a, launch: {argv: [python3, x.py]}}",
+        "{id: a, python: system, launch: {argv: [sh, -c, 'python3 x.py']}}",
+        "{id: a, launch: {argv: [sh, -c, 'python3 x.py']}}",
+    ] {
+        let (code, said) = run(&machine, case, &[]);
+        assert_eq!((code, machine.installed().len()), (Some(0), 0), "{case}: {said}");
+    }
+    let (code, said) = run(&machine, &format!("{{id: a, python: system, {TORCHRUN}}}"), &[]);
+    assert_eq!((code, machine.installed()), (Some(0), vec![format!("torchrun of {}", here.display())]), "{said}");
+}
+
+#[test]
+fn who_wants_no_managed_environment_says_so_once_for_all() {
+    let machine = Machine::new();
+    for python in ["system", "python3"] {
+        for case in [&*format!("{{id: a, {TORCHRUN}}}"), "{id: a, python: [numpy], launch: {argv: ['true']}}"] {
+            let (code, said) = run(&machine, case, &[("FTEST_PYTHON", python)]);
+            assert_eq!(code, Some(0), "{python}, {case}: {said}");
+        }
+    }
+    assert!(!machine.installed().iter().any(|line| line == "venv"), "{:?}", machine.installed());
+    for (python, expected) in
+        [("/bin/false", "/bin/false does not work as a Python interpreter (FTEST_PYTHON"), ("/no", "FTEST_PYTHON=/no")]
+    {
+        let (code, said) =
+            run(&machine, "{id: a, python: [numpy], launch: {argv: ['true']}}", &[("FTEST_PYTHON", python)]);
+        assert!(code == Some(3) && said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn what_an_environment_costs_is_said_before_it_is_made_and_how_to_do_without() {
+    let machine = Machine::new();
+    let (_, said) = run(&machine, &format!("{{id: a, {TORCHRUN}}}"), &[("NO_NETWORK", "1")]);
+    let notice = "making a Python environment for numpy torch==2.15.0 (PyTorch: 0.5 to 0.9 GB to download, 1.4 to 2 GB on disk, once) in ";
+    let at = said.find(notice).unwrap_or_else(|| panic!("{said}"));
+    assert!(
+        said[at..].contains("; to use another Python instead: FTEST_PYTHON=system, or the path of one\n"),
+        "{said}"
+    );
+    assert!(said.find("installing").is_some_and(|installing| installing > at), "{said}");
+    // A command that may start Python says why.
+    let mut fgpu = Command::new(env!("CARGO_BIN_EXE_fgpu"));
+    fgpu.args(["sh", "-c", "true"]).env_clear().env("HOME", machine.root.path()).env("LOG", machine.log());
+    fgpu.env("PATH", format!("{}:/usr/bin:/bin", machine.root.path().join("bin").display())).env("NO_NETWORK", "1");
+    let output = fgpu.output().unwrap();
+    let said = text(&output.stderr);
+    assert!(said.contains(&format!("sh is, or may start, Python, which has PyTorch here: {notice}")), "{said}");
+}
+
+#[test]
+fn a_program_that_finds_no_pytorch_is_told_how_to_get_it() {
+    let machine = Machine::new();
+    let fails = "sh, -c, 'echo \"ModuleNotFoundError: No module named ''torch''\" >&2; exit 1'";
+    let (code, said) = run(&machine, &format!("{{id: a, launch: {{argv: [{fails}]}}}}"), &[]);
+    let hint = "note: launcher 0 found no PyTorch: the case names no `python`, so it ran with the one on PATH; `python: {torch: \"2.15.0\"}`";
+    assert!(code == Some(1) && said.contains(hint), "{said}");
+    let (_, said) = run(&machine, &format!("{{id: a, python: system, launch: {{argv: [{fails}]}}}}"), &[]);
+    assert!(!said.contains("found no PyTorch"), "{said}");
 }

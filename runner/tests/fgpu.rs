@@ -68,6 +68,18 @@ fn flags_become_variables_and_win_over_them() {
 }
 
 #[test]
+fn what_a_command_starts_is_one_machine_with_it() {
+    let machine = Machine::new();
+    // (`sh` itself would bring a managed Python.) The file is there for the command's children, too, and other devices are another machine.
+    let script = "f=$FTEST_GPUS; test -w \"$f\" || exit 5; sh -c 'test -w \"$FTEST_GPUS\"' || exit 6; echo $f";
+    let output = machine.fgpu(&["setsid", "-w", "sh", "-c", script], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("/proc/"), "{}", text(&output.stdout));
+    assert_eq!(machine.value("FTEST_GPUS", &[], &[("FTEST_GPUS", "/run/gpus")]), "/run/gpus");
+    assert_ne!(machine.value("FTEST_GPUS", &["--profile", "h100"], &[("FTEST_GPUS", "/run/gpus")]), "/run/gpus");
+}
+
+#[test]
 fn the_shim_and_the_holders_are_set_and_passthrough_sets_none() {
     let machine = Machine::new();
     let shim = machine.root.path().join("build/lib/libfakegpu.so");
@@ -75,6 +87,7 @@ fn the_shim_and_the_holders_are_set_and_passthrough_sets_none() {
     let library_path = machine.value("LD_LIBRARY_PATH", &[], &[("LD_LIBRARY_PATH", "/opt/lib")]);
     let (holders, rest) = library_path.split_once(':').unwrap();
     assert!(Path::new(holders).join("libcudart.so.13").is_file() && rest == "/opt/lib", "{library_path}");
+    assert_eq!(machine.value("LIBRARY_PATH", &[], &[("LIBRARY_PATH", "/opt/lib")]), format!("/opt/lib:{holders}"));
     assert_eq!(machine.value("LD_PRELOAD", &["--mode", "passthrough"], &[]), "");
 }
 

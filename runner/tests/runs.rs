@@ -110,6 +110,35 @@ fn secrets_of_the_environment_are_nowhere() {
 }
 
 #[test]
+fn secrets_of_cases_and_fixtures_are_nowhere_either() {
+    let place = Place::with(
+        "ftest: 1
+suite: s
+fixtures:
+  account:
+    env: {ADMIN_PASSWORD: hunter2-of-the-fixture}
+    setup: {argv: [sh, -c, 'echo ACCESS_TOKEN=hunter2-given >> $FTEST_OUTPUT; echo setup said $ADMIN_PASSWORD']}
+    outputs: [ACCESS_TOKEN]
+  never:
+    setup: {argv: [sh, -c, 'echo API_KEY=hunter2-of-never >> $FTEST_OUTPUT; echo said hunter2-of-never; exit 1']}
+    outputs: [API_KEY]
+cases:
+- {id: own, env: {MY_SECRET: hunter2-of-the-case}, launch: {argv: [sh, -c, 'echo said $MY_SECRET; exit 3']}}
+- {id: given, uses: [account], env: {A_KEY: '${{ fixtures.account.ACCESS_TOKEN }}-b'},
+   launch: {argv: [sh, -c, 'echo said $A_KEY hunter2-given hunter2-of-the-fixture; exit 3']}}
+- {id: refused, uses: [never], launch: {argv: ['true']}}
+",
+    );
+    let output = place.ftest("suite.yaml --no-fail-fast --keep --junit out.xml --html out.html --markdown out.md");
+    let mut all = vec![text(&output.stdout), text(&output.stderr)];
+    all.extend(["out.xml", "out.html", "out.md"].map(|file| fs::read_to_string(place.path().join(file)).unwrap()));
+    all.extend(files(&place.path().join(".ftest")).iter().map(|path| text(&fs::read(path).unwrap())));
+    assert!(all.iter().all(|text| !text.contains("hunter2")), "{all:#?}");
+    assert!(all.iter().filter(|text| text.contains("said ***")).count() >= 6, "{all:#?}");
+    assert!(text(&output.stdout).contains("said *** *** ***"), "{}", text(&output.stdout));
+}
+
+#[test]
 fn a_run_that_cannot_be_kept_goes_on() {
     let place = Place::new();
     fs::write(place.path().join("file"), "").unwrap();
@@ -135,12 +164,16 @@ fn the_last_runs_are_kept() {
 fn a_directory_of_a_run_that_was_killed_is_cleaned_up_by_the_next() {
     let place = Place::new();
     let stale = place.path().join("tmp/ft-01234567");
-    let foreign = place.path().join("tmp/ft-89abcdef");
+    let unowned = place.path().join("tmp/ft-23456789");
+    let kept = place.path().join("tmp/ft-89abcdef");
+    let foreign = place.path().join("tmp/ft-elsewhere");
     fs::create_dir_all(stale.join("0/shared")).unwrap();
     fs::write(stale.join("owner"), "1\n").unwrap();
-    fs::create_dir_all(&foreign).unwrap();
+    for directory in [&unowned, &kept.join("0"), &foreign] {
+        fs::create_dir_all(directory).unwrap();
+    }
     place.ftest("suite.yaml -E good");
-    assert!(!stale.exists() && foreign.exists());
+    assert!(!stale.exists() && !unowned.exists() && kept.exists() && foreign.exists());
 }
 
 /// Without what differs from run to run.

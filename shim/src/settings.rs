@@ -1,20 +1,26 @@
-//! The environment, read once at the first intercepted call. A bad value is said once on stderr, by name, and then every
-//! call answers "not initialised": the process is not killed for it, since it may never have wanted a GPU.
+//! The environment, read once at the first intercepted call. A bad value is reported once on stderr, by name, and then every
+//! call answers "not initialized": the process is not killed for it, since it may never have wanted a GPU.
+
+mod gpu;
+pub(crate) mod visible;
 
 use std::env;
 use std::sync::OnceLock;
 
+use protocol::driver::Driver;
 use protocol::env::{BadValue, Variable};
 use protocol::ids::Rank;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile};
+
+pub(crate) use gpu::Gpu;
 
 /// What a gap does (`FAKEGPU_UNSUPPORTED_API`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GapPolicy {
     /// Counted.
     Allow,
-    /// Counted, and said once per name on stderr.
+    /// Counted, and reported once per name on stderr.
     Warn,
     /// Counted, and NotSupported to the caller.
     Error,
@@ -72,60 +78,13 @@ pub(crate) struct GemmPolicy {
     pub(crate) strict: bool,
 }
 
-/// One GPU of the machine that this process runs on, before `CUDA_VISIBLE_DEVICES`.
-#[derive(Clone, Debug)]
-pub(crate) struct Gpu {
-    /// What it claims to be.
-    pub(crate) profile: GpuProfile,
-    /// Its global rank in the cluster; its index without one.
-    pub(crate) rank: Rank,
-    /// Index of its node.
-    pub(crate) node: u32,
-    /// Index within its node.
-    pub(crate) local: u32,
-}
-
-impl Gpu {
-    /// The UUID's 16 bytes: a function of node, position and model, so the same in every rank and every run.
-    pub(crate) fn uuid(&self) -> [u8; 16] {
-        let seed = format!("ftest gpu {} {} {}", self.node, self.local, self.profile.id);
-        let mut bytes = [0; 16];
-        for (half, salt) in bytes.chunks_exact_mut(8).zip([0u64, 0x9e37_79b9_7f4a_7c15]) {
-            // FNV-1a, 64 bit.
-            let hash = seed.bytes().fold(0xcbf2_9ce4_8422_2325 ^ salt, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-            half.copy_from_slice(&hash.to_be_bytes());
-        }
-        // Version 4, variant 1 of RFC 9562, as NVIDIA's are.
-        bytes[6] = bytes[6] & 0x0f | 0x40;
-        bytes[8] = bytes[8] & 0x3f | 0x80;
-        bytes
-    }
-
-    /// The UUID as `nvidia-smi -L` prints it.
-    pub(crate) fn uuid_text(&self) -> String {
-        let hex: String = self.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-    }
-
-    /// PCI domain and bus; the device number is 0. Unique over the nodes of a cluster.
-    pub(crate) fn pci(&self) -> (u32, u32) {
-        (self.node * 8 + self.local / 128, 1 + self.local % 128)
-    }
-
-    /// PCI address as `cudaDeviceGetPCIBusId` prints it.
-    pub(crate) fn pci_text(&self) -> String {
-        let (domain, bus) = self.pci();
-        format!("{domain:04X}:{bus:02X}:00.0")
-    }
-}
-
 /// The environment after it was checked.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// What a gap does.
     pub(crate) gap_policy: GapPolicy,
+    /// The machine's driver.
+    pub(crate) driver: Driver,
     /// GPUs of this machine, which NVML shows all of; CUDA shows those of `device::all`.
     pub(crate) gpus: Vec<Gpu>,
     /// The cluster, when there is one.
@@ -184,6 +143,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         Some(cluster) => cluster_gpus(cluster, lookup)?,
         None => listed_gpus(given(&names::PROFILES), given(&names::PROFILE), given(&names::DEVICE_COUNT))?,
     };
+    let driver = driver(given(&names::DRIVER), &gpus)?;
     let gemm = GemmPolicy {
         mode: match given(&names::CPU_GEMM_MODE) {
             Some(value) if names::CPU_GEMM_MODE.choose(&value, &["auto", "exact", "skip", "fast"])? == 2 => {
@@ -199,7 +159,16 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
     };
     let terminal_report =
         given(&names::TERMINAL_REPORT).map_or(Ok(false), |value| names::TERMINAL_REPORT.switch(&value))?;
-    Ok(Settings { gap_policy, gpus, cluster, compute, gemm, report_path: given(&names::REPORT_PATH), terminal_report })
+    Ok(Settings {
+        gap_policy,
+        driver,
+        gpus,
+        cluster,
+        compute,
+        gemm,
+        report_path: given(&names::REPORT_PATH),
+        terminal_report,
+    })
 }
 
 fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {
@@ -238,6 +207,13 @@ fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, B
     }
     gpus.sort_by_key(|gpu| gpu.rank);
     Ok(gpus)
+}
+
+/// A machine has one driver: what the variable says, else the first profile that names one, else the newest.
+fn driver(given: Option<String>, gpus: &[Gpu]) -> Result<Driver, BadValue> {
+    let bad = |value: &str| BadValue { expected: Driver::expected(), ..protocol::env::DRIVER.bad(value) };
+    let text = given.or_else(|| gpus.iter().find_map(|gpu| gpu.profile.driver.clone()));
+    text.map_or_else(|| Ok(Driver::newest()), |text| Driver::parse(&text).ok_or_else(|| bad(&text)))
 }
 
 fn listed_gpus(profiles: Option<String>, profile: Option<String>, count: Option<String>) -> Result<Vec<Gpu>, BadValue> {
@@ -296,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_a100_unless_told_otherwise() {
+    fn eight_a100_unless_set_otherwise() {
         let ids = |pairs: &[(&str, &str)]| -> Vec<String> {
             with(pairs).unwrap().gpus.into_iter().map(|gpu| gpu.profile.id).collect()
         };
@@ -309,8 +285,23 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_has_one_driver() {
+        let gpu = |driver: Option<&str>| {
+            let mut gpu = with(&[]).unwrap().gpus.remove(0);
+            gpu.profile.driver = driver.map(str::to_owned);
+            gpu
+        };
+        let cuda = |given: Option<&str>, gpus: &[Gpu]| driver(given.map(str::to_owned), gpus).map(|driver| driver.cuda);
+        assert_eq!(cuda(None, &[gpu(None)]), Ok(13050));
+        assert_eq!(cuda(None, &[gpu(None), gpu(Some("12.9")), gpu(Some("13.0"))]), Ok(12090));
+        assert_eq!(cuda(Some("13.2"), &[gpu(Some("12.9"))]), Ok(13020));
+        assert_eq!(cuda(None, &[gpu(Some("new"))]).unwrap_err().value, "new");
+    }
+
+    #[test]
     fn a_bad_value_is_named() {
         for (name, value, says) in [
+            ("FAKEGPU_DRIVER", "12.7", "580.95.05:13.0"),
             ("FAKEGPU_PROFILE", "h1000", "did you mean `h100`?"),
             ("FAKEGPU_PROFILES", "a100:0", "id[:count]"),
             ("FAKEGPU_PROFILES", "a100,,h100", "unknown GPU profile"),

@@ -15,11 +15,21 @@ struct Cuda {
 // The compiler's own part of CUDA 12's headers is only in the package of nvcc; that of 13 serves both.
 const CUDA_12: Cuda = Cuda {
     runtime: "libcudart.so.12",
-    packages: &["nvidia-cuda-runtime-cu12==12.8.90", "nvidia-cuda-crt==13.2.86", "nvidia-nvml-dev-cu12==12.9.79"],
+    packages: &[
+        "nvidia-cuda-runtime-cu12==12.8.90",
+        "nvidia-cuda-crt==13.2.86",
+        "nvidia-nvml-dev-cu12==12.9.79",
+        "nvidia-cuda-profiler-api==13.5.25",
+    ],
 };
 const CUDA_13: Cuda = Cuda {
     runtime: "libcudart.so.13",
-    packages: &["nvidia-cuda-runtime==13.2.75", "nvidia-cuda-crt==13.2.86", "nvidia-nvml-dev-cu12==12.9.79"],
+    packages: &[
+        "nvidia-cuda-runtime==13.2.75",
+        "nvidia-cuda-crt==13.2.86",
+        "nvidia-nvml-dev-cu12==12.9.79",
+        "nvidia-cuda-profiler-api==13.5.25",
+    ],
 };
 /// Large downloads for one header each, hence apart. The first is that of PyTorch's CUDA 12 builds.
 const NCCL_2_27: &str = "nvidia-nccl-cu12==2.27.5";
@@ -91,6 +101,11 @@ fn shim() -> PathBuf {
 
 /// Compiles `tests/c/NAME.c` (or `.cc`, where NVIDIA's headers are C++ only) for one CUDA and runs it. A program says on stderr what did not hold.
 fn check_with(cuda: &Cuda, name: &str, more: &[&str]) {
+    check_under("allow", cuda, name, more);
+}
+
+/// [`check_with`], under this policy for gaps. The answer is what the program printed.
+fn check_under(policy: &str, cuda: &Cuda, name: &str, more: &[&str]) -> String {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
     let work = tempfile::tempdir().unwrap();
     let (runtime, program, shim) = (work.path().join(cuda.runtime), work.path().join(name), shim());
@@ -107,6 +122,8 @@ fn check_with(cuda: &Cuda, name: &str, more: &[&str]) {
     let is_c = source.extension().is_some_and(|ending| ending == "c");
     let mut cc = Command::new(if is_c { "cc" } else { "c++" });
     cc.arg(if is_c { "-std=c11" } else { "-std=c++17" });
+    let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images");
+    cc.arg(format!("-DIMAGES=\"{}\"", images.display())).arg(format!("-DSTRICT={}", u32::from(policy == "error")));
     cc.args(["-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-I"]).arg(&sources);
     for package in cuda.packages.iter().chain(more) {
         cc.arg("-isystem").arg(headers(package));
@@ -125,8 +142,8 @@ fn check_with(cuda: &Cuda, name: &str, more: &[&str]) {
         }
     }
     command.args([OsStr::new("60"), program.as_os_str()]).env("LD_LIBRARY_PATH", paths);
-    command.env("FAKEGPU_PROFILES", "a100:2").env("FAKEGPU_UNSUPPORTED_API", "allow");
-    run(&mut command, &format!("{name}.c on {}", cuda.runtime));
+    command.env("FAKEGPU_PROFILES", "a100:2").env("FAKEGPU_UNSUPPORTED_API", policy);
+    run(&mut command, &format!("{name}.c on {}", cuda.runtime))
 }
 
 fn check(name: &str) {
@@ -137,6 +154,44 @@ fn check(name: &str) {
 #[test]
 fn device() {
     check("device");
+}
+
+#[test]
+fn driver() {
+    check("driver");
+}
+
+#[test]
+fn host_calls() {
+    check("host_calls");
+}
+
+#[test]
+fn variables() {
+    check("variables");
+    check_under("error", &CUDA_13, "variables", &[]);
+}
+
+#[test]
+fn kernels_are_named_once_each() {
+    let said = check_under("warn", &CUDA_13, "kernels", &[]);
+    let lines = |part: &str| said.lines().filter(|line| line.contains(part)).count();
+    let full = "cuLaunchKernel (libcuda): kernel0: not supported on this simulated GPU; counted as a gap";
+    assert_eq!(lines(full), 1, "{said}");
+    assert_eq!(lines("cuLaunchKernel (libcuda): kernel7: not supported either"), 1, "{said}");
+    assert_eq!(lines("cuLaunchKernel (libcuda): kernel"), 16, "{said}");
+    assert_eq!(lines("cuLaunchKernel (libcuda): more of them follow"), 1, "{said}");
+    assert_eq!(lines("cuLaunchKernel (libcuda): 20 different ones, 60 uses in total"), 1, "{said}");
+}
+
+#[test]
+fn neighbors() {
+    check("neighbors");
+}
+
+#[test]
+fn device_files() {
+    check("device_files");
 }
 
 #[test]
@@ -175,9 +230,19 @@ fn gemm() {
 }
 
 #[test]
+fn int8() {
+    check("int8");
+}
+
+#[test]
 fn nccl() {
     check_with(&CUDA_12, "nccl", &[NCCL_2_27]);
     check_with(&CUDA_13, "nccl", &[NCCL_2_30]);
+}
+
+#[test]
+fn nccl_profiler() {
+    check_with(&CUDA_13, "nccl_profiler", &[NCCL_2_30]);
 }
 
 #[test]

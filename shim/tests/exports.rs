@@ -1,11 +1,13 @@
-//! What the library exports is what its tables say, what the committed lists say, and at least what PyTorch's wheels link.
-//! `UPDATE_GOLDENS=1` rewrites the lists; with `FTEST_TORCH_LIB=.../torch/lib` also that wheel's list of needs.
+//! What the library exports is what its tables say, what the committed lists say, and at least what PyTorch's wheels link
+//! and what NVIDIA's libraries and headers have. `UPDATE_GOLDENS=1` rewrites the lists; with `FTEST_TORCH_LIB=.../torch/lib`
+//! also that wheel's list of needs, with `FTEST_NVIDIA=.../site-packages/nvidia` also those of NVIDIA's names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use fakegpu::{Export, INTERPOSED, tables};
+use fakegpu::{Export, INTERPOSED, Status, tables};
 use object::elf;
 use object::endian::Endianness;
 use object::read::ReadCache;
@@ -164,25 +166,133 @@ fn missing(needs: &Needs) -> Vec<String> {
     lacks.map(|(library, name)| format!("{library} {name}")).collect()
 }
 
-#[test]
-fn everything_that_the_supported_wheels_link_is_exported() {
-    let mut wheels = 0;
+/// The committed lists of needs whose names begin with `prefix`.
+fn committed_needs(prefix: &str) -> Vec<(String, Needs)> {
+    let mut lists = Vec::new();
     for entry in fs::read_dir(directory()).unwrap() {
         let path = entry.unwrap().path();
-        if !path.file_name().unwrap().to_string_lossy().starts_with("needs-torch-") {
-            continue;
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with(prefix) {
+            let text = fs::read_to_string(&path).unwrap();
+            let rows = text.lines().map(|line| line.split_once(' ').expect("`library symbol`"));
+            lists.push((name, rows.map(|(library, symbol)| (library.to_owned(), symbol.to_owned())).collect()));
         }
-        let text = fs::read_to_string(&path).unwrap();
-        let needs: Needs = text
-            .lines()
-            .map(|line| line.split_once(' ').expect("`library symbol`"))
-            .map(|(library, name)| (library.to_owned(), name.to_owned()))
-            .collect();
-        assert!(needs.len() > 500, "{} lists {} needs", path.display(), needs.len());
-        assert_eq!(missing(&needs), Vec::<String>::new(), "{}", path.display());
-        wheels += 1;
     }
-    assert!(wheels >= 2, "one list per supported PyTorch");
+    lists
+}
+
+#[test]
+fn everything_that_the_supported_wheels_link_is_exported() {
+    let lists = committed_needs("needs-torch-");
+    assert!(lists.len() >= 2, "one list per supported PyTorch");
+    for (name, needs) in lists {
+        assert!(needs.len() > 500, "{name} lists {} needs", needs.len());
+        assert_eq!(missing(&needs), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn everything_that_nvidias_libraries_have_is_exported() {
+    for (prefix, least) in [("needs-cuda-", 1000), ("needs-nccl-2.30", 150), ("needs-nccl-2.32", 180)] {
+        let lists = committed_needs(prefix);
+        assert!(!lists.is_empty(), "a list {prefix}*");
+        for (name, needs) in lists {
+            assert!(needs.len() > least, "{name} lists {} names", needs.len());
+            assert_eq!(missing(&needs), Vec::<String>::new(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_profilers_names_are_the_functions_that_they_stand_beside() {
+    let status: BTreeMap<&str, Status> = exports().iter().map(|export| (export.name, export.status)).collect();
+    let pairs =
+        status.keys().filter_map(|name| Some((*name, name.strip_prefix('p').filter(|_| name.starts_with("pnccl"))?)));
+    let wrong: Vec<_> = pairs.filter(|(second, first)| status.get(first) != status.get(second)).collect();
+    assert_eq!(wrong, []);
+}
+
+/// What C's preprocessor makes of one header, in each of the ways in which it numbers functions.
+fn declared(include: &Path, header: &str, prefix: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for macros in [
+        &[][..],
+        &["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"],
+        &["-D__CUDA_API_VERSION_INTERNAL"],
+        &["-D__CUDA_API_VERSION_INTERNAL", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"],
+        &["-DNVML_NO_UNVERSIONED_FUNC_DEFS"],
+    ] {
+        let mut command = Command::new("cc");
+        command.args(["-E", "-P", "-x", "c", "-I"]).arg(include).args(macros).arg(include.join(header));
+        let done = command.output().expect("cc runs");
+        assert!(done.status.success(), "{header}: {}", String::from_utf8_lossy(&done.stderr));
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        // A declaration, not a definition (`static inline`) nor the type of a function's pointer.
+        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        for statement in text.split([';', '}']) {
+            if statement.split(|letter| !is_word(letter)).any(|word| ["typedef", "static", "return"].contains(&word)) {
+                continue;
+            }
+            let called = statement.match_indices('(').filter_map(|(end, _)| {
+                let before = statement[..end].trim_end();
+                before.rfind(|letter| !is_word(letter)).map(|start| &before[start + 1..])
+            });
+            let named = |name: &&str| {
+                name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|next: char| next.is_ascii_uppercase()))
+            };
+            names.extend(called.filter(named).map(str::to_owned));
+        }
+    }
+    names
+}
+
+#[test]
+fn the_lists_of_nvidias_names_are_what_its_wheels_have() {
+    // `FTEST_NVIDIA=.../site-packages/nvidia` with nvidia-cuda-runtime, nvidia-cuda-profiler-api, nvidia-nvml-dev and
+    // nvidia-nccl-cu13 in it, and nvidia-ml-py beside it. Without it the committed lists stand for them, in the test above.
+    let Some(nvidia) = std::env::var_os("FTEST_NVIDIA").map(PathBuf::from) else { return };
+    let defined = |library: &str, path: PathBuf| -> Needs {
+        let names = symbols(&path).into_iter().filter(|symbol| symbol.defined).map(|symbol| symbol.name);
+        names.filter(|name| !name.contains('.')).map(|name| (library.to_owned(), name)).collect()
+    };
+    let number = |header: &Path, name: &str| -> u32 {
+        let text = fs::read_to_string(header).unwrap();
+        let line =
+            text.lines().find_map(|line| line.trim_start_matches('#').trim().strip_prefix(&format!("define {name} ")));
+        line.unwrap_or_else(|| panic!("{name} in {}", header.display())).trim().parse().unwrap()
+    };
+    let (cuda, nccl) = (nvidia.join("cu13"), nvidia.join("nccl"));
+    let include = cuda.join("include");
+    let version = number(&include.join("cuda.h"), "CUDA_VERSION");
+    let mut needs = defined("libcudart", cuda.join("lib/libcudart.so.13"));
+    for (library, header, prefix) in
+        [("libcuda", "cuda.h", "cu"), ("libcuda", "cudaProfiler.h", "cu"), ("libnvidia-ml", "nvml.h", "nvml")]
+    {
+        needs.extend(declared(&include, header, prefix).into_iter().map(|name| (library.to_owned(), name)));
+    }
+    // What its binding for Python looks up: also what the header has no longer.
+    let binding = fs::read_to_string(nvidia.join("../pynvml.py")).expect("nvidia-ml-py");
+    let lookups = binding.split("_nvmlGetFunctionPointer(").skip(1).filter_map(|rest| rest.split(['"', '\'']).nth(1));
+    let bound = lookups.filter(|name| {
+        name.starts_with("nvml") && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    });
+    needs.extend(bound.map(|name| ("libnvidia-ml".to_owned(), name.to_owned())));
+    let parts = ["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"].map(|part| number(&nccl.join("include/nccl.h"), part));
+    for (file, needs) in [
+        (format!("needs-cuda-{}.{}.txt", version / 1000, version % 1000 / 10), needs),
+        (
+            format!("needs-nccl-{}.{}.{}.txt", parts[0], parts[1], parts[2]),
+            defined("libnccl", nccl.join("lib/libnccl.so.2")),
+        ),
+    ] {
+        let text: String = needs.iter().map(|(library, name)| format!("{library} {name}\n")).collect();
+        let path = directory().join(&file);
+        if updating() {
+            fs::write(&path, &text).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap_or_default(), text, "{file}");
+        assert_eq!(missing(&needs), Vec::<String>::new(), "{file}");
+    }
 }
 
 #[test]

@@ -20,15 +20,18 @@ use tokio::sync::mpsc::unbounded_channel;
 use crate::case::Transport;
 use crate::execute::cookie::Cookie;
 use crate::execute::deaths::Teller;
+use crate::execute::inherit::UmaskOf;
+use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::execute::launch::settings;
+use crate::execute::launch::settings::DeviceArguments;
+use crate::execute::launch::{holder_cache, program};
 use crate::execute::process::{Event, Running, exit_of};
+use crate::execute::python;
 use crate::execute::sweep::{Process, Sweep};
-use crate::execute::{Cancel, RunContext, coordinator, dies_with_us, ranks};
-use crate::install::Install;
-use crate::launch::environment::Environment;
-use crate::launch::settings::{self, DeviceArguments};
-use crate::launch::{holder_cache, program};
+use crate::execute::{self, Cancel, RunContext, coordinator, dies_with_us, ranks, reports};
+use crate::host::install::Install;
+use crate::host::machine;
 use crate::observation::Exit;
-use crate::python;
 
 /// How long the coordinator may take to write its report.
 const REPORT: Duration = Duration::from_secs(10);
@@ -171,6 +174,7 @@ async fn execute(arguments: &Play<'_>) -> Result<i32, Trouble> {
     let (mut execution, endpoint) = Execution::start(context, plan, arguments.transport, report.as_deref()).await?;
     environment.coordinator(&endpoint);
     environment.set(env::COOKIE.name, execution.cookie.part("node0").to_string());
+    environment.machine(&reports::machine(&execution.scratch()));
     let environments = match arguments.ranks {
         None => Ok(vec![environment]),
         Some(size) => {
@@ -211,6 +215,7 @@ async fn run_all(
     for (index, environment) in environments.iter().enumerate() {
         let mut command = tokio::process::Command::new(file);
         command.args(arguments);
+        execute::bequeath(&mut command, UmaskOf::User);
         if index > 0 {
             command.stdout(Stdio::null());
         }
@@ -221,9 +226,10 @@ async fn run_all(
             };
         }
         dies_with_us(&mut command);
-        let mut child = command
-            .spawn()
-            .map_err(|error| Trouble { code: 126, message: format!("cannot start {}: {error}", file.display()) })?;
+        let mut child = command.spawn().map_err(|error| Trouble {
+            code: 126,
+            message: format!("cannot start {}: {}", file.display(), machine::explained(&error)),
+        })?;
         pids.push(child.id());
         children.spawn(async move { (index, child.wait().await) });
     }
@@ -276,7 +282,7 @@ impl Execution {
         plan: &ClusterPlan,
         transport: TransportName,
         report: Option<&Path>,
-    ) -> Result<(Execution, crate::launch::environment::Endpoint), Trouble> {
+    ) -> Result<(Execution, Endpoint), Trouble> {
         let (scratch, cookie) = context.open_case().map_err(Trouble::infra)?;
         let program = context.install.coordinator().map_err(Trouble::infra)?;
         let (sender, mut received) = unbounded_channel();
@@ -295,15 +301,21 @@ impl Execution {
             heir: context.heir(),
             cookie: &cookie,
         };
-        let started = match plan.start(&sender, &mut received).await {
-            Ok(started) => started,
+        let started = match plan.start(&sender) {
+            Err(error) => Err(error),
+            Ok((mut running, starting)) => match starting.endpoint(&mut running, &mut received).await {
+                Ok(endpoint) => Ok((running, endpoint)),
+                Err(why) => Err(coordinator::not_started(running, &why).await),
+            },
+        };
+        match started {
+            Ok((running, endpoint)) => Ok((Execution { context, cookie, coordinator: running, received }, endpoint)),
             Err(error) => {
                 Sweep::new(cookie).clear(Duration::from_secs(5)).await;
-                crate::execute::scratch::remove(&scratch);
-                return Err(Trouble::infra(error));
+                execute::scratch::remove(&scratch);
+                Err(Trouble::infra(error))
             }
-        };
-        Ok((Execution { context, cookie, coordinator: started.running, received }, started.endpoint))
+        }
     }
 
     /// The directory of this execution, which goes with it.
@@ -326,19 +338,24 @@ impl Execution {
             exit = ended(event).or(exit);
         }
         if let Some(exit) = exit {
-            return Some(format!("the coordinator ended before the command, with {exit:?}{}", self.complaint()));
+            return Some(format!("the coordinator {} before the command{}", exit.clause(), self.complaint()));
         }
         let mut sweep = Sweep::new(self.cookie.part("coordinator"));
         sweep.awaited = HashSet::from([self.coordinator.pid]);
-        for process in sweep.find() {
+        let found = sweep.find();
+        for process in &found {
             process.signal(Signal::TERM);
+        }
+        if found.is_empty() {
+            // Where no descriptor is left to look with.
+            self.coordinator.signal(Signal::TERM);
         }
         let deadline = Instant::now() + REPORT;
         loop {
-            match crate::execute::clock::timeout_at(deadline, self.received.recv()).await {
+            match execute::clock::timeout_at(deadline, self.received.recv()).await {
                 Ok(Some(event)) => match ended(event) {
                     Some(Exit::Code(0)) => return None,
-                    Some(exit) => return Some(format!("the coordinator ended with {exit:?}{}", self.complaint())),
+                    Some(exit) => return Some(format!("the coordinator {}{}", exit.clause(), self.complaint())),
                     None => {}
                 },
                 Ok(None) | Err(_) => {
@@ -358,7 +375,7 @@ impl Execution {
 
 impl Drop for Execution {
     fn drop(&mut self) {
-        crate::execute::scratch::remove(&self.scratch());
+        execute::scratch::remove(&self.scratch());
     }
 }
 

@@ -1,6 +1,7 @@
 //! `fgpu CMD`: becomes CMD, with the shim preloaded and everything said in flags or `FAKEGPU_*` variables set.
 
 use std::ffi::OsString;
+use std::os::fd::IntoRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,11 +9,12 @@ use std::process::Command;
 use clap::Parser;
 use protocol::env::{self, Variable};
 
-use crate::install::Install;
-use crate::launch::environment::Environment;
-use crate::launch::settings::{self, DeviceArguments};
-use crate::launch::{holder_cache, program};
-use crate::python;
+use crate::execute::launch::environment::Environment;
+use crate::execute::launch::settings;
+use crate::execute::launch::settings::DeviceArguments;
+use crate::execute::launch::{holder_cache, program};
+use crate::execute::python;
+use crate::host::install::Install;
 
 /// Run a command on pretended GPUs.
 ///
@@ -101,6 +103,9 @@ fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trou
             let libraries = python.as_ref().and_then(|python| python.torch_libraries.as_deref());
             let holders = holder_cache::directory(&shim, libraries).map_err(infra)?;
             environment.preload(&shim, &holders).python_defaults();
+            if environment.get(env::GPUS.name).is_none_or(|file| file.is_empty()) {
+                environment.machine(&machine().map_err(infra)?);
+            }
         }
     }
     let here = std::env::current_dir().map_err(infra)?;
@@ -142,6 +147,10 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
         environment.remove(env::PROFILES.name);
     }
     let said = devices.devices.is_some() || devices.profile.is_some() || devices.device_count.is_some();
+    if said || arguments.cluster_config.is_some() {
+        // Other GPUs than those of the machine that this runs on.
+        environment.remove(env::GPUS.name);
+    }
     let from_environment = environment.get(env::CLUSTER_CONFIG.name).filter(|file| !file.is_empty()).map(PathBuf::from);
     match arguments.cluster_config.clone().or(from_environment) {
         Some(_) if said => {
@@ -164,6 +173,13 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
         environment.set(env::DIST_MODE.name, "simulate");
     }
     Ok(())
+}
+
+/// A file in memory that the command and what it starts have in common. It is gone with the last of them; the command holds it
+/// open for the others, who reach it through `/proc`.
+fn machine() -> std::io::Result<PathBuf> {
+    let file = rustix::fs::memfd_create("fakegpu-machine", rustix::fs::MemfdFlags::empty())?;
+    Ok(PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.into_raw_fd())))
 }
 
 /// The shim that the flags name, else the installation's.

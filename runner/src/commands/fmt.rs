@@ -1,15 +1,15 @@
 //! `ftest fmt`: suites in the one layout.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::commands::suites;
-use crate::exit_code::ExitCode;
-use crate::install::Install;
+use crate::host::install::Install;
+use crate::host::whole_file;
 use crate::suite::format::format;
+use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest fmt`.
 #[derive(Args, Clone, Debug)]
@@ -65,10 +65,5 @@ fn one(file: &PathBuf, check: bool) -> Result<Option<&'static str>, String> {
 /// Whole or not at all, with the permissions it had.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     // Through a link, what it points to is written.
-    let file = file.canonicalize()?;
-    let mut new = tempfile::NamedTempFile::new_in(file.parent().unwrap_or(Path::new(".")))?;
-    new.write_all(text.as_bytes())?;
-    new.as_file().set_permissions(fs::metadata(&file)?.permissions())?;
-    new.persist(&file).map_err(|error| error.error)?;
-    Ok(())
+    whole_file::replace(&file.canonicalize()?, &[text.as_bytes()])
 }

@@ -13,16 +13,19 @@ use tokio::sync::{Mutex, OnceCell};
 use super::cancel::Cancel;
 use super::cookie::Cookie;
 use super::debug::DebugRank;
+use super::descriptors::Descriptors;
 use super::guard::{self, Guard};
+use super::inherit;
 use super::limit::Limits;
 use super::scratch::{self, RunDirectory};
 use super::shared_memory::Lives;
 use super::sweep::{self, Sweep};
-use crate::case::PythonNeed;
-use crate::install::Install;
+use crate::case::python::PythonNeed;
+use crate::execute::python;
+use crate::execute::python::Python;
+use crate::host::install::Install;
+use crate::host::machine;
 use crate::observation::Observation;
-use crate::python::{self, Python};
-use crate::record::Shelf;
 
 /// Says what everybody waits for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
@@ -38,8 +41,6 @@ type Provided = Arc<OnceCell<Result<Python, String>>>;
 pub struct RunContext {
     /// Where our parts are.
     pub install: Install,
-    /// Where the files of attempts are kept; without one they stay in their scratch directories.
-    pub shelf: Option<Shelf>,
     /// Raised when the user wants to stop.
     pub cancel: Cancel,
     /// What a run or a suite may take in all.
@@ -50,6 +51,8 @@ pub struct RunContext {
     pub no_capture: bool,
     /// A rank that the user wants to look into.
     pub debug_rank: Option<DebugRank>,
+    /// Room for the descriptors of cases.
+    pub(super) descriptors: Descriptors,
     cookie: Cookie,
     directory: RunDirectory,
     guard: Option<Guard>,
@@ -67,25 +70,24 @@ impl RunContext {
     /// One sentence: what is missing or could not be made.
     pub fn start(install: Install, cancel: Cancel, announce: Announce) -> Result<RunContext, String> {
         let program = install.ftest().map_err(|error| error.to_string())?;
+        inherit::raise_limits();
         let cookie = Cookie::run();
         scratch::remove_stale();
         let directory = RunDirectory::make().map_err(|error| error.to_string())?;
         let guard = Guard::start(&program, &cookie, directory.path())
-            .map_err(|error| format!("cannot start the guard {}: {error}", program.display()))?;
+            .map_err(|error| format!("cannot start the guard {}: {}", program.display(), machine::explained(&error)))?;
         sweep::become_subreaper();
         // An aborted rank would else write gigabytes into the working directory.
         let none = Rlimit { current: Some(0), maximum: rustix::process::getrlimit(Resource::Core).maximum };
         let _ = rustix::process::setrlimit(Resource::Core, none);
-        // What programs write is compared and read by others: the same permissions for every user.
-        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         Ok(RunContext {
             install,
-            shelf: None,
             cancel,
             limits: Limits::default(),
             lives: Lives::default(),
             no_capture: false,
             debug_rank: None,
+            descriptors: Descriptors::left(),
             cookie,
             directory,
             guard: Some(guard),
@@ -139,12 +141,6 @@ impl RunContext {
         }
     }
 
-    /// Where a directory of the run stays: with the run's other files, under `name`, or where it is.
-    pub fn settle(&self, directory: &Path, name: &str) -> PathBuf {
-        let moved = self.shelf.as_ref().and_then(|shelf| shelf.take(directory, name).ok());
-        moved.unwrap_or_else(|| directory.to_owned())
-    }
-
     /// Removes what a case kept in its scratch directory.
     pub fn discard(&self, observation: &Observation) {
         self.remove(&observation.scratch);
@@ -160,9 +156,8 @@ impl RunContext {
             let (need, announce) = (need.clone(), Arc::clone(&self.announce));
             let tools = self.cookie.part("python");
             let mark = tools.to_string();
-            let mut made = tokio::task::spawn_blocking(move || {
-                python::provide(&need.requirements, &mark, &|step| announce(step.to_owned()))
-            });
+            let mut made =
+                tokio::task::spawn_blocking(move || python::provide(&need, &mark, &|step| announce(step.to_owned())));
             let result = tokio::select! {
                 result = &mut made => result,
                 () = self.cancel.raised(1) => {

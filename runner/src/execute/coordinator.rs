@@ -9,10 +9,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::clock::{Instant, timeout_at};
 use super::cookie::{Cookie, random_word};
-use super::process::{Event, Planned, Running};
+use super::process::{Event, Planned, Running, Texts};
 use super::show::Streams;
 use crate::case::Transport;
-use crate::launch::environment::{Endpoint, Environment};
+use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::observation::Role;
 
 /// How long it may take until it listens.
@@ -47,25 +47,19 @@ pub struct Plan<'a> {
     pub cookie: &'a Cookie,
 }
 
-/// A coordinator that listens.
+/// What ranks need to reach a coordinator that was started, apart from where it listens.
 #[derive(Debug)]
-pub struct Started {
-    /// Its process.
-    pub running: Running,
-    /// Where.
-    pub endpoint: Endpoint,
+pub struct Starting {
+    transport: &'static str,
+    token: String,
 }
 
 impl Plan<'_> {
-    /// Starts it and waits until it listens. Its end goes to `events`.
+    /// Starts it. Its end and its lines go to `events`.
     ///
     /// # Errors
-    /// One sentence: it could not start, ended, or did not say in time where it listens; with what it wrote.
-    pub async fn start(
-        self,
-        events: &UnboundedSender<Event>,
-        received: &mut UnboundedReceiver<Event>,
-    ) -> Result<Started, String> {
+    /// One sentence.
+    pub fn start(self, events: &UnboundedSender<Event>) -> Result<(Running, Starting), String> {
         let token = random_word();
         let (transport, address) = match self.transport {
             Transport::Unix => ("unix", self.scratch.join("c.sock").display().to_string()),
@@ -100,36 +94,61 @@ impl Plan<'_> {
             argv.extend(["--idle-ms".into(), idle.as_millis().max(1).to_string().into()]);
         }
         let directory = self.scratch.to_owned();
-        let streams = Streams::default();
         // It tells its ranks to end when it is alone, and clears up.
         let at_our_death = None;
-        let planned =
-            Planned { role: Role::Coordinator, argv, environment, directory, lifeline: true, at_our_death, streams };
-        let mut running = planned.start(self.scratch, events, true)?;
+        let (streams, texts) = (Streams::default(), Texts::default());
+        let planned = Planned {
+            role: Role::Coordinator,
+            argv,
+            environment,
+            directory,
+            lifeline: true,
+            at_our_death,
+            streams,
+            texts,
+        };
+        Ok((planned.start(self.scratch, events, true)?, Starting { transport, token }))
+    }
+}
+
+impl Starting {
+    /// Waits until it listens.
+    ///
+    /// # Errors
+    /// Why it does not: it ended, or did not say in time where it listens.
+    pub async fn endpoint(
+        self,
+        running: &mut Running,
+        received: &mut UnboundedReceiver<Event>,
+    ) -> Result<Endpoint, String> {
         let deadline = Instant::now() + READY;
-        let why = loop {
+        loop {
             match timeout_at(deadline, received.recv()).await {
                 Ok(Some(Event::Line(Role::Coordinator, line))) => {
                     let line = String::from_utf8_lossy(&line).into_owned();
                     if let Some((_, address)) = line.split_once(ANNOUNCEMENT) {
-                        let endpoint = Endpoint { transport, address: address.trim().to_owned(), token };
-                        return Ok(Started { running, endpoint });
+                        let address = address.trim().to_owned();
+                        return Ok(Endpoint { transport: self.transport, address, token: self.token });
                     }
                 }
                 Ok(Some(Event::Ended(Role::Coordinator, exit))) => {
-                    let why = format!("it ended with {exit:?} before it listened");
+                    let why = format!("it {} before it listened", exit.clause());
                     running.exit = Some(exit);
-                    break why;
+                    return Err(why);
                 }
                 Ok(Some(_)) => {}
-                Ok(None) => break "its events stopped".to_owned(),
-                Err(_) => break format!("it did not say within {} s where it listens", READY.as_secs()),
+                Ok(None) => return Err("its events stopped".to_owned()),
+                Err(_) => return Err(format!("it did not say within {} s where it listens", READY.as_secs())),
             }
-        };
-        let (seen, _) = running.observe(Instant::now() + Duration::from_millis(500)).await;
-        let said = String::from_utf8_lossy(&seen.stderr.head).trim().to_owned();
-        Err(format!("the coordinator could not be started: {why}{}{said}", if said.is_empty() { "" } else { ": " }))
+        }
     }
+}
+
+/// The sentence on a coordinator that does not listen, with what it wrote.
+pub async fn not_started(running: Running, why: &str) -> String {
+    let (seen, _) = running.observe(Instant::now() + Duration::from_millis(500)).await;
+    let said = String::from_utf8_lossy(&seen.stderr.head).trim().to_owned();
+    format!("the coordinator could not be started: {why}{}{said}", if said.is_empty() { "" } else { ": " })
 }
 
 /// Where the report of a case goes.

@@ -16,6 +16,8 @@ use std::ptr;
 use libc::{c_char, c_int, c_uint, c_ulong, c_void, pid_t};
 use tokio::process::Command;
 
+use super::inherit::{self, UmaskOf};
+
 /// The first descriptor that is none of the three streams.
 const FIRST: c_uint = 3;
 
@@ -41,6 +43,33 @@ pub fn keep_descriptors() {
     // SAFETY: no descriptor is closed here, and none of ours is meant to be inherited by its number.
     let done = unsafe { libc::syscall(libc::SYS_close_range, FIRST, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     // Before Linux 5.11 there is no such call, and programs inherit what they did.
+    let _ = done;
+}
+
+/// A write beyond the limit on file sizes answers "File too large", as one on a full disk does, and does not end ftest. A
+/// handler that does nothing: unlike a signal that is ignored, no program inherits it.
+pub fn survive_file_limit() {
+    extern "C" fn nothing(_: c_int) {}
+    // SAFETY: the structure is plain data, and the handler touches nothing.
+    let done = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(c_int) as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGXFSZ, &action, ptr::null_mut())
+    };
+    // It cannot fail for a signal that there is.
+    let _ = done;
+}
+
+/// Where whoever started ftest ignores SIGCHLD, the kernel forgets how our children ended.
+pub fn hear_of_children() {
+    // SAFETY: the structure is plain data; no handler is set.
+    let done = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = libc::SIG_DFL;
+        libc::sigaction(libc::SIGCHLD, &action, ptr::null_mut())
+    };
+    // It cannot fail for a signal that there is.
     let _ = done;
 }
 
@@ -71,6 +100,14 @@ pub(crate) fn dies_with_us(command: &mut Command) {
     }
 }
 
+/// The program inherits the user's limits and umask, as those of [`Spawn`] do, and not ftest's own.
+pub fn bequeath(command: &mut Command, umask: UmaskOf) {
+    // SAFETY: bare system calls, which are async-signal-safe; nothing is allocated.
+    unsafe {
+        command.pre_exec(move || inherit::bequeath(umask));
+    }
+}
+
 /// A process to start.
 #[derive(Debug)]
 pub(super) struct Spawn<'a> {
@@ -84,6 +121,8 @@ pub(super) struct Spawn<'a> {
     pub(super) directory: &'a Path,
     /// stdin, stdout, stderr; none of them is itself one of the three descriptors.
     pub(super) streams: [BorrowedFd<'a>; 3],
+    /// Whose umask it gets.
+    pub(super) umask: UmaskOf,
     /// It leads a session of its own; else it shares our group and our terminal.
     pub(super) session: bool,
     /// What the kernel sends it when this process is gone: also where nobody is left who would look for it.
@@ -102,6 +141,7 @@ struct Child {
     envp: *const *mut c_char,
     directory: *const c_char,
     streams: [c_int; 3],
+    umask: UmaskOf,
     session: bool,
     at_our_death: Option<c_int>,
     parent: pid_t,
@@ -136,6 +176,7 @@ impl Spawn<'_> {
             envp: envp.as_ptr(),
             directory: directory.as_ptr(),
             streams: [0, 1, 2].map(|stream| self.streams[stream].as_raw_fd()),
+            umask: self.umask,
             session: self.session,
             at_our_death: self.at_our_death,
             // SAFETY: no preconditions.
@@ -180,6 +221,9 @@ extern "C" fn become_program(child: *mut c_void) -> c_int {
     unsafe {
         let error = 'failed: {
             default_signals();
+            if let Err(error) = inherit::bequeath((*child).umask) {
+                break 'failed error.raw_os_error().unwrap_or(libc::EPERM);
+            }
             if (*child).session && libc::setsid() < 0 {
                 break 'failed errno();
             }

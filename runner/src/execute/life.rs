@@ -1,11 +1,13 @@
 //! The life of one case: scratch directory, coordinator, ranks, watching, ending, collecting. Every wait has a deadline.
 
 mod ending;
+mod environment;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::clock::{Instant, sleep_until};
@@ -18,13 +20,14 @@ use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::shared_memory;
 use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, faults, hang, reports, show, torchrun};
-use crate::case::{Case, Launch, PythonNeed};
-use crate::launch::environment::{Endpoint, Environment};
-use crate::launch::holder_cache;
+use super::{RunContext, capture, coordinator, faults, hang, loader, no_capture, reports, torchrun};
+use crate::case::requirement;
+use crate::case::{Case, Launch};
+use crate::check::need::Need;
+use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::execute::python::Python;
+use crate::host::machine;
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
-use crate::python::Python;
-use crate::requirement;
 
 /// What outlives the ranks for longer than this was left behind; shorter is a helper on its way out.
 const LEAVE: Duration = Duration::from_millis(500);
@@ -46,7 +49,7 @@ pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
         life.observation.infra_error.get_or_insert(error);
     }
     life.end().await;
-    life.find_shared_memory(&watch);
+    life.find_shared_memory(watch);
     life.observation.duration = life.started.map(|started| started.elapsed()).unwrap_or_default();
     life.observation
 }
@@ -67,6 +70,10 @@ struct Life<'a> {
     started: Option<Instant>,
     /// Where it comes before the case's own deadline.
     limit: Option<Limit>,
+    /// What it was when the case began.
+    memory: machine::Memory,
+    /// For the descriptors of its processes.
+    room: Option<OwnedSemaphorePermit>,
     observation: Observation,
 }
 
@@ -92,6 +99,8 @@ impl<'a> Life<'a> {
             deaths: Deaths::default(),
             started: None,
             limit: None,
+            memory: machine::Memory::now(),
+            room: None,
             observation: Observation { scratch: scratch.clone(), ..Observation::default() },
             scratch,
         })
@@ -101,7 +110,7 @@ impl<'a> Life<'a> {
 impl Life<'_> {
     /// Starts everything and watches until the ranks ended, the deadline passed or the user wants to stop.
     async fn run(&mut self) -> Result<(), String> {
-        let need = self.case.python.clone().or_else(|| speaks_python(&self.case.launch).then(PythonNeed::default));
+        let need = self.case.python_need();
         let python = match &need {
             Some(need) => match self.context.python(need).await {
                 Ok(python) => Some(python),
@@ -118,7 +127,14 @@ impl Life<'_> {
             self.observation.skipped = Some(reason);
             return Ok(());
         }
-        // Making an environment is the run's time, not the case's.
+        self.room = tokio::select! {
+            room = self.context.descriptors.room(self.case) => Some(room?),
+            () = self.context.cancel.raised(1) => {
+                self.interrupted();
+                return Ok(());
+            }
+        };
+        // Making an environment is the run's time, not the case's, and so is waiting for room.
         let started = *self.started.insert(Instant::now());
         let own = started + self.case.timeout.kill;
         self.limit = self.context.limits.of(self.case).filter(|limit| limit.at < own);
@@ -146,7 +162,7 @@ impl Life<'_> {
         };
         let mut planned = ranks::plan(self.case, &shared)?;
         if self.context.no_capture {
-            show::show(self.case, &mut planned);
+            no_capture::show(self.case, &mut planned);
         }
         if let Some(debug) = &self.context.debug_rank {
             debug.apply(self.case, &mut planned);
@@ -188,54 +204,6 @@ impl Life<'_> {
         requirement::unmet_by_python(self.case, python.map(|python| (python.program.as_path(), &modules)))
     }
 
-    /// The environment of every process of the case but the coordinator.
-    fn environment(&self, python: Option<&Python>) -> Result<Environment, String> {
-        let install = &self.context.install;
-        let mut environment = Environment::new();
-        environment.isolate();
-        if let Some(names) = &self.case.env_inherit {
-            environment.only(names);
-        }
-        environment.reproducible();
-        for name in &self.case.env_unset {
-            environment.remove(name);
-        }
-        for directory in install.binary_directories().filter(|directory| directory.is_dir()) {
-            environment.prepend("PATH", directory);
-        }
-        if let Some(python) = python {
-            environment.python(&python.bin);
-        }
-        // Ranks meet in the one, and what programs put into the other goes with the case.
-        for (variable, name) in [("FTEST_SCRATCH", "shared"), ("TMPDIR", "tmp")] {
-            let directory = self.scratch.join(name);
-            std::fs::create_dir(&directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
-            environment.set(variable, directory);
-        }
-        if let Some(cluster) = &self.case.cluster {
-            let shim = install.shim().map_err(|error| error.to_string())?;
-            let libraries = python.and_then(|python| python.torch_libraries.as_deref());
-            environment.preload(&shim, &holder_cache::directory(&shim, libraries)?).cluster(cluster);
-            environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
-        }
-        Ok(environment)
-    }
-
-    /// What the suite sets comes last and wins.
-    fn for_ranks(&self, mut environment: Environment, endpoint: Option<&Endpoint>) -> Environment {
-        if let Some(endpoint) = endpoint {
-            environment.coordinator(endpoint);
-        }
-        if !self.case.faults.is_empty() {
-            let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
-            environment.set(protocol::env::FAULTS.name, protocol::fault::to_json(&faults));
-        }
-        for (name, value) in &self.case.env {
-            environment.set(name, value);
-        }
-        environment
-    }
-
     /// Where it listens; none if the user wants to stop before it does.
     async fn start_coordinator(&mut self) -> Result<Option<Endpoint>, String> {
         let program = self.context.install.coordinator().map_err(|error| error.to_string())?;
@@ -257,17 +225,23 @@ impl Life<'_> {
             heir: self.context.heir(),
             cookie: &self.cookie,
         };
-        let started = tokio::select! {
-            biased;
-            // The sweep finds it by its mark.
-            () = self.context.cancel.raised(1) => return Ok(None),
-            started = plan.start(&self.sender, &mut self.received) => started?,
-        };
+        let (running, starting) = plan.start(&self.sender)?;
         // It ends last, in order, when the ranks are gone.
-        self.sweep.spared.insert(started.running.pid);
-        self.coordinator = Some(started.running);
-        self.endpoint = Some(started.endpoint.clone());
-        Ok(Some(started.endpoint))
+        self.sweep.spared.insert(running.pid);
+        let running = self.coordinator.insert(running);
+        let endpoint = tokio::select! {
+            biased;
+            () = self.context.cancel.raised(1) => return Ok(None),
+            endpoint = starting.endpoint(running, &mut self.received) => endpoint,
+        };
+        match (endpoint, self.coordinator.take()) {
+            (Err(why), Some(running)) => Err(coordinator::not_started(running, &why).await),
+            (endpoint, running) => {
+                self.coordinator = running;
+                self.endpoint = endpoint.ok();
+                Ok(self.endpoint.clone())
+            }
+        }
     }
 
     async fn watch(&mut self, deadline: Instant) {
@@ -354,7 +328,7 @@ impl Life<'_> {
         let Event::Ended(role, exit) = event else { return };
         if role == Role::Coordinator {
             if !self.kills.coordinator_hit && self.left() > 0 {
-                self.observation.infra_error = Some(format!("the coordinator ended during the case with {exit:?}"));
+                self.observation.infra_error = Some(format!("the coordinator {} during the case", exit.clause()));
             }
             if let Some(running) = &mut self.coordinator {
                 running.exit = Some(exit);
@@ -400,6 +374,8 @@ impl Life<'_> {
         }
         self.observation.processes.sort_by_key(|process| process.role);
         self.observation.notes.append(&mut self.kills.notes);
+        let lost = self.observation.processes.iter().flat_map(ProcessObservation::write_errors);
+        self.observation.notes.extend(lost);
         if self.observation.skipped.is_none() && self.observation.infra_error.is_none() {
             self.observation.kills_not_triggered = self.kills.missed();
         }
@@ -413,19 +389,24 @@ impl Life<'_> {
     }
 
     fn read_reports(&mut self) {
-        let cluster = reports::cluster(&coordinator::report_path(&self.scratch));
+        let cluster = reports::cluster(&coordinator::report_path(&self.scratch), Need::of(&self.case.expect));
         let devices = reports::devices(&self.scratch);
         for error in [cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
             self.observation.infra_error.get_or_insert(error.clone());
         }
         self.observation.cluster_report = cluster.unwrap_or_default();
         self.observation.device_reports = devices.unwrap_or_default();
+        self.observation.refused = reports::refusals(&self.scratch);
+        self.observation.machine = self.memory.machine();
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
+        self.observation.gaps.extend(loader::gaps(&self.observation.processes));
+        self.observation.gaps.extend(reports::told(&self.observation.processes));
     }
 
     /// Sockets that should have gone with their owner.
     fn find_files(&mut self) {
+        let _ = std::fs::remove_file(reports::machine(&self.scratch));
         let socket = self.scratch.join("c.sock");
         if socket.exists() && !self.kills.coordinator_hit {
             self.observation.leaked.push(format!("socket {}", socket.display()));
@@ -434,7 +415,7 @@ impl Life<'_> {
     }
 
     /// Objects in `/dev/shm` that nobody uses any more. A process that was killed could not remove its own.
-    fn find_shared_memory(&mut self, watch: &shared_memory::Watch) {
+    fn find_shared_memory(&mut self, watch: shared_memory::Watch) {
         let left = self.context.lives.end(watch);
         let killed = self.observation.processes.iter().any(|process| matches!(process.exit, Exit::Signal(_)));
         if !killed && !self.observation.cancelled {
@@ -481,16 +462,6 @@ impl Life<'_> {
                 let (stdout, stderr) = (capture::from_file(&stdout), capture::from_file(&stderr));
                 self.observation.processes.push(ProcessObservation { role: Role::Rank(rank), exit, stdout, stderr });
             }
-        }
-    }
-}
-
-/// Whether a launch needs a Python although its case names none: the default environment is for it.
-fn speaks_python(launch: &Launch) -> bool {
-    match launch {
-        Launch::Torchrun { .. } => true,
-        Launch::Argv { argv, .. } => {
-            argv.first().is_some_and(|program| matches!(program.as_str(), "python" | "python3" | "torchrun"))
         }
     }
 }

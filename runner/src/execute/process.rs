@@ -1,5 +1,6 @@
 //! One process of a case: started with its streams captured, its end announced once.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::PipeReader;
@@ -7,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use tokio::io::Interest;
@@ -16,10 +18,12 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::capture::{Capture, Lines};
 use super::clock::Instant;
+use super::inherit::UmaskOf;
 use super::kernel::Spawn;
 use super::show::{Shown, Streams};
-use crate::launch::environment::Environment;
-use crate::launch::program;
+use crate::execute::launch::environment::Environment;
+use crate::execute::launch::program;
+use crate::host::machine;
 use crate::observation::{Exit, ProcessObservation, Role};
 
 /// A process to start.
@@ -39,6 +43,17 @@ pub struct Planned {
     pub at_our_death: Option<Signal>,
     /// Where its streams go besides the files.
     pub streams: Streams,
+    /// What is looked for in them.
+    pub texts: Texts,
+}
+
+/// Texts to look for in all of a process's output.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    /// In its standard output.
+    pub stdout: BTreeSet<String>,
+    /// In its standard error.
+    pub stderr: BTreeSet<String>,
 }
 
 /// What a process tells while it runs.
@@ -59,6 +74,7 @@ pub struct Running {
     pub pid: i32,
     /// How it ended, once it did.
     pub exit: Option<Exit>,
+    handle: Arc<AsyncFd<OwnedFd>>,
     stdout: Capture,
     stderr: Capture,
     _lifeline: Option<OwnedFd>,
@@ -75,7 +91,8 @@ impl Planned {
         let [name, arguments @ ..] = self.argv.as_slice() else { return Err(format!("{role}: no program")) };
         let path = self.environment.get("PATH");
         let file = program::find(name, path.as_deref(), &self.directory).map_err(|error| format!("{role}: {error}"))?;
-        let failed = |error: std::io::Error| format!("{role}: cannot start {}: {error}", file.display());
+        let failed =
+            |error: std::io::Error| format!("{role}: cannot start {}: {}", file.display(), machine::explained(&error));
         let (input, lifeline) = if matches!(self.streams, Streams::Asked | Streams::Ours) {
             (std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?, None)
         } else if self.lifeline {
@@ -104,6 +121,7 @@ impl Planned {
             environment: self.environment.whole(),
             directory: &self.directory,
             streams: [input.as_fd(), out, err],
+            umask: if role == Role::Coordinator { UmaskOf::User } else { UmaskOf::Case },
             session: self.streams != Streams::Ours,
             at_our_death: self.at_our_death.map(Signal::as_raw),
         };
@@ -112,19 +130,32 @@ impl Planned {
         let pid = spawn.start().map_err(failed)?;
         let end = End::of(pid).map_err(failed)?;
         let shown = |error| match self.streams {
-            Streams::Shown(name) => Some(Shown::new(name, error)),
-            Streams::Asked => Some(Shown::new(None, error)),
+            Streams::Shown(name) => Some(Shown::watched(name, error)),
+            Streams::Asked => Some(Shown::raw(error)),
             Streams::Captured | Streams::Ours => None,
         };
         let lines = watched.then(|| lines_of(role, events));
-        let stem = file_stem(role);
+        let stem = role.file_stem();
         let running = Running {
             role,
             pid,
             exit: None,
+            handle: Arc::clone(&end.handle),
             _lifeline: lifeline,
-            stdout: Capture::start(stdout, scratch.join(format!("{stem}.stdout")), lines, shown(false)),
-            stderr: Capture::start(stderr, scratch.join(format!("{stem}.stderr")), None, shown(true)),
+            stdout: Capture::start(
+                stdout,
+                scratch.join(format!("{stem}.stdout")),
+                &self.texts.stdout,
+                lines,
+                shown(false),
+            ),
+            stderr: Capture::start(
+                stderr,
+                scratch.join(format!("{stem}.stderr")),
+                &self.texts.stderr,
+                None,
+                shown(true),
+            ),
         };
         let events = events.clone();
         tokio::spawn(async move {
@@ -138,6 +169,12 @@ impl Planned {
 }
 
 impl Running {
+    /// Sends a signal to this very process. Needs no new descriptor, as a sweep does.
+    pub fn signal(&self, signal: Signal) {
+        // One that has ended has no use for it.
+        let _ = rustix::process::pidfd_send_signal(self.handle.get_ref(), signal);
+    }
+
     /// Waits until everything that it wrote to stdout is among the events, at the latest until `deadline`.
     pub async fn said(&mut self, deadline: Instant) {
         self.stdout.ended(deadline).await;
@@ -156,7 +193,7 @@ impl Running {
 /// The end of a child, seen through a handle that stays with it.
 struct End {
     pid: Pid,
-    handle: AsyncFd<OwnedFd>,
+    handle: Arc<AsyncFd<OwnedFd>>,
 }
 
 impl End {
@@ -173,7 +210,7 @@ impl End {
             AsyncFd::with_interest(pidfd, Interest::READABLE)
         };
         match open() {
-            Ok(handle) => Ok(End { pid, handle }),
+            Ok(handle) => Ok(End { pid, handle: Arc::new(handle) }),
             Err(error) => {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
@@ -193,15 +230,6 @@ impl End {
             },
             _ => Exit::Unknown,
         }
-    }
-}
-
-/// Name of the files that hold a process's streams.
-pub fn file_stem(role: Role) -> String {
-    match role {
-        Role::Rank(rank) => format!("rank-{rank}"),
-        Role::Launcher(node) => format!("launcher-{node}"),
-        Role::Coordinator => "coordinator".to_owned(),
     }
 }
 

@@ -1,25 +1,37 @@
 //! What a case leaves behind as reports, and the gaps told in them.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
+use protocol::device_report::{REFUSED, UNWRITTEN};
+use regex::bytes::Regex;
 use serde_json::Value;
 
-use crate::observation::Gap;
+use super::lean_report;
+use crate::check::need::Need;
+use crate::observation::{Gap, ProcessObservation, Role};
 
 /// Value of `FAKEGPU_REPORT_PATH` for the processes of a case.
 pub fn device_report_pattern(scratch: &Path) -> PathBuf {
     scratch.join("device-{pid}.json")
 }
 
-/// The cluster report; `None` when there is none.
+/// The file by which the processes of a case share the memory of their GPUs.
+pub fn machine(scratch: &Path) -> PathBuf {
+    scratch.join("gpus")
+}
+
+/// The cluster report, with those of its long lists that are needed; `None` when there is none.
 ///
 /// # Errors
-/// One sentence for a report that does not parse.
-pub fn cluster(path: &Path) -> Result<Option<Value>, String> {
+/// One sentence for a report that cannot be read or does not parse.
+pub fn cluster(path: &Path, need: Need) -> Result<Option<Value>, String> {
     match std::fs::read(path) {
-        Err(_) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("cluster report {}: {error}", path.display())),
         Ok(bytes) => {
-            serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("cluster report does not parse: {error}"))
+            lean_report::read(&bytes, need).map(Some).map_err(|error| format!("cluster report does not parse: {error}"))
         }
     }
 }
@@ -41,6 +53,24 @@ pub fn devices(scratch: &Path) -> Result<Vec<Value>, String> {
     }
     reports.sort_by_key(|(rank, pid, _)| (*rank, *pid));
     Ok(reports.into_iter().map(|(_, _, report)| report).collect())
+}
+
+/// What the operating system refused to the processes of a case, and why a device report is not there.
+pub fn refusals(scratch: &Path) -> Vec<String> {
+    let mut refusals = Vec::new();
+    for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with("device-") || ![REFUSED, UNWRITTEN].iter().any(|ending| name.ends_with(ending)) {
+            continue;
+        }
+        refusals.push(match std::fs::read_link(entry.path()) {
+            Ok(sentence) => sentence.to_string_lossy().into_owned(),
+            // There was no room for a link.
+            Err(_) => format!("a device report could not be written ({name}); the stderr of its process says why"),
+        });
+    }
+    refusals.sort();
+    refusals
 }
 
 fn rank_of(report: &Value) -> Option<u32> {
@@ -68,11 +98,38 @@ pub fn gaps(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
     gaps
 }
 
+/// What a program says of what it needed and did not find, and no call of it could show: the compiler of
+/// `torch.compile` writes kernels with Triton, which is looked for in Python and not there.
+pub fn told(processes: &[ProcessObservation]) -> Vec<Gap> {
+    static NEEDED: OnceLock<Option<Regex>> = OnceLock::new();
+    // An uncaught exception, with torchrun's prefix; in a log line, as of TORCHDYNAMO_SUPPRESS_ERRORS, it is another's affair.
+    let pattern = r"(?m)^(?:\[[^\]\n]*\]:? ?)*torch\._inductor\.exc\.TritonMissing: ";
+    let Some(regex) = NEEDED.get_or_init(|| Regex::new(pattern).ok()) else { return Vec::new() };
+    let has_said = |process: &&ProcessObservation| {
+        [&process.stderr.head, &process.stderr.tail].iter().any(|text| regex.is_match(text))
+    };
+    let gap = |process: &ProcessObservation| Gap {
+        library: "torch".to_owned(),
+        name: "inductor".to_owned(),
+        detail:
+            "torch.compile writes GPU code with Triton, which is not executed here: `backend=\"aot_eager\"` compiles \
+                 without it, TORCH_COMPILE_DISABLE=1 leaves the program as it is"
+                .to_owned(),
+        count: 1,
+        rank: match process.role {
+            Role::Rank(rank) => Some(rank),
+            Role::Launcher(_) | Role::Coordinator => None,
+        },
+    };
+    processes.iter().filter(has_said).map(gap).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::observation::{Captured, Exit};
 
     #[test]
     fn reports_come_by_rank_and_their_gaps_with_them() {
@@ -90,7 +147,35 @@ mod tests {
         let expected =
             Gap { library: "nccl".into(), name: "ncclX".into(), detail: "d".into(), count: 3, rank: Some(1) };
         assert_eq!(gaps(None, &reports), [expected]);
+        assert_eq!(refusals(scratch.path()), [""; 0]);
+        std::os::unix::fs::symlink("no room; make some", scratch.path().join("device-5.json.unwritten")).unwrap();
+        assert_eq!(refusals(scratch.path()), ["no room; make some"]);
+        std::fs::write(scratch.path().join("device-4.json.unwritten"), "{").unwrap();
+        assert!(
+            refusals(scratch.path())[0].starts_with("a device report could not be written (device-4.json.unwritten)")
+        );
         std::fs::write(scratch.path().join("device-7.json"), "{").unwrap();
         assert!(devices(scratch.path()).unwrap_err().contains("device-7.json"));
+    }
+
+    #[test]
+    fn a_compiler_without_triton_is_a_gap_by_what_pytorch_says() {
+        let said = "torch._inductor.exc.TritonMissing: Cannot find a working triton installation.";
+        for (line, count) in [
+            (format!("Traceback (most recent call last):\n  File \"train.py\", line 3\n{said}\n"), 1),
+            (format!("[rank1]: {said}\n"), 1),
+            (format!("W1122 03:13:13.065000 13730 torch/_dynamo/convert_frame.py:900] [0/0] {said}\n"), 0),
+            ("RuntimeError: no Triton\n".to_owned(), 0),
+        ] {
+            let stderr = Captured { head: line.clone().into_bytes(), ..Captured::default() };
+            let process =
+                ProcessObservation { role: Role::Rank(1), exit: Exit::Code(1), stdout: Captured::default(), stderr };
+            let gaps = told(&[process]);
+            assert_eq!(gaps.len(), count, "{line}");
+            for gap in gaps {
+                assert_eq!((gap.library.as_str(), gap.name.as_str(), gap.rank), ("torch", "inductor", Some(1)));
+                assert!(gap.detail.contains("TORCH_COMPILE_DISABLE=1"), "{}", gap.detail);
+            }
+        }
     }
 }

@@ -8,14 +8,19 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::cookie::random_word;
+use crate::host::{machine, variable};
 
 /// A longer temporary directory leaves no room for the socket names below it.
 const LONGEST: usize = 64;
-/// What the names of run directories begin with.
+/// What the names of run directories begin with; [`WORD`] hexadecimal digits follow.
 const PREFIX: &str = "ft-";
-/// A file in a run's directory that the run holds locked: a lock that can be had tells that its run is gone, also from
+/// Digits in the name of a run directory.
+const WORD: usize = 8;
+/// A file in a run's directory that the run holds locked: a lock that can be had says that its run is gone, also from
 /// another container.
 const OWNER: &str = "owner";
+/// The same file before it has its name.
+const UNNAMED: &str = ".owner";
 
 /// The directory of a run that lives.
 #[derive(Debug)]
@@ -31,16 +36,24 @@ impl RunDirectory {
     /// # Errors
     /// When it cannot be made.
     pub fn make() -> io::Result<RunDirectory> {
-        let parent = parent()?;
+        RunDirectory::make_in(&parent()?)
+    }
+
+    fn make_in(parent: &Path) -> io::Result<RunDirectory> {
         loop {
-            let path = parent.join(format!("{PREFIX}{}", &random_word()[..8]));
-            let failed =
-                |error: io::Error| io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()));
+            let path = parent.join(format!("{PREFIX}{}", &random_word()[..WORD]));
+            let failed = |error: io::Error| {
+                let explained = machine::explained(&error);
+                let advice = "set TMPDIR to a directory that can be written";
+                io::Error::new(error.kind(), format!("cannot make {}: {explained}; {advice}", path.display()))
+            };
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => {
-                    let owner = own(&path).map_err(failed)?;
-                    return Ok(RunDirectory { path, _owner: owner });
-                }
+                Ok(()) => match own(&path) {
+                    Ok(owner) => return Ok(RunDirectory { path, _owner: owner }),
+                    // Another run that cleaned up just now took it for one whose maker had died here.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && parent.is_dir() => {}
+                    Err(error) => return Err(failed(error)),
+                },
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(error)),
             }
@@ -61,34 +74,59 @@ impl RunDirectory {
 
 /// Locked before it has its name: nobody finds it without its lock.
 fn own(directory: &Path) -> io::Result<File> {
-    let unnamed = directory.join(format!(".{OWNER}"));
+    let unnamed = directory.join(UNNAMED);
     let mut owner = File::create(&unnamed)?;
     let _ = writeln!(owner, "{}", std::process::id());
-    // Without locks nobody can take it for stale either.
-    let _ = flock(&owner, FlockOperation::NonBlockingLockExclusive);
+    let lock = flock(&owner, FlockOperation::NonBlockingLockExclusive);
+    // Then who cleans up has it and is about to remove it. On a file system without locks nobody takes it for stale.
+    if lock == Err(rustix::io::Errno::WOULDBLOCK) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     std::fs::rename(unnamed, directory.join(OWNER))?;
     Ok(owner)
 }
 
 /// Removes the directories of this user's runs that ended without doing so: killed together with their guard.
 pub fn remove_stale() {
-    let Ok(parent) = parent() else { return };
+    if let Ok(parent) = parent() {
+        remove_stale_in(&parent);
+    }
+}
+
+fn remove_stale_in(parent: &Path) {
     let user = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+        let mine = entry.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user);
+        if !mine || !is_name(&entry.file_name().to_string_lossy()) {
             continue;
         }
-        let mine = entry.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user);
-        let Some(owner) = mine.then(|| File::open(entry.path().join(OWNER)).ok()).flatten() else { continue };
-        if flock(&owner, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            remove(&entry.path());
+        let directory = entry.path();
+        let locked = |name: &str| {
+            let file = File::open(directory.join(name)).ok()?;
+            flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| file)
+        };
+        match File::open(directory.join(OWNER)) {
+            Ok(_) => drop(locked(OWNER).inspect(|_| remove(&directory))),
+            // Without an owner it holds what a case left on purpose, or its maker is between its first two steps, or died
+            // there. Only an empty one goes then; a maker that lives finds that out and makes another.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                drop(locked(UNNAMED).inspect(|_| drop(std::fs::remove_file(directory.join(UNNAMED)))));
+                let _ = std::fs::remove_dir(&directory);
+            }
+            Err(_) => {}
         }
     }
 }
 
+/// Whether a run directory may be called so.
+fn is_name(name: &str) -> bool {
+    let word = name.strip_prefix(PREFIX);
+    word.is_some_and(|word| word.len() == WORD && word.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
 /// Where run directories are.
 fn parent() -> io::Result<PathBuf> {
-    let chosen = std::path::absolute(std::env::temp_dir())?;
+    let chosen = std::path::absolute(variable::get("TMPDIR").unwrap_or_else(|| "/tmp".into()))?;
     Ok(if chosen.as_os_str().len() <= LONGEST { chosen } else { PathBuf::from("/tmp") })
 }
 
@@ -128,5 +166,53 @@ mod tests {
         living.leave();
         assert!(!living.path().exists());
         remove(&kept_path);
+    }
+
+    #[test]
+    fn a_death_between_the_directory_and_its_owner_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str, file: Option<&str>| {
+            let directory = parent.path().join(name);
+            std::fs::create_dir(&directory).unwrap();
+            if let Some(file) = file {
+                std::fs::write(directory.join(file), "").unwrap();
+            }
+            directory
+        };
+        // Killed before the file, before its lock, before its name, and after the name was taken away again.
+        let dead = [make("ft-00000000", None), make("ft-00000001", Some(UNNAMED)), make("ft-00000002", None)];
+        let kept = make("ft-00000003", Some("case"));
+        let foreign = [make("ft-mine", None), make("ft-000000000", None), make("ft", None)];
+        let held = File::create(make("ft-00000004", None).join(UNNAMED)).unwrap();
+        flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
+        remove_stale_in(parent.path());
+        assert!(dead.iter().all(|directory| !directory.exists()), "{dead:?}");
+        assert!(kept.join("case").exists() && foreign.iter().all(|directory| directory.exists()));
+        assert!(parent.path().join("ft-00000004").join(UNNAMED).exists(), "its maker lives");
+    }
+
+    #[test]
+    fn a_directory_that_is_just_being_made_survives_who_cleans_up() {
+        let parent = tempfile::tempdir().unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                        remove_stale_in(parent.path());
+                    }
+                });
+            }
+            let lost = (0..3000).find(|_| {
+                let run = RunDirectory::make_in(parent.path()).unwrap();
+                let lost = !run.path().join(OWNER).exists();
+                run.leave();
+                lost
+            });
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(lost, None, "a living run lost its directory");
+        });
+        remove_stale_in(parent.path());
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }

@@ -1,12 +1,17 @@
 //! Streams that the user sees while a case runs: `--no-capture` and `--debug-rank`. They are captured all the same.
+//!
+//! Of what is only watched, colors and lines that are written over pass; everything else that a terminal would act on, or
+//! would answer into the shell, is shown as text. Who debugs a rank has its terminal as it is.
 
 use std::io::Write;
 
-use super::capture::LINE;
-use super::process::{Planned, file_stem};
 use super::torchrun;
-use crate::case::{Case, Launch};
+use crate::host::printable::Printable;
+use crate::host::say;
 use crate::observation::Role;
+
+/// A longer line is passed on in pieces, bytes.
+pub(super) const LINE: usize = 64 << 10;
 
 /// Where the streams of a process go besides the files that hold them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,34 +41,13 @@ pub enum Name {
     },
 }
 
-/// Lets the processes of `case` write to the terminal, with their names when there are several.
-pub fn show(case: &Case, planned: &mut [Planned]) {
-    let several = planned.len() > 1 || case.world_size().is_some_and(|size| size > 1);
-    for process in planned {
-        let name = match (&case.launch, process.role) {
-            (Launch::Torchrun { nproc_per_node, args, .. }, Role::Launcher(node)) => {
-                tee(case, args.len(), process);
-                Name::Workers { node, first: node * nproc_per_node }
-            }
-            (_, role) => Name::Role(role),
-        };
-        process.streams = Streams::Shown(several.then_some(name));
-    }
-}
-
-/// torchrun's workers write to files; with `--tee` to its own streams as well.
-pub(super) fn tee(case: &Case, arguments: usize, process: &mut Planned) {
-    if case.kill.is_empty() {
-        let script = process.argv.len().saturating_sub(arguments + 1);
-        process.argv.insert(script, "--tee=3".into());
-    }
-}
-
 /// One stream on its way to ours.
 #[derive(Debug)]
 pub struct Shown {
     name: Option<Name>,
     error: bool,
+    /// None where the user talks to the program.
+    printable: Option<Printable>,
     /// What came of a line that has not ended.
     line: Vec<u8>,
     /// Who wrote the part of this line that was shown because it was long.
@@ -71,13 +55,28 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// To our standard error, or else to our standard output.
-    pub fn new(name: Option<Name>, error: bool) -> Shown {
-        Shown { name, error, line: Vec::new(), writer: None }
+    /// To our standard error, or else to our standard output, for somebody who watches.
+    pub fn watched(name: Option<Name>, error: bool) -> Shown {
+        Shown { name, error, printable: Some(Printable::watched()), line: Vec::new(), writer: None }
+    }
+
+    /// The same for somebody who also answers: byte for byte.
+    pub fn raw(error: bool) -> Shown {
+        Shown { name: None, error, printable: None, line: Vec::new(), writer: None }
     }
 
     /// What came.
     pub fn write(&mut self, bytes: &[u8]) {
+        match &mut self.printable {
+            Some(printable) => {
+                let bytes = printable.push(bytes);
+                self.pass(&bytes);
+            }
+            None => self.put(bytes),
+        }
+    }
+
+    fn pass(&mut self, bytes: &[u8]) {
         let Some(name) = self.name else { return self.put(bytes) };
         let out = self.named(name, bytes);
         self.put(&out);
@@ -113,12 +112,19 @@ impl Shown {
         out.push(b'[');
         out.extend_from_slice(writer.as_bytes());
         out.extend_from_slice(b"] ");
-        out.extend_from_slice(text);
+        // A line that is written over would take the name with it.
+        let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+        let text = &text[..end];
+        out.extend_from_slice(text.rsplit(|byte| *byte == b'\r').next().unwrap_or(text));
+        out.push(b'\n');
         self.writer = (!whole).then_some(writer);
     }
 
     /// The stream has ended.
     pub fn end(&mut self) {
+        if let Some(rest) = self.printable.as_mut().map(Printable::end).filter(|rest| !rest.is_empty()) {
+            self.pass(&rest);
+        }
         if let Some(name) = self.name
             && !self.line.is_empty()
         {
@@ -133,7 +139,7 @@ impl Shown {
         let _ = if self.error {
             std::io::stderr().write_all(bytes)
         } else {
-            let mut out = std::io::stdout().lock();
+            let mut out = say::stdout();
             out.write_all(bytes).and_then(|()| out.flush())
         };
     }
@@ -146,7 +152,7 @@ impl Name {
             Name::Role(role) => (role.to_string(), line),
             Name::Workers { node, first } => match torchrun::teed(line) {
                 Some((local_rank, text)) => (Role::Rank(first + local_rank).to_string(), text),
-                None => (file_stem(Role::Launcher(node)).replace('-', " "), line),
+                None => (Role::Launcher(node).file_stem().replace('-', " "), line),
             },
         }
     }
@@ -159,10 +165,12 @@ mod tests {
     #[test]
     fn lines_are_named() {
         let named = |name: Name, bytes: &[u8]| {
-            let mut shown = Shown::new(Some(name), false);
+            let mut shown = Shown::watched(Some(name), false);
             String::from_utf8(shown.named(name, bytes)).unwrap()
         };
         assert_eq!(named(Name::Role(Role::Rank(3)), b"hi\nyou"), "[rank 3] hi\n");
+        assert_eq!(named(Name::Role(Role::Rank(3)), b"1%\r99%\rdone\n"), "[rank 3] done\n");
+        assert_eq!(named(Name::Role(Role::Rank(3)), b"1%\r99%\r\r\n\n"), "[rank 3] 99%\n[rank 3] \n");
         let workers = Name::Workers { node: 1, first: 4 };
         let lines = named(workers, b"[default2]:step\nW1121 setting\n");
         assert_eq!(lines, "[rank 6] step\n[launcher 1] W1121 setting\n");
@@ -171,7 +179,7 @@ mod tests {
     #[test]
     fn a_line_without_end_is_shown_in_pieces() {
         let name = Name::Workers { node: 1, first: 4 };
-        let mut shown = Shown::new(Some(name), false);
+        let mut shown = Shown::watched(Some(name), false);
         let long = "x".repeat(LINE);
         let first = shown.named(name, format!("[default2]:{long}").as_bytes());
         assert_eq!(String::from_utf8(first).unwrap(), format!("[rank 6] {long}\n"));

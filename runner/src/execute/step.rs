@@ -14,12 +14,14 @@ use tokio::process::{Child, Command};
 use super::cancel::Cancel;
 use super::clock::{Instant, sleep_until};
 use super::cookie::Cookie;
+use super::inherit::UmaskOf;
 use super::kernel;
 use super::process::exit_of;
 use super::sweep::Sweep;
-use crate::fixture::StepTimeout;
-use crate::launch::environment::Environment;
-use crate::launch::program;
+use crate::case::fixture::StepTimeout;
+use crate::execute::launch::environment::Environment;
+use crate::execute::launch::program;
+use crate::host::machine;
 use crate::observation::Exit;
 
 /// How long processes may take to vanish after SIGKILL.
@@ -100,6 +102,7 @@ impl Step<'_> {
         let mut command = Command::new(&file);
         command.args(arguments).current_dir(self.directory);
         kernel::new_session(&mut command);
+        kernel::bequeath(&mut command, UmaskOf::Case);
         command.stdin(Stdio::null()).stdout(stream(".stdout")?).stderr(stream(".stderr")?);
         for (name, value) in self.environment.changes() {
             match value {
@@ -107,7 +110,7 @@ impl Step<'_> {
                 None => command.env_remove(name),
             };
         }
-        command.spawn().map_err(|error| format!("cannot start {}: {error}", file.display()))
+        command.spawn().map_err(|error| format!("cannot start {}: {}", file.display(), machine::explained(&error)))
     }
 }
 

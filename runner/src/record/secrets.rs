@@ -1,11 +1,15 @@
 //! Values that must not reach a log, a report or a kept file: those of variables whose names end in `_TOKEN`, `KEY`,
-//! `SECRET` or `PASSWORD`.
+//! `SECRET` or `PASSWORD`, be they of ftest's environment, of a case's `env`, or what a fixture gives.
+
+use std::sync::{Arc, PoisonError, RwLock};
 
 use regex::Regex;
 use serde_json::Value;
 
-use crate::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream, Verdict};
+use crate::check::Failure;
 use crate::observation::Exit;
+use crate::record::event::{Attempt, CaseInfo, Event, Process, RunInfo, Stream};
+use crate::verdict::Verdict;
 
 /// What stands in place of a secret.
 const MASK: &str = "***";
@@ -17,10 +21,15 @@ const SHORTEST: usize = 6;
 const WORDS: [&str; 12] =
     ["event", "is", "case", "suite", "id", "kind", "role", "exit", "culprit", "run", "fixture", "verdict"];
 
-/// The values to look for.
+/// The values to look for. Clones are the same: what one learns, all know.
 #[derive(Clone, Debug, Default)]
-pub struct Secrets {
-    values: Option<Regex>,
+pub struct Secrets(Arc<RwLock<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The longest first: one may be the beginning of another.
+    values: Vec<String>,
+    pattern: Option<Regex>,
     /// The same for bytes that are no text.
     bytes: Option<regex::bytes::Regex>,
 }
@@ -34,26 +43,40 @@ impl Secrets {
 
     /// Those among these variables.
     pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Secrets {
-        let mut values: Vec<String> = variables
-            .into_iter()
-            .filter(|(name, value)| {
-                let name = name.to_ascii_uppercase();
-                value.len() >= SHORTEST && NAMES.iter().any(|ending| name.ends_with(ending))
-            })
-            .map(|(_, value)| value)
-            .collect();
-        if values.is_empty() {
-            return Secrets::default();
+        let secrets = Secrets::default();
+        secrets.learn(variables);
+        secrets
+    }
+
+    /// From now on those among these variables as well.
+    pub fn learn(&self, variables: impl IntoIterator<Item = (String, String)>) {
+        let secret = |(name, value): &(String, String)| {
+            let name = name.to_ascii_uppercase();
+            value.len() >= SHORTEST && NAMES.iter().any(|ending| name.ends_with(ending))
+        };
+        let told: Vec<String> = variables.into_iter().filter(secret).map(|(_, value)| value).collect();
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = known.values.len();
+        for value in told {
+            if !known.values.contains(&value) {
+                known.values.push(value);
+            }
         }
-        // The longest first: one may be the beginning of another.
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        let pattern = values.iter().map(|value| regex::escape(value)).collect::<Vec<_>>().join("|");
-        Secrets { values: Regex::new(&pattern).ok(), bytes: regex::bytes::Regex::new(&pattern).ok() }
+        if known.values.len() > before {
+            known.values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+            let pattern = known.values.iter().map(|value| regex::escape(value)).collect::<Vec<_>>().join("|");
+            known.pattern = Regex::new(&pattern).ok();
+            known.bytes = regex::bytes::Regex::new(&pattern).ok();
+        }
     }
 
     /// `event` without them. One that cannot be masked loses every text.
     pub fn mask(&self, event: Event) -> Event {
-        let Some(values) = &self.values else { return event };
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if known.values.is_empty() {
+            return event;
+        }
+        let Some(values) = &known.pattern else { return bare(event) };
         let masked = serde_json::to_value(&event).and_then(|mut value| {
             let found = mask(&mut value, values);
             if found { serde_json::from_value(value).map(Some) } else { Ok(None) }
@@ -66,13 +89,14 @@ impl Secrets {
 
     /// `bytes` without them; none where there was none.
     pub fn mask_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let values = self.bytes.as_ref().filter(|values| values.is_match(bytes))?;
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let values = known.bytes.as_ref().filter(|values| values.is_match(bytes))?;
         Some(values.replace_all(bytes, MASK.as_bytes()).into_owned())
     }
 
     /// Whether there is nothing to look for.
     pub fn is_empty(&self) -> bool {
-        self.values.is_none()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).values.is_empty()
     }
 }
 
@@ -200,6 +224,15 @@ mod tests {
         assert_eq!(secrets.mask(attempt("nothing")), attempt("nothing"));
         assert_eq!(secrets.mask_bytes(b"\xffhunter2\"x").unwrap(), b"\xff***");
         assert_eq!(secrets.mask_bytes(b"nothing"), None);
+    }
+
+    #[test]
+    fn what_is_learned_later_is_known_to_every_clone() {
+        let secrets = secrets(&["hunter2"]);
+        let clone = secrets.clone();
+        let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        secrets.learn([variable("DB_PASSWORD", "hunter2long"), variable("PLAIN", "nothing")]);
+        assert_eq!(clone.mask(attempt("hunter2long hunter2 nothing")), attempt("*** *** nothing"));
     }
 
     #[test]

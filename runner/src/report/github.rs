@@ -6,11 +6,14 @@
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
-use crate::case::Place;
-use crate::event::{Failure, Verdict};
+use crate::check::Failure;
 use crate::execute::cookie::random_word;
+use crate::host::printable;
+use crate::host::variable;
 use crate::record::{CaseRun, Run};
 use crate::report::words;
+use crate::source::SourceLocation;
+use crate::verdict::Verdict;
 
 /// GitHub shows so many annotations of a kind in a step.
 const MOST_ANNOTATIONS: usize = 10;
@@ -27,7 +30,8 @@ pub fn is_on() -> bool {
 /// `text` in a group that can be folded, with no line of it executed.
 pub fn group(title: &str, text: &str) -> String {
     let (stop, resume) = silence();
-    format!("::group::{}\n{stop}{}{resume}::endgroup::\n", data(title), text.trim_end_matches('\n'))
+    let title = printable::visible(title);
+    format!("::group::{}\n{stop}{}{resume}::endgroup::\n", data(&title), text.trim_end_matches('\n'))
 }
 
 /// The two lines between which no line of a log is executed. The second begins anew, whatever stands before it.
@@ -38,7 +42,7 @@ pub fn silence() -> (String, String) {
 
 /// Annotations of what did not pass, the worst first, then of flaky cases. Files are named from the repository's root.
 pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
-    let file = |place: &Place| repository_path(workspace, &run.info.directory, &place.file);
+    let file = |place: &SourceLocation| repository_path(workspace, &run.info.directory, &place.file);
     let mut text = String::new();
     let mut bad: Vec<(u8, &CaseRun)> =
         run.cases.iter().filter_map(|case| Some((severity(case.verdict()?)?, case))).collect();
@@ -74,7 +78,7 @@ pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
 /// # Errors
 /// A sentence on why it cannot be written.
 pub fn add_summary(render: impl FnOnce(usize) -> String) -> Result<(), String> {
-    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from) else {
+    let Some(path) = variable::get("GITHUB_STEP_SUMMARY").map(PathBuf::from) else {
         return Ok(());
     };
     // What is there already counts, too.
@@ -109,19 +113,19 @@ fn told(failures: &[&Failure]) -> String {
             format!("{}\nexpected: {}\ngot: {}{next}", failure.kind, failure.expected, failure.got)
         })
         .collect();
-    let text = words::plain(&parts.join("\n"));
+    let text = printable::visible(&parts.join("\n"));
     match text.len() {
         length if length <= LONGEST => text,
         _ => format!("{}\n...", &text[..text.floor_char_boundary(LONGEST)]),
     }
 }
 
-fn command(kind: &str, file: Option<String>, place: &Place, title: &str, message: &str) -> String {
+fn command(kind: &str, file: Option<String>, place: &SourceLocation, title: &str, message: &str) -> String {
     let place = match file {
         Some(file) if place.line > 0 => format!("file={},line={},col={},", property(&file), place.line, place.column),
         _ => String::new(),
     };
-    format!("::{kind} {place}title={}::{}\n", property(title), data(message))
+    format!("::{kind} {place}title={}::{}\n", property(&printable::visible(title)), data(message))
 }
 
 /// The text behind `::` of a command.
@@ -164,7 +168,7 @@ mod tests {
 
     #[test]
     fn commands_are_escaped() {
-        let place = Place { file: "a,b:c.yaml".into(), line: 3, column: 5 };
+        let place = SourceLocation { file: "a,b:c.yaml".into(), line: 3, column: 5 };
         let text =
             command("error", Some("a,b:c.yaml".into()), &place, "x: 50%\n", "one\r\n::set-output name=a::b 100%");
         assert_eq!(

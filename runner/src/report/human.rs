@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::event::{Attempt, Event, Failure, Verdict};
+use crate::check::Failure;
 use crate::execute::clock::Instant;
+use crate::host::printable;
+use crate::host::variable;
+use crate::record::event::{Attempt, Event};
 use crate::record::{CaseRun, Run};
-use crate::report::{counts, exits, github, seconds, tail, words};
+use crate::report::{counts, exits, github, seconds, words};
+use crate::verdict::Verdict;
 
 /// Lines of stderr that are shown of a case that did not pass.
 const TAIL_LINES: usize = 20;
@@ -45,7 +49,7 @@ pub struct HumanReport {
 impl HumanReport {
     /// A report to `out`, with a `bar` on a terminal that is no CI log.
     pub fn new(out: Box<dyn Write>, bar: bool) -> HumanReport {
-        let terminal = bar && std::io::stderr().is_terminal() && std::env::var_os("CI").is_none();
+        let terminal = bar && std::io::stderr().is_terminal() && !variable::is_set("CI");
         HumanReport {
             out,
             bar: terminal.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())),
@@ -68,10 +72,12 @@ impl HumanReport {
     pub fn on(&mut self, run: &Run, event: &Event) {
         match event {
             Event::RunStarted(_) => self.start(run),
-            Event::Preparing { what } => match &self.bar {
-                Some(bar) => bar.set_message(what.clone()),
-                None => self.print(&format!("{DIM}      ... {what}{RESET}\n")),
-            },
+            Event::Preparing { what } => {
+                if let Some(bar) = &self.bar {
+                    bar.set_message(printable::visible(what));
+                }
+                self.print(&format!("{DIM}      ... {what}{RESET}\n"));
+            }
             Event::CaseStarted { case, .. } => {
                 self.running.extend(run.position(case).map(|index| (index, Instant::now())));
                 self.refresh(run);
@@ -137,7 +143,8 @@ impl HumanReport {
             parts.push(format!("and {} more", self.running.len() - NAMED));
         }
         let bad = if self.bad > 0 { format!("{} not passed; ", self.bad) } else { String::new() };
-        bar.set_message(format!("{} s  {bad}{}", self.started.elapsed().as_secs(), parts.join(", ")));
+        let running = printable::visible(&parts.join(", "));
+        bar.set_message(format!("{} s  {bad}{running}", self.started.elapsed().as_secs()));
     }
 
     fn show(&mut self, case: &CaseRun) {
@@ -212,6 +219,8 @@ impl HumanReport {
 
     /// Prints above the bar. A closed stdout is no reason to fail: the exit code still tells.
     fn print(&mut self, text: &str) {
+        // Reasons and names may hold what a program or another person's suite wrote.
+        let text = printable::on_terminal(text);
         let out = &mut self.out;
         let mut write = || {
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -273,7 +282,7 @@ pub fn details(case: &CaseRun) -> String {
         }
     }
     let _ = writeln!(text, "again: {}", words::rerun(case));
-    text
+    printable::visible(&text)
 }
 
 /// What did not hold in one attempt, how its processes ended and what the one that explains most said last.
@@ -292,7 +301,7 @@ pub fn attempt_details(attempt: &Attempt) -> String {
     let culprit = attempt.processes.iter().find(|process| Some(process.role) == attempt.culprit);
     let streams = culprit.map(|process| [("stderr", &process.stderr), ("stdout", &process.stdout)]);
     for (name, stream) in streams.into_iter().flatten() {
-        let lines = tail(stream, TAIL_LINES);
+        let lines = stream.last(TAIL_LINES);
         if let Some(process) = culprit.filter(|_| !lines.is_empty()) {
             let of = stream.file.as_ref().map(|file| format!(" of {}", file.display())).unwrap_or_default();
             let _ = writeln!(text, "{name} of {} (last {} lines{of}):", process.role, lines.len());
@@ -302,14 +311,14 @@ pub fn attempt_details(attempt: &Attempt) -> String {
             break;
         }
     }
-    text
+    printable::visible(&text)
 }
 
 /// A failure that belongs to no case.
 pub fn failure_text(failure: &Failure) -> String {
     let mut text = String::new();
     failures(&mut text, std::slice::from_ref(failure));
-    text
+    printable::visible(&text)
 }
 
 fn failures(text: &mut String, failures: &[Failure]) {
@@ -345,7 +354,7 @@ fn indent(text: &str, by: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::CaseInfo;
+    use crate::record::event::CaseInfo;
 
     fn case(id: &str, world_size: Option<u32>) -> CaseRun {
         let mut info = CaseInfo { case: id.into(), world_size, ..CaseInfo::default() };

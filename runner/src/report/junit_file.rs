@@ -1,11 +1,12 @@
 //! The JUnit file of a run that goes on: whole at any time, written anew at most so often that it costs little.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::event::Event;
+use crate::host::whole_file;
 use crate::record::Run;
+use crate::record::event::Event;
 use crate::report::junit::{self, Profile};
 
 /// A result waits for the file no longer than this, unless writing it takes long.
@@ -30,6 +31,11 @@ impl JunitFile {
     /// A report that goes to `path`.
     pub fn new(path: PathBuf, profile: Profile) -> JunitFile {
         JunitFile { path, profile, stale: false, next: Instant::now() }
+    }
+
+    /// Where it goes.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Takes note of an event that `run` has, and writes the file where it is time.
@@ -85,12 +91,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let path = &target(path);
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)?;
-    let mut file = tempfile::NamedTempFile::new_in(parent)?;
-    file.write_all(text.as_bytes())?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    std::fs::set_permissions(file.path(), mode)?;
-    file.persist(path)?;
-    Ok(())
+    whole_file::replace(path, &[text.as_bytes()])
 }
 
 /// Where the links at `path` lead, be there a file or not: a rename would replace the first of them.
@@ -106,7 +107,8 @@ fn target(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{CaseInfo, RunInfo, Verdict};
+    use crate::record::event::{CaseInfo, RunInfo};
+    use crate::verdict::Verdict;
 
     #[test]
     fn a_link_stays_and_what_it_leads_to_is_written() {

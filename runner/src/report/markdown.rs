@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::event::Verdict;
+use crate::host::printable;
 use crate::record::{CaseRun, Run};
 use crate::report::html::compare::Comparison;
 use crate::report::{html, human, words};
+use crate::verdict::Verdict;
 
 /// Most bytes of the text of one case.
 const CASE_LIMIT: usize = 32 << 10;
@@ -83,7 +84,7 @@ impl Cut {
 
 fn details(case: &CaseRun) -> String {
     let verdict = case.verdict().map_or("", Verdict::word);
-    let text = words::plain(&human::details(case));
+    let text = human::details(case);
     let text = match text.len() {
         length if length <= CASE_LIMIT => text,
         _ => format!("{}\n[...]", &text[..text.floor_char_boundary(CASE_LIMIT)]),
@@ -141,7 +142,7 @@ fn code(text: &str) -> String {
 /// Text of which nothing is markup, on one line.
 fn cell(text: &str) -> String {
     let mut out = String::new();
-    for character in words::plain(text).chars() {
+    for character in printable::visible(text).chars() {
         match character {
             '\n' => out.push(' '),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '!' | '~' | '@' | ':' => {
@@ -160,7 +161,8 @@ fn html_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Event, Failure};
+    use crate::check::Failure;
+    use crate::record::event::Event;
     use crate::report::html::tests::{finished, run};
 
     #[test]

@@ -15,15 +15,8 @@ pub mod words;
 pub mod xml_text;
 
 use crate::check::exit;
-use crate::event::{Attempt, Stream};
 use crate::record::Run;
-
-/// The last lines of a stream.
-pub fn tail(stream: &Stream, lines: usize) -> Vec<&str> {
-    let text = if stream.tail.is_empty() { &stream.head } else { &stream.tail };
-    let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].to_vec()
-}
+use crate::record::event::Attempt;
 
 /// `rank 0: code 0, rank 1: SIGKILL`.
 pub fn exits(attempt: &Attempt) -> String {

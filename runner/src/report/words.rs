@@ -1,11 +1,11 @@
-//! Numbers and program output as people read them.
+//! Numbers and commands as people read them.
 
 use std::time::{Duration, SystemTime};
 
-use crate::calendar;
 use crate::filter;
+use crate::host::calendar;
+use crate::host::printable;
 use crate::record::CaseRun;
-use crate::report::xml_text::XmlText;
 
 /// `512 B`, `4.0 KiB`, `1.5 GiB`.
 pub fn bytes(count: u64) -> String {
@@ -55,32 +55,10 @@ pub fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Output of a program for display: no terminal escapes, of a line that was written over only what stood last.
-pub fn plain(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .split('\n')
-        .map(|line| {
-            let line = line.trim_end_matches('\r');
-            line.rsplit('\r').next().unwrap_or(line)
-        })
-        .collect();
-    XmlText::new(&lines.join("\n")).as_str().to_owned()
-}
-
 /// The command that runs this case alone, for a shell.
 pub fn rerun(case: &CaseRun) -> String {
-    let file = quoted(&case.info.place.file.display().to_string());
+    let file = printable::quoted(&case.info.place.file.display().to_string());
     format!("ftest run {file} --filter '{}'", filter::in_quotes(&case.info.case))
-}
-
-/// One word of a shell command.
-pub fn quoted(word: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./=:,@%+".contains(character);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]
@@ -107,14 +85,9 @@ mod tests {
     }
 
     #[test]
-    fn output_loses_escapes_and_overwritten_parts() {
-        assert_eq!(plain("\u{1b}[31mred\u{1b}[0m\r\n 10%\r 50%\r100%\nend"), "red\n100%\nend");
-    }
-
-    #[test]
     fn words_survive_a_shell() {
         for (word, text) in [("a/b-c", "a/b-c"), ("s/a[x=1]", "'s/a[x=1]'"), ("it's", r"'it'\''s'"), ("", "''")] {
-            assert_eq!(quoted(word), text);
+            assert_eq!(printable::quoted(word), text);
         }
     }
 }

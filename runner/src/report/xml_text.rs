@@ -2,18 +2,20 @@
 
 use quick_junit::XmlString;
 
-/// Text of which every character is allowed in XML 1.0, without terminal escapes.
+use crate::host::printable;
+
+/// Text of which every character is allowed in XML 1.0; what a terminal would act on is shown, colors are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XmlText(String);
 
 impl XmlText {
-    /// `text` without terminal escapes; what XML forbids becomes U+FFFD. A carriage return ends a line: readers of XML turn
-    /// it into one or drop it, and a progress bar would become one long word. Of tabs quick-junit leaves nothing: spaces.
+    /// `text` as [`printable::visible`] shows it; what XML forbids besides becomes U+FFFD. A carriage return ends a line:
+    /// readers of XML turn it into one or drop it, and a progress bar would become one long word. Of tabs quick-junit
+    /// leaves nothing: spaces.
     pub fn new(text: &str) -> XmlText {
+        let lines = text.replace("\r\n", "\n").replace(['\r', '\u{85}'], "\n");
         XmlText(
-            strip_escapes(text)
-                .replace("\r\n", "\n")
-                .replace(['\r', '\u{85}'], "\n")
+            printable::visible(&lines)
                 .replace('\t', "    ")
                 .chars()
                 .map(|character| if allowed(character) { character } else { '\u{fffd}' })
@@ -43,57 +45,22 @@ fn allowed(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{a}' | '\u{d}' | '\u{20}'..='\u{7e}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
 }
 
-/// `text` without CSI, OSC and two-character escapes.
-fn strip_escapes(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        if character != '\u{1b}' {
-            out.push(character);
-            continue;
-        }
-        match characters.peek() {
-            Some('[') => {
-                characters.next();
-                // A cut escape must not swallow the line after it.
-                while let Some(next) = characters.next_if(|next| ('\u{20}'..='\u{3f}').contains(next)) {
-                    let _ = next;
-                }
-                characters.next_if(|last| ('\u{40}'..='\u{7e}').contains(last));
-            }
-            Some(']') => {
-                characters.next();
-                while characters.next_if(|next| !matches!(next, '\u{7}' | '\u{1b}' | '\n')).is_some() {}
-                if characters.next_if_eq(&'\u{7}').is_none() && characters.next_if_eq(&'\u{1b}').is_some() {
-                    characters.next_if_eq(&'\\');
-                }
-            }
-            Some('\u{40}'..='\u{5f}') => {
-                characters.next();
-            }
-            _ => {}
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     #[test]
-    fn escapes_go_and_forbidden_characters_show() {
+    fn colors_go_and_forbidden_characters_show() {
         for (text, expected) in [
             ("\u{1b}[31mred\u{1b}[0m", "red"),
-            ("a\u{1b}]0;title\u{7}b", "ab"),
-            ("a\u{1b}]8;;x\u{1b}\\b", "ab"),
-            ("nul\0 bell\u{7}", "nul\u{fffd} bell\u{fffd}"),
+            ("a\u{1b}]0;title\u{7}b\u{1b}[2J", "a^[]0;title^Gb^[[2J"),
+            ("nul\0 bell\u{7}", "nul^@ bell^G"),
             ("\u{fffe}\u{ffff}", "\u{fffd}\u{fffd}"),
-            ("cut\u{1b}[3\nnext", "cut\nnext"),
+            ("cut\u{1b}[3\nnext", "cut^[[3\nnext"),
             ("a]]>b\tc\r\n", "a]]>b    c\n"),
             ("50%\r100%\r", "50%\n100%\n"),
-            ("next\u{85}line \u{9b}31m", "next\nline \u{fffd}31m"),
+            ("next\u{85}line \u{9b}31m", "next\nline <U+009B>31m"),
             ("\u{1f600}", "\u{1f600}"),
         ] {
             assert_eq!(XmlText::new(text).as_str(), expected, "{text:?}");

@@ -40,7 +40,8 @@ fn takes_value(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::Delay | FaultKind::SlowLink | FaultKind::CutLink)
 }
 
-/// The faults of a case on `cluster`, where it has one with a coordinator.
+/// The faults of a case on `cluster`, where it has one with a coordinator. In a launch without ranks a rank is a GPU of the cluster,
+/// since one process may have several.
 pub(super) fn read(
     reader: &Reader<'_>,
     node: &Node,
@@ -55,6 +56,7 @@ pub(super) fn read(
         );
         return Vec::new();
     };
+    let world = world.or(Some(cluster.world_size()));
     let items = reader.list("faults", node).unwrap_or_default();
     let read = |(item, number)| {
         let (at, action) = read_fault(reader, item, world, cluster)?;

@@ -14,12 +14,14 @@ pub mod language;
 mod launch;
 mod lint;
 mod matrix;
+mod path;
 mod perf;
 mod policy;
 pub(crate) mod quantity;
 mod reader;
 mod report;
 mod requires;
+mod surroundings;
 pub(crate) mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -336,7 +338,7 @@ impl Shared<'_> {
             .collect();
         let mut context = json!({ "matrix": matrix, "case": case, "suite": self.suite, "dir": self.dir, "env": env });
         if let Some(cluster) = cluster {
-            context["cluster"] = crate::check::invariant::describe_cluster(cluster);
+            context["cluster"] = crate::case::cluster::describe(cluster);
         }
         context
     }
@@ -345,6 +347,7 @@ impl Shared<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::python::PythonNeed;
     use proptest::prelude::*;
 
     const WHOLE: &str = "ftest: 1
@@ -437,7 +440,7 @@ cases:
         assert_eq!(ids, ["one[n=1,t=a]", "one[n=1,t=b]", "one[n=2,t=a]", "one[n=3,t=c]"]);
         let case = &suite.cases[3];
         assert_eq!(case.launch, crate::case::Launch::Argv { argv: vec!["x".into(), "7".into()], ranks: Some(4) });
-        assert_eq!(case.python.as_ref().unwrap().requirements, ["numpy", "torch==2.15.0"]);
+        assert_eq!(case.python, Some(PythonNeed::Managed(vec!["numpy".into(), "torch==2.15.0".into()])));
         assert_eq!((case.requires.len(), case.place.line, case.coordinator), (5, 6, true));
         assert_eq!((case.env["A"].as_str(), case.env_unset.as_slice()), ("1", &["B".to_owned()][..]));
         let expect = &case.expect;

@@ -2,10 +2,11 @@
 
 use model::node::{Entry, Node, Value};
 
-use crate::case::{PythonNeed, Requirement};
+use crate::case::Requirement;
+use crate::case::python::PythonNeed;
+use crate::host::version::Range;
 use crate::suite::language::keys;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::version::Range;
 
 /// The conditions of these layers, one after the other. `torch` is none: it goes into `python`.
 pub(super) fn read(
@@ -37,14 +38,22 @@ fn entry_of<'n>(reader: &Reader<'_>, node: &'n Node) -> Option<&'n Entry> {
 
 fn need_torch(reader: &Reader<'_>, entry: &Entry, python: &mut Option<PythonNeed>) {
     let Some(version) = reader.word("torch", &entry.node) else { return };
-    let need = python.get_or_insert_default();
-    need.requirements.retain(|requirement| requirement != "torch" && !requirement.starts_with("torch="));
-    need.requirements.push(format!("torch=={version}"));
+    let PythonNeed::Managed(requirements) = python.get_or_insert(PythonNeed::Managed(Vec::new())) else {
+        let help = format!("with `python: system` write `python_module: {{name: torch, version: \"=={version}\"}}`");
+        reader.mistake(
+            &entry.node.span,
+            "`torch` names what a managed environment holds, and this case has none",
+            help,
+        );
+        return;
+    };
+    requirements.retain(|requirement| requirement != "torch" && !requirement.starts_with("torch="));
+    requirements.push(format!("torch=={version}"));
     // PyTorch asks for no NumPy, but hardly a program gets by without it.
-    if !need.requirements.iter().any(|requirement| requirement.starts_with("numpy")) {
-        need.requirements.push("numpy".to_owned());
+    if !requirements.iter().any(|requirement| requirement.starts_with("numpy")) {
+        requirements.push("numpy".to_owned());
     }
-    need.requirements.sort_unstable();
+    requirements.sort_unstable();
 }
 
 fn one(reader: &Reader<'_>, entry: &Entry) -> Option<Requirement> {

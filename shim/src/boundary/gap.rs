@@ -1,22 +1,37 @@
-//! Gaps: uses of what we do not do. Each is counted for the device report and, as FAKEGPU_UNSUPPORTED_API says, told
-//! once per name on stderr or turned into an error.
+//! Gaps: uses of what we do not do. Each is counted for the device report and, as FAKEGPU_UNSUPPORTED_API says, named
+//! once on stderr (with its kernel or datatype) or turned into an error.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::cell::Cell;
 
-use super::fork;
 use super::library::Library;
+use crate::process::fork;
+use crate::report::{self, gaps};
 use crate::settings::{self, GapPolicy};
 
-/// Details kept apart per name; further ones are counted together under `_other_`.
-const DETAILS: usize = 10_000;
-
-#[derive(Default)]
-struct Gaps {
-    counts: BTreeMap<(&'static str, &'static str), BTreeMap<String, u64>>,
+thread_local! {
+    static MUTED: Cell<bool> = const { Cell::new(false) };
 }
 
-static GAPS: Mutex<Gaps> = Mutex::new(Gaps { counts: BTreeMap::new() });
+/// Until dropped, this thread's gaps do not count: what it runs now is computed elsewhere.
+pub(crate) struct Muted(bool);
+
+impl Muted {
+    /// Mutes the calling thread.
+    pub(crate) fn begin() -> Self {
+        Self(MUTED.replace(true))
+    }
+}
+
+impl Drop for Muted {
+    fn drop(&mut self) {
+        MUTED.set(self.0);
+    }
+}
+
+/// True while the calling thread's gaps do not count.
+pub(crate) fn is_muted() -> bool {
+    MUTED.get()
+}
 
 /// A gap that the policy `error` turned into NotSupported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,32 +43,27 @@ impl From<Refused> for u32 {
     }
 }
 
-/// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) tells uses of one name apart.
+/// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) distinguishes uses of one name.
 pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
-    if fork::is_lost() || crate::compute::is_checking() {
+    if fork::is_lost() || is_muted() {
         return;
     }
-    let first = {
-        let mut gaps = GAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let details = gaps.counts.entry((library.name(), name)).or_default();
-        let first = details.is_empty();
-        if let Some(count) = details.get_mut(detail) {
-            *count += 1;
-        } else if details.len() < DETAILS {
-            details.insert(detail.to_owned(), 1);
-        } else {
-            *details.entry("_other_".to_owned()).or_default() += 1;
-        }
-        first
-    };
-    crate::report::used();
-    if first && policy() == GapPolicy::Warn {
+    let known = gaps::count(library.name(), name, detail);
+    report::used();
+    let Some(known) = known.filter(|known| *known <= gaps::NAMED) else { return };
+    if policy() == GapPolicy::Warn {
         let colon = if detail.is_empty() { "" } else { ": " };
-        eprintln!(
-            "fakegpu: {name} ({}){colon}{detail}: not done on this pretended GPU; counted as a gap \
-             (FAKEGPU_UNSUPPORTED_API=allow silences this, =error refuses it)",
-            library.name()
-        );
+        let library = library.name();
+        match known {
+            0 => eprintln!(
+                "fakegpu: {name} ({library}){colon}{detail}: not supported on this simulated GPU; counted as a gap \
+                 (FAKEGPU_UNSUPPORTED_API=allow silences this, =error refuses it)"
+            ),
+            gaps::NAMED => {
+                eprintln!("fakegpu: {name} ({library}): more of them follow, which are counted but not listed")
+            }
+            _ => eprintln!("fakegpu: {name} ({library}){colon}{detail}: not supported either"),
+        }
     }
 }
 
@@ -62,6 +72,9 @@ pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
 /// # Errors
 /// [`Refused`] under FAKEGPU_UNSUPPORTED_API=error.
 pub(crate) fn tolerate(library: Library, name: &'static str, detail: &str) -> Result<(), Refused> {
+    if is_muted() {
+        return Ok(());
+    }
     record(library, name, detail);
     if policy() == GapPolicy::Error { Err(Refused(library)) } else { Ok(()) }
 }
@@ -69,15 +82,6 @@ pub(crate) fn tolerate(library: Library, name: &'static str, detail: &str) -> Re
 /// A panic of ours in `name`: always said on stderr (by the panic hook) and a gap.
 pub(crate) fn panicked(library: Library, name: &'static str) {
     let _ = std::panic::catch_unwind(|| record(library, name, "internal error"));
-}
-
-/// (library, name, detail, count) of every gap, sorted.
-pub(crate) fn all() -> Vec<(&'static str, &'static str, String, u64)> {
-    let gaps = GAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let rows = gaps.counts.iter().flat_map(|((library, name), details)| {
-        details.iter().map(move |(detail, count)| (*library, *name, detail.clone(), *count))
-    });
-    rows.collect()
 }
 
 fn policy() -> GapPolicy {

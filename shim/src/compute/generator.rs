@@ -2,11 +2,13 @@
 //! for that seed, and the offset says how far into it the generator stands. So seeding, saving, restoring and forking the
 //! state work as on a GPU, and the numbers are those of the CPU device (NVIDIA's would be Philox's).
 
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::cxx::{IValue, MaybeDouble};
 use super::symbols::Engine;
+use super::value::Value;
 use super::{object, torch};
 
 /// CPU generators kept at the places where CUDA generators stand: a few, for programs that go back and forth.
@@ -55,11 +57,19 @@ impl Drawing {
 
     /// True when `generator` is of PyTorch's class for CUDA.
     pub(super) fn is_cuda(generator: *mut c_void, index: i8) -> bool {
-        // SAFETY: live generators; the first word is the table of virtual functions of their class.
-        unsafe {
-            let default = *(torch().symbols.cuda_generator)(index);
-            generator.cast::<usize>().read() == default.cast::<usize>().read()
+        // SAFETY: live generators.
+        unsafe { object::is_same_class(generator, *(torch().symbols.cuda_generator)(index)) }
+    }
+
+    /// Seed and offset of the CUDA generator before the operator draws, which [`again`] takes.
+    pub(super) fn place(&self) -> (u64, u64) {
+        let Some(stand) = &self.stand else { return (0, 0) };
+        let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+        if places.len() == REMEMBERED {
+            places.pop_front();
         }
+        places.push_back((stand.seed, stand.offset, stand.engine.clone()));
+        (stand.seed, stand.offset)
     }
 
     /// The CPU generator, as an argument that the callee takes over.
@@ -96,10 +106,52 @@ impl Drop for Drawing {
     }
 }
 
+/// Places that a forward drew from and its backward will draw from again. To walk there from the seed takes the longer the
+/// more a program has drawn.
+static PLACES: Mutex<VecDeque<(u64, u64, Box<Engine>)>> = Mutex::new(VecDeque::new());
+const REMEMBERED: usize = 256;
+
+/// A CPU generator that draws what was drawn at a [`Drawing::place`]; no CUDA generator moves.
+pub(super) fn again(seed: u64, offset: u64) -> Value {
+    let places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = places.iter().rfind(|place| (place.0, place.1) == (seed, offset));
+    let engine = known.map_or_else(|| Box::new(Engine::at(seed, offset / PER_DRAW)), |place| place.2.clone());
+    drop(places);
+    Value::own(IValue::new(torch().layout.tags.generator, Stand::with_engine(seed, offset, engine).cpu as u64))
+}
+
+/// What a CUDA generator was before PyTorch's own kernel drew from it, which it is again when this is dropped.
+pub(super) struct Unmoved {
+    cuda: *mut c_void,
+    offset: u64,
+}
+
+impl Unmoved {
+    /// Of the default generator of GPU `index`.
+    pub(super) fn keep(index: i8) -> Self {
+        let symbols = &torch().symbols;
+        // SAFETY: PyTorch's generator of a GPU, which lives as long as the process.
+        unsafe {
+            let cuda = *(symbols.cuda_generator)(index);
+            Self { cuda, offset: (symbols.cuda_offset)(cuda) }
+        }
+    }
+}
+
+impl Drop for Unmoved {
+    fn drop(&mut self) {
+        // SAFETY: as above; the offset was its own.
+        unsafe { (torch().symbols.set_cuda_offset)(self.cuda, self.offset) };
+    }
+}
+
 impl Stand {
     fn new(seed: u64, offset: u64) -> Self {
+        Self::with_engine(seed, offset, Box::new(Engine::at(seed, offset / PER_DRAW)))
+    }
+
+    fn with_engine(seed: u64, offset: u64, engine: Box<Engine>) -> Self {
         let symbols = &torch().symbols;
-        let engine = Box::new(Engine::at(seed, offset / PER_DRAW));
         let mut cpu = std::ptr::null_mut();
         // SAFETY: `createCPUGenerator` makes a generator of our own; the engine is copied into it.
         unsafe {

@@ -1,17 +1,17 @@
 //! What runs in the place of CUDA kernels: the CPU's kernel of the same operator on views of the arguments.
 
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::allocator::Redirect;
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
-use super::generator::Drawing;
+use super::generator::{Drawing, Unmoved};
+use super::mapping::names;
 use super::object::{self, Tensor};
 use super::operator::{Kernel, Kind, Operator};
 use super::value::{Arguments, Value};
 use super::views::Views;
-use super::{exception, torch};
+use super::{exception, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::{self, stream};
@@ -22,11 +22,11 @@ pub(super) enum Method {
     /// By the CPU's kernel of the same name.
     Twin,
     /// By others.
-    Mapped(fn(Arguments<'_>) -> Vec<Value>),
+    Mapped(fn(Arguments) -> Vec<Value>),
     /// By others, which draw random numbers from the generator that is the last argument of the function.
-    Random(fn(Arguments<'_>, Value) -> Vec<Value>),
-    /// `_fused_sdp_choice`: what PyTorch would choose, as far as the CPU can do the same.
-    Choice,
+    Random(fn(Arguments, Value) -> Vec<Value>),
+    /// By PyTorch's own, which lays out the results and launches nothing, and the function, which writes the numbers.
+    Filled(fn(&Arguments, &[Value])),
     /// `copy_`: by PyTorch's own as long as that is a copy of bytes.
     Copy,
     /// Not at all.
@@ -40,15 +40,6 @@ pub(super) struct Functor {
     references: AtomicU64,
     operator: &'static Operator,
     method: Method,
-}
-
-thread_local! {
-    static CHECKING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// True while PyTorch's own CUDA kernel runs only for its checks: what it launches is not missed.
-pub(crate) fn is_checking() -> bool {
-    CHECKING.get()
 }
 
 unsafe extern "C-unwind" fn nothing(_this: *mut c_void) {}
@@ -147,7 +138,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
     if placement.has_special {
         special(operator);
     }
-    if placement.is_mixed {
+    if placement.is_mixed && !matches!(method, Method::Filled(_)) {
         check(operator, handle, keys, &values[below..], *method);
     }
     if let (Some(generator), Some(cuda)) = (given_generator(operator, &values[below..]), operator.cuda)
@@ -159,11 +150,6 @@ pub(super) unsafe extern "C-unwind" fn compute(
     }
     let target = Device { kind: Device::CUDA, index: placement.device };
     let _device = CurrentDevice::become_(target.index);
-    if let Method::Choice = method {
-        let choice = choose(operator, handle, keys, &mut values[below..]);
-        // SAFETY: the arguments are on top of the stack.
-        return unsafe { replace(operator, stack, below, |_| vec![choice]) };
-    }
     if placement.is_mixed {
         wait_for_all(operator, &values[below..]);
     } else {
@@ -175,25 +161,43 @@ pub(super) unsafe extern "C-unwind" fn compute(
         // SAFETY: PyTorch's kernel, with its own arguments.
         return unsafe { cuda.call(handle, keys, stack) };
     }
+    let own = match (method, operator.cuda) {
+        (Method::Filled(_), Some(cuda)) => {
+            let _generator = Unmoved::keep(target.index);
+            trial(cuda, handle, keys, &values[below..])
+        }
+        _ => Vec::new(),
+    };
     let mut views = Views::make(operator, &mut values[below..]);
     let drawing = draw(operator, *method, &mut values[below..], target.index);
     let redirect = Redirect::begin();
     match (method, operator.cpu) {
+        (Method::Filled(body), _) => {
+            let fill = |arguments: Arguments| {
+                body(&arguments, &view::results(&own));
+                own
+            };
+            // SAFETY: the arguments are on top of the stack.
+            unsafe { replace(operator, target.index, stack, below, fill) };
+        }
         // SAFETY: the arguments are on top of the stack.
-        (Method::Mapped(body), _) => unsafe { replace(operator, stack, below, body) },
+        (Method::Mapped(body), _) => unsafe { replace(operator, target.index, stack, below, body) },
         (Method::Random(body), _) => {
             let generator = drawing.as_ref().map_or(Value::NONE, |drawing| Value::own(drawing.argument()));
             // SAFETY: the arguments are on top of the stack.
-            unsafe { replace(operator, stack, below, |arguments| body(arguments, generator)) };
+            unsafe { replace(operator, target.index, stack, below, |arguments| body(arguments, generator)) };
         }
         // SAFETY: the arguments are as libtorch gave them, with CPU tensors for CUDA tensors.
         (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
         (_, None) => missing(operator),
     }
     views.adopt_changes();
-    // SAFETY: as above.
-    let results = unsafe { &mut (*stack).items()[below..] };
-    views.results(results, target);
+    // Results of PyTorch's own kernel lie where that put them.
+    if !matches!(method, Method::Filled(_)) {
+        // SAFETY: as above.
+        let results = unsafe { &mut (*stack).items()[below..] };
+        views.results(results, target);
+    }
     drop(redirect);
     drop(drawing);
     operator.calls.fetch_add(1, Ordering::Relaxed);
@@ -204,10 +208,11 @@ pub(super) unsafe extern "C-unwind" fn compute(
 /// # Safety
 /// The stack holds the operator's arguments from there on.
 unsafe fn replace(
-    operator: &Operator,
+    operator: &'static Operator,
+    device: i8,
     stack: *mut Stack,
     below: usize,
-    body: impl FnOnce(Arguments<'_>) -> Vec<Value>,
+    body: impl FnOnce(Arguments) -> Vec<Value>,
 ) {
     // SAFETY: by the caller; the arguments are taken over, so the stack ends below them.
     let arguments = unsafe {
@@ -215,38 +220,17 @@ unsafe fn replace(
         (*stack).end = (*stack).begin.add(below);
         arguments
     };
-    for value in body(Arguments::new(operator, arguments)) {
+    for value in body(Arguments::new(operator, device, arguments)) {
         // SAFETY: the stack is ours.
         unsafe { (*stack).push(value.into_raw()) };
     }
-}
-
-/// `_fused_sdp_choice`: PyTorch's own choice for this GPU, with its warnings and errors, unless the CPU's kernels cannot
-/// follow it; then the formula, where the program allows that. (`SDPBackend`: 0 formula, 1 flash, 2 memory-efficient.)
-fn choose(operator: &'static Operator, handle: *const OperatorHandle, keys: u64, arguments: &mut [IValue]) -> Value {
-    const FORMULA: i64 = 0;
-    const FLASH: i64 = 1;
-    const EFFICIENT: i64 = 2;
-    let Some(cuda) = operator.cuda else { missing(operator) };
-    let own = trial(cuda, handle, keys, arguments).first().and_then(Value::as_int);
-    let mut views = Views::make(operator, arguments);
-    let copies: Vec<IValue> = arguments.iter().inspect(|value| retain_value(value)).copied().collect();
-    // SAFETY: the arguments with CPU tensors for CUDA tensors.
-    let cpus: Vec<Value> = unsafe { operator.on_cpu(&copies) }.into_iter().map(Value::own).collect();
-    // The stack gets its own tensors back: the caller still has to drop them.
-    views.results(arguments, Device::CPU);
-    Value::int(match (own, cpus.first().and_then(Value::as_int)) {
-        (Some(FORMULA), Some(FLASH)) => EFFICIENT,
-        (Some(1..), Some(FORMULA)) => FORMULA,
-        (own, _) => own.unwrap_or(FORMULA),
-    })
 }
 
 /// An operator that nothing here computes: NotImplementedError, and a gap.
 fn missing(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
-        "{}: this operator has no CPU kernel that could compute it on the pretended GPU (a gap of ftest, not of the program)",
+        "{}: this operator has no CPU kernel that could compute it on the simulated GPU (a gap of ftest, not of the program)",
         operator.name
     ))
 }
@@ -255,7 +239,7 @@ fn missing(operator: &'static Operator) -> ! {
 fn special(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
-        "{}: an argument is neither a strided nor a sparse tensor, and the pretended GPU has no view of it",
+        "{}: an argument is neither a strided nor a sparse tensor, which the simulated GPU does not support",
         operator.name
     ))
 }
@@ -264,8 +248,7 @@ fn special(operator: &'static Operator) -> ! {
 /// What it computes is thrown away.
 fn check(operator: &Operator, handle: *const OperatorHandle, keys: u64, arguments: &[IValue], method: Method) {
     // A GPU's tensor takes indices from the CPU; the reverse is an error.
-    const TAKES_INDICES: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];
-    let takes_indices = TAKES_INDICES.iter().any(|name| operator.name.starts_with(name));
+    let takes_indices = names::takes_indices_of_cpu(&operator.name);
     let own = arguments.first().and_then(Tensor::in_slot).map(|tensor| tensor.device());
     let is_free = matches!(method, Method::Copy) || (takes_indices && goes_with_cpu(operator, arguments, own));
     let Some(cuda) = operator.cuda.filter(|_| !is_free) else { return };
@@ -290,44 +273,23 @@ fn goes_with_cpu(operator: &Operator, arguments: &[IValue], own: Option<Device>)
 
 /// Runs PyTorch's own CUDA kernel, whose launches are not missed, and gives its results.
 fn trial(cuda: Kernel, handle: *const OperatorHandle, keys: u64, arguments: &[IValue]) -> Vec<Value> {
-    struct Trial(Stack, bool);
+    struct Trial(Stack);
     impl Drop for Trial {
         fn drop(&mut self) {
-            CHECKING.set(self.1);
-            self.0.items().iter().for_each(release_value);
+            self.0.items().iter().for_each(object::release_value);
             self.0.free();
         }
     }
-    let mut trial = Trial(Stack::new(), CHECKING.replace(true));
+    let mut trial = Trial(Stack::new());
+    // Declared last, so that it ends before the references are given back.
+    let _muted = gap::Muted::begin();
     for value in arguments {
-        retain_value(value);
+        object::retain_value(value);
         trial.0.push(*value);
     }
     // SAFETY: PyTorch's kernel, with references of its own to its own arguments.
     unsafe { cuda.call(handle, keys, &raw mut trial.0) };
-    trial.0.items().iter().inspect(|value| retain_value(value)).copied().map(Value::own).collect()
-}
-
-/// Takes one more reference to what a value holds, for the kinds that arguments have.
-pub(super) fn retain_value(value: &IValue) {
-    if holds_object(value) {
-        // SAFETY: values of these tags hold a live object.
-        unsafe { object::retain(value.payload as *mut c_void) };
-    }
-}
-
-/// Gives back a reference to what a value holds.
-pub(super) fn release_value(value: &IValue) {
-    if holds_object(value) {
-        // SAFETY: values of these tags hold a live object; the caller owned the reference.
-        unsafe { object::release(value.payload as *mut c_void) };
-    }
-}
-
-/// `IValue::isIntrusivePtr`, and tensors.
-fn holds_object(value: &IValue) -> bool {
-    let is_plain = torch().layout.tags.is_plain(value.tag);
-    !is_plain && value.payload != 0 && value.payload != torch().symbols.undefined as u64
+    trial.0.items().iter().inspect(|value| object::retain_value(value)).copied().map(Value::own).collect()
 }
 
 /// The generator among the arguments.
@@ -347,7 +309,7 @@ fn draw(operator: &Operator, method: Method, arguments: &mut [IValue], index: i8
     let drawing = Drawing::begin(given, index);
     let generator = drawing.argument();
     let before = std::mem::replace(slot, generator);
-    release_value(&before);
+    object::release_value(&before);
     Some(drawing)
 }
 

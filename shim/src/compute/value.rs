@@ -6,7 +6,9 @@ use super::cxx::{CxxVector, IValue};
 use super::layout::tag;
 use super::object::{self, Tensor};
 use super::operator::{self, Operator};
-use super::torch;
+use super::{exception, torch};
+use crate::boundary::gap;
+use crate::boundary::library::Library;
 
 /// A value and a reference to what it holds.
 #[derive(Debug)]
@@ -82,6 +84,16 @@ impl Value {
         self.0.tag == torch().layout.tags.boolean && self.0.payload & 0xff != 0
     }
 
+    /// The members of a list of integers.
+    pub(super) fn as_ints(&self) -> Vec<i64> {
+        if self.0.tag != torch().layout.tags.list {
+            return Vec::new();
+        }
+        // SAFETY: a live list that this value holds.
+        let items = unsafe { object::list_items(self.0.payload as *mut c_void) };
+        items.iter().map(|item| item.payload as i64).collect()
+    }
+
     /// The members of a list of booleans.
     pub(super) fn as_bools(&self) -> Vec<bool> {
         if self.0.tag != torch().layout.tags.list {
@@ -90,6 +102,32 @@ impl Value {
         // SAFETY: a live list that this value holds.
         let items = unsafe { object::list_items(self.0.payload as *mut c_void) };
         items.iter().map(|item| item.payload & 0xff != 0).collect()
+    }
+
+    /// The numbers of a tensor of whole numbers with one dimension; empty when there is none.
+    pub(super) fn integers(&self) -> Vec<i64> {
+        self.tensor().map_or_else(Vec::new, Tensor::integers)
+    }
+
+    /// Writes the numbers of such a tensor, whose elements lie in a row.
+    pub(super) fn write_integers(&self, numbers: &[i64]) {
+        if let Some(tensor) = self.tensor() {
+            tensor.write_integers(numbers);
+        }
+    }
+
+    /// The elements of a tensor of whole numbers of 64 bits without gaps; empty when there is none.
+    pub(super) fn words(&self) -> Vec<u64> {
+        self.tensor().and_then(Tensor::words).as_deref().map_or_else(Vec::new, <[u64]>::to_vec)
+    }
+
+    /// Writes the elements of such a tensor.
+    pub(super) fn write_words(&self, words: &[u64]) {
+        if let Some(own) = self.tensor().and_then(Tensor::words)
+            && own.len() == words.len()
+        {
+            own.copy_from_slice(words);
+        }
     }
 
     /// Sizes of the tensor; empty when there is none.
@@ -115,14 +153,14 @@ impl Value {
 
 impl Clone for Value {
     fn clone(&self) -> Self {
-        super::kernel::retain_value(&self.0);
+        object::retain_value(&self.0);
         Self(self.0)
     }
 }
 
 impl Drop for Value {
     fn drop(&mut self) {
-        super::kernel::release_value(&self.0);
+        object::release_value(&self.0);
     }
 }
 
@@ -137,11 +175,11 @@ fn list(values: impl Iterator<Item = IValue>, kind: *mut c_void) -> Value {
     // SAFETY: the constructor of a block of the object's size; C++'s delete frees what malloc made. It moves the vector's
     // values away, and the count of references is ours to set, as `make_intrusive` does.
     unsafe {
-        let object = libc::malloc(LIST_SIZE);
-        (torch().symbols.make_list)(object, &raw mut vector, &raw mut kind);
-        object.byte_add(8).cast::<u64>().write(1 | 1 << 32);
+        let list = libc::malloc(LIST_SIZE);
+        (torch().symbols.make_list)(list, &raw mut vector, &raw mut kind);
+        object::hold_new(list);
         vector.free();
-        Value(IValue::new(torch().layout.tags.list, object as u64))
+        Value(IValue::new(torch().layout.tags.list, list as u64))
     }
 }
 
@@ -158,14 +196,36 @@ pub(super) fn one(name: &'static str, arguments: impl IntoIterator<Item = Value>
 }
 
 /// The arguments of a mapped operator, by the names of its schema.
-pub(super) struct Arguments<'a> {
-    pub(super) operator: &'a Operator,
+pub(super) struct Arguments {
+    pub(super) operator: &'static Operator,
+    /// The GPU that the operator runs on.
+    pub(super) device: i8,
     values: Vec<Value>,
 }
 
-impl<'a> Arguments<'a> {
-    pub(super) fn new(operator: &'a Operator, values: Vec<IValue>) -> Self {
-        Self { operator, values: values.into_iter().map(Value::own).collect() }
+impl Arguments {
+    pub(super) fn new(operator: &'static Operator, device: i8, values: Vec<IValue>) -> Self {
+        Self { operator, device, values: values.into_iter().map(Value::own).collect() }
+    }
+
+    /// [`Arguments::get`] of the first of `names` that this version's schema has.
+    pub(super) fn first_of(&self, names: &[&str]) -> Value {
+        let known = names.iter().find(|name| self.operator.schema().place(name).is_some());
+        known.map_or(Value::NONE, |name| self.get(name))
+    }
+
+    /// What the operator's own CPU kernel makes of these arguments.
+    pub(super) fn on_cpu(&self) -> Vec<Value> {
+        let copies: Vec<IValue> = self.values.iter().cloned().map(Value::into_raw).collect();
+        // SAFETY: the arguments as libtorch gave them, with CPU tensors for CUDA tensors.
+        unsafe { self.operator.on_cpu(&copies) }.into_iter().map(Value::own).collect()
+    }
+
+    /// What these arguments ask for is not computed: NotImplementedError, and a gap.
+    pub(super) fn refuse(&self, why: &str) -> ! {
+        let name = &self.operator.name;
+        gap::record(Library::Torch, name, why);
+        exception::not_implemented(&format!("{name}: {why} on the simulated GPU (a gap of ftest, not of the program)"))
     }
 
     /// One more reference to the argument `name`; none when this version's schema has no such argument.

@@ -4,10 +4,10 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::boundary::args::{Out, fill};
+use crate::boundary::args::{Out, Text, fill};
 use crate::boundary::handle::Handles;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::{self, attribute, version};
+use crate::device::{self, attribute, context, version};
 
 /// `cuInit`; without a device it says so, as NVIDIA's does.
 pub(crate) fn init(flags: c_uint) -> CudaResult {
@@ -17,12 +17,17 @@ pub(crate) fn init(flags: c_uint) -> CudaResult {
     if device::all().is_empty() {
         return Err(CudaError::NO_DEVICE);
     }
-    crate::boundary::guard::initialised();
+    context::initialize();
     Ok(())
 }
 
 pub(crate) fn driver_version(out: Out<c_int>) -> CudaResult {
-    Ok(out.set(version::version())?)
+    Ok(out.set(version::driver())?)
+}
+
+/// `cuProfilerInitialize`: "starting with CUDA 12.0, it always returns error code CUDA_ERROR_NOT_SUPPORTED" (cudaProfiler.h).
+pub(crate) fn initialize_profiler(_configuration: Text, _output: Text, _mode: c_uint) -> CudaResult {
+    Err(CudaError::NOT_SUPPORTED)
 }
 
 pub(crate) fn get(out: Out<c_int>, ordinal: c_int) -> CudaResult {

@@ -1,20 +1,21 @@
-//! Kernels: registration by compiled code, launches (recorded, not executed), attributes, occupancy, libraries.
+//! Kernels: registration by compiled code, launches (recorded, not executed), attributes, libraries.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 
-use super::abi::{Dim3, FunctionAttributes, LaunchConfig};
+use super::abi::{FunctionAttributes, LaunchConfig};
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::compute;
+use crate::device::calls::abi::Dim3;
+use crate::device::calls::kernel::{ASSUMED_REGISTERS, assumed, check_attribute};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel, Launch};
-use crate::device::occupancy::{self, Need};
-use crate::device::{Device, attribute, context, memory, stream, symbol};
+use crate::device::{attribute, context, memory, stream, symbol};
 
-/// `__cudaRegisterFatBinary`. The image is not read: the answer only has to be a pointer of its own.
+/// `__cudaRegisterFatBinary`. The image is read when a variable's initial value is wanted; the answer leads to it.
 pub(crate) fn register_fat_binary(image: *const c_void) -> *mut *mut c_void {
     compute::library_loaded();
     Box::into_raw(Box::new(image.cast_mut()))
@@ -41,7 +42,7 @@ pub(crate) fn register_function(
 
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
 pub(crate) fn register_variable(
-    _handle: *mut *mut c_void,
+    handle: *mut *mut c_void,
     host: usize,
     _address: *const c_char,
     name: *const c_char,
@@ -50,13 +51,19 @@ pub(crate) fn register_variable(
     _is_constant: c_int,
     _is_global: c_int,
 ) {
-    symbol::register(host, name, size);
+    symbol::register(host, name, size, image_of(handle));
 }
 
-/// A managed variable needs its memory at once: the program reads it through `*place`.
+/// The fat binary behind what [`register_fat_binary`] answered.
+fn image_of(handle: *mut *mut c_void) -> usize {
+    // SAFETY: compiled code passes the answer of `register_fat_binary`, which is never freed.
+    if handle.is_null() { 0 } else { unsafe { *handle as usize } }
+}
+
+/// A managed variable needs its memory at once, through `*place`; its value is there before the program reads it.
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
 pub(crate) fn register_managed(
-    _handle: *mut *mut c_void,
+    handle: *mut *mut c_void,
     place: Out<usize>,
     _address: *const c_char,
     name: *const c_char,
@@ -67,11 +74,13 @@ pub(crate) fn register_managed(
 ) {
     if let Ok(address) = memory::allocate_host(size, memory::HostKind::Managed, 0, 1) {
         place.set_if_wanted(address);
-        symbol::register(address, name, size);
+        symbol::register_managed(address, name, size, image_of(handle));
     }
 }
 
-pub(crate) fn init_module(_handle: *mut *mut c_void) -> u8 {
+/// `__cudaInitModule`, which compiled code calls before it reads a managed variable.
+pub(crate) fn init_module(handle: *mut *mut c_void) -> u8 {
+    symbol::fill_managed(image_of(handle));
     1
 }
 
@@ -151,16 +160,6 @@ pub(crate) fn launch_configured(
     launch_by("cudaLaunchKernelExC", function, launch, configuration.stream)
 }
 
-/// What we say of a kernel whose image we do not read: a middling register count and no static shared memory.
-const ASSUMED_REGISTERS: c_int = 32;
-
-/// The attributes of a kernel as far as they follow from the device. Registers and static memory are assumed: a gap.
-fn assumed(kernel: &Kernel, library: Library, call: &'static str) -> CudaResult {
-    let detail =
-        format!("{}: assumes {ASSUMED_REGISTERS} registers, no static memory", kernel.name().to_string_lossy());
-    Ok(gap::tolerate(library, call, &detail)?)
-}
-
 pub(crate) fn attributes(out: Out<FunctionAttributes>, function: usize) -> CudaResult {
     let (device, out) = (context::enter()?, out.required()?);
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
@@ -180,33 +179,6 @@ pub(crate) fn attributes(out: Out<FunctionAttributes>, function: usize) -> CudaR
         preferred_carveout: -1,
         rest: [0; 23],
     })?)
-}
-
-/// One attribute, as `cuFuncGetAttribute` and `cuKernelGetAttribute` number them.
-pub(crate) fn one_attribute(device: &Device, kernel: &Kernel, number: c_uint, call: &'static str) -> CudaResult<c_int> {
-    assumed(kernel, Library::CudaDriver, call)?;
-    let (major, minor) = attribute::capability(device);
-    Ok(match number {
-        0 => 1024,
-        1..=3 | 7 | 10..=15 => 0,
-        4 => ASSUMED_REGISTERS,
-        5 | 6 => major * 10 + minor,
-        8 => device.gpu.profile.limits.shared_memory_per_block as c_int,
-        9 => -1,
-        _ => return Err(CudaError::INVALID_VALUE),
-    })
-}
-
-/// Setting an attribute changes nothing that is computed; a value that the device could not keep is refused.
-pub(crate) fn check_attribute(device: &Device, number: c_uint, value: c_int) -> CudaResult {
-    let limit = device.gpu.profile.limits.shared_memory_per_block_optin as c_int;
-    let fits = match number {
-        8 => (0..=limit).contains(&value),
-        9 => (-1..=100).contains(&value),
-        10..=15 => value >= 0,
-        _ => false,
-    };
-    if fits { Ok(()) } else { Err(CudaError::INVALID_VALUE) }
 }
 
 pub(crate) fn set_attribute(function: usize, number: c_uint, value: c_int) -> CudaResult {
@@ -229,44 +201,6 @@ pub(crate) fn set_cache_config(function: usize, config: c_uint) -> CudaResult {
 pub(crate) fn name(out: Out<*const c_char>, function: usize) -> CudaResult {
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
     Ok(out.set(kernel.name().as_ptr())?)
-}
-
-/// Blocks per SM, with the assumed attributes.
-pub(crate) fn occupancy_of(
-    device: &Device,
-    kernel: &Kernel,
-    threads: c_int,
-    dynamic_shared: usize,
-    library: Library,
-    call: &'static str,
-) -> CudaResult<c_int> {
-    if threads <= 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    assumed(kernel, library, call)?;
-    let need = Need {
-        threads: threads as u32,
-        registers_per_thread: ASSUMED_REGISTERS as u32,
-        shared_bytes: u32::try_from(dynamic_shared).unwrap_or(u32::MAX / 2),
-    };
-    Ok(occupancy::blocks_per_sm(&device.gpu.profile.limits, attribute::capability(device).0, need) as c_int)
-}
-
-pub(crate) fn occupancy(out: Out<c_int>, function: usize, threads: c_int, dynamic_shared: usize) -> CudaResult {
-    let (device, out) = (context::enter()?, out.required()?);
-    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
-    let call = "cudaOccupancyMaxActiveBlocksPerMultiprocessor";
-    Ok(out.set(occupancy_of(device, &kernel, threads, dynamic_shared, Library::CudaRuntime, call)?)?)
-}
-
-pub(crate) fn occupancy_with_flags(
-    out: Out<c_int>,
-    function: usize,
-    threads: c_int,
-    dynamic_shared: usize,
-    _flags: c_uint,
-) -> CudaResult {
-    occupancy(out, function, threads, dynamic_shared)
 }
 
 /// `cudaLibraryLoadData`: a library is a module here. Its image is not read, so its kernels are taken on trust: a gap.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::error::{CudaError, CudaResult};
-use super::{Device, all, make_current};
+use super::{Device, all, make_current, neighbors};
 use crate::boundary::handle::Handles;
 
 /// Number of `cudaLimit` values.
@@ -33,29 +33,40 @@ impl Primary {
     }
 
     /// The runtime makes it at its first need and keeps it.
-    pub(crate) fn activate(&self) {
-        if !self.active.load(Ordering::Relaxed) {
-            self.active.store(true, Ordering::Release);
+    pub(crate) fn activate(device: &Device) {
+        let primary = &device.primary;
+        if !primary.active.load(Ordering::Relaxed) && !primary.active.swap(true, Ordering::AcqRel) {
+            neighbors::publish(device, device.memory.taken());
         }
     }
 
     /// One more user.
-    pub(crate) fn retain(&self) {
-        self.retained.fetch_add(1, Ordering::AcqRel);
+    pub(crate) fn retain(device: &Device) {
+        if device.primary.retained.fetch_add(1, Ordering::AcqRel) == 0 {
+            neighbors::publish(device, device.memory.taken());
+        }
     }
 
     /// One user less.
     ///
     /// # Errors
     /// `INVALID_CONTEXT` when nobody retains it.
-    pub(crate) fn release(&self) -> CudaResult {
-        let less = self.retained.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
-        less.map(drop).map_err(|_| CudaError::INVALID_CONTEXT)
+    pub(crate) fn release(device: &Device) -> CudaResult {
+        let primary = &device.primary;
+        let less = primary.retained.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
+        less.map_err(|_| CudaError::INVALID_CONTEXT)?;
+        if !primary.is_active() {
+            neighbors::withdraw(device);
+        }
+        Ok(())
     }
 
     /// As after `cudaDeviceReset`.
-    pub(crate) fn reset(&self) {
-        self.active.store(false, Ordering::Release);
+    pub(crate) fn reset(device: &Device) {
+        device.primary.active.store(false, Ordering::Release);
+        if !device.primary.is_active() {
+            neighbors::withdraw(device);
+        }
     }
 }
 
@@ -201,13 +212,28 @@ fn follow() {
     }
 }
 
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the driver's calls are answered (`cuInit`; the runtime's first call).
+pub(crate) fn initialize() {
+    // Looked at first: a store by every call would be felt by all threads.
+    if !is_initialized() {
+        INITIALIZED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether they are.
+pub(crate) fn is_initialized() -> bool {
+    INITIALIZED.load(Ordering::Relaxed)
+}
+
 /// What the runtime does before its work: the current device, its primary context made and current.
 ///
 /// # Errors
 /// `NO_DEVICE`.
 pub(crate) fn enter() -> CudaResult<&'static Device> {
     let device = super::current()?;
-    device.primary.activate();
+    Primary::activate(device);
     if current() == 0 {
         STACK.with_borrow_mut(|stack| stack.push(primary_of(device)));
     }
@@ -232,7 +258,7 @@ pub(crate) fn required() -> CudaResult<&'static Device> {
 /// `cudaSetDevice`: the device's primary context takes the place of the current one.
 pub(crate) fn select(device: &'static Device) {
     make_current(device);
-    device.primary.activate();
+    Primary::activate(device);
     let primary = primary_of(device);
     STACK.with_borrow_mut(|stack| {
         stack.pop();

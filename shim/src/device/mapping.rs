@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dataplane::refusal;
+
 use super::allocator::PAGE;
 use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind, Location};
@@ -51,7 +53,7 @@ pub(crate) const GRANULARITY: usize = PAGE;
 /// Makes physical memory and returns its handle.
 ///
 /// # Errors
-/// `INVALID_VALUE` for a size that is 0 or no multiple of the granularity, `MEMORY_ALLOCATION`.
+/// `INVALID_VALUE` for a size that is 0 or not a multiple of the granularity, `MEMORY_ALLOCATION`.
 pub(crate) fn create(device: &'static Device, size: usize) -> CudaResult<usize> {
     if size == 0 || !size.is_multiple_of(GRANULARITY) {
         return Err(CudaError::INVALID_VALUE);
@@ -223,5 +225,9 @@ pub(crate) fn is_mapped(address: usize, size: usize) -> bool {
 fn map(address: usize, size: usize, protection: i32, flags: i32, fd: i32, offset: usize) -> CudaResult<usize> {
     // SAFETY: a fresh mapping, or a fixed one inside a reservation of ours, as the callers check.
     let base = unsafe { libc::mmap(address as *mut libc::c_void, size, protection, flags, fd, offset as libc::off_t) };
-    if base == libc::MAP_FAILED { Err(CudaError::MEMORY_ALLOCATION) } else { Ok(base as usize) }
+    if base == libc::MAP_FAILED {
+        refusal::explain("addresses for device memory cannot be mapped", &std::io::Error::last_os_error());
+        return Err(CudaError::MEMORY_ALLOCATION);
+    }
+    Ok(base as usize)
 }

@@ -1,5 +1,5 @@
 //! How many blocks of a kernel fit on one SM: the arithmetic of NVIDIA's occupancy calculator over a profile's limits
-//! (compute capability 5.0 and later: registers per warp in steps of 256, warps in fours).
+//! (compute capability 5.0 and later: registers per warp in steps of 256, in four partitions).
 
 use protocol::profile::LimitProfile;
 
@@ -24,11 +24,11 @@ pub(crate) fn blocks_per_sm(limits: &LimitProfile, major: i32, need: Need) -> u3
         0 => u32::MAX,
         registers => {
             let per_warp = (registers * 32).next_multiple_of(256);
-            let whole = warps.next_multiple_of(PARTITIONS);
-            if per_warp * whole > limits.registers_per_block {
+            // A launch is checked as if all partitions got the same number of warps; they need not.
+            if per_warp * warps.next_multiple_of(PARTITIONS) > limits.registers_per_block {
                 0
             } else {
-                limits.registers_per_sm / PARTITIONS / per_warp * PARTITIONS / whole
+                limits.registers_per_sm / PARTITIONS / per_warp * PARTITIONS / warps
             }
         }
     };
@@ -57,6 +57,7 @@ mod tests {
         assert_eq!(blocks(32, 16, 0), 32, "blocks per SM");
         assert_eq!(blocks(256, 64, 0), 4, "registers");
         assert_eq!(blocks(256, 255, 0), 1);
+        assert_eq!(blocks(672, 32, 0), 3, "21 warps: 64 of them fit, and no partition is left unused");
         assert_eq!(blocks(1024, 65, 0), 0, "more registers than a block may have");
         assert_eq!(blocks(128, 32, 48 * 1024), 3, "shared memory, with the 1 KiB that the system keeps per block");
         assert_eq!(blocks(128, 32, 163 * 1024), 1);

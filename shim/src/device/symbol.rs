@@ -1,45 +1,67 @@
-//! Variables of the program on the device (`__device__`, `__constant__`): given memory on each device at their first use.
+//! Variables of the program on the device (`__device__`, `__constant__`, `__managed__`): given memory on each device at their first
+//! use, with the values that the device code says.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::sync::{Mutex, PoisonError};
 
-use super::Device;
 use super::error::{CudaError, CudaResult};
+use super::image::{self, Initial};
 use super::memory::{self, Kind};
+use super::{Device, current};
+use crate::boundary::gap;
+use crate::boundary::library::Library;
 
 #[derive(Clone, Copy)]
 struct Variable {
     name: usize,
     size: usize,
+    /// The fat binary that it is in.
+    image: usize,
+    /// Managed memory is where the host's twin is, and filled when the program first looks.
+    is_managed: bool,
+    is_filled: bool,
 }
 
 static VARIABLES: Mutex<BTreeMap<usize, Variable>> = Mutex::new(BTreeMap::new());
-static PLACES: Mutex<Option<HashMap<(usize, u32), usize>>> = Mutex::new(None);
+static PLACES: Mutex<Option<Places>> = Mutex::new(None);
 
-/// Keeps a variable of the program: the address of its host twin, its name and size in bytes.
-pub(crate) fn register(host: usize, name: *const c_char, size: usize) {
-    let variable = Variable { name: name as usize, size };
+/// Addresses by host twin and ordinal.
+type Places = HashMap<(usize, u32), usize>;
+
+/// Keeps a variable of the program: the address of its host twin, its name, its size in bytes and the fat binary that it is in.
+pub(crate) fn register(host: usize, name: *const c_char, size: usize, image: usize) {
+    let variable = Variable { name: name as usize, size, image, is_managed: false, is_filled: false };
     VARIABLES.lock().unwrap_or_else(PoisonError::into_inner).insert(host, variable);
 }
 
+/// [`register`], for managed memory at `address`.
+pub(crate) fn register_managed(address: usize, name: *const c_char, size: usize, image: usize) {
+    let variable = Variable { name: name as usize, size, image, is_managed: true, is_filled: false };
+    VARIABLES.lock().unwrap_or_else(PoisonError::into_inner).insert(address, variable);
+}
+
 /// A variable on a device.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Symbol {
     pub(crate) address: usize,
     /// Bytes.
     pub(crate) size: usize,
-    /// True when this call made it: its initial value, which stands in the image, is not there.
-    pub(crate) is_new: bool,
+    /// Why it does not hold its initial value; only set by the call that made it.
+    pub(crate) unknown: Option<String>,
     name: usize,
 }
 
 impl Symbol {
     /// Its name.
     pub(crate) fn name(&self) -> String {
-        // SAFETY: the compiler-made registration passes a constant C string of the program.
-        unsafe { std::ffi::CStr::from_ptr(self.name as *const c_char) }.to_string_lossy().into_owned()
+        text(self.name)
     }
+}
+
+fn text(name: usize) -> String {
+    // SAFETY: the compiler-made registration passes a constant C string of the program.
+    unsafe { CStr::from_ptr(name as *const c_char) }.to_string_lossy().into_owned()
 }
 
 /// Size of a variable, bytes.
@@ -47,8 +69,18 @@ impl Symbol {
 /// # Errors
 /// `INVALID_SYMBOL`.
 pub(crate) fn size(host: usize) -> CudaResult<usize> {
+    find(host).map(|variable| variable.size)
+}
+
+fn find(host: usize) -> CudaResult<Variable> {
     let variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
-    variables.get(&host).map(|variable| variable.size).ok_or(CudaError::INVALID_SYMBOL)
+    variables.get(&host).copied().ok_or(CudaError::INVALID_SYMBOL)
+}
+
+/// The host twin of the variable that a fat binary calls `name`.
+fn twin(image: usize, name: &str) -> Option<usize> {
+    let variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    variables.iter().find(|(_, known)| known.image == image && text(known.name) == name).map(|(host, _)| *host)
 }
 
 /// The variable on `device`.
@@ -56,21 +88,66 @@ pub(crate) fn size(host: usize) -> CudaResult<usize> {
 /// # Errors
 /// `INVALID_SYMBOL`, `MEMORY_ALLOCATION`.
 pub(crate) fn place(host: usize, device: &'static Device) -> CudaResult<Symbol> {
-    let variable = {
-        let variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
-        variables.get(&host).copied().ok_or(CudaError::INVALID_SYMBOL)?
-    };
     let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
-    let places = places.get_or_insert_with(HashMap::new);
+    place_in(places.get_or_insert_with(HashMap::new), host, device)
+}
+
+fn place_in(places: &mut Places, host: usize, device: &'static Device) -> CudaResult<Symbol> {
+    let variable = find(host)?;
+    let symbol = |address, unknown| Symbol { address, size: variable.size, unknown, name: variable.name };
+    if variable.is_managed {
+        return Ok(symbol(host, None));
+    }
     let key = (host, device.ordinal);
-    let known = places.get(&key).copied();
-    let address = match known {
-        Some(address) => address,
-        None => {
-            let address = memory::allocate(device, variable.size.max(1), Kind::Internal)?;
-            places.insert(key, address);
-            address
-        }
+    if let Some(address) = places.get(&key) {
+        return Ok(symbol(*address, None));
+    }
+    let address = memory::allocate(device, variable.size.max(1), Kind::Internal)?;
+    places.insert(key, address);
+    let unknown =
+        fill(&variable, address, |image, name| Some(place_in(places, twin(image, name)?, device).ok()?.address));
+    Ok(symbol(address, unknown))
+}
+
+/// Writes what the variable begins with to its memory. The answer is why that is not known.
+fn fill(variable: &Variable, address: usize, mut place_of: impl FnMut(usize, &str) -> Option<usize>) -> Option<String> {
+    // SAFETY: the compiler-made registration passes the program's own fat binary.
+    let found = unsafe { image::initial(variable.image, &text(variable.name)) };
+    let (initial, unknown) = match found {
+        Ok(initial) if initial.bytes.len() <= variable.size => (initial, None),
+        Ok(_) => (Initial::default(), Some("it is larger in the device code".to_owned())),
+        Err(why) => (Initial::default(), Some(why)),
     };
-    Ok(Symbol { address, size: variable.size, is_new: known.is_none(), name: variable.name })
+    let mut bytes = initial.bytes;
+    bytes.resize(variable.size, 0);
+    let mut missing = None;
+    for (at, target, added) in initial.addresses {
+        match (place_of(variable.image, &target), bytes.get_mut(at..at + 8)) {
+            (Some(address), Some(place)) => place.copy_from_slice(&(address as u64).wrapping_add(added).to_le_bytes()),
+            _ => missing = Some(format!("it holds the address of {target}")),
+        }
+    }
+    // SAFETY: fresh memory of the variable's size, which nobody else was given yet.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+    unknown.or(missing)
+}
+
+/// Fills the managed variables of a fat binary, which the program is about to read by itself.
+pub(crate) fn fill_managed(image: usize) {
+    let waiting: Vec<(usize, Variable)> = {
+        let mut variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting =
+            variables.iter_mut().filter(|(_, known)| known.image == image && known.is_managed && !known.is_filled);
+        waiting
+            .map(|(address, known)| (*address, std::mem::replace(known, Variable { is_filled: true, ..*known })))
+            .collect()
+    };
+    for (address, variable) in waiting {
+        let device = current().ok();
+        let unknown = fill(&variable, address, |image, name| Some(place(twin(image, name)?, device?).ok()?.address));
+        if let Some(why) = unknown {
+            let detail = format!("initial value of {}: {why}", text(variable.name));
+            gap::record(Library::CudaRuntime, "__cudaRegisterManagedVar", &detail);
+        }
+    }
 }

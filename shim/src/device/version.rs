@@ -1,22 +1,35 @@
-//! Which CUDA we are: the one whose runtime the process loaded, so that versions and layouts match its headers.
+//! Which CUDA we are: as a runtime, the one that the process loaded, so that versions and layouts match its headers; as a driver,
+//! what the machine claims to have.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
-/// CUDA 13.2, as PyTorch 2.15 is built with; for a process that loaded no runtime as well.
-const NEWEST: i32 = 13020;
+use crate::settings;
+
+/// CUDA 13.5, the newest whose functions we have; for a process that loaded no runtime as well.
+const NEWEST: i32 = 13050;
 /// CUDA 12.8, as PyTorch 2.9 is built with.
 const TWELVE: i32 = 12080;
 
-/// Version of runtime and driver, 1000 x major + 10 x minor.
-pub(crate) fn version() -> i32 {
+/// Version of the runtime, 1000 x major + 10 x minor.
+pub(crate) fn runtime() -> i32 {
     static VERSION: OnceLock<i32> = OnceLock::new();
     *VERSION.get_or_init(|| if loads("libcudart.so.12") { TWELVE } else { NEWEST })
 }
 
 /// True for CUDA 12, whose layouts differ.
 pub(crate) fn is_twelve() -> bool {
-    version() < 13000
+    runtime() < 13000
+}
+
+/// Version of CUDA that the machine's driver supports.
+pub(crate) fn driver() -> i32 {
+    settings::get().map_or(NEWEST, |settings| settings.driver.cuda)
+}
+
+/// True where the driver is of an older major version than the runtime, which then answers nothing else.
+pub(crate) fn is_driver_too_old() -> bool {
+    driver() / 1000 < runtime() / 1000
 }
 
 /// True if a file of this name is loaded.

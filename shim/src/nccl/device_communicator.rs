@@ -3,6 +3,7 @@
 //! do not run, so what only they would follow (the window table, the flat address space of the team) is null.
 
 use std::ffi::{c_int, c_uint};
+use std::ptr::null_mut;
 
 use super::abi::CONFIG_MAGIC;
 use super::communicator::{process, resolve};
@@ -51,7 +52,7 @@ pub(crate) struct Requirements {
 /// `ncclDevResourceRequirements_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Resource {
+pub(crate) struct Resource {
     next: *mut Resource,
     bytes: usize,
     alignment: usize,
@@ -60,6 +61,27 @@ struct Resource {
     gin_counters: c_int,
     out_signals: *mut u32,
     out_counters: *mut u32,
+}
+
+impl Resource {
+    /// So many bytes; `ncclDevCommCreate` writes where they are to `out`.
+    pub(super) fn buffer(bytes: usize, alignment: usize, out: *mut u32) -> Self {
+        Self { bytes, alignment, out_buffer: out, ..Self::signals(0, null_mut()) }
+    }
+
+    /// So many signals; `ncclDevCommCreate` writes the first one's number to `out`.
+    pub(super) fn signals(count: c_int, out: *mut u32) -> Self {
+        Self {
+            next: null_mut(),
+            bytes: 0,
+            alignment: 0,
+            out_buffer: null_mut(),
+            gin_signals: count,
+            gin_counters: 0,
+            out_signals: out,
+            out_counters: null_mut(),
+        }
+    }
 }
 
 /// `ncclTeamRequirements_t`.
@@ -246,12 +268,14 @@ fn known_version(compiled: c_uint) -> NcclResult {
     if compiled < VERSIONED {
         // Theirs is laid out differently.
         gap::record(Library::Nccl, "ncclDevCommCreate", "a device communicator of NCCL before 2.30");
-        return Err(NcclError::INVALID_USAGE.because(format!("device communicators of NCCL {compiled} are not played")));
+        return Err(
+            NcclError::INVALID_USAGE.because(format!("device communicators of NCCL {compiled} are not supported"))
+        );
     }
     Ok(())
 }
 
-/// GIN is the GPU's own way to the network, which is not played.
+/// GIN is the GPU's own way to the network, which is not simulated.
 fn check(wanted: &Requirements, resources: &[Resource]) -> NcclResult {
     let counts =
         [wanted.gin_signals, wanted.gin_counters, wanted.barriers, wanted.rail_gin_barriers, wanted.world_gin_barriers];

@@ -1,8 +1,76 @@
-//! Which ranks reach each other's memory by load and store: NCCL's LSA team.
+//! NCCL's teams: all ranks, those that reach each other's memory by load and store (LSA), one of each such team (rail).
+
+use std::ffi::c_int;
 
 use dataplane::communicator::Communicator as Ranks;
 use protocol::message::BufferTransport;
 use protocol::plan::ClusterPlan;
+
+use super::communicator::{Communicator, process, resolve};
+use super::error::NcclResult;
+use crate::boundary::guard::Nothing;
+
+/// `ncclTeam_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Team {
+    pub(super) ranks: c_int,
+    pub(super) rank: c_int,
+    pub(super) stride: c_int,
+}
+
+impl Nothing for Team {
+    fn nothing() -> Self {
+        Self::default()
+    }
+}
+
+/// The LSA team of a communicator's rank.
+pub(super) fn of(communicator: &Communicator) -> NcclResult<Team> {
+    let ranks = communicator.ranks()?;
+    let size = lsa_size(&ranks, process()?.cluster());
+    Ok(Team { ranks: size as c_int, rank: (ranks.rank() % size) as c_int, stride: 1 })
+}
+
+/// Body of `ncclTeamWorld`. Team functions have no status; for a communicator that cannot answer the team is empty.
+pub(crate) fn world(communicator: usize) -> Team {
+    let ranks = resolve(communicator).and_then(|communicator| communicator.ranks());
+    let team = |ranks: &Ranks| Team { ranks: ranks.size() as c_int, rank: ranks.rank() as c_int, stride: 1 };
+    ranks.map_or_else(|_| Team::default(), |ranks| team(&ranks))
+}
+
+/// Body of `ncclTeamLsa`.
+pub(crate) fn lsa(communicator: usize) -> Team {
+    resolve(communicator).and_then(|communicator| of(&communicator)).unwrap_or_default()
+}
+
+/// Body of `ncclTeamRail`: the ranks that have this rank's place in their LSA teams.
+pub(crate) fn rail(communicator: usize) -> Team {
+    let (world, lsa) = (world(communicator), lsa(communicator));
+    if lsa.ranks == 0 {
+        return Team::default();
+    }
+    Team { ranks: world.ranks / lsa.ranks, rank: world.rank / lsa.ranks, stride: lsa.ranks }
+}
+
+/// Body of `ncclTeamRankToWorld`.
+pub(crate) fn rank_to_world(communicator: usize, team: Team, rank: c_int) -> c_int {
+    seen_from(world(communicator), team, rank)
+}
+
+/// Body of `ncclTeamRankToLsa`.
+pub(crate) fn rank_to_lsa(communicator: usize, team: Team, rank: c_int) -> c_int {
+    seen_from(lsa(communicator), team, rank)
+}
+
+/// The number that `rank` of `team` has among ranks that follow one another, of which the caller is `own.rank`; -1 where
+/// the communicator cannot answer.
+fn seen_from(own: Team, team: Team, rank: c_int) -> c_int {
+    if own.ranks == 0 {
+        return -1;
+    }
+    own.rank.wrapping_add(rank.wrapping_sub(team.rank).wrapping_mul(team.stride))
+}
 
 /// Ranks in a team, the same for all teams: consecutive ranks of one node, as many as divide every such row. Without shared
 /// memory a rank is alone.

@@ -137,7 +137,7 @@ pub(crate) fn deregister(communicator: usize, handle: usize) -> NcclResult {
     Ok(())
 }
 
-/// The communicator is no more, and its windows with it.
+/// The communicator is gone, and its windows with it.
 pub(super) fn forget_all(communicator: &Communicator) {
     let windows = WINDOWS.remove_all(|window| window.serial == communicator.serial);
     if let Ok(ranks) = communicator.ranks() {
@@ -154,7 +154,7 @@ pub(super) fn of(communicator: &Communicator, handle: usize) -> NcclResult<Arc<W
         let what = if handle == 0 {
             "the window is null".to_owned()
         } else {
-            format!("{handle:#x} is no window of this communicator")
+            format!("{handle:#x} is not a window of this communicator")
         };
         NcclError::INVALID_ARGUMENT.because(what)
     })
@@ -176,7 +176,7 @@ pub(crate) fn user_pointer(communicator: usize, window: usize, out: Out<usize>) 
 fn found(handle: usize) -> NcclResult<(Arc<Window>, Arc<Communicator>)> {
     let window = WINDOWS.get(handle);
     let found = window.and_then(|window| window.communicator.upgrade().map(|communicator| (window, communicator)));
-    found.ok_or_else(|| NcclError::INVALID_ARGUMENT.because(format!("{handle:#x} is no window")))
+    found.ok_or_else(|| NcclError::INVALID_ARGUMENT.because(format!("{handle:#x} is not a window")))
 }
 
 /// Body of `ncclGetPeerDevicePointer`: null for a rank that is not reached by load and store.
@@ -198,6 +198,26 @@ pub(crate) fn peer_pointer(handle: usize, offset: usize, peer: c_int, out: Out<u
     }
     let base = window.peer_base(&communicator, peer)?;
     Ok(out.set(if base == 0 { 0 } else { base + offset })?)
+}
+
+/// Body of `ncclGetLsaDevicePointer`: the peer is named by its rank in the team.
+pub(crate) fn lsa_pointer(handle: usize, offset: usize, rank: c_int, out: Out<usize>) -> NcclResult {
+    let out = out.required()?;
+    let (_, communicator) = found(handle)?;
+    let team = team::of(&communicator)?;
+    if !(0..team.ranks).contains(&rank) {
+        return Err(NcclError::INVALID_ARGUMENT.because(format!("rank {rank} is not in an LSA team of {}", team.ranks)));
+    }
+    let peer = communicator.ranks()?.rank() as c_int - team.rank + rank;
+    peer_pointer(handle, offset, peer, out)
+}
+
+/// Body of `ncclGetMultimemDevicePointer`: as below, for the multicast handle of a team.
+pub(crate) fn multicast_pointer(handle: usize, offset: usize, multicast: usize, out: Out<usize>) -> NcclResult {
+    if multicast == 0 {
+        return Err(NcclError::INVALID_ARGUMENT.because("the multicast handle is null"));
+    }
+    multimem_pointer(handle, offset, out)
 }
 
 /// Body of `ncclGetLsaMultimemDevicePointer`: null, as NCCL answers where there is no multicast over NVLink.

@@ -10,23 +10,20 @@ use crate::settings::{self, Gpu};
 
 static USERS: AtomicU32 = AtomicU32::new(0);
 
-/// The drivers that CUDA 12.8 and CUDA 13.2 came with (release notes, "CUDA Toolkit and Corresponding Driver Versions").
-const DRIVERS: [&str; 2] = ["570.124.06", "595.45.04"];
-
-fn driver() -> &'static str {
-    DRIVERS[usize::from(!version::is_twelve())]
+fn driver() -> NvmlResult<&'static str> {
+    settings::get().map(|settings| settings.driver.version.as_str()).map_err(|_| NvmlError::UNINITIALIZED)
 }
 
 /// One more user. Bad settings were said on stderr and answer "uninitialized" before this is reached.
 #[doc(alias = "nvmlInit_v2")]
-pub(super) fn init() -> NvmlResult {
+pub(crate) fn init() -> NvmlResult {
     USERS.fetch_add(1, Ordering::AcqRel);
     Ok(())
 }
 
 /// One user less.
 #[doc(alias = "nvmlShutdown")]
-pub(super) fn shutdown() -> NvmlResult {
+pub(crate) fn shutdown() -> NvmlResult {
     let less = USERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |users| users.checked_sub(1));
     less.map(drop).map_err(|_| NvmlError::UNINITIALIZED)
 }
@@ -35,7 +32,7 @@ pub(super) fn shutdown() -> NvmlResult {
 ///
 /// # Errors
 /// `UNINITIALIZED` before the first init and after the last shutdown.
-pub(super) fn gpus() -> NvmlResult<&'static [Gpu]> {
+pub(crate) fn gpus() -> NvmlResult<&'static [Gpu]> {
     if USERS.load(Ordering::Acquire) == 0 {
         return Err(NvmlError::UNINITIALIZED);
     }
@@ -43,37 +40,43 @@ pub(super) fn gpus() -> NvmlResult<&'static [Gpu]> {
 }
 
 /// Copies a text out; too short a buffer is an error and leaves it alone.
-pub(super) fn put(buffer: *mut c_char, length: c_uint, text: &str) -> NvmlResult {
+pub(crate) fn put(buffer: *mut c_char, length: c_uint, text: &str) -> NvmlResult {
     if !buffer.is_null() && (length as usize) <= text.len() {
         return Err(NvmlError::INSUFFICIENT_SIZE);
     }
     Ok(args::fill(buffer, length as usize, text)?)
 }
 
-pub(super) fn driver_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
+pub(crate) fn driver_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
     gpus()?;
-    put(buffer, length, driver())
+    put(buffer, length, driver()?)
 }
 
-pub(super) fn nvml_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
+pub(crate) fn nvml_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
     gpus()?;
-    put(buffer, length, &format!("{}.{}", version::version() / 1000, driver()))
+    put(buffer, length, &format!("{}.{}", version::driver() / 1000, driver()?))
 }
 
-pub(super) fn cuda_driver_version(out: Out<c_int>) -> NvmlResult {
-    // The only NVML query that needs no initialisation.
-    Ok(out.set(version::version())?)
+pub(crate) fn cuda_driver_version(out: Out<c_int>) -> NvmlResult {
+    // The only NVML query that needs no initialization.
+    Ok(out.set(version::driver())?)
 }
 
 /// The name of a process, from the kernel.
-pub(super) fn process_name(pid: c_uint, buffer: *mut c_char, length: c_uint) -> NvmlResult {
+pub(crate) fn process_name(pid: c_uint, buffer: *mut c_char, length: c_uint) -> NvmlResult {
     gpus()?;
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).map_err(|_| NvmlError::NOT_FOUND)?;
     Ok(args::fill(buffer, length as usize, &path.to_string_lossy())?)
 }
 
-/// There are no S-class units.
-pub(super) fn unit_count(count: Out<c_uint>) -> NvmlResult {
+/// There are no S-class units, and no GPU is excluded.
+pub(crate) fn unit_count(count: Out<c_uint>) -> NvmlResult {
     gpus()?;
     Ok(count.set(0)?)
+}
+
+/// Of those that are not there.
+pub(crate) fn no_such_unit(_unit: usize) -> NvmlResult {
+    gpus()?;
+    Err(NvmlError::INVALID_ARGUMENT)
 }

@@ -1,4 +1,5 @@
-//! Memory and processes. Only this process is known: what other processes hold of a GPU is not shown.
+//! Memory and processes: what the processes of the simulated machine hold of its GPUs. Where nobody made them one machine
+//! (`FTEST_GPUS`), only this process is known.
 
 use std::ffi::c_uint;
 
@@ -6,28 +7,34 @@ use super::abi::{self, Memory, MemoryV2, ProcessInfo, ProcessInfoV1};
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use crate::boundary::args::Out;
-use crate::device;
+use crate::device::{self, neighbors};
 
 /// (total, used) bytes.
 fn memory(device: Handle) -> NvmlResult<(u64, u64)> {
     let total = device.gpu()?.profile.memory.bytes;
-    Ok((total, held(device.index()?).unwrap_or(0)))
+    let used: u64 = holders(device)?.iter().map(|(_, bytes)| bytes).sum();
+    Ok((total, used.min(total)))
 }
 
-/// Bytes that this process holds of the GPU; `None` if it does not use it.
-fn held(index: usize) -> Option<u64> {
-    let device = device::all().iter().find(|device| device.index as usize == index)?;
-    device.primary.is_active().then(|| device.memory.taken())
+/// (process id, bytes) of those that use the GPU.
+fn holders(device: Handle) -> NvmlResult<Vec<(u32, u64)>> {
+    let (gpu, index) = (device.gpu()?, device.index()?);
+    let own = || {
+        let device = device::all().iter().find(|device| device.index as usize == index);
+        let device = device.filter(|device| device.primary.is_active());
+        device.map(|device| (std::process::id(), device.memory.taken())).into_iter().collect()
+    };
+    Ok(neighbors::holders(gpu).unwrap_or_else(own))
 }
 
 #[doc(alias = "nvmlDeviceGetMemoryInfo")]
-pub(super) fn memory_info(device: Handle, out: Out<Memory>) -> NvmlResult {
+pub(crate) fn memory_info(device: Handle, out: Out<Memory>) -> NvmlResult {
     let (total, used) = memory(device)?;
     Ok(out.set(Memory { total, free: total - used, used })?)
 }
 
 #[doc(alias = "nvmlDeviceGetMemoryInfo_v2")]
-pub(super) fn memory_info_v2(device: Handle, out: Out<MemoryV2>) -> NvmlResult {
+pub(crate) fn memory_info_v2(device: Handle, out: Out<MemoryV2>) -> NvmlResult {
     let (total, used) = memory(device)?;
     let version = out.get()?.version;
     if version != abi::version::<MemoryV2>(2) {
@@ -36,41 +43,37 @@ pub(super) fn memory_info_v2(device: Handle, out: Out<MemoryV2>) -> NvmlResult {
     Ok(out.set(MemoryV2 { version, total, reserved: 0, free: total - used, used })?)
 }
 
-/// Processes with a compute context: at most this one. `count` holds the room in `list` and gets the number of entries.
+/// Processes with a compute context. `count` holds the room in `list` and gets the number of entries.
 ///
 /// # Safety
 /// `list` has room for `count` entries.
-unsafe fn processes<T>(
-    device: Handle,
-    count: Out<c_uint>,
-    list: *mut T,
-    entry: impl FnOnce(u32, u64) -> T,
-) -> NvmlResult {
-    let index = device.index()?;
-    let room = count.get()?;
-    let Some(bytes) = held(index) else { return Ok(count.set(0)?) };
-    count.set(1)?;
-    if room == 0 {
+unsafe fn processes<T>(device: Handle, count: Out<c_uint>, list: *mut T, entry: impl Fn(u32, u64) -> T) -> NvmlResult {
+    let holders = holders(device)?;
+    let room = count.get()? as usize;
+    count.set(holders.len() as c_uint)?;
+    if room < holders.len() {
         return Err(NvmlError::INSUFFICIENT_SIZE);
     }
-    if list.is_null() {
+    if list.is_null() && !holders.is_empty() {
         return Err(NvmlError::INVALID_ARGUMENT);
     }
-    // SAFETY: the caller vouches for `room` entries at `list`, of which there is at least one.
-    unsafe { list.write_unaligned(entry(std::process::id(), bytes)) };
+    for (index, (pid, bytes)) in holders.into_iter().enumerate() {
+        // SAFETY: the caller vouches for `room` entries at `list`, and `index` is below it.
+        unsafe { list.add(index).write_unaligned(entry(pid, bytes)) };
+    }
     Ok(())
 }
 
 /// # Safety
 /// As [`processes`].
-pub(super) unsafe fn compute_processes_v1(device: Handle, count: Out<c_uint>, list: *mut ProcessInfoV1) -> NvmlResult {
+pub(crate) unsafe fn compute_processes_v1(device: Handle, count: Out<c_uint>, list: *mut ProcessInfoV1) -> NvmlResult {
     // SAFETY: passed on.
     unsafe { processes(device, count, list, |pid, used_memory| ProcessInfoV1 { pid, used_memory }) }
 }
 
 /// # Safety
 /// As [`processes`].
-pub(super) unsafe fn compute_processes(device: Handle, count: Out<c_uint>, list: *mut ProcessInfo) -> NvmlResult {
+pub(crate) unsafe fn compute_processes(device: Handle, count: Out<c_uint>, list: *mut ProcessInfo) -> NvmlResult {
     let entry = |pid, used_memory| ProcessInfo {
         pid,
         used_memory,
@@ -82,7 +85,7 @@ pub(super) unsafe fn compute_processes(device: Handle, count: Out<c_uint>, list:
 }
 
 /// No process draws, and none runs under MPS.
-pub(super) fn no_processes(device: Handle, count: Out<c_uint>, _list: *mut ProcessInfo) -> NvmlResult {
+pub(crate) fn no_processes(device: Handle, count: Out<c_uint>, _list: *mut ProcessInfo) -> NvmlResult {
     device.index()?;
     count.required()?;
     Ok(count.set(0)?)
@@ -92,7 +95,7 @@ pub(super) fn no_processes(device: Handle, count: Out<c_uint>, _list: *mut Proce
 ///
 /// # Safety
 /// `values` points to `count` entries.
-pub(super) unsafe fn field_values(device: Handle, count: i32, values: *mut abi::FieldValue) -> NvmlResult {
+pub(crate) unsafe fn field_values(device: Handle, count: i32, values: *mut abi::FieldValue) -> NvmlResult {
     device.index()?;
     let count = usize::try_from(count).map_err(|_| NvmlError::INVALID_ARGUMENT)?;
     if values.is_null() || count == 0 {

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
 use crate::boundary::args::{self, Out};
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 use crate::device::{self, version};
 
 /// CUDNN_STATUS_BAD_PARAM, and the same with "null pointer" for an argument.
@@ -28,7 +28,7 @@ exports! {
     raw {
         fn cudnnGetVersion() -> usize = || release::current().cudnn.ten_thousands() as usize;
         fn cudnnGetMaxDeviceVersion() -> usize = || 1210;
-        fn cudnnGetCudartVersion() -> usize = || version::version() as usize;
+        fn cudnnGetCudartVersion() -> usize = || version::runtime() as usize;
         fn cudnnGetErrorString(status: c_int) -> *const c_char = |status| text(status).as_ptr();
         fn cudnnGetLastErrorString(message: *mut c_char, length: usize) = last_error;
     }

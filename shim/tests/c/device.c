@@ -1,5 +1,6 @@
 /* Devices: count, names and numbers of the data sheet, attributes, the current device, bad ordinals. Two A100. */
 #include <cuda.h>
+#include <cudaProfiler.h>
 #include <cuda_runtime_api.h>
 
 #include "check.h"
@@ -89,5 +90,8 @@ int main(void) {
     SAME(cuCtxGetDevice(&device), CUDA_SUCCESS);
     SAME(device, 1);
     SAME(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+    /* Without a profiler there is nothing to start. */
+    SAME(cuProfilerStart(), CUDA_SUCCESS);
+    SAME(cuProfilerStop(), CUDA_SUCCESS);
     return failures();
 }

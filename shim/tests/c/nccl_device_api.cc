@@ -91,6 +91,83 @@ static void communicators() {
     }
 }
 
+/* What NCCL's headers say of teams: their ranks, and the numbers of other teams' ranks in them. */
+static void teams() {
+    for (int rank = 0; rank < DEVICES; rank++) {
+        ncclTeam world = ncclTeamWorld(comms[rank]), lsa = ncclTeamLsa(comms[rank]), rail = ncclTeamRail(comms[rank]);
+        for (ncclTeam team : {world, lsa}) {
+            SAME(team.nRanks, DEVICES);
+            SAME(team.rank, rank);
+            SAME(team.stride, 1);
+        }
+        SAME(rail.nRanks, 1);
+        SAME(rail.rank, 0);
+        SAME(rail.stride, DEVICES);
+        SAME(ncclTeamRankToWorld(comms[rank], lsa, 3), 3);
+        SAME(ncclTeamRankToLsa(comms[rank], world, 2), 2);
+        SAME(ncclTeamRankToWorld(comms[rank], rail, 0), rank);
+        SAME(ncclTeamRankToWorld(comms[rank], rail, 1), rank + DEVICES);
+
+        ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
+        SAME(ncclCommQueryProperties(comms[rank], &properties), ncclSuccess);
+        SAME(properties.size, sizeof properties);
+        SAME(properties.rank, rank);
+        SAME(properties.nRanks, DEVICES);
+        SAME(properties.cudaDev, rank);
+        SAME(properties.nvmlDev, rank);
+        EXPECT(properties.deviceApiSupport && properties.hostRmaSupport && !properties.multimemSupport);
+        SAME(properties.ginType, NCCL_GIN_TYPE_NONE);
+        SAME(properties.railedGinType, NCCL_GIN_TYPE_NONE);
+        SAME(properties.nLsaTeams, 1);
+
+        void *by_rank = nullptr, *by_team = nullptr;
+        SAME(ncclGetPeerDevicePointer(windows[rank], 32, 3, &by_rank), ncclSuccess);
+        SAME(ncclGetLsaDevicePointer(windows[rank], 32, 3, &by_team), ncclSuccess);
+        EXPECT(by_rank == by_team && by_team != nullptr);
+        SAME(ncclGetLsaDevicePointer(windows[rank], 32, DEVICES, &by_team), ncclInvalidArgument);
+        SAME(ncclGetMultimemDevicePointer(windows[rank], 0, {nullptr}, &by_team), ncclInvalidArgument);
+        SAME(ncclGetMultimemDevicePointer(windows[rank], 0, {memory[rank]}, &by_team), ncclSuccess);
+        EXPECT(by_team == nullptr);
+    }
+    ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
+    SAME(ncclCommQueryProperties(nullptr, &properties), ncclInvalidArgument);
+    SAME(ncclCommQueryProperties(comms[0], nullptr), ncclInvalidArgument);
+    properties.magic = 0;
+    SAME(ncclCommQueryProperties(comms[0], &properties), ncclInvalidUsage);
+    properties = NCCL_COMM_PROPERTIES_INITIALIZER;
+    properties.version = NCCL_VERSION(2, 99, 0);
+    SAME(ncclCommQueryProperties(comms[0], &properties), ncclInvalidUsage);
+}
+
+/* Requirements made by NCCL's helpers lead to the same places as those made by hand. */
+static void requirements() {
+    ncclLsaBarrierHandle_t barrier = {};
+    ncclLLA2AHandle_t exchange = {};
+    ncclGinBarrierHandle_t network = {};
+    ncclDevResourceRequirements_t one, other, signals;
+    SAME(ncclLsaBarrierCreateRequirement(ncclTeamLsa(comms[0]), 8, &barrier, &one), ncclSuccess);
+    SAME(one.bufferSize, 8 * (3 + DEVICES) * sizeof(uint32_t));
+    SAME(one.bufferAlign, sizeof(uint32_t));
+    SAME(barrier.nBarriers, 8);
+    SAME(ncclLLA2ACalcSlots(10, 12), 20);
+    SAME(ncclLLA2ACreateRequirement(4, 20, &exchange, &other), ncclSuccess);
+    SAME(other.bufferSize, 4 * (1 + 2 * 20) * 16);
+    SAME(exchange.nSlots, 20);
+    SAME(ncclGinBarrierCreateRequirement(comms[0], ncclTeamWorld(comms[0]), 3, &network, &signals), ncclSuccess);
+    SAME(signals.ginSignalCount, 3 * DEVICES);
+    EXPECT(signals.bufferSize == 0 && signals.outGinSignalStart == &network.signal0);
+
+    ncclDevCommRequirements_t wanted = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+    wanted.resourceRequirementsList = &one;
+    one.next = &other;
+    ncclDevComm_t made;
+    SAME(cudaSetDevice(0), cudaSuccess);
+    SAME(ncclDevCommCreate(comms[0], &wanted, &made), ncclSuccess);
+    SAME(ncclGetResourceBufferOffset(barrier.bufHandle), 0);
+    SAME(ncclGetResourceBufferOffset(exchange.bufHandle), (8 * (3 + DEVICES) * 4 + 127) / 128 * 128);
+    SAME(ncclDevCommDestroy(comms[0], &made), ncclSuccess);
+}
+
 static void mistakes() {
     ncclDevComm_t made = {};
     ncclDevCommRequirements_t good = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER, wanted = good;
@@ -132,6 +209,8 @@ int main() {
     }
     pointers();
     communicators();
+    teams();
+    requirements();
     mistakes();
     for (int rank = 0; rank < DEVICES; rank++) SAME(ncclCommDestroy(comms[rank]), ncclSuccess);
     void *pointer = nullptr;

@@ -113,7 +113,23 @@ int main(void) {
     SAME(fields[0].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
     SAME(fields[1].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
 
+    /* What a data-centre GPU under Linux does not have, and what is on a board of its own. */
+    nvmlDriverModel_t driver_now, driver_next;
+    SAME(nvmlDeviceGetDriverModel(first, &driver_now, &driver_next), NVML_ERROR_NOT_SUPPORTED);
+    SAME(nvmlDeviceGetMultiGpuBoard(first, &number), NVML_SUCCESS);
+    SAME(number, 0);
+    SAME(nvmlDeviceGetBoardId(first, &number), NVML_SUCCESS);
+    SAME(nvmlDeviceGetBoardId(second, &other), NVML_SUCCESS);
+    EXPECT(number != other);
+    SAME(nvmlDeviceOnSameBoard(first, second, &major), NVML_SUCCESS);
+    SAME(major, 0);
+    SAME(nvmlGetExcludedDeviceCount(&count), NVML_SUCCESS);
+    SAME(count, 0);
+    nvmlUnit_t unit;
+    SAME(nvmlUnitGetHandleByIndex(0, &unit), NVML_ERROR_INVALID_ARGUMENT);
+
     SAME(nvmlShutdown(), NVML_SUCCESS);
     SAME(nvmlDeviceGetCount_v2(&count), NVML_ERROR_UNINITIALIZED);
+    SAME(nvmlDeviceGetDriverModel(first, &driver_now, &driver_next), NVML_ERROR_UNINITIALIZED);
     return failures();
 }

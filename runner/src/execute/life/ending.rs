@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::super::clock::{Instant, sleep_until};
+use super::super::process::Running;
 use super::super::sweep::{Process, Sweep};
 use super::{LEAVE, Life};
 use crate::case::Launch;
@@ -55,6 +56,9 @@ impl Life<'_> {
         };
         for process in swept.unkillable {
             self.observation.leaked.push(format!("process {process} does not go away"));
+        }
+        for running in self.running.iter().filter(|running| running.exit.is_none()) {
+            running.signal(Signal::KILL);
         }
         self.pump(Instant::now() + VANISH).await;
         self.end_coordinator().await;
@@ -120,6 +124,11 @@ impl Life<'_> {
             // A stopped process would keep the signal for later.
             process.signal(Signal::CONT);
         }
+        // By their own handles: a sweep sees nobody where no descriptor is left to look with.
+        let unseen = |running: &&Running| !ranks.iter().chain(&others).any(|process| process.pid == running.pid);
+        for running in self.running.iter().filter(|running| running.exit.is_none()).filter(unseen) {
+            running.signal(Signal::TERM);
+        }
         let grace = Instant::now() + self.case.timeout.grace;
         tokio::select! {
             _ = self.sweep.wait(ranks.into_iter().chain(others).collect(), grace) => {}
@@ -128,13 +137,14 @@ impl Life<'_> {
     }
 
     async fn end_coordinator(&mut self) {
-        let Some(pid) = self.coordinator.as_ref().filter(|running| running.exit.is_none()).map(|running| running.pid)
-        else {
-            return;
-        };
+        let Some(running) = self.coordinator.as_ref().filter(|running| running.exit.is_none()) else { return };
         let mut sweep = Sweep::new(self.cookie.part("coordinator"));
-        sweep.awaited = HashSet::from([pid]);
+        sweep.awaited = HashSet::from([running.pid]);
         let alive = sweep.leftovers();
+        if alive.is_empty() {
+            // As in `ladder`.
+            running.signal(Signal::TERM);
+        }
         for process in &alive {
             process.signal(Signal::TERM);
         }
@@ -149,11 +159,16 @@ impl Life<'_> {
             self.observation.infra_error.get_or_insert(wrong);
             sweep.clear(VANISH).await;
         }
-        let deadline = Instant::now() + VANISH;
-        while self.coordinator.as_ref().is_some_and(|running| running.exit.is_none()) {
-            tokio::select! {
-                Some(event) = self.received.recv() => self.see(event),
-                () = sleep_until(deadline) => return,
+        for _ in 0..2 {
+            let deadline = Instant::now() + VANISH;
+            while let Some(running) = self.coordinator.as_ref().filter(|running| running.exit.is_none()) {
+                tokio::select! {
+                    Some(event) = self.received.recv() => self.see(event),
+                    () = sleep_until(deadline) => {
+                        running.signal(Signal::KILL);
+                        break;
+                    }
+                }
             }
         }
         self.sweep.spared.clear();

@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
+use crate::host::printable;
+
 /// A drawing in the making. Lengths are CSS pixels.
 #[derive(Debug)]
 pub(crate) struct Svg {
@@ -97,10 +99,10 @@ impl Display for Short {
     }
 }
 
-/// Text for an element or an attribute.
+/// Text for an element or an attribute, as [`printable::visible`] shows it.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in printable::visible(text).chars() {
         match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

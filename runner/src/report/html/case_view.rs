@@ -6,12 +6,15 @@ use std::path::Path;
 use protocol::report::ClusterReport;
 use serde::Serialize;
 
+use crate::check::Failure;
 use crate::check::exit;
-use crate::event::{Attempt, Failure, Process, Stream, Verdict};
+use crate::host::printable;
 use crate::observation::{Exit, Gap, Role};
 use crate::record::CaseRun;
+use crate::record::event::{Attempt, Process, Stream};
 use crate::report::chart::{bandwidth, heat_map, histogram, timeline};
 use crate::report::{cluster, words};
+use crate::verdict::Verdict;
 
 /// Most characters of a stream of the process that tells most, of the others, and in a short view.
 const LOG_LIMITS: [usize; 3] = [48 << 10, 12 << 10, 1 << 10];
@@ -242,10 +245,10 @@ impl FailureView {
             _ => "",
         };
         FailureView {
-            kind: failure.kind.clone(),
+            kind: failure.kind.clone().into_owned(),
             place: failure.place.as_ref().map(ToString::to_string),
             expected: failure.expected.clone(),
-            got: words::plain(&failure.got).lines().map(|line| (class(line), line.to_owned())).collect(),
+            got: printable::visible(&failure.got).lines().map(|line| (class(line), line.to_owned())).collect(),
             next: failure.next.clone(),
         }
     }
@@ -292,9 +295,9 @@ impl ProcessView {
 
 impl StreamView {
     fn of(name: &'static str, stream: &Stream, limit: usize) -> StreamView {
-        let mut text = words::plain(&stream.head);
+        let mut text = printable::lines(&stream.head);
         if !stream.tail.is_empty() {
-            text = format!("{}\n[...]\n{}", text.trim_end_matches('\n'), words::plain(&stream.tail));
+            text = format!("{}\n[...]\n{}", text.trim_end_matches('\n'), printable::lines(&stream.tail));
         } else if text.is_empty() {
             // Of a long run the fold lets go of the text.
             text = stream.file.as_ref().and_then(|file| end_of(file, limit)).unwrap_or_default();
@@ -315,7 +318,7 @@ fn end_of(file: &Path, limit: usize) -> Option<String> {
     file.seek(SeekFrom::Start(length.saturating_sub(limit as u64))).ok()?;
     let mut bytes = Vec::new();
     file.take(limit as u64).read_to_end(&mut bytes).ok()?;
-    Some(words::plain(&String::from_utf8_lossy(&bytes)))
+    Some(printable::lines(&String::from_utf8_lossy(&bytes)))
 }
 
 /// A quarter of `limit` from the begin of the text and the rest from its end, by whole lines where that is possible.

@@ -34,8 +34,8 @@ pub(crate) static FIXTURE: Section = Section {
         ),
         optional(
             "python",
-            Shape::Either(&[Shape::List(0, &Shape::Text), Shape::Names(&Shape::Word)]),
-            "a [managed environment](python.md) for both steps",
+            Shape::Either(&[Shape::List(0, &Shape::Text), Shape::Names(&Shape::Word), Shape::Choice(&["system"])]),
+            "a [managed environment](python.md) for both steps, or `system`",
         ),
         or(
             "timeout",

@@ -87,8 +87,8 @@ static COMMON: &[Key] = &[
     ),
     optional(
         "python",
-        Shape::Either(&[TEXTS, Shape::Names(&Shape::Word)]),
-        "a [managed environment](python.md): `{torch: \"2.15.0\"}` or `[torch==2.15.0, numpy]`",
+        Shape::Either(&[TEXTS, Shape::Names(&Shape::Word), Shape::Choice(&["system"])]),
+        "a [managed environment](python.md): `{torch: \"2.15.0\"}` or `[torch==2.15.0, numpy]`; `system`: [the one on PATH](python.md#which-python-runs). Left out, torchrun gets a managed one and any other program the one on PATH",
     ),
     optional("uses", TEXTS, "[fixtures](#fixtures) that are made around the case"),
     optional("resources", Shape::Section(&RESOURCES), "what the case takes from the machine"),

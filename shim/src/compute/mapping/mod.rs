@@ -1,8 +1,10 @@
 //! Operators that need more than the CPU kernel of the same name: those that only CUDA has, put together from others, and
 //! those whose CUDA side is chosen above the kernels.
 
+mod arranged;
 mod attention;
 mod convolution;
+pub(super) mod names;
 mod normalization;
 mod product;
 mod random;
@@ -10,14 +12,14 @@ mod recurrent;
 mod softmax;
 
 use super::kernel::Method;
-use super::value::Value;
+use super::value::{Arguments, Value, one};
 
 const TABLE: &[(&str, Method)] = &[
     ("aten::copy_", Method::Copy),
     // Above the choice between cuDNN and PyTorch's own convolutions, so that the CPU makes its own choice.
-    ("aten::convolution", Method::Twin),
-    ("aten::_convolution", Method::Twin),
-    ("aten::convolution_backward", Method::Twin),
+    ("aten::convolution", Method::Mapped(convolution::any)),
+    ("aten::_convolution", Method::Mapped(convolution::any)),
+    ("aten::convolution_backward", Method::Mapped(convolution::any_backward)),
     // Their common kernel launches one of CUDA's by itself.
     ("aten::mode", Method::Twin),
     ("aten::mode.values", Method::Twin),
@@ -31,6 +33,8 @@ const TABLE: &[(&str, Method)] = &[
     ("aten::cudnn_convolution_relu", Method::Mapped(convolution::with_relu)),
     ("aten::cudnn_convolution_add_relu", Method::Mapped(convolution::with_sum_and_relu)),
     ("aten::_conv_depthwise2d", Method::Mapped(convolution::depthwise)),
+    ("aten::_conv_depthwise2d.out", Method::Mapped(|arguments| written(arguments, convolution::depthwise))),
+    ("aten::cudnn_convolution.out", Method::Mapped(|arguments| written(arguments, convolution::plain))),
     ("aten::conv_depthwise3d", Method::Mapped(convolution::depthwise)),
     ("aten::cudnn_grid_sampler", Method::Mapped(convolution::grid_sampler)),
     ("aten::cudnn_grid_sampler_backward", Method::Mapped(convolution::grid_sampler_backward)),
@@ -47,15 +51,57 @@ const TABLE: &[(&str, Method)] = &[
     ("aten::cudnn_batch_norm_backward", Method::Mapped(normalization::batch_norm_backward)),
     ("aten::batch_norm_stats", Method::Mapped(normalization::stats)),
     ("aten::batch_norm_elemt", Method::Mapped(normalization::element)),
+    ("aten::batch_norm_elemt.out", Method::Mapped(|arguments| written(arguments, normalization::element))),
     ("aten::batch_norm_gather_stats", Method::Mapped(normalization::gather)),
     ("aten::batch_norm_gather_stats_with_counts", Method::Mapped(normalization::gather)),
     ("aten::batch_norm_backward_reduce", Method::Mapped(normalization::backward_reduce)),
     ("aten::batch_norm_backward_elemt", Method::Mapped(normalization::backward_element)),
+    ("aten::native_batch_norm", Method::Mapped(normalization::native_batch_norm)),
+    ("aten::_native_batch_norm_legit", Method::Mapped(normalization::native_batch_norm)),
+    ("aten::_native_batch_norm_legit.no_stats", Method::Mapped(normalization::native_batch_norm)),
+    ("aten::_batch_norm_with_update", Method::Mapped(normalization::batch_norm_with_update)),
+    ("aten::native_batch_norm.out", Method::Mapped(normalization::batch_norm_into)),
+    ("aten::_native_batch_norm_legit.out", Method::Mapped(normalization::batch_norm_into)),
+    ("aten::_native_batch_norm_legit.no_stats_out", Method::Mapped(normalization::batch_norm_into)),
+    ("aten::_batch_norm_with_update.out", Method::Mapped(normalization::batch_norm_into)),
+    ("aten::native_batch_norm_backward", Method::Mapped(normalization::native_batch_norm_backward)),
+    ("aten::batch_norm_backward", Method::Mapped(normalization::native_batch_norm_backward)),
+    ("aten::native_layer_norm", Method::Mapped(normalization::layer_norm)),
+    ("aten::native_layer_norm_backward", Method::Mapped(normalization::layer_norm_backward)),
     ("aten::_fused_rms_norm_backward", Method::Mapped(normalization::rms_norm_backward)),
     ("aten::_softmax", Method::Mapped(softmax::forward)),
     ("aten::_log_softmax", Method::Mapped(softmax::forward)),
     ("aten::_softmax_backward_data", Method::Mapped(softmax::backward)),
     ("aten::_log_softmax_backward_data", Method::Mapped(softmax::backward)),
+    ("aten::_fft_r2c", Method::Mapped(arranged::real_to_complex)),
+    ("aten::_linalg_svd", Method::Mapped(arranged::svd)),
+    ("aten::linalg_eig", Method::Mapped(arranged::eig)),
+    ("aten::linalg_eig.out", Method::Mapped(arranged::eig_into)),
+    ("aten::angle", Method::Mapped(arranged::twin_like_input)),
+    ("aten::channel_shuffle", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::max_unpool2d", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::reflection_pad2d", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::reflection_pad2d_backward", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::reflection_pad3d", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::reflection_pad3d_backward", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::replication_pad2d", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::replication_pad2d_backward", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::replication_pad3d", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::replication_pad3d_backward", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::_slow_conv2d_forward", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::_slow_conv2d_backward.output_mask", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::_slow_conv2d_backward.grad_input", Method::Mapped(convolution::slow_backward_into)),
+    ("aten::slow_conv_dilated2d", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::slow_conv_transpose2d", Method::Mapped(arranged::twin_by_rows)),
+    ("aten::binary_cross_entropy_backward.grad_input", Method::Mapped(arranged::binary_cross_entropy_backward)),
+    ("aten::log_sigmoid_forward", Method::Mapped(arranged::log_sigmoid)),
+    ("aten::log_sigmoid_forward.output", Method::Mapped(arranged::log_sigmoid_into)),
+    ("aten::log_sigmoid_backward", Method::Mapped(arranged::log_sigmoid_backward)),
+    ("aten::log_sigmoid_backward.grad_input", Method::Mapped(arranged::log_sigmoid_backward_into)),
+    ("aten::_embedding_bag", Method::Filled(arranged::embedding_bag)),
+    ("aten::_embedding_bag_forward_only", Method::Filled(arranged::embedding_bag)),
+    ("aten::cudnn_affine_grid_generator", Method::Mapped(arranged::affine_grid)),
+    ("aten::cudnn_affine_grid_generator_backward", Method::Mapped(arranged::affine_grid_backward)),
     ("aten::mm.dtype", Method::Mapped(product::wider)),
     ("aten::bmm.dtype", Method::Mapped(product::wider)),
     ("aten::addmm.dtype", Method::Mapped(product::wider)),
@@ -67,13 +113,15 @@ const TABLE: &[(&str, Method)] = &[
     ("aten::native_dropout", Method::Random(random::dropout)),
     ("aten::_fused_dropout", Method::Random(random::fused_dropout)),
     ("aten::_masked_scale", Method::Mapped(random::masked_scale)),
-    ("aten::_fused_sdp_choice", Method::Choice),
-    ("aten::_scaled_dot_product_flash_attention", Method::Random(attention::flash)),
-    ("aten::_scaled_dot_product_efficient_attention", Method::Random(attention::efficient)),
-    ("aten::_scaled_dot_product_cudnn_attention", Method::Random(attention::cudnn)),
-    ("aten::_scaled_dot_product_flash_attention_backward", Method::Mapped(attention::flash_backward)),
-    ("aten::_scaled_dot_product_efficient_attention_backward", Method::Mapped(attention::efficient_backward)),
-    ("aten::_scaled_dot_product_cudnn_attention_backward", Method::Mapped(attention::cudnn_backward)),
+    // What calls these, `_scaled_dot_product_*`, is PyTorch's own.
+    ("aten::_flash_attention_forward", Method::Filled(attention::flash_forward)),
+    ("aten::_flash_attention_forward_no_dropout_inplace", Method::Filled(attention::flash_into)),
+    ("aten::_flash_attention_backward", Method::Filled(attention::flash_backward)),
+    ("aten::_efficient_attention_forward", Method::Filled(attention::efficient_forward)),
+    ("aten::_efficient_attention_backward", Method::Filled(attention::efficient_backward)),
+    ("aten::_cudnn_attention_forward", Method::Mapped(attention::cudnn_forward)),
+    ("aten::_cudnn_attention_forward_no_dropout_inplace", Method::Mapped(attention::cudnn_into)),
+    ("aten::_cudnn_attention_backward", Method::Mapped(attention::cudnn_backward)),
 ];
 
 /// `c10::ScalarType::Float`
@@ -97,6 +145,18 @@ fn to(tensor: &Value, data_type: i64) -> Value {
     tensor.then("aten::to.dtype", [Value::int(data_type), Value::bool(false), Value::bool(false), Value::NONE])
 }
 
+/// The form of `body` that writes its only result to `out`.
+fn written(arguments: Arguments, body: fn(Arguments) -> Vec<Value>) -> Vec<Value> {
+    let out = arguments.get("out");
+    body(arguments).iter().map(|result| into(&out, result)).collect()
+}
+
+/// Writes `result` to `out`, which takes its sizes.
+fn into(out: &Value, result: &Value) -> Value {
+    out.then("aten::resize_", [Value::ints(&result.sizes()), Value::NONE]);
+    out.then("aten::copy_", [result.clone(), Value::bool(false)])
+}
+
 fn add(left: &Value, right: &Value) -> Value {
     left.then("aten::add.Tensor", [right.clone(), Value::int(1)])
 }
@@ -116,5 +176,5 @@ fn scale(tensor: &Value, factor: f64) -> Value {
 /// A tensor with no elements, where CUDA would give one that only CUDA reads.
 fn empty(data_type: i64) -> Value {
     let no_options = [Value::int(data_type), Value::NONE, Value::NONE, Value::NONE, Value::NONE];
-    super::value::one("aten::empty.memory_format", std::iter::once(Value::ints(&[0])).chain(no_options))
+    one("aten::empty.memory_format", std::iter::once(Value::ints(&[0])).chain(no_options))
 }

@@ -1,11 +1,159 @@
-//! Batch normalisation as cuDNN and as synchronised layers do it, and the backward of fused RMS normalisation.
+//! Batch and layer normalisation as CUDA does them, which keeps the statistics of half precision in float32; batch
+//! normalisation of cuDNN and of synchronised layers; the backward of fused RMS normalisation.
 
+use super::arranged::ordered_like;
 use super::convolution::{per_channel, sum_per_channel, times};
 use super::{FLOAT, add, mul, scale, sub, to};
 use crate::compute::value::{Arguments, Value, call, one};
 
+/// Half precision, whose statistics the CPU keeps in the datatype of the parameters.
+fn keeps_half_statistics(input: &Value, parameters: &[Value]) -> bool {
+    /// `c10::ScalarType`
+    const HALF: i64 = 5;
+    const BFLOAT16: i64 = 15;
+    let is_half = |tensor: &Value| matches!(tensor.data_type(), HALF | BFLOAT16);
+    let mut given = parameters.iter().filter(|parameter| !parameter.is_none()).peekable();
+    is_half(input) && (given.peek().is_none() || given.any(is_half))
+}
+
+/// Calls `body` with float32 copies of `tensors`, and gives those copies' values back to them: running statistics.
+fn widened<R>(tensors: &[Value], body: impl FnOnce(&[Value]) -> R) -> R {
+    let copies: Vec<Value> = tensors.iter().map(|tensor| to(tensor, FLOAT)).collect();
+    let result = body(&copies);
+    for (tensor, copy) in tensors.iter().zip(&copies).filter(|(tensor, _)| !tensor.is_none()) {
+        if tensor.data_type() != FLOAT {
+            tensor.then("aten::copy_", [copy.clone(), Value::bool(false)]);
+        }
+    }
+    result
+}
+
+/// `native_batch_norm`, `_native_batch_norm_legit` and its form without running statistics -> (output, save_mean,
+/// save_invstd); without training the last two have a place per channel, too.
+pub(super) fn native_batch_norm(arguments: Arguments) -> Vec<Value> {
+    let [input, weight, bias, running_mean, running_var] = named(&arguments);
+    let (training, momentum, eps) =
+        (arguments.get("training").as_bool(), arguments.get("momentum"), arguments.get("eps"));
+    trained_batch_norm(&[input, weight, bias, running_mean, running_var], training, momentum, eps)
+}
+
+/// `_batch_norm_with_update(Tensor input, ...)` -> (output, save_mean, save_invstd, reserve)
+pub(super) fn batch_norm_with_update(arguments: Arguments) -> Vec<Value> {
+    let mut results = trained_batch_norm(&named(&arguments), true, arguments.get("momentum"), arguments.get("eps"));
+    results.push(super::empty(0));
+    results
+}
+
+/// The forms of these that write to given tensors.
+pub(super) fn batch_norm_into(arguments: Arguments) -> Vec<Value> {
+    let outs = [&["out"][..], &["save_mean"], &["save_invstd", "save_var"], &["reserve"]];
+    let outs = outs.map(|names| arguments.first_of(names));
+    let results = match arguments.operator.name.as_str() {
+        "aten::_batch_norm_with_update.out" => batch_norm_with_update(arguments),
+        _ => native_batch_norm(arguments),
+    };
+    results.iter().zip(outs).map(|(result, out)| super::into(&out, result)).collect()
+}
+
+fn named(arguments: &Arguments) -> [Value; 5] {
+    ["input", "weight", "bias", "running_mean", "running_var"].map(|name| arguments.get(name))
+}
+
+fn trained_batch_norm(tensors: &[Value; 5], training: bool, momentum: Value, eps: Value) -> Vec<Value> {
+    let [input, weight, bias, running_mean, running_var] = tensors;
+    let is_wide = keeps_half_statistics(input, &tensors[1..]);
+    let running = [running_mean.clone(), running_var.clone()];
+    let given = |tensor: &Value| if is_wide { to(tensor, FLOAT) } else { tensor.clone() };
+    let body = |running: &[Value]| {
+        let (mean, variance) = (running[0].clone(), running[1].clone());
+        let all = [given(input), given(weight), given(bias), mean, variance, Value::bool(training), momentum, eps];
+        call("aten::native_batch_norm", all)
+    };
+    let results = if is_wide { widened(&running, body) } else { body(&running) };
+    let [output, mean, invstd] = &results[..] else { return results };
+    let output = ordered_like(&to(output, input.data_type()), input);
+    let channels = input.sizes().get(1).copied().unwrap_or(0);
+    let per_channel = |saved: &Value| {
+        if saved.elements() == channels {
+            return saved.clone();
+        }
+        let no_options = [Value::NONE, Value::NONE, Value::NONE, Value::NONE];
+        saved.then("aten::new_zeros", std::iter::once(Value::ints(&[channels])).chain(no_options))
+    };
+    vec![output, per_channel(mean), per_channel(invstd)]
+}
+
+/// `native_batch_norm_backward` and `batch_norm_backward` -> gradients of input, weight and bias
+pub(super) fn native_batch_norm_backward(arguments: Arguments) -> Vec<Value> {
+    let get = |name: &str| arguments.get(name);
+    let (input, weight) = (get("input"), get("weight"));
+    let saved = [get("save_mean"), arguments.first_of(&["save_invstd", "save_var"])];
+    let is_wide = keeps_half_statistics(&input, std::slice::from_ref(&weight));
+    let given = |tensor: &Value| if is_wide { to(tensor, FLOAT) } else { tensor.clone() };
+    let results = call(
+        "aten::native_batch_norm_backward",
+        [
+            given(&arguments.first_of(&["grad_out", "grad_output"])),
+            given(&input),
+            given(&weight),
+            given(&get("running_mean")),
+            given(&get("running_var")),
+            given(&saved[0]),
+            given(&saved[1]),
+            arguments.first_of(&["train", "update"]),
+            get("eps"),
+            get("output_mask"),
+        ],
+    );
+    let parameters = if weight.is_none() { FLOAT } else { weight.data_type() };
+    let [of_input, of_weight, of_bias] = &results[..] else { return results };
+    let of_input = to(of_input, input.data_type());
+    let of_input = if of_input.is_none() { of_input } else { ordered_like(&of_input, &input) };
+    let of_parameter = |gradient: &Value| if is_wide { to(gradient, parameters) } else { gradient.clone() };
+    vec![of_input, of_parameter(of_weight), of_parameter(of_bias)]
+}
+
+/// `native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps)` -> (output, mean, rstd)
+pub(super) fn layer_norm(arguments: Arguments) -> Vec<Value> {
+    let [input, weight, bias] = ["input", "weight", "bias"].map(|name| arguments.get(name));
+    if !keeps_half_statistics(&input, &[weight.clone(), bias.clone()]) {
+        return arguments.on_cpu();
+    }
+    let given = |tensor: &Value| to(tensor, FLOAT);
+    let all = [given(&input), arguments.get("normalized_shape"), given(&weight), given(&bias), arguments.get("eps")];
+    let mut results = call("aten::native_layer_norm", all);
+    if let Some(output) = results.first_mut() {
+        *output = to(output, input.data_type());
+    }
+    results
+}
+
+/// `native_layer_norm_backward` -> gradients of input, weight and bias
+pub(super) fn layer_norm_backward(arguments: Arguments) -> Vec<Value> {
+    let [gradient, input, mean, rstd, weight, bias] =
+        ["grad_out", "input", "mean", "rstd", "weight", "bias"].map(|name| arguments.get(name));
+    if !keeps_half_statistics(&input, &[weight.clone(), bias.clone()]) {
+        return arguments.on_cpu();
+    }
+    let given = |tensor: &Value| to(tensor, FLOAT);
+    let results = call(
+        "aten::native_layer_norm_backward",
+        [
+            given(&gradient),
+            given(&input),
+            arguments.get("normalized_shape"),
+            given(&mean),
+            given(&rstd),
+            given(&weight),
+            given(&bias),
+            arguments.get("output_mask"),
+        ],
+    );
+    results.iter().zip([&input, &weight, &bias]).map(|(result, of)| to(result, of.data_type())).collect()
+}
+
 /// `cudnn_batch_norm` -> (output, save_mean, save_invstd, reserve)
-pub(super) fn batch_norm(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn batch_norm(arguments: Arguments) -> Vec<Value> {
     let mut results = call(
         "aten::native_batch_norm",
         [
@@ -24,7 +172,7 @@ pub(super) fn batch_norm(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `cudnn_batch_norm_backward` -> gradients of input, weight and bias
-pub(super) fn batch_norm_backward(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn batch_norm_backward(arguments: Arguments) -> Vec<Value> {
     let saved = arguments.get("save_mean");
     call(
         "aten::native_batch_norm_backward",
@@ -44,7 +192,7 @@ pub(super) fn batch_norm_backward(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `batch_norm_stats(Tensor input, float eps)` -> (mean, invstd)
-pub(super) fn stats(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn stats(arguments: Arguments) -> Vec<Value> {
     let input = wide(&arguments.get("input"));
     let none = || Value::NONE;
     let all = [input, none(), none(), none(), none(), Value::bool(true), Value::double(0.0), arguments.get("eps")];
@@ -68,7 +216,7 @@ fn normalized(input: &Value, mean: &Value, invstd: &Value) -> Value {
 }
 
 /// `batch_norm_elemt(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor invstd, float eps)`
-pub(super) fn element(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn element(arguments: Arguments) -> Vec<Value> {
     let input = arguments.get("input");
     let result = normalized(&input, &arguments.get("mean"), &arguments.get("invstd"));
     let result = times(&result, &arguments.get("weight"), &input);
@@ -78,7 +226,7 @@ pub(super) fn element(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `batch_norm_gather_stats_with_counts`: the statistics of all ranks, by their counts; and without: by one count for all.
-pub(super) fn gather(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn gather(arguments: Arguments) -> Vec<Value> {
     let (means, invstds, epsilon) = (arguments.get("mean"), arguments.get("invstd"), arguments.get("eps"));
     let ranks = means.sizes().first().copied().unwrap_or(0);
     let counts = match arguments.get("count").as_int() {
@@ -118,7 +266,7 @@ pub(super) fn gather(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `batch_norm_backward_reduce` -> (sum_dy, sum_dy_xmu, grad_weight, grad_bias)
-pub(super) fn backward_reduce(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn backward_reduce(arguments: Arguments) -> Vec<Value> {
     let (input, gradient) = (arguments.get("input"), wide(&arguments.get("grad_out")));
     let invstd = arguments.get("invstd");
     let centred = sub(&wide(&input), &per_channel(&arguments.get("mean"), &input));
@@ -134,7 +282,7 @@ pub(super) fn backward_reduce(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// `batch_norm_backward_elemt` -> gradient of the input
-pub(super) fn backward_element(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn backward_element(arguments: Arguments) -> Vec<Value> {
     let (input, invstd) = (arguments.get("input"), arguments.get("invstd"));
     let total = to(&arguments.get("count").then("aten::sum", [Value::NONE]), invstd.data_type());
     let mean_of = |name: &str| arguments.get(name).then("aten::div.Tensor", [total.clone()]);
@@ -147,7 +295,7 @@ pub(super) fn backward_element(arguments: Arguments<'_>) -> Vec<Value> {
 
 /// `_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2]
 /// output_mask)` -> gradients of input and weight
-pub(super) fn rms_norm_backward(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn rms_norm_backward(arguments: Arguments) -> Vec<Value> {
     let (input, weight) = (arguments.get("input"), arguments.get("weight"));
     let (gradient, rstd) = (wide(&arguments.get("grad_out")), arguments.get("rstd"));
     let mask = arguments.get("output_mask").as_bools();

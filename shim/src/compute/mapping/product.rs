@@ -1,11 +1,11 @@
 //! Matrix products whose result is wider than their factors.
 
-use super::to;
+use super::{into, to};
 use crate::compute::value::{Arguments, Value, call};
 
 /// `mm.dtype`, `bmm.dtype`, `addmm.dtype`, `baddbmm.dtype`: the factors are widened first, which is what the accumulation in
 /// the result's datatype gives.
-pub(super) fn wider(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn wider(arguments: Arguments) -> Vec<Value> {
     let wanted = arguments.get("out_dtype").as_int().unwrap_or(super::FLOAT);
     let wide = |name: &str| to(&arguments.get(name), wanted);
     let scalars = || [arguments.get("beta"), arguments.get("alpha")];
@@ -20,11 +20,7 @@ pub(super) fn wider(arguments: Arguments<'_>) -> Vec<Value> {
 }
 
 /// Their `out=` forms.
-pub(super) fn wider_out(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn wider_out(arguments: Arguments) -> Vec<Value> {
     let out = arguments.get("out");
-    for result in wider(arguments) {
-        out.then("aten::resize_", [Value::ints(&result.sizes()), Value::NONE]);
-        out.then("aten::copy_", [result, Value::bool(false)]);
-    }
-    vec![out]
+    wider(arguments).iter().map(|result| into(&out, result)).collect()
 }

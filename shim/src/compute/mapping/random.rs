@@ -15,7 +15,7 @@ pub(super) const BOOL: i64 = 11;
 const BYTE: i64 = 0;
 
 /// `native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)`
-pub(super) fn dropout(arguments: Arguments<'_>, generator: Value) -> Vec<Value> {
+pub(super) fn dropout(arguments: Arguments, generator: Value) -> Vec<Value> {
     let (input, train) = (arguments.get("input"), arguments.get("train"));
     let drop = arguments.get("p").as_double().unwrap_or(0.0);
     if input.elements() == 0 || (!train.is_none() && !train.as_bool()) {
@@ -30,14 +30,14 @@ pub(super) fn dropout(arguments: Arguments<'_>, generator: Value) -> Vec<Value> 
 }
 
 /// `_fused_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor, Tensor)`; `p` is what is kept.
-pub(super) fn fused_dropout(arguments: Arguments<'_>, generator: Value) -> Vec<Value> {
+pub(super) fn fused_dropout(arguments: Arguments, generator: Value) -> Vec<Value> {
     let (input, keep) = (arguments.get("self"), arguments.get("p").as_double().unwrap_or(1.0));
     let mask = kept(&input, keep, generator, input.data_type());
     vec![mul(&input, &scale(&mask, 1.0 / keep)), super::to(&mask, BYTE)]
 }
 
 /// `_masked_scale(Tensor self, Tensor mask, float scale) -> Tensor`
-pub(super) fn masked_scale(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn masked_scale(arguments: Arguments) -> Vec<Value> {
     let input = arguments.get("self");
     let factor = arguments.get("scale").as_double().unwrap_or(1.0);
     let mask = super::to(&arguments.get("mask"), input.data_type());

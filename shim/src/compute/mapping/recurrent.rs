@@ -5,12 +5,12 @@ use super::{add, mul, sub};
 use crate::compute::value::{Arguments, Value};
 
 /// cuDNN is not used.
-pub(super) fn no(_arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn no(_arguments: Arguments) -> Vec<Value> {
     vec![Value::bool(false)]
 }
 
 /// `_cudnn_rnn_flatten_weight`: the weights stay where they are.
-pub(super) fn flatten(_arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn flatten(_arguments: Arguments) -> Vec<Value> {
     vec![super::empty(super::FLOAT)]
 }
 
@@ -74,7 +74,7 @@ fn tanh_slope(value: &Value) -> Value {
 
 /// `_thnn_fused_lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor cx, Tensor? input_bias, Tensor? hidden_bias)`
 /// -> (hy, cy, workspace); the workspace holds the four gates.
-pub(super) fn lstm_cell(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn lstm_cell(arguments: Arguments) -> Vec<Value> {
     let input = with_bias(arguments.get("input_gates"), &arguments.get("input_bias"));
     let hidden = with_bias(arguments.get("hidden_gates"), &arguments.get("hidden_bias"));
     let [input, forget, cell, output] = &parts(&add(&hidden, &input), 4)[..] else { return Vec::new() };
@@ -86,7 +86,7 @@ pub(super) fn lstm_cell(arguments: Arguments<'_>) -> Vec<Value> {
 
 /// `_thnn_fused_lstm_cell_backward_impl(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace, bool
 /// has_bias)` -> (grad_gates, grad_cx, grad_bias)
-pub(super) fn lstm_cell_backward(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn lstm_cell_backward(arguments: Arguments) -> Vec<Value> {
     let (of_result, of_cell) = (arguments.get("grad_hy"), arguments.get("grad_cy"));
     if of_result.is_none() && of_cell.is_none() {
         return vec![Value::undefined(), Value::undefined(), Value::undefined()];
@@ -113,7 +113,7 @@ fn over_rows(tensor: &Value) -> Value {
 
 /// `_thnn_fused_gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias, Tensor? hidden_bias)`
 /// -> (hy, workspace); the workspace holds the three gates, the state before, and the hidden part of the new gate.
-pub(super) fn gru_cell(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn gru_cell(arguments: Arguments) -> Vec<Value> {
     let input = with_bias(arguments.get("input_gates"), &arguments.get("input_bias"));
     let hidden = with_bias(arguments.get("hidden_gates"), &arguments.get("hidden_bias"));
     let before = arguments.get("hx");
@@ -131,7 +131,7 @@ pub(super) fn gru_cell(arguments: Arguments<'_>) -> Vec<Value> {
 
 /// `_thnn_fused_gru_cell_backward(Tensor grad_hy, Tensor workspace, bool has_bias)` -> gradients of the input's gates, the
 /// hidden gates, the state before, and both biases.
-pub(super) fn gru_cell_backward(arguments: Arguments<'_>) -> Vec<Value> {
+pub(super) fn gru_cell_backward(arguments: Arguments) -> Vec<Value> {
     let gradient = arguments.get("grad_hy");
     let [reset, update, new, before, hidden_new] = &parts(&arguments.get("workspace"), 5)[..] else {
         return Vec::new();

@@ -1,0 +1,82 @@
+//! What the operating system refuses for want of something: a limit of the shell, a full machine. That is no mistake of the
+//! program, so whoever loaded this library is told, and the message says what to do.
+
+use std::io;
+use std::sync::OnceLock;
+
+use protocol::limit::{self, Limit};
+
+static LISTENER: OnceLock<fn(&str)> = OnceLock::new();
+
+/// `listener` gets the sentence on every refusal from now on. The first one stays.
+pub fn listen(listener: fn(&str)) {
+    let _ = LISTENER.set(listener);
+}
+
+/// `what` could not be done because of `error`, as a sentence. Where the error is for want of something the listener is
+/// told, and the sentence has what to do.
+pub fn explain(what: &str, error: &io::Error) -> String {
+    // A socket answers "again" when it waited long enough.
+    let errno = error.raw_os_error().filter(|errno| *errno != libc::EAGAIN);
+    told(what, error, errno)
+}
+
+/// The same for a thread or process that cannot be started.
+pub fn explain_thread(what: &str, error: &io::Error) -> String {
+    told(what, error, error.raw_os_error())
+}
+
+fn told(what: &str, error: &io::Error, errno: Option<i32>) -> String {
+    match errno.and_then(|errno| limit::advice(errno, limit_of)) {
+        Some(advice) => {
+            let sentence = format!("{what}: {error}; {advice}");
+            if let Some(listener) = LISTENER.get() {
+                listener(&sentence);
+            }
+            sentence
+        }
+        None => format!("{what}: {error}"),
+    }
+}
+
+/// The soft limit on this process; none where there is none.
+fn limit_of(limit: Limit) -> Option<u64> {
+    let resource = match limit {
+        Limit::AddressSpace => libc::RLIMIT_AS,
+        Limit::FileSize => libc::RLIMIT_FSIZE,
+        Limit::Descriptors => libc::RLIMIT_NOFILE,
+        Limit::Processes => libc::RLIMIT_NPROC,
+        Limit::CpuTime => libc::RLIMIT_CPU,
+    };
+    get(resource).map(|limits| limits.rlim_cur).filter(|current| *current != libc::RLIM_INFINITY)
+}
+
+fn get(resource: libc::__rlimit_resource_t) -> Option<libc::rlimit> {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is live for the call.
+    (unsafe { libc::getrlimit(resource, &raw mut limits) } == 0).then_some(limits)
+}
+
+/// Calls `make`, which makes a file of `length` bytes that processes share as memory, under a limit on file sizes that allows
+/// it. What it holds is memory, but the kernel counts it as a file, and would end the process with SIGXFSZ. The limit of the whole process is
+/// raised for the one call, as far as it may be.
+///
+/// # Errors
+/// `EFBIG` where the limit cannot be raised so far, else what `make` answers.
+pub fn with_file_size<T>(length: u64, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let Some(limits) = get(libc::RLIMIT_FSIZE).filter(|limits| limits.rlim_cur < length) else { return make() };
+    let set = |rlim_cur, rlim_max| {
+        let wanted = libc::rlimit { rlim_cur, rlim_max };
+        // SAFETY: the structure is live for the call.
+        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const wanted) == 0 }
+    };
+    // The hard limit is for the privileged; the soft one may be as high as that.
+    let raised = set(libc::RLIM_INFINITY, libc::RLIM_INFINITY)
+        || limits.rlim_max >= length && set(limits.rlim_max, limits.rlim_max);
+    if !raised {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
+    let made = make();
+    set(limits.rlim_cur, limits.rlim_max);
+    made
+}

@@ -1,0 +1,100 @@
+//! Room for descriptors: a case starts when there is enough for all its processes, so that none of them, nor the sweep that
+//! ends them, finds none left in the middle.
+
+use std::sync::Arc;
+
+use rustix::process::Resource;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::inherit;
+use crate::case::{Case, Launch};
+
+/// Of each process of a case: both ends of two pipes, the files behind them, and its handle.
+const PROCESS: u64 = 7;
+/// Of a case besides: the port that it holds, the coordinator's lifeline, what is open for a moment to start a process.
+const CASE: u64 = 4;
+/// For everything else: sweeps through `/proc`, the run's log and reports, steps of fixtures.
+const RESERVE: u64 = 16;
+
+/// What is left for cases.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    free: Arc<Semaphore>,
+    /// When no case runs.
+    all: u64,
+    /// The limit of this process.
+    limit: u64,
+}
+
+impl Descriptors {
+    /// What this process may still open.
+    pub(super) fn left() -> Descriptors {
+        let open = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
+        Descriptors::of(inherit::most_descriptors(), open)
+    }
+
+    fn of(limit: u64, open: u64) -> Descriptors {
+        let all = limit.saturating_sub(open + RESERVE).min(u64::from(u32::MAX).min(Semaphore::MAX_PERMITS as u64));
+        Descriptors { free: Arc::new(Semaphore::new(all as usize)), all, limit }
+    }
+
+    /// Waits until there is room for `case`, which lasts as long as the permit.
+    ///
+    /// # Errors
+    /// One sentence: it needs more than there can ever be.
+    pub(super) async fn room(&self, case: &Case) -> Result<OwnedSemaphorePermit, String> {
+        let (processes, needed) = needs(case);
+        if needed > self.all {
+            let hard = rustix::process::getrlimit(Resource::Nofile).maximum;
+            let whose = if hard == Some(self.limit) { "hard limit" } else { "limit" };
+            return Err(format!(
+                "too few open descriptors: ftest needs {} for the {processes} processes of this case, and the {whose} \
+                 (`ulimit -Hn`) is {}: raise it, or start fewer ranks",
+                needed + (self.limit - self.all),
+                self.limit
+            ));
+        }
+        let permits = u32::try_from(needed).unwrap_or(u32::MAX);
+        Arc::clone(&self.free).acquire_many_owned(permits).await.map_err(|error| error.to_string())
+    }
+}
+
+/// Processes that ftest starts for `case`, and descriptors for all of them.
+fn needs(case: &Case) -> (u64, u64) {
+    let programs = match &case.launch {
+        Launch::Argv { ranks, .. } => ranks.unwrap_or(1),
+        Launch::Torchrun { nnodes, .. } => *nnodes,
+    };
+    let processes = u64::from(programs) + u64::from(case.coordinator);
+    (processes, processes * PROCESS + CASE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn case(ranks: u32) -> Arc<Case> {
+        let text = format!("ftest: 1\nsuite: s\ncases:\n- {{id: c, launch: {{argv: [x], ranks: {ranks}}}}}\n");
+        crate::suite::parse(Path::new("s.yaml"), &text, Path::new("/")).unwrap().cases.remove(0)
+    }
+
+    #[tokio::test]
+    async fn a_case_waits_for_room_and_one_that_never_has_it_is_refused() {
+        // 2 ranks need 2 * 7 + 4.
+        let descriptors = Descriptors::of(64, 10);
+        assert_eq!((needs(&case(2)), descriptors.all), ((2, 18), 38));
+        let first = descriptors.room(&case(2)).await.unwrap();
+        let _second = descriptors.room(&case(2)).await.unwrap();
+        let one = case(1);
+        let third = || tokio::time::timeout(Duration::from_millis(50), descriptors.room(&one));
+        assert!(third().await.is_err(), "there is no room now");
+        drop(first);
+        assert!(third().await.unwrap().is_ok());
+        let error = descriptors.room(&case(5)).await.unwrap_err();
+        assert!(error.contains("needs 65 for the 5 processes") && error.contains("(`ulimit -Hn`) is 64"), "{error}");
+        assert!(Descriptors::of(1 << 40, 10).all >= 1 << 31);
+    }
+}

@@ -1,0 +1,215 @@
+//! What a person says about devices and cluster on a command line or in `FAKEGPU_*` variables, checked before anything
+//! starts.
+
+use std::path::Path;
+
+use clap::Args;
+use model::{cluster_file, diagnostic};
+use protocol::driver::Driver;
+use protocol::env::{self, BadValue, Variable};
+use protocol::ids::Rank;
+use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
+use protocol::profile;
+
+/// Most devices of one process.
+const MOST: u64 = 1024;
+
+/// The devices, as `fgpu` and `ftest exec` take them.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DeviceArguments {
+    /// Profile of every device [env: FAKEGPU_PROFILE; default: a100]
+    #[arg(long, value_name = "ID")]
+    pub profile: Option<String>,
+    /// Number of devices [env: FAKEGPU_DEVICE_COUNT; default: 8]
+    #[arg(long, value_name = "N")]
+    pub device_count: Option<String>,
+    /// The devices one by one, `a100:2,h100`; wins over the two above [env: FAKEGPU_PROFILES]
+    #[arg(long, value_name = "ID[:N],...")]
+    pub devices: Option<String>,
+}
+
+impl DeviceArguments {
+    /// The profile of each device, from the arguments, else the environment, else eight A100.
+    ///
+    /// # Errors
+    /// [`BadValue`] naming the variable behind the wrong value.
+    pub fn resolve(&self) -> Result<Vec<String>, BadValue> {
+        self.resolve_with(|variable| std::env::var(variable.name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn resolve_with(&self, get: impl Fn(&Variable) -> Option<String>) -> Result<Vec<String>, BadValue> {
+        // A list in the environment gives way to a profile on the command line: the nearer word counts.
+        let nearer = self.profile.is_some() || self.device_count.is_some();
+        if let Some(list) = self.devices.clone().or_else(|| get(&env::PROFILES).filter(|_| !nearer)) {
+            return listed(&list);
+        }
+        let id = self.profile.clone().or_else(|| get(&env::PROFILE)).unwrap_or_else(|| "a100".to_owned());
+        let count = self.device_count.clone().or_else(|| get(&env::DEVICE_COUNT)).unwrap_or_else(|| "8".to_owned());
+        let count = env::DEVICE_COUNT.integer(&count, 1, MOST)?;
+        let id = known(&env::PROFILE, &id, &id)?;
+        Ok(vec![id; count as usize])
+    }
+
+    /// One node with these devices.
+    ///
+    /// # Errors
+    /// [`BadValue`] as in [`DeviceArguments::resolve`].
+    pub fn single_node(&self) -> Result<ClusterPlan, BadValue> {
+        let gpus = self.resolve()?;
+        let fabric = |kind: &str, bandwidth_gbps, latency_us| FabricPlan {
+            kind: kind.to_owned(),
+            bandwidth_gbps,
+            latency_us,
+            oversubscription: 1.0,
+        };
+        let ranks = (0..gpus.len() as u32).map(Rank).collect();
+        Ok(ClusterPlan {
+            name: "single-node".to_owned(),
+            default_backend: "nccl".to_owned(),
+            nodes: vec![NodePlan { id: "node0".to_owned(), host: "127.0.0.1".to_owned(), ranks, gpus }],
+            // As in a cluster file that names no fabric.
+            intra_node: fabric("nvlink", 300.0, 3.0),
+            inter_node: fabric("infiniband", 200.0, 15.0),
+            custom_profiles: Default::default(),
+        })
+    }
+}
+
+fn known(variable: &Variable, value: &str, id: &str) -> Result<String, BadValue> {
+    match profile::builtin(id.trim()) {
+        Some(profile) => Ok(profile.id.clone()),
+        None => Err(BadValue {
+            variable: variable.name,
+            value: value.to_owned(),
+            expected: variable.values.to_owned(),
+            hint: protocol::suggest::nearest(id, profile::all().iter().map(|profile| profile.id.as_str()))
+                .map(str::to_owned),
+        }),
+    }
+}
+
+/// `a100:2,h100` as one id per device.
+fn listed(list: &str) -> Result<Vec<String>, BadValue> {
+    let mut gpus = Vec::new();
+    for entry in list.split(',') {
+        let (id, times) = match entry.split_once(':') {
+            Some((id, times)) => (id, times.trim().parse::<usize>().ok().filter(|times| *times > 0)),
+            None => (entry, Some(1)),
+        };
+        let times = times.ok_or_else(|| env::PROFILES.bad(list))?;
+        let id = known(&env::PROFILES, list, id)?;
+        if gpus.len() + times > MOST as usize {
+            return Err(env::PROFILES.bad(list));
+        }
+        gpus.extend(std::iter::repeat_n(id, times));
+    }
+    Ok(gpus)
+}
+
+/// Checks a value against its variable; the ones that are free text pass.
+///
+/// # Errors
+/// [`BadValue`].
+pub fn check(variable: &Variable, value: &str) -> Result<(), BadValue> {
+    let choices = |list: &[&str]| variable.choose(value, list).map(drop);
+    let number = |min, max| variable.integer(value, min, max).map(drop);
+    match variable.name {
+        name if name == env::MODE.name => choices(&["simulate", "hybrid", "passthrough"]),
+        name if name == env::OOM_POLICY.name => choices(&["clamp", "managed", "mapped_host", "spill_cpu"]),
+        name if name == env::UNSUPPORTED_API.name => choices(&["allow", "warn", "error"]),
+        name if name == env::DIST_MODE.name => choices(&["disabled", "simulate", "proxy", "passthrough"]),
+        name if name == env::COORDINATOR_TRANSPORT.name => choices(&["unix", "tcp"]),
+        name if name == env::CPU_GEMM_MODE.name => choices(&["auto", "exact", "skip", "fast"]),
+        name if name == env::STRICT_COMPAT.name
+            || name == env::TERMINAL_REPORT.name
+            || name == env::STAGING_FORCE_SOCKET.name =>
+        {
+            variable.switch(value).map(drop)
+        }
+        name if name == env::DRIVER.name => {
+            let known = Driver::parse(value).map(drop);
+            known.ok_or_else(|| BadValue { expected: Driver::expected(), ..variable.bad(value) })
+        }
+        name if name == env::DEVICE_COUNT.name => number(1, MOST),
+        name if name == env::STAGING_CHUNK_BYTES.name
+            || name == env::STAGING_MAX_BYTES.name
+            || name == env::COORDINATOR_TIMEOUT_MS.name
+            || name == env::NCCL_FAULT_SEQNO.name =>
+        {
+            number(1, u64::MAX)
+        }
+        name if name == env::NCCL_FAULT_RANK.name => number(0, u64::from(u32::MAX)),
+        name if name == env::CPU_GEMM_MAX_OPS.name => number(0, u64::MAX),
+        name if name == env::CLUSTER_REPORT_MAX_OPERATIONS.name => number(0, 1_000_000),
+        name if name == env::PROFILE.name => known(variable, value, value).map(drop),
+        name if name == env::PROFILES.name => listed(value).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Checks every `FAKEGPU_*` variable of our own environment, so that a bad value is told before anything starts.
+///
+/// # Errors
+/// The first [`BadValue`], in the order of the documentation.
+pub fn check_environment() -> Result<(), BadValue> {
+    for variable in env::ALL.iter().filter(|variable| variable.name.starts_with("FAKEGPU_")) {
+        if let Some(value) = std::env::var_os(variable.name).filter(|value| !value.is_empty()) {
+            let Some(value) = value.to_str() else { return Err(variable.bad(&value.to_string_lossy())) };
+            check(variable, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a cluster file. The error is what is printed: every mistake with its place and a pointer.
+///
+/// # Errors
+/// The rendered mistakes, or why the file cannot be read.
+pub fn read_cluster(file: &Path) -> Result<ClusterPlan, String> {
+    let shown = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|error| format!("cluster file {shown}: {error}"))?;
+    let beside = file.parent().unwrap_or(Path::new("."));
+    let load = |profile: &str| {
+        let place = beside.join(profile);
+        std::fs::read_to_string(&place).map_err(|error| format!("{}: {error}", place.display()))
+    };
+    cluster_file::parse(&shown, &text, &load)
+        .map_err(|mistakes| format!("the cluster file has mistakes\n{}", diagnostic::render(&mistakes, &text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn devices(arguments: [Option<&str>; 3], environment: &[(&str, &str)]) -> Result<Vec<String>, BadValue> {
+        let [profile, device_count, devices] = arguments.map(|argument| argument.map(str::to_owned));
+        DeviceArguments { profile, device_count, devices }.resolve_with(|variable| {
+            environment.iter().find(|(name, _)| *name == variable.name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_nearer_word_counts() {
+        assert_eq!(devices([None; 3], &[]).unwrap(), vec!["a100"; 8]);
+        assert_eq!(devices([Some("h100"), Some("2"), None], &[("FAKEGPU_PROFILES", "a100:3")]).unwrap(), ["h100"; 2]);
+        assert_eq!(devices([None; 3], &[("FAKEGPU_PROFILES", "a100:2,H100")]).unwrap(), ["a100", "a100", "h100"]);
+        assert_eq!(devices([Some("h100"), None, Some("a100")], &[]).unwrap(), ["a100"]);
+    }
+
+    #[test]
+    fn a_bad_value_names_its_variable() {
+        let cases: [([Option<&str>; 3], &str); 4] = [
+            ([None, Some("0"), None], "FAKEGPU_DEVICE_COUNT=0"),
+            ([Some("h1000"), None, None], "did you mean `h100`?"),
+            ([None, None, Some("a100:0")], "FAKEGPU_PROFILES=a100:0"),
+            ([None, None, Some("a100,,h100")], "FAKEGPU_PROFILES=a100,,h100"),
+        ];
+        for (arguments, expected) in cases {
+            let error = devices(arguments, &[]).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(check(&env::UNSUPPORTED_API, "wran").is_err());
+        assert!(check(&env::REPORT_PATH, "anything").is_ok());
+        assert!(check(&env::DRIVER, "12.7").unwrap_err().to_string().contains("12.8"));
+    }
+}

@@ -1,0 +1,101 @@
+//! What the dynamic loader said of NVIDIA's libraries in the output of a case: a function or a library that we stand in for and
+//! do not have is a gap, not the program's failure.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::execute::launch::holders;
+use crate::observation::{Captured, Exit, Gap, ProcessObservation, Role};
+
+/// glibc's words: a name that no library defines, also with a version, and `dlerror()` after `dlsym`.
+static SYMBOL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"undefined symbol: (\w+)|symbol (\w+) version \S+ not defined in file").expect("a constant")
+});
+static LIBRARY: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(lib[\w.+-]+\.so[.\d]*): cannot open shared object file").expect("a constant"));
+
+/// A gap per missing name and rank. A library that is not there counts where the process failed: many are only tried.
+pub(super) fn gaps(processes: &[ProcessObservation]) -> Vec<Gap> {
+    let mut seen: BTreeMap<(String, String, &str, Option<u32>), u64> = BTreeMap::new();
+    for process in processes.iter().filter(|process| process.role != Role::Coordinator) {
+        let rank = match process.role {
+            Role::Rank(rank) => Some(rank),
+            Role::Launcher(_) | Role::Coordinator => None,
+        };
+        for stream in [&process.stderr, &process.stdout] {
+            let text = text(stream);
+            for found in SYMBOL.captures_iter(&text) {
+                let name = found.get(1).or(found.get(2)).map_or("", |name| name.as_str());
+                if let Some(library) = holders::missing_from(name) {
+                    *seen.entry((library.to_owned(), name.to_owned(), "undefined symbol", rank)).or_default() += 1;
+                }
+            }
+            for found in LIBRARY.captures_iter(&text).filter(|_| process.exit != Exit::Code(0)) {
+                if let Some(library) = holders::not_held(&found[1]) {
+                    *seen.entry((library, found[1].to_owned(), "no such library", rank)).or_default() += 1;
+                }
+            }
+        }
+    }
+    let gap = |((library, name, detail, rank), count): (_, u64)| {
+        let detail: &str = detail;
+        Gap { library, name, detail: detail.to_owned(), count, rank }
+    };
+    seen.into_iter().map(gap).collect()
+}
+
+fn text(stream: &Captured) -> String {
+    [&stream.head, &stream.tail].map(|bytes| String::from_utf8_lossy(bytes)).join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(role: Role, code: i32, stderr: &str) -> ProcessObservation {
+        let stderr = Captured { head: stderr.as_bytes().to_vec(), ..Captured::default() };
+        ProcessObservation { role, exit: Exit::Code(code), stdout: Captured::default(), stderr }
+    }
+
+    #[test]
+    fn only_names_of_the_libraries_that_we_stand_in_for_are_gaps() {
+        for (code, stderr, gap) in [
+            (
+                127,
+                "./a: symbol lookup error: ./a: undefined symbol: ncclCommOfTheFuture",
+                Some("libnccl.ncclCommOfTheFuture"),
+            ),
+            (
+                1,
+                "ImportError: x.so: undefined symbol: cublasDgemmOfTheFuture, version libcublas.so.13",
+                Some("libcublas.cublasDgemmOfTheFuture"),
+            ),
+            (
+                127,
+                "./a: relocation error: ./a: symbol cudaNewThing version libcudart.so.13 not defined in file libcudart.so.13 with link time reference",
+                Some("libcudart.cudaNewThing"),
+            ),
+            (0, "AttributeError: libnvidia-ml.so.1: undefined symbol: nvmlNewThing", Some("libnvidia-ml.nvmlNewThing")),
+            (127, "./a: undefined symbol: cuNewThing_v9", Some("libcuda.cuNewThing_v9")),
+            (127, "./a: undefined symbol: my_function", None),
+            (127, "./a: undefined symbol: cungqr_", None),
+            (127, "./a: undefined symbol: _ZN2at4cuda3fooEv", None),
+            // We have it: the program was not started under the shim, or was linked wrongly.
+            (127, "./a: undefined symbol: cuInit", None),
+            (
+                127,
+                "./a: error while loading shared libraries: libcudnn_graph.so.9: cannot open shared object file: No such file",
+                Some("libcudnn_graph.libcudnn_graph.so.9"),
+            ),
+            (0, "libnvinfer.so.10: cannot open shared object file", None),
+            (127, "./a: error while loading shared libraries: libmine.so.1: cannot open shared object file", None),
+        ] {
+            let found = gaps(&[process(Role::Rank(3), code, stderr)]);
+            let names: Vec<String> = found.iter().map(|gap| format!("{}.{}", gap.library, gap.name)).collect();
+            assert_eq!(names, gap.into_iter().collect::<Vec<_>>(), "{stderr}");
+            assert!(found.iter().all(|gap| gap.rank == Some(3) && gap.count == 1));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+# Says why `import torch` fails in this environment outside of ftest, and nothing else: the libraries that PyTorch asks for
+# are not installed, the simulated GPU has them. Where it is loaded, nothing is touched.
+import os
+import sys
+
+HINT = (
+    "ftest: this environment has PyTorch without NVIDIA's libraries; the simulated GPU stands in for them. "
+    "Run the program as `fgpu python ...`, below `ftest exec`, or as a case of a suite"
+)
+
+
+def add_note(error):
+    if hasattr(error, "add_note"):
+        error.add_note(HINT)
+    elif error.args:
+        # Before Python 3.11.
+        error.args = ("%s\n%s" % (error.args[0], HINT),) + error.args[1:]
+        if isinstance(error, ImportError):
+            error.msg = error.args[0]
+
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "torch":
+            return None
+        from importlib.machinery import PathFinder
+
+        spec = PathFinder.find_spec(name, path, target)
+        run = getattr(getattr(spec, "loader", None), "exec_module", None)
+        if run is not None:
+
+            def exec_module(module):
+                try:
+                    run(module)
+                except (ImportError, OSError, ValueError) as error:
+                    add_note(error)
+                    raise
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+if "libfakegpu" not in os.environ.get("LD_PRELOAD", ""):
+    sys.meta_path.insert(0, Finder)

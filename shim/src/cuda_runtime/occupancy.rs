@@ -1,0 +1,36 @@
+//! Occupancy: `cudaOccupancy*`.
+
+use std::ffi::{c_int, c_uint};
+
+use crate::boundary::args::Out;
+use crate::boundary::library::Library;
+use crate::device::calls::kernel::assumed;
+use crate::device::calls::occupancy::{available_shared, blocks};
+use crate::device::context;
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::kernel::Kernel;
+
+pub(crate) fn max_active(out: Out<c_int>, function: usize, threads: c_int, dynamic_shared: usize) -> CudaResult {
+    let (device, out) = (context::enter()?, out.required()?);
+    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
+    let call = "cudaOccupancyMaxActiveBlocksPerMultiprocessor";
+    Ok(out.set(blocks(device, &kernel, threads, dynamic_shared, Library::CudaRuntime, call)?)?)
+}
+
+pub(crate) fn max_active_with_flags(
+    out: Out<c_int>,
+    function: usize,
+    threads: c_int,
+    dynamic_shared: usize,
+    _flags: c_uint,
+) -> CudaResult {
+    max_active(out, function, threads, dynamic_shared)
+}
+
+/// `cudaOccupancyAvailableDynamicSMemPerBlock`
+pub(crate) fn available(out: Out<usize>, function: usize, blocks: c_int, threads: c_int) -> CudaResult {
+    let (device, out) = (context::enter()?, out.required()?);
+    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
+    assumed(&kernel, Library::CudaRuntime, "cudaOccupancyAvailableDynamicSMemPerBlock")?;
+    Ok(out.set(available_shared(device, blocks, threads)?)?)
+}

@@ -1,0 +1,124 @@
+//! The container that nvcc writes: a header, then entries of cubins and PTX, some compressed. Its layout is not documented; this
+//! is what CUDA 12 and 13 write (`fatbinary --dump`, and fatbinary_section.h for the wrapper).
+
+use std::borrow::Cow;
+
+const WRAPPER: u32 = 0x4662_43b1;
+const CONTAINER: u32 = 0xba55_ed50;
+const HEADER: usize = 16;
+/// Bytes of an entry's header that are read.
+const ENTRY: usize = 64;
+const LZ4: u64 = 0x2000;
+const ZSTD: u64 = 0x8000;
+/// No device code of one translation unit is larger when it is unpacked.
+const MOST: usize = 1 << 30;
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Ptx,
+    Cubin,
+    /// Something else, which is passed over.
+    Other,
+}
+
+/// One piece of device code.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<'a> {
+    pub(super) kind: Kind,
+    flags: u64,
+    unpacked: usize,
+    payload: &'a [u8],
+}
+
+/// The container behind a wrapper.
+///
+/// # Safety
+/// As [`super::initial`].
+pub(super) unsafe fn of_wrapper(wrapper: usize) -> Result<&'static [u8], String> {
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Wrapper {
+        magic: u32,
+        version: u32,
+        data: *const u8,
+        more: *const u8,
+    }
+    if wrapper == 0 {
+        return Err("no device code".to_owned());
+    }
+    // SAFETY: the caller's promise.
+    let wrapper = unsafe { (wrapper as *const Wrapper).read_unaligned() };
+    if wrapper.magic != WRAPPER || wrapper.data.is_null() {
+        return Err("an unknown kind of fat binary".to_owned());
+    }
+    // SAFETY: the compiler puts a container there, which begins with its own size.
+    let header = unsafe { std::slice::from_raw_parts(wrapper.data, HEADER) };
+    let length = whole_length(header)?;
+    // SAFETY: as above; the container is constant data of the program.
+    Ok(unsafe { std::slice::from_raw_parts(wrapper.data, length) })
+}
+
+fn whole_length(header: &[u8]) -> Result<usize, String> {
+    let unknown = || "an unknown kind of fat binary".to_owned();
+    let (magic, start, length) = (number(header, 0, 4), number(header, 6, 2), number(header, 8, 8));
+    if magic != Some(u64::from(CONTAINER)) {
+        return Err(unknown());
+    }
+    let (start, length) = start.zip(length).ok_or_else(unknown)?;
+    start
+        .checked_add(length)
+        .and_then(|whole| usize::try_from(whole).ok())
+        .filter(|whole| *whole <= MOST)
+        .ok_or_else(unknown)
+}
+
+/// What the container holds.
+pub(super) fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, String> {
+    let torn = || "a fat binary that ends too soon".to_owned();
+    let whole = image.get(..whole_length(image)?).ok_or_else(torn)?;
+    let mut entries = Vec::new();
+    let mut at = number(whole, 6, 2).ok_or_else(torn)? as usize;
+    while at < whole.len() {
+        let rest = &whole[at..];
+        let header = rest.get(..ENTRY).ok_or_else(torn)?;
+        let field = |start, size| number(header, start, size).map(|value| value as usize).ok_or_else(torn);
+        let (length, padded, packed) = (field(4, 4)?, field(8, 8)?, field(16, 4)?);
+        let stored =
+            rest.get(length..).and_then(|rest| rest.get(..padded)).filter(|_| length >= ENTRY).ok_or_else(torn)?;
+        let payload = if packed == 0 { stored } else { stored.get(..packed).ok_or_else(torn)? };
+        let kind = match field(0, 2)? {
+            1 => Kind::Ptx,
+            2 => Kind::Cubin,
+            _ => Kind::Other,
+        };
+        entries.push(Entry { kind, flags: number(header, 40, 8).ok_or_else(torn)?, unpacked: field(56, 8)?, payload });
+        at += length + padded;
+    }
+    Ok(entries)
+}
+
+impl<'a> Entry<'a> {
+    /// The cubin or the PTX.
+    pub(super) fn data(&self) -> Result<Cow<'a, [u8]>, String> {
+        let is_packed = self.flags & (LZ4 | ZSTD) != 0;
+        if is_packed && self.unpacked > MOST {
+            return Err("device code that is too large".to_owned());
+        }
+        if self.flags & ZSTD != 0 {
+            let data = zstd::bulk::decompress(self.payload, self.unpacked);
+            return data.map(Cow::Owned).map_err(|error| format!("device code that does not unpack: {error}"));
+        }
+        if self.flags & LZ4 != 0 {
+            let data = lz4_flex::block::decompress(self.payload, self.unpacked);
+            return data.map(Cow::Owned).map_err(|error| format!("device code that does not unpack: {error}"));
+        }
+        Ok(Cow::Borrowed(self.payload))
+    }
+}
+
+fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let mut whole = [0; 8];
+    whole[..size].copy_from_slice(bytes.get(at..at + size)?);
+    Some(u64::from_le_bytes(whole))
+}

@@ -1,0 +1,276 @@
+//! What the processes of a simulated machine hold of its GPUs: a small file that all of them map (`FTEST_GPUS`), with an entry per
+//! process and GPU. So a device's memory is shared, and a monitor sees everybody's.
+//!
+//! An entry is alive as long as its process holds the lock of the entry's byte (fcntl(2)): the kernel lets go of it when the
+//! process dies or execs, whatever killed it, and a forked child does not inherit it. No process id is trusted for that.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use dataplane::refusal;
+
+use super::Device;
+use crate::settings::Gpu;
+
+/// Entries: processes times the GPUs that each uses.
+const ENTRIES: usize = 8192;
+/// Of the byte whose lock keeps allocations apart; the entries' bytes follow it.
+const ALLOCATION: i64 = 0;
+
+#[repr(C)]
+struct Entry {
+    /// 0 is free, else which GPU.
+    gpu: AtomicU32,
+    pid: AtomicU32,
+    bytes: AtomicU64,
+}
+
+const LENGTH: usize = ENTRIES * size_of::<Entry>();
+
+struct Board {
+    file: File,
+    entries: NonNull<Entry>,
+    /// Locks of a file belong to the process, not to a thread.
+    turn: Mutex<()>,
+}
+
+// SAFETY: the mapping is only reached through atomics, and is never unmapped.
+unsafe impl Send for Board {}
+// SAFETY: as above.
+unsafe impl Sync for Board {}
+
+/// The entry of this process for one device.
+#[derive(Debug, Default)]
+pub(crate) struct Share(Mutex<Option<usize>>);
+
+/// The number of a GPU among those of all simulated machines.
+fn number(gpu: &Gpu) -> u32 {
+    (gpu.node << 16 | gpu.local) + 1
+}
+
+/// The machine's board; none where nobody made the processes one machine.
+fn board() -> Option<&'static Board> {
+    static BOARD: OnceLock<Option<Board>> = OnceLock::new();
+    let board = BOARD.get_or_init(|| {
+        let path = PathBuf::from(std::env::var_os(protocol::env::GPUS.name).filter(|path| !path.is_empty())?);
+        match Board::open(&path) {
+            Ok(board) => Some(board),
+            Err(error) => {
+                let what = format!(
+                    "{}={}: what other processes hold of the GPUs is not seen",
+                    protocol::env::GPUS.name,
+                    path.display()
+                );
+                eprintln!("fakegpu: {}", refusal::explain(&what, &error));
+                None
+            }
+        }
+    });
+    board.as_ref()
+}
+
+impl Board {
+    fn open(path: &std::path::Path) -> io::Result<Self> {
+        // Rust's files are closed on exec, which gives the locks back.
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        if file.metadata()?.len() < LENGTH as u64 {
+            refusal::with_file_size(LENGTH as u64, || file.set_len(LENGTH as u64))?;
+        }
+        // SAFETY: a fresh shared mapping of a file that has this length.
+        let base = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(std::ptr::null_mut(), LENGTH, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        let entries = NonNull::new(base.cast::<Entry>()).filter(|_| base != libc::MAP_FAILED);
+        let board = Self { file, entries: entries.ok_or_else(io::Error::last_os_error)?, turn: Mutex::new(()) };
+        // What has this process's id is of a program that it was before exec, or of a process long gone.
+        let _turn = board.lock()?;
+        for entry in board.entries()[1..].iter().filter(|entry| entry.pid.load(Ordering::Relaxed) == std::process::id())
+        {
+            entry.gpu.store(0, Ordering::Release);
+        }
+        drop(_turn);
+        Ok(board)
+    }
+
+    /// Those that were ever used. The first one only says how many these are.
+    fn entries(&self) -> &[Entry] {
+        let most = self.all()[0].pid.load(Ordering::Acquire) as usize;
+        &self.all()[..(most + 1).min(ENTRIES)]
+    }
+
+    fn all(&self) -> &[Entry] {
+        // SAFETY: the mapping has so many entries, is never unmapped, and is only reached through atomics.
+        unsafe { std::slice::from_raw_parts(self.entries.as_ptr(), ENTRIES) }
+    }
+
+    /// Sets or asks for the lock of one byte.
+    fn fcntl(&self, command: i32, kind: i32, byte: i64) -> io::Result<libc::flock> {
+        // SAFETY: all-zero is a value of this plain C struct.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = kind as libc::c_short;
+        lock.l_whence = libc::SEEK_SET as libc::c_short;
+        (lock.l_start, lock.l_len) = (byte, 1);
+        loop {
+            // SAFETY: the descriptor is open and the struct lives for the call.
+            if unsafe { libc::fcntl(self.file.as_raw_fd(), command, &raw mut lock) } == 0 {
+                return Ok(lock);
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Nobody else allocates meanwhile, in this process or another. Who holds it does nothing that waits.
+    fn lock(&self) -> io::Result<Turn<'_>> {
+        let guard = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.fcntl(libc::F_SETLKW, libc::F_WRLCK, ALLOCATION)?;
+        Ok(Turn { board: self, _guard: guard })
+    }
+
+    /// [`Board::lock`], unless another thread has it.
+    fn lock_if_free(&self) -> io::Result<Option<Turn<'_>>> {
+        let Ok(guard) = self.turn.try_lock() else { return Ok(None) };
+        self.fcntl(libc::F_SETLKW, libc::F_WRLCK, ALLOCATION)?;
+        Ok(Some(Turn { board: self, _guard: guard }))
+    }
+
+    /// Whether the process of the entry at `index` is there.
+    fn is_alive(&self, index: usize) -> bool {
+        let entry = &self.entries()[index];
+        // Its own locks are nothing that a process has to wait for.
+        entry.pid.load(Ordering::Relaxed) == std::process::id()
+            || self
+                .fcntl(libc::F_GETLK, libc::F_WRLCK, byte_of(index))
+                .is_ok_and(|lock| i32::from(lock.l_type) != libc::F_UNLCK)
+    }
+
+    /// Indices of the living entries of a GPU; those of the dead are freed.
+    fn living(&self, gpu: u32) -> Vec<usize> {
+        let of_gpu = |index: &usize| self.entries()[*index].gpu.load(Ordering::Acquire) == gpu;
+        let (alive, dead): (Vec<_>, Vec<_>) =
+            (1..self.entries().len()).filter(of_gpu).partition(|index| self.is_alive(*index));
+        // In a forked child the turn may be somebody's for ever; the dead are freed by the next who looks.
+        if !dead.is_empty()
+            && let Ok(Some(_turn)) = self.lock_if_free()
+        {
+            for index in dead.into_iter().filter(|index| of_gpu(index) && !self.is_alive(*index)) {
+                self.entries()[index].gpu.store(0, Ordering::Release);
+            }
+        }
+        alive
+    }
+
+    /// A free entry, made this process's. Under the lock.
+    fn claim(&self, gpu: u32) -> Option<usize> {
+        let entries = self.all();
+        let index = (1..ENTRIES).find(|index| entries[*index].gpu.load(Ordering::Acquire) == 0)?;
+        self.fcntl(libc::F_SETLK, libc::F_WRLCK, byte_of(index)).ok()?;
+        entries[index].bytes.store(0, Ordering::Relaxed);
+        entries[index].pid.store(std::process::id(), Ordering::Relaxed);
+        entries[index].gpu.store(gpu, Ordering::Release);
+        entries[0].pid.fetch_max(index as u32, Ordering::AcqRel);
+        Some(index)
+    }
+
+    /// What others hold of a GPU, by the entries alone.
+    fn others(&self, gpu: u32) -> u64 {
+        let own = std::process::id();
+        let of_others =
+            |entry: &&Entry| entry.gpu.load(Ordering::Acquire) == gpu && entry.pid.load(Ordering::Relaxed) != own;
+        self.entries()[1..].iter().filter(of_others).map(|entry| entry.bytes.load(Ordering::Relaxed)).sum()
+    }
+}
+
+fn byte_of(index: usize) -> i64 {
+    index as i64 + 1
+}
+
+struct Turn<'a> {
+    board: &'a Board,
+    _guard: MutexGuard<'a, ()>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let _ = self.board.fcntl(libc::F_SETLK, libc::F_UNLCK, ALLOCATION);
+    }
+}
+
+impl Share {
+    fn index(&self, board: &Board, gpu: u32) -> Option<usize> {
+        let mut index = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if index.is_none() {
+            *index = board.claim(gpu);
+        }
+        *index
+    }
+}
+
+/// Says that this process now holds `bytes` of the device.
+pub(crate) fn publish(device: &Device, bytes: u64) {
+    let Some(board) = board() else { return };
+    let known = *device.share.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let index = known.or_else(|| {
+        let _turn = board.lock().ok()?;
+        device.share.index(board, number(device.gpu))
+    });
+    if let Some(index) = index {
+        board.entries()[index].bytes.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Takes `bytes` of the device in all, if others leave as much of `limit`. False when they do not.
+pub(crate) fn take(device: &Device, bytes: u64, limit: u64) -> bool {
+    let Some(board) = board() else { return true };
+    let gpu = number(device.gpu);
+    for swept in [false, true] {
+        if swept {
+            board.living(gpu);
+        }
+        let Ok(_turn) = board.lock() else { return true };
+        if board.others(gpu).saturating_add(bytes) <= limit {
+            if let Some(index) = device.share.index(board, gpu) {
+                board.entries()[index].bytes.store(bytes, Ordering::Relaxed);
+            }
+            return true;
+        }
+    }
+    false
+}
+
+/// This process no longer uses the device.
+pub(crate) fn withdraw(device: &Device) {
+    let Some(board) = board() else { return };
+    if let Some(index) = device.share.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        board.entries()[index].gpu.store(0, Ordering::Release);
+        let _ = board.fcntl(libc::F_SETLK, libc::F_UNLCK, byte_of(index));
+    }
+}
+
+/// Bytes that other processes hold of the device.
+pub(crate) fn held_by_others(device: &Device) -> u64 {
+    let Some(board) = board() else { return 0 };
+    board.living(number(device.gpu));
+    board.others(number(device.gpu))
+}
+
+/// (process id, bytes) of every process of the machine that uses the GPU, by id; `None` where only this process is known.
+pub(crate) fn holders(gpu: &Gpu) -> Option<Vec<(u32, u64)>> {
+    let board = board()?;
+    let entries = board.entries();
+    let holder = |index| {
+        let entry: &Entry = &entries[index];
+        (entry.pid.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed))
+    };
+    let mut holders: Vec<(u32, u64)> = board.living(number(gpu)).into_iter().map(holder).collect();
+    holders.sort_unstable();
+    Some(holders)
+}

@@ -1,0 +1,62 @@
+//! Import circles between files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::files::{Crate, Import};
+
+/// Files that import each other in a circle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Circle {
+    /// The files, from the crate's `src`.
+    pub files: BTreeSet<PathBuf>,
+    /// The imports that tie them.
+    pub imports: Vec<Import>,
+}
+
+impl fmt::Display for Circle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} files import each other in a circle", self.files.len())?;
+        for import in &self.imports {
+            write!(f, "\n  {} uses {} ({})", import.from.display(), import.to.display(), import.name)?;
+        }
+        Ok(())
+    }
+}
+
+/// The import circles of a crate. Between a module and the modules inside it imports may run both ways: they do not count.
+pub fn circles(krate: &Crate) -> Vec<Circle> {
+    let imports: Vec<Import> =
+        krate.imports().into_iter().filter(|import| !krate.related(&import.from, &import.to)).collect();
+    let mut edges: BTreeMap<&Path, BTreeSet<&Path>> = BTreeMap::new();
+    for import in &imports {
+        edges.entry(&import.from).or_default().insert(&import.to);
+    }
+    let reach: BTreeMap<&Path, BTreeSet<&Path>> = krate.files().map(|file| (file, reachable(file, &edges))).collect();
+    let mut seen = BTreeSet::new();
+    let mut circles = Vec::new();
+    for (file, reached) in &reach {
+        if seen.contains(file) || !reached.contains(file) {
+            continue;
+        }
+        let files: BTreeSet<PathBuf> =
+            reached.iter().filter(|other| reach[*other].contains(file)).map(|path| path.to_path_buf()).collect();
+        seen.extend(reached.iter().filter(|path| files.contains(**path)).copied());
+        let ties = |import: &&Import| files.contains(&import.from) && files.contains(&import.to);
+        circles.push(Circle { imports: imports.iter().filter(ties).cloned().collect(), files });
+    }
+    circles
+}
+
+/// What is reached from `start` by one import or more.
+fn reachable<'a>(start: &Path, edges: &BTreeMap<&'a Path, BTreeSet<&'a Path>>) -> BTreeSet<&'a Path> {
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<&Path> = edges.get(start).into_iter().flatten().copied().collect();
+    while let Some(file) = open.pop() {
+        if reached.insert(file) {
+            open.extend(edges.get(file).into_iter().flatten().copied());
+        }
+    }
+    reached
+}
