@@ -5,16 +5,17 @@ use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use runner::attempts;
 use runner::case::Case;
-use runner::check::Verdict;
+use runner::case::requirement;
 use runner::execute::{Cancel, RunContext};
-use runner::install::Install;
+use runner::host::install::Install;
 use runner::record::CaseRun;
 use runner::report::human;
-use runner::requirement;
 use runner::schedule::Settings;
+use runner::schedule::attempts;
+use runner::schedule::run_resources::RunResources;
 use runner::suite::{self, SuiteError};
+use runner::verdict::Verdict;
 
 /// The suites that are run here, in this order.
 const SUITES: [&str; 11] =
@@ -55,17 +56,17 @@ fn trial(case: Arc<Case>, shared: Arc<Shared>) -> Trial {
         if let Some(reason) = requirement::unmet(&case) {
             return Ok(Completion::ignored_with(reason));
         }
-        run(&case, &*shared.context()?)
+        run(&case, &*shared.resources()?)
     })
 }
 
-fn run(case: &Case, context: &RunContext) -> Result<Completion, Failed> {
+fn run(case: &Case, resources: &RunResources) -> Result<Completion, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shared = attempts::Shared::default();
-    let conclusion = runtime.block_on(attempts::run(case, context, Settings::default(), &shared));
+    let conclusion = runtime.block_on(attempts::run(case, resources, Settings::default(), &shared));
     match &conclusion.verdict {
         Verdict::Passed => Ok(Completion::Completed),
-        Verdict::Skipped(reason) | Verdict::Xfailed(reason) => Ok(Completion::ignored_with(reason)),
+        Verdict::Skipped { reason } | Verdict::Xfailed { reason } => Ok(Completion::ignored_with(reason)),
         Verdict::Failed | Verdict::Broken | Verdict::Timeout => Err(Failed::from(format!(
             "{}\n{}",
             conclusion.verdict.word(),
@@ -76,15 +77,15 @@ fn run(case: &Case, context: &RunContext) -> Result<Completion, Failed> {
 
 /// The run that all cases share, made when the first one runs: listing builds and starts nothing.
 #[derive(Default)]
-struct Shared(OnceLock<Result<std::sync::Mutex<Option<Arc<RunContext>>>, String>>);
+struct Shared(OnceLock<Result<std::sync::Mutex<Option<Arc<RunResources>>>, String>>);
 
 impl Shared {
-    fn context(&self) -> Result<Arc<RunContext>, Failed> {
+    fn resources(&self) -> Result<Arc<RunResources>, Failed> {
         let made = self.0.get_or_init(|| {
             build()?;
             runner::execute::keep_descriptors();
             let context = RunContext::start(Install::find(), Cancel::new(), Arc::new(|step| eprintln!("{step}")))?;
-            Ok(std::sync::Mutex::new(Some(Arc::new(context))))
+            Ok(std::sync::Mutex::new(Some(Arc::new(RunResources::bare(context)))))
         });
         let slot = made.as_ref().map_err(|error| Failed::from(error.clone()))?;
         let context = slot.lock().map_err(|_| Failed::from("another case panicked"))?;

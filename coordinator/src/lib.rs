@@ -1,7 +1,7 @@
 //! fakegpu-coordinator: the tokio shell around [`model::cluster::Cluster`].
 //!
 //! [`settings`] says what to do, [`endpoint`] owns the listening socket, [`session`] one connection each, and
-//! [`driver`] is the single task that owns the cluster; [`report_file`] writes what it saw. [`run`] joins them.
+//! [`driver`] is the single task that owns the cluster; [`report_file`] writes what it saw. [`run()`] joins them.
 
 #![warn(missing_docs)]
 

@@ -34,7 +34,7 @@ struct Header {
     bell: Line<AtomicU32>,
     /// Ranks that sleep until the bell changes. One that died asleep stays counted: then a wake-up is for nobody.
     sleepers: Line<AtomicU32>,
-    /// Arrivals at all barriers so far, over all ranks ([`COUNT`]); and whether barrier `shut_at` is shut, and by whom. One word,
+    /// Arrivals at all barriers so far, over all ranks (`COUNT`); and whether barrier `shut_at` is shut, and by whom. One word,
     /// so that a barrier is either complete for all ranks or for none.
     arrivals: Line<AtomicU64>,
 }

@@ -31,7 +31,7 @@ pub(crate) const HELD_PATIENCE: Duration = Duration::from_secs(2);
 /// Longest sentence in a notice, bytes.
 pub(crate) const MAX_NOTICE: usize = 4096;
 
-/// Identifies a message within a [`Mesh`] until [`Mesh::forget`].
+/// Identifies a message within a [`Mesh`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MessageId(u64);
 

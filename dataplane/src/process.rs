@@ -334,7 +334,9 @@ pub(crate) fn formed(answer: ToRank) -> Result<Option<Formed>, Failure> {
             Ok(Some(Formed { communicator, rank, members }))
         }
         ToRank::NoCommunicator { .. } => Ok(None),
-        other => Err(Failure::new(ErrorCode::System, format!("the coordinator answered a rendezvous with {other:?}"))),
+        other => {
+            Err(Failure::new(ErrorCode::System, format!("the coordinator answered a rendezvous with {}", other.kind())))
+        }
     }
 }
 

@@ -94,7 +94,7 @@ impl Session {
                 return Err(Failure::new(ErrorCode::System, format!("the coordinator refused this process: {reason}")));
             }
             other => {
-                let detail = format!("the coordinator answered hello with {other:?}");
+                let detail = format!("the coordinator answered hello with {}", other.kind());
                 return Err(Failure::new(ErrorCode::System, detail));
             }
         }

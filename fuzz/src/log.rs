@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use runner::event::Event;
+use runner::record::event::Event;
 use runner::record::{Run, log};
 use runner::report::human::HumanReport;
 use runner::report::junit::{self, Profile};

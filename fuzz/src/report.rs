@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock};
 
 use runner::case::Case;
 use runner::check::snapshot::SnapshotMode;
-use runner::check::{self, Verdict};
 use runner::execute::reports;
 use runner::observation::Observation;
 use runner::suite;
+use runner::verdict::{Verdict, judge};
 
 /// Looks at everything that a report may hold, with every operator.
 const SUITE: &str = "ftest: 1
@@ -45,7 +45,7 @@ pub fn report(data: &[u8]) {
     let gaps = reports::gaps(Some(&value), &devices);
     let observation =
         Observation { cluster_report: Some(value), device_reports: devices, gaps, ..Observation::default() };
-    let (verdict, failures) = check::judge(&CASE, &observation, SnapshotMode::CompareOnly);
+    let (verdict, failures) = judge::judge(&CASE, &observation, SnapshotMode::CompareOnly);
     assert_eq!(verdict == Verdict::Passed, failures.is_empty(), "{verdict:?}: {failures:?}");
     assert!(failures.iter().all(|failure| !failure.kind.is_empty() && !failure.expected.is_empty()), "{failures:?}");
 }

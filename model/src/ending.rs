@@ -44,9 +44,10 @@ impl Cluster {
         (!played).then_some(how.as_str())
     }
 
-    /// Ranks that ended, in order.
-    pub(crate) fn ended_ranks(&self) -> impl Iterator<Item = Rank> {
-        self.endings.ended.keys().copied().filter(|rank| self.how_ended(*rank).is_some())
+    /// Ranks that ended or whose last try to join a communicator failed, in order.
+    pub(crate) fn lost_ranks(&self) -> BTreeSet<Rank> {
+        let ended = self.endings.ended.keys().copied().filter(|rank| self.how_ended(*rank).is_some());
+        ended.chain(self.endings.refused.keys().copied()).collect()
     }
 
     /// The connection of the process that ended as `rank`, while that is open: what it sent last may still be on its way.
@@ -77,22 +78,31 @@ impl Cluster {
             let node = self.settings.plan.as_ref().and_then(|plan| plan.node_of(rank));
             let place = node.map(|(_, node)| format!(" ({})", node.id)).unwrap_or_default();
             let detail = format!("rank {rank}{place} {how} without joining the communicator");
-            // Ranks of a communicator of everybody have the numbers of the launch.
-            let same = gathering.seated().all(|(seat, applicant)| applicant.member.global_rank == seat);
-            let culprits: &[Rank] = if same && gathering.missing().contains(&rank) { &[rank] } else { &[] };
+            let same = self.has_numbers_of_launch(&gathering) && gathering.missing().contains(&rank);
+            let culprits: &[Rank] = if same { &[rank] } else { &[] };
             self.give_up(unique_id, gathering.size(), gathering.missing(), ErrorCode::RankLost, &detail);
             let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
             self.fail_init(applicants, ErrorCode::RankLost, culprits, detail, out);
         }
     }
 
+    /// Whether this is to be a communicator of all ranks of the launch, which keep their numbers there as far as one can see.
+    pub(crate) fn has_numbers_of_launch(&self, gathering: &Gathering<Applicant>) -> bool {
+        let plan = || self.settings.plan.as_ref().map(|plan| plan.world_size());
+        self.launched(gathering).or_else(plan) == Some(gathering.size())
+            && gathering.seated().all(|(seat, applicant)| applicant.member.global_rank == seat)
+    }
+
+    /// How many ranks were launched, as one of those that wait there knows.
+    fn launched(&self, gathering: &Gathering<Applicant>) -> Option<u32> {
+        let mut waiting = gathering.seated();
+        waiting.find_map(|(_, applicant)| self.processes.get(&applicant.connection)?.info.world_size)
+    }
+
     /// A rank that ended and without which `gathering` cannot be complete. `None` where that is not certain.
     fn who_is_missed_for_ever(&self, gathering: &Gathering<Applicant>) -> Option<Rank> {
         let seated: BTreeSet<Rank> = gathering.seated().map(|(_, applicant)| applicant.member.global_rank).collect();
-        let launched = gathering.seated().find_map(|(_, applicant)| {
-            let process = self.processes.get(&applicant.connection)?;
-            process.info.world_size
-        })?;
+        let launched = self.launched(gathering)?;
         // A process with several devices sits down for each of them: then ranks are no processes.
         if gathering.size() > launched || seated.len() < gathering.seated().count() {
             return None;

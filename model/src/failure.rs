@@ -15,8 +15,8 @@ pub(crate) struct Failure {
     pub(crate) communicator: Option<CommunicatorId>,
     pub(crate) sequence: Sequence,
     pub(crate) code: ErrorCode,
-    /// `None` is a rendezvous or a death between operations.
-    pub(crate) operation: Option<Operation>,
+    /// What each rank of the communicator that noticed at `sequence` had called. None: a rendezvous or a death between operations.
+    operations: BTreeMap<Rank, Operation>,
     /// Ranks of the communicator.
     pub(crate) culprits: BTreeSet<Rank>,
     /// Global ranks.
@@ -27,6 +27,13 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// The operation that failed: of ranks that called different ones, what the first called that is not to blame. None: a
+    /// rendezvous or a death between operations.
+    pub(crate) fn operation(&self) -> Option<Operation> {
+        let right = self.operations.iter().find(|(rank, _)| !self.culprits.contains(rank));
+        right.or(self.operations.first_key_value()).map(|(_, operation)| *operation)
+    }
+
     pub(crate) fn attempted_bytes(&self) -> u64 {
         self.attempted.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
@@ -96,7 +103,7 @@ impl Failures {
                     communicator: Some(communicator.id),
                     sequence: told.sequence,
                     code: told.code,
-                    operation: Some(told.operation),
+                    operations: BTreeMap::new(),
                     culprits: BTreeSet::new(),
                     observed: BTreeSet::new(),
                     attempted: BTreeMap::new(),
@@ -105,10 +112,14 @@ impl Failures {
                 self.events.last_mut().expect("just pushed")
             }
         };
-        let earlier = told.sequence != NO_SEQUENCE && told.sequence < event.sequence;
-        if event.sequence == NO_SEQUENCE || earlier || event.operation.is_none() {
+        let place = |sequence| (sequence == NO_SEQUENCE, sequence);
+        if place(told.sequence) < place(event.sequence) {
             event.sequence = told.sequence;
-            event.operation = Some(told.operation);
+            event.operations.clear();
+        }
+        if event.sequence == told.sequence {
+            let operation = event.operations.entry(told.rank).or_insert(told.operation);
+            *operation = told.operation.min(*operation);
         }
         event.observed.insert(global);
         // Ranks hear of a loss from each other too; one that is still there only passed it on.
@@ -138,7 +149,7 @@ impl Failures {
             communicator: Some(communicator.id),
             sequence: NO_SEQUENCE,
             code: ErrorCode::RankLost,
-            operation: None,
+            operations: BTreeMap::new(),
             culprits: BTreeSet::from([rank]),
             observed: BTreeSet::new(),
             attempted: BTreeMap::new(),
@@ -160,7 +171,7 @@ impl Failures {
             communicator: None,
             sequence: NO_SEQUENCE,
             code,
-            operation: None,
+            operations: BTreeMap::new(),
             culprits: culprits.into_iter().collect(),
             observed: observed.into_iter().collect(),
             attempted: BTreeMap::new(),

@@ -63,8 +63,8 @@ impl Cluster {
         parts.extend(missing.iter().map(|rank| self.absence(*rank, &waits, &said)));
         if waits.iter().any(|wait| !wait.unknown.is_empty()) {
             // Whoever is meant, these do not come.
-            let ended = self.ended_ranks().filter(|rank| !missing.contains(rank) && !waiting.contains(rank));
-            parts.extend(ended.map(|rank| self.absence(rank, &waits, &said)));
+            let lost = self.lost_ranks().into_iter().filter(|rank| !missing.contains(rank) && !waiting.contains(rank));
+            parts.extend(lost.map(|rank| self.absence(rank, &waits, &said)));
         }
         if let Some(first) = cycle.first() {
             let mut names: Vec<String> = cycle.iter().map(|rank| format!("rank {rank}")).collect();
@@ -122,8 +122,7 @@ impl Cluster {
         let numbers = self.numbers();
         let mut waits = Vec::new();
         for gathering in self.rendezvous.values() {
-            // Ranks of a communicator of everybody have the numbers of the launch.
-            let world = self.settings.plan.as_ref().map(|plan| plan.world_size()) == Some(gathering.size());
+            let world = self.has_numbers_of_launch(gathering);
             let missing = gathering.missing();
             for (_, applicant) in gathering.seated() {
                 waits.push(Wait {

@@ -342,7 +342,7 @@ impl Cluster {
         // Stable: what the key does not order keeps the order of arrival.
         failures.sort_by_key(|failure| {
             let comm_id = failure.communicator.map(|id| number[&id]);
-            (comm_id, failure.sequence, failure.code.source(), failure.observed.clone())
+            (comm_id, failure.sequence, failure.code.source(), failure.observed.clone(), failure.code)
         });
         let mut events = Vec::with_capacity(failures.len());
         let mut measured = Vec::with_capacity(failures.len());
@@ -362,7 +362,7 @@ impl Cluster {
                 global_rank: communicator.and(local_rank).map(global),
                 culprits: failure.culprits.iter().copied().map(global).collect(),
                 source: failure.code.source(),
-                operation: failure.operation.map_or(nothing, |operation| operation.name()).to_owned(),
+                operation: failure.operation().map_or(nothing, |operation| operation.name()).to_owned(),
                 error_code: failure.code,
                 observed_ranks: failure.observed.iter().copied().collect(),
                 attempted_payload_bytes: failure.attempted_bytes(),

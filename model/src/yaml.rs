@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use protocol::suggest;
 use serde::de::DeserializeOwned;
+use serde_yaml::budget::BudgetBreach;
 use serde_yaml::options::DuplicateKeyPolicy;
 use serde_yaml::{Error, Location, MessageFormatter, Options, UserMessageFormatter};
 
@@ -13,6 +14,8 @@ use crate::diagnostic::Diagnostic;
 const MAX_DEPTH: usize = 32;
 /// Most aliases of a file.
 const MAX_ALIASES: usize = 256;
+/// Most values of a file, with aliases written out.
+const MAX_NODES: usize = 250_000;
 /// Longest text that is read at all, bytes: nobody writes a larger one by hand.
 const MAX_BYTES: usize = 4 << 20;
 
@@ -55,7 +58,7 @@ fn read_with<T: DeserializeOwned>(
 
 fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
     serde_yaml::options! {
-        budget: serde_yaml::budget! { max_depth: MAX_DEPTH, max_aliases: MAX_ALIASES },
+        budget: serde_yaml::budget! { max_depth: MAX_DEPTH, max_aliases: MAX_ALIASES, max_nodes: MAX_NODES },
         duplicate_keys: duplicate_keys,
         strict_booleans: true,
         with_snippet: false,
@@ -83,7 +86,10 @@ pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     }
 }
 
-fn explain(error: &Error) -> (String, Option<String>) {
+fn explain(mut error: &Error) -> (String, Option<String>) {
+    while let Error::AliasError { error: inner, .. } = error {
+        error = inner.without_snippet();
+    }
     match error {
         Error::SerdeUnknownField { field, expected, .. } => {
             (format!("unknown key `{field}`"), Some(did_you_mean(field, expected)))
@@ -108,8 +114,25 @@ fn explain(error: &Error) -> (String, Option<String>) {
         Error::MultipleDocuments { .. } => {
             ("a second document starts here".to_owned(), Some("one file holds one document; remove `---`".to_owned()))
         }
+        Error::Budget { breach, .. } => limit(breach),
+        // The scanner's own limit, which brackets reach before ours.
+        other if other.to_string().contains("recursion limit exceeded") => limit(&BudgetBreach::Depth { depth: 0 }),
         Error::Eof { .. } => ("the file is empty".to_owned(), None),
         other => (UserMessageFormatter.format_message(other).into_owned(), None),
+    }
+}
+
+/// A limit that a file exceeds.
+fn limit(breach: &BudgetBreach) -> (String, Option<String>) {
+    match breach {
+        BudgetBreach::Depth { .. } => {
+            (format!("lists and mappings stand more than {MAX_DEPTH} deep in each other"), None)
+        }
+        BudgetBreach::Aliases { .. } => (format!("there are more than {MAX_ALIASES} aliases"), None),
+        BudgetBreach::Nodes { .. } => {
+            (format!("there are more than {MAX_NODES} values, counting those of aliases each time"), None)
+        }
+        _ => ("the file is larger or more complex than anything that a person writes".to_owned(), None),
     }
 }
 
@@ -178,10 +201,20 @@ mod tests {
 
     #[test]
     fn bombs_and_depth_are_refused() {
-        let deep = format!("{}1{}", "[".repeat(40), "]".repeat(40));
-        assert!(read::<Node>("s.yaml", &deep).is_err());
-        let aliases = format!("a: &a 1\nb: [{}]\n", "*a,".repeat(300));
-        assert!(read::<Node>("s.yaml", &aliases).is_err());
+        let refused = |text: &str, why: &str| {
+            let diagnostic = read::<Node>("s.yaml", text).unwrap_err().remove(0);
+            assert!(diagnostic.to_string().contains(why), "{diagnostic}");
+        };
+        for depth in [40, 300, 100_000] {
+            refused(&format!("{}1{}", "[".repeat(depth), "]".repeat(depth)), "more than 32 deep");
+            refused(&"- ".repeat(depth), "more than 32 deep");
+        }
+        refused(&format!("a: &a 1\nb: [{}]\n", "*a,".repeat(300)), "more than 256 aliases");
+        let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..24 {
+            laughs += &format!("a{level}: &a{level} [{}]\n", format!("*a{},", level - 1).repeat(10));
+        }
+        refused(&laughs, "more than 250000 values");
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub const REPORT_VERSION: u32 = 1;
 /// to the process first: no program's mistake. A link needs neither a descriptor nor room in a file, of which there may be
 /// none.
 pub const REFUSED: &str = ".refused";
-/// The same, on why the report could not be written.
+/// The same, on why the report could not be written; an empty or half-written file where not even a link could be made.
 pub const UNWRITTEN: &str = ".unwritten";
 
 /// One process's report.

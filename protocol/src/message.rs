@@ -282,7 +282,7 @@ pub struct FailureRecord {
 }
 
 /// Kinds of failure, as FakeGPU's reports spell them where it has a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
@@ -410,4 +410,25 @@ pub enum ToRank {
     },
     /// Whoever started the run is gone, and with it everybody who would end this process.
     RunLost,
+}
+
+impl ToRank {
+    /// The kind of message, for who did not expect it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ToRank::Welcome { .. } => "a welcome",
+            ToRank::Refused { .. } => "a refusal",
+            ToRank::CommunicatorFormed { .. } => "a communicator",
+            ToRank::NoCommunicator { .. } => "no communicator",
+            ToRank::RequestFailed { .. } => "a request that failed",
+            ToRank::MemberLost { .. } => "a lost member",
+            ToRank::Flush { .. } => "a request to flush",
+            ToRank::ShuttingDown => "its end",
+            ToRank::Status { .. } => "a status",
+            ToRank::Inquire { .. } => "an inquiry",
+            ToRank::Diagnosis { .. } => "a diagnosis",
+            ToRank::FaultNoted { .. } => "a fault that was noted",
+            ToRank::RunLost => "the end of its run",
+        }
+    }
 }

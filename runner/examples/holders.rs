@@ -6,8 +6,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let written = match arguments.as_slice() {
-        [directory, shim] => runner::launch::holders::write(directory, shim, None),
-        [directory, shim, libraries] => runner::launch::holders::write(directory, shim, Some(libraries)),
+        [directory, shim] => runner::execute::launch::holders::write(directory, shim, None),
+        [directory, shim, libraries] => runner::execute::launch::holders::write(directory, shim, Some(libraries)),
         _ => {
             eprintln!("usage: holders DIRECTORY SHIM [TORCH_LIB_DIRECTORY]");
             return ExitCode::from(2);

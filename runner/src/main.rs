@@ -1,12 +1,14 @@
 //! `ftest`: command line -> command -> exit code.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
-use runner::cli::{Cli, Color, Command};
-use runner::commands;
-use runner::commands::{bench, check, env, exec, explain, fmt, profiles, replay, review, runs, schema, top};
+use runner::commands::cli::{Cli, Color, Command};
+use runner::commands::ending;
+use runner::commands::{self, bench, check, env, exec, explain, fmt, profiles, replay, review, runs, schema, top};
 use runner::execute::{self, guard};
+use runner::host::say;
 
 /// Bytes of the stack that ftest runs on, whatever `ulimit -s` says.
 const STACK: usize = 16 << 20;
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
 
 fn run() -> ExitCode {
     execute::survive_file_limit();
+    execute::hear_of_children();
     let mut arguments = std::env::args_os();
     if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT || first == guard::HEIR) {
         let rest: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
@@ -33,28 +36,30 @@ fn run() -> ExitCode {
         Color::Never => ColorChoice::Never,
     }
     .write_global();
-    match &cli.command {
-        Command::Run(arguments) => commands::run::run(arguments).into(),
-        Command::Runs(arguments) => runs::list(arguments).into(),
-        Command::Replay(arguments) => replay::replay(arguments).into(),
-        Command::Merge(arguments) => replay::merge(arguments).into(),
-        Command::Check(arguments) => check::run(arguments).into(),
-        Command::Review(arguments) => review::review(arguments).into(),
-        Command::Accept(arguments) => review::accept(arguments).into(),
-        Command::Reject(arguments) => review::reject(arguments).into(),
-        Command::Explain(arguments) => explain::run(arguments).into(),
-        Command::Fmt(arguments) => fmt::run(arguments).into(),
-        Command::Schema => schema::run().into(),
-        Command::Profiles => profiles::run().into(),
-        Command::Exec(arguments) => from_number(exec::run(arguments)),
-        Command::Top(arguments) => top::run(arguments).into(),
-        Command::Bench(arguments) => from_number(bench::run(arguments)),
-        Command::Env(arguments) => from_number(env::run(arguments)),
+    let code = match &cli.command {
+        Command::Run(arguments) => commands::run::run(arguments) as i32,
+        Command::Runs(arguments) => runs::list(arguments) as i32,
+        Command::Replay(arguments) => replay::replay(arguments) as i32,
+        Command::Merge(arguments) => replay::merge(arguments) as i32,
+        Command::Check(arguments) => check::run(arguments) as i32,
+        Command::Review(arguments) => review::review(arguments) as i32,
+        Command::Accept(arguments) => review::accept(arguments) as i32,
+        Command::Reject(arguments) => review::reject(arguments) as i32,
+        Command::Explain(arguments) => explain::run(arguments) as i32,
+        Command::Fmt(arguments) => fmt::run(arguments) as i32,
+        Command::Schema => schema::run() as i32,
+        Command::Profiles => profiles::run() as i32,
+        Command::Exec(arguments) => exec::run(arguments),
+        Command::Top(arguments) => top::run(arguments) as i32,
+        Command::Bench(arguments) => bench::run(arguments),
+        Command::Env(arguments) => env::run(arguments),
         Command::Completions { shell } => {
-            Cli::completions(*shell, &mut std::io::stdout());
-            ExitCode::SUCCESS
+            // A reader who left is no error; anything else is remembered.
+            let _ = say::stdout().write_all(&Cli::completions(*shell));
+            0
         }
-    }
+    };
+    from_number(ending::code(code))
 }
 
 fn from_number(code: i32) -> ExitCode {

@@ -1,13 +1,15 @@
 //! Everything seen while a case ran: the only input of the checks, besides the case itself.
 
+use crate::host::machine::Machine;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::case::Place;
-use crate::lossy_path;
+use crate::host::{lossy_path, signal};
+use crate::source::SourceLocation;
 
 /// What was seen.
 #[derive(Clone, Debug, Default)]
@@ -88,26 +90,11 @@ impl Observation {
     }
 }
 
-/// Limits that processes of the case began with, where there are any, and what the machine did to them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
-    /// Addresses, bytes.
-    pub address_space: Option<u64>,
-    /// Of one file, bytes.
-    pub file_size: Option<u64>,
-    /// Of one process, s.
-    pub cpu_time: Option<u64>,
-    /// Size of `/dev/shm`, bytes.
-    pub shared_memory: Option<u64>,
-    /// The kernel ended processes because memory ran out, in words.
-    pub out_of_memory: Option<String>,
-}
-
 /// Why a fixture could not be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FixtureError {
     /// Where its setup is written.
-    pub place: Place,
+    pub place: SourceLocation,
     /// What was wanted.
     pub expected: String,
     /// What was there, with the last words of the setup.
@@ -146,6 +133,16 @@ pub struct ProcessObservation {
     pub stderr: Captured,
 }
 
+impl ProcessObservation {
+    /// Which of its streams could not be written to their files, in words.
+    pub fn write_errors(&self) -> impl Iterator<Item = String> {
+        [("stdout", &self.stdout), ("stderr", &self.stderr)].into_iter().filter_map(|(name, stream)| {
+            let error = stream.write_error.as_ref()?;
+            Some(format!("not all of {name} of {} could be kept: {error}", self.role))
+        })
+    }
+}
+
 /// What a process was in the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -156,6 +153,17 @@ pub enum Role {
     Launcher(u32),
     /// fakegpu-coordinator.
     Coordinator,
+}
+
+impl Role {
+    /// Name of the files that hold a process's streams.
+    pub fn file_stem(self) -> String {
+        match self {
+            Role::Rank(rank) => format!("rank-{rank}"),
+            Role::Launcher(node) => format!("launcher-{node}"),
+            Role::Coordinator => "coordinator".to_owned(),
+        }
+    }
 }
 
 impl std::fmt::Display for Role {
@@ -184,6 +192,19 @@ pub enum Exit {
     Unknown,
 }
 
+impl Exit {
+    /// What it did, to follow a name: `ended with code 1`, `was ended by SIGKILL`.
+    pub fn clause(&self) -> String {
+        match self {
+            Exit::Code(code) => format!("ended with code {code}"),
+            Exit::Signal(number) => format!("was ended by {}", signal::name(*number)),
+            Exit::NotStarted(why) => format!("never started: {why}"),
+            Exit::Unkillable => "is still there after SIGKILL".to_owned(),
+            Exit::Unknown => "ended, how is not known".to_owned(),
+        }
+    }
+}
+
 /// One stream of one process. The whole of it is in `path`; memory keeps both ends.
 #[derive(Clone, Debug, Default)]
 pub struct Captured {
@@ -197,6 +218,10 @@ pub struct Captured {
     pub tail: Vec<u8>,
     /// Something between head and tail is only in the file, or was dropped.
     pub truncated: bool,
+    /// Texts that were looked for in all of the stream while it came, and where each first begins, bytes.
+    pub searched: BTreeMap<String, Option<u64>>,
+    /// Why the file does not hold what it should, where it could not be written.
+    pub write_error: Option<String>,
 }
 
 /// A use of something we do not implement.

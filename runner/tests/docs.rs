@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use runner::manual;
+use runner::commands::manual;
 use runner::record;
 use runner::suite::language;
 

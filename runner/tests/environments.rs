@@ -1,6 +1,7 @@
 //! `ftest env` with a stand-in for Python: made once, also by two at once; a crash is cleaned up; without network a clear end.
 
-use std::os::unix::fs::PermissionsExt;
+mod executable;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -40,8 +41,7 @@ impl Machine {
         let root = tempfile::tempdir().unwrap();
         let python = root.path().join("bin/python3");
         std::fs::create_dir(root.path().join("bin")).unwrap();
-        std::fs::write(&python, STAND_IN).unwrap();
-        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+        executable::write(&python, STAND_IN);
         Machine { root }
     }
 

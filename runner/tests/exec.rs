@@ -1,6 +1,7 @@
 //! `ftest exec` from outside, with stand-ins for shim and coordinator: exit codes, signals, the report, nothing left.
 
-use std::os::unix::fs::PermissionsExt;
+mod executable;
+
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -37,10 +38,8 @@ impl Machine {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let library = maps.split_ascii_whitespace().find(|word| word.contains("libgcc_s")).expect("Rust uses libgcc_s");
         std::fs::copy(library, at("home/lib/libfakegpu.so")).unwrap();
-        std::fs::write(at("home/bin/fakegpu-coordinator"), COORDINATOR).unwrap();
-        std::fs::set_permissions(at("home/bin/fakegpu-coordinator"), PermissionsExt::from_mode(0o755)).unwrap();
-        std::fs::write(at("python"), "#!/bin/sh\necho\n").unwrap();
-        std::fs::set_permissions(at("python"), PermissionsExt::from_mode(0o755)).unwrap();
+        executable::write(&at("home/bin/fakegpu-coordinator"), COORDINATOR);
+        executable::write(&at("python"), "#!/bin/sh\necho\n");
         std::fs::write(at("cluster.yaml"), "nodes: 2\ngpus_per_node: 2\nprofile: h100\n").unwrap();
         Machine { root, mark: random_word() }
     }
@@ -134,8 +133,7 @@ fn a_bench_runs_one_program_for_each_rank_and_ends_with_the_worst_code() {
     // Every rank leaves what it was given; only rank 0 is heard; rank 2 ends with 1.
     let script = "#!/bin/sh\necho $WORLD_SIZE $NODE_RANK $LOCAL_RANK \"$@\" > seen.$RANK; ls -d \"$FTEST_SCRATCH\"\n\
                   echo \"heard $RANK\"; [ $RANK != 2 ]\n";
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    executable::write(&program, script);
     let options = ["bench", "--cluster", "cluster.yaml", "--ranks", "3", "-b", "64K", "-d", "half", "-o", "max"];
     let output = machine.ftest().args(options).output().unwrap();
     machine.assert_clean();

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use runner::case::{Case, Kill, KillTarget, Launch, Place, Timeout};
+use runner::case::{Case, Kill, KillTarget, Launch, Timeout};
 use runner::execute::cookie::{Cookie, random_word};
 use runner::execute::sweep::{Process, Sweep};
 use runner::execute::{Cancel, RunContext, run_case};
-use runner::install::Install;
+use runner::host::install::Install;
 use runner::observation::{Exit, Observation, Role};
+use runner::source::SourceLocation;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -211,7 +212,7 @@ fn a_rank_is_killed_when_it_says_the_word() {
         signal: 9,
         watch: rank,
         output: regex::bytes::Regex::new(output).unwrap(),
-        place: Place::default(),
+        place: SourceLocation::default(),
     };
     case.kill = vec![kill(1, "^rank 1 ready$"), kill(0, "never said")];
     let observation = observe(&case);

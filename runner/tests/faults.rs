@@ -1,7 +1,8 @@
 //! `faults` from outside, with stand-ins for shim and coordinator: the ranks are told of them, and the cluster report says
 //! which of them fired.
 
-use std::os::unix::fs::PermissionsExt;
+mod executable;
+
 use std::process::{Command, Output};
 
 use model::cluster::{Cluster, ConnectionId, Input, Settings};
@@ -43,8 +44,7 @@ fn run(fired: &[(u32, FaultKind)]) -> (tempfile::TempDir, Output) {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let library = maps.split_ascii_whitespace().find(|word| word.contains("libgcc_s")).expect("Rust uses libgcc_s");
     std::fs::copy(library, at("home/lib/libfakegpu.so")).unwrap();
-    std::fs::write(at("home/bin/fakegpu-coordinator"), COORDINATOR).unwrap();
-    std::fs::set_permissions(at("home/bin/fakegpu-coordinator"), PermissionsExt::from_mode(0o755)).unwrap();
+    executable::write(&at("home/bin/fakegpu-coordinator"), COORDINATOR);
     std::fs::write(at("s.yaml"), SUITE).unwrap();
     std::fs::write(at("report.json"), report(fired)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));

@@ -3,6 +3,7 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -53,11 +54,12 @@ fn version_references_and_dlopen_reach_the_shim() {
     cc(directory, PROGRAM, "program", &["-ldl"]);
 
     let (holders, shim) = (directory.join("holders"), directory.join("libshim.so"));
-    runner::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
-    // Twice: a second start finds the files and leaves them.
-    let before = fs::metadata(holders.join("libcuda.so.1")).unwrap().modified().unwrap();
-    runner::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
-    assert_eq!(fs::metadata(holders.join("libcuda.so.1")).unwrap().modified().unwrap(), before);
+    runner::execute::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
+    // Twice: a second start finds the files and leaves them. Times would not show it: two writes in a row can have the same.
+    let inode = || fs::metadata(holders.join("libcuda.so.1")).unwrap().ino();
+    let before = inode();
+    runner::execute::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
+    assert_eq!(inode(), before);
 
     for preload in [Some(&shim), None] {
         let mut program = Command::new(directory.join("program"));
@@ -111,7 +113,7 @@ fn programs_link_against_holders_with_every_linker_and_run() {
         &["-shared", "-fPIC", "-Wl,--no-as-needed", "./libcudnn_ops.so.9"],
     );
     let (holders, shim) = (directory.join("holders"), directory.join("libshim.so"));
-    runner::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
+    runner::execute::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
 
     let named = ["-lcuda", "-lcudart", "-lnccl", "-lnvidia-ml", "-lcudnn_ops"];
     let exact = ["-l:libcuda.so.1", "-l:libcudart.so.12", "-l:libnccl.so.2", "-l:libnvidia-ml.so.1", "-lcudnn_ops"];

@@ -5,9 +5,10 @@ mod stories;
 
 use std::path::Path;
 
-use runner::event::{Attempt, CaseInfo, Verdict};
 use runner::observation::Hang;
+use runner::record::event::{Attempt, CaseInfo};
 use runner::report::html::{self, Limits};
+use runner::verdict::Verdict;
 use stories::{Story, case, cluster_report, failed, passed, write_report};
 
 fn keep(name: &str, page: &str) {

@@ -1,9 +1,9 @@
 //! Requirements that only the case's Python can answer: a Python that answers what the test wants stands in for it.
 
+mod executable;
 mod program;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 /// Answers for `-c QUESTION MODULE` as the real one would; anything else succeeds.
@@ -18,8 +18,7 @@ esac
 fn run(cases: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let python = directory.path().join("python");
-    fs::write(&python, PYTHON).unwrap();
-    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::write(&python, PYTHON);
     fs::write(directory.path().join("suite.yaml"), format!("ftest: 1\nsuite: s\ncases:\n{cases}")).unwrap();
     let output = program::ftest()
         .args(["suite.yaml", "--no-fail-fast", "--jobs", "1"])

@@ -141,6 +141,14 @@ fn a_limit_that_ended_a_program_breaks_the_case_and_is_named() {
 }
 
 #[test]
+fn too_few_addresses_for_ftest_itself_are_said() {
+    let place = Place::new(&["{id: a, launch: {argv: ['true']}}"]);
+    let (code, text) = place.after("ulimit -v 100000", &[]);
+    let said = "the limit on addresses (`ulimit -v`) is 97.7 MiB, and ftest itself needs 128 MiB: raise it";
+    assert!(code == 3 && text.contains(said), "{code}: {text}");
+}
+
+#[test]
 fn a_small_stack_is_the_programs_alone() {
     let place = Place::new(&["{id: a, launch: {argv: [sh, -c, 'ulimit -s; exit 1']}, expect: {stdout: \"128\"}}"]);
     let (code, text) = place.after("ulimit -s 128", &[]);
@@ -157,6 +165,16 @@ fn a_limit_on_files_does_not_end_ftest_itself() {
     let (code, text) = place.after("ulimit -f 0", &["--junit", "out.xml"]);
     assert!(text.contains("1 passed, 1 failed") && code == 3, "{code}: {text}");
     assert!(text.contains("File too large"), "{text}");
+}
+
+#[test]
+fn who_starts_ftest_may_ignore_the_ends_of_children() {
+    let place = Place::new(&[
+        "{id: a, launch: {argv: [sh, -c, 'exit 3'], ranks: 2}, expect: {exit: 3}}",
+        "{id: b, launch: {argv: [sh, -c, 'kill -KILL $$']}, expect: {exit: {signal: SIGKILL}}}",
+    ]);
+    let (code, text) = place.after("trap '' CHLD", &[]);
+    assert_eq!(code, 0, "{text}");
 }
 
 // ---- permissions -------------------------------------------------------------------------------------------------------

@@ -119,7 +119,13 @@ fn ctrl_z_stops_everything_and_the_clock_and_fg_lets_it_go_on() {
     terminal.type_in("\x1a");
     terminal.wait_for("Stopped");
     terminal.wait_for("ready> ");
-    assert_eq!(pids.each_ref().map(|pid| state(pid)), ['T', 'T']);
+    // A process stops when it next gets a processor, not when it is told to.
+    let deadline = Instant::now() + PATIENCE;
+    while pids.each_ref().map(|pid| state(pid)) != ['T', 'T'] {
+        let states = pids.each_ref().map(|pid| state(pid));
+        assert!(Instant::now() < deadline, "the processes are {states:?}; the screen:\n{}", terminal.shown);
+        std::thread::sleep(Duration::from_millis(10));
+    }
     std::thread::sleep(Duration::from_millis(3500));
     fs::write(terminal.directory.path().join("go"), "").unwrap();
     terminal.type_in("fg\n");

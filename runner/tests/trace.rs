@@ -4,8 +4,9 @@ mod stories;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use runner::event::{Attempt, Verdict};
+use runner::record::event::Attempt;
 use runner::report::trace;
+use runner::verdict::Verdict;
 use serde_json::Value;
 use stories::{Story, case, cluster_report, failed, passed, write_report};
 

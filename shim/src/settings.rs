@@ -1,5 +1,8 @@
-//! The environment, read once at the first intercepted call. A bad value is said once on stderr, by name, and then every
-//! call answers "not initialised": the process is not killed for it, since it may never have wanted a GPU.
+//! The environment, read once at the first intercepted call. A bad value is reported once on stderr, by name, and then every
+//! call answers "not initialized": the process is not killed for it, since it may never have wanted a GPU.
+
+mod gpu;
+pub(crate) mod visible;
 
 use std::env;
 use std::sync::OnceLock;
@@ -10,12 +13,14 @@ use protocol::ids::Rank;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile};
 
+pub(crate) use gpu::Gpu;
+
 /// What a gap does (`FAKEGPU_UNSUPPORTED_API`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GapPolicy {
     /// Counted.
     Allow,
-    /// Counted, and said once per name on stderr.
+    /// Counted, and reported once per name on stderr.
     Warn,
     /// Counted, and NotSupported to the caller.
     Error,
@@ -71,55 +76,6 @@ pub(crate) struct GemmPolicy {
     pub(crate) max_operations: Option<u64>,
     /// Datatypes that the profile does not list are refused (`FAKEGPU_STRICT_COMPAT`).
     pub(crate) strict: bool,
-}
-
-/// One GPU of the machine that this process runs on, before `CUDA_VISIBLE_DEVICES`.
-#[derive(Clone, Debug)]
-pub(crate) struct Gpu {
-    /// What it claims to be.
-    pub(crate) profile: GpuProfile,
-    /// Its global rank in the cluster; its index without one.
-    pub(crate) rank: Rank,
-    /// Index of its node.
-    pub(crate) node: u32,
-    /// Index within its node.
-    pub(crate) local: u32,
-}
-
-impl Gpu {
-    /// The UUID's 16 bytes: a function of node, position and model, so the same in every rank and every run.
-    pub(crate) fn uuid(&self) -> [u8; 16] {
-        let seed = format!("ftest gpu {} {} {}", self.node, self.local, self.profile.id);
-        let mut bytes = [0; 16];
-        for (half, salt) in bytes.chunks_exact_mut(8).zip([0u64, 0x9e37_79b9_7f4a_7c15]) {
-            // FNV-1a, 64 bit.
-            let hash = seed.bytes().fold(0xcbf2_9ce4_8422_2325 ^ salt, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-            half.copy_from_slice(&hash.to_be_bytes());
-        }
-        // Version 4, variant 1 of RFC 9562, as NVIDIA's are.
-        bytes[6] = bytes[6] & 0x0f | 0x40;
-        bytes[8] = bytes[8] & 0x3f | 0x80;
-        bytes
-    }
-
-    /// The UUID as `nvidia-smi -L` prints it.
-    pub(crate) fn uuid_text(&self) -> String {
-        let hex: String = self.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-    }
-
-    /// PCI domain and bus; the device number is 0. Unique over the nodes of a cluster.
-    pub(crate) fn pci(&self) -> (u32, u32) {
-        (self.node * 8 + self.local / 128, 1 + self.local % 128)
-    }
-
-    /// PCI address as `cudaDeviceGetPCIBusId` prints it.
-    pub(crate) fn pci_text(&self) -> String {
-        let (domain, bus) = self.pci();
-        format!("{domain:04X}:{bus:02X}:00.0")
-    }
 }
 
 /// The environment after it was checked.
@@ -316,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_a100_unless_told_otherwise() {
+    fn eight_a100_unless_set_otherwise() {
         let ids = |pairs: &[(&str, &str)]| -> Vec<String> {
             with(pairs).unwrap().gpus.into_iter().map(|gpu| gpu.profile.id).collect()
         };

@@ -1,3 +1,4 @@
 //! Chores of the repository, and the checks that need its sources.
 
 pub mod architecture;
+pub mod drill;

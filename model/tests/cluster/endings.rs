@@ -119,6 +119,16 @@ fn the_sentence_of_a_hang_says_why_a_rank_did_not_join() {
     ended(&mut world, 3, "ended with exit code 0");
     assert_eq!(sentence(&world), format!("{waits}; rank 3 ended with exit code 0 without joining"));
 
+    // Fewer ranks than the cluster has devices; and a communicator of some of them.
+    for (size, name) in [(3, "rank 2"), (2, "its rank 1")] {
+        let mut world = launch(3, &[]);
+        world.init(0, 7, size, 0, 0);
+        world.say(2, ToCoordinator::JoinFailed { rank: Rank(2), why: "rank 4 of 3 ranks".to_owned() });
+        world.now_us = 5_000_000;
+        let (told, end) = (sentence(&world), "rank 2 could not join: rank 4 of 3 ranks");
+        assert!(told.contains(name) && told.ends_with(end), "{told}");
+    }
+
     let mut world = launch(4, &[]);
     (0..3).for_each(|rank| drop(world.init(u64::from(rank), 7, 4, rank, rank)));
     world.say(3, ToCoordinator::JoinFailed { rank: Rank(3), why: "rank 4 of 4 ranks".to_owned() });

@@ -6,10 +6,10 @@ use proptest::test_runner::RngSeed;
 use model::cluster::{ConnectionId, Input, Output};
 use protocol::datatype::{Datatype, Operation};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{OperationRecord, ToCoordinator, ToRank};
+use protocol::message::{ErrorCode, OperationRecord, ToCoordinator, ToRank};
 use protocol::report::{ClusterReport, OperationKind};
 
-use crate::harness::{World, plan, record};
+use crate::harness::{World, failure, plan, record};
 
 const SIZE: u32 = 4;
 
@@ -72,6 +72,19 @@ fn played(workload: &[(Operation, u64, Datatype)], turns: &[usize], kept: usize)
     world.report()
 }
 
+/// What a rank tells of a failure: ranks may have called different operations, and have moved on to different ones.
+fn telling() -> impl Strategy<Value = (Operation, u64, ErrorCode, Vec<u32>)> {
+    let operation = [Operation::AllReduce, Operation::Broadcast, Operation::Send, Operation::Recv];
+    let code = [ErrorCode::CollectiveTypeMismatch, ErrorCode::CountMismatch, ErrorCode::RankLost];
+    let culprits = (0..SIZE).collect::<Vec<_>>();
+    (
+        prop::sample::select(operation.to_vec()),
+        0..3_u64,
+        prop::sample::select(code.to_vec()),
+        prop::sample::subsequence(culprits, 0..2),
+    )
+}
+
 fn config() -> ProptestConfig {
     // A fixed seed: a failure on one machine is one on every other.
     ProptestConfig { cases: 64, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() }
@@ -90,6 +103,24 @@ proptest! {
         let mut shuffled = played(&workload, &turns, kept);
         shuffled.measured = straight.measured.clone();
         prop_assert_eq!(straight, shuffled);
+    }
+
+    #[test]
+    fn failures_do_not_depend_on_who_tells_first(
+        told in prop::collection::vec((0..SIZE, telling()), 1..8),
+        order in prop::sample::subsequence((0..8_usize).collect::<Vec<_>>(), 8).prop_shuffle(),
+    ) {
+        let events = |order: &[usize]| {
+            let mut world = World::formed(Some(plan(2, 2)), SIZE, 8);
+            for (rank, (operation, sequence, code, culprits)) in order.iter().filter_map(|at| told.get(*at)) {
+                world.say(u64::from(*rank), ToCoordinator::Failed {
+                    failure: failure(*operation, *sequence, *rank, *code, culprits, 4),
+                });
+            }
+            world.report().resilience.failure_events
+        };
+        let straight: Vec<usize> = (0..told.len()).collect();
+        prop_assert_eq!(events(&straight), events(&order));
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! `fgpu`: a command on pretended GPUs.
 
-use clap::Parser;
-
 fn main() {
-    std::process::exit(runner::commands::fgpu::run(&runner::commands::fgpu::FgpuArgs::parse()));
+    std::process::exit(runner::commands::fgpu::run(&runner::commands::ending::parse(std::env::args_os())));
 }

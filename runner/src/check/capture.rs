@@ -6,16 +6,18 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::check::output::{OutputCheck, OutputWant};
+use crate::check::stream::Text;
 use crate::expression;
+use crate::expression::template;
 use crate::observation::Observation;
 
 /// The name under which expressions find them.
 pub const NAME: &str = "captures";
 
-/// What was captured, by name. A name without a value never matched.
+/// What was captured, by name; or why there is nothing, to follow the name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Captures {
-    values: BTreeMap<String, Option<Value>>,
+    values: BTreeMap<String, Result<Value, String>>,
 }
 
 /// An expression over `captures`, known only once the processes have ended.
@@ -61,10 +63,10 @@ impl Later {
     /// # Errors
     /// A capture that never matched, or a wrong expression, in words.
     pub fn value(&self, captures: &Captures) -> Result<Value, String> {
-        captures.needed(crate::suite::template::expressions(&self.text))?;
+        captures.needed(template::expressions(&self.text))?;
         let mut context = Value::clone(&self.context);
         context[NAME] = captures.value();
-        crate::suite::template::value(&self.text, &context)
+        template::value(&self.text, &context)
     }
 }
 
@@ -75,8 +77,8 @@ impl Captures {
         for check in checks {
             let OutputWant::Matches(regex) = &check.want else { continue };
             for name in &check.capture {
-                let of_one = |text: &[u8]| {
-                    let found = regex.captures(text)?;
+                let of_one = |text: &Text<'_>| {
+                    let found = text.first_captures(regex)?;
                     Some(parsed(&String::from_utf8_lossy(found.name(name)?.as_bytes())))
                 };
                 captures.values.insert(name.clone(), check.captured(observation, of_one));
@@ -87,7 +89,7 @@ impl Captures {
 
     /// As expressions see them: those that matched.
     pub fn value(&self) -> Value {
-        let matched = self.values.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        let matched = self.values.iter().filter_map(|(name, value)| Some((name.clone(), value.clone().ok()?)));
         Value::Object(matched.collect::<Map<String, Value>>())
     }
 
@@ -98,8 +100,8 @@ impl Captures {
     pub fn needed<'a>(&self, expressions: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
         for expression in expressions {
             for name in expression::attributes(expression, NAME).unwrap_or_default() {
-                if let Some(None) = self.values.get(&name) {
-                    return Err(format!("the capture `{name}` never matched"));
+                if let Some(Err(why)) = self.values.get(&name) {
+                    return Err(format!("the capture `{name}` {why}"));
                 }
             }
         }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::case::Place;
 use crate::check::Failure;
+use crate::host::signal;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
-use crate::signal;
+use crate::source::SourceLocation;
 
 /// How one process must end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum ExitWant {
 }
 
 /// An [`ExitWant`] and where it is written.
-pub type Placed = (ExitWant, Place);
+pub type Placed = (ExitWant, SourceLocation);
 
 /// How the processes of a case must end. What is not said must end with code 0.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ pub struct ExitExpectation {
     /// When it does not hold, no check after it is made.
     pub fatal: bool,
     /// For failures of what is not said.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 impl ExitWant {
@@ -139,7 +139,7 @@ impl ExitExpectation {
                 let verb = if names.len() == 1 { "ends" } else { "end" };
                 Failure {
                     place: Some(place),
-                    kind: "exit",
+                    kind: "exit".into(),
                     expected: format!("{} {verb} with {}", names.join(", "), want.describe()),
                     got: describe(exit),
                     next: format!("the stderr of {} is {}", names[0], processes[0].stderr.path.display()),
@@ -150,7 +150,7 @@ impl ExitExpectation {
             if observation.process(Role::Rank(*rank)).is_none() {
                 failures.push(Failure {
                     place: Some(place.clone()),
-                    kind: "exit",
+                    kind: "exit".into(),
                     expected: format!("rank {rank} ends with {}", want.describe()),
                     got: "no such rank was seen".to_owned(),
                     next: String::new(),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn placed(want: ExitWant) -> Placed {
-        (want, Place::default())
+        (want, SourceLocation::default())
     }
 
     #[test]

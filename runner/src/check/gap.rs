@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::case::{Case, Place};
 use crate::check::Failure;
 use crate::observation::{Gap, Observation};
+use crate::source::SourceLocation;
 
 /// A gap that must occur, and is thereby allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct GapExpectation {
     /// Glob over `library.name`.
     pub pattern: String,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// Whether `pattern` (`*` any text, `?` one character) matches all of `text`.
@@ -53,9 +53,9 @@ fn means(pattern: &str, gap: &Gap) -> bool {
 }
 
 /// The gaps that break `case`.
-pub fn not_allowed<'a>(case: &Case, observation: &'a Observation) -> Vec<&'a Gap> {
-    let expected = case.expect.gaps.iter().map(|gap| gap.pattern.as_str());
-    let allowed: Vec<&str> = case.allow_gaps.iter().map(String::as_str).chain(expected).collect();
+pub fn not_allowed<'a>(allowed: &[String], expected: &[GapExpectation], observation: &'a Observation) -> Vec<&'a Gap> {
+    let expected = expected.iter().map(|gap| gap.pattern.as_str());
+    let allowed: Vec<&str> = allowed.iter().map(String::as_str).chain(expected).collect();
     observation.gaps.iter().filter(|gap| !allowed.iter().any(|pattern| means(pattern, gap))).collect()
 }
 
@@ -63,9 +63,9 @@ pub fn not_allowed<'a>(case: &Case, observation: &'a Observation) -> Vec<&'a Gap
 const DETAILS_SHOWN: usize = 3;
 
 /// One failure per function and rank, however many kernels went through it.
-pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
+pub fn failures(allowed: &[String], expected: &[GapExpectation], observation: &Observation) -> Vec<Failure> {
     let mut uses: BTreeMap<(&str, &str, Option<u32>), Vec<&Gap>> = BTreeMap::new();
-    for gap in not_allowed(case, observation) {
+    for gap in not_allowed(allowed, expected, observation) {
         uses.entry((&gap.library, &gap.name, gap.rank)).or_default().push(gap);
     }
     let failures = uses.into_iter().map(|((library, name, rank), gaps)| {
@@ -84,7 +84,7 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
         }
         Failure {
             place: None,
-            kind: "gap",
+            kind: "gap".into(),
             expected: "no gap".to_owned(),
             got,
             next: format!("ftest does not implement it; `allow_gaps: [{library}.{name}]` lets the case go on"),
@@ -102,7 +102,7 @@ impl GapExpectation {
         let seen: Vec<String> = observation.gaps.iter().map(|gap| format!("{}.{}", gap.library, gap.name)).collect();
         Some(Failure {
             place: Some(self.place.clone()),
-            kind: "gap",
+            kind: "gap".into(),
             expected: format!("a gap `{}`", self.pattern),
             got: if seen.is_empty() { "no gap".to_owned() } else { seen.join(", ") },
             next: String::new(),
@@ -112,14 +112,10 @@ impl GapExpectation {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
     fn many_kernels_are_one_failure() {
-        let text = "ftest: 1\nsuite: s\ncases:\n- {id: one, launch: {argv: [x]}}\n";
-        let cases = crate::suite::parse(Path::new("s.yaml"), text, Path::new("/")).unwrap().cases;
         let gap = |detail: &str| Gap {
             library: "libcudart".into(),
             name: "cudaLaunchKernel".into(),
@@ -128,7 +124,7 @@ mod tests {
             rank: Some(1),
         };
         let observation = Observation { gaps: ["a", "b", "c", "d"].map(gap).into(), ..Observation::default() };
-        let failures = failures(&cases[0], &observation);
+        let failures = failures(&[], &[], &observation);
         assert_eq!(failures.len(), 1);
         assert_eq!(failures[0].got, "libcudart.cudaLaunchKernel used 8 times by rank 1\na\nb\nc\nand 1 others");
     }

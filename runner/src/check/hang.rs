@@ -1,8 +1,8 @@
 //! Hangs: one that nobody asked for fails the case with its sentence, one that was asked for has to be found and be that one.
 
-use crate::case::{Case, Place};
 use crate::check::Failure;
 use crate::observation::Observation;
+use crate::source::SourceLocation;
 
 /// A hang that must be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct HangExpectation {
     /// Parts of its sentence.
     pub contains: Vec<String>,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 impl HangExpectation {
@@ -18,7 +18,7 @@ impl HangExpectation {
     pub fn check(&self, observation: &Observation) -> Vec<Failure> {
         let failure = |expected: String, got: &str, next: &str| Failure {
             place: Some(self.place.clone()),
-            kind: "hang",
+            kind: "hang".into(),
             expected,
             got: got.to_owned(),
             next: next.to_owned(),
@@ -34,28 +34,6 @@ impl HangExpectation {
     }
 }
 
-/// The failure that a hang is, when no other outcome was asked for.
-pub fn failure(case: &Case, observation: &Observation) -> Option<Failure> {
-    let hang = observation.hang.as_ref().filter(|_| case.expect.hang.is_none())?;
-    let expected = match case.timeout.idle.filter(|_| hang.idle) {
-        Some(idle) => format!("something moves every {} s", idle.as_secs_f64()),
-        None => format!("ends within {} s", case.timeout.kill.as_secs_f64()),
-    };
-    let next = match &hang.flight_record {
-        Some(record) => {
-            let read = "python -m torch.distributed.flight_recorder.fr_trace --prefix rank_";
-            format!("the flight record: {read} {}", record.display())
-        }
-        None => String::new(),
-    };
-    Some(Failure { place: Some(case.place.clone()), kind: "hang", expected, got: hang.sentence.clone(), next })
-}
-
-/// Whether the case was ended because of the hang that it asked for.
-pub fn wanted(case: &Case, observation: &Observation) -> bool {
-    case.expect.hang.is_some() && observation.hang.is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,7 +43,7 @@ mod tests {
     fn the_sentence_must_have_every_part() {
         let expectation = HangExpectation {
             contains: vec!["rank 1 waits".to_owned(), "for rank 2".to_owned()],
-            place: Place::default(),
+            place: SourceLocation::default(),
         };
         let hang = Hang { sentence: "rank 1 waits in send, for rank 3".to_owned(), ..Hang::default() };
         let observation = Observation { hang: Some(hang), timed_out: true, ..Observation::default() };

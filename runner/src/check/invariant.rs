@@ -1,18 +1,15 @@
 //! Invariants: expressions over report, matrix, cluster and ranks that must be true.
 
-use serde_json::{Value, json};
-
-use crate::case::{Case, Place};
+use crate::check::Failure;
 use crate::check::capture::{self, Captures};
-use crate::check::{Failure, exit};
-use crate::expression;
-use crate::observation::{Exit, Observation};
+use crate::expression::{self, Context, Truth};
+use crate::source::SourceLocation;
 
 /// The names that an invariant may use.
 pub const NAMES: [&str; 7] = ["report", "devices", "matrix", "cluster", "ranks", "world_size", capture::NAME];
 
 /// One invariant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invariant {
     /// A name for messages; else the expression stands for it.
     pub id: Option<String>,
@@ -23,73 +20,25 @@ pub struct Invariant {
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
-    pub place: Place,
-}
-
-/// The values of [`NAMES`] for a case. What was not observed is missing, so that using it is an error.
-pub fn context(case: &Case, observation: &Observation, captures: &Captures) -> Value {
-    let ranks: Vec<Value> = observation
-        .ranks()
-        .map(|(rank, process)| {
-            let (code, signal) = match &process.exit {
-                Exit::Code(code) => (json!(code), Value::Null),
-                Exit::Signal(number) => (Value::Null, json!(crate::signal::name(*number))),
-                Exit::NotStarted(_) | Exit::Unkillable | Exit::Unknown => (Value::Null, Value::Null),
-            };
-            json!({ "rank": rank, "exit": { "code": code, "signal": signal, "text": exit::describe(&process.exit) },
-                "stdout_bytes": process.stdout.bytes, "stderr_bytes": process.stderr.bytes })
-        })
-        .collect();
-    let mut context = json!({ "devices": observation.device_reports, "matrix": case.matrix, "ranks": ranks });
-    context[capture::NAME] = captures.value();
-    if let Some(report) = &observation.cluster_report {
-        context["report"] = report.clone();
-    }
-    if let Some(cluster) = &case.cluster {
-        context["cluster"] = describe_cluster(cluster);
-    }
-    if let Some(world_size) = case.world_size() {
-        context["world_size"] = json!(world_size);
-    }
-    context
-}
-
-/// A cluster as expressions see it.
-pub fn describe_cluster(cluster: &protocol::plan::ClusterPlan) -> Value {
-    let nodes: Vec<Value> = cluster
-        .nodes
-        .iter()
-        .map(|node| json!({ "id": node.id, "host": node.host, "ranks": node.ranks, "gpus": node.gpus }))
-        .collect();
-    json!({
-        "name": cluster.name,
-        "world_size": cluster.world_size(),
-        "node_count": cluster.nodes.len(),
-        "nodes": nodes,
-        "intra_node": cluster.intra_node,
-        "inter_node": cluster.inter_node,
-    })
+    pub place: SourceLocation,
 }
 
 impl Invariant {
     /// The failure, if it does not hold in `context`.
-    pub fn check(&self, context: &Value, captures: &Captures) -> Option<Failure> {
+    pub fn check(&self, context: &Context, captures: &Captures) -> Option<Failure> {
         let got = match captures.needed([self.that.as_str()]) {
             Err(error) => error,
-            Ok(()) => match expression::evaluate(&self.that, context) {
-                Ok(Value::Bool(true)) => return None,
-                Ok(Value::Bool(false)) => self.parts("false", context),
-                Ok(other) => {
-                    let other = format!("{}, which is neither true nor false", expression::brief(&other));
-                    self.parts(&other, context)
-                }
+            Ok(()) => match context.truth(&self.that) {
+                Ok(Truth::True) => return None,
+                Ok(Truth::False) => self.parts("false", context),
+                Ok(Truth::Neither(value)) => self.parts(&format!("{value}, which is neither true nor false"), context),
                 Err(error) => self.parts(&error.to_string(), context),
             },
         };
         let name = self.id.as_ref().map(|id| format!("{id}: ")).unwrap_or_default();
         Some(Failure {
             place: Some(self.place.clone()),
-            kind: "invariant",
+            kind: "invariant".into(),
             expected: format!("{name}{}", self.that),
             got,
             next: self.because.clone().unwrap_or_default(),
@@ -97,7 +46,7 @@ impl Invariant {
     }
 
     /// What came out, and the value of each part: a comparison's own line says that it is false.
-    fn parts(&self, what: &str, context: &Value) -> String {
+    fn parts(&self, what: &str, context: &Context) -> String {
         let mut lines = expression::explain(&self.that, context);
         if what != "false" || lines.is_empty() {
             lines.insert(0, what.to_owned());
@@ -108,12 +57,13 @@ impl Invariant {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn check(that: &str, context: &Value) -> Option<String> {
-        let invariant =
-            Invariant { id: None, that: that.to_owned(), fatal: false, because: None, place: Place::default() };
-        invariant.check(context, &Captures::default()).map(|failure| failure.got)
+        let invariant = Invariant { that: that.to_owned(), ..Invariant::default() };
+        invariant.check(&Context::new(context), &Captures::default()).map(|failure| failure.got)
     }
 
     #[test]

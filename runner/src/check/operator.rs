@@ -1,14 +1,15 @@
 //! Comparisons of report values. As read they may hold expressions over captures; a check works those out first.
 
 use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use regex::Regex;
 use serde_json::Value;
 
 use crate::check::capture::{Captures, Operand};
-use crate::check::compare;
 use crate::check::tolerance::{self, Tolerance};
+use crate::expression::compare;
 
 /// One comparison.
 #[derive(Clone, Debug)]
@@ -235,8 +236,8 @@ pub fn length_of(value: &Value) -> Option<u64> {
 }
 
 fn repeated(items: &[Value]) -> Option<&Value> {
-    let seen_before = |index: usize| items[..index].iter().any(|other| compare::equal(&items[index], other));
-    (0..items.len()).find(|index| seen_before(*index)).map(|index| &items[index])
+    let mut seen = HashSet::with_capacity(items.len());
+    items.iter().find(|item| !seen.insert(compare::key(item)))
 }
 
 /// The first item that is on the wrong side of the one before, or cannot be compared with it.
@@ -250,14 +251,21 @@ fn unsorted(items: &[Value], direction: Direction) -> Option<usize> {
 
 /// What is only in one of two lists, each item counted as often as it comes.
 fn unmatched(items: &[Value], wanted: &[Value]) -> String {
-    let mut missing: Vec<&Value> = wanted.iter().collect();
-    let mut extra = Vec::new();
+    let mut left: HashMap<String, usize> = HashMap::with_capacity(wanted.len());
     for item in items {
-        match missing.iter().position(|other| compare::equal(item, other)) {
-            Some(index) => drop(missing.remove(index)),
-            None => extra.push(item),
-        }
+        *left.entry(compare::key(item)).or_default() += 1;
     }
+    let mut take = |item: &Value| match left.get_mut(&compare::key(item)) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            true
+        }
+        _ => false,
+    };
+    // Of equal items the first are matched, and the last are missing or not wanted.
+    let missing: Vec<&Value> = wanted.iter().filter(|item| !take(item)).collect();
+    let mut extra: Vec<&Value> = items.iter().rev().filter(|item| take(item)).collect();
+    extra.reverse();
     let list = |items: &[&Value]| items.iter().take(4).map(ToString::to_string).collect::<Vec<_>>().join(", ");
     [("missing", missing), ("not wanted", extra)]
         .into_iter()
@@ -269,6 +277,10 @@ fn unmatched(items: &[Value], wanted: &[Value]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
     use serde_json::json;
 
@@ -328,5 +340,25 @@ mod tests {
         assert_eq!(unordered.difference(&list), "missing: 2; not wanted: 3");
         assert_eq!(Operator::Sorted(Direction::Ascending).difference(&list), "item 1 is 1 after 3");
         assert_eq!(Operator::Unique.difference(&json!([1, 2, 1])), "1 comes twice");
+    }
+    /// Comparing each of them with each other would take minutes.
+    #[test]
+    fn long_lists_are_compared_in_one_pass() {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let numbers: Vec<u32> = (0..150_000).collect();
+            let mut turned = numbers.clone();
+            turned.reverse();
+            let list = json!(numbers);
+            let unordered = Operator::EqUnordered(json!(turned));
+            let other = Operator::EqUnordered(json!([&turned[1..], &[7]].concat()));
+            let _ = sender.send((
+                [Operator::Unique.holds(&list), unordered.holds(&list), other.holds(&list)],
+                other.difference(&list),
+            ));
+        });
+        let (holds, difference) = receiver.recv_timeout(Duration::from_secs(60)).expect("an answer within a minute");
+        assert_eq!(holds, [true, true, false]);
+        assert_eq!(difference, "missing: 7; not wanted: 149999");
     }
 }

@@ -1,16 +1,12 @@
 //! What must and must not stand in the output of ranks and launchers. Matches bytes; nothing is decoded first.
 
-use std::borrow::Cow;
-
 use regex::bytes::Regex;
 use serde_json::Value;
 
-use crate::case::Place;
 use crate::check::Failure;
+use crate::check::stream::{self, Found, Text};
 use crate::observation::{Captured, Observation, ProcessObservation, Role};
-
-/// Streams longer than this are judged by their head and tail, bytes.
-const READ_LIMIT: u64 = 64 << 20;
+use crate::source::SourceLocation;
 
 /// One check of one stream.
 #[derive(Clone, Debug)]
@@ -28,7 +24,7 @@ pub struct OutputCheck {
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// Standard output or standard error.
@@ -91,72 +87,40 @@ impl OutputWant {
     }
 
     fn holds(&self, stream: &Captured) -> Result<(), String> {
-        let (bytes, whole) = content(stream);
-        let found = match self {
-            OutputWant::Contains(text) | OutputWant::Absent(text) => find(&bytes, text.as_bytes()),
-            OutputWant::Matches(regex) => regex.find(&bytes).map(|found| found.start()),
-        };
-        match (self, found) {
-            (OutputWant::Absent(_), Some(at)) => {
-                Err(format!("line {}: {}", line_number(&bytes, at), line_at(&bytes, at)))
+        match self {
+            OutputWant::Contains(text) => match stream::find(stream, text) {
+                Found::At(_) => Ok(()),
+                Found::Nowhere => Err(missing(stream, "")),
+                Found::Unknown { searched } => Err(missing(stream, &unsearched(stream, searched))),
+            },
+            OutputWant::Absent(text) => match stream::find(stream, text) {
+                Found::At(at) => Err(stream::line(stream, at)),
+                Found::Nowhere => Ok(()),
+                Found::Unknown { searched } => {
+                    Err(format!("not in what was kept, but it cannot be known:{}", unsearched(stream, searched)))
+                }
+            },
+            OutputWant::Matches(regex) => {
+                let text = Text::of(stream);
+                match text.find(regex) {
+                    Some(_) => Ok(()),
+                    None => Err(missing(stream, &text.unsearched())),
+                }
             }
-            (OutputWant::Absent(_), None) if !whole => {
-                Err(format!("not in what was kept, but the stream of {} bytes was cut", stream.bytes))
-            }
-            (OutputWant::Absent(_), None) | (_, Some(_)) => Ok(()),
-            (_, None) if bytes.is_empty() => Err("the stream is empty".to_owned()),
-            (_, None) => Err(format!("not found in {} bytes; the last line is: {}", stream.bytes, last_line(&bytes))),
         }
     }
 }
 
-/// The bytes of a stream, and whether they are all of it.
-pub fn content(stream: &Captured) -> (Cow<'_, [u8]>, bool) {
-    if !stream.truncated {
-        return (Cow::Borrowed(&stream.head), true);
+/// Why a text or a match is not there; `unsearched` says what was not looked at.
+fn missing(stream: &Captured, unsearched: &str) -> String {
+    if stream.bytes == 0 {
+        return "the stream is empty".to_owned();
     }
-    if stream.bytes <= READ_LIMIT
-        && let Ok(bytes) = std::fs::read(&stream.path)
-        && bytes.len() as u64 == stream.bytes
-    {
-        return (Cow::Owned(bytes), true);
-    }
-    let mut both = stream.head.clone();
-    // Nothing may match across the cut.
-    both.extend_from_slice(b"\n");
-    both.extend_from_slice(&stream.tail);
-    (Cow::Owned(both), false)
+    format!("not found in {} bytes;{unsearched} the last line is: {}", stream.bytes, stream::last_line(stream))
 }
 
-/// Where `needle` first stands in `haystack`.
-pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    if needle.is_empty() {
-        return Some(0);
-    }
-    haystack.windows(needle.len()).position(|window| window == needle)
-}
-
-fn line_number(bytes: &[u8], at: usize) -> usize {
-    bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1
-}
-
-fn line_at(bytes: &[u8], at: usize) -> String {
-    let start = bytes[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-    let end = bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |newline| at + newline);
-    shorten(&String::from_utf8_lossy(&bytes[start..end]))
-}
-
-fn last_line(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned();
-    shorten(text.trim_end().rsplit('\n').next().unwrap_or_default())
-}
-
-fn shorten(line: &str) -> String {
-    let mut short: String = line.chars().take(200).collect();
-    if short.len() < line.len() {
-        short.push_str(" ...");
-    }
-    short
+fn unsearched(stream: &Captured, searched: u64) -> String {
+    format!(" {} of them were not kept and not searched;", stream.bytes.saturating_sub(searched))
 }
 
 impl OutputCheck {
@@ -174,13 +138,29 @@ impl OutputCheck {
     }
 
     /// What `find` finds in the stream: of the first process where it does, or with `rank: all` a list, one of each process.
-    pub fn captured(&self, observation: &Observation, find: impl Fn(&[u8]) -> Option<Value>) -> Option<Value> {
-        let processes = self.processes(observation);
-        let mut found = processes.iter().map(|process| find(&content(self.stream.of(process)).0));
-        match self.whose {
-            Whose::All if has_ranks(observation) => found.collect::<Option<Vec<Value>>>().map(Value::Array),
-            _ => found.find_map(|value| value),
+    ///
+    /// # Errors
+    /// It is nowhere; in words, that follow the name of a capture.
+    pub fn captured(
+        &self,
+        observation: &Observation,
+        find: impl Fn(&Text<'_>) -> Option<Value>,
+    ) -> Result<Value, String> {
+        let every = self.whose == Whose::All && has_ranks(observation);
+        let mut values = Vec::new();
+        for process in self.processes(observation) {
+            let text = Text::of(self.stream.of(process));
+            match find(&text) {
+                Some(value) if !every => return Ok(value),
+                Some(value) => values.push(value),
+                // Whose is the first is not known either, then.
+                None if every || !text.unsearched().is_empty() => {
+                    return Err(format!("never matched;{}", text.unsearched()).trim_end_matches(';').to_owned());
+                }
+                None => {}
+            }
         }
+        if every { Ok(Value::Array(values)) } else { Err("never matched".to_owned()) }
     }
 
     /// The failure, if the check does not hold.
@@ -209,7 +189,7 @@ impl OutputCheck {
             results.into_iter().filter_map(|(role, result)| result.err().map(|why| format!("{role}: {why}"))).collect();
         Some(Failure {
             place: Some(self.place.clone()),
-            kind: self.stream.name(),
+            kind: self.stream.name().into(),
             expected: format!("{} of {who} {}", self.stream.name(), self.want.describe()),
             got: if got.is_empty() { "no such process was seen".to_owned() } else { got.join("\n") },
             next: self.because.clone().unwrap_or_default(),
@@ -254,7 +234,7 @@ mod tests {
             capture: vec![],
             fatal: false,
             because: None,
-            place: Place::default(),
+            place: SourceLocation::default(),
         }
     }
 
@@ -269,20 +249,5 @@ mod tests {
         assert_eq!(missing.got, "no such process was seen");
         let absent = check(Whose::All, OutputWant::Absent("error".into())).check(&observation).unwrap();
         assert_eq!(absent.got, "rank 0: line 2: error: x");
-    }
-
-    #[test]
-    fn a_cut_stream_never_proves_absence() {
-        let mut observation = ranks(&["abc"]);
-        observation.processes[0].stdout = Captured {
-            bytes: 1000,
-            head: b"ab".to_vec(),
-            tail: b"cd".to_vec(),
-            truncated: true,
-            ..Captured::default()
-        };
-        assert!(check(Whose::All, OutputWant::Absent("zzz".into())).check(&observation).is_some());
-        assert!(check(Whose::All, OutputWant::Contains("cd".into())).check(&observation).is_none());
-        assert!(check(Whose::All, OutputWant::Contains("bc".into())).check(&observation).is_some());
     }
 }

@@ -5,11 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json_path::JsonPath;
 
-use crate::case::{Case, Place};
 use crate::check::capture::{Captures, Later, Operand};
+use crate::check::output::OutputCheck;
 use crate::check::report::ReportKind;
 use crate::check::{Failure, tolerance};
 use crate::observation::Observation;
+use crate::source::SourceLocation;
 
 /// One number to watch.
 #[derive(Clone, Debug)]
@@ -29,7 +30,7 @@ pub struct PerfCheck {
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// Where a number comes from.
@@ -162,7 +163,7 @@ impl PerfCheck {
         }
         let failure = wrong.map(|got| Failure {
             place: Some(self.place.clone()),
-            kind: "perf",
+            kind: "perf".into(),
             expected: {
                 let metric = self.metric.describe();
                 let name = if self.name == metric { String::new() } else { format!("{}: ", self.name) };
@@ -251,12 +252,11 @@ pub(crate) fn rounded(number: f64) -> String {
 }
 
 /// What was measured in `observation`; nothing of a case that did not run to its end.
-pub fn measure(case: &Case, observation: &Observation) -> Vec<Measured> {
-    let perf = &case.expect.perf;
+pub fn measure(perf: &[PerfCheck], output: &[OutputCheck], observation: &Observation) -> Vec<Measured> {
     if perf.is_empty() || observation.skipped.is_some() || observation.cancelled || observation.infra_error.is_some() {
         return Vec::new();
     }
-    let captures = Captures::collect(&case.expect.output, observation);
+    let captures = Captures::collect(output, observation);
     perf.iter().map(|check| check.check(observation, &captures).0).collect()
 }
 
@@ -276,7 +276,7 @@ mod tests {
             fails,
             warns,
             because: None,
-            place: Place::default(),
+            place: SourceLocation::default(),
         }
     }
 

@@ -1,13 +1,16 @@
 //! Checks of report values: an RFC 9535 path and operators. A path that selects nothing fails unless nothing is what was asked for.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use crate::case::Place;
+use crate::check::Failure;
 use crate::check::capture::{Captures, Operand};
 use crate::check::operator::{Operator, length_of};
-use crate::check::{Failure, compare};
+use crate::expression::compare;
 use crate::observation::Observation;
+use crate::source::SourceLocation;
 
 /// Most wrong values that are shown of one check.
 const SHOWN: usize = 4;
@@ -38,7 +41,7 @@ pub struct ReportCheck {
     /// Why, as the suite says it.
     pub because: Option<String>,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// Which report a check reads.
@@ -99,10 +102,10 @@ impl ReportKind {
     }
 
     /// The document that paths are applied to.
-    pub fn document(self, observation: &Observation) -> Option<Value> {
+    pub fn document(self, observation: &Observation) -> Option<Cow<'_, Value>> {
         match self {
-            ReportKind::Cluster => observation.cluster_report.clone(),
-            ReportKind::Device => Some(Value::Array(observation.device_reports.clone())),
+            ReportKind::Cluster => observation.cluster_report.as_ref().map(Cow::Borrowed),
+            ReportKind::Device => Some(Cow::Owned(Value::Array(observation.device_reports.clone()))),
         }
     }
 }
@@ -111,7 +114,7 @@ impl ReportCheck {
     /// The failures; empty if the check holds.
     pub fn check(&self, observation: &Observation, captures: &Captures) -> Vec<Failure> {
         let document = match self.rank {
-            Some(rank) => observation.device_report(rank).cloned(),
+            Some(rank) => observation.device_report(rank).map(Cow::Borrowed),
             None => self.of.document(observation),
         };
         let Some(document) = document else {
@@ -258,7 +261,7 @@ impl ReportCheck {
     fn failure(&self, expected: String, got: &str, next: &str) -> Failure {
         Failure {
             place: Some(self.place.clone()),
-            kind: "report",
+            kind: "report".into(),
             expected: match self.rank {
                 Some(rank) => format!("rank {rank}: {expected}"),
                 None => expected,
@@ -336,7 +339,7 @@ fn listed(chosen: &[&Located<'_>], all: usize) -> String {
 }
 
 /// The leading `.name` and `['name']` parts of a path.
-fn plain_names(path: &str) -> Vec<String> {
+pub(super) fn plain_names(path: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = path.trim_start_matches('$');
     loop {
@@ -408,7 +411,7 @@ mod tests {
             count: None,
             exists: None,
             because: None,
-            place: Place::default(),
+            place: SourceLocation::default(),
         }
     }
 

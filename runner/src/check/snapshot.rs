@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use similar::TextDiff;
 
-use crate::case::{Case, Place};
 use crate::check::Failure;
 use crate::check::report::ReportKind;
-use crate::filter;
+use crate::check::snapshot_file::{Comparison, Selection, SnapshotFile};
+use crate::host::printable;
 use crate::observation::Observation;
-use crate::report::words;
-use crate::snapshot::{Comparison, Selection, SnapshotFile};
+use crate::source::SourceLocation;
 
 /// Most lines of a difference that are shown.
 const DIFF_LINES: usize = 60;
@@ -27,7 +26,7 @@ pub struct SnapshotCheck {
     /// The accepted file.
     pub path: PathBuf,
     /// Where it is written.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// What happens to a text that is not the accepted one.
@@ -43,20 +42,37 @@ pub enum SnapshotMode {
     CompareOnly,
 }
 
+/// The case that a snapshot is of.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    /// The suite file, as the user named it.
+    pub suite: String,
+    /// `suite/case[matrix]`.
+    pub case: String,
+    /// A filter that selects this case alone, for between single quotes.
+    pub filter: String,
+}
+
 impl SnapshotCheck {
-    /// The file of this snapshot of `case`.
-    pub fn file(&self, case: &Case) -> SnapshotFile {
+    /// The file of this snapshot of `owner`.
+    pub fn file(&self, owner: &Owner) -> SnapshotFile {
         SnapshotFile {
             path: self.path.clone(),
-            source: case.place.file.display().to_string(),
-            expression: format!("{} {}", case.full_id(), self.name),
+            source: owner.suite.clone(),
+            expression: format!("{} {}", owner.case, self.name),
         }
     }
 
     /// The failure, if the text is not the accepted one and is not accepted now.
-    pub fn check(&self, case: &Case, observation: &Observation, mode: SnapshotMode) -> Option<Failure> {
+    pub fn check(&self, owner: &Owner, observation: &Observation, mode: SnapshotMode) -> Option<Failure> {
         let failure = |expected: String, got: String, next: &str| {
-            Some(Failure { place: Some(self.place.clone()), kind: "snapshot", expected, got, next: next.to_owned() })
+            Some(Failure {
+                place: Some(self.place.clone()),
+                kind: "snapshot".into(),
+                expected,
+                got,
+                next: next.to_owned(),
+            })
         };
         let wanted = format!("the {} is as in {}", self.of.name(), self.path.display());
         let Some(document) = self.of.document(observation) else {
@@ -66,7 +82,7 @@ impl SnapshotCheck {
             Ok(text) => text,
             Err(error) => return failure(wanted, error, ""),
         };
-        let file = self.file(case);
+        let file = self.file(owner);
         let comparison = match file.compare(&text) {
             Ok(comparison) => comparison,
             Err(error) => return failure(wanted, error.to_string(), "remove the file and accept a new one"),
@@ -89,8 +105,8 @@ impl SnapshotCheck {
                 Ok(()) => {
                     let next = format!(
                         "look at it with `ftest review {0}`, or accept it with `ftest accept {0} -E '{1}'`",
-                        words::quoted(&case.place.file.display().to_string()),
-                        filter::in_quotes(&case.full_id())
+                        printable::quoted(&owner.suite),
+                        owner.filter
                     );
                     failure(wanted, got, &next)
                 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::check::compare;
+use crate::expression::compare;
 
 /// How near a number must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::exec::{self, Play, TransportName, Trouble};
-use crate::install::Install;
-use crate::launch::settings::DeviceArguments;
+use crate::execute::launch::settings::DeviceArguments;
+use crate::host::install::Install;
 
 /// Arguments of `ftest bench`.
 #[derive(Args, Clone, Debug)]

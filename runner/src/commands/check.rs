@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use crate::cli::CheckArgs;
+use crate::commands::cli::CheckArgs;
 use crate::commands::suites;
-use crate::exit_code::ExitCode;
-use crate::install::Install;
+use crate::host::install::Install;
 use crate::review;
+use crate::verdict::exit_code::ExitCode;
 
 /// Runs the command.
 pub fn run(arguments: &CheckArgs) -> ExitCode {

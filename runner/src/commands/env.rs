@@ -4,7 +4,8 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 
-use crate::python::{self, managed};
+use crate::execute::python;
+use crate::execute::python::managed;
 
 /// Arguments of `ftest env`.
 #[derive(Args, Clone, Debug)]

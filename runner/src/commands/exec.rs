@@ -21,16 +21,17 @@ use crate::case::Transport;
 use crate::execute::cookie::Cookie;
 use crate::execute::deaths::Teller;
 use crate::execute::inherit::UmaskOf;
+use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::execute::launch::settings;
+use crate::execute::launch::settings::DeviceArguments;
+use crate::execute::launch::{holder_cache, program};
 use crate::execute::process::{Event, Running, exit_of};
+use crate::execute::python;
 use crate::execute::sweep::{Process, Sweep};
 use crate::execute::{self, Cancel, RunContext, coordinator, dies_with_us, ranks, reports};
-use crate::install::Install;
-use crate::launch::environment::Environment;
-use crate::launch::settings::{self, DeviceArguments};
-use crate::launch::{holder_cache, program};
-use crate::machine;
+use crate::host::install::Install;
+use crate::host::machine;
 use crate::observation::Exit;
-use crate::python;
 
 /// How long the coordinator may take to write its report.
 const REPORT: Duration = Duration::from_secs(10);
@@ -281,7 +282,7 @@ impl Execution {
         plan: &ClusterPlan,
         transport: TransportName,
         report: Option<&Path>,
-    ) -> Result<(Execution, crate::launch::environment::Endpoint), Trouble> {
+    ) -> Result<(Execution, Endpoint), Trouble> {
         let (scratch, cookie) = context.open_case().map_err(Trouble::infra)?;
         let program = context.install.coordinator().map_err(Trouble::infra)?;
         let (sender, mut received) = unbounded_channel();
@@ -337,7 +338,7 @@ impl Execution {
             exit = ended(event).or(exit);
         }
         if let Some(exit) = exit {
-            return Some(format!("the coordinator ended before the command, with {exit:?}{}", self.complaint()));
+            return Some(format!("the coordinator {} before the command{}", exit.clause(), self.complaint()));
         }
         let mut sweep = Sweep::new(self.cookie.part("coordinator"));
         sweep.awaited = HashSet::from([self.coordinator.pid]);
@@ -354,7 +355,7 @@ impl Execution {
             match execute::clock::timeout_at(deadline, self.received.recv()).await {
                 Ok(Some(event)) => match ended(event) {
                     Some(Exit::Code(0)) => return None,
-                    Some(exit) => return Some(format!("the coordinator ended with {exit:?}{}", self.complaint())),
+                    Some(exit) => return Some(format!("the coordinator {}{}", exit.clause(), self.complaint())),
                     None => {}
                 },
                 Ok(None) | Err(_) => {

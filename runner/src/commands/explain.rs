@@ -6,9 +6,10 @@ use clap::Args;
 
 use crate::case::Case;
 use crate::commands::suites;
-use crate::exit_code::ExitCode;
-use crate::install::Install;
+use crate::host::install::Install;
+use crate::host::say;
 use crate::suite;
+use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest explain`.
 #[derive(Args, Clone, Debug)]
@@ -48,7 +49,7 @@ pub fn run(arguments: &ExplainArgs) -> ExitCode {
         }
     }
     // A closed pipe (`| head`) is the reader's choice.
-    let _ = std::io::stdout().write_all(texts.join("\n").as_bytes());
+    let _ = say::stdout().write_all(texts.join("\n").as_bytes());
     ExitCode::Passed
 }
 

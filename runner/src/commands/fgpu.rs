@@ -9,11 +9,12 @@ use std::process::Command;
 use clap::Parser;
 use protocol::env::{self, Variable};
 
-use crate::install::Install;
-use crate::launch::environment::Environment;
-use crate::launch::settings::{self, DeviceArguments};
-use crate::launch::{holder_cache, program};
-use crate::python;
+use crate::execute::launch::environment::Environment;
+use crate::execute::launch::settings;
+use crate::execute::launch::settings::DeviceArguments;
+use crate::execute::launch::{holder_cache, program};
+use crate::execute::python;
+use crate::host::install::Install;
 
 /// Run a command on pretended GPUs.
 ///

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::commands::suites;
-use crate::exit_code::ExitCode;
-use crate::install::Install;
+use crate::host::install::Install;
+use crate::host::whole_file;
 use crate::suite::format::format;
-use crate::whole_file;
+use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest fmt`.
 #[derive(Args, Clone, Debug)]

@@ -7,9 +7,10 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::case::Case;
-use crate::event::CaseInfo;
-use crate::exit_code::ExitCode;
-use crate::shard::{Shard, Shards};
+use crate::filter::shard::{Shard, Shards};
+use crate::host::say;
+use crate::record::event::CaseInfo;
+use crate::verdict::exit_code::ExitCode;
 
 /// Version of the JSON list.
 const VERSION: u32 = 1;
@@ -67,6 +68,6 @@ pub(super) fn list(arguments: &ListArgs, shard: Option<Shard>, cases: &[Arc<Case
         }
     };
     // A closed pipe (`| head`) is the reader's choice.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let _ = say::stdout().write_all(text.as_bytes());
     ExitCode::Passed
 }

@@ -2,12 +2,16 @@
 
 pub mod bench;
 pub mod check;
+pub mod cli;
+pub mod ending;
 pub mod env;
 pub mod exec;
 pub mod explain;
 pub mod fgpu;
 pub mod fmt;
 pub mod list;
+pub mod manual;
+mod one_run;
 pub mod profiles;
 pub mod replay;
 pub mod reports;

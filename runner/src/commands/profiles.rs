@@ -4,14 +4,15 @@ use std::io::Write;
 
 use protocol::profile;
 
-use crate::exit_code::ExitCode;
+use crate::host::say;
+use crate::verdict::exit_code::ExitCode;
 
 /// Runs the command.
 pub fn run() -> ExitCode {
     let profiles = profile::all();
     let width = profiles.iter().map(|profile| profile.id.len()).max().unwrap_or_default();
     let name_width = profiles.iter().map(|profile| profile.name.len()).max().unwrap_or_default();
-    let mut out = std::io::stdout().lock();
+    let mut out = say::stdout();
     for profile in profiles {
         let gib = profile.memory.bytes as f64 / f64::from(1 << 30);
         let line = writeln!(

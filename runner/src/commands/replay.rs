@@ -5,12 +5,13 @@ use std::path::Path;
 use clap::Args;
 
 use crate::commands::reports::{ReportArgs, Reports, RunsArgs};
-use crate::event::Event;
-use crate::exit_code::ExitCode;
+use crate::host::say;
+use crate::record::event::Event;
 use crate::record::secrets::Secrets;
 use crate::record::{Recorder, Run, log, merge, store};
 use crate::report::human::HumanReport;
 use crate::report::{counts, words};
+use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest replay`.
 #[derive(Args, Clone, Debug)]
@@ -47,7 +48,7 @@ pub fn replay(arguments: &ReplayArgs) -> ExitCode {
         Err(error) => return told(&error, ExitCode::Usage),
     };
     let mut reports = reports(&arguments.reports, Run::at(&directory));
-    let events = match log::events(&directory.join(store::LOG)) {
+    let events = match log::events(&directory.join(log::LOG)) {
         Ok(events) => events,
         Err(error) => return told(&error, ExitCode::CouldNotRun),
     };
@@ -94,7 +95,7 @@ pub fn merge(arguments: &MergeArgs) -> ExitCode {
 }
 
 fn reports(arguments: &ReportArgs, run: Run) -> Reports {
-    let human = HumanReport::new(Box::new(anstream::stdout()), false).in_groups(arguments.files.to_github());
+    let human = HumanReport::new(Box::new(say::styled()), false).in_groups(arguments.files.to_github());
     Reports::new(arguments, run, Recorder::new(None, Secrets::default()), human)
 }
 

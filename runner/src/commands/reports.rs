@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::event::Event;
-use crate::exit_code::ExitCode;
+use crate::host::variable;
+use crate::record::event::Event;
 use crate::record::{Recorder, Run, Runs};
 use crate::report::files::FileArgs;
 use crate::report::html::compare;
 use crate::report::human::HumanReport;
 use crate::report::junit::Profile;
 use crate::report::junit_file::JunitFile;
-use crate::variable;
+use crate::verdict::exit_code::ExitCode;
 
 /// Which reports are written.
 #[derive(Args, Clone, Debug, Default)]
@@ -51,6 +51,7 @@ pub struct Reports {
     human: HumanReport,
     junit: Option<JunitFile>,
     files: FileArgs,
+    junit_failed: bool,
     unwritten: bool,
 }
 
@@ -58,7 +59,7 @@ impl Reports {
     /// The reports that `arguments` ask for, of `run` from now on. Events go through `recorder` first.
     pub fn new(arguments: &ReportArgs, run: Run, recorder: Recorder, human: HumanReport) -> Reports {
         let junit = arguments.junit.clone().map(|path| JunitFile::new(path, arguments.junit_profile));
-        Reports { run, recorder, human, junit, files: arguments.files.clone(), unwritten: false }
+        Reports { run, recorder, human, junit, files: arguments.files.clone(), junit_failed: false, unwritten: false }
     }
 
     /// Records an event and shows it.
@@ -67,7 +68,7 @@ impl Reports {
         self.run.apply(&event);
         self.human.on(&self.run, &event);
         let written = self.junit.as_mut().map(|junit| junit.on(&self.run, &event));
-        self.check(written);
+        self.check(written, matches!(event, Event::RunFinished { .. }));
         if matches!(event, Event::RunFinished { .. }) {
             self.write_files();
         }
@@ -86,15 +87,17 @@ impl Reports {
     pub fn refresh(&mut self) {
         self.human.refresh(&self.run);
         let written = self.junit.as_mut().map(|junit| junit.refresh(&self.run));
-        self.check(written);
+        self.check(written, false);
     }
 
-    fn check(&mut self, written: Option<std::io::Result<()>>) {
-        if let Some(Err(error)) = written {
-            eprintln!("ftest: cannot write the JUnit file: {error}");
-            self.unwritten = true;
-            self.junit = None;
+    /// A file that could not be written while the run went on may be written in the end: only the `last` try counts.
+    fn check(&mut self, written: Option<std::io::Result<()>>, last: bool) {
+        let Some(Err(error)) = written else { return };
+        if last || !std::mem::replace(&mut self.junit_failed, true) {
+            let path = self.junit.as_ref().map(|junit| junit.path().display().to_string()).unwrap_or_default();
+            eprintln!("ftest: cannot write the JUnit file {path}: {error}");
         }
+        self.unwritten |= last;
     }
 
     /// The run.

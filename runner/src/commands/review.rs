@@ -9,11 +9,12 @@ use console::{Key, Term};
 
 use crate::commands::reports::RunsArgs;
 use crate::commands::suites;
-use crate::exit_code::ExitCode;
 use crate::filter::Filter;
-use crate::install::Install;
+use crate::host::install::Install;
+use crate::host::say;
 use crate::record::store;
 use crate::review::{self, Pending, Refused, dialog};
+use crate::verdict::exit_code::ExitCode;
 
 /// Which waiting snapshots.
 #[derive(Args, Clone, Debug)]
@@ -55,7 +56,7 @@ pub fn review(arguments: &Waiting) -> ExitCode {
         Ok(found) => found,
         Err(code) => return code,
     };
-    let mut out = anstream::stdout();
+    let mut out = say::styled();
     let result = if pending.is_empty() {
         Ok(dialog::Decisions::default())
     } else if io::stdin().is_terminal() && io::stdout().is_terminal() {
@@ -106,7 +107,7 @@ fn decide(
     if pending.is_empty() && refused.is_empty() {
         eprintln!("ftest: no snapshot waits");
     }
-    let mut out = io::stdout().lock();
+    let mut out = say::stdout();
     for one in &pending {
         if let Err(error) = decision(one) {
             return could_not(&error);

@@ -1,35 +1,12 @@
-//! `ftest run`: suites -> cases -> verdicts -> reports -> exit code.
+//! `ftest run`: which cases, once or again and again.
 
-use std::cell::RefCell;
-use std::io::Write;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-
-use tokio::time::MissedTickBehavior;
-
-use crate::case::Case;
-use crate::check::snapshot::SnapshotMode;
-use crate::cli::RunArgs;
-use crate::commands::reports::Reports;
-use crate::commands::signals::{Signals, Wish};
+use super::one_run;
+use crate::commands::cli::RunArgs;
+use crate::commands::signals::Signals;
 use crate::commands::{list, select, watch};
-use crate::event::{self, CaseInfo, Event, RunInfo};
-use crate::execute::clock::Instant;
-use crate::execute::cookie::random_word;
-use crate::execute::debug::DebugRank;
-use crate::execute::{self, Cancel, RunContext, job};
-use crate::exit_code::ExitCode;
-use crate::install::Install;
-use crate::record::secrets::Secrets;
-use crate::record::{self, Recorder, Run, Shelf, history};
-use crate::report::github;
-use crate::report::human::HumanReport;
-use crate::schedule::{self, Settings, order};
-use crate::variable;
-
-/// How often reports that wait for their time are looked after.
-const REFRESH: Duration = Duration::from_secs(1);
+use crate::host::install::Install;
+use crate::host::machine;
+use crate::verdict::exit_code::ExitCode;
 
 /// Runs the command.
 pub fn run(arguments: &RunArgs) -> ExitCode {
@@ -51,182 +28,18 @@ pub fn run(arguments: &RunArgs) -> ExitCode {
     if cases.is_empty() {
         return ExitCode::Passed;
     }
+    if let Some(why) = machine::too_small() {
+        eprintln!("ftest: {why}");
+        return ExitCode::CouldNotRun;
+    }
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(async {
             let mut signals = Signals::new();
-            execute(arguments, install, &cases, debug_rank, &mut signals).await.code()
+            one_run::execute(arguments, install, &cases, debug_rank, &mut signals).await.code()
         }),
         Err(error) => {
             eprintln!("ftest: cannot start: {error}");
             ExitCode::CouldNotRun
         }
     }
-}
-
-/// What is known before the first case.
-fn run_info(arguments: &RunArgs, seed: Option<u64>, cases: &[Arc<Case>]) -> RunInfo {
-    let now = SystemTime::now();
-    RunInfo {
-        version: event::VERSION,
-        run: record::run_id(now),
-        ftest: env!("CARGO_PKG_VERSION").to_owned(),
-        at_ms: event::ms(now),
-        host: std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),
-        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        directory: std::env::current_dir().unwrap_or_default(),
-        shard: arguments.select.shard.map(|shard| shard.to_string()),
-        seed,
-        rounds: Some(arguments.pace.rounds()).filter(|rounds| rounds.repeat()).map(|rounds| rounds.to_string()),
-        cases: cases.iter().map(|case| CaseInfo::from(&**case)).collect(),
-    }
-}
-
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// By itself.
-    Through(ExitCode),
-    /// By a signal.
-    BySignal(ExitCode),
-}
-
-impl Ended {
-    pub(super) fn code(self) -> ExitCode {
-        match self {
-            Ended::Through(code) | Ended::BySignal(code) => code,
-        }
-    }
-}
-
-/// One run from its first event to its last.
-pub(super) async fn execute(
-    arguments: &RunArgs,
-    install: Install,
-    cases: &[Arc<Case>],
-    debug_rank: Option<DebugRank>,
-    signals: &mut Signals,
-) -> Ended {
-    let cancel = Cancel::new();
-    let (announcer, mut announced) = tokio::sync::mpsc::unbounded_channel();
-    let announce = Arc::new(move |step: String| {
-        // The run may be over while a thread still speaks; nobody listens then.
-        let _ = announcer.send(step);
-    });
-    execute::keep_descriptors();
-    let mut context = match RunContext::start(install, cancel.clone(), announce) {
-        Ok(context) => context.limited(arguments.global_timeout),
-        Err(error) => {
-            eprintln!("ftest: {error}");
-            return Ended::Through(ExitCode::CouldNotRun);
-        }
-    };
-    let pace = &arguments.pace;
-    let seed = pace.shuffle.map(|seed| seed.unwrap_or_else(random_seed));
-    let runs = arguments.runs.runs();
-    let order = match seed {
-        Some(seed) => order::shuffled(cases.len(), seed),
-        None if pace.slots() > 1 => order::longest_first(cases, pace.slots(), &history::durations(&runs)),
-        None => (0..cases.len()).collect(),
-    };
-    let info = run_info(arguments, seed, cases);
-    let store = runs.open(&info.run, arguments.keep_runs);
-    let store = store.map_err(|error| eprintln!("ftest: this run is not kept: {error}")).ok();
-    let directory = store.as_ref().map(|store| store.directory().to_owned()).unwrap_or_default();
-    let secrets = Secrets::of_environment();
-    cases.iter().for_each(|case| secrets.learn(case.env.clone()));
-    context.secrets = secrets.clone();
-    context.no_capture = arguments.show.no_capture;
-    context.debug_rank = debug_rank;
-    context.shelf = store.as_ref().map(|store| Shelf::new(store.directory(), secrets.clone()));
-    let context = Rc::new(context);
-    let (shared, to_github) = (arguments.show.shares_the_terminal(), arguments.reports.files.to_github());
-    // What programs print themselves must not be executed either. A group would not be one then.
-    let silence = (shared && to_github).then(github::silence);
-    let human = HumanReport::new(Box::new(anstream::stdout()), !shared).in_groups(to_github && !shared);
-    let reports = Reports::new(&arguments.reports, Run::at(&directory), Recorder::new(store, secrets), human);
-    let reports = Rc::new(RefCell::new(reports));
-    let in_ci = variable::is_set("CI");
-    let settings = Settings {
-        // Side by side they could not be told apart.
-        slots: if shared { 1 } else { pace.slots() },
-        fail_fast: pace.fail_fast(in_ci),
-        rounds: pace.rounds(),
-        snapshots: match (arguments.accept, in_ci) {
-            (true, _) => SnapshotMode::Accept,
-            (false, true) => SnapshotMode::Collect,
-            (false, false) => SnapshotMode::Review,
-        },
-        keep: arguments.keep,
-        deny_skip: arguments.deny_skip,
-        retry_limit: arguments.retry_limit,
-    };
-    let started = Instant::now();
-    let announce: schedule::Announce = {
-        let reports = Rc::clone(&reports);
-        Rc::new(move |event| reports.borrow_mut().on(event))
-    };
-    if let Some((stop, _)) = &silence {
-        print(stop);
-    }
-    announce(Event::RunStarted(info));
-    let run = schedule::run(cases, &order, Rc::clone(&context), settings, Rc::clone(&announce));
-    tokio::pin!(run);
-    let mut terminated = None;
-    let mut refresh = tokio::time::interval(REFRESH);
-    refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let strays = loop {
-        tokio::select! {
-            strays = &mut run => break strays,
-            Some(step) = announced.recv() => announce(Event::Preparing { what: step }),
-            _ = refresh.tick() => reports.borrow_mut().refresh(),
-            wish = signals.next() => match wish {
-                // A debugger on our terminal interrupts its program by it.
-                Wish::End(ExitCode::Interrupted) if arguments.show.debugger.is_some() => {}
-                Wish::Pause => job::pause(&context),
-                Wish::End(code) => {
-                    let first = terminated.is_none();
-                    terminated.get_or_insert(code);
-                    cancel.raise();
-                    if first {
-                        eprintln!("ftest: ending the running cases; once more ends them at once");
-                    }
-                }
-                Wish::EndNow(code) => {
-                    terminated.get_or_insert(code);
-                    cancel.raise();
-                    cancel.raise();
-                }
-            },
-        }
-    };
-    let mut verdict = reports.borrow().run().verdict_code();
-    if !strays.is_empty() {
-        let names = strays.join(", ");
-        eprintln!("ftest: ended what some case left behind without its mark, its group and its parent: {names}");
-        verdict = verdict.max(ExitCode::Failed);
-    }
-    if let Some((_, resume)) = &silence {
-        print(resume);
-    }
-    announce(Event::RunFinished {
-        at_ms: event::ms(SystemTime::now()),
-        duration_us: event::us(started.elapsed()),
-        interrupted: terminated.is_some(),
-        exit_code: terminated.unwrap_or(verdict) as u8,
-    });
-    let unwritten = reports.borrow().code();
-    match terminated {
-        Some(code) => Ended::BySignal(code),
-        None => Ended::Through(verdict.max(unwritten)),
-    }
-}
-
-/// Prints as it is. A closed stdout is no reason to fail: the exit code still tells.
-fn print(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
-}
-
-/// A seed that can be typed.
-fn random_seed() -> u64 {
-    u64::from_str_radix(&random_word()[..8], 16).unwrap_or_default()
 }

@@ -5,11 +5,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::Args;
 
-use crate::calendar::timestamp;
 use crate::commands::reports::RunsArgs;
-use crate::exit_code::ExitCode;
+use crate::host::calendar::timestamp;
+use crate::host::say;
 use crate::record::{Run, store};
 use crate::report::{counts, seconds};
+use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest runs`.
 #[derive(Args, Clone, Debug)]
@@ -27,7 +28,7 @@ pub fn list(arguments: &ListRunsArgs) -> ExitCode {
         eprintln!("ftest: no run is kept in {}", runs.directory().display());
         return ExitCode::Passed;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = say::stdout();
     let mut code = ExitCode::Passed;
     for directory in kept.iter().rev() {
         match store::read(directory) {

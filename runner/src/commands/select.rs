@@ -8,11 +8,11 @@ use clap::{Args, ValueEnum};
 
 use crate::case::Case;
 use crate::commands::suites;
-use crate::exit_code::ExitCode;
+use crate::filter::shard::Shard;
 use crate::filter::{self, Filter};
-use crate::install::Install;
+use crate::host::install::Install;
 use crate::record::{Runs, store};
-use crate::shard::Shard;
+use crate::verdict::exit_code::ExitCode;
 
 /// Which cases are meant.
 #[derive(Args, Clone, Debug)]

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::case::Case;
 use crate::execute::debug::DebugRank;
-use crate::exit_code::ExitCode;
+use crate::verdict::exit_code::ExitCode;
 
 /// Which streams are shown.
 #[derive(Args, Clone, Debug, Default)]

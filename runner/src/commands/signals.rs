@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit_code::ExitCode;
+use crate::verdict::exit_code::ExitCode;
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
-use crate::exit_code::ExitCode;
-use crate::install::Install;
+use crate::host::install::Install;
 use crate::suite::{self, Suite, SuiteError, find};
+use crate::verdict::exit_code::ExitCode;
 
 /// The directories in which names of suites are looked up: those of the working directory come before the installed ones.
 fn directories(install: &Install) -> Vec<PathBuf> {

@@ -11,9 +11,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::execute::control::Control;
 use crate::execute::discover;
-use crate::exit_code::ExitCode;
-use crate::launch::environment::Endpoint;
+use crate::execute::launch::environment::Endpoint;
+use crate::host::say;
 use crate::report::live;
+use crate::verdict::exit_code::ExitCode;
 
 /// How often the picture is drawn anew.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -137,6 +138,6 @@ impl Watched {
 
 /// A closed stdout is the reader's choice.
 fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
+    let mut out = say::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

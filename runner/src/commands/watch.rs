@@ -9,14 +9,14 @@ use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::run::{Ended, execute};
+use super::one_run::{Ended, execute};
 use super::signals::{Signals, Wish};
 use super::{select, suites};
 use crate::case::{Case, Launch};
-use crate::cli::RunArgs;
+use crate::commands::cli::RunArgs;
 use crate::execute::job;
-use crate::exit_code::ExitCode;
-use crate::install::Install;
+use crate::host::install::Install;
+use crate::verdict::exit_code::ExitCode;
 
 /// An editor writes a file in several steps: the run begins when nothing has changed for so long.
 const QUIET: Duration = Duration::from_millis(150);

@@ -1,6 +1,6 @@
 //! One stream of one process: drained always, written to a file, both ends kept in memory, watched for lines.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -10,17 +10,16 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 
 use super::clock::{Instant, timeout_at};
-use super::show::Shown;
+use super::show::{LINE, Shown};
+use crate::check::search::Search;
 use crate::observation::Captured;
 
 /// Bytes kept from the beginning of a stream.
 pub const HEAD: usize = 32 << 10;
 /// Bytes kept from its end.
 pub const TAIL: usize = 96 << 10;
-/// Bytes written to the file; what comes after is drained and dropped, except for the tail in memory.
+/// Bytes written to the file; what comes after is searched for the texts of checks and dropped, except for the tail in memory.
 pub const FILE_LIMIT: u64 = 64 << 20;
-/// A line longer than this is given to watchers, and shown, in pieces.
-pub(super) const LINE: usize = 64 << 10;
 
 /// Gets every line of a stream, without its end.
 pub type Lines = Box<dyn Fn(Vec<u8>) + Send>;
@@ -38,11 +37,19 @@ struct Kept {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     bytes: u64,
+    searches: Vec<Search>,
+    write_error: Option<String>,
 }
 
 impl Kept {
+    /// Looks for `texts` in what is to come.
+    fn new(texts: &BTreeSet<String>) -> Kept {
+        Kept { searches: texts.iter().map(|text| Search::new(text)).collect(), ..Kept::default() }
+    }
+
     fn push(&mut self, mut chunk: &[u8]) {
         self.bytes += chunk.len() as u64;
+        self.searches.iter_mut().for_each(|search| search.push(chunk));
         let room = (HEAD - self.head.len()).min(chunk.len());
         self.head.extend_from_slice(&chunk[..room]);
         chunk = &chunk[room..];
@@ -60,20 +67,27 @@ impl Kept {
         if !truncated {
             head.append(&mut tail);
         }
-        Captured { path: path.to_owned(), bytes: self.bytes, head, tail, truncated }
+        let searched = self
+            .searches
+            .iter()
+            .map(|search| (String::from_utf8_lossy(search.text()).into_owned(), search.found()))
+            .collect();
+        let write_error = self.write_error.clone();
+        Captured { path: path.to_owned(), bytes: self.bytes, head, tail, truncated, searched, write_error }
     }
 }
 
 impl Capture {
-    /// Starts draining `stream` into `path`, a file that is made when there is something to write; every line also goes to
-    /// `lines`, and everything to `shown`.
+    /// Starts draining `stream` into `path`, a file that is made when there is something to write; `texts` are looked for in
+    /// all of it, every line also goes to `lines`, and everything to `shown`.
     pub fn start(
         stream: impl AsyncRead + Send + Unpin + 'static,
         path: PathBuf,
+        texts: &BTreeSet<String>,
         lines: Option<Lines>,
         shown: Option<Shown>,
     ) -> Capture {
-        let kept = Arc::new(Mutex::new(Kept::default()));
+        let kept = Arc::new(Mutex::new(Kept::new(texts)));
         let task = tokio::spawn(drain(stream, path.clone(), Arc::clone(&kept), lines, shown));
         Capture { kept, task, path }
     }
@@ -107,22 +121,26 @@ async fn drain(
     // Not filled in advance: most programs write little.
     let mut chunk = Vec::with_capacity(64 << 10);
     let mut line = Vec::new();
-    let (mut file, mut written) = (None, 0);
+    let (mut file, mut written) = (None, 0u64);
     loop {
         chunk.clear();
         let bytes = match stream.read_buf(&mut chunk).await {
             Ok(0) | Err(_) => break,
             Ok(count) => &chunk[..count],
         };
-        // A full disk must not block the rank; the memory still has both ends.
-        if let Ok(file) = file.get_or_insert_with(|| File::create(&path))
-            && written < FILE_LIMIT
         {
-            let part = &bytes[..bytes.len().min((FILE_LIMIT - written) as usize)];
-            let _ = file.write_all(part);
-            written += part.len() as u64;
+            let mut kept = lock(&kept);
+            kept.push(bytes);
+            // A full disk must not block the rank: memory still has both ends. What is in the file is the beginning, without
+            // holes, so nothing is written after an error.
+            if kept.write_error.is_none() && written < FILE_LIMIT {
+                let part = &bytes[..bytes.len().min((FILE_LIMIT - written) as usize)];
+                match write(&mut file, &path, part) {
+                    Ok(()) => written += part.len() as u64,
+                    Err(error) => kept.write_error = Some(format!("{}: {error}", path.display())),
+                }
+            }
         }
-        lock(&kept).push(bytes);
         if let Some(shown) = &mut shown {
             shown.write(bytes);
         }
@@ -145,6 +163,15 @@ async fn drain(
     }
 }
 
+/// Makes the file when there is something to write.
+fn write(file: &mut Option<File>, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = match file {
+        Some(file) => file,
+        None => file.insert(File::create(path)?),
+    };
+    file.write_all(bytes)
+}
+
 /// A stream that somebody else wrote to `path`; empty when there is no such file.
 pub fn from_file(path: &Path) -> Captured {
     let read = || -> io::Result<Captured> {
@@ -153,13 +180,13 @@ pub fn from_file(path: &Path) -> Captured {
         let mut head = Vec::new();
         if bytes <= (HEAD + TAIL) as u64 {
             file.read_to_end(&mut head)?;
-            return Ok(Captured { path: path.to_owned(), bytes, head, tail: Vec::new(), truncated: false });
+            return Ok(Captured { path: path.to_owned(), bytes, head, ..Captured::default() });
         }
         Read::by_ref(&mut file).take(HEAD as u64).read_to_end(&mut head)?;
         file.seek(SeekFrom::Start(bytes - TAIL as u64))?;
         let mut tail = Vec::new();
         file.take(TAIL as u64).read_to_end(&mut tail)?;
-        Ok(Captured { path: path.to_owned(), bytes, head, tail, truncated: true })
+        Ok(Captured { path: path.to_owned(), bytes, head, tail, truncated: true, ..Captured::default() })
     };
     read().unwrap_or_else(|_| Captured { path: path.to_owned(), ..Captured::default() })
 }
@@ -187,6 +214,20 @@ mod tests {
         kept.push(&[b'a'; HEAD + TAIL]);
         let captured = kept.captured(Path::new("x"));
         assert_eq!((captured.head.len(), captured.tail.len(), captured.truncated), (HEAD + TAIL, 0, false));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_written_is_told_and_nothing_is_lost_in_memory() {
+        let deadline = Instant::now() + std::time::Duration::from_secs(20);
+        let texts = BTreeSet::from(["b c".to_owned(), "x".to_owned()]);
+        for (path, why) in [("/nonexistent/x", "No such file or directory"), ("/dev/full", "No space left on device")] {
+            let capture = Capture::start(&b"a b c"[..], path.into(), &texts, None, None);
+            let (captured, ended) = capture.finish(deadline).await;
+            assert_eq!((captured.head.as_slice(), ended), (&b"a b c"[..], true));
+            assert_eq!(captured.searched, [("b c".to_owned(), Some(2)), ("x".to_owned(), None)].into());
+            let error = captured.write_error.unwrap();
+            assert!(error.starts_with(&format!("{path}: {why}")), "{error}");
+        }
     }
 
     #[test]

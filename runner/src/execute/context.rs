@@ -20,13 +20,12 @@ use super::limit::Limits;
 use super::scratch::{self, RunDirectory};
 use super::shared_memory::Lives;
 use super::sweep::{self, Sweep};
-use crate::case::PythonNeed;
-use crate::install::Install;
-use crate::machine;
+use crate::case::python::PythonNeed;
+use crate::execute::python;
+use crate::execute::python::Python;
+use crate::host::install::Install;
+use crate::host::machine;
 use crate::observation::Observation;
-use crate::python::{self, Python};
-use crate::record::Shelf;
-use crate::record::secrets::Secrets;
 
 /// Says what everybody waits for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
@@ -42,10 +41,6 @@ type Provided = Arc<OnceCell<Result<Python, String>>>;
 pub struct RunContext {
     /// Where our parts are.
     pub install: Install,
-    /// Where the files of attempts are kept; without one they stay in their scratch directories.
-    pub shelf: Option<Shelf>,
-    /// What cases and fixtures have in variables and must not reach a report.
-    pub secrets: Secrets,
     /// Raised when the user wants to stop.
     pub cancel: Cancel,
     /// What a run or a suite may take in all.
@@ -87,8 +82,6 @@ impl RunContext {
         let _ = rustix::process::setrlimit(Resource::Core, none);
         Ok(RunContext {
             install,
-            shelf: None,
-            secrets: Secrets::default(),
             cancel,
             limits: Limits::default(),
             lives: Lives::default(),
@@ -146,12 +139,6 @@ impl RunContext {
         if directory.starts_with(self.directory.path()) {
             scratch::remove(directory);
         }
-    }
-
-    /// Where a directory of the run stays: with the run's other files, under `name`, or where it is.
-    pub fn settle(&self, directory: &Path, name: &str) -> PathBuf {
-        let moved = self.shelf.as_ref().and_then(|shelf| shelf.take(directory, name).ok());
-        moved.unwrap_or_else(|| directory.to_owned())
     }
 
     /// Removes what a case kept in its scratch directory.

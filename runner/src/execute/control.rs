@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use crate::launch::environment::Endpoint;
+use crate::execute::launch::environment::Endpoint;
 
 /// How long the whole conversation may take: a coordinator gives its ranks one second to answer.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ impl Control {
             match control.hear().await? {
                 ToRank::Welcome { .. } => Ok(control),
                 ToRank::Refused { reason } => Err(format!("the coordinator at {}: {reason}", endpoint.address)),
-                other => Err(format!("the coordinator answered hello with {other:?}")),
+                other => Err(format!("the coordinator answered hello with {}", other.kind())),
             }
         })
         .await
@@ -73,7 +73,7 @@ impl Control {
                     serde_json::from_str(&json).map_err(|error| format!("the coordinator's answer is no JSON: {error}"))
                 }
                 ToRank::ShuttingDown => Err("the coordinator ended".to_owned()),
-                other => Err(format!("the coordinator answered with {other:?}")),
+                other => Err(format!("the coordinator answered with {}", other.kind())),
             }
         })
         .await

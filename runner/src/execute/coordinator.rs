@@ -9,10 +9,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::clock::{Instant, timeout_at};
 use super::cookie::{Cookie, random_word};
-use super::process::{Event, Planned, Running};
+use super::process::{Event, Planned, Running, Texts};
 use super::show::Streams;
 use crate::case::Transport;
-use crate::launch::environment::{Endpoint, Environment};
+use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::observation::Role;
 
 /// How long it may take until it listens.
@@ -94,11 +94,19 @@ impl Plan<'_> {
             argv.extend(["--idle-ms".into(), idle.as_millis().max(1).to_string().into()]);
         }
         let directory = self.scratch.to_owned();
-        let streams = Streams::default();
         // It tells its ranks to end when it is alone, and clears up.
         let at_our_death = None;
-        let planned =
-            Planned { role: Role::Coordinator, argv, environment, directory, lifeline: true, at_our_death, streams };
+        let (streams, texts) = (Streams::default(), Texts::default());
+        let planned = Planned {
+            role: Role::Coordinator,
+            argv,
+            environment,
+            directory,
+            lifeline: true,
+            at_our_death,
+            streams,
+            texts,
+        };
         Ok((planned.start(self.scratch, events, true)?, Starting { transport, token }))
     }
 }
@@ -124,7 +132,7 @@ impl Starting {
                     }
                 }
                 Ok(Some(Event::Ended(Role::Coordinator, exit))) => {
-                    let why = format!("it ended with {exit:?} before it listened");
+                    let why = format!("it {} before it listened", exit.clause());
                     running.exit = Some(exit);
                     return Err(why);
                 }

@@ -12,7 +12,7 @@ use super::control::Control;
 use super::process::Running;
 use crate::case::Case;
 use crate::check::exit;
-use crate::launch::environment::Endpoint;
+use crate::execute::launch::environment::Endpoint;
 use crate::observation::{Exit, Role};
 
 /// The deaths of a case so far.
@@ -107,13 +107,13 @@ mod tests {
 
     #[test]
     fn a_rank_fails_by_an_error_that_nobody_expects() {
-        use crate::case::Place;
         use crate::check::exit::ExitWant;
+        use crate::source::SourceLocation;
         let mut case = Case::default();
         let fails = |case: &Case, exit| is_unexpected(case, Role::Rank(1), &exit);
         assert!(fails(&case, Exit::Signal(9)) && fails(&case, Exit::Code(7)));
         assert!(!fails(&case, Exit::Code(0)));
-        case.expect.exit.ranks.insert(1, (ExitWant::AnySignal, Place::default()));
+        case.expect.exit.ranks.insert(1, (ExitWant::AnySignal, SourceLocation::default()));
         assert!(!fails(&case, Exit::Signal(9)) && fails(&case, Exit::Code(7)));
         // Wrong, and no reason why the others would not come to their end.
         assert!(!fails(&case, Exit::Code(0)));

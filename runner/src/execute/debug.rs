@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use super::no_capture;
 use super::process::Planned;
-use super::show::{self, Streams};
+use super::show::Streams;
 use crate::case::{Case, Launch};
 use crate::observation::Role;
 
@@ -94,7 +95,7 @@ impl DebugRank {
         if !here {
             return;
         }
-        show::tee(case, arguments, process);
+        no_capture::tee(case, arguments, process);
         let mut script = process.argv.split_off(process.argv.len().saturating_sub(arguments + 1));
         // As torchrun starts a script by itself.
         let python = process.argv.first().cloned().unwrap_or_default();
@@ -135,7 +136,8 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::launch::environment::Environment;
+    use crate::execute::launch::environment::Environment;
+    use crate::execute::process::Texts;
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
@@ -178,6 +180,7 @@ mod tests {
             lifeline: false,
             at_our_death: None,
             streams: Streams::default(),
+            texts: Texts::default(),
         }];
         DebugRank { rank: 1, debugger: Vec::new() }.apply(&suite.cases[0], &mut planned);
         let argv = &planned[0].argv;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::env;
 
-use crate::launch::environment::Endpoint;
+use crate::execute::launch::environment::Endpoint;
 
 /// Every coordinator that a process of this user was pointed to, by address. It may have ended since.
 pub fn coordinators() -> Vec<Endpoint> {

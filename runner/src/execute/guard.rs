@@ -91,7 +91,7 @@ fn describe(status: ExitStatus) -> String {
 
 fn start(argv: &[OsString]) -> std::io::Result<Child> {
     let mut command = Command::new(&argv[0]);
-    super::super::launch::environment::scrubbed(&mut command)
+    super::launch::environment::scrubbed(&mut command)
         .args(&argv[1..])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

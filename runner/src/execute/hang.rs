@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::control::Control;
 use super::native_state;
 use super::sweep::Process;
-use crate::flight_record;
-use crate::launch::environment::Endpoint;
+use crate::execute::flight_record;
+use crate::execute::launch::environment::Endpoint;
 use crate::observation::Hang;
 
 /// Asks the coordinator, and looks at the ranks' processes; with `stacks` into them. `None`: no rank waits for another.

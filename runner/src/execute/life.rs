@@ -20,14 +20,14 @@ use super::process::{Event, Running};
 use super::ranks::{self, Shared};
 use super::shared_memory;
 use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, faults, hang, loader, reports, show, torchrun};
+use super::{RunContext, capture, coordinator, faults, hang, loader, no_capture, reports, torchrun};
+use crate::case::requirement;
 use crate::case::{Case, Launch};
-use crate::check::exit;
-use crate::launch::environment::{Endpoint, Environment};
-use crate::machine;
+use crate::check::need::Need;
+use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::execute::python::Python;
+use crate::host::machine;
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
-use crate::python::Python;
-use crate::requirement;
 
 /// What outlives the ranks for longer than this was left behind; shorter is a helper on its way out.
 const LEAVE: Duration = Duration::from_millis(500);
@@ -49,7 +49,7 @@ pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
         life.observation.infra_error.get_or_insert(error);
     }
     life.end().await;
-    life.find_shared_memory(&watch);
+    life.find_shared_memory(watch);
     life.observation.duration = life.started.map(|started| started.elapsed()).unwrap_or_default();
     life.observation
 }
@@ -162,7 +162,7 @@ impl Life<'_> {
         };
         let mut planned = ranks::plan(self.case, &shared)?;
         if self.context.no_capture {
-            show::show(self.case, &mut planned);
+            no_capture::show(self.case, &mut planned);
         }
         if let Some(debug) = &self.context.debug_rank {
             debug.apply(self.case, &mut planned);
@@ -266,7 +266,6 @@ impl Life<'_> {
                             told => {
                                 self.observation.timed_out = true;
                                 self.observation.hang = told.unwrap_or_default();
-                                self.note_survivors();
                                 return;
                             }
                         }
@@ -275,7 +274,6 @@ impl Life<'_> {
                 () = sleep_until(until) => {
                     self.observation.hang = self.hang(false).await.unwrap_or_default();
                     self.observation.cut_short = cut_short;
-                    self.note_survivors();
                     if !cut_short {
                         self.observation.timed_out = true;
                         self.observation.past = self.limit.take().map(|limit| limit.whose);
@@ -286,22 +284,6 @@ impl Life<'_> {
         }
         // While the coordinator still runs: a kill may mean it.
         self.hear_out().await;
-    }
-
-    /// Says who is ended after somebody failed, and what they waited for where that can be told.
-    fn note_survivors(&mut self) {
-        let Some(failed) = self.deaths.failed() else { return };
-        let left = self.running.iter().filter(|running| running.exit.is_none());
-        let left: Vec<String> = left.map(|running| running.role.to_string()).collect();
-        let when = match self.case.timeout.survivors.filter(|_| self.observation.cut_short) {
-            Some(survivors) => format!("{} s after", survivors.as_secs_f64()),
-            None => "at the deadline, after".to_owned(),
-        };
-        let (left, role, how) = (left.join(", "), failed.role, exit::describe(&failed.exit));
-        self.observation.notes.push(format!("{left} still ran {when} {role} ended with {how}, and were ended"));
-        if let Some(hang) = &self.observation.hang {
-            self.observation.notes.push(hang.sentence.clone());
-        }
     }
 
     /// Takes what the ranks wrote last: that they ended may be known before.
@@ -346,7 +328,7 @@ impl Life<'_> {
         let Event::Ended(role, exit) = event else { return };
         if role == Role::Coordinator {
             if !self.kills.coordinator_hit && self.left() > 0 {
-                self.observation.infra_error = Some(format!("the coordinator ended during the case with {exit:?}"));
+                self.observation.infra_error = Some(format!("the coordinator {} during the case", exit.clause()));
             }
             if let Some(running) = &mut self.coordinator {
                 running.exit = Some(exit);
@@ -392,6 +374,8 @@ impl Life<'_> {
         }
         self.observation.processes.sort_by_key(|process| process.role);
         self.observation.notes.append(&mut self.kills.notes);
+        let lost = self.observation.processes.iter().flat_map(ProcessObservation::write_errors);
+        self.observation.notes.extend(lost);
         if self.observation.skipped.is_none() && self.observation.infra_error.is_none() {
             self.observation.kills_not_triggered = self.kills.missed();
         }
@@ -405,7 +389,7 @@ impl Life<'_> {
     }
 
     fn read_reports(&mut self) {
-        let cluster = reports::cluster(&coordinator::report_path(&self.scratch));
+        let cluster = reports::cluster(&coordinator::report_path(&self.scratch), Need::of(&self.case.expect));
         let devices = reports::devices(&self.scratch);
         for error in [cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
             self.observation.infra_error.get_or_insert(error.clone());
@@ -431,7 +415,7 @@ impl Life<'_> {
     }
 
     /// Objects in `/dev/shm` that nobody uses any more. A process that was killed could not remove its own.
-    fn find_shared_memory(&mut self, watch: &shared_memory::Watch) {
+    fn find_shared_memory(&mut self, watch: shared_memory::Watch) {
         let left = self.context.lives.end(watch);
         let killed = self.observation.processes.iter().any(|process| matches!(process.exit, Exit::Signal(_)));
         if !killed && !self.observation.cancelled {

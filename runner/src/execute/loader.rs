@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::launch::holders;
+use crate::execute::launch::holders;
 use crate::observation::{Captured, Exit, Gap, ProcessObservation, Role};
 
 /// glibc's words: a name that no library defines, also with a version, and `dlerror()` after `dlsym`.

@@ -1,5 +1,6 @@
 //! One process of a case: started with its streams captured, its end announced once.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::PipeReader;
@@ -20,9 +21,9 @@ use super::clock::Instant;
 use super::inherit::UmaskOf;
 use super::kernel::Spawn;
 use super::show::{Shown, Streams};
-use crate::launch::environment::Environment;
-use crate::launch::program;
-use crate::machine;
+use crate::execute::launch::environment::Environment;
+use crate::execute::launch::program;
+use crate::host::machine;
 use crate::observation::{Exit, ProcessObservation, Role};
 
 /// A process to start.
@@ -42,6 +43,17 @@ pub struct Planned {
     pub at_our_death: Option<Signal>,
     /// Where its streams go besides the files.
     pub streams: Streams,
+    /// What is looked for in them.
+    pub texts: Texts,
+}
+
+/// Texts to look for in all of a process's output.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    /// In its standard output.
+    pub stdout: BTreeSet<String>,
+    /// In its standard error.
+    pub stderr: BTreeSet<String>,
 }
 
 /// What a process tells while it runs.
@@ -123,15 +135,27 @@ impl Planned {
             Streams::Captured | Streams::Ours => None,
         };
         let lines = watched.then(|| lines_of(role, events));
-        let stem = file_stem(role);
+        let stem = role.file_stem();
         let running = Running {
             role,
             pid,
             exit: None,
             handle: Arc::clone(&end.handle),
             _lifeline: lifeline,
-            stdout: Capture::start(stdout, scratch.join(format!("{stem}.stdout")), lines, shown(false)),
-            stderr: Capture::start(stderr, scratch.join(format!("{stem}.stderr")), None, shown(true)),
+            stdout: Capture::start(
+                stdout,
+                scratch.join(format!("{stem}.stdout")),
+                &self.texts.stdout,
+                lines,
+                shown(false),
+            ),
+            stderr: Capture::start(
+                stderr,
+                scratch.join(format!("{stem}.stderr")),
+                &self.texts.stderr,
+                None,
+                shown(true),
+            ),
         };
         let events = events.clone();
         tokio::spawn(async move {
@@ -206,15 +230,6 @@ impl End {
             },
             _ => Exit::Unknown,
         }
-    }
-}
-
-/// Name of the files that hold a process's streams.
-pub fn file_stem(role: Role) -> String {
-    match role {
-        Role::Rank(rank) => format!("rank-{rank}"),
-        Role::Launcher(node) => format!("launcher-{node}"),
-        Role::Coordinator => "coordinator".to_owned(),
     }
 }
 

@@ -7,11 +7,12 @@ use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
 
 use super::cookie::Cookie;
-use super::process::Planned;
+use super::process::{Planned, Texts};
 use super::show::Streams;
 use super::torchrun::Torchrun;
 use crate::case::{Case, Launch};
-use crate::launch::environment::Environment;
+use crate::check::output::{OutputWant, Stream};
+use crate::execute::launch::environment::Environment;
 use crate::observation::Role;
 
 /// What all processes of a case share.
@@ -54,6 +55,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                 lifeline: false,
                 at_our_death: Some(Signal::KILL),
                 streams: Streams::default(),
+                texts: texts(case),
             };
             let Some(size) = *ranks else {
                 let mut environment = shared.environment.clone();
@@ -99,11 +101,27 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                         // Its workers are not our children: it ends them.
                         at_our_death: Some(Signal::TERM),
                         streams: Streams::default(),
+                        texts: texts(case),
                     }
                 })
                 .collect())
         }
     }
+}
+
+/// What the checks of `case` look for.
+fn texts(case: &Case) -> Texts {
+    let mut texts = Texts::default();
+    for check in &case.expect.output {
+        let of_stream = match check.stream {
+            Stream::Stdout => &mut texts.stdout,
+            Stream::Stderr => &mut texts.stderr,
+        };
+        if let OutputWant::Contains(text) | OutputWant::Absent(text) = &check.want {
+            of_stream.insert(text.clone());
+        }
+    }
+    texts
 }
 
 /// The mark of the processes of one node.

@@ -1,5 +1,6 @@
 //! What a case leaves behind as reports, and the gaps told in them.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -7,6 +8,8 @@ use protocol::device_report::{REFUSED, UNWRITTEN};
 use regex::bytes::Regex;
 use serde_json::Value;
 
+use super::lean_report;
+use crate::check::need::Need;
 use crate::observation::{Gap, ProcessObservation, Role};
 
 /// Value of `FAKEGPU_REPORT_PATH` for the processes of a case.
@@ -19,15 +22,16 @@ pub fn machine(scratch: &Path) -> PathBuf {
     scratch.join("gpus")
 }
 
-/// The cluster report; `None` when there is none.
+/// The cluster report, with those of its long lists that are needed; `None` when there is none.
 ///
 /// # Errors
-/// One sentence for a report that does not parse.
-pub fn cluster(path: &Path) -> Result<Option<Value>, String> {
+/// One sentence for a report that cannot be read or does not parse.
+pub fn cluster(path: &Path, need: Need) -> Result<Option<Value>, String> {
     match std::fs::read(path) {
-        Err(_) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("cluster report {}: {error}", path.display())),
         Ok(bytes) => {
-            serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("cluster report does not parse: {error}"))
+            lean_report::read(&bytes, need).map(Some).map_err(|error| format!("cluster report does not parse: {error}"))
         }
     }
 }
@@ -56,12 +60,14 @@ pub fn refusals(scratch: &Path) -> Vec<String> {
     let mut refusals = Vec::new();
     for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("device-")
-            && [REFUSED, UNWRITTEN].iter().any(|ending| name.ends_with(ending))
-            && let Ok(sentence) = std::fs::read_link(entry.path())
-        {
-            refusals.push(sentence.to_string_lossy().into_owned());
+        if !name.starts_with("device-") || ![REFUSED, UNWRITTEN].iter().any(|ending| name.ends_with(ending)) {
+            continue;
         }
+        refusals.push(match std::fs::read_link(entry.path()) {
+            Ok(sentence) => sentence.to_string_lossy().into_owned(),
+            // There was no room for a link.
+            Err(_) => format!("a device report could not be written ({name}); the stderr of its process says why"),
+        });
     }
     refusals.sort();
     refusals
@@ -144,6 +150,10 @@ mod tests {
         assert_eq!(refusals(scratch.path()), [""; 0]);
         std::os::unix::fs::symlink("no room; make some", scratch.path().join("device-5.json.unwritten")).unwrap();
         assert_eq!(refusals(scratch.path()), ["no room; make some"]);
+        std::fs::write(scratch.path().join("device-4.json.unwritten"), "{").unwrap();
+        assert!(
+            refusals(scratch.path())[0].starts_with("a device report could not be written (device-4.json.unwritten)")
+        );
         std::fs::write(scratch.path().join("device-7.json"), "{").unwrap();
         assert!(devices(scratch.path()).unwrap_err().contains("device-7.json"));
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::cookie::random_word;
-use crate::{machine, variable};
+use crate::host::{machine, variable};
 
 /// A longer temporary directory leaves no room for the socket names below it.
 const LONGEST: usize = 64;

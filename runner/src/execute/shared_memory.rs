@@ -1,27 +1,34 @@
-//! Objects in `/dev/shm` that a case may have left behind. Nothing tells who made one; that it appeared while the case and no
+//! Objects in `/dev/shm` that a case may have left behind. Nothing says who made one; that it appeared while the case and no
 //! other ran, and that nobody uses it when the case has ended, is as much as can be known. So none is removed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 const DIRECTORY: &str = "/dev/shm";
 
-/// When the cases of a run lived.
+/// The cases of a run that are alive, and what appeared during their lives.
+///
+/// The directory is read whenever a case begins or ends, so between two readings the same cases are alive. No times are
+/// compared: a file's time of birth comes from a coarser clock than the time of day, and that one can be set.
 #[derive(Debug, Default)]
-pub struct Lives(Mutex<Vec<(SystemTime, Option<SystemTime>)>>);
+pub struct Lives(Mutex<Seen>);
 
-/// A case that lives, and the objects that were there before it.
-#[derive(Debug)]
-pub struct Watch {
-    index: usize,
-    before: HashSet<(PathBuf, u64)>,
+#[derive(Debug, Default)]
+struct Seen {
+    begun: u64,
+    alive: BTreeSet<u64>,
+    /// Every object of the last reading, with the cases that were alive when it appeared.
+    objects: HashMap<Object, BTreeSet<u64>>,
 }
 
+/// A case that is alive.
+#[derive(Debug)]
+pub struct Watch(u64);
+
 /// What a case left.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// Its own.
     pub own: Vec<PathBuf>,
@@ -29,67 +36,85 @@ pub struct Left {
     pub unclear: Vec<PathBuf>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Object {
+    path: PathBuf,
+    inode: u64,
+}
+
 impl Lives {
     /// A case begins.
     pub fn begin(&self) -> Watch {
-        let before = objects().into_iter().map(|object| (object.path, object.inode)).collect();
-        let mut lives = self.lock();
-        lives.push((SystemTime::now(), None));
-        Watch { index: lives.len() - 1, before }
+        let mut seen = self.lock();
+        seen.read(objects());
+        seen.begin()
     }
 
-    /// A case and its processes have ended: what is new in `/dev/shm`, and nobody's any more.
-    pub fn end(&self, watch: &Watch) -> Left {
-        let mut left = Left::default();
-        let mut found: Vec<Object> = objects();
-        found.retain(|object| !watch.before.contains(&(object.path.clone(), object.inode)));
-        let used = if found.is_empty() { HashSet::new() } else { in_use() };
-        let mut lives = self.lock();
-        if let Some(life) = lives.get_mut(watch.index) {
-            life.1 = Some(SystemTime::now());
-        }
-        for object in found.into_iter().filter(|object| !used.contains(&object.path)) {
-            let made = object.made;
-            let alive =
-                |(start, end): &(SystemTime, Option<SystemTime>)| *start <= made && end.is_none_or(|end| made <= end);
-            let others = lives.iter().enumerate().filter(|(index, life)| *index != watch.index && alive(life));
-            match (lives.get(watch.index).is_some_and(alive), others.count()) {
-                (true, 0) => left.own.push(object.path),
-                (true, _) => left.unclear.push(object.path),
-                (false, _) => {}
+    /// A case and its processes have ended: what appeared in `/dev/shm` meanwhile, and is nobody's any more.
+    pub fn end(&self, watch: Watch) -> Left {
+        let mut left = {
+            let mut seen = self.lock();
+            seen.read(objects());
+            seen.end(watch)
+        };
+        if !left.own.is_empty() || !left.unclear.is_empty() {
+            let used = in_use();
+            for paths in [&mut left.own, &mut left.unclear] {
+                paths.retain(|path| !used.contains(path));
             }
         }
         left
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(SystemTime, Option<SystemTime>)>> {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-#[derive(Debug)]
-struct Object {
-    path: PathBuf,
-    inode: u64,
-    made: SystemTime,
+impl Seen {
+    /// Takes note of what is new since the last reading, and forgets what is gone.
+    fn read(&mut self, present: Vec<Object>) {
+        let mut before = std::mem::take(&mut self.objects);
+        self.objects = present
+            .into_iter()
+            .map(|object| {
+                let makers = before.remove(&object).unwrap_or_else(|| self.alive.clone());
+                (object, makers)
+            })
+            .collect();
+    }
+
+    fn begin(&mut self) -> Watch {
+        self.begun += 1;
+        self.alive.insert(self.begun);
+        Watch(self.begun)
+    }
+
+    fn end(&mut self, Watch(case): Watch) -> Left {
+        self.alive.remove(&case);
+        let mut left = Left::default();
+        for (object, makers) in self.objects.iter().filter(|(_, makers)| makers.contains(&case)) {
+            let paths = if makers.len() == 1 { &mut left.own } else { &mut left.unclear };
+            paths.push(object.path.clone());
+        }
+        left.own.sort();
+        left.unclear.sort();
+        left
+    }
 }
 
-/// This user's objects, by name.
+/// This user's objects.
 fn objects() -> Vec<Object> {
     let own = rustix::process::getuid().as_raw();
-    let mut objects: Vec<Object> = std::fs::read_dir(DIRECTORY)
+    std::fs::read_dir(DIRECTORY)
         .into_iter()
         .flatten()
         .flatten()
         .filter_map(|entry| {
             let meta = entry.metadata().ok().filter(|meta| meta.is_file() && meta.uid() == own)?;
-            // Where the file system keeps no time of birth, the last change has to do.
-            let made = meta.created().or_else(|_| meta.modified()).ok()?;
-            Some(Object { path: entry.path(), inode: meta.ino(), made })
+            Some(Object { path: entry.path(), inode: meta.ino() })
         })
-        .collect();
-    objects.sort_by(|one, other| one.path.cmp(&other.path));
-    objects
+        .collect()
 }
 
 /// The objects that some process has open or mapped, as far as we may look.
@@ -108,4 +133,44 @@ fn in_use() -> HashSet<PathBuf> {
         );
     }
     used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn present(names: &[&str]) -> Vec<Object> {
+        names.iter().map(|name| Object { path: PathBuf::from(name), inode: 1 }).collect()
+    }
+
+    fn left(own: &[&str], unclear: &[&str]) -> Left {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect();
+        Left { own: paths(own), unclear: paths(unclear) }
+    }
+
+    #[test]
+    fn what_appears_belongs_to_the_cases_that_were_alive_then() {
+        let mut seen = Seen::default();
+        seen.read(present(&["before"]));
+        let one = seen.begin();
+        seen.read(present(&["before", "one's"]));
+        let two = seen.begin();
+        seen.read(present(&["before", "one's", "either's"]));
+        assert_eq!(seen.end(one), left(&["one's"], &["either's"]));
+        seen.read(present(&["before", "one's", "either's", "two's"]));
+        assert_eq!(seen.end(two), left(&["two's"], &["either's"]));
+    }
+
+    #[test]
+    fn what_is_made_anew_under_an_old_name_is_new() {
+        let mut seen = Seen::default();
+        seen.read(present(&["x"]));
+        let case = seen.begin();
+        seen.read(vec![Object { path: PathBuf::from("x"), inode: 2 }]);
+        assert_eq!(seen.end(case), left(&["x"], &[]));
+        seen.read(present(&[]));
+        let next = seen.begin();
+        seen.read(vec![Object { path: PathBuf::from("x"), inode: 2 }]);
+        assert_eq!(seen.end(next), left(&["x"], &[]), "gone in between");
+    }
 }

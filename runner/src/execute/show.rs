@@ -5,12 +5,13 @@
 
 use std::io::Write;
 
-use super::capture::LINE;
-use super::process::{Planned, file_stem};
 use super::torchrun;
-use crate::case::{Case, Launch};
+use crate::host::printable::Printable;
+use crate::host::say;
 use crate::observation::Role;
-use crate::printable::Printable;
+
+/// A longer line is passed on in pieces, bytes.
+pub(super) const LINE: usize = 64 << 10;
 
 /// Where the streams of a process go besides the files that hold them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,29 +39,6 @@ pub enum Name {
         /// The rank of its first worker.
         first: u32,
     },
-}
-
-/// Lets the processes of `case` write to the terminal, with their names when there are several.
-pub fn show(case: &Case, planned: &mut [Planned]) {
-    let several = planned.len() > 1 || case.world_size().is_some_and(|size| size > 1);
-    for process in planned {
-        let name = match (&case.launch, process.role) {
-            (Launch::Torchrun { nproc_per_node, args, .. }, Role::Launcher(node)) => {
-                tee(case, args.len(), process);
-                Name::Workers { node, first: node * nproc_per_node }
-            }
-            (_, role) => Name::Role(role),
-        };
-        process.streams = Streams::Shown(several.then_some(name));
-    }
-}
-
-/// torchrun's workers write to files; with `--tee` to its own streams as well.
-pub(super) fn tee(case: &Case, arguments: usize, process: &mut Planned) {
-    if case.kill.is_empty() {
-        let script = process.argv.len().saturating_sub(arguments + 1);
-        process.argv.insert(script, "--tee=3".into());
-    }
 }
 
 /// One stream on its way to ours.
@@ -161,7 +139,7 @@ impl Shown {
         let _ = if self.error {
             std::io::stderr().write_all(bytes)
         } else {
-            let mut out = std::io::stdout().lock();
+            let mut out = say::stdout();
             out.write_all(bytes).and_then(|()| out.flush())
         };
     }
@@ -174,7 +152,7 @@ impl Name {
             Name::Role(role) => (role.to_string(), line),
             Name::Workers { node, first } => match torchrun::teed(line) {
                 Some((local_rank, text)) => (Role::Rank(first + local_rank).to_string(), text),
-                None => (file_stem(Role::Launcher(node)).replace('-', " "), line),
+                None => (Role::Launcher(node).file_stem().replace('-', " "), line),
             },
         }
     }

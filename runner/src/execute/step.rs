@@ -18,10 +18,10 @@ use super::inherit::UmaskOf;
 use super::kernel;
 use super::process::exit_of;
 use super::sweep::Sweep;
-use crate::fixture::StepTimeout;
-use crate::launch::environment::Environment;
-use crate::launch::program;
-use crate::machine;
+use crate::case::fixture::StepTimeout;
+use crate::execute::launch::environment::Environment;
+use crate::execute::launch::program;
+use crate::host::machine;
 use crate::observation::Exit;
 
 /// How long processes may take to vanish after SIGKILL.

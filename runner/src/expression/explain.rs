@@ -1,26 +1,27 @@
 //! Why an expression is not true: the value of each of its parts, as the same engine gives it.
 
+use std::collections::HashSet;
+
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, UnaryOpKind};
 use minijinja::machinery::parse_expr;
-use serde_json::Value;
+use minijinja::value::{Value as JinjaValue, ValueKind};
 
-use super::{ExpressionError, evaluate, print};
+use super::context::{self, Context, brief};
+use super::{ExpressionError, limit, print};
 
 /// Most parts that are told.
 const PARTS: usize = 16;
-/// Longest value that is shown whole, characters.
-const WHOLE: usize = 100;
 
 /// The values of the parts of `expression`, one line each, outermost first; empty where there is nothing to tell.
 ///
 /// A part behind an `and`, `or` or `if` that was not evaluated is not evaluated here either.
-pub(crate) fn explain(expression: &str, context: &Value) -> Vec<String> {
-    let Ok(tree) = parse_expr(expression) else { return Vec::new() };
+pub(crate) fn explain(expression: &str, context: &Context) -> Vec<String> {
+    let Some(tree) = parse(expression) else { return Vec::new() };
     // What is shown is what was evaluated: a tree that cannot be written down again is not told in parts.
     if !parse_expr(&print::text(&tree)).is_ok_and(|again| same(&tree, &again)) {
         return Vec::new();
     }
-    let mut parts = Parts { context, lines: Vec::new(), told: Vec::new() };
+    let mut parts = Parts { context, lines: Vec::new(), told: HashSet::new() };
     parts.condition(&tree);
     let more = parts.lines.len().saturating_sub(PARTS);
     parts.lines.truncate(PARTS);
@@ -30,9 +31,14 @@ pub(crate) fn explain(expression: &str, context: &Value) -> Vec<String> {
     parts.lines
 }
 
+fn parse(expression: &str) -> Option<Expr<'_>> {
+    limit::check(expression).ok()?;
+    parse_expr(expression).ok()
+}
+
 /// The attributes of the name `of` that `expression` uses: `["loss"]` of `captures` in `captures.loss > 1`. None for wrong syntax.
 pub(crate) fn attributes(expression: &str, of: &str) -> Option<Vec<String>> {
-    let tree = parse_expr(expression).ok()?;
+    let tree = parse(expression)?;
     let mut found = Vec::new();
     visit(&tree, &mut |part| {
         let name = match part {
@@ -52,49 +58,21 @@ fn is_name(expr: &Expr<'_>, name: &str) -> bool {
     matches!(expr, Expr::Var(var) if var.id == name)
 }
 
-/// A value on one line; a long one is cut, with what it is.
-pub(crate) fn brief(value: &Value) -> String {
-    let text = spaced(value);
-    if text.chars().count() <= WHOLE {
-        return text;
-    }
-    let head: String = text.chars().take(WHOLE - 20).collect();
-    let what = match value {
-        Value::Array(items) => format!("list of {}", items.len()),
-        Value::Object(entries) => format!("mapping of {}", entries.len()),
-        Value::String(text) => format!("text of {} characters", text.chars().count()),
-        _ => "cut".to_owned(),
-    };
-    format!("{head} ... ({what})")
-}
-
-fn spaced(value: &Value) -> String {
-    let join = |parts: Vec<String>| parts.join(", ");
-    match value {
-        Value::Array(items) => format!("[{}]", join(items.iter().map(spaced).collect())),
-        Value::Object(entries) => {
-            let entries = entries.iter().map(|(key, value)| format!("{key}: {}", spaced(value))).collect();
-            format!("{{{}}}", join(entries))
-        }
-        other => other.to_string(),
-    }
-}
-
 struct Parts<'a> {
-    context: &'a Value,
+    context: &'a Context,
     lines: Vec<String>,
-    told: Vec<String>,
+    told: HashSet<String>,
 }
 
 impl Parts<'_> {
-    fn value(&self, expr: &Expr<'_>) -> Result<Value, ExpressionError> {
-        evaluate(&print::text(expr), self.context)
+    fn value(&self, expr: &Expr<'_>) -> Result<JinjaValue, ExpressionError> {
+        self.context.evaluate(&print::text(expr))
     }
 
     fn is(&self, expr: &Expr<'_>, wanted: bool) -> bool {
         // Truth as the engine sees it, not only of booleans.
         let truth = format!("true if {} else false", print::text_in_or(expr));
-        evaluate(&truth, self.context) == Ok(Value::Bool(wanted))
+        self.context.evaluate(&truth).is_ok_and(|value| context::truth(&value) == Some(wanted))
     }
 
     /// A part that says yes or no: through `and`, `or`, `not` and `if` down to what was compared.
@@ -160,8 +138,7 @@ impl Parts<'_> {
             shown.push_str(sign);
             shown.push_str(value);
         }
-        if shown != whole && !self.told.contains(&whole) {
-            self.told.push(whole);
+        if shown != whole && self.told.insert(whole) {
             self.lines.push(shown);
         }
         sides.iter().for_each(|side| self.operand(side));
@@ -175,8 +152,8 @@ impl Parts<'_> {
             _ => return error.to_string(),
         };
         match self.value(base) {
-            Ok(Value::Object(entries)) => {
-                let keys: Vec<&str> = entries.keys().map(String::as_str).collect();
+            Ok(value) if value.kind() == ValueKind::Map => {
+                let keys: Vec<String> = value.try_iter().into_iter().flatten().map(|key| key.to_string()).collect();
                 format!("not there; the keys of {} are: {}", print::text(base), keys.join(", "))
             }
             Ok(value) => format!("not there; {} = {}", print::text(base), brief(&value)),
@@ -190,8 +167,10 @@ impl Parts<'_> {
             return;
         }
         match self.value(expr) {
-            Ok(Value::Bool(value)) => self.line(&print::text(expr), ": ", &value.to_string()),
-            Ok(value) => self.line(&print::text(expr), " = ", &brief(&value)),
+            Ok(value) => match context::truth(&value) {
+                Some(truth) => self.line(&print::text(expr), ": ", &truth.to_string()),
+                None => self.line(&print::text(expr), " = ", &brief(&value)),
+            },
             Err(error) => self.line(&print::text(expr), ": ", &self.why(expr, &error)),
         }
     }
@@ -247,72 +226,97 @@ impl Parts<'_> {
     }
 
     fn arguments(&mut self, args: &[CallArg<'_>]) {
-        for arg in args {
-            match arg {
-                CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr) => {
-                    self.operand(expr);
-                }
-            }
-        }
+        args.iter().for_each(|arg| self.operand(argument(arg)));
     }
 
     fn line(&mut self, part: &str, is: &str, value: &str) {
-        if !self.told.iter().any(|told| told == part) {
-            self.told.push(part.to_owned());
+        if self.told.insert(part.to_owned()) {
             self.lines.push(format!("{part}{is}{value}"));
         }
     }
 }
 
+/// How `expression` reaches into the name `of`: `["measured", "ranks", "0"]` for a use as `report.measured.ranks[0]`,
+/// nothing for one of the name itself. None for wrong syntax.
+pub(crate) fn uses(expression: &str, of: &str) -> Option<Vec<Vec<String>>> {
+    fn walk(expr: &Expr<'_>, of: &str, found: &mut Vec<Vec<String>>) {
+        match names(expr, of) {
+            Some(names) => found.push(names),
+            None => children(expr, &mut |child| walk(child, of, found)),
+        }
+    }
+    let tree = parse(expression)?;
+    let mut found = Vec::new();
+    walk(&tree, of, &mut found);
+    Some(found)
+}
+
+/// The names of a path that begins with `of` and has nothing in it that is worked out.
+fn names(expr: &Expr<'_>, of: &str) -> Option<Vec<String>> {
+    let (base, name) = match expr {
+        Expr::Var(var) if var.id == of => return Some(Vec::new()),
+        Expr::GetAttr(get) => (&get.expr, get.name.to_owned()),
+        Expr::GetItem(get) => match &get.subscript_expr {
+            Expr::Const(constant) => (&get.expr, constant.value.to_string()),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let mut names = names(base, of)?;
+    names.push(name);
+    Some(names)
+}
+
 fn visit(expr: &Expr<'_>, see: &mut dyn FnMut(&Expr<'_>)) {
     see(expr);
+    children(expr, &mut |child| visit(child, see));
+}
+
+/// The parts that an expression is made of.
+fn children(expr: &Expr<'_>, see: &mut dyn FnMut(&Expr<'_>)) {
     match expr {
         Expr::Var(_) | Expr::Const(_) => {}
-        Expr::List(items) => items.items.iter().for_each(|item| visit(item, see)),
-        Expr::Tuple(items) => items.items.iter().for_each(|item| visit(item, see)),
-        Expr::Map(map) => map.keys.iter().chain(&map.values).for_each(|item| visit(item, see)),
+        Expr::List(items) => items.items.iter().for_each(see),
+        Expr::Tuple(items) => items.items.iter().for_each(see),
+        Expr::Map(map) => map.keys.iter().chain(&map.values).for_each(see),
         Expr::Slice(slice) => {
-            visit(&slice.expr, see);
-            [&slice.start, &slice.stop, &slice.step].into_iter().flatten().for_each(|part| visit(part, see));
+            see(&slice.expr);
+            [&slice.start, &slice.stop, &slice.step].into_iter().flatten().for_each(see);
         }
-        Expr::UnaryOp(unary) => visit(&unary.expr, see),
-        Expr::BinOp(binary) => [&binary.left, &binary.right].into_iter().for_each(|side| visit(side, see)),
+        Expr::UnaryOp(unary) => see(&unary.expr),
+        Expr::BinOp(binary) => [&binary.left, &binary.right].into_iter().for_each(see),
         Expr::Compare(chain) => {
-            visit(&chain.expr, see);
-            chain.ops.iter().for_each(|part| visit(&part.expr, see));
+            see(&chain.expr);
+            chain.ops.iter().for_each(|part| see(&part.expr));
         }
         Expr::IfExpr(choice) => {
-            visit(&choice.test_expr, see);
-            visit(&choice.true_expr, see);
-            choice.false_expr.iter().for_each(|part| visit(part, see));
+            see(&choice.test_expr);
+            see(&choice.true_expr);
+            choice.false_expr.iter().for_each(see);
         }
         Expr::Filter(filter) => {
-            filter.expr.iter().for_each(|part| visit(part, see));
-            visit_arguments(&filter.args, see);
+            filter.expr.iter().for_each(&mut *see);
+            filter.args.iter().map(argument).for_each(see);
         }
         Expr::Test(test) => {
-            visit(&test.expr, see);
-            visit_arguments(&test.args, see);
+            see(&test.expr);
+            test.args.iter().map(argument).for_each(see);
         }
-        Expr::GetAttr(get) => visit(&get.expr, see),
+        Expr::GetAttr(get) => see(&get.expr),
         Expr::GetItem(get) => {
-            visit(&get.expr, see);
-            visit(&get.subscript_expr, see);
+            see(&get.expr);
+            see(&get.subscript_expr);
         }
         Expr::Call(call) => {
-            visit(&call.expr, see);
-            visit_arguments(&call.args, see);
+            see(&call.expr);
+            call.args.iter().map(argument).for_each(see);
         }
     }
 }
 
-fn visit_arguments(args: &[CallArg<'_>], see: &mut dyn FnMut(&Expr<'_>)) {
-    for arg in args {
-        match arg {
-            CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr) => {
-                visit(expr, see);
-            }
-        }
+fn argument<'e, 's>(arg: &'e CallArg<'s>) -> &'e Expr<'s> {
+    match arg {
+        CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr) => expr,
     }
 }
 
@@ -338,12 +342,14 @@ fn same(left: &Expr<'_>, right: &Expr<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::expression::Truth;
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn told(expression: &str, context: &Value) -> Vec<String> {
-        assert_eq!(evaluate(expression, context), Ok(Value::Bool(false)), "{expression}");
-        explain(expression, context)
+        let context = Context::new(context);
+        assert_eq!(context.truth(expression), Ok(Truth::False), "{expression}");
+        explain(expression, &context)
     }
 
     #[test]
@@ -395,6 +401,18 @@ mod tests {
         let found = attributes("captures.loss > 1 and [captures['n']] | sum == other.x", "captures").unwrap();
         assert_eq!(found, ["loss", "n"]);
         assert_eq!(attributes("1 +", "captures"), None);
+    }
+
+    #[test]
+    fn how_a_name_is_used() {
+        let found = |expression: &str| uses(expression, "r").unwrap();
+        assert_eq!(found("r.a.b[0]['c'].d > 1"), [["a", "b", "0", "c", "d"]]);
+        assert_eq!(found("r.a | length + r['b'] if x else [r.c]"), [["a"], ["b"], ["c"]]);
+        assert_eq!(found("r.a[r.b].c"), [["a"], ["b"]]);
+        assert_eq!(found("f(r, k=r.a)"), [vec![], vec!["a"]]);
+        assert_eq!(found("r.a[1:r.b]"), [["a"], ["b"]]);
+        assert_eq!(found("x.r + other"), [[""; 0]; 0]);
+        assert_eq!(uses("r.a +", "r"), None);
     }
 
     /// Expressions with every form.

@@ -1,6 +1,7 @@
 //! Which cases run: a part of the id, or an expression such as `tag(smoke) & world(>=4) & not matrix.dtype = bf16`.
 
 mod parser;
+pub mod shard;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -19,6 +20,9 @@ A filter is a part of `suite/id[matrix]` (a whole one means that case alone), or
   a & b, a and b    a | b, a or b    !a, not a    (a)    all()    none()
 A name is a glob over the whole name (* and ?), =exact, ~part or /regex/; \"...\" where it holds parentheses or spaces.
 Matrix values are compared with = != (glob or /regex/), < <= > >= (numbers) and ~ (part).";
+
+/// Characters of a filter that a mistake shows.
+const SHOWN: usize = 160;
 
 /// A filter.
 #[derive(Clone, Debug)]
@@ -41,10 +45,10 @@ pub enum Filter {
     Matrix(String, Comparison),
     /// None of the cases of the inner one.
     Not(Box<Filter>),
-    /// Both.
-    And(Box<Filter>, Box<Filter>),
-    /// Either.
-    Or(Box<Filter>, Box<Filter>),
+    /// All of them.
+    And(Vec<Filter>),
+    /// Any of them.
+    Or(Vec<Filter>),
 }
 
 /// How a name is compared.
@@ -95,8 +99,18 @@ pub struct FilterError {
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let space = " ".repeat(self.at);
-        write!(f, "filter: {}\n  {}\n  {space}^\n{SYNTAX}", self.message, self.filter)
+        // Around the place: nobody finds a caret under ten thousand characters.
+        let from = self.at.saturating_sub(SHOWN / 2);
+        let mut text: String = self.filter.chars().skip(from).take(SHOWN).collect();
+        let mut space = " ".repeat(self.at - from);
+        if from > 0 {
+            text.insert_str(0, "...");
+            space.push_str("   ");
+        }
+        if self.filter.chars().nth(from + SHOWN).is_some() {
+            text.push_str("...");
+        }
+        write!(f, "filter: {}\n  {text}\n  {space}^\n{SYNTAX}", self.message)
     }
 }
 
@@ -114,9 +128,12 @@ impl Filter {
     /// # Errors
     /// The first that is wrong.
     pub fn united<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Filter, FilterError> {
-        let filters = texts.into_iter().map(Filter::parse).collect::<Result<Vec<_>, _>>()?;
-        let union = filters.into_iter().reduce(|left, right| Filter::Or(Box::new(left), Box::new(right)));
-        Ok(union.unwrap_or(Filter::All))
+        let mut filters = texts.into_iter().map(Filter::parse).collect::<Result<Vec<_>, _>>()?;
+        Ok(match filters.len() {
+            0 => Filter::All,
+            1 => filters.remove(0),
+            _ => Filter::Or(filters),
+        })
     }
 
     /// The filter where a part that `is_id` knows as a whole id means that case alone, and not `s/a-more` beside `s/a`.
@@ -124,7 +141,7 @@ impl Filter {
     pub fn settled(self, is_id: &impl Fn(&str) -> bool) -> Filter {
         match self {
             Filter::Substring(part) if is_id(&part) => Filter::Id(Matcher::Exact(part)),
-            Filter::Or(left, right) => Filter::Or(Box::new(left.settled(is_id)), Box::new(right.settled(is_id))),
+            Filter::Or(parts) => Filter::Or(parts.into_iter().map(|part| part.settled(is_id)).collect()),
             other => other,
         }
     }
@@ -141,8 +158,8 @@ impl Filter {
             Filter::World(comparison) => case.world_size().is_some_and(|size| comparison.holds(&Value::from(size))),
             Filter::Matrix(axis, comparison) => case.matrix.get(axis).is_some_and(|value| comparison.holds(value)),
             Filter::Not(inner) => !inner.accepts(case),
-            Filter::And(left, right) => left.accepts(case) && right.accepts(case),
-            Filter::Or(left, right) => left.accepts(case) || right.accepts(case),
+            Filter::And(parts) => parts.iter().all(|part| part.accepts(case)),
+            Filter::Or(parts) => parts.iter().any(|part| part.accepts(case)),
         }
     }
 
@@ -151,7 +168,7 @@ impl Filter {
         match self {
             Filter::Matrix(axis, _) => vec![axis],
             Filter::Not(inner) => inner.axes(),
-            Filter::And(left, right) | Filter::Or(left, right) => [left.axes(), right.axes()].concat(),
+            Filter::And(parts) | Filter::Or(parts) => parts.iter().flat_map(Filter::axes).collect(),
             _ => Vec::new(),
         }
     }
@@ -308,6 +325,21 @@ mod tests {
         }
         let shown = Filter::parse("é & tags(a)").unwrap_err().to_string();
         assert!(shown.starts_with("filter: there is no `tags(...)`; did you mean `tag`?\n  é & tags(a)\n      ^\n"));
+    }
+
+    #[test]
+    fn a_long_filter_is_read_and_a_deep_one_refused_near_its_place() {
+        for sign in ["|", "&", " or ", " and "] {
+            let filter = Filter::parse(&vec!["one"; 60_000].join(sign)).unwrap();
+            assert_eq!(selected(&filter.settled(&|_| false)), ["one"], "{sign}");
+        }
+        assert_eq!(selected(&Filter::parse(&format!("{}one{}", "(".repeat(64), ")".repeat(64))).unwrap()), ["one"]);
+        for sign in ["(", "!", "not ", "!("] {
+            let error = Filter::parse(&sign.repeat(50_000)).unwrap_err();
+            let shown = error.to_string();
+            assert!(shown.starts_with("filter: more than 64 parentheses and negations stand one inside the other\n"));
+            assert!(shown.lines().nth(1).is_some_and(|line| line.len() <= 170), "{shown}");
+        }
     }
 
     #[test]

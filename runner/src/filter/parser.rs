@@ -6,11 +6,13 @@ use regex::Regex;
 use super::{Bound, Comparison, Filter, FilterError, Matcher};
 
 const FUNCTIONS: [&str; 7] = ["tag", "suite", "case", "id", "world", "all", "none"];
+/// Most parentheses and negations that stand one inside the other: the parser calls itself for each.
+const DEPTH: usize = 64;
 /// They end a word, as spaces do.
 const SIGNS: [char; 5] = ['(', ')', '&', '|', '!'];
 
 pub(super) fn parse(text: &str) -> Result<Filter, FilterError> {
-    let mut parser = Parser { text, at: 0 };
+    let mut parser = Parser { text, at: 0, depth: 0 };
     let filter = parser.either()?;
     parser.space();
     if parser.rest().is_empty() { Ok(filter) } else { Err(parser.error("expected `and`, `or` or the end")) }
@@ -19,6 +21,8 @@ pub(super) fn parse(text: &str) -> Result<Filter, FilterError> {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    /// Parentheses and negations around this place.
+    depth: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -64,27 +68,27 @@ impl<'a> Parser<'a> {
     }
 
     fn either(&mut self) -> Result<Filter, FilterError> {
-        let mut left = self.both()?;
+        let mut parts = vec![self.both()?];
         while self.take("||") || self.take("|") || self.take_word("or") {
-            left = Filter::Or(Box::new(left), Box::new(self.both()?));
+            parts.push(self.both()?);
         }
-        Ok(left)
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Filter::Or(parts) })
     }
 
     fn both(&mut self) -> Result<Filter, FilterError> {
-        let mut left = self.one()?;
+        let mut parts = vec![self.one()?];
         while self.take("&&") || self.take("&") || self.take_word("and") {
-            left = Filter::And(Box::new(left), Box::new(self.one()?));
+            parts.push(self.one()?);
         }
-        Ok(left)
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Filter::And(parts) })
     }
 
     fn one(&mut self) -> Result<Filter, FilterError> {
         if self.take("!") || self.take_word("not") {
-            return Ok(Filter::Not(Box::new(self.one()?)));
+            return Ok(Filter::Not(Box::new(self.inner(Parser::one)?)));
         }
         if self.take("(") {
-            let inner = self.either()?;
+            let inner = self.inner(Parser::either)?;
             self.close()?;
             return Ok(inner);
         }
@@ -126,6 +130,17 @@ impl<'a> Parser<'a> {
         };
         self.close()?;
         Ok(filter)
+    }
+
+    /// What stands behind a negation or in parentheses.
+    fn inner(&mut self, read: impl FnOnce(&mut Self) -> Result<Filter, FilterError>) -> Result<Filter, FilterError> {
+        if self.depth == DEPTH {
+            return Err(self.error(format!("more than {DEPTH} parentheses and negations stand one inside the other")));
+        }
+        self.depth += 1;
+        let inner = read(self);
+        self.depth -= 1;
+        inner
     }
 
     fn close(&mut self) -> Result<(), FilterError> {

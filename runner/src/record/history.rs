@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::store::{LOG, Runs};
+use super::log::LOG;
+use super::store::Runs;
 
 /// Runs that are looked at.
 const RUNS: usize = 5;
@@ -59,7 +60,8 @@ fn median(mut values: Vec<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{self, Event};
+    use crate::record::event;
+    use crate::record::event::Event;
 
     #[test]
     fn the_median_of_the_last_runs() {

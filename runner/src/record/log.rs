@@ -6,7 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::event::{Event, VERSION};
+use crate::record::event::{Event, VERSION};
+
+/// The event log of a run, in its directory.
+pub const LOG: &str = "events.jsonl";
+/// Locked by the run that writes here, as long as it lives.
+pub(super) const LOCK: &str = "lock";
 
 /// A log that cannot be read.
 #[derive(Debug, thiserror::Error)]

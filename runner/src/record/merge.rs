@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::run::{CaseRun, Run, RunEnd};
-use crate::event::Verdict;
-use crate::exit_code::ExitCode;
+use crate::verdict::Verdict;
+use crate::verdict::exit_code::ExitCode;
 
 /// Runs as one.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ fn severity(verdict: &Verdict) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Attempt, CaseInfo, Event, RunInfo};
+    use crate::record::event::{Attempt, CaseInfo, Event, RunInfo};
 
     fn part(name: &str, at_ms: u64, cases: &[(&str, Option<Verdict>)]) -> Run {
         let info = |case: &str| CaseInfo { case: case.into(), suite: "s".into(), ..CaseInfo::default() };

@@ -2,7 +2,8 @@
 
 use super::secrets::Secrets;
 use super::store::Store;
-use crate::event::{Attempt, Event, Stream, Verdict};
+use crate::record::event::{Attempt, Event, Stream};
+use crate::verdict::Verdict;
 
 /// Text of the streams of an attempt that passed, bytes.
 const PASSED: usize = 16 << 10;
@@ -73,8 +74,8 @@ fn cut(stream: &mut Stream, limit: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Process, RunInfo};
     use crate::observation::{Exit, Hang, Role};
+    use crate::record::event::{Process, RunInfo};
     use crate::record::{Runs, store};
 
     #[test]
@@ -122,8 +123,8 @@ mod tests {
         let kept = Runs::new(Some(directory.path())).open("1-a", 1).unwrap();
         let path = kept.directory().to_owned();
         let mut recorder = Recorder::new(Some(kept), Secrets::default());
-        let place = crate::case::Place { file: strange(), line: 1, column: 1 };
-        let case = crate::event::CaseInfo { case: "s/a".into(), place, ..Default::default() };
+        let place = crate::source::SourceLocation { file: strange(), line: 1, column: 1 };
+        let case = crate::record::event::CaseInfo { case: "s/a".into(), place, ..Default::default() };
         let info = RunInfo { directory: strange(), cases: vec![case], ..RunInfo::default() };
         recorder.record(Event::RunStarted(info));
         let hang = Hang { flight_record: Some(strange()), ..Hang::default() };

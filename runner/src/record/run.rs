@@ -1,12 +1,15 @@
 //! A run as its events tell it: the one fold that every report, the exit code and later runs look at.
 
+use super::concluded;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::case::Case;
-use crate::conclusion::Conclusion;
-use crate::event::{Attempt, CaseInfo, Event, Failure, RunInfo, Verdict};
-use crate::exit_code::ExitCode;
+use crate::check::Failure;
+use crate::record::event::{Attempt, CaseInfo, Event, RunInfo};
+use crate::verdict::Verdict;
+use crate::verdict::conclusion::Conclusion;
+use crate::verdict::exit_code::ExitCode;
 
 /// A run, as far as it is known.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +77,7 @@ impl CaseRun {
     /// A case that ran alone.
     pub fn of(case: &Case, conclusion: &Conclusion) -> CaseRun {
         let mut run = CaseRun::new(CaseInfo::from(case));
-        conclusion.events(case, None).iter().for_each(|event| run.apply(event));
+        concluded::events(conclusion, case, None).iter().for_each(|event| run.apply(event));
         run
     }
 
@@ -228,7 +231,7 @@ impl Run {
         events
     }
 
-    /// Place of a case in `cases`, by its full id.
+    /// SourceLocation of a case in `cases`, by its full id.
     pub fn position(&self, case: &str) -> Option<usize> {
         self.index.get(case).copied()
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::event::Event;
+use crate::record::event::Event;
 
 /// The schema of one line, as schema/events.v1.json has it.
 pub fn text() -> String {
@@ -89,8 +89,9 @@ fn description(schema: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Attempt, Process, RunInfo, Stream, Verdict};
     use crate::observation::{Exit, Role};
+    use crate::record::event::{Attempt, Process, RunInfo, Stream};
+    use crate::verdict::Verdict;
 
     #[test]
     fn what_is_written_is_valid_and_every_kind_is_told() {

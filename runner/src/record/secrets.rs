@@ -6,8 +6,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use regex::Regex;
 use serde_json::Value;
 
-use crate::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream, Verdict};
+use crate::check::Failure;
 use crate::observation::Exit;
+use crate::record::event::{Attempt, CaseInfo, Event, Process, RunInfo, Stream};
+use crate::verdict::Verdict;
 
 /// What stands in place of a secret.
 const MASK: &str = "***";

@@ -1,5 +1,6 @@
 //! The directory of runs, `.ftest/runs` unless told otherwise: one directory per run, named by its id.
 
+use super::log::{LOCK, LOG};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,10 +11,6 @@ use super::log::{self, LogError};
 use super::run::Run;
 use crate::execute::scratch;
 
-/// The event log of a run, in its directory.
-pub const LOG: &str = "events.jsonl";
-/// Locked by the run that writes here, as long as it lives.
-pub(super) const LOCK: &str = "lock";
 /// Where runs are kept, below the working directory.
 const DEFAULT: &str = ".ftest/runs";
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::report::{ClusterReport, OperationKind, TimelineEntry};
 
-use crate::event::Attempt;
+use crate::record::event::Attempt;
 
 /// Larger reports are not read.
 const LARGEST: u64 = 64 << 20;

@@ -1,14 +1,15 @@
 //! Reports that are made of a run as a whole, once it has ended or from its record.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::host::say;
+use crate::host::variable;
 use crate::record::Run;
 use crate::report::html::Limits;
 use crate::report::{github, html, junit_file, markdown, trace};
-use crate::variable;
 
 /// Most bytes of a Markdown file.
 const MARKDOWN_LIMIT: usize = 8 << 20;
@@ -67,7 +68,7 @@ impl FileArgs {
             let workspace = variable::get("GITHUB_WORKSPACE").map(PathBuf::from);
             let text = github::annotations(run, workspace.as_deref());
             // A closed stdout is no reason to fail: the exit code still tells.
-            let _ = io::stdout().lock().write_all(text.as_bytes());
+            let _ = say::stdout().write_all(text.as_bytes());
             if let Err(error) = github::add_summary(|limit| markdown::render(run, before, limit)) {
                 mistakes.push(error);
             }

@@ -6,13 +6,14 @@
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
-use crate::case::Place;
-use crate::event::{Failure, Verdict};
+use crate::check::Failure;
 use crate::execute::cookie::random_word;
-use crate::printable;
+use crate::host::printable;
+use crate::host::variable;
 use crate::record::{CaseRun, Run};
 use crate::report::words;
-use crate::variable;
+use crate::source::SourceLocation;
+use crate::verdict::Verdict;
 
 /// GitHub shows so many annotations of a kind in a step.
 const MOST_ANNOTATIONS: usize = 10;
@@ -41,7 +42,7 @@ pub fn silence() -> (String, String) {
 
 /// Annotations of what did not pass, the worst first, then of flaky cases. Files are named from the repository's root.
 pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
-    let file = |place: &Place| repository_path(workspace, &run.info.directory, &place.file);
+    let file = |place: &SourceLocation| repository_path(workspace, &run.info.directory, &place.file);
     let mut text = String::new();
     let mut bad: Vec<(u8, &CaseRun)> =
         run.cases.iter().filter_map(|case| Some((severity(case.verdict()?)?, case))).collect();
@@ -119,7 +120,7 @@ fn told(failures: &[&Failure]) -> String {
     }
 }
 
-fn command(kind: &str, file: Option<String>, place: &Place, title: &str, message: &str) -> String {
+fn command(kind: &str, file: Option<String>, place: &SourceLocation, title: &str, message: &str) -> String {
     let place = match file {
         Some(file) if place.line > 0 => format!("file={},line={},col={},", property(&file), place.line, place.column),
         _ => String::new(),
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn commands_are_escaped() {
-        let place = Place { file: "a,b:c.yaml".into(), line: 3, column: 5 };
+        let place = SourceLocation { file: "a,b:c.yaml".into(), line: 3, column: 5 };
         let text =
             command("error", Some("a,b:c.yaml".into()), &place, "x: 50%\n", "one\r\n::set-output name=a::b 100%");
         assert_eq!(

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::event::{Attempt, Event, Failure, Verdict};
+use crate::check::Failure;
 use crate::execute::clock::Instant;
-use crate::printable;
+use crate::host::printable;
+use crate::host::variable;
+use crate::record::event::{Attempt, Event};
 use crate::record::{CaseRun, Run};
-use crate::report::{counts, exits, github, seconds, tail, words};
-use crate::variable;
+use crate::report::{counts, exits, github, seconds, words};
+use crate::verdict::Verdict;
 
 /// Lines of stderr that are shown of a case that did not pass.
 const TAIL_LINES: usize = 20;
@@ -299,7 +301,7 @@ pub fn attempt_details(attempt: &Attempt) -> String {
     let culprit = attempt.processes.iter().find(|process| Some(process.role) == attempt.culprit);
     let streams = culprit.map(|process| [("stderr", &process.stderr), ("stdout", &process.stdout)]);
     for (name, stream) in streams.into_iter().flatten() {
-        let lines = tail(stream, TAIL_LINES);
+        let lines = stream.last(TAIL_LINES);
         if let Some(process) = culprit.filter(|_| !lines.is_empty()) {
             let of = stream.file.as_ref().map(|file| format!(" of {}", file.display())).unwrap_or_default();
             let _ = writeln!(text, "{name} of {} (last {} lines{of}):", process.role, lines.len());
@@ -352,7 +354,7 @@ fn indent(text: &str, by: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::CaseInfo;
+    use crate::record::event::CaseInfo;
 
     fn case(id: &str, world_size: Option<u32>) -> CaseRun {
         let mut info = CaseInfo { case: id.into(), world_size, ..CaseInfo::default() };

@@ -7,11 +7,13 @@ use std::time::{Duration, UNIX_EPOCH};
 use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
 
-use crate::calendar::timestamp;
-use crate::event::{Attempt, CaseInfo, Failure, Process, Stream, Verdict};
+use crate::check::Failure;
+use crate::host::calendar::timestamp;
+use crate::record::event::{Attempt, CaseInfo, Process, Stream};
 use crate::record::{CaseRun, Run};
 use crate::report::xml_text::XmlText;
 use crate::report::{exits, human};
+use crate::verdict::Verdict;
 
 /// Most bytes of one stream.
 const STREAM_LIMIT: usize = 64 << 10;
@@ -318,9 +320,9 @@ fn one_line(text: &str) -> XmlText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::Place;
-    use crate::event::{Event, RunInfo};
     use crate::observation::{Exit, Role};
+    use crate::record::event::{Event, RunInfo};
+    use crate::source::SourceLocation;
     use proptest::prelude::*;
     use quick_xml::events::Event as Xml;
 
@@ -329,7 +331,7 @@ mod tests {
             case: format!("s/{id}"),
             suite: "s".into(),
             id: id.into(),
-            place: Place { file: "s.yaml".into(), line, column: 3 },
+            place: SourceLocation { file: "s.yaml".into(), line, column: 3 },
             ..CaseInfo::default()
         };
         let mut three = case(6, "three[w=2]");

@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::event::Event;
+use crate::host::whole_file;
 use crate::record::Run;
+use crate::record::event::Event;
 use crate::report::junit::{self, Profile};
-use crate::whole_file;
 
 /// A result waits for the file no longer than this, unless writing it takes long.
 const EVERY: Duration = Duration::from_secs(1);
@@ -31,6 +31,11 @@ impl JunitFile {
     /// A report that goes to `path`.
     pub fn new(path: PathBuf, profile: Profile) -> JunitFile {
         JunitFile { path, profile, stale: false, next: Instant::now() }
+    }
+
+    /// Where it goes.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Takes note of an event that `run` has, and writes the file where it is time.
@@ -102,7 +107,8 @@ fn target(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{CaseInfo, RunInfo, Verdict};
+    use crate::record::event::{CaseInfo, RunInfo};
+    use crate::verdict::Verdict;
 
     #[test]
     fn a_link_stays_and_what_it_leads_to_is_written() {

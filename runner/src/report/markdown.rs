@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::event::Verdict;
-use crate::printable;
+use crate::host::printable;
 use crate::record::{CaseRun, Run};
 use crate::report::html::compare::Comparison;
 use crate::report::{html, human, words};
+use crate::verdict::Verdict;
 
 /// Most bytes of the text of one case.
 const CASE_LIMIT: usize = 32 << 10;
@@ -161,7 +161,8 @@ fn html_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Event, Failure};
+    use crate::check::Failure;
+    use crate::record::event::Event;
     use crate::report::html::tests::{finished, run};
 
     #[test]

@@ -15,16 +15,8 @@ pub mod words;
 pub mod xml_text;
 
 use crate::check::exit;
-use crate::event::{Attempt, Stream};
-use crate::printable;
 use crate::record::Run;
-
-/// The last lines of a stream, as a report shows them.
-pub fn tail(stream: &Stream, lines: usize) -> Vec<String> {
-    let text = if stream.tail.is_empty() { &stream.head } else { &stream.tail };
-    let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].iter().map(|line| printable::line(line)).collect()
-}
+use crate::record::event::Attempt;
 
 /// `rank 0: code 0, rank 1: SIGKILL`.
 pub fn exits(attempt: &Attempt) -> String {

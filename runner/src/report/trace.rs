@@ -6,7 +6,7 @@
 use protocol::report::{ClusterReport, OperationKind};
 use serde_json::{Value, json};
 
-use crate::event::Attempt;
+use crate::record::event::Attempt;
 use crate::record::{CaseRun, Run};
 use crate::report::cluster::{self, message_bytes};
 
@@ -85,7 +85,7 @@ impl Trace {
     fn case(&mut self, case: &CaseRun, track: u64, begin: f64, end: f64) {
         let place = (RUNNER, track);
         let args = json!({
-            "verdict": case.verdict().map(crate::event::Verdict::word),
+            "verdict": case.verdict().map(crate::verdict::Verdict::word),
             "flaky": case.flaky(),
             "place": case.info.place.to_string(),
             "world_size": case.info.world_size,

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::calendar;
 use crate::filter;
+use crate::host::calendar;
+use crate::host::printable;
 use crate::record::CaseRun;
 
 /// `512 B`, `4.0 KiB`, `1.5 GiB`.
@@ -56,18 +57,8 @@ pub fn counted(count: usize, noun: &str) -> String {
 
 /// The command that runs this case alone, for a shell.
 pub fn rerun(case: &CaseRun) -> String {
-    let file = quoted(&case.info.place.file.display().to_string());
+    let file = printable::quoted(&case.info.place.file.display().to_string());
     format!("ftest run {file} --filter '{}'", filter::in_quotes(&case.info.case))
-}
-
-/// One word of a shell command.
-pub fn quoted(word: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./=:,@%+".contains(character);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]
@@ -96,7 +87,7 @@ mod tests {
     #[test]
     fn words_survive_a_shell() {
         for (word, text) in [("a/b-c", "a/b-c"), ("s/a[x=1]", "'s/a[x=1]'"), ("it's", r"'it'\''s'"), ("", "''")] {
-            assert_eq!(quoted(word), text);
+            assert_eq!(printable::quoted(word), text);
         }
     }
 }

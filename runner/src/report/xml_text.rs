@@ -2,7 +2,7 @@
 
 use quick_junit::XmlString;
 
-use crate::printable;
+use crate::host::printable;
 
 /// Text of which every character is allowed in XML 1.0; what a terminal would act on is shown, colors are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -95,8 +95,9 @@ pub fn show(one: &Pending, index: usize, of: usize, whole: bool, out: &mut dyn W
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::Place;
-    use crate::snapshot::{self, SnapshotFile};
+    use crate::check::snapshot_file;
+    use crate::check::snapshot_file::SnapshotFile;
+    use crate::source::SourceLocation;
     use std::path::Path;
 
     fn pending(root: &Path, count: usize) -> Vec<Pending> {
@@ -106,7 +107,13 @@ mod tests {
                 let file = SnapshotFile { path, source: "s.yaml".into(), expression: format!("s/{index} report") };
                 file.leave_pending("new\n").unwrap();
                 let found = file.pending();
-                Pending { file, place: Place::default(), found, text: "new\n".into(), accepted: Some("old\n".into()) }
+                Pending {
+                    file,
+                    place: SourceLocation::default(),
+                    found,
+                    text: "new\n".into(),
+                    accepted: Some("old\n".into()),
+                }
             })
             .collect()
     }
@@ -118,7 +125,7 @@ mod tests {
         let decisions = review(&pending(root.path(), count), || Ok(keys.next()), &mut out).unwrap();
         let state = |index: usize| {
             let path = root.path().join(format!("{index}.snap"));
-            match (snapshot::read(&path).is_ok(), path.with_extension("snap.new").exists()) {
+            match (snapshot_file::read(&path).is_ok(), path.with_extension("snap.new").exists()) {
                 (true, false) => "accepted",
                 (false, false) => "rejected",
                 (false, true) => "left",

@@ -8,9 +8,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::case::Place;
-use crate::snapshot::{self, SnapshotFile};
+use crate::check::snapshot_file;
+use crate::check::snapshot_file::SnapshotFile;
+use crate::source::SourceLocation;
 use crate::suite::Suite;
+use crate::verdict::judge;
 
 /// The end of a name of a snapshot that waits.
 const PENDING: &str = ".snap.new";
@@ -23,7 +25,7 @@ pub struct Pending {
     /// Where it goes.
     pub file: SnapshotFile,
     /// Where the check is written.
-    pub place: Place,
+    pub place: SourceLocation,
     /// Where it lies; beside the accepted one unless it came with an artifact.
     pub found: PathBuf,
     /// Its text.
@@ -70,12 +72,12 @@ impl Pending {
 }
 
 /// Every snapshot that the cases of `suites` have, whether or not there is a file: by name.
-fn expected(suites: &[Suite]) -> BTreeMap<String, (SnapshotFile, Place)> {
+fn expected(suites: &[Suite]) -> BTreeMap<String, (SnapshotFile, SourceLocation)> {
     let cases = suites.iter().flat_map(|suite| &suite.cases);
     let checks = cases.flat_map(|case| case.expect.snapshots.iter().map(move |check| (case, check)));
     checks
         .map(|(case, check)| {
-            let file = check.file(case);
+            let file = check.file(&judge::owner(case));
             (file.expression.clone(), (file, check.place.clone()))
         })
         .collect()
@@ -135,7 +137,7 @@ pub fn unreferenced(suites: &[Suite]) -> Vec<PathBuf> {
     let known: BTreeSet<PathBuf> =
         expected(suites).into_values().flat_map(|(file, _)| [file.pending(), file.path]).collect();
     let directories: BTreeSet<PathBuf> =
-        suites.iter().map(|suite| snapshot::directory(&suite.file, &suite.name)).collect();
+        suites.iter().map(|suite| snapshot_file::directory(&suite.file, &suite.name)).collect();
     // A directory that is not there has no file.
     let found = directories.iter().flat_map(|directory| files(directory, 1).unwrap_or_default());
     let snapshots =
@@ -149,9 +151,9 @@ fn is_pending(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(PENDING))
 }
 
-fn read(file: SnapshotFile, place: Place, found: PathBuf) -> io::Result<Pending> {
-    let text = snapshot::read(&found)?;
-    let accepted = match snapshot::read(&file.path) {
+fn read(file: SnapshotFile, place: SourceLocation, found: PathBuf) -> io::Result<Pending> {
+    let text = snapshot_file::read(&found)?;
+    let accepted = match snapshot_file::read(&file.path) {
         Ok(accepted) => Some(accepted),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!(refused.len(), 1);
         pending[0].accept().unwrap();
         pending[1].reject().unwrap();
-        assert_eq!(snapshot::read(&directory.join("a.snap")).unwrap(), "2\n");
+        assert_eq!(snapshot_file::read(&directory.join("a.snap")).unwrap(), "2\n");
         assert!(!directory.join("a.snap.new").exists() && !directory.join("b__links.snap.new").exists());
         assert!(!directory.join("b__links.snap").exists());
     }
@@ -246,7 +248,7 @@ mod tests {
         assert!(why[0].starts_with("no case of these suites has"), "{why:?}");
         assert!(why[1].ends_with("is another text for `s/b report`"), "{why:?}");
         pending[0].accept().unwrap();
-        assert_eq!(snapshot::read(&root.path().join("snapshots/s/a.snap")).unwrap(), "2\n");
+        assert_eq!(snapshot_file::read(&root.path().join("snapshots/s/a.snap")).unwrap(), "2\n");
         assert!(pending[0].found.exists(), "the artifact stays as it is");
         let (left, refused_now) = below(&artifact, &suites).unwrap();
         assert_eq!(names(&left), ["s/b report"], "what is accepted does not wait");

@@ -5,11 +5,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::case::Case;
-use crate::check::{Failure, Verdict};
-use crate::conclusion::{Conclusion, Outcome};
-use crate::event::{self, Event};
-use crate::record::Shelf;
+use crate::check::Failure;
+use crate::record::ArtifactStore;
+use crate::record::event;
+use crate::record::event::Event;
 use crate::suite::quantity;
+use crate::verdict::Verdict;
+use crate::verdict::conclusion::{Conclusion, Outcome};
 
 /// How often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,11 +74,11 @@ impl Tally {
         &mut self,
         case: &Case,
         mut conclusion: Conclusion,
-        shelf: Option<&Shelf>,
+        shelf: Option<&ArtifactStore>,
         discard: impl Fn(&Outcome),
     ) -> Option<Event> {
         self.last = Some(conclusion.verdict.clone());
-        if matches!(conclusion.verdict, Verdict::Skipped(_)) {
+        if matches!(conclusion.verdict, Verdict::Skipped { .. }) {
             return None;
         }
         self.made += 1;
@@ -91,7 +93,7 @@ impl Tally {
             outcome.kept = false;
         }
         let mut attempt = event::Attempt::of(self.made, case, outcome);
-        attempt.verdict = event::Verdict::from(&conclusion.verdict);
+        attempt.verdict = conclusion.verdict.clone();
         if let Some(shelf) = shelf.filter(|_| first) {
             shelf.keep(case, outcome, &mut attempt);
         }
@@ -106,7 +108,7 @@ impl Tally {
 
     /// Whether the case is out: it was skipped, and would be again.
     pub fn is_over(&self) -> bool {
-        matches!(self.last, Some(Verdict::Skipped(_)))
+        matches!(self.last, Some(Verdict::Skipped { .. }))
     }
 
     /// The end of a case that began; none for one that never did.
@@ -119,22 +121,21 @@ impl Tally {
             Some((number, verdict)) => {
                 let failure = Failure {
                     place: Some(case.place.clone()),
-                    kind: "iterations",
+                    kind: "iterations".into(),
                     expected: "every iteration passes".to_owned(),
                     got: format!("{counted}; the first that did not is iteration {number}"),
                     next: String::new(),
                 };
-                failures.push(event::Failure::from(&failure));
+                failures.push(failure);
                 verdict.clone()
             }
             // Interrupted in a later iteration: those before count.
             None if self.made > 0 => {
                 notes.push(counted);
-                if matches!(last, Verdict::Skipped(_)) { Verdict::Passed } else { last }
+                if matches!(last, Verdict::Skipped { .. }) { Verdict::Passed } else { last }
             }
             None => last,
         };
-        let verdict = event::Verdict::from(&verdict);
         Some(Event::CaseFinished { case: case.full_id(), verdict, flaky: false, failures, notes })
     }
 }

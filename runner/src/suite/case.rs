@@ -1,14 +1,15 @@
 //! One item of `cases`, merged with `defaults`, once per matrix combination.
 
+use crate::suite::surroundings::{read_env, read_python};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::node::{Node, Value};
 use serde_json::json;
 
-use crate::case::{Case, PythonNeed, Resources, Timeout, Transport};
-use crate::policy::Retries;
-use crate::python;
+use crate::case::policy::Retries;
+use crate::case::python::PythonNeed;
+use crate::case::{Case, Resources, Timeout, Transport};
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
@@ -213,23 +214,6 @@ impl Common {
     }
 }
 
-/// Adds variables to `env`, and those that are null to `unset`.
-pub(super) fn read_env(reader: &Reader<'_>, node: &Node, env: &mut BTreeMap<String, String>, unset: &mut Vec<String>) {
-    let Some(mapping) = reader.mapping("`env`", node) else { return };
-    for entry in mapping.entries() {
-        if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
-            reader.mistake(&entry.key_span, format!("`{}` is no name of a variable", entry.key), "");
-        }
-        if entry.node.value == Value::Null {
-            env.remove(&entry.key);
-            unset.push(entry.key.clone());
-        } else if let Some(value) = reader.word(&entry.key, &entry.node) {
-            unset.retain(|name| *name != entry.key);
-            env.insert(entry.key.clone(), value);
-        }
-    }
-}
-
 fn read_timeout(reader: &Reader<'_>, node: &Node, before: Timeout) -> Timeout {
     let mut timeout = before;
     if !matches!(node.value, Value::Map(_)) {
@@ -283,37 +267,6 @@ fn read_groups(shared: &Shared<'_>, node: &Node) -> BTreeMap<String, u32> {
         }
     }
     groups
-}
-
-/// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`, or `system`.
-pub(super) fn read_python(reader: &Reader<'_>, node: &Node) -> Option<PythonNeed> {
-    if let Value::Text(text) = &node.value {
-        if text == python::SYSTEM {
-            return Some(PythonNeed::System);
-        }
-        let help = format!("write a list, `python: [{text}]`, or `system` for the Python on PATH");
-        reader.mistake(&node.span, format!("unknown `python`: `{text}`"), help);
-        return None;
-    }
-    let mut requirements = match &node.value {
-        Value::Map(_) => versions(reader, &reader.mapping("`python`", node)?),
-        _ => reader.texts("python", node)?,
-    };
-    requirements.sort_unstable();
-    requirements.dedup();
-    Some(PythonNeed::Managed(requirements))
-}
-
-fn versions(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<String> {
-    mapping
-        .entries()
-        .iter()
-        .filter_map(|entry| {
-            let version = reader.word(&entry.key, &entry.node)?;
-            let pinned = version.starts_with(|first: char| first.is_ascii_digit());
-            Some(format!("{}{}{version}", entry.key, if pinned { "==" } else { "" }))
-        })
-        .collect()
 }
 
 fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {

@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use model::node::{Entry, Node, Value};
 
-use crate::case::Place;
 use crate::check::exit::{ExitExpectation, ExitWant, Placed};
 use crate::check::gap::GapExpectation;
 use crate::check::hang::HangExpectation;
 use crate::check::invariant::{self, Invariant};
 use crate::check::output::{OutputCheck, OutputWant, Stream, Whose};
 use crate::check::snapshot::SnapshotCheck;
+use crate::check::snapshot_file;
+use crate::check::snapshot_file::Selection;
 use crate::check::{Expectations, Leaks};
 use crate::expression;
-use crate::snapshot::{self, Selection};
+use crate::source::SourceLocation;
 use crate::suite::language::expect as language;
-use crate::suite::launch::{read_rank, read_signal, regex};
-use crate::suite::reader::{Mapping, Reader, did_you_mean};
+use crate::suite::launch::{read_rank, read_ranks, read_signal, regex};
+use crate::suite::reader::{Reader, did_you_mean};
 use crate::suite::report::{Captured, read_kind, read_path};
 use crate::suite::{Shared, perf, report, slug};
 
@@ -24,7 +25,7 @@ use crate::suite::{Shared, perf, report, slug};
 pub(super) fn read(
     shared: &Shared<'_>,
     node: Option<&Node>,
-    place: &Place,
+    place: &SourceLocation,
     case_id: &str,
     world: Option<u32>,
     context: Arc<serde_json::Value>,
@@ -93,7 +94,7 @@ fn read_exit(reader: &Reader<'_>, node: &Node, world: Option<u32>, exit: &mut Ex
         return;
     }
     let Some(mapping) = reader.section(&language::EXIT, node) else { return };
-    exit.fatal = read_fatal(reader, &mapping);
+    exit.fatal = mapping.is_fatal();
     exit.all = mapping.get("all").and_then(placed);
     exit.others = mapping.get("others").and_then(placed);
     exit.launcher = mapping.get("launcher").and_then(placed);
@@ -180,7 +181,7 @@ fn read_output(reader: &Reader<'_>, node: &Node, stream: Stream, world: Option<u
         return Vec::new();
     };
     let whose = mapping.get("rank").map(|node| read_whose(reader, node, world));
-    fatal.set(read_fatal(reader, &mapping));
+    fatal.set(mapping.is_fatal());
     let because = mapping.get("because").and_then(|node| reader.string("because", node));
     let mut wants = Vec::new();
     for key in ["contains", "matches", "absent"] {
@@ -280,11 +281,6 @@ fn captured_names(reader: &Reader<'_>, checks: &[OutputCheck]) -> Vec<String> {
     names
 }
 
-/// `fatal: true`.
-pub(super) fn read_fatal(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> bool {
-    mapping.get("fatal").and_then(|node| reader.boolean("fatal", node)).unwrap_or(false)
-}
-
 /// Each of these; nothing after a mistake.
 fn read_whose(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Vec<Whose> {
     match &node.value {
@@ -296,15 +292,6 @@ fn read_whose(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Vec<Whose
     }
 }
 
-/// A rank, or a list of them.
-pub(super) fn read_ranks(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Vec<u32> {
-    let items = if let Value::List(items) = &node.value { items.as_slice() } else { std::slice::from_ref(node) };
-    if items.is_empty() {
-        reader.mistake(&node.span, "`rank` is empty", "name at least one rank, or leave it out");
-    }
-    items.iter().filter_map(|item| read_rank(reader, item, world)).collect()
-}
-
 fn read_invariant(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Option<Invariant> {
     let (id, that, because, at, fatal) = match &node.value {
         Value::Map(_) => {
@@ -314,7 +301,7 @@ fn read_invariant(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opti
                 .required("that", "that: report.cluster.world_size == 4")
                 .and_then(|node| Some((reader.string("that", node)?, node)));
             let because = mapping.get("because").and_then(|node| reader.string("because", node));
-            let fatal = read_fatal(reader, &mapping);
+            let fatal = mapping.is_fatal();
             mapping.finish();
             let (that, at) = that?;
             (id, that, because, at, fatal)
@@ -364,7 +351,7 @@ fn read_snapshot(shared: &Shared<'_>, node: &Node, case_id: &str) -> Option<Snap
     mapping.finish();
     let name = name?;
     let beside = reader.file().parent().unwrap_or(std::path::Path::new(""));
-    let path = beside.join("snapshots").join(&shared.suite).join(snapshot::file_name(case_id, &name));
+    let path = beside.join("snapshots").join(&shared.suite).join(snapshot_file::file_name(case_id, &name));
     Some(SnapshotCheck {
         name,
         of,

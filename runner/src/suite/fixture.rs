@@ -7,11 +7,12 @@ use std::sync::Arc;
 use model::node::{Node, Value};
 use serde_json::json;
 
-use crate::fixture::{Fixture, Scope, Step, StepTimeout};
-use crate::late::{self, Late};
-use crate::suite::case::{read_env, read_python};
+use crate::case::fixture::{Fixture, Scope, Step, StepTimeout};
+use crate::expression::deferred;
+use crate::expression::deferred::Deferred;
 use crate::suite::language;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
+use crate::suite::surroundings::{read_env, read_python};
 use crate::suite::{Shared, Span, template};
 
 /// The fixtures of a suite, by name.
@@ -277,7 +278,7 @@ fn check_late(
     while let Some((path, node)) = todo.pop() {
         match &node.value {
             Value::Text(text) => {
-                for late in late::waits_for(text) {
+                for late in deferred::waits_for(text) {
                     if let Some((message, help)) = wrong(shared, &late, permitted(&path), uses, in_fixture) {
                         shared.reader.mistake(&node.span, message, help);
                     }
@@ -295,12 +296,12 @@ fn check_late(
 
 fn wrong(
     shared: &Shared<'_>,
-    late: &Late,
+    late: &Deferred,
     permitted: bool,
     uses: &[String],
     in_fixture: bool,
 ) -> Option<(String, String)> {
-    let Late::Output { fixture, output } = late else {
+    let Deferred::Output { fixture, output } = late else {
         let help = "the processes of a case have FTEST_SCRATCH in their environment";
         return (!in_fixture || !permitted)
             .then(|| ("`dir.scratch` is the directory of a fixture's steps".to_owned(), help.to_owned()));

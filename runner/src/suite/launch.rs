@@ -4,7 +4,7 @@ use model::node::{Node, Value};
 use protocol::plan::ClusterPlan;
 
 use crate::case::{Kill, KillTarget, Launch};
-use crate::signal;
+use crate::host::signal;
 use crate::suite::Shared;
 use crate::suite::language::keys::{self, MAX_RANKS};
 use crate::suite::reader::{Reader, did_you_mean};
@@ -183,6 +183,15 @@ fn read_target(
             None
         }
     }
+}
+
+/// A rank, or a list of them.
+pub(super) fn read_ranks(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Vec<u32> {
+    let items = if let Value::List(items) = &node.value { items.as_slice() } else { std::slice::from_ref(node) };
+    if items.is_empty() {
+        reader.mistake(&node.span, "`rank` is empty", "name at least one rank, or leave it out");
+    }
+    items.iter().filter_map(|item| read_rank(reader, item, world)).collect()
 }
 
 /// A global rank of the launch.

@@ -7,8 +7,8 @@ use model::node::{Node, Value};
 use crate::check::output::{OutputCheck, OutputWant};
 use crate::check::{Expectations, capture};
 use crate::expression;
+use crate::suite::Shared;
 use crate::suite::reader::Reader;
-use crate::suite::{Shared, template};
 
 /// Of one item of `cases`, as it is written, under these `defaults`.
 pub(super) fn case(reader: &Reader<'_>, node: &Node, defaults: Option<&Node>) {
@@ -60,7 +60,7 @@ fn captures(reader: &Reader<'_>, node: &Node, checks: &[OutputCheck]) {
         if !text.contains(capture::NAME) {
             return;
         }
-        let inside = template::expressions(text);
+        let inside = expression::template::expressions(text);
         // Invariants are expressions without braces.
         for expression in inside.into_iter().chain([text]) {
             used.extend(expression::attributes(expression, capture::NAME).unwrap_or_default());
@@ -94,7 +94,7 @@ fn axes(reader: &Reader<'_>, node: &Node, defaults: Option<&Node>) {
         if !text.contains("matrix") && !text.contains("case") {
             return;
         }
-        for expression in template::expressions(text).into_iter().chain([text]) {
+        for expression in expression::template::expressions(text).into_iter().chain([text]) {
             let names = expression::names(expression).unwrap_or_default();
             if !names.iter().any(|name| name == "matrix" || name == "case") {
                 continue;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use model::node::{Node, Value};
 
-use crate::check::compare;
+use crate::expression::compare;
 use crate::suite::language::keys;
 use crate::suite::reader::{Reader, did_you_mean, to_json};
 
@@ -14,6 +14,8 @@ pub(crate) type Combination = BTreeMap<String, serde_json::Value>;
 
 /// Most combinations unless `max` says otherwise.
 const DEFAULT_MAX: u32 = 256;
+/// Most combinations before `exclude`.
+const MOST: usize = 100_000;
 
 struct Rule {
     values: Combination,
@@ -30,9 +32,9 @@ pub(crate) fn expand(reader: &Reader<'_>, node: Option<&Node>) -> Vec<Combinatio
     let max = matrix.get("max").and_then(|node| reader.integer("max", node, 1, 10_000)).unwrap_or(DEFAULT_MAX);
     matrix.finish();
 
-    let product: u128 = axes.iter().map(|(_, values)| values.len() as u128).product();
-    if product > 100_000 {
-        reader.mistake(&node.span, format!("the matrix has {product} combinations"), "leave out some values");
+    let product = axes.iter().fold(1_usize, |product, (_, values)| product.saturating_mul(values.len()));
+    if product > MOST {
+        reader.mistake(&node.span, format!("the matrix has more than {MOST} combinations"), "leave out some values");
         return Vec::new();
     }
     let mut combinations = if axes.is_empty() { Vec::new() } else { product_of(&axes) };

@@ -14,12 +14,14 @@ pub mod language;
 mod launch;
 mod lint;
 mod matrix;
+mod path;
 mod perf;
 mod policy;
 pub(crate) mod quantity;
 mod reader;
 mod report;
 mod requires;
+mod surroundings;
 pub(crate) mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -336,7 +338,7 @@ impl Shared<'_> {
             .collect();
         let mut context = json!({ "matrix": matrix, "case": case, "suite": self.suite, "dir": self.dir, "env": env });
         if let Some(cluster) = cluster {
-            context["cluster"] = crate::check::invariant::describe_cluster(cluster);
+            context["cluster"] = crate::case::cluster::describe(cluster);
         }
         context
     }
@@ -345,7 +347,7 @@ impl Shared<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::PythonNeed;
+    use crate::case::python::PythonNeed;
     use proptest::prelude::*;
 
     const WHOLE: &str = "ftest: 1

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use model::node::{Node, Value};
 
-use crate::calendar::Date;
+use crate::case::policy::{Flaky, Retries, RetryIf, Xfail};
 use crate::expression;
-use crate::policy::{Flaky, Retries, RetryIf, Xfail};
+use crate::host::calendar::Date;
 use crate::suite::language::keys::{self, MOST_RETRIES as MOST};
 use crate::suite::launch::regex;
 use crate::suite::reader::{Reader, did_you_mean};
@@ -102,7 +102,9 @@ pub(super) fn read_xfail(reader: &Reader<'_>, node: &Node, context: &serde_json:
 fn read_condition(reader: &Reader<'_>, node: &Node, context: &serde_json::Value) -> bool {
     let value = match &node.value {
         Value::Bool(value) => return *value,
-        Value::Text(text) => expression::evaluate(text, context).map_err(|error| format!("`{text}`: {error}")),
+        Value::Text(text) => {
+            expression::evaluate(text, context).map_err(|error| format!("`{}`: {error}", expression::cut(text)))
+        }
         other => Err(format!("`if` must be an expression, found {}", other.kind())),
     };
     match value {

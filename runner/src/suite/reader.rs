@@ -11,7 +11,7 @@ use model::yaml;
 use protocol::suggest;
 use serde_json::json;
 
-use crate::case::Place;
+use crate::source::SourceLocation;
 use crate::suite::language::Section;
 use crate::suite::quantity;
 
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The byte where a place of this file is.
-    pub(crate) fn offset(&self, place: &Place) -> Range<usize> {
+    pub(crate) fn offset(&self, place: &SourceLocation) -> Range<usize> {
         let line: usize = self.text.split_inclusive('\n').take(place.line.saturating_sub(1)).map(str::len).sum();
         let column = place.column.saturating_sub(1);
         let start = line + self.text[line..].chars().take(column).map(char::len_utf8).sum::<usize>();
@@ -125,9 +125,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Where `span` starts.
-    pub(crate) fn place(&self, span: &Range<usize>) -> Place {
+    pub(crate) fn place(&self, span: &Range<usize>) -> SourceLocation {
         let place = Diagnostic::new(&self.name, self.text, span.clone(), "");
-        Place { file: PathBuf::from(self.file), line: place.line, column: place.column }
+        SourceLocation { file: PathBuf::from(self.file), line: place.line, column: place.column }
     }
 
     fn wrong_type<T>(&self, what: &str, node: &Node, expected: &str, help: &str) -> Option<T> {
@@ -306,6 +306,11 @@ impl<'a> Reader<'a> {
 }
 
 impl<'r, 'n> Mapping<'r, 'n> {
+    /// `fatal: true`.
+    pub(crate) fn is_fatal(&self) -> bool {
+        self.get("fatal").and_then(|node| self.reader.boolean("fatal", node)).unwrap_or(false)
+    }
+
     /// The value of `key`, if it is there.
     pub(crate) fn get(&self, key: &'static str) -> Option<&'n Node> {
         self.entry(key).map(|entry| &entry.node)

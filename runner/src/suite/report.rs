@@ -12,11 +12,11 @@ use crate::check::operator::{Direction, Operator, Type};
 use crate::check::report::{Count, ReportCheck, ReportKind};
 use crate::check::tolerance::{self, DTYPES, Tolerance};
 use crate::expression;
-use crate::suite::expect::{read_fatal, read_ranks};
 use crate::suite::language::expect as language;
+use crate::suite::launch::read_ranks;
 use crate::suite::launch::regex;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::suite::{quantity, template};
+use crate::suite::{path, quantity, template};
 
 /// What values of checks may use besides what is written: captures, worked out when the processes have ended.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl Captured {
         if !template::uses_captures(text) {
             return None;
         }
-        for expression in template::expressions(text) {
+        for expression in expression::template::expressions(text) {
             match expression::names(expression) {
                 Err(error) => reader.mistake(&node.span, format!("wrong expression: {error}"), ""),
                 Ok(names) => {
@@ -100,11 +100,11 @@ fn with_captures(node: &Node) -> Option<&Node> {
 }
 
 pub(super) fn read_path(reader: &Reader<'_>, span: &Range<usize>, text: &str) -> Option<JsonPath> {
-    JsonPath::parse(text)
+    path::parse(text)
         .map_err(|error| {
             reader.mistake(
                 span,
-                format!("wrong path `{text}`: {error}"),
+                format!("wrong path `{}`: {error}", expression::cut(text)),
                 "a path is RFC 9535 JSONPath, `$.ranks[*].calls`",
             )
         })
@@ -148,7 +148,7 @@ fn read_check(
         let help = "a rank has a device report: write `of: device`, or leave it out";
         reader.mistake(&node.span, "`rank` of the cluster report", help);
     }
-    let fatal = read_fatal(reader, &mapping);
+    let fatal = mapping.is_fatal();
     let because = mapping.get("because").and_then(|node| reader.string("because", node));
     let operators = read_operators(reader, &mapping, captured);
     let quantified = |key| {

@@ -2,10 +2,11 @@
 
 use model::node::{Entry, Node, Value};
 
-use crate::case::{PythonNeed, Requirement};
+use crate::case::Requirement;
+use crate::case::python::PythonNeed;
+use crate::host::version::Range;
 use crate::suite::language::keys;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
-use crate::version::Range;
 
 /// The conditions of these layers, one after the other. `torch` is none: it goes into `python`.
 pub(super) fn read(

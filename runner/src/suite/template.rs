@@ -4,45 +4,42 @@ use model::node::{Entry, Node, Value};
 
 use crate::check::capture;
 use crate::expression;
-use crate::late;
-use crate::suite::reader::{Reader, to_json};
-
-const OPEN: &str = "${{";
-const CLOSE: &str = "}}";
+use crate::expression::template;
+use crate::suite::reader::Reader;
 
 /// `node` with every expression replaced; a wrong one is noted, and its scalar becomes empty text.
 pub(crate) fn render(reader: &Reader<'_>, node: &Node, context: &serde_json::Value) -> Node {
-    render_at(reader, node, context, Place::Elsewhere)
+    render_at(reader, node, context, Position::Elsewhere)
 }
 
 /// [`render`] of a case: what its `expect` says with captures stays, since those are known when its processes have ended.
 pub(crate) fn render_case(reader: &Reader<'_>, node: &Node, context: &serde_json::Value) -> Node {
-    render_at(reader, node, context, Place::Case)
+    render_at(reader, node, context, Position::Case)
 }
 
 /// Where in a case: only below `expect.report` and `expect.perf` may captures stand.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Position {
     Elsewhere,
     Case,
     Expect,
     Checks,
 }
 
-impl Place {
-    fn below(self, key: &str) -> Place {
+impl Position {
+    fn below(self, key: &str) -> Position {
         match (self, key) {
-            (Place::Case, "expect") => Place::Expect,
-            (Place::Expect, "report" | "perf") | (Place::Checks, _) => Place::Checks,
-            _ => Place::Elsewhere,
+            (Position::Case, "expect") => Position::Expect,
+            (Position::Expect, "report" | "perf") | (Position::Checks, _) => Position::Checks,
+            _ => Position::Elsewhere,
         }
     }
 }
 
-fn render_at(reader: &Reader<'_>, node: &Node, context: &serde_json::Value, place: Place) -> Node {
+fn render_at(reader: &Reader<'_>, node: &Node, context: &serde_json::Value, place: Position) -> Node {
     let value = match &node.value {
-        Value::Text(text) if place == Place::Checks && uses_captures(text) => node.value.clone(),
-        Value::Text(text) if text.contains(OPEN) => match scalar(text, context) {
+        Value::Text(text) if place == Position::Checks && uses_captures(text) => node.value.clone(),
+        Value::Text(text) if text.contains(template::OPEN) => match scalar(text, context) {
             Ok(value) => value,
             Err(error) => {
                 if uses_captures(text) {
@@ -70,28 +67,13 @@ fn render_at(reader: &Reader<'_>, node: &Node, context: &serde_json::Value, plac
     Node { value, span: node.span.clone() }
 }
 
-/// The expressions in `text`, without what is around them.
-pub(crate) fn expressions(text: &str) -> Vec<&str> {
-    let inner = text.split(OPEN).skip(1);
-    inner.filter_map(|part| Some(part[..part.find(CLOSE)?].trim())).collect()
-}
-
 /// Whether an expression in `text` uses captures.
 pub(crate) fn uses_captures(text: &str) -> bool {
-    text.contains(OPEN)
+    text.contains(template::OPEN)
         && text.contains(capture::NAME)
-        && expressions(text)
+        && template::expressions(text)
             .iter()
             .any(|inner| expression::names(inner).is_ok_and(|names| names.iter().any(|name| name == capture::NAME)))
-}
-
-/// What `text` becomes.
-///
-/// # Errors
-/// A wrong expression, in words.
-pub(crate) fn value(text: &str, context: &serde_json::Value) -> Result<serde_json::Value, String> {
-    let value = scalar(text, context)?;
-    Ok(to_json(&located(value)))
 }
 
 fn names(context: &serde_json::Value) -> String {
@@ -106,37 +88,7 @@ fn names(context: &serde_json::Value) -> String {
 const POISON: &str = "?";
 
 fn scalar(text: &str, context: &serde_json::Value) -> Result<Value, String> {
-    if let Some(expression) = whole(text) {
-        return value_of(expression, context).and_then(from_json);
-    }
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(OPEN) {
-        out.push_str(&rest[..start]);
-        let inner = &rest[start + OPEN.len()..];
-        let end = inner.find(CLOSE).ok_or_else(|| format!("`{OPEN}` without `{CLOSE}`"))?;
-        match value_of(&inner[..end], context)? {
-            serde_json::Value::String(text) => out.push_str(&text),
-            value @ (serde_json::Value::Bool(_) | serde_json::Value::Number(_)) => out.push_str(&value.to_string()),
-            other => return Err(format!("`{}` is {other}, which cannot stand inside text", inner[..end].trim())),
-        }
-        rest = &inner[end + CLOSE.len()..];
-    }
-    out.push_str(rest);
-    Ok(Value::Text(out))
-}
-
-/// The expression of a scalar that is nothing but one expression.
-fn whole(text: &str) -> Option<&str> {
-    let inner = text.trim().strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
-    (!inner.contains(OPEN)).then_some(inner)
-}
-
-fn value_of(expression: &str, context: &serde_json::Value) -> Result<serde_json::Value, String> {
-    if let Some(text) = late::placeholder(expression)? {
-        return Ok(serde_json::Value::String(text));
-    }
-    expression::evaluate(expression.trim(), context).map_err(|error| format!("`{}`: {error}", expression.trim()))
+    template::value(text, context).and_then(from_json)
 }
 
 fn from_json(value: serde_json::Value) -> Result<Value, String> {

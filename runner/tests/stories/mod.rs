@@ -6,10 +6,12 @@ use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::report::{
     ClusterReport, LinkScope, LinkTotals, MeasuredOperation, OperationKind, RankTotals, TimelineEntry,
 };
-use runner::case::Place;
-use runner::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream, Verdict};
+use runner::check::Failure;
 use runner::observation::{Exit, Gap, Role};
 use runner::record::Run;
+use runner::record::event::{Attempt, CaseInfo, Event, Process, RunInfo, Stream};
+use runner::source::SourceLocation;
+use runner::verdict::Verdict;
 
 /// Numbers that look random and are the same every time.
 struct Dice(u64);
@@ -101,7 +103,7 @@ pub(crate) fn case(suite: &str, id: &str, world: Option<u32>) -> CaseInfo {
         id: id.into(),
         title: Some("gradients are the same on every rank, whatever the order in which they arrive".into()),
         tags: vec!["dist".into(), "slow".into()],
-        place: Place { file: PathBuf::from(format!("suites/{suite}.yaml")), line: 27, column: 5 },
+        place: SourceLocation { file: PathBuf::from(format!("suites/{suite}.yaml")), line: 27, column: 5 },
         world_size: world,
         slow_us: 10_000_000,
         kill_us: 60_000_000,
@@ -136,8 +138,8 @@ pub(crate) fn passed(index: u64) -> Attempt {
 /// An attempt that did not, with everything there can be.
 pub(crate) fn failed(ranks: u32, report: &str) -> Attempt {
     let diff = "--- accepted\n+++ new\n@@ -3,5 +3,5 @@\n   \"calls\": 3,\n-  \"bytes\": 1048576,\n+  \"bytes\": 2097152,\n   \"op\": \"sum\"";
-    let place = Some(Place { file: "suites/dist.yaml".into(), line: 41, column: 11 });
-    let failure = |kind: &str, expected: &str, got: &str, next: &str| Failure {
+    let place = Some(SourceLocation { file: "suites/dist.yaml".into(), line: 41, column: 11 });
+    let failure = |kind: &'static str, expected: &str, got: &str, next: &str| Failure {
         place: place.clone(),
         kind: kind.into(),
         expected: expected.into(),

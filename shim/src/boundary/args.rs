@@ -52,7 +52,7 @@ impl<T> Out<T> {
 }
 
 impl<T: Copy> Out<T> {
-    /// What stands there now.
+    /// What is there now.
     ///
     /// # Errors
     /// [`Null`] for a null pointer.

@@ -1,22 +1,37 @@
 //! Gaps: uses of what we do not do. Each is counted for the device report and, as FAKEGPU_UNSUPPORTED_API says, named
 //! once on stderr (with its kernel or datatype) or turned into an error.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::cell::Cell;
 
-use super::fork;
 use super::library::Library;
+use crate::process::fork;
+use crate::report::{self, gaps};
 use crate::settings::{self, GapPolicy};
 
-/// Details kept apart per name; further ones are counted together under `_other_`.
-const DETAILS: usize = 10_000;
-
-#[derive(Default)]
-struct Gaps {
-    counts: BTreeMap<(&'static str, &'static str), BTreeMap<String, u64>>,
+thread_local! {
+    static MUTED: Cell<bool> = const { Cell::new(false) };
 }
 
-static GAPS: Mutex<Gaps> = Mutex::new(Gaps { counts: BTreeMap::new() });
+/// Until dropped, this thread's gaps do not count: what it runs now is computed elsewhere.
+pub(crate) struct Muted(bool);
+
+impl Muted {
+    /// Mutes the calling thread.
+    pub(crate) fn begin() -> Self {
+        Self(MUTED.replace(true))
+    }
+}
+
+impl Drop for Muted {
+    fn drop(&mut self) {
+        MUTED.set(self.0);
+    }
+}
+
+/// True while the calling thread's gaps do not count.
+pub(crate) fn is_muted() -> bool {
+    MUTED.get()
+}
 
 /// A gap that the policy `error` turned into NotSupported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,56 +43,27 @@ impl From<Refused> for u32 {
     }
 }
 
-/// Details said on stderr per name; what comes after is counted.
-const SAID: usize = 16;
-
-/// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) tells uses of one name apart.
+/// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) distinguishes uses of one name.
 pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
-    if fork::is_lost() || crate::compute::is_checking() {
+    if fork::is_lost() || is_muted() {
         return;
     }
-    let known = {
-        let mut gaps = GAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let details = gaps.counts.entry((library.name(), name)).or_default();
-        let known = details.len();
-        if let Some(count) = details.get_mut(detail) {
-            *count += 1;
-            None
-        } else if details.len() < DETAILS {
-            details.insert(detail.to_owned(), 1);
-            Some(known)
-        } else {
-            *details.entry("_other_".to_owned()).or_default() += 1;
-            None
-        }
-    };
-    crate::report::used();
-    let Some(known) = known.filter(|known| *known <= SAID) else { return };
+    let known = gaps::count(library.name(), name, detail);
+    report::used();
+    let Some(known) = known.filter(|known| *known <= gaps::NAMED) else { return };
     if policy() == GapPolicy::Warn {
         let colon = if detail.is_empty() { "" } else { ": " };
         let library = library.name();
         match known {
             0 => eprintln!(
-                "fakegpu: {name} ({library}){colon}{detail}: not done on this pretended GPU; counted as a gap \
+                "fakegpu: {name} ({library}){colon}{detail}: not supported on this simulated GPU; counted as a gap \
                  (FAKEGPU_UNSUPPORTED_API=allow silences this, =error refuses it)"
             ),
-            SAID => {
-                eprintln!("fakegpu: {name} ({library}): there are more of them, which are counted and not named here")
+            gaps::NAMED => {
+                eprintln!("fakegpu: {name} ({library}): more of them follow, which are counted but not listed")
             }
-            _ => eprintln!("fakegpu: {name} ({library}){colon}{detail}: not done either"),
+            _ => eprintln!("fakegpu: {name} ({library}){colon}{detail}: not supported either"),
         }
-    }
-}
-
-/// Says at the end how many there were of what was not named one by one.
-pub(crate) fn sum_up() {
-    if policy() != GapPolicy::Warn {
-        return;
-    }
-    let gaps = GAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for ((library, name), details) in gaps.counts.iter().filter(|(_, details)| details.len() > SAID) {
-        let uses: u64 = details.values().sum();
-        eprintln!("fakegpu: {name} ({library}): {} different ones, {uses} uses in all", details.len());
     }
 }
 
@@ -86,8 +72,7 @@ pub(crate) fn sum_up() {
 /// # Errors
 /// [`Refused`] under FAKEGPU_UNSUPPORTED_API=error.
 pub(crate) fn tolerate(library: Library, name: &'static str, detail: &str) -> Result<(), Refused> {
-    // What PyTorch's own kernel launches while it only lays out or checks is computed elsewhere.
-    if crate::compute::is_checking() {
+    if is_muted() {
         return Ok(());
     }
     record(library, name, detail);
@@ -97,15 +82,6 @@ pub(crate) fn tolerate(library: Library, name: &'static str, detail: &str) -> Re
 /// A panic of ours in `name`: always said on stderr (by the panic hook) and a gap.
 pub(crate) fn panicked(library: Library, name: &'static str) {
     let _ = std::panic::catch_unwind(|| record(library, name, "internal error"));
-}
-
-/// (library, name, detail, count) of every gap, sorted.
-pub(crate) fn all() -> Vec<(&'static str, &'static str, String, u64)> {
-    let gaps = GAPS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let rows = gaps.counts.iter().flat_map(|((library, name), details)| {
-        details.iter().map(move |(detail, count)| (*library, *name, detail.clone(), *count))
-    });
-    rows.collect()
 }
 
 fn policy() -> GapPolicy {

@@ -1,105 +1,109 @@
-//! Around every call from C: settings read once, a forked child refused, panics caught, the runtime's last error kept.
+//! Around every call from C: settings read once, a forked child refused, panics caught; and what a library adds to that.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{fork, gap, library::Library};
-use crate::device::version;
-use crate::{compute, cuda_runtime, nvml, settings};
+use super::{gap, library::Library};
+use crate::process::fork;
+use crate::settings;
 
-/// A call that initialises CUDA if need be. Its status is what C gets.
+/// What a library adds to the guard around its calls.
+pub(crate) struct Rules {
+    /// Whose calls.
+    pub(crate) library: Library,
+    /// Runs first; an error is the call's answer.
+    pub(crate) arrive: fn() -> Result<(), u32>,
+    /// Whether the function of this name may run now, where CUDA can be used at all.
+    pub(crate) admit: fn(&str) -> Result<(), u32>,
+    /// Gets every code other than success.
+    pub(crate) failed: fn(u32),
+    /// Whether what the GPU does not have is answered with NotSupported yet.
+    pub(crate) is_initialized: fn() -> bool,
+}
+
+impl Rules {
+    /// Nothing but the guard.
+    pub(crate) const fn of(library: Library) -> Self {
+        Self { library, arrive: || Ok(()), admit: |_| Ok(()), failed: |_| (), is_initialized: || true }
+    }
+}
+
+/// A call that needs CUDA. Its status is what C gets.
 pub(crate) fn call<E: Into<u32>>(
-    library: Library,
+    rules: &Rules,
     name: &'static str,
     body: impl FnOnce() -> Result<(), E>,
 ) -> core::ffi::c_uint {
-    if IN_HOST_FUNCTION.get() && matches!(library, Library::CudaRuntime | Library::CudaDriver) {
-        return finish(library, NOT_PERMITTED);
-    }
-    if library == Library::CudaRuntime {
-        compute::before_call();
+    let library = rules.library;
+    if let Err(code) = (rules.arrive)() {
+        return finish(rules, code);
     }
     let is_lost = library.is_lost_by_fork() && !fork::enter();
-    let code = if is_lost || settings::get().is_err() || !may_begin(library, name) {
-        library.not_initialised()
-    } else if library == Library::CudaRuntime && version::is_driver_too_old() {
-        INSUFFICIENT_DRIVER
+    let code = if is_lost || settings::get().is_err() {
+        library.not_initialized()
     } else {
-        run(library, name, body)
+        (rules.admit)(name).map_or_else(|code| code, |()| run(library, name, body))
     };
-    finish(library, code)
+    finish(rules, code)
 }
 
-/// `cudaErrorInsufficientDriver`
-const INSUFFICIENT_DRIVER: u32 = 35;
-/// `cudaErrorNotPermitted`
+/// `cudaErrorNotPermitted`, `CUDA_ERROR_NOT_PERMITTED`
 const NOT_PERMITTED: u32 = 800;
 
 thread_local! {
     static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a program's host function, which must not call CUDA (it would wait for the stream that waits for it).
+/// Runs a program's host function, which must not call CUDA: it would wait for the stream that waits for it.
 pub(crate) fn host_function(body: impl FnOnce()) {
     IN_HOST_FUNCTION.set(true);
     body();
     IN_HOST_FUNCTION.set(false);
 }
 
-/// The driver wants `cuInit` first; the runtime calls it by itself.
-fn may_begin(library: Library, name: &str) -> bool {
-    match library {
-        Library::CudaRuntime => initialised(),
-        Library::CudaDriver => return INITIALISED.load(Ordering::Relaxed) || name == "cuInit",
-        _ => {}
-    }
-    true
+/// Refuses a call from a host function.
+///
+/// # Errors
+/// CUDA's code for "not permitted".
+pub(crate) fn outside_host_function() -> Result<(), u32> {
+    if IN_HOST_FUNCTION.get() { Err(NOT_PERMITTED) } else { Ok(()) }
 }
 
-/// From now on the driver's calls are answered.
-pub(crate) fn initialised() {
-    if !INITIALISED.load(Ordering::Relaxed) {
-        INITIALISED.store(true, Ordering::Relaxed);
-    }
-}
-
-static INITIALISED: AtomicBool = AtomicBool::new(false);
-
-/// A call that works before and without initialisation, and in a forked child.
+/// A call that works before and without initialization, and in a forked child.
 pub(crate) fn bare<E: Into<u32>>(
-    library: Library,
+    rules: &Rules,
     name: &'static str,
     body: impl FnOnce() -> Result<(), E>,
 ) -> core::ffi::c_uint {
-    finish(library, run(library, name, body))
+    finish(rules, run(rules.library, name, body))
 }
 
-/// A call that returns no status. Does not initialise anything.
-pub(crate) fn raw<T: Nothing>(library: Library, name: &'static str, body: impl FnOnce() -> T) -> T {
+/// A call that returns no status. Does not initialize anything.
+pub(crate) fn raw<T: Nothing>(rules: &Rules, name: &'static str, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        gap::panicked(library, name);
+        gap::panicked(rules.library, name);
         T::nothing()
     })
 }
 
 /// A symbol of what the GPU does not have: the library's NotSupported, and no gap.
-pub(crate) fn absent(library: Library) -> u64 {
-    if library == Library::Nvml && !nvml::is_initialized() {
-        return u64::from(library.not_initialised());
+pub(crate) fn absent(rules: &Rules) -> u64 {
+    let library = rules.library;
+    if !(rules.is_initialized)() {
+        return u64::from(library.not_initialized());
     }
-    u64::from(finish(library, library.not_supported()))
+    u64::from(finish(rules, library.not_supported()))
 }
 
 /// A symbol that we owe: a gap, and the library's NotSupported.
-pub(crate) fn stub(library: Library, name: &'static str) -> u64 {
-    let _ = catch_unwind(|| gap::record(library, name, ""));
-    u64::from(finish(library, library.not_supported()))
+pub(crate) fn stub(rules: &Rules, name: &'static str) -> u64 {
+    let _ = catch_unwind(|| gap::record(rules.library, name, ""));
+    u64::from(finish(rules, rules.library.not_supported()))
 }
 
 /// A symbol that is refused on purpose: the library's NotSupported, and a gap, since a program that needs it was not tested.
-pub(crate) fn refused(library: Library, name: &'static str) -> u64 {
-    stub(library, name)
+pub(crate) fn refused(rules: &Rules, name: &'static str) -> u64 {
+    stub(rules, name)
 }
 
 fn run<E: Into<u32>>(library: Library, name: &'static str, body: impl FnOnce() -> Result<(), E>) -> u32 {
@@ -113,9 +117,9 @@ fn run<E: Into<u32>>(library: Library, name: &'static str, body: impl FnOnce() -
     }
 }
 
-fn finish(library: Library, code: u32) -> u32 {
-    if code != 0 && library == Library::CudaRuntime {
-        cuda_runtime::error::note(code);
+fn finish(rules: &Rules, code: u32) -> u32 {
+    if code != 0 {
+        (rules.failed)(code);
     }
     code
 }

@@ -1,4 +1,4 @@
-//! Handles given to C: kind, generation and slot of a table, never a pointer, so a stale or invented one is told apart.
+//! Handles given to C: kind, generation and slot of a table, never a pointer, so a stale or invented one is recognized.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -19,7 +19,7 @@ struct Slot<T> {
 }
 
 impl<T> Handles<T> {
-    /// An empty table; `kind` tells its handles from those of other tables.
+    /// An empty table; `kind` distinguishes its handles from those of other tables.
     pub(crate) const fn new(kind: u8) -> Self {
         Self { kind, slots: RwLock::new(Slots { entries: Vec::new(), free: Vec::new() }) }
     }

@@ -92,8 +92,8 @@ impl Library {
         }
     }
 
-    /// "Not initialised": for bad settings, and for a child forked after its parent initialised.
-    pub fn not_initialised(self) -> u32 {
+    /// "Not initialized": for bad settings, and for a child forked after its parent initialized.
+    pub fn not_initialized(self) -> u32 {
         match self {
             Self::CudaRuntime | Self::CudaDriver => 3,
             Self::Nccl => 1, // ncclUnhandledCudaError

@@ -6,11 +6,10 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::cxx::{DataPtr, Device};
-use super::object::Allocate;
+use super::cxx::{Allocate, DataPtr, Device};
 use super::symbols::Allocator;
 use super::torch;
-use crate::device::memory;
+use crate::device::address;
 
 thread_local! {
     /// Whether this thread computes for a GPU.
@@ -87,7 +86,7 @@ fn deleter_of(allocator: Allocator) -> Option<Deleter> {
 /// Frees what [`allocate`] gave out raw, whichever allocator it came from.
 unsafe extern "C-unwind" fn free(data: *mut c_void) {
     let torch = torch();
-    let is_gpus = memory::locate(data as usize).is_some();
+    let is_gpus = address::locate(data as usize).is_some();
     let owner = if is_gpus { torch.cuda_allocator() } else { torch.cpu_allocator };
     if let Some(deleter) = deleter_of(owner) {
         // SAFETY: the deleter of the allocator that the block is from.

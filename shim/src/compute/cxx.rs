@@ -228,6 +228,9 @@ pub(super) struct DataPtr {
     pub(super) device: Device,
 }
 
+/// `allocate` of a `c10::Allocator`: fills the `DataPtr` that it is given.
+pub(super) type Allocate = unsafe extern "C-unwind" fn(*mut DataPtr, *mut c_void, usize) -> *mut DataPtr;
+
 /// `c10::Device`
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

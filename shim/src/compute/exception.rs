@@ -4,7 +4,7 @@ use std::ffi::{CString, c_void};
 
 use super::cxx::CxxString;
 use super::symbols::Loaded;
-use super::torch;
+use super::{object, torch};
 
 type Construct =
     unsafe extern "C-unwind" fn(*mut c_void, *mut CxxString, *mut [usize; 2], *const c_void) -> *mut c_void;
@@ -38,7 +38,7 @@ pub(super) fn not_implemented(message: &str) -> ! {
         let mut no_backtrace = [0; 2];
         CxxString::with(message, |text| construct(error, text, &raw mut no_backtrace, std::ptr::null()));
         let table = torch.symbols.not_implemented_table.cast::<*const c_void>().add(2);
-        error.cast::<*const *const c_void>().write(table);
+        object::set_class(error, table);
         throw(error, torch.symbols.not_implemented_type, table.read())
     }
 }

@@ -57,11 +57,8 @@ impl Drawing {
 
     /// True when `generator` is of PyTorch's class for CUDA.
     pub(super) fn is_cuda(generator: *mut c_void, index: i8) -> bool {
-        // SAFETY: live generators; the first word is the table of virtual functions of their class.
-        unsafe {
-            let default = *(torch().symbols.cuda_generator)(index);
-            generator.cast::<usize>().read() == default.cast::<usize>().read()
-        }
+        // SAFETY: live generators.
+        unsafe { object::is_same_class(generator, *(torch().symbols.cuda_generator)(index)) }
     }
 
     /// Seed and offset of the CUDA generator before the operator draws, which [`again`] takes.

@@ -1,19 +1,21 @@
 //! Puts the bridge's kernels in the place of PyTorch's, once PyTorch is in the process: at the first CUDA call after a library
 //! with GPU code was loaded. Nothing happens at load, and nothing in a program without PyTorch.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::{CStr, c_void};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::cxx::{CxxString, CxxVector, IValue, KernelFunction, MaybeKey, MaybeSignature, OperatorName, Stack};
 use super::kernel::{self, Method};
 use super::layout::{Keys, Layout, Tags, tag};
+use super::mapping::{self, names};
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::{TORCH, Torch, allocator, mapping, torch};
+use super::{TORCH, Torch, allocator, object, torch};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
+use crate::report::operators;
 use crate::settings::{self, Compute};
 
 static CHANGED: AtomicBool = AtomicBool::new(false);
@@ -67,7 +69,7 @@ fn find(libraries: &Libraries) -> Result<Option<Torch>, String> {
     let missing = |name: &CStr| format!("this PyTorch has no {}", name.to_string_lossy());
     let symbols = Symbols::find(libraries).map_err(missing)?;
     let keys = Keys::find(&symbols);
-    let Some(handle) = operator::handle(&symbols, "aten::add.Tensor") else { return Ok(None) };
+    let Some(handle) = operator::handle(&symbols, names::ADD) else { return Ok(None) };
     if operator::kernel(&symbols, &handle, keys.cuda).is_none() {
         return Ok(None);
     }
@@ -82,7 +84,7 @@ fn find(libraries: &Libraries) -> Result<Option<Torch>, String> {
 
 /// A tensor of the CPU with one number, to look at. It is small, and kept.
 fn scalar(symbols: &Symbols, keys: &Keys) -> Option<*mut c_void> {
-    let handle = operator::handle(symbols, "aten::scalar_tensor")?;
+    let handle = operator::handle(symbols, names::SCALAR_TENSOR)?;
     let kernel = keys.composite.iter().find_map(|key| operator::kernel(symbols, &handle, *key))?;
     let mut stack = Stack::new();
     stack.push(IValue::new(tag::DOUBLE, 0));
@@ -96,98 +98,19 @@ fn scalar(symbols: &Symbols, keys: &Keys) -> Option<*mut c_void> {
 
 /// The tag of the boolean that an operator gives.
 fn boolean_tag(symbols: &Symbols, keys: &Keys, scalar: *mut c_void) -> Option<u32> {
-    let handle = operator::handle(symbols, "aten::is_floating_point")?;
+    let handle = operator::handle(symbols, names::IS_FLOATING_POINT)?;
     let kernel = keys.composite.iter().find_map(|key| operator::kernel(symbols, &handle, *key))?;
     let mut stack = Stack::new();
     stack.push(IValue::new(tag::TENSOR, scalar as u64));
-    // SAFETY: is_floating_point(Tensor self). The kernel gives back a reference, which is taken here; the count is the second
-    // word of the tensor that nobody else knows.
+    // SAFETY: is_floating_point(Tensor self). The kernel gives back a reference, which is taken here.
     unsafe {
-        *scalar.cast::<u64>().add(1) += 1;
+        object::retain_without_python(scalar);
         kernel.call(&handle, keys.dense_cpu, &raw mut stack);
     }
     let result = stack.items().first().filter(|value| value.payload & 0xff == 1).map(|value| value.tag);
     stack.free();
     result
 }
-
-/// Libraries of operators that are PyTorch's own, or that do on CUDA what they do on the CPU.
-const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];
-
-/// CUDA kernels that compute nothing: they look at shapes, allocate, call other operators, or talk to the runtime. They stay
-/// PyTorch's.
-const KEPT: [&str; 36] = [
-    "_efficientzerotensor",
-    "_fused_sdp_choice",
-    "_has_same_storage_numel",
-    "_lazy_clone",
-    "_pin_memory",
-    "_reshape_alias",
-    "_resize_output_",
-    "_scaled_dot_product_cudnn_attention",
-    "_scaled_dot_product_cudnn_attention_backward",
-    "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_efficient_attention_backward",
-    "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_flash_attention_backward",
-    "_use_cudnn_rnn_flatten_weight",
-    "_use_miopen_ctc_loss",
-    "as_strided",
-    "as_strided_",
-    "detach",
-    "empty",
-    "empty_strided",
-    "is_pinned",
-    "is_set_to",
-    "lift",
-    "lift_fresh",
-    "pin_memory",
-    "record_stream",
-    "resize_",
-    "set_",
-    "set_data",
-    "squeeze",
-    "unfold",
-    "unsqueeze",
-    "view",
-    "view_as_complex",
-    "view_as_real",
-    "_empty_affine_quantized",
-];
-
-/// Operators on sparse and quantised tensors that only look at the parts of their arguments.
-const KEPT_SPECIAL: [&str; 30] = [
-    "_coalesced_",
-    "_dimI",
-    "_dimV",
-    "_indices",
-    "_nnz",
-    "_sparse_coo_tensor_with_dims",
-    "_sparse_coo_tensor_with_dims_and_tensors",
-    "_values",
-    "ccol_indices",
-    "clone",
-    "col_indices",
-    "copy_",
-    "copy_sparse_to_sparse_",
-    "crow_indices",
-    "dense_dim",
-    "empty_like",
-    "expand",
-    "indices",
-    "is_coalesced",
-    "q_per_channel_axis",
-    "q_scale",
-    "q_zero_point",
-    "qscheme",
-    "resize_as_sparse_",
-    "row_indices",
-    "select_copy",
-    "sparse_dim",
-    "sparse_resize_",
-    "sparse_resize_and_clear_",
-    "values",
-];
 
 fn register_all(done: &mut HashSet<(u16, String)>) {
     let keys = &torch().layout.keys;
@@ -198,10 +121,7 @@ fn register_all(done: &mut HashSet<(u16, String)>) {
     }
     for (cpu, cuda) in keys.special {
         for name in registered(cuda) {
-            register_once(done, name, cpu, cuda, |name| {
-                let base = name.strip_prefix("aten::")?.split('.').next()?;
-                (!KEPT.contains(&base) && !KEPT_SPECIAL.contains(&base)).then_some(Method::Twin)
-            });
+            register_once(done, name, cpu, cuda, |name| names::has_special_twin(name).then_some(Method::Twin));
         }
     }
     drop(silence);
@@ -248,27 +168,7 @@ fn registered(key: u16) -> Vec<String> {
 
 /// How the operator of that name is done; None for one that is left alone.
 fn method(name: &str) -> Option<Method> {
-    if let Some(method) = mapping::of(name) {
-        return Some(method);
-    }
-    let (namespace, operator) = name.split_once("::")?;
-    let base = operator.split('.').next()?;
-    (NAMESPACES.contains(&namespace) && !KEPT.contains(&base)).then_some(Method::Twin)
-}
-
-/// The operators that have our kernel.
-static OPERATORS: Mutex<Vec<&'static Operator>> = Mutex::new(Vec::new());
-
-/// Operators that computed, and how often.
-pub(crate) fn calls() -> BTreeMap<String, u64> {
-    let mut calls = BTreeMap::new();
-    for operator in OPERATORS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        let count = operator.calls.load(Ordering::Relaxed);
-        if count > 0 {
-            *calls.entry(operator.name.clone()).or_default() += count;
-        }
-    }
-    calls
+    mapping::of(name).or_else(|| names::has_twin(name).then_some(Method::Twin))
 }
 
 fn register(operator: &'static Operator, method: Method, key: u16) {
@@ -281,7 +181,7 @@ fn register(operator: &'static Operator, method: Method, key: u16) {
         unboxed_symbolic: std::ptr::null_mut(),
         rest: [0; 4],
     };
-    OPERATORS.lock().unwrap_or_else(PoisonError::into_inner).push(operator);
+    operators::register(&operator.name, &operator.calls);
     let (base, overload) = operator.name.split_once('.').unwrap_or((&operator.name, ""));
     // The handle would take the kernel away when dropped; it never is.
     let mut handle = [0; 8];

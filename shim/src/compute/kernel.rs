@@ -1,12 +1,12 @@
 //! What runs in the place of CUDA kernels: the CPU's kernel of the same operator on views of the arguments.
 
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::allocator::Redirect;
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
+use super::mapping::names;
 use super::object::{self, Tensor};
 use super::operator::{Kernel, Kind, Operator};
 use super::value::{Arguments, Value};
@@ -40,15 +40,6 @@ pub(super) struct Functor {
     references: AtomicU64,
     operator: &'static Operator,
     method: Method,
-}
-
-thread_local! {
-    static CHECKING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// True while PyTorch's own CUDA kernel runs only for its checks: what it launches is not missed.
-pub(crate) fn is_checking() -> bool {
-    CHECKING.get()
 }
 
 unsafe extern "C-unwind" fn nothing(_this: *mut c_void) {}
@@ -239,7 +230,7 @@ unsafe fn replace(
 fn missing(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
-        "{}: this operator has no CPU kernel that could compute it on the pretended GPU (a gap of ftest, not of the program)",
+        "{}: this operator has no CPU kernel that could compute it on the simulated GPU (a gap of ftest, not of the program)",
         operator.name
     ))
 }
@@ -248,7 +239,7 @@ fn missing(operator: &'static Operator) -> ! {
 fn special(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
-        "{}: an argument is neither a strided nor a sparse tensor, and the pretended GPU has no view of it",
+        "{}: an argument is neither a strided nor a sparse tensor, which the simulated GPU does not support",
         operator.name
     ))
 }
@@ -257,8 +248,7 @@ fn special(operator: &'static Operator) -> ! {
 /// What it computes is thrown away.
 fn check(operator: &Operator, handle: *const OperatorHandle, keys: u64, arguments: &[IValue], method: Method) {
     // A GPU's tensor takes indices from the CPU; the reverse is an error.
-    const TAKES_INDICES: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];
-    let takes_indices = TAKES_INDICES.iter().any(|name| operator.name.starts_with(name));
+    let takes_indices = names::takes_indices_of_cpu(&operator.name);
     let own = arguments.first().and_then(Tensor::in_slot).map(|tensor| tensor.device());
     let is_free = matches!(method, Method::Copy) || (takes_indices && goes_with_cpu(operator, arguments, own));
     let Some(cuda) = operator.cuda.filter(|_| !is_free) else { return };
@@ -283,44 +273,23 @@ fn goes_with_cpu(operator: &Operator, arguments: &[IValue], own: Option<Device>)
 
 /// Runs PyTorch's own CUDA kernel, whose launches are not missed, and gives its results.
 fn trial(cuda: Kernel, handle: *const OperatorHandle, keys: u64, arguments: &[IValue]) -> Vec<Value> {
-    struct Trial(Stack, bool);
+    struct Trial(Stack);
     impl Drop for Trial {
         fn drop(&mut self) {
-            CHECKING.set(self.1);
-            self.0.items().iter().for_each(release_value);
+            self.0.items().iter().for_each(object::release_value);
             self.0.free();
         }
     }
-    let mut trial = Trial(Stack::new(), CHECKING.replace(true));
+    let mut trial = Trial(Stack::new());
+    // Declared last, so that it ends before the references are given back.
+    let _muted = gap::Muted::begin();
     for value in arguments {
-        retain_value(value);
+        object::retain_value(value);
         trial.0.push(*value);
     }
     // SAFETY: PyTorch's kernel, with references of its own to its own arguments.
     unsafe { cuda.call(handle, keys, &raw mut trial.0) };
-    trial.0.items().iter().inspect(|value| retain_value(value)).copied().map(Value::own).collect()
-}
-
-/// Takes one more reference to what a value holds, for the kinds that arguments have.
-pub(super) fn retain_value(value: &IValue) {
-    if holds_object(value) {
-        // SAFETY: values of these tags hold a live object.
-        unsafe { object::retain(value.payload as *mut c_void) };
-    }
-}
-
-/// Gives back a reference to what a value holds.
-pub(super) fn release_value(value: &IValue) {
-    if holds_object(value) {
-        // SAFETY: values of these tags hold a live object; the caller owned the reference.
-        unsafe { object::release(value.payload as *mut c_void) };
-    }
-}
-
-/// `IValue::isIntrusivePtr`, and tensors.
-fn holds_object(value: &IValue) -> bool {
-    let is_plain = torch().layout.tags.is_plain(value.tag);
-    !is_plain && value.payload != 0 && value.payload != torch().symbols.undefined as u64
+    trial.0.items().iter().inspect(|value| object::retain_value(value)).copied().map(Value::own).collect()
 }
 
 /// The generator among the arguments.
@@ -340,7 +309,7 @@ fn draw(operator: &Operator, method: Method, arguments: &mut [IValue], index: i8
     let drawing = Drawing::begin(given, index);
     let generator = drawing.argument();
     let before = std::mem::replace(slot, generator);
-    release_value(&before);
+    object::release_value(&before);
     Some(drawing)
 }
 

@@ -26,8 +26,7 @@ use std::sync::OnceLock;
 
 use symbols::{Allocator, Symbols};
 
-pub(crate) use install::{before_call, calls, library_loaded};
-pub(crate) use kernel::is_checking;
+pub(crate) use install::{before_call, library_loaded};
 
 /// libtorch in this process.
 #[derive(Debug)]

@@ -44,6 +44,40 @@ fn counts<'a>(object: *mut c_void) -> &'a AtomicU64 {
     unsafe { AtomicU64::from_ptr(object.byte_add(8).cast()) }
 }
 
+/// Takes one more reference to an object that has no Python twin. Also works before libtorch's layout is known.
+///
+/// # Safety
+/// `object` is a live `c10::intrusive_ptr_target`.
+pub(super) unsafe fn retain_without_python(object: *mut c_void) {
+    counts(object).fetch_add(1, Ordering::Relaxed);
+}
+
+/// Gives a new object its one reference, as `make_intrusive` does.
+///
+/// # Safety
+/// `object` is a `c10::intrusive_ptr_target` that was just constructed.
+pub(super) unsafe fn hold_new(object: *mut c_void) {
+    counts(object).store(1 | WEAK_ONE, Ordering::Relaxed);
+}
+
+/// True when two objects are of one C++ class.
+///
+/// # Safety
+/// Both are live objects with virtual functions.
+pub(super) unsafe fn is_same_class(one: *const c_void, other: *const c_void) -> bool {
+    // SAFETY: by the caller; the first word is the table of the class.
+    unsafe { one.cast::<usize>().read() == other.cast::<usize>().read() }
+}
+
+/// Makes an object one of another class, which differs in nothing but its virtual functions.
+///
+/// # Safety
+/// `object` is alive, and `table` is where the functions of such a class begin.
+pub(super) unsafe fn set_class(object: *mut c_void, table: *const *const c_void) {
+    // SAFETY: by the caller; the first word is the table of the class.
+    unsafe { object.cast::<*const *const c_void>().write(table) };
+}
+
 /// Takes one more reference to an object of libtorch.
 ///
 /// # Safety
@@ -83,6 +117,28 @@ pub(super) unsafe fn release(object: *mut c_void) {
     }
 }
 
+/// Takes one more reference to what a value holds, for the kinds that arguments have.
+pub(super) fn retain_value(value: &IValue) {
+    if holds_object(value) {
+        // SAFETY: values of these tags hold a live object.
+        unsafe { retain(value.payload as *mut c_void) };
+    }
+}
+
+/// Gives back a reference to what a value holds.
+pub(super) fn release_value(value: &IValue) {
+    if holds_object(value) {
+        // SAFETY: values of these tags hold a live object; the caller owned the reference.
+        unsafe { release(value.payload as *mut c_void) };
+    }
+}
+
+/// `IValue::isIntrusivePtr`, and tensors.
+fn holds_object(value: &IValue) -> bool {
+    let is_plain = torch().layout.tags.is_plain(value.tag);
+    !is_plain && value.payload != 0 && value.payload != torch().symbols.undefined as u64
+}
+
 /// True when nobody else holds `object`.
 pub(super) fn is_sole(object: *mut c_void) -> bool {
     counts(object).load(Ordering::Acquire) & !HAS_PYTHON == 1 | WEAK_ONE
@@ -112,6 +168,9 @@ impl Form {
     }
 }
 
+/// `shallow_copy_and_detach`
+type ShallowCopy = unsafe extern "C-unwind" fn(*mut *mut c_void, *const c_void, *const c_void, bool) -> *mut c_void;
+
 /// A `c10::TensorImpl`, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tensor(pub(super) *mut c_void);
@@ -125,6 +184,19 @@ impl Tensor {
 
     fn field<T>(self, offset: usize) -> *mut T {
         self.0.wrapping_byte_add(offset).cast()
+    }
+
+    /// A second tensor with the same storage or parts, which the caller owns; its keys and device are for the caller to set.
+    pub(super) fn shallow_copy(self) -> Self {
+        let mut copy = std::ptr::null_mut();
+        // SAFETY: the virtual function of the live tensor's class, found by its place in the base class. The copy shares the
+        // version counter, so an in-place change is counted there.
+        unsafe {
+            let table = self.0.cast::<*const *const c_void>().read();
+            let shallow_copy: ShallowCopy = std::mem::transmute(table.add(torch().layout.shallow_copy).read());
+            shallow_copy(&raw mut copy, self.0, self.0.wrapping_byte_add(at::VERSION), true);
+        }
+        Self(copy)
     }
 
     /// What class it is of; None for those that the bridge has no view of (wrapped, nested, quantised...).
@@ -402,6 +474,3 @@ pub(super) unsafe fn list_items<'a>(list: *mut c_void) -> &'a mut [IValue] {
     // SAFETY: the vector is the list's first member.
     unsafe { (*list.byte_add(at::LIST).cast::<Stack>()).items() }
 }
-
-/// What an allocator's `allocate` writes.
-pub(super) type Allocate = unsafe extern "C-unwind" fn(*mut DataPtr, *mut c_void, usize) -> *mut DataPtr;

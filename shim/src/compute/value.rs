@@ -153,14 +153,14 @@ impl Value {
 
 impl Clone for Value {
     fn clone(&self) -> Self {
-        super::kernel::retain_value(&self.0);
+        object::retain_value(&self.0);
         Self(self.0)
     }
 }
 
 impl Drop for Value {
     fn drop(&mut self) {
-        super::kernel::release_value(&self.0);
+        object::release_value(&self.0);
     }
 }
 
@@ -175,11 +175,11 @@ fn list(values: impl Iterator<Item = IValue>, kind: *mut c_void) -> Value {
     // SAFETY: the constructor of a block of the object's size; C++'s delete frees what malloc made. It moves the vector's
     // values away, and the count of references is ours to set, as `make_intrusive` does.
     unsafe {
-        let object = libc::malloc(LIST_SIZE);
-        (torch().symbols.make_list)(object, &raw mut vector, &raw mut kind);
-        object.byte_add(8).cast::<u64>().write(1 | 1 << 32);
+        let list = libc::malloc(LIST_SIZE);
+        (torch().symbols.make_list)(list, &raw mut vector, &raw mut kind);
+        object::hold_new(list);
         vector.free();
-        Value(IValue::new(torch().layout.tags.list, object as u64))
+        Value(IValue::new(torch().layout.tags.list, list as u64))
     }
 }
 
@@ -225,7 +225,7 @@ impl Arguments {
     pub(super) fn refuse(&self, why: &str) -> ! {
         let name = &self.operator.name;
         gap::record(Library::Torch, name, why);
-        exception::not_implemented(&format!("{name}: {why} on the pretended GPU (a gap of ftest, not of the program)"))
+        exception::not_implemented(&format!("{name}: {why} on the simulated GPU (a gap of ftest, not of the program)"))
     }
 
     /// One more reference to the argument `name`; none when this version's schema has no such argument.

@@ -1,14 +1,13 @@
 //! CUDA tensors seen as CPU tensors, and back. A view is a second `TensorImpl` over a second `StorageImpl` with the same
 //! bytes: a storage knows its device, and tensors that a CPU kernel derives from a view take theirs from there.
 
-use std::ffi::c_void;
-
 use super::cxx::{Device, IValue, Integers};
-use super::layout::{at, tag};
+use super::layout::tag;
+use super::mapping::names;
 use super::object::{self, Form, Storage, Tensor};
 use super::value::Value;
 use super::{operator, torch};
-use crate::device::memory;
+use crate::device::address;
 
 /// Makes a CPU tensor over the bytes of a CUDA tensor; the caller owns it. `twin` is the CPU's storage over them.
 pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
@@ -38,26 +37,11 @@ pub(super) fn results(values: &[Value]) -> Vec<Value> {
 
 /// A CPU tensor with the same storage or parts as a CUDA tensor; the caller owns it and exchanges those.
 pub(super) fn on_cpu(tensor: Tensor) -> Tensor {
-    let view = copy(tensor);
+    let view = tensor.shallow_copy();
     let keys = &torch().layout.keys;
     view.set_keys((tensor.keys() & !keys.only_cuda & !keys.above) | (keys.dense_cpu & keys.only_cpu));
     view.set_device(Device::CPU);
     view
-}
-
-type ShallowCopy = unsafe extern "C-unwind" fn(*mut *mut c_void, *const c_void, *const c_void, bool) -> *mut c_void;
-
-/// A second tensor with the same storage or parts; its keys and device are for the caller to set.
-fn copy(tensor: Tensor) -> Tensor {
-    let mut copy = std::ptr::null_mut();
-    // SAFETY: the virtual function of the live tensor's class, found by its place in the base class. The copy shares the
-    // version counter, so an in-place change is counted there.
-    unsafe {
-        let table = tensor.0.cast::<*const *const c_void>().read();
-        let shallow_copy: ShallowCopy = std::mem::transmute(table.add(torch().layout.shallow_copy).read());
-        shallow_copy(&raw mut copy, tensor.0, tensor.0.wrapping_byte_add(at::VERSION), true);
-    }
-    Tensor(copy)
 }
 
 /// Turns a CPU kernel's result into a CUDA tensor of `device`; takes the reference and gives one. `above` are the keys above
@@ -79,7 +63,7 @@ pub(super) fn promote(tensor: Tensor, device: Device, above: u64) -> Tensor {
     let result = if object::is_sole(tensor.0) || !has_storage {
         tensor
     } else {
-        let copy = copy(tensor);
+        let copy = tensor.shallow_copy();
         // SAFETY: the reference that was handed over.
         unsafe { object::release(tensor.0) };
         copy
@@ -91,7 +75,7 @@ pub(super) fn promote(tensor: Tensor, device: Device, above: u64) -> Tensor {
 
 /// True when the bytes are in a GPU's memory, or there are none.
 fn is_gpus(storage: Storage) -> bool {
-    storage.data() == 0 || memory::locate(storage.data()).is_some()
+    storage.data() == 0 || address::locate(storage.data()).is_some()
 }
 
 /// A CUDA tensor with the values of a CPU tensor that keeps its own memory.
@@ -122,7 +106,7 @@ fn copied(tensor: Tensor, device: Device) -> Tensor {
     ];
     // SAFETY: copy_(self, src, non_blocking) of two CPU tensors, whose references it takes; the result is owned here.
     unsafe {
-        for value in operator::named("aten::copy_").on_cpu(&arguments) {
+        for value in operator::named(names::COPY).on_cpu(&arguments) {
             object::release(value.payload as *mut _);
         }
         object::release(twin.0);

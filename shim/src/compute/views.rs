@@ -211,7 +211,7 @@ impl Views {
     fn promote(&mut self, tensor: Tensor, device: Device) -> Tensor {
         if tensor.form().is_none() && tensor.device() == Device::CPU {
             gap::record(Library::Torch, "result", "of a kind that is neither strided, sparse nor quantised");
-            exception::not_implemented("a result is of a kind that the pretended GPU cannot hold (a gap of ftest)");
+            exception::not_implemented("a result is of a kind that the simulated GPU cannot hold (a gap of ftest)");
         }
         if let Some(form @ (Form::Coordinates | Form::Compressed)) = tensor.form()
             && tensor.device() == Device::CPU

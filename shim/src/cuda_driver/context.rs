@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::{self, context, memory, stream};
+use crate::device::{self, calls, context, memory, stream};
 
 pub(crate) fn retain_primary(out: Out<usize>, ordinal: c_int) -> CudaResult {
     let (device, out) = (device::get(ordinal)?, out.required()?);
@@ -127,11 +127,11 @@ macro_rules! in_context {
 }
 
 in_context! {
-    get_limit(out: Out<usize>, limit: c_uint) = crate::cuda_runtime::device::get_limit;
-    set_limit(limit: c_uint, value: usize) = crate::cuda_runtime::device::set_limit;
-    get_cache_config(out: Out<c_uint>) = crate::cuda_runtime::device::get_cache_config;
-    set_cache_config(config: c_uint) = crate::cuda_runtime::device::set_cache_config;
-    priority_range(least: Out<c_int>, greatest: Out<c_int>) = crate::cuda_runtime::device::priority_range;
+    get_limit(out: Out<usize>, limit: c_uint) = calls::device::get_limit;
+    set_limit(limit: c_uint, value: usize) = calls::device::set_limit;
+    get_cache_config(out: Out<c_uint>) = calls::device::get_cache_config;
+    set_cache_config(config: c_uint) = calls::device::set_cache_config;
+    priority_range(least: Out<c_int>, greatest: Out<c_int>) = calls::device::priority_range;
 }
 
 pub(crate) use in_context;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::boundary::args::{Out, Text, fill};
 use crate::boundary::handle::Handles;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::{self, attribute, version};
+use crate::device::{self, attribute, context, version};
 
 /// `cuInit`; without a device it says so, as NVIDIA's does.
 pub(crate) fn init(flags: c_uint) -> CudaResult {
@@ -17,7 +17,7 @@ pub(crate) fn init(flags: c_uint) -> CudaResult {
     if device::all().is_empty() {
         return Err(CudaError::NO_DEVICE);
     }
-    crate::boundary::guard::initialised();
+    context::initialize();
     Ok(())
 }
 

@@ -1,18 +1,18 @@
-//! `cuIpc*`: the bodies are the runtime's, once there is a context.
+//! `cuIpc*`: the shared bodies, once there is a context.
 
 use std::ffi::c_uint;
 
 use super::context::in_context;
 use crate::boundary::args::Out;
-use crate::cuda_runtime::ipc as runtime;
+use crate::device::calls::ipc;
 use crate::device::context;
 use crate::device::error::CudaResult;
 use crate::device::ipc::Handle;
 
 in_context! {
-    memory_handle(out: Out<Handle>, address: usize) = runtime::memory_handle;
-    open_memory(out: Out<usize>, handle: Handle, flags: c_uint) = runtime::open_memory;
-    close_memory(address: usize) = runtime::close_memory;
-    event_handle(out: Out<Handle>, event: usize) = runtime::event_handle;
-    open_event(out: Out<usize>, handle: Handle) = runtime::open_event;
+    memory_handle(out: Out<Handle>, address: usize) = ipc::memory_handle;
+    open_memory(out: Out<usize>, handle: Handle, flags: c_uint) = ipc::open_memory;
+    close_memory(address: usize) = ipc::close_memory;
+    event_handle(out: Out<Handle>, event: usize) = ipc::event_handle;
+    open_event(out: Out<usize>, handle: Handle) = ipc::open_event;
 }

@@ -6,40 +6,41 @@ use super::context::in_context;
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::cuda_runtime::abi::{AccessDescription, MemLocation};
-use crate::cuda_runtime::{copy as runtime_copy, memory as runtime_memory, pool as runtime_pool};
+use crate::device::address::locate;
+use crate::device::calls::abi::{AccessDescription, MemLocation};
+use crate::device::calls::{self, pool};
 use crate::device::copy::{self, Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::memory::{HostKind, Kind, locate, locate_host};
+use crate::device::memory::{HostKind, Kind, locate_host};
 use crate::device::{self, context, mapping, stream};
 
 in_context! {
     allocate(out: Out<usize>, size: usize) = alloc;
-    free(address: usize) = runtime_memory::release;
-    info(free: Out<usize>, total: Out<usize>) = runtime_memory::info;
-    host_alloc(out: Out<usize>, size: usize, flags: c_uint) = runtime_memory::host_alloc;
-    malloc_host(out: Out<usize>, size: usize) = runtime_memory::malloc_host;
-    free_host(address: usize) = runtime_memory::free_host;
-    host_register(address: usize, size: usize, flags: c_uint) = runtime_memory::host_register;
-    host_unregister(address: usize) = runtime_memory::host_unregister;
-    host_device_pointer(out: Out<usize>, address: usize, flags: c_uint) = runtime_memory::host_device_pointer;
-    host_flags(out: Out<c_uint>, address: usize) = runtime_memory::host_flags;
-    managed(out: Out<usize>, size: usize, flags: c_uint) = runtime_memory::malloc_managed;
-    allocate_async(out: Out<usize>, size: usize, stream: usize) = runtime_pool::malloc_async;
-    allocate_from_pool(out: Out<usize>, size: usize, pool: usize, stream: usize) = runtime_pool::malloc_from_pool;
-    free_async(address: usize, stream: usize) = runtime_pool::free_async;
-    copy_any(to: usize, from: usize, bytes: usize) = |to, from, bytes| runtime_copy::linear(to, from, bytes, 4);
-    copy_to_device(to: usize, from: usize, bytes: usize) = |to, from, bytes| runtime_copy::linear(to, from, bytes, 1);
-    copy_to_host(to: usize, from: usize, bytes: usize) = |to, from, bytes| runtime_copy::linear(to, from, bytes, 2);
-    copy_on_device(to: usize, from: usize, bytes: usize) = |to, from, bytes| runtime_copy::linear(to, from, bytes, 3);
+    free(address: usize) = calls::memory::release;
+    info(free: Out<usize>, total: Out<usize>) = calls::memory::info;
+    host_alloc(out: Out<usize>, size: usize, flags: c_uint) = calls::memory::host_alloc;
+    malloc_host(out: Out<usize>, size: usize) = calls::memory::malloc_host;
+    free_host(address: usize) = calls::memory::free_host;
+    host_register(address: usize, size: usize, flags: c_uint) = calls::memory::host_register;
+    host_unregister(address: usize) = calls::memory::host_unregister;
+    host_device_pointer(out: Out<usize>, address: usize, flags: c_uint) = calls::memory::host_device_pointer;
+    host_flags(out: Out<c_uint>, address: usize) = calls::memory::host_flags;
+    managed(out: Out<usize>, size: usize, flags: c_uint) = calls::memory::malloc_managed;
+    allocate_async(out: Out<usize>, size: usize, stream: usize) = pool::malloc_async;
+    allocate_from_pool(out: Out<usize>, size: usize, pool: usize, stream: usize) = pool::malloc_from_pool;
+    free_async(address: usize, stream: usize) = pool::free_async;
+    copy_any(to: usize, from: usize, bytes: usize) = |to, from, bytes| calls::copy::linear(to, from, bytes, 4);
+    copy_to_device(to: usize, from: usize, bytes: usize) = |to, from, bytes| calls::copy::linear(to, from, bytes, 1);
+    copy_to_host(to: usize, from: usize, bytes: usize) = |to, from, bytes| calls::copy::linear(to, from, bytes, 2);
+    copy_on_device(to: usize, from: usize, bytes: usize) = |to, from, bytes| calls::copy::linear(to, from, bytes, 3);
     copy_any_async(to: usize, from: usize, bytes: usize, stream: usize) =
-        |to, from, bytes, stream| runtime_copy::linear_async(to, from, bytes, 4, stream);
+        |to, from, bytes, stream| calls::copy::linear_async(to, from, bytes, 4, stream);
     copy_to_device_async(to: usize, from: usize, bytes: usize, stream: usize) =
-        |to, from, bytes, stream| runtime_copy::linear_async(to, from, bytes, 1, stream);
+        |to, from, bytes, stream| calls::copy::linear_async(to, from, bytes, 1, stream);
     copy_to_host_async(to: usize, from: usize, bytes: usize, stream: usize) =
-        |to, from, bytes, stream| runtime_copy::linear_async(to, from, bytes, 2, stream);
+        |to, from, bytes, stream| calls::copy::linear_async(to, from, bytes, 2, stream);
     copy_on_device_async(to: usize, from: usize, bytes: usize, stream: usize) =
-        |to, from, bytes, stream| runtime_copy::linear_async(to, from, bytes, 3, stream);
+        |to, from, bytes, stream| calls::copy::linear_async(to, from, bytes, 3, stream);
     copy_peer(to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize) = peer;
     copy_peer_async(to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize, stream: usize) =
         peer_async;
@@ -59,7 +60,7 @@ fn alloc(out: Out<usize>, size: usize) -> CudaResult {
     if size == 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    runtime_memory::malloc(out, size)
+    calls::memory::malloc(out, size)
 }
 
 pub(crate) fn allocate_pitch(
@@ -73,13 +74,13 @@ pub(crate) fn allocate_pitch(
     if ![4, 8, 16].contains(&element) || width == 0 || height == 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    runtime_memory::malloc_pitch(out, pitch, width, height)
+    calls::memory::malloc_pitch(out, pitch, width, height)
 }
 
 fn peer(to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize) -> CudaResult {
     context::resolve(to_context)?;
     context::resolve(from_context)?;
-    runtime_copy::linear(to, from, bytes, 4)
+    calls::copy::linear(to, from, bytes, 4)
 }
 
 fn peer_async(
@@ -92,7 +93,7 @@ fn peer_async(
 ) -> CudaResult {
     context::resolve(to_context)?;
     context::resolve(from_context)?;
-    runtime_copy::linear_async(to, from, bytes, 4, stream)
+    calls::copy::linear_async(to, from, bytes, 4, stream)
 }
 
 fn set(to: usize, value: u32, element: usize, count: usize, handle: Option<usize>) -> CudaResult {

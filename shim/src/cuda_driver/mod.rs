@@ -2,8 +2,10 @@
 
 pub(crate) mod context;
 pub(crate) mod device;
-pub(crate) mod exports;
 pub(crate) mod ipc;
 pub(crate) mod memory;
 pub(crate) mod module;
+mod rules;
 pub(crate) mod stream;
+
+pub(crate) use rules::RULES;

@@ -5,8 +5,9 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use crate::boundary::args::{Out, Text};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::cuda_runtime::occupancy::{self, SharedBytesOf};
-use crate::cuda_runtime::{abi, launch as runtime};
+use crate::device::calls::abi::Dim3;
+use crate::device::calls::kernel::{assumed, check_attribute, one_attribute};
+use crate::device::calls::occupancy::{self, SharedBytesOf};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel, Launch};
 use crate::device::{self, Device, context, stream};
@@ -99,23 +100,23 @@ pub(crate) fn function_module(out: Out<usize>, function: usize) -> CudaResult {
 
 pub(crate) fn function_attribute(out: Out<c_int>, number: c_uint, function: usize) -> CudaResult {
     let (device, out) = (context::required()?, out.required()?);
-    Ok(out.set(runtime::one_attribute(device, &find(function)?, number, "cuFuncGetAttribute")?)?)
+    Ok(out.set(one_attribute(device, &find(function)?, number, "cuFuncGetAttribute")?)?)
 }
 
 pub(crate) fn kernel_attribute(out: Out<c_int>, number: c_uint, kernel: usize, ordinal: c_int) -> CudaResult {
     let (device, out) = (device::get(ordinal)?, out.required()?);
-    Ok(out.set(runtime::one_attribute(device, &find(kernel)?, number, "cuKernelGetAttribute")?)?)
+    Ok(out.set(one_attribute(device, &find(kernel)?, number, "cuKernelGetAttribute")?)?)
 }
 
 pub(crate) fn set_function_attribute(function: usize, number: c_uint, value: c_int) -> CudaResult {
     let device = context::required()?;
     find(function)?;
-    runtime::check_attribute(device, number, value)
+    check_attribute(device, number, value)
 }
 
 pub(crate) fn set_kernel_attribute(number: c_uint, value: c_int, kernel: usize, ordinal: c_int) -> CudaResult {
     find(kernel)?;
-    runtime::check_attribute(device::get(ordinal)?, number, value)
+    check_attribute(device::get(ordinal)?, number, value)
 }
 
 pub(crate) fn set_cache_config(function: usize, config: c_uint) -> CudaResult {
@@ -169,8 +170,8 @@ pub(crate) fn launch_cooperative(
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct LaunchConfig {
-    grid: abi::Dim3,
-    block: abi::Dim3,
+    grid: Dim3,
+    block: Dim3,
     shared_bytes: c_uint,
     stream: usize,
     attributes: *const c_void,
@@ -225,7 +226,7 @@ pub(crate) unsafe fn best_block(
     limit: c_int,
 ) -> CudaResult {
     let (device, grid, block) = (context::required()?, grid.required()?, block.required()?);
-    runtime::assumed(&find(function)?, Library::CudaDriver, "cuOccupancyMaxPotentialBlockSize")?;
+    assumed(&find(function)?, Library::CudaDriver, "cuOccupancyMaxPotentialBlockSize")?;
     // SAFETY: passed on.
     let best = unsafe { occupancy::best_block(device, shared, dynamic, limit) }?;
     grid.set(best.0)?;
@@ -249,6 +250,6 @@ pub(crate) unsafe fn best_block_with_flags(
 
 pub(crate) fn available_shared(out: Out<usize>, function: usize, blocks: c_int, threads: c_int) -> CudaResult {
     let (device, out) = (context::required()?, out.required()?);
-    runtime::assumed(&find(function)?, Library::CudaDriver, "cuOccupancyAvailableDynamicSMemPerBlock")?;
+    assumed(&find(function)?, Library::CudaDriver, "cuOccupancyAvailableDynamicSMemPerBlock")?;
     Ok(out.set(occupancy::available_shared(device, blocks, threads)?)?)
 }

@@ -1,41 +1,41 @@
-//! Streams and events: `cuStream*`, `cuEvent*`. The bodies are the runtime's, once there is a context.
+//! Streams and events: `cuStream*`, `cuEvent*`: the shared bodies, once there is a context.
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use super::context::in_context;
 use crate::boundary::args::Out;
-use crate::cuda_runtime::{stream as runtime, stream_attribute};
+use crate::device::calls::{stream, stream_attribute};
 use crate::device::error::CudaResult;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::resolve;
 use crate::device::{all, context};
 
 in_context! {
-    create(out: Out<usize>, flags: c_uint) = runtime::create_with_flags;
-    create_with_priority(out: Out<usize>, flags: c_uint, priority: c_int) = runtime::create_with_priority;
-    destroy(handle: usize) = runtime::destroy;
-    synchronize(handle: usize) = runtime::synchronize;
-    query(handle: usize) = runtime::query;
-    wait_event(handle: usize, event: usize, flags: c_uint) = runtime::wait_event;
-    priority(handle: usize, out: Out<c_int>) = runtime::priority;
-    flags(handle: usize, out: Out<c_uint>) = runtime::flags;
-    id(handle: usize, out: Out<c_ulonglong>) = runtime::id;
-    device(handle: usize, out: Out<c_int>) = runtime::device;
-    host_function(handle: usize, function: runtime::HostFunction, data: *mut c_void) = runtime::host_function;
-    callback(handle: usize, function: runtime::Callback, data: *mut c_void, flags: c_uint) = runtime::callback;
-    is_capturing(handle: usize, out: Out<c_uint>) = runtime::is_capturing;
-    capture_info(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = runtime::capture_info;
+    create(out: Out<usize>, flags: c_uint) = stream::create_with_flags;
+    create_with_priority(out: Out<usize>, flags: c_uint, priority: c_int) = stream::create_with_priority;
+    destroy(handle: usize) = stream::destroy;
+    synchronize(handle: usize) = stream::synchronize;
+    query(handle: usize) = stream::query;
+    wait_event(handle: usize, event: usize, flags: c_uint) = stream::wait_event;
+    priority(handle: usize, out: Out<c_int>) = stream::priority;
+    flags(handle: usize, out: Out<c_uint>) = stream::flags;
+    id(handle: usize, out: Out<c_ulonglong>) = stream::id;
+    device(handle: usize, out: Out<c_int>) = stream::device;
+    host_function(handle: usize, function: stream::HostFunction, data: *mut c_void) = stream::host_function;
+    callback(handle: usize, function: stream::Callback, data: *mut c_void, flags: c_uint) = stream::callback;
+    is_capturing(handle: usize, out: Out<c_uint>) = stream::is_capturing;
+    capture_info(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = stream::capture_info;
     get_attribute(handle: usize, id: c_uint, out: Out<Value>) = stream_attribute::get;
     set_attribute(handle: usize, id: c_uint, value: Out<Value>) = stream_attribute::set;
     copy_attributes(to: usize, from: usize) = stream_attribute::copy;
     attach(handle: usize, address: usize, length: usize, flags: c_uint) = stream_attribute::attach;
-    event_create(out: Out<usize>, flags: c_uint) = runtime::event_create_with_flags;
-    event_destroy(handle: usize) = runtime::event_destroy;
-    event_record(event: usize, stream: usize) = runtime::event_record;
-    event_record_with_flags(event: usize, stream: usize, flags: c_uint) = runtime::event_record_with_flags;
-    event_query(handle: usize) = runtime::event_query;
-    event_synchronize(handle: usize) = runtime::event_synchronize;
-    event_elapsed(out: Out<f32>, start: usize, end: usize) = runtime::event_elapsed;
+    event_create(out: Out<usize>, flags: c_uint) = stream::event_create_with_flags;
+    event_destroy(handle: usize) = stream::event_destroy;
+    event_record(event: usize, stream: usize) = stream::event_record;
+    event_record_with_flags(event: usize, stream: usize, flags: c_uint) = stream::event_record_with_flags;
+    event_query(handle: usize) = stream::event_query;
+    event_synchronize(handle: usize) = stream::event_synchronize;
+    event_elapsed(out: Out<f32>, start: usize, end: usize) = stream::event_elapsed;
 }
 
 /// The stream's context: the current one where it is of the stream's device, else that device's primary one.

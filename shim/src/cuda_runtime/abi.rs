@@ -3,21 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::boundary::guard::Nothing;
-
-/// `dim3`
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dim3 {
-    pub(crate) x: c_uint,
-    pub(crate) y: c_uint,
-    pub(crate) z: c_uint,
-}
-
-impl From<Dim3> for [u32; 3] {
-    fn from(dimensions: Dim3) -> Self {
-        [dimensions.x, dimensions.y, dimensions.z]
-    }
-}
+use crate::device::calls::abi::Dim3;
 
 /// `cudaChannelFormatDesc`: bits of each component, and what they mean.
 #[repr(C)]
@@ -120,40 +106,10 @@ pub(crate) struct LaunchConfig {
     pub(crate) attribute_count: c_uint,
 }
 
-/// `cudaMemLocation`
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MemLocation {
-    pub(crate) kind: c_uint,
-    pub(crate) id: c_int,
-}
-
-/// `cudaMemAccessDesc`
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AccessDescription {
-    pub(crate) location: MemLocation,
-    pub(crate) flags: c_uint,
-}
-
-/// `cudaMemPoolProps`
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PoolProperties {
-    pub(crate) allocation_type: c_uint,
-    pub(crate) handle_types: c_uint,
-    pub(crate) location: MemLocation,
-    pub(crate) security_attributes: *const c_void,
-    pub(crate) max_size: usize,
-    pub(crate) usage: u16,
-    pub(crate) reserved: [u8; 54],
-}
-
 const _: () = {
-    assert!(size_of::<Dim3>() == 12 && size_of::<PitchedPtr>() == 32 && size_of::<Three>() == 24);
+    assert!(size_of::<PitchedPtr>() == 32 && size_of::<Three>() == 24);
     assert!(size_of::<Copy3D>() == 160 && std::mem::offset_of!(Copy3D, extent) == 128);
     assert!(size_of::<Copy3DPeer>() == 168 && std::mem::offset_of!(Copy3DPeer, extent) == 144);
     assert!(size_of::<PointerAttributes>() == 24 && size_of::<FunctionAttributes>() == 144);
     assert!(size_of::<LaunchConfig>() == 56 && std::mem::offset_of!(LaunchConfig, stream) == 32);
-    assert!(size_of::<PoolProperties>() == 88 && size_of::<AccessDescription>() == 12);
 };

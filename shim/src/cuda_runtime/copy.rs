@@ -7,30 +7,12 @@ use super::abi::{Copy3D, Copy3DPeer, PitchedPtr, Three};
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
+use crate::device::calls::copy::{default_stream, linear, linear_async, stream_of};
 use crate::device::copy::{Direction, Extent, Layout, When, copy, fill};
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::stream::{self, Stream};
+use crate::device::stream::Stream;
 use crate::device::symbol::{self, Symbol};
 use crate::device::{self, context};
-
-fn default_stream() -> CudaResult<Arc<Stream>> {
-    Ok(stream::default_of(context::enter()?))
-}
-
-fn stream_of(handle: usize) -> CudaResult<Arc<Stream>> {
-    context::enter()?;
-    stream::resolve(handle)
-}
-
-pub(crate) fn linear(to: usize, from: usize, bytes: usize, kind: c_uint) -> CudaResult {
-    let direction = Direction::from_kind(kind)?;
-    copy(&default_stream()?, Layout::line(to), Layout::line(from), Extent::line(bytes), direction, When::Now)
-}
-
-pub(crate) fn linear_async(to: usize, from: usize, bytes: usize, kind: c_uint, handle: usize) -> CudaResult {
-    let direction = Direction::from_kind(kind)?;
-    copy(&stream_of(handle)?, Layout::line(to), Layout::line(from), Extent::line(bytes), direction, When::InOrder)
-}
 
 pub(crate) fn peer(to: usize, to_device: c_int, from: usize, from_device: c_int, bytes: usize) -> CudaResult {
     device::get(to_device)?;
@@ -49,36 +31,6 @@ pub(crate) fn peer_async(
     device::get(to_device)?;
     device::get(from_device)?;
     linear_async(to, from, bytes, 4, handle)
-}
-
-pub(crate) fn rows(
-    to: usize,
-    to_pitch: usize,
-    from: usize,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: c_uint,
-) -> CudaResult {
-    let extent = Extent { width, height, depth: 1 };
-    let (to, from) = (Layout::rows(to, to_pitch), Layout::rows(from, from_pitch));
-    copy(&default_stream()?, to, from, extent, Direction::from_kind(kind)?, When::Now)
-}
-
-#[expect(clippy::too_many_arguments, reason = "NVIDIA's interface")]
-pub(crate) fn rows_async(
-    to: usize,
-    to_pitch: usize,
-    from: usize,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: c_uint,
-    handle: usize,
-) -> CudaResult {
-    let extent = Extent { width, height, depth: 1 };
-    let (to, from) = (Layout::rows(to, to_pitch), Layout::rows(from, from_pitch));
-    copy(&stream_of(handle)?, to, from, extent, Direction::from_kind(kind)?, When::InOrder)
 }
 
 fn pitched(pointer: PitchedPtr, at: Three) -> Layout {

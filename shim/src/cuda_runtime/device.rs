@@ -1,11 +1,11 @@
 //! Devices: `cudaGetDeviceCount`, `cudaSetDevice`, attributes, peers, limits, versions.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_int, c_uint};
 use std::sync::atomic::Ordering;
 
-use crate::boundary::args::{Out, Text, fill};
+use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::{self, attribute, context, memory, stream, version};
+use crate::device::{self, context, memory, stream, version};
 
 pub(crate) fn runtime_version(out: Out<c_int>) -> CudaResult {
     Ok(out.set(version::runtime())?)
@@ -42,16 +42,6 @@ pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaR
     Ok(())
 }
 
-pub(crate) fn get_attribute(out: Out<c_int>, number: c_int, ordinal: c_int) -> CudaResult {
-    let value = attribute::get(device::get(ordinal)?, number).ok_or(CudaError::INVALID_VALUE)?;
-    Ok(out.set(value)?)
-}
-
-/// Without a profiler attached, NVIDIA's runtime does nothing either.
-pub(crate) fn profiler() -> CudaResult {
-    Ok(())
-}
-
 pub(crate) fn synchronize() -> CudaResult {
     stream::synchronize_device(context::enter()?);
     Ok(())
@@ -79,66 +69,6 @@ pub(crate) fn get_flags(out: Out<c_uint>) -> CudaResult {
     Ok(out.set(device::current()?.flags.load(Ordering::Relaxed) | 8)?)
 }
 
-pub(crate) fn set_cache_config(config: c_uint) -> CudaResult {
-    if config > 3 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    context::enter()?.cache_config.store(config, Ordering::Relaxed);
-    Ok(())
-}
-
-pub(crate) fn get_cache_config(out: Out<c_uint>) -> CudaResult {
-    Ok(out.set(context::enter()?.cache_config.load(Ordering::Relaxed))?)
-}
-
-pub(crate) fn get_limit(out: Out<usize>, limit: c_uint) -> CudaResult {
-    let value = context::enter()?.limits[..7].get(limit as usize).ok_or(CudaError(215))?;
-    Ok(out.set(value.load(Ordering::Relaxed))?)
-}
-
-pub(crate) fn set_limit(limit: c_uint, value: usize) -> CudaResult {
-    let place = context::enter()?.limits[..7].get(limit as usize).ok_or(CudaError(215))?;
-    place.store(value, Ordering::Relaxed);
-    Ok(())
-}
-
-/// Lowest and highest priority of a stream.
-pub(crate) const PRIORITIES: (c_int, c_int) = (0, -5);
-
-pub(crate) fn priority_range(least: Out<c_int>, greatest: Out<c_int>) -> CudaResult {
-    context::enter()?;
-    least.set_if_wanted(PRIORITIES.0);
-    greatest.set_if_wanted(PRIORITIES.1);
-    Ok(())
-}
-
-pub(crate) fn pci_address(out: *mut c_char, length: c_int, ordinal: c_int) -> CudaResult {
-    let device = device::get(ordinal)?;
-    if length < 13 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    Ok(fill(out, length as usize, &device.gpu.pci_text())?)
-}
-
-pub(crate) fn by_pci_address(out: Out<c_int>, address: Text) -> CudaResult {
-    let address = address.get()?;
-    let number = |text: &str| u32::from_str_radix(text, 16).ok();
-    let parts: Vec<&str> = address.split(['.']).next().unwrap_or("").split(':').collect();
-    let place = match parts[..] {
-        [domain, bus, slot] => (number(domain), number(bus), number(slot)),
-        [bus, slot] => (Some(0), number(bus), number(slot)),
-        _ => return Err(CudaError::INVALID_VALUE),
-    };
-    let (Some(domain), Some(bus), Some(slot)) = place else { return Err(CudaError::INVALID_VALUE) };
-    let found = device::all().iter().find(|device| device.gpu.pci() == (domain, bus) && slot == 0);
-    Ok(out.set(found.ok_or(CudaError::INVALID_DEVICE)?.ordinal as c_int)?)
-}
-
-pub(crate) fn can_access_peer(out: Out<c_int>, ordinal: c_int, peer: c_int) -> CudaResult {
-    let (device, peer) = (device::get(ordinal)?, device::get(peer)?);
-    Ok(out.set(c_int::from(context::can_reach(device, peer)))?)
-}
-
 pub(crate) fn enable_peer(peer: c_int, flags: c_uint) -> CudaResult {
     let (device, peer) = (context::enter()?, device::get(peer)?);
     if flags != 0 {
@@ -150,19 +80,4 @@ pub(crate) fn enable_peer(peer: c_int, flags: c_uint) -> CudaResult {
 pub(crate) fn disable_peer(peer: c_int) -> CudaResult {
     let (device, peer) = (context::enter()?, device::get(peer)?);
     device.peers.disable(peer)
-}
-
-pub(crate) fn peer_attribute(out: Out<c_int>, number: c_uint, from: c_int, to: c_int) -> CudaResult {
-    let (from, to) = (device::get(from)?, device::get(to)?);
-    if from.ordinal == to.ordinal {
-        return Err(CudaError::INVALID_DEVICE);
-    }
-    let is_linked = from.gpu.profile.nvlink.is_some() && to.gpu.profile.nvlink.is_some();
-    let value = match number {
-        1 => false,
-        2 | 4 => context::can_reach(from, to),
-        3 => context::can_reach(from, to) && is_linked,
-        _ => return Err(CudaError::INVALID_VALUE),
-    };
-    Ok(out.set(c_int::from(value))?)
 }

@@ -4,14 +4,16 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 
-use super::abi::{Dim3, FunctionAttributes, LaunchConfig};
+use super::abi::{FunctionAttributes, LaunchConfig};
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::compute;
+use crate::device::calls::abi::Dim3;
+use crate::device::calls::kernel::{ASSUMED_REGISTERS, assumed, check_attribute};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel, Launch};
-use crate::device::{Device, attribute, context, memory, stream, symbol};
+use crate::device::{attribute, context, memory, stream, symbol};
 
 /// `__cudaRegisterFatBinary`. The image is read when a variable's initial value is wanted; the answer leads to it.
 pub(crate) fn register_fat_binary(image: *const c_void) -> *mut *mut c_void {
@@ -158,16 +160,6 @@ pub(crate) fn launch_configured(
     launch_by("cudaLaunchKernelExC", function, launch, configuration.stream)
 }
 
-/// What we say of a kernel whose image we do not read: a middling register count and no static shared memory.
-pub(super) const ASSUMED_REGISTERS: c_int = 32;
-
-/// The attributes of a kernel as far as they follow from the device. Registers and static memory are assumed: a gap.
-pub(crate) fn assumed(kernel: &Kernel, library: Library, call: &'static str) -> CudaResult {
-    let detail =
-        format!("{}: assumes {ASSUMED_REGISTERS} registers, no static memory", kernel.name().to_string_lossy());
-    Ok(gap::tolerate(library, call, &detail)?)
-}
-
 pub(crate) fn attributes(out: Out<FunctionAttributes>, function: usize) -> CudaResult {
     let (device, out) = (context::enter()?, out.required()?);
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
@@ -187,33 +179,6 @@ pub(crate) fn attributes(out: Out<FunctionAttributes>, function: usize) -> CudaR
         preferred_carveout: -1,
         rest: [0; 23],
     })?)
-}
-
-/// One attribute, as `cuFuncGetAttribute` and `cuKernelGetAttribute` number them.
-pub(crate) fn one_attribute(device: &Device, kernel: &Kernel, number: c_uint, call: &'static str) -> CudaResult<c_int> {
-    assumed(kernel, Library::CudaDriver, call)?;
-    let (major, minor) = attribute::capability(device);
-    Ok(match number {
-        0 => 1024,
-        1..=3 | 7 | 10..=15 => 0,
-        4 => ASSUMED_REGISTERS,
-        5 | 6 => major * 10 + minor,
-        8 => device.gpu.profile.limits.shared_memory_per_block as c_int,
-        9 => -1,
-        _ => return Err(CudaError::INVALID_VALUE),
-    })
-}
-
-/// Setting an attribute changes nothing that is computed; a value that the device could not keep is refused.
-pub(crate) fn check_attribute(device: &Device, number: c_uint, value: c_int) -> CudaResult {
-    let limit = device.gpu.profile.limits.shared_memory_per_block_optin as c_int;
-    let fits = match number {
-        8 => (0..=limit).contains(&value),
-        9 => (-1..=100).contains(&value),
-        10..=15 => value >= 0,
-        _ => false,
-    };
-    if fits { Ok(()) } else { Err(CudaError::INVALID_VALUE) }
 }
 
 pub(crate) fn set_attribute(function: usize, number: c_uint, value: c_int) -> CudaResult {

@@ -3,14 +3,12 @@
 pub(crate) mod abi;
 pub(crate) mod copy;
 pub(crate) mod device;
-pub(crate) mod entry_point;
 pub(crate) mod error;
-pub(crate) mod exports;
-pub(crate) mod ipc;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod occupancy;
-pub(crate) mod pool;
 pub(crate) mod properties;
+mod rules;
 pub(crate) mod stream;
-pub(crate) mod stream_attribute;
+
+pub(crate) use rules::RULES;

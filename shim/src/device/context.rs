@@ -212,6 +212,21 @@ fn follow() {
     }
 }
 
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the driver's calls are answered (`cuInit`; the runtime's first call).
+pub(crate) fn initialize() {
+    // Looked at first: a store by every call would be felt by all threads.
+    if !is_initialized() {
+        INITIALIZED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether they are.
+pub(crate) fn is_initialized() -> bool {
+    INITIALIZED.load(Ordering::Relaxed)
+}
+
 /// What the runtime does before its work: the current device, its primary context made and current.
 ///
 /// # Errors

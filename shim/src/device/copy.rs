@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::counters::HOST_COPIES;
+use super::address::{self, Known};
 use super::error::{CudaError, CudaResult};
-use super::memory::{self, Known};
 use super::stream::Stream;
+use crate::report::counters::HOST_COPIES;
 
 /// A box of bytes in memory: `depth` slices of `height` rows of `width` bytes.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ pub(crate) struct Direction {
 }
 
 impl Direction {
-    /// Told from the pointers.
+    /// Inferred from the pointers.
     pub(crate) const ANY: Self = Self { from_device: None, to_device: None };
 
     /// From `cudaMemcpyKind`.
@@ -79,12 +79,12 @@ impl Direction {
     /// # Errors
     /// `INVALID_MEMCPY_DIRECTION`.
     pub(crate) fn from_kind(kind: u32) -> CudaResult<Self> {
-        let told = |from, to| Ok(Self { from_device: Some(from), to_device: Some(to) });
+        let stated = |from, to| Ok(Self { from_device: Some(from), to_device: Some(to) });
         match kind {
-            0 => told(false, false),
-            1 => told(false, true),
-            2 => told(true, false),
-            3 => told(true, true),
+            0 => stated(false, false),
+            1 => stated(false, true),
+            2 => stated(true, false),
+            3 => stated(true, true),
             4 => Ok(Self::ANY),
             _ => Err(CudaError::INVALID_MEMCPY_DIRECTION),
         }
@@ -190,7 +190,7 @@ fn known(layout: Layout, extent: Extent, is_device: Option<bool>) -> CudaResult<
     if layout.address == 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    let known = memory::known(layout.address, extent.span(layout))?;
+    let known = address::known(layout.address, extent.span(layout))?;
     if known == Known::Unknown && is_device == Some(true) {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -238,6 +238,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::device::memory;
     use crate::device::stream::{self, Kind};
 
     const DEADLINE: Duration = Duration::from_secs(30);

@@ -24,7 +24,7 @@ pub(crate) struct Event {
 /// What an event was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Use {
-    /// It tells times (not `cudaEventDisableTiming`).
+    /// It measures times (not `cudaEventDisableTiming`).
     pub(crate) has_timing: bool,
     /// Other processes may wait for it (`cudaEventInterprocess`).
     pub(crate) is_interprocess: bool,
@@ -36,7 +36,7 @@ struct State {
     recorded: u64,
     reached: u64,
     at: Option<Instant>,
-    /// Where the latest record stands.
+    /// Where the latest record is in its stream.
     point: Option<Point>,
 }
 
@@ -125,7 +125,7 @@ impl Event {
         state.reached >= state.recorded
     }
 
-    /// Where its latest record stands, unless that was reached.
+    /// Where its latest record is in its stream, unless that was reached.
     fn ahead(&self) -> Option<Point> {
         let state = self.lock();
         if state.reached >= state.recorded { None } else { state.point.clone() }
@@ -181,7 +181,7 @@ mod tests {
     const TIMED: Use = Use { has_timing: true, is_interprocess: false };
 
     #[test]
-    fn an_event_orders_two_streams_and_tells_the_time_between() {
+    fn an_event_orders_two_streams_and_measures_the_time_between() {
         let device = crate::device::get(3).unwrap();
         let first = stream::resolve(stream::create(device, Kind::NonBlocking, 0)).unwrap();
         let second = stream::resolve(stream::create(device, Kind::NonBlocking, 0)).unwrap();

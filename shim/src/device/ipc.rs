@@ -49,7 +49,7 @@ fn opened() -> MutexGuard<'static, BTreeMap<usize, Opened>> {
 /// # Errors
 /// `INVALID_VALUE` for anything but memory of `cudaMalloc`; virtual mappings are shared by their own calls.
 pub(crate) fn export(address: usize) -> CudaResult<Handle> {
-    let location = memory::locate(address).ok_or(CudaError::INVALID_VALUE)?;
+    let location = memory::in_arena(address).flatten().ok_or(CudaError::INVALID_VALUE)?;
     if location.kind != Kind::Plain {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -63,7 +63,7 @@ pub(crate) fn export(address: usize) -> CudaResult<Handle> {
 /// Maps the allocation behind `handle` as memory of `device`.
 ///
 /// # Errors
-/// `INVALID_HANDLE` for what is no handle, `INVALID_CONTEXT` in the process that owns the memory, `MAP_FAILED` when the
+/// `INVALID_HANDLE` for what is not a handle, `INVALID_CONTEXT` in the process that owns the memory, `MAP_FAILED` when the
 /// owner is gone or its memory cannot be mapped.
 pub(crate) fn open(handle: Handle, device: &Device) -> CudaResult<usize> {
     let [kind, owner, file_id, offset, size, ..] = handle.0;
@@ -168,7 +168,7 @@ pub(crate) fn export_event(handle: usize) -> CudaResult<Handle> {
 /// An event of this process that stands for one of another.
 ///
 /// # Errors
-/// `INVALID_HANDLE` for what is no handle of an event.
+/// `INVALID_HANDLE` for what is not the handle of an event.
 pub(crate) fn open_event(handle: Handle, device: &Device) -> CudaResult<usize> {
     if handle.0[0] != EVENT {
         return Err(CudaError::INVALID_HANDLE);

@@ -146,7 +146,7 @@ pub(crate) fn launch(
     if shared_bytes > attribute(97) as usize {
         return Err(CudaError::INVALID_VALUE);
     }
-    if crate::compute::is_checking() {
+    if gap::is_muted() {
         return Ok(());
     }
     crate::report::used();

@@ -53,7 +53,7 @@ pub(crate) const GRANULARITY: usize = PAGE;
 /// Makes physical memory and returns its handle.
 ///
 /// # Errors
-/// `INVALID_VALUE` for a size that is 0 or no multiple of the granularity, `MEMORY_ALLOCATION`.
+/// `INVALID_VALUE` for a size that is 0 or not a multiple of the granularity, `MEMORY_ALLOCATION`.
 pub(crate) fn create(device: &'static Device, size: usize) -> CudaResult<usize> {
     if size == 0 || !size.is_multiple_of(GRANULARITY) {
         return Err(CudaError::INVALID_VALUE);

@@ -21,8 +21,6 @@ pub(crate) struct DeviceMemory {
     arena: OnceLock<Arena>,
     making: Mutex<()>,
     book: Mutex<Book>,
-    current: AtomicU64,
-    peak: AtomicU64,
     /// Pages in use, bytes; read without the lock, also by NVML in a forked child.
     pages: AtomicU64,
 }
@@ -101,8 +99,6 @@ impl DeviceMemory {
             arena: OnceLock::new(),
             making: Mutex::new(()),
             book: Mutex::new(Book { allocator: Allocator::new(limit, arena_length(capacity)), kinds: BTreeMap::new() }),
-            current: AtomicU64::new(0),
-            peak: AtomicU64::new(0),
             pages: AtomicU64::new(0),
         }
     }
@@ -114,7 +110,7 @@ impl DeviceMemory {
     /// The memory file, made at the first use.
     ///
     /// # Errors
-    /// `OPERATING_SYSTEM` when the system refuses it; said on stderr.
+    /// `OPERATING_SYSTEM` when the system refuses it; reported on stderr.
     pub(crate) fn arena(&self, device: &Device) -> CudaResult<&Arena> {
         if let Some(arena) = self.arena.get() {
             return Ok(arena);
@@ -140,16 +136,11 @@ impl DeviceMemory {
         Ok(self.arena.get_or_init(|| arena))
     }
 
-    /// (free, total) as `cudaMemGetInfo` tells them, where others hold `elsewhere` bytes.
+    /// (free, total) as `cudaMemGetInfo` reports them, where others hold `elsewhere` bytes.
     pub(crate) fn info(&self, elsewhere: u64) -> (u64, u64) {
         let book = self.book();
         let left = (book.allocator.limit() - book.allocator.used()) as u64;
         (left.saturating_sub(elsewhere), self.capacity)
-    }
-
-    /// Bytes that the program holds, as it asked for them: (now, at most).
-    pub(crate) fn in_use(&self) -> (u64, u64) {
-        (self.current.load(Ordering::Relaxed), self.peak.load(Ordering::Relaxed))
     }
 
     /// Bytes taken from the device by a process that has a context on it; what NVML shows.
@@ -192,8 +183,7 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
         book.kinds.insert(offset, kind);
     }
     drop(book);
-    let current = device.memory.current.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
-    device.memory.peak.fetch_max(current, Ordering::Relaxed);
+    device.counters.held.take(size as u64);
     device.counters.allocations.add(size as u64);
     Ok(arena.base() as usize + offset)
 }
@@ -249,7 +239,7 @@ fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize) -> Cu
     {
         eprintln!("fakegpu: {length} freed bytes of device {} stay in use: {error}", device.ordinal);
     }
-    device.memory.current.fetch_sub(freed.size as u64, Ordering::Relaxed);
+    device.counters.held.give_back(freed.size as u64);
     device.counters.frees.add(freed.size as u64);
     Ok(())
 }
@@ -261,15 +251,15 @@ fn arena_at(address: usize) -> Option<(&'static Device, usize)> {
     (address - base < length).then(|| (&all()[ordinal as usize], address - base))
 }
 
-/// What device memory `address` points into.
-pub(crate) fn locate(address: usize) -> Option<Location> {
-    let Some((device, offset)) = arena_at(address) else {
-        return super::mapping::locate(address).or_else(|| super::ipc::locate(address));
-    };
+/// What `address` points into in this process's arenas: `None` outside of them, `Some(None)` where nothing is allocated.
+pub(crate) fn in_arena(address: usize) -> Option<Option<Location>> {
+    let (device, offset) = arena_at(address)?;
     let book = device.memory.book();
-    let (start, size) = book.allocator.find(offset)?;
-    let kind = book.kinds.get(&start).copied().unwrap_or(Kind::Plain);
-    Some(Location { device, offset, base: address - (offset - start), size, bytes_left: start + size - offset, kind })
+    let found = book.allocator.find(offset).map(|(start, size)| {
+        let kind = book.kinds.get(&start).copied().unwrap_or(Kind::Plain);
+        Location { device, offset, base: address - (offset - start), size, bytes_left: start + size - offset, kind }
+    });
+    Some(found)
 }
 
 /// What host memory known to CUDA `address` points into.
@@ -277,49 +267,6 @@ pub(crate) fn locate_host(address: usize) -> Option<HostRange> {
     let host = HOST.read().unwrap_or_else(PoisonError::into_inner);
     let (_, range) = host.range(..=address).next_back()?;
     (address - range.base < range.size).then_some(*range)
-}
-
-/// What CUDA knows of a range.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Known {
-    /// Memory of this device.
-    Device(&'static Device),
-    /// Host memory allocated or registered through CUDA.
-    Host,
-    /// Nothing: pageable host memory, or no memory at all.
-    Unknown,
-}
-
-impl PartialEq for Known {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Device(left), Self::Device(right)) => left.ordinal == right.ordinal,
-            (Self::Host, Self::Host) | (Self::Unknown, Self::Unknown) => true,
-            _ => false,
-        }
-    }
-}
-
-/// What CUDA knows of the `length` bytes at `address`.
-///
-/// # Errors
-/// `INVALID_VALUE` for device memory that is not allocated, or a range that leaves its allocation.
-pub(crate) fn known(address: usize, length: usize) -> CudaResult<Known> {
-    if let Some(location) = locate(address) {
-        let mut reached = location.bytes_left;
-        // Mappings of virtual memory may lie one after another.
-        while reached < length {
-            match locate(address + reached) {
-                Some(next) if next.base == address + reached => reached += next.bytes_left,
-                _ => return Err(CudaError::INVALID_VALUE),
-            }
-        }
-        return Ok(Known::Device(location.device));
-    }
-    if arena_at(address).is_some() || super::mapping::is_reserved(address) {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    Ok(if locate_host(address).is_some() { Known::Host } else { Known::Unknown })
 }
 
 /// Allocates host memory that CUDA knows (page-locked in real life).

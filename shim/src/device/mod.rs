@@ -4,13 +4,16 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
-use crate::settings::{self, Gpu};
+use crate::report::{self, counters::Counters};
+use crate::settings::Gpu;
+use crate::settings::visible::{self, Visible};
 
+pub(crate) mod address;
 pub(crate) mod allocator;
 pub(crate) mod attribute;
+pub(crate) mod calls;
 pub(crate) mod context;
 pub(crate) mod copy;
-pub(crate) mod counters;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod image;
@@ -24,7 +27,6 @@ pub(crate) mod pool;
 pub(crate) mod stream;
 pub(crate) mod symbol;
 pub(crate) mod version;
-pub(crate) mod visible;
 
 use error::{CudaError, CudaResult};
 
@@ -44,7 +46,7 @@ pub(crate) struct Device {
     /// Its streams.
     pub(crate) streams: stream::Streams,
     /// What was done with it.
-    pub(crate) counters: counters::Counters,
+    pub(crate) counters: &'static Counters,
     /// Times its primary context is retained by the driver API, plus one once the runtime has made it.
     pub(crate) primary: context::Primary,
     /// Devices whose memory this one may reach, as bits would not hold 1024 of them.
@@ -57,28 +59,25 @@ pub(crate) struct Device {
     pub(crate) limits: [AtomicUsize; context::LIMITS],
 }
 
-/// The devices that this process sees, in order; the mask is read at the first call.
+/// The devices that this process sees, in order.
 pub(crate) fn all() -> &'static [Device] {
     static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
     DEVICES.get_or_init(|| {
-        let Ok(settings) = settings::get() else { return Vec::new() };
-        let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-        let chosen = visible::choose(&settings.gpus, mask.as_deref());
-        let device = |(ordinal, index): (usize, usize)| Device {
+        let device = |(ordinal, visible): (usize, &Visible)| Device {
             ordinal: ordinal as u32,
-            index: index as u32,
-            gpu: &settings.gpus[index],
-            memory: memory::DeviceMemory::new(settings.gpus[index].profile.memory.bytes),
+            index: visible.index as u32,
+            gpu: visible.gpu,
+            memory: memory::DeviceMemory::new(visible.gpu.profile.memory.bytes),
             share: neighbors::Share::default(),
             streams: stream::Streams::default(),
-            counters: counters::Counters::default(),
+            counters: &report::counters::all()[ordinal],
             primary: context::Primary::default(),
             peers: context::Peers::default(),
             flags: AtomicU32::new(0),
             cache_config: AtomicU32::new(0),
             limits: context::default_limits(),
         };
-        chosen.into_iter().enumerate().map(device).collect()
+        visible::gpus().iter().enumerate().map(device).collect()
     })
 }
 
@@ -114,7 +113,7 @@ pub(crate) fn make_current(device: &Device) {
 /// The device's memory file; made at the first use.
 ///
 /// # Errors
-/// `OPERATING_SYSTEM` when it cannot be made (said on stderr).
+/// `OPERATING_SYSTEM` when it cannot be made (reported on stderr).
 pub(crate) fn arena_of(device: &'static Device) -> CudaResult<&'static dataplane::arena::Arena> {
     device.memory.arena(device)
 }

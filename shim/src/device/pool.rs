@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind};
 use super::stream::Stream;
-use super::{Device, all};
+use super::{Device, address, all};
 use crate::boundary::handle::Handles;
 
 /// One pool.
@@ -115,7 +115,7 @@ pub(crate) fn allocate(handle: usize, size: usize, stream: &Arc<Stream>) -> Cuda
     let pool = resolve(handle)?;
     let device = &all()[pool.device as usize];
     let address = memory::allocate(device, size, Kind::Pool(handle)).or_else(|error| {
-        // Memory whose release stands in the stream before us is ours to reuse.
+        // Memory that is freed before us in the stream is ours to reuse.
         stream.synchronize();
         if error == CudaError::MEMORY_ALLOCATION {
             memory::allocate(device, size, Kind::Pool(handle))
@@ -137,7 +137,7 @@ pub(crate) fn allocate(handle: usize, size: usize, stream: &Arc<Stream>) -> Cuda
 /// `INVALID_VALUE` when no allocation starts at `address`.
 pub(crate) fn free(address: usize, stream: &Arc<Stream>) -> CudaResult {
     let location =
-        memory::locate(address).filter(|location| location.base == address).ok_or(CudaError::INVALID_VALUE)?;
+        address::locate(address).filter(|location| location.base == address).ok_or(CudaError::INVALID_VALUE)?;
     if matches!(location.kind, Kind::Internal | Kind::Mapped) {
         return Err(CudaError::INVALID_VALUE);
     }

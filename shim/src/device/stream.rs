@@ -23,6 +23,9 @@ const DOZE: Duration = Duration::from_micros(200);
 /// From so many streams in a device's list on, it is looked through whenever one is added.
 const LISTED: usize = 64;
 
+/// Lowest and highest priority of a stream.
+pub(crate) const PRIORITIES: (i32, i32) = (0, -5);
+
 /// A piece of work.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
 
@@ -50,7 +53,7 @@ pub(crate) struct Stream {
     /// Items given to the queue, and items done: equal when idle.
     issued: AtomicU64,
     done: AtomicU64,
-    /// Whether it stands among the device's busy streams.
+    /// Whether it is listed among the device's busy streams.
     is_listed: AtomicBool,
     queue: Mutex<Queue>,
     /// For the worker: there is work, or the end.
@@ -74,7 +77,7 @@ struct Queue {
     destroyed: bool,
 }
 
-/// What stands in a queue.
+/// An entry of a queue.
 enum Item {
     Task(Task),
     /// Goes on once another stream got there. Nobody is woken for it.
@@ -268,7 +271,7 @@ impl Stream {
         }
     }
 
-    /// The caller leaves the queue: what still stands there is for those who wait for it.
+    /// The caller leaves the queue: what is left in it is for those who wait for it.
     fn hand_over(&self, queue: &mut MutexGuard<'_, Queue>) {
         if !queue.is_busy && !queue.items.is_empty() {
             self.call_waiters(queue);
@@ -392,7 +395,7 @@ pub(crate) fn hold_up(stream: &Arc<Stream>, point: Point) {
 
 /// Signals go to the program's own threads, never to ours.
 fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are initialised by the calls before they are read; the mask is put back below.
+    // SAFETY: both sets are initialized by the calls before they are read; the mask is put back below.
     let before = unsafe {
         let mut every = std::mem::zeroed();
         let mut before = std::mem::zeroed();

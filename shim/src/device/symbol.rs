@@ -47,7 +47,7 @@ pub(crate) struct Symbol {
     pub(crate) address: usize,
     /// Bytes.
     pub(crate) size: usize,
-    /// Why it does not hold its initial value; only told by the call that made it.
+    /// Why it does not hold its initial value; only set by the call that made it.
     pub(crate) unknown: Option<String>,
     name: usize,
 }

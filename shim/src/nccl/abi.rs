@@ -72,9 +72,9 @@ pub(crate) struct SignalWait {
 /// `NCCL_UNDEF_FLOAT`.
 pub(crate) const UNDEFINED_TIME: c_float = -1.0;
 
-/// Version told to programs of CUDA 12 builds: NCCL 2.27.5, as PyTorch 2.9 is built with.
+/// Version reported to programs of CUDA 12 builds: NCCL 2.27.5, as PyTorch 2.9 is built with.
 pub(crate) const VERSION_TWELVE: c_int = 22705;
-/// Version told to all others: NCCL 2.30.7, as PyTorch 2.15 is built with.
+/// Version reported to all others: NCCL 2.30.7, as PyTorch 2.15 is built with.
 pub(crate) const VERSION_NEWEST: c_int = 23007;
 
 const _: () = assert!(size_of::<UniqueId>() == 128 && align_of::<UniqueId>() == 1);

@@ -11,7 +11,8 @@ use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{debug, group, reduction};
 use crate::device;
-use crate::device::memory::{self, Known};
+use crate::device::address::{self, Known};
+use crate::device::memory;
 use crate::device::stream::{self, Stream};
 
 /// What every collective is given.
@@ -67,7 +68,7 @@ pub(super) fn stream_of(communicator: &Communicator, handle: usize) -> NcclResul
         0 | 1 => Ok(stream::legacy(communicator.device)),
         2 => Ok(stream::per_thread(communicator.device)),
         handle => stream::resolve(handle)
-            .map_err(|_| NcclError::UNHANDLED_CUDA_ERROR.because(format!("{handle:#x} is no stream"))),
+            .map_err(|_| NcclError::UNHANDLED_CUDA_ERROR.because(format!("{handle:#x} is not a valid stream"))),
     }
 }
 
@@ -88,7 +89,7 @@ pub(super) fn place(
     }
     let refuse =
         |why: String| Err(NcclError::INVALID_ARGUMENT.because(format!("the {what} buffer {address:p}: {why}")));
-    match memory::known(address as usize, bytes) {
+    match address::known(address as usize, bytes) {
         Ok(Known::Host) => Ok(Buffer::host(address)),
         Ok(Known::Unknown) => refuse("it is neither device memory nor host memory known to CUDA".to_owned()),
         Err(_) => refuse(format!("its {bytes} bytes are not all in one live allocation")),
@@ -103,7 +104,7 @@ pub(super) fn place(
 /// Where a range of device memory lies in its memory file. A range over several mappings is not contiguous there: it travels
 /// as host memory does. So does memory of another process, which is in no arena of this one.
 pub(super) fn place_in_arena(address: usize, bytes: usize) -> Option<Place> {
-    let location = memory::locate(address)
+    let location = address::locate(address)
         .filter(|location| location.bytes_left >= bytes && location.kind != memory::Kind::Imported)?;
     in_arena(location.device, location.offset)
 }

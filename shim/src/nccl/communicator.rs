@@ -6,12 +6,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use dataplane::Failure;
+use dataplane::call::Scalar;
 use dataplane::communicator::Communicator as Ranks;
 use dataplane::process::{Process, Seat};
+use protocol::datatype::Datatype;
 use protocol::message::{ErrorCode, SharedFile};
 
 use super::error::{NcclError, NcclResult, code, note};
-use super::reduction::Factors;
 use crate::boundary::handle::Handles;
 use crate::device::{self, Device};
 
@@ -40,9 +41,9 @@ pub(crate) struct Communicator {
     suspended: AtomicBool,
     /// Suspensions and resumptions in the background that are not done.
     managed: AtomicU32,
-    told: AtomicBool,
-    /// User-defined reductions.
-    pub(crate) factors: Factors,
+    reported: AtomicBool,
+    /// Its pre-multiplied sums, by slot.
+    pub(crate) factors: Mutex<Vec<Option<(Datatype, Scalar)>>>,
     /// Different for every communicator of the process.
     pub(crate) serial: u64,
     /// What C holds; 0 until it has it.
@@ -78,8 +79,8 @@ impl Communicator {
             revoked: AtomicBool::new(false),
             suspended: AtomicBool::new(false),
             managed: AtomicU32::new(0),
-            told: AtomicBool::new(false),
-            factors: Factors::default(),
+            reported: AtomicBool::new(false),
+            factors: Mutex::default(),
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
             handle: AtomicUsize::new(0),
             operations: AtomicU64::new(0),
@@ -200,7 +201,7 @@ impl Communicator {
         }
     }
 
-    /// Something that `ncclCommGetAsyncError` tells to be in progress begins, or is done.
+    /// Something that `ncclCommGetAsyncError` reports as in progress begins, or is done.
     pub(crate) fn manage(&self, begins: bool) {
         if begins {
             self.managed.fetch_add(1, Ordering::AcqRel);
@@ -234,7 +235,7 @@ impl Communicator {
             note(failure.detail.clone());
             // The program may never ask; a wrong number must not pass silently.
             let asked_for = failure.code == ErrorCode::Aborted || self.is_revoked();
-            if !asked_for && !self.told.swap(true, Ordering::AcqRel) {
+            if !asked_for && !self.reported.swap(true, Ordering::AcqRel) {
                 // In one piece, since other ranks write to the same stream.
                 let line = format!("fakegpu: NCCL operation failed: {}\n", failure.detail);
                 let _ = std::io::stderr().write_all(line.as_bytes());
@@ -252,7 +253,7 @@ impl Communicator {
 
     /// Keeps the stream of a failed operation where it is until the program gives the communicator up. On a GPU its kernel
     /// spins until the abort: what comes behind it in the stream must not take its buffers for results. A program that
-    /// never aborts goes on after a while, with what it was told on stderr.
+    /// never aborts goes on after a while, with a message on stderr.
     fn hold(&self, mut state: MutexGuard<'_, State>) {
         let patience = match &*state {
             State::Ready(ranks) => HOLD.min(ranks.patience()),
@@ -357,7 +358,7 @@ pub(crate) fn resolve(handle: usize) -> NcclResult<Arc<Communicator>> {
 pub(crate) fn process() -> NcclResult<Arc<Process>> {
     crate::report::used();
     let process = Process::current()?;
-    crate::boundary::at_exit::at_exit(|| {
+    crate::process::at_exit::at_exit(|| {
         if let Some(process) = Process::joined() {
             process.goodbye();
         }
@@ -365,7 +366,7 @@ pub(crate) fn process() -> NcclResult<Arc<Process>> {
     Ok(process)
 }
 
-/// What the others must know of the rank that uses `device`. `RANK` counts where a process plays one rank.
+/// What the others must know of the rank that uses `device`. `RANK` counts where a process is one rank.
 ///
 /// # Errors
 /// When the device can have no memory.

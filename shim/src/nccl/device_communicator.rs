@@ -268,12 +268,14 @@ fn known_version(compiled: c_uint) -> NcclResult {
     if compiled < VERSIONED {
         // Theirs is laid out differently.
         gap::record(Library::Nccl, "ncclDevCommCreate", "a device communicator of NCCL before 2.30");
-        return Err(NcclError::INVALID_USAGE.because(format!("device communicators of NCCL {compiled} are not played")));
+        return Err(
+            NcclError::INVALID_USAGE.because(format!("device communicators of NCCL {compiled} are not supported"))
+        );
     }
     Ok(())
 }
 
-/// GIN is the GPU's own way to the network, which is not played.
+/// GIN is the GPU's own way to the network, which is not simulated.
 fn check(wanted: &Requirements, resources: &[Resource]) -> NcclResult {
     let counts =
         [wanted.gin_signals, wanted.gin_counters, wanted.barriers, wanted.rail_gin_barriers, wanted.world_gin_barriers];

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use dataplane::Failure;
 use protocol::message::ErrorCode;
 
-use super::debug;
+use super::log;
 use crate::boundary::args::Null;
 use crate::device::{self, error::CudaError};
 
@@ -99,7 +99,7 @@ thread_local! {
 
 /// Keeps the sentence of the process's last error.
 pub(crate) fn note(detail: String) {
-    debug::warn(device::current().map_or(0, |device| device.ordinal), &detail);
+    log::warn(device::current().map_or(0, |device| device.ordinal), &detail);
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = detail;
 }
 

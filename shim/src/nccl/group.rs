@@ -20,10 +20,10 @@ use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::stream::{self, Stream};
 
-/// A rendezvous to be held: does it, and tells the communicator.
+/// A rendezvous to be held: does it, and notifies the communicator.
 pub(crate) type Forming = Box<dyn FnOnce() + Send>;
 
-/// What communicators do together, waiting for other ranks, that is no operation in a stream.
+/// What communicators do together, waiting for other ranks, that is not an operation in a stream.
 pub(crate) type Chore = Box<dyn FnOnce() -> NcclResult + Send>;
 
 #[derive(Default)]
@@ -78,8 +78,8 @@ pub(crate) fn end() -> NcclResult {
     }
 }
 
-/// Body of `ncclGroupSimulateEnd`: the group's operations are dropped, and their modelled time is told, us. Without a cluster
-/// there is no time to tell, which is a gap.
+/// Body of `ncclGroupSimulateEnd`: the group's operations are dropped, and their modeled time is the answer, us. Without a cluster
+/// there is no time to give, which is a gap.
 pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
     let closed = close()?;
     let Some(group) = closed else { return Ok(()) };
@@ -113,7 +113,7 @@ fn estimate(operations: &[Operation]) -> NcclResult<Option<f64>> {
             (Kind::Send | Kind::PutSignal, Some(peer)) if peer != ranks.rank() && request > 0 => {
                 vec![route::Edge { src: Rank(ranks.rank()), dst: Rank(peer), bytes: request }]
             }
-            // A transfer is one, told by its sender.
+            // A transfer is one, counted by its sender.
             (_, Some(_)) => Vec::new(),
             _ => route::edges(call.operation, ranks.size(), call.root.map(Rank), request),
         };

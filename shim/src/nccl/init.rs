@@ -135,7 +135,7 @@ fn begin(
         debug::begins("ncclCommInitRank", &forming, rank as u32, size as u32, &id);
         let result = process.init_communicator(&id, size as u32, rank as u32, seat);
         if let Ok(ranks) = &result {
-            debug::stands("ncclCommInitRank", &forming, ranks, process.cluster(), &id);
+            debug::formed("ncclCommInitRank", &forming, ranks, process.cluster(), &id);
         }
         forming.formed(result.map(Some));
     };
@@ -160,7 +160,7 @@ pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, co
         let work = move || {
             let result = process.split(&ranks, order, color, key, seat);
             if let Ok(Some(child)) = &result {
-                debug::stands("ncclCommSplit", &forming, child, process.cluster(), &[]);
+                debug::formed("ncclCommSplit", &forming, child, process.cluster(), &[]);
             }
             forming.formed(result);
         };

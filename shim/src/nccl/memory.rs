@@ -8,7 +8,8 @@ use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use crate::boundary::args::Out;
 use crate::boundary::handle::Handles;
-use crate::device::memory::{self, Kind, Known};
+use crate::device::address::{self, Known};
+use crate::device::memory::{self, Kind};
 use crate::device::{context, current};
 
 /// Registered with `ncclCommRegister`.
@@ -37,11 +38,11 @@ pub(crate) fn free(address: usize) -> NcclResult {
 /// The communicator that `size` bytes at `base` are to be registered with.
 ///
 /// # Errors
-/// `ncclInvalidArgument` for what is no memory known to CUDA.
+/// `ncclInvalidArgument` for memory that CUDA does not know.
 pub(super) fn registers(communicator: usize, base: *mut c_void, size: usize) -> NcclResult<Arc<Communicator>> {
     let communicator = resolve(communicator)?;
     communicator.ranks()?;
-    let known = memory::known(base as usize, size);
+    let known = address::known(base as usize, size);
     if base.is_null() || size == 0 || !matches!(known, Ok(Known::Device(_) | Known::Host)) {
         let detail = format!("{size} bytes at {base:p} are not memory known to CUDA");
         return Err(NcclError::INVALID_ARGUMENT.because(detail));

@@ -1,7 +1,7 @@
 //! Reduction operators: the built-in codes, and the pre-multiplied sums that a program makes for a communicator.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use dataplane::call::Scalar;
 use protocol::datatype::{Datatype, ReductionOp};
@@ -18,10 +18,6 @@ const MOST: usize = 1 << 12;
 const DEVICE: c_uint = 0;
 /// `ncclScalarHostImmediate`.
 const HOST_IMMEDIATE: c_uint = 1;
-
-/// A communicator's pre-multiplied sums, by slot.
-#[derive(Default)]
-pub(crate) struct Factors(Mutex<Vec<Option<(Datatype, Scalar)>>>);
 
 /// The datatype behind an `ncclDataType_t`.
 pub(crate) fn datatype(code: c_int) -> NcclResult<Datatype> {
@@ -44,7 +40,7 @@ pub(crate) fn operator(
         return Ok((op, None));
     }
     let slot = slot(communicator, code).ok_or_else(unknown)?;
-    let factors = communicator.factors.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let factors = communicator.factors.lock().unwrap_or_else(PoisonError::into_inner);
     let (made_for, scalar) = factors.get(slot).copied().flatten().ok_or_else(unknown)?;
     if made_for != datatype {
         let detail = format!("the reduction operator was made for {made_for}, the call is for {datatype}");
@@ -53,7 +49,7 @@ pub(crate) fn operator(
     Ok((ReductionOp::PreMulSum, Some(scalar)))
 }
 
-/// Codes carry the communicator's serial number, so that one of another communicator is told apart.
+/// Codes carry the communicator's serial number, so that one of another communicator is recognized.
 fn code(communicator: &Communicator, slot: usize) -> c_int {
     let serial = (communicator.serial % (1 << 18)) as u32;
     (FIRST + (serial << 12) + slot as u32) as c_int
@@ -94,7 +90,7 @@ pub(crate) unsafe fn create_premultiplied(
             return Err(NcclError::INVALID_ARGUMENT.because(format!("{other} is not a value of ncclScalarResidence_t")));
         }
     };
-    let mut factors = communicator.factors.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut factors = communicator.factors.lock().unwrap_or_else(PoisonError::into_inner);
     let free = factors.iter().position(Option::is_none).unwrap_or(factors.len());
     if free >= MOST {
         return Err(
@@ -117,6 +113,6 @@ pub(crate) fn destroy(given: c_int, handle: usize) -> NcclResult {
     let unknown =
         || NcclError::INVALID_ARGUMENT.because(format!("{given} is not a reduction operator of this communicator"));
     let slot = slot(&communicator, given).ok_or_else(unknown)?;
-    let mut factors = communicator.factors.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut factors = communicator.factors.lock().unwrap_or_else(PoisonError::into_inner);
     factors.get_mut(slot).and_then(Option::take).map(drop).ok_or_else(unknown)
 }

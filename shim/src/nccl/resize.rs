@@ -53,7 +53,7 @@ pub(crate) unsafe fn shrink(
             }
             let result = process.shrink(ticket, seat);
             if let Ok(child) = &result {
-                debug::stands("ncclCommShrink", &forming, child, process.cluster(), &[]);
+                debug::formed("ncclCommShrink", &forming, child, process.cluster(), &[]);
             }
             forming.formed(result.map(Some));
         };
@@ -102,7 +102,7 @@ pub(crate) fn grow(
             let work = move || {
                 let result = process.grow(None, ticket, size, rank, seat);
                 if let Ok(grown) = &result {
-                    debug::stands("ncclCommGrow", &forming, grown, process.cluster(), &[]);
+                    debug::formed("ncclCommGrow", &forming, grown, process.cluster(), &[]);
                 }
                 forming.formed(result.map(Some));
             };
@@ -126,7 +126,7 @@ pub(crate) fn grow(
         let work = move || {
             let result = process.grow(Some(&ranks), next, size, ranks.rank(), seat);
             if let Ok(grown) = &result {
-                debug::stands("ncclCommGrow", &forming, grown, process.cluster(), &[]);
+                debug::formed("ncclCommGrow", &forming, grown, process.cluster(), &[]);
             }
             forming.formed(result.map(Some));
         };

@@ -137,7 +137,7 @@ pub(crate) fn deregister(communicator: usize, handle: usize) -> NcclResult {
     Ok(())
 }
 
-/// The communicator is no more, and its windows with it.
+/// The communicator is gone, and its windows with it.
 pub(super) fn forget_all(communicator: &Communicator) {
     let windows = WINDOWS.remove_all(|window| window.serial == communicator.serial);
     if let Ok(ranks) = communicator.ranks() {
@@ -154,7 +154,7 @@ pub(super) fn of(communicator: &Communicator, handle: usize) -> NcclResult<Arc<W
         let what = if handle == 0 {
             "the window is null".to_owned()
         } else {
-            format!("{handle:#x} is no window of this communicator")
+            format!("{handle:#x} is not a window of this communicator")
         };
         NcclError::INVALID_ARGUMENT.because(what)
     })
@@ -176,7 +176,7 @@ pub(crate) fn user_pointer(communicator: usize, window: usize, out: Out<usize>) 
 fn found(handle: usize) -> NcclResult<(Arc<Window>, Arc<Communicator>)> {
     let window = WINDOWS.get(handle);
     let found = window.and_then(|window| window.communicator.upgrade().map(|communicator| (window, communicator)));
-    found.ok_or_else(|| NcclError::INVALID_ARGUMENT.because(format!("{handle:#x} is no window")))
+    found.ok_or_else(|| NcclError::INVALID_ARGUMENT.because(format!("{handle:#x} is not a window")))
 }
 
 /// Body of `ncclGetPeerDevicePointer`: null for a rank that is not reached by load and store.

@@ -21,15 +21,15 @@ pub(crate) struct Handle(usize);
 
 impl Handle {
     /// The handle of the GPU with this index.
-    pub(super) fn of(index: usize) -> Self {
+    pub(crate) fn of(index: usize) -> Self {
         Self(MARK + (index + 1) * STEP)
     }
 
     /// Its index.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a value that is no handle.
-    pub(super) fn index(self) -> NvmlResult<usize> {
+    /// `INVALID_ARGUMENT` for a value that is not a handle.
+    pub(crate) fn index(self) -> NvmlResult<usize> {
         let count = gpus()?.len();
         let offset = self.0.checked_sub(MARK + STEP).ok_or(NvmlError::INVALID_ARGUMENT)?;
         if offset % STEP == 0 && offset / STEP < count { Ok(offset / STEP) } else { Err(NvmlError::INVALID_ARGUMENT) }
@@ -39,16 +39,16 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::index`].
-    pub(super) fn gpu(self) -> NvmlResult<&'static Gpu> {
+    pub(crate) fn gpu(self) -> NvmlResult<&'static Gpu> {
         Ok(&gpus()?[self.index()?])
     }
 }
 
-pub(super) fn count(count: Out<c_uint>) -> NvmlResult {
+pub(crate) fn count(count: Out<c_uint>) -> NvmlResult {
     Ok(count.set(gpus()?.len() as c_uint)?)
 }
 
-pub(super) fn by_index(index: c_uint, out: Out<Handle>) -> NvmlResult {
+pub(crate) fn by_index(index: c_uint, out: Out<Handle>) -> NvmlResult {
     let index = index as usize;
     if index >= gpus()?.len() {
         return Err(NvmlError::INVALID_ARGUMENT);
@@ -61,12 +61,12 @@ fn find(out: Out<Handle>, is_it: impl Fn(&Gpu) -> bool) -> NvmlResult {
     Ok(out.set(Handle::of(index))?)
 }
 
-pub(super) fn by_uuid(uuid: Text, out: Out<Handle>) -> NvmlResult {
+pub(crate) fn by_uuid(uuid: Text, out: Out<Handle>) -> NvmlResult {
     let uuid = uuid.get()?;
     find(out, |gpu| gpu.uuid_text() == uuid)
 }
 
-pub(super) fn by_uuid_struct(uuid: Out<abi::Uuid>, out: Out<Handle>) -> NvmlResult {
+pub(crate) fn by_uuid_struct(uuid: Out<abi::Uuid>, out: Out<Handle>) -> NvmlResult {
     let uuid = uuid.get()?;
     if uuid.version != abi::version::<abi::Uuid>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
@@ -79,7 +79,7 @@ pub(super) fn by_uuid_struct(uuid: Out<abi::Uuid>, out: Out<Handle>) -> NvmlResu
 }
 
 /// By PCI address, with a domain of four or eight digits or none, as NVML accepts it.
-pub(super) fn by_pci_bus_id(address: Text, out: Out<Handle>) -> NvmlResult {
+pub(crate) fn by_pci_bus_id(address: Text, out: Out<Handle>) -> NvmlResult {
     let wanted = parse_pci(&address.get()?).ok_or(NvmlError::INVALID_ARGUMENT)?;
     find(out, |gpu| gpu.pci() == wanted)
 }
@@ -96,20 +96,20 @@ fn parse_pci(address: &str) -> Option<(u32, u32)> {
     Some((domain.map_or(Some(0), hex)?, hex(bus)?))
 }
 
-pub(super) fn index(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn index(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(device.index()? as c_uint)?)
 }
 
-pub(super) fn name(device: Handle, buffer: *mut c_char, length: c_uint) -> NvmlResult {
+pub(crate) fn name(device: Handle, buffer: *mut c_char, length: c_uint) -> NvmlResult {
     put(buffer, length, &device.gpu()?.profile.name)
 }
 
-pub(super) fn uuid(device: Handle, buffer: *mut c_char, length: c_uint) -> NvmlResult {
+pub(crate) fn uuid(device: Handle, buffer: *mut c_char, length: c_uint) -> NvmlResult {
     put(buffer, length, &device.gpu()?.uuid_text())
 }
 
 /// `NVML_BRAND_*`, from the name that the driver gives the model.
-pub(super) fn brand(device: Handle, out: Out<c_int>) -> NvmlResult {
+pub(crate) fn brand(device: Handle, out: Out<c_int>) -> NvmlResult {
     let name = &device.gpu()?.profile.name;
     let known = [
         ("GeForce RTX", 15),
@@ -125,7 +125,7 @@ pub(super) fn brand(device: Handle, out: Out<c_int>) -> NvmlResult {
 }
 
 /// `NVML_DEVICE_ARCH_*`.
-pub(super) fn architecture(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn architecture(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(match device.gpu()?.profile.architecture {
         Architecture::Maxwell => 3,
         Architecture::Pascal => 4,
@@ -138,7 +138,7 @@ pub(super) fn architecture(device: Handle, out: Out<c_uint>) -> NvmlResult {
     })?)
 }
 
-pub(super) fn compute_capability(device: Handle, major: Out<c_int>, minor: Out<c_int>) -> NvmlResult {
+pub(crate) fn compute_capability(device: Handle, major: Out<c_int>, minor: Out<c_int>) -> NvmlResult {
     let (first, second) = device.gpu()?.profile.compute_capability.split_once('.').unwrap_or(("0", "0"));
     let number = |text: &str| text.parse::<c_int>().map_err(|_| NvmlError::NOT_SUPPORTED);
     major.required()?;
@@ -157,7 +157,7 @@ fn letters<const N: usize>(text: &str) -> [c_char; N] {
 /// NVIDIA's vendor id, in the lower half of a PCI device id.
 const VENDOR: c_uint = 0x10de;
 
-pub(super) fn pci_info(device: Handle, out: Out<PciInfo>) -> NvmlResult {
+pub(crate) fn pci_info(device: Handle, out: Out<PciInfo>) -> NvmlResult {
     let gpu = device.gpu()?;
     let (domain, bus) = gpu.pci();
     Ok(out.set(PciInfo {
@@ -171,7 +171,7 @@ pub(super) fn pci_info(device: Handle, out: Out<PciInfo>) -> NvmlResult {
     })?)
 }
 
-pub(super) fn pci_info_v1(device: Handle, out: Out<PciInfoV1>) -> NvmlResult {
+pub(crate) fn pci_info_v1(device: Handle, out: Out<PciInfoV1>) -> NvmlResult {
     let gpu = device.gpu()?;
     let (domain, bus) = gpu.pci();
     Ok(out.set(PciInfoV1 {

@@ -34,7 +34,7 @@ impl From<Null> for NvmlError {
 
 /// A sentence for a code.
 #[doc(alias = "nvmlErrorString")]
-pub(super) fn string(code: c_int) -> *const c_char {
+pub(crate) fn string(code: c_int) -> *const c_char {
     let text: &CStr = match code {
         0 => c"Success",
         1 => c"Uninitialized",

@@ -16,41 +16,41 @@ fn cores_per_sm(capability: &str) -> Option<u32> {
     }
 }
 
-pub(super) fn core_count(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn core_count(device: Handle, out: Out<c_uint>) -> NvmlResult {
     let profile = &device.gpu()?.profile;
     let cores = cores_per_sm(&profile.compute_capability).ok_or(NvmlError::NOT_SUPPORTED)?;
     Ok(out.set(profile.sm_count * cores)?)
 }
 
 /// Every GPU is on a board of its own, which has the number of its place.
-pub(super) fn board_id(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn board_id(device: Handle, out: Out<c_uint>) -> NvmlResult {
     let (domain, bus) = device.gpu()?.pci();
     Ok(out.set(domain << 16 | bus << 8)?)
 }
 
-pub(super) fn same_board(device: Handle, other: Handle, out: Out<c_int>) -> NvmlResult {
+pub(crate) fn same_board(device: Handle, other: Handle, out: Out<c_int>) -> NvmlResult {
     Ok(out.set(c_int::from(device.index()? == other.index()?))?)
 }
 
-pub(super) fn memory_bus_width(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn memory_bus_width(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(device.gpu()?.profile.memory.bus_width_bits)?)
 }
 
-pub(super) fn pcie_generation(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn pcie_generation(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(device.gpu()?.profile.pcie.generation)?)
 }
 
-pub(super) fn pcie_width(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn pcie_width(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(device.gpu()?.profile.pcie.lanes)?)
 }
 
 /// `NVML_PCIE_LINK_MAX_SPEED_*`, which counts like the generations.
-pub(super) fn pcie_max_speed(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn pcie_max_speed(device: Handle, out: Out<c_uint>) -> NvmlResult {
     pcie_generation(device, out)
 }
 
 /// Megabits per second of one lane.
-pub(super) fn pcie_speed(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn pcie_speed(device: Handle, out: Out<c_uint>) -> NvmlResult {
     let generation = device.gpu()?.profile.pcie.generation;
     let speeds = [2500, 5000, 8000, 16000, 32000, 64000];
     let index = generation.checked_sub(1).ok_or(NvmlError::NOT_SUPPORTED)?;
@@ -58,7 +58,7 @@ pub(super) fn pcie_speed(device: Handle, out: Out<c_uint>) -> NvmlResult {
 }
 
 /// Highest clock, MHz; `NVML_CLOCK_*` is 0 graphics, 1 SM, 2 memory, 3 video.
-pub(super) fn max_clock(device: Handle, which: c_int, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn max_clock(device: Handle, which: c_int, out: Out<c_uint>) -> NvmlResult {
     let clocks = &device.gpu()?.profile.clocks;
     Ok(out.set(match which {
         0 | 1 => clocks.sm_mhz,
@@ -69,7 +69,7 @@ pub(super) fn max_clock(device: Handle, which: c_int, out: Out<c_uint>) -> NvmlR
 }
 
 /// The power limit in force, which nobody changed.
-pub(super) fn power_limit(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn power_limit(device: Handle, out: Out<c_uint>) -> NvmlResult {
     match device.gpu()?.profile.power.limit_mw {
         0 => Err(NvmlError::NOT_SUPPORTED),
         limit => Ok(out.set(limit)?),
@@ -77,18 +77,18 @@ pub(super) fn power_limit(device: Handle, out: Out<c_uint>) -> NvmlResult {
 }
 
 /// `NVML_COMPUTEMODE_DEFAULT`: several processes may use the GPU.
-pub(super) fn compute_mode(device: Handle, out: Out<c_int>) -> NvmlResult {
+pub(crate) fn compute_mode(device: Handle, out: Out<c_int>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set(0)?)
 }
 
 /// `NVML_GPU_VIRTUALIZATION_MODE_NONE`.
-pub(super) fn virtualization_mode(device: Handle, out: Out<c_int>) -> NvmlResult {
+pub(crate) fn virtualization_mode(device: Handle, out: Out<c_int>) -> NvmlResult {
     compute_mode(device, out)
 }
 
 /// MIG is off, now and after a reset, where the model has it at all.
-pub(super) fn mig_mode(device: Handle, current: Out<c_uint>, pending: Out<c_uint>) -> NvmlResult {
+pub(crate) fn mig_mode(device: Handle, current: Out<c_uint>, pending: Out<c_uint>) -> NvmlResult {
     if !matches!(device.gpu()?.profile.compute_capability.as_str(), "8.0" | "9.0" | "10.0" | "10.3") {
         return Err(NvmlError::NOT_SUPPORTED);
     }
@@ -97,24 +97,24 @@ pub(super) fn mig_mode(device: Handle, current: Out<c_uint>, pending: Out<c_uint
     Ok(current.set(0)?)
 }
 
-pub(super) fn is_mig_handle(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn is_mig_handle(device: Handle, out: Out<c_uint>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set(0)?)
 }
 
 /// No monitor is attached.
-pub(super) fn no_display(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn no_display(device: Handle, out: Out<c_uint>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set(0)?)
 }
 
 /// `/dev/nvidiaN`, had it one.
-pub(super) fn minor_number(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn minor_number(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(device.gpu()?.local)?)
 }
 
 /// `NVML_BUS_TYPE_PCIE`.
-pub(super) fn bus_type(device: Handle, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn bus_type(device: Handle, out: Out<c_uint>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set(2)?)
 }

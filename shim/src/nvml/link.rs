@@ -28,12 +28,12 @@ fn checked(device: Handle, link: c_uint) -> NvmlResult<u32> {
     if link < MAX_LINKS { Ok(active) } else { Err(NvmlError::INVALID_ARGUMENT) }
 }
 
-pub(super) fn state(device: Handle, link: c_uint, active: Out<c_uint>) -> NvmlResult {
+pub(crate) fn state(device: Handle, link: c_uint, active: Out<c_uint>) -> NvmlResult {
     Ok(active.set(u32::from(link < checked(device, link)?))?)
 }
 
 /// `NVML_NVLINK_VERSION_*`: 2.0 is 2, 3.0 is 4, 4.0 is 6, 5.0 is 7.
-pub(super) fn version(device: Handle, link: c_uint, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn version(device: Handle, link: c_uint, out: Out<c_uint>) -> NvmlResult {
     checked(device, link)?;
     let generation = device.gpu()?.profile.nvlink.as_ref().map_or(0, |nvlink| nvlink.generation);
     let version = match generation {
@@ -48,7 +48,7 @@ pub(super) fn version(device: Handle, link: c_uint, out: Out<c_uint>) -> NvmlRes
 }
 
 /// `NVML_NVLINK_CAP_*`: peer access and peer atomics (0, 2), and "this link is valid" (5); nothing with system memory or SLI.
-pub(super) fn capability(device: Handle, link: c_uint, which: c_int, out: Out<c_uint>) -> NvmlResult {
+pub(crate) fn capability(device: Handle, link: c_uint, which: c_int, out: Out<c_uint>) -> NvmlResult {
     let active = link < checked(device, link)?;
     match which {
         0 | 2 | 5 => Ok(out.set(u32::from(active))?),
@@ -58,7 +58,7 @@ pub(super) fn capability(device: Handle, link: c_uint, which: c_int, out: Out<c_
 }
 
 /// Links lead to switches, since every GPU of a node reaches every other at full width.
-pub(super) fn remote_type(device: Handle, link: c_uint, out: Out<c_int>) -> NvmlResult {
+pub(crate) fn remote_type(device: Handle, link: c_uint, out: Out<c_int>) -> NvmlResult {
     if link >= checked(device, link)? {
         return Err(NvmlError::NOT_SUPPORTED);
     }
@@ -66,12 +66,12 @@ pub(super) fn remote_type(device: Handle, link: c_uint, out: Out<c_int>) -> Nvml
 }
 
 /// No fabric manager joins GPUs of several nodes.
-pub(super) fn fabric(device: Handle, out: Out<FabricInfo>) -> NvmlResult {
+pub(crate) fn fabric(device: Handle, out: Out<FabricInfo>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set(FabricInfo { cluster: [0; 16], status: 0, clique: 0, state: 0, padding: [0; 3] })?)
 }
 
-pub(super) fn fabric_versioned(device: Handle, out: Out<FabricInfoV2>) -> NvmlResult {
+pub(crate) fn fabric_versioned(device: Handle, out: Out<FabricInfoV2>) -> NvmlResult {
     device.gpu()?;
     // Version 3 only appends to version 2, and its extra byte is a summary of the health mask: 0, not supported.
     let version = Out(out.0.cast::<c_uint>()).get()?;
@@ -98,7 +98,7 @@ fn distance(one: &Gpu, other: &Gpu) -> c_int {
     }
 }
 
-pub(super) fn common_ancestor(device: Handle, other: Handle, level: Out<c_int>) -> NvmlResult {
+pub(crate) fn common_ancestor(device: Handle, other: Handle, level: Out<c_int>) -> NvmlResult {
     Ok(level.set(distance(device.gpu()?, other.gpu()?))?)
 }
 
@@ -106,7 +106,7 @@ pub(super) fn common_ancestor(device: Handle, other: Handle, level: Out<c_int>) 
 ///
 /// # Safety
 /// `list` has room for `count` handles.
-pub(super) unsafe fn nearest(device: Handle, level: c_int, count: Out<c_uint>, list: *mut Handle) -> NvmlResult {
+pub(crate) unsafe fn nearest(device: Handle, level: c_int, count: Out<c_uint>, list: *mut Handle) -> NvmlResult {
     let gpu = device.gpu()?;
     let room = count.get()? as usize;
     let near: Vec<Handle> = gpus()?
@@ -130,7 +130,7 @@ pub(super) unsafe fn nearest(device: Handle, level: c_int, count: Out<c_uint>, l
 }
 
 /// `NVML_P2P_CAPS_INDEX_*`: read, write, NVLink, atomics, PCIe.
-pub(super) fn peer_status(device: Handle, other: Handle, which: c_int, status: Out<c_int>) -> NvmlResult {
+pub(crate) fn peer_status(device: Handle, other: Handle, which: c_int, status: Out<c_int>) -> NvmlResult {
     let (one, two) = (device.gpu()?, other.gpu()?);
     let nvlink = links(one).unwrap_or(0) > 0 && links(two).unwrap_or(0) > 0;
     let reachable = one.node == two.node && one.rank != two.rank;

@@ -16,14 +16,14 @@ fn driver() -> NvmlResult<&'static str> {
 
 /// One more user. Bad settings were said on stderr and answer "uninitialized" before this is reached.
 #[doc(alias = "nvmlInit_v2")]
-pub(super) fn init() -> NvmlResult {
+pub(crate) fn init() -> NvmlResult {
     USERS.fetch_add(1, Ordering::AcqRel);
     Ok(())
 }
 
 /// One user less.
 #[doc(alias = "nvmlShutdown")]
-pub(super) fn shutdown() -> NvmlResult {
+pub(crate) fn shutdown() -> NvmlResult {
     let less = USERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |users| users.checked_sub(1));
     less.map(drop).map_err(|_| NvmlError::UNINITIALIZED)
 }
@@ -32,7 +32,7 @@ pub(super) fn shutdown() -> NvmlResult {
 ///
 /// # Errors
 /// `UNINITIALIZED` before the first init and after the last shutdown.
-pub(super) fn gpus() -> NvmlResult<&'static [Gpu]> {
+pub(crate) fn gpus() -> NvmlResult<&'static [Gpu]> {
     if USERS.load(Ordering::Acquire) == 0 {
         return Err(NvmlError::UNINITIALIZED);
     }
@@ -40,43 +40,43 @@ pub(super) fn gpus() -> NvmlResult<&'static [Gpu]> {
 }
 
 /// Copies a text out; too short a buffer is an error and leaves it alone.
-pub(super) fn put(buffer: *mut c_char, length: c_uint, text: &str) -> NvmlResult {
+pub(crate) fn put(buffer: *mut c_char, length: c_uint, text: &str) -> NvmlResult {
     if !buffer.is_null() && (length as usize) <= text.len() {
         return Err(NvmlError::INSUFFICIENT_SIZE);
     }
     Ok(args::fill(buffer, length as usize, text)?)
 }
 
-pub(super) fn driver_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
+pub(crate) fn driver_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
     gpus()?;
     put(buffer, length, driver()?)
 }
 
-pub(super) fn nvml_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
+pub(crate) fn nvml_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
     gpus()?;
     put(buffer, length, &format!("{}.{}", version::driver() / 1000, driver()?))
 }
 
-pub(super) fn cuda_driver_version(out: Out<c_int>) -> NvmlResult {
-    // The only NVML query that needs no initialisation.
+pub(crate) fn cuda_driver_version(out: Out<c_int>) -> NvmlResult {
+    // The only NVML query that needs no initialization.
     Ok(out.set(version::driver())?)
 }
 
 /// The name of a process, from the kernel.
-pub(super) fn process_name(pid: c_uint, buffer: *mut c_char, length: c_uint) -> NvmlResult {
+pub(crate) fn process_name(pid: c_uint, buffer: *mut c_char, length: c_uint) -> NvmlResult {
     gpus()?;
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).map_err(|_| NvmlError::NOT_FOUND)?;
     Ok(args::fill(buffer, length as usize, &path.to_string_lossy())?)
 }
 
 /// There are no S-class units, and no GPU is excluded.
-pub(super) fn unit_count(count: Out<c_uint>) -> NvmlResult {
+pub(crate) fn unit_count(count: Out<c_uint>) -> NvmlResult {
     gpus()?;
     Ok(count.set(0)?)
 }
 
 /// Of those that are not there.
-pub(super) fn no_such_unit(_unit: usize) -> NvmlResult {
+pub(crate) fn no_such_unit(_unit: usize) -> NvmlResult {
     gpus()?;
     Err(NvmlError::INVALID_ARGUMENT)
 }

@@ -28,13 +28,13 @@ fn holders(device: Handle) -> NvmlResult<Vec<(u32, u64)>> {
 }
 
 #[doc(alias = "nvmlDeviceGetMemoryInfo")]
-pub(super) fn memory_info(device: Handle, out: Out<Memory>) -> NvmlResult {
+pub(crate) fn memory_info(device: Handle, out: Out<Memory>) -> NvmlResult {
     let (total, used) = memory(device)?;
     Ok(out.set(Memory { total, free: total - used, used })?)
 }
 
 #[doc(alias = "nvmlDeviceGetMemoryInfo_v2")]
-pub(super) fn memory_info_v2(device: Handle, out: Out<MemoryV2>) -> NvmlResult {
+pub(crate) fn memory_info_v2(device: Handle, out: Out<MemoryV2>) -> NvmlResult {
     let (total, used) = memory(device)?;
     let version = out.get()?.version;
     if version != abi::version::<MemoryV2>(2) {
@@ -66,14 +66,14 @@ unsafe fn processes<T>(device: Handle, count: Out<c_uint>, list: *mut T, entry: 
 
 /// # Safety
 /// As [`processes`].
-pub(super) unsafe fn compute_processes_v1(device: Handle, count: Out<c_uint>, list: *mut ProcessInfoV1) -> NvmlResult {
+pub(crate) unsafe fn compute_processes_v1(device: Handle, count: Out<c_uint>, list: *mut ProcessInfoV1) -> NvmlResult {
     // SAFETY: passed on.
     unsafe { processes(device, count, list, |pid, used_memory| ProcessInfoV1 { pid, used_memory }) }
 }
 
 /// # Safety
 /// As [`processes`].
-pub(super) unsafe fn compute_processes(device: Handle, count: Out<c_uint>, list: *mut ProcessInfo) -> NvmlResult {
+pub(crate) unsafe fn compute_processes(device: Handle, count: Out<c_uint>, list: *mut ProcessInfo) -> NvmlResult {
     let entry = |pid, used_memory| ProcessInfo {
         pid,
         used_memory,
@@ -85,7 +85,7 @@ pub(super) unsafe fn compute_processes(device: Handle, count: Out<c_uint>, list:
 }
 
 /// No process draws, and none runs under MPS.
-pub(super) fn no_processes(device: Handle, count: Out<c_uint>, _list: *mut ProcessInfo) -> NvmlResult {
+pub(crate) fn no_processes(device: Handle, count: Out<c_uint>, _list: *mut ProcessInfo) -> NvmlResult {
     device.index()?;
     count.required()?;
     Ok(count.set(0)?)
@@ -95,7 +95,7 @@ pub(super) fn no_processes(device: Handle, count: Out<c_uint>, _list: *mut Proce
 ///
 /// # Safety
 /// `values` points to `count` entries.
-pub(super) unsafe fn field_values(device: Handle, count: i32, values: *mut abi::FieldValue) -> NvmlResult {
+pub(crate) unsafe fn field_values(device: Handle, count: i32, values: *mut abi::FieldValue) -> NvmlResult {
     device.index()?;
     let count = usize::try_from(count).map_err(|_| NvmlError::INVALID_ARGUMENT)?;
     if values.is_null() || count == 0 {

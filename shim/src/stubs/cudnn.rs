@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
 use crate::boundary::args::{self, Out};
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 use crate::device::{self, version};
 
 /// CUDNN_STATUS_BAD_PARAM, and the same with "null pointer" for an argument.

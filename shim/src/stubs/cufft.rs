@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use super::objects::{Answer, Code, Refusals};
 use super::release;
 use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 
 /// CUFFT_INVALID_PLAN and CUFFT_INVALID_VALUE.
 const REFUSALS: Refusals = Refusals { handle: 1, value: 4 };

@@ -1,8 +1,8 @@
 //! libcufile (GPUDirect Storage): nothing of it is there. Its calls answer in three shapes, none of which is success.
 
-use crate::boundary::exports::exports;
 use crate::boundary::guard;
 use crate::boundary::library::Library;
+use crate::boundary::table::exports;
 
 exports! {
     library Cufile;
@@ -22,6 +22,6 @@ exports! {
 
 /// The number of bytes moved, or the negative of an error.
 fn refuse(name: &'static str) -> i64 {
-    guard::stub(Library::Cufile, name);
+    guard::stub(RULES, name);
     -i64::from(Library::Cufile.not_supported())
 }

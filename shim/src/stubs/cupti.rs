@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 use super::objects::Refusals;
 use super::release;
 use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 
 /// CUPTI_ERROR_INVALID_PARAMETER.
 const REFUSALS: Refusals = Refusals { handle: 1, value: 1 };

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use super::objects::{Answer, Refusals};
 use super::release;
 use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 
 /// CURAND_STATUS_NOT_INITIALIZED and CURAND_STATUS_OUT_OF_RANGE.
 const REFUSALS: Refusals = Refusals { handle: 101, value: 104 };

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
 use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 use crate::device;
 
 /// CUSOLVER_STATUS_NOT_INITIALIZED and CUSOLVER_STATUS_INVALID_VALUE.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
 use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 use crate::device;
 
 /// CUSPARSE_STATUS_NOT_INITIALIZED and CUSPARSE_STATUS_INVALID_VALUE.

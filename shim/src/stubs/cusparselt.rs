@@ -1,11 +1,11 @@
-//! libcusparseLt: its version is real; structured-sparse products are stubs from the initialisation on.
+//! libcusparseLt: its version is real; structured-sparse products are stubs from the initialization on.
 
 use std::ffi::c_int;
 
 use super::objects::{Answer, Refusals};
 use super::release;
 use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 
 /// CUSPARSE_STATUS_NOT_INITIALIZED and CUSPARSE_STATUS_INVALID_VALUE.
 const REFUSALS: Refusals = Refusals { handle: 1, value: 3 };

@@ -11,18 +11,14 @@ pub(crate) mod curand;
 pub(crate) mod cusolver;
 pub(crate) mod cusparse;
 pub(crate) mod cusparselt;
-mod gemm;
-mod lt_product;
 pub(crate) mod nvjitlink;
 pub(crate) mod nvrtc;
 pub(crate) mod nvshmem;
 pub(crate) mod nvtx;
 mod objects;
-mod product;
 mod release;
-mod transfer;
 
-use crate::boundary::exports::Export;
+use crate::boundary::table::Export;
 
 /// The tables of all libraries here.
 pub(crate) fn tables() -> Vec<&'static [Export]> {

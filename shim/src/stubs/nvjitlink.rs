@@ -5,7 +5,7 @@ use std::ffi::c_uint;
 use super::objects::{Answer, Refusals};
 use super::release;
 use crate::boundary::args::Out;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 
 /// NVJITLINK_ERROR_INVALID_INPUT.
 const REFUSALS: Refusals = Refusals { handle: 3, value: 3 };

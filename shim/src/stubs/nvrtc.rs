@@ -5,13 +5,13 @@ use std::ffi::{CStr, c_char, c_int};
 use super::objects::{Answer, Code, Objects, Refusals, kind};
 use super::release;
 use crate::boundary::args::{Out, Text};
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 
 /// NVRTC_ERROR_INVALID_PROGRAM and NVRTC_ERROR_INVALID_INPUT.
 const REFUSALS: Refusals = Refusals { handle: 4, value: 3 };
 static PROGRAMS: Objects<()> = Objects::new(kind::NVRTC, REFUSALS);
 /// What the log of every program says.
-const LOG: &CStr = c"fakegpu: this GPU is pretended, and nothing compiles for it";
+const LOG: &CStr = c"fakegpu: this GPU is simulated, and code cannot be compiled for it";
 
 exports! {
     library Nvrtc;

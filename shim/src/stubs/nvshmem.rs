@@ -1,10 +1,10 @@
-//! libnvshmem_host: truthfully "not initialised" when asked; everything else is a stub.
+//! libnvshmem_host: truthfully "not initialized" when asked; everything else is a stub.
 
 use std::ffi::c_int;
 use std::sync::atomic::AtomicI32;
 
-use crate::boundary::exports::{Address, Export, Status, exports};
 use crate::boundary::library::Library;
+use crate::boundary::table::{Address, Export, Status, exports};
 
 /// The transport that device code would use; 0 while none is chosen. PyTorch links this variable.
 #[unsafe(no_mangle)]

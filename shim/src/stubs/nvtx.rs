@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::boundary::args::Text;
-use crate::boundary::exports::exports;
+use crate::boundary::table::exports;
 
 /// NVTX_NO_PUSH_POP_TRACKING: the answer to push and pop while no tool is attached.
 const NO_TOOL: c_int = -2;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::boundary::args::{Null, Out};
 use crate::boundary::handle::Handles;
 
-/// Kinds of handle tables, which tell a handle of one from that of another; `device` and `nccl` use those below 0x40.
+/// Kinds of handle tables, which distinguish a handle of one from that of another; `device` and `nccl` use those below 0x40.
 pub(super) mod kind {
     pub(crate) const CUBLAS: u8 = 0x40;
     pub(crate) const CUBLASLT: u8 = 0x41;
@@ -32,7 +32,7 @@ impl From<Code> for u32 {
 /// What a body answers.
 pub(super) type Answer<T = ()> = Result<T, Code>;
 
-/// The codes by which a library says that a handle or an argument is no good.
+/// The codes by which a library says that a handle or an argument is not valid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusals {
     /// For a handle that is not alive.

@@ -1,4 +1,4 @@
-//! Which release of each library is played: the one that PyTorch's wheel for the loaded CUDA major was built with.
+//! Which release of each library we are: the one that PyTorch's wheel for the loaded CUDA major was built with.
 
 use std::ffi::c_int;
 

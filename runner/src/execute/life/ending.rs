@@ -11,6 +11,7 @@ use super::super::process::Running;
 use super::super::sweep::{Process, Sweep};
 use super::{LEAVE, Life};
 use crate::case::Launch;
+use crate::check::exit;
 use crate::observation::Role;
 
 /// How long a coordinator may take to write its report after SIGTERM.
@@ -25,6 +26,7 @@ impl Life<'_> {
     pub(super) async fn end(&mut self) {
         if self.left() > 0 {
             self.note_unfinished();
+            self.note_survivors();
             self.ladder().await;
         }
         let seen = &self.observation;
@@ -84,6 +86,23 @@ impl Life<'_> {
         }
         unfinished.sort_unstable();
         self.observation.unfinished = unfinished;
+    }
+
+    /// Says who is ended after somebody failed, and what they waited for where that can be told.
+    fn note_survivors(&mut self) {
+        let Some(failed) = self.deaths.failed() else { return };
+        let left: Vec<String> = self.observation.unfinished.iter().map(Role::to_string).collect();
+        let when = match self.case.timeout.survivors.filter(|_| self.observation.cut_short) {
+            Some(survivors) => format!("{} s after", survivors.as_secs_f64()),
+            None => "at the deadline, after".to_owned(),
+        };
+        let (was, role, how) =
+            (if left.len() == 1 { "was" } else { "were" }, failed.role, exit::describe(&failed.exit));
+        let note = format!("{} still ran {when} {role} ended with {how}, and {was} ended", left.join(", "));
+        self.observation.notes.push(note);
+        if let Some(hang) = &self.observation.hang {
+            self.observation.notes.push(hang.sentence.clone());
+        }
     }
 
     /// Stacks where they help, then SIGTERM, then, after the grace, SIGKILL by the sweep.

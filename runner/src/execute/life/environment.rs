@@ -1,10 +1,10 @@
 //! What the processes of a case see in their environment.
 
 use super::Life;
+use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::execute::launch::holder_cache;
+use crate::execute::python::Python;
 use crate::execute::reports;
-use crate::launch::environment::{Endpoint, Environment};
-use crate::launch::holder_cache;
-use crate::python::Python;
 
 impl Life<'_> {
     /// The environment of every process of the case but the coordinator.

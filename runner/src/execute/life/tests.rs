@@ -8,11 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 
 use super::super::Cancel;
-use super::super::process::Planned;
+use super::super::process::{Planned, Texts};
 use super::super::show::Streams;
 use super::*;
-use crate::case::{Kill, KillTarget, Place};
-use crate::install::Install;
+use crate::case::{Kill, KillTarget};
+use crate::host::install::Install;
+use crate::source::SourceLocation;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,8 +30,8 @@ fn case(argv: &[&str]) -> Case {
 fn start(life: &Life<'_>, role: Role, argv: &[&str]) -> Running {
     let argv = argv.iter().map(OsString::from).collect();
     let (environment, directory) = (Environment::new(), PathBuf::from("/"));
-    let (streams, at_our_death) = (Streams::Captured, Some(Signal::KILL));
-    let planned = Planned { role, argv, environment, directory, lifeline: true, at_our_death, streams };
+    let (streams, texts, at_our_death) = (Streams::Captured, Texts::default(), Some(Signal::KILL));
+    let planned = Planned { role, argv, environment, directory, lifeline: true, at_our_death, streams, texts };
     planned.start(&life.scratch, &life.sender, true).unwrap()
 }
 
@@ -88,7 +89,7 @@ async fn the_last_words_of_the_last_process_are_heard() {
         signal: 9,
         watch: 0,
         output: regex::bytes::Regex::new("^over$").unwrap(),
-        place: Place::default(),
+        place: SourceLocation::default(),
     };
     let case = Case { kill: vec![kill], ..case(&["echo", "over"]) };
     let context = context(&Cancel::new());

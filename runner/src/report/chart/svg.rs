@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use crate::printable;
+use crate::host::printable;
 
 /// A drawing in the making. Lengths are CSS pixels.
 #[derive(Debug)]

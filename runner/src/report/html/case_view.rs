@@ -6,13 +6,15 @@ use std::path::Path;
 use protocol::report::ClusterReport;
 use serde::Serialize;
 
+use crate::check::Failure;
 use crate::check::exit;
-use crate::event::{Attempt, Failure, Process, Stream, Verdict};
+use crate::host::printable;
 use crate::observation::{Exit, Gap, Role};
-use crate::printable;
 use crate::record::CaseRun;
+use crate::record::event::{Attempt, Process, Stream};
 use crate::report::chart::{bandwidth, heat_map, histogram, timeline};
 use crate::report::{cluster, words};
+use crate::verdict::Verdict;
 
 /// Most characters of a stream of the process that tells most, of the others, and in a short view.
 const LOG_LIMITS: [usize; 3] = [48 << 10, 12 << 10, 1 << 10];
@@ -243,7 +245,7 @@ impl FailureView {
             _ => "",
         };
         FailureView {
-            kind: failure.kind.clone(),
+            kind: failure.kind.clone().into_owned(),
             place: failure.place.as_ref().map(ToString::to_string),
             expected: failure.expected.clone(),
             got: printable::visible(&failure.got).lines().map(|line| (class(line), line.to_owned())).collect(),

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::event::Verdict;
 use crate::record::{CaseRun, Run, Runs, store};
 use crate::report::words;
+use crate::verdict::Verdict;
 
 /// Most lines of one list.
 const MOST: usize = 20;

@@ -6,16 +6,17 @@
 mod case_view;
 pub mod compare;
 
+use crate::host::printable;
 use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Serialize;
 
-use crate::event::Verdict;
 use crate::record::{CaseRun, Run};
 use crate::report::chart::svg;
 use crate::report::words;
+use crate::verdict::Verdict;
 use case_view::{CaseView, Depth, FailureView, GapView};
 use compare::Comparison;
 
@@ -271,7 +272,7 @@ pub fn ended(run: &Run) -> Option<String> {
 
 fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let info = &run.info;
-    let command: Vec<String> = info.command.iter().map(|word| words::quoted(word)).collect();
+    let command: Vec<String> = info.command.iter().map(|word| printable::quoted(word)).collect();
     let facts = [
         ("began", format!("{} UTC", words::date(info.at_ms))),
         ("took", run.end.as_ref().map_or_else(String::new, |end| words::time(end.duration_us as f64))),
@@ -299,7 +300,7 @@ fn counts(run: &Run) -> Vec<Count> {
 }
 
 fn rerun(run: &Run, bad: &[usize]) -> Vec<(&'static str, String)> {
-    let command: Vec<String> = run.info.command.iter().map(|word| words::quoted(word)).collect();
+    let command: Vec<String> = run.info.command.iter().map(|word| printable::quoted(word)).collect();
     let mut lines = vec![("all of it", command.join(" "))];
     if let [only] = bad {
         lines.insert(0, ("the one that did not pass", words::rerun(&run.cases[*only])));
@@ -456,8 +457,9 @@ fn row(index: usize, case: &CaseRun, before: Option<&Run>, longest: u64, shown: 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::event::{Attempt, CaseInfo, Event, Failure, Process, RunInfo, Stream};
+    use crate::check::Failure;
     use crate::observation::{Exit, Role};
+    use crate::record::event::{Attempt, CaseInfo, Event, Process, RunInfo, Stream};
 
     /// The end of a case, after one attempt.
     pub(crate) fn finished(case: &str, verdict: Verdict, duration_us: u64) -> [Event; 2] {

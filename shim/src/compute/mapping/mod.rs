@@ -4,6 +4,7 @@
 mod arranged;
 mod attention;
 mod convolution;
+pub(super) mod names;
 mod normalization;
 mod product;
 mod random;

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::Stream;
-use crate::cuda_runtime::device::PRIORITIES;
+use super::{PRIORITIES, Stream};
 use crate::device::attribute;
 use crate::device::error::{CudaError, CudaResult};
 

@@ -13,7 +13,7 @@ fn stream(device: &Device, kind: Kind) -> Arc<Stream> {
     STREAMS.get(create(device, kind, 0)).unwrap()
 }
 
-/// A task that waits until it is told to go on.
+/// A task that waits until it is allowed to go on.
 fn gate(stream: &Arc<Stream>) -> mpsc::Sender<()> {
     let (open, wait) = mpsc::channel();
     enqueue(stream, Box::new(move || wait.recv_timeout(DEADLINE).unwrap()));
@@ -65,7 +65,7 @@ fn who_waits_does_the_work_that_nobody_began() {
     let (first, second) = (stream(device(5), Kind::NonBlocking), stream(device(5), Kind::NonBlocking));
     let here = std::thread::current().id();
     let open = gate(&first);
-    // Nobody does it but a thread that waits: it is no task.
+    // Nobody does it but a thread that waits: it is not a task.
     hold_up(&second, first.tail());
     assert!(!second.is_idle());
     open.send(()).unwrap();

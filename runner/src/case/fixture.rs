@@ -1,0 +1,111 @@
+//! What a case needs around it: made before, taken down after, by programs of the suite.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::case::python::PythonNeed;
+use crate::case::{Case, Launch};
+use crate::check::output::OutputWant;
+use crate::expression::deferred;
+use crate::expression::deferred::Deferred;
+use crate::source::SourceLocation;
+
+/// A fixture, as one case sees it.
+#[derive(Clone, Debug)]
+pub struct Fixture {
+    /// Name in the suite.
+    pub name: String,
+    /// Name of the suite.
+    pub suite: String,
+    /// Where it is written.
+    pub place: SourceLocation,
+    /// How long it lives.
+    pub scope: Scope,
+    /// What makes it.
+    pub setup: Step,
+    /// What takes it down; its processes are ended in any case.
+    pub teardown: Option<Step>,
+    /// The variables that the setup writes.
+    pub outputs: Vec<String>,
+    /// Variables of both steps.
+    pub env: BTreeMap<String, String>,
+    /// Variables removed from the inherited environment.
+    pub env_unset: Vec<String>,
+    /// For each step.
+    pub timeout: StepTimeout,
+    /// The managed Python environment of both steps.
+    pub python: Option<PythonNeed>,
+    /// Fixtures that are made before and whose outputs it may name.
+    pub uses: Vec<String>,
+    /// Working directory of its steps: the directory of the suite file.
+    pub dir: PathBuf,
+}
+
+impl Fixture {
+    /// `suite/name`, unique in a run.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.suite, self.name)
+    }
+}
+
+/// How long a fixture lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// For one attempt of one case.
+    #[default]
+    Case,
+    /// From the first case that uses it to the end of the last.
+    Suite,
+}
+
+/// A program that makes or takes down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Where it is written.
+    pub place: SourceLocation,
+}
+
+/// Deadlines of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepTimeout {
+    /// After this it is ended.
+    pub kill: Duration,
+    /// Between SIGTERM and SIGKILL.
+    pub grace: Duration,
+}
+
+impl Default for StepTimeout {
+    fn default() -> Self {
+        StepTimeout { kill: Duration::from_secs(60), grace: Duration::from_secs(3) }
+    }
+}
+
+/// What fixtures gave, by name and variable.
+pub type Outputs = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Puts the late values of `outputs`, and `scratch` where there is one, into `text`.
+pub fn fill(text: &mut String, outputs: &Outputs, scratch: Option<&str>) {
+    deferred::fill(text, &|late| match late {
+        Deferred::Output { fixture, output } => outputs.get(fixture)?.get(output).cloned(),
+        Deferred::Scratch => scratch.map(str::to_owned),
+    });
+}
+
+/// Puts what fixtures gave into the places of `case` that may name it.
+pub fn fill_case(case: &mut Case, outputs: &Outputs) {
+    let fill = |text: &mut String| fill(text, outputs, None);
+    match &mut case.launch {
+        Launch::Argv { argv, .. } => argv.iter_mut().for_each(fill),
+        Launch::Torchrun { args, .. } => args.iter_mut().for_each(fill),
+    }
+    case.env.values_mut().for_each(fill);
+    for check in &mut case.expect.output {
+        match &mut check.want {
+            OutputWant::Contains(text) | OutputWant::Absent(text) => fill(text),
+            OutputWant::Matches(_) => {}
+        }
+    }
+}

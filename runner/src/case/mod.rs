@@ -1,0 +1,278 @@
+//! One test, fully expanded: what the plan hands to execution and to the checks. Nothing here is read from a file any more.
+
+pub mod cluster;
+pub mod fixture;
+pub mod policy;
+pub mod python;
+pub mod requirement;
+
+use crate::case::python::PythonNeed;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::plan::ClusterPlan;
+
+use crate::case::fixture::Fixture;
+use crate::case::policy::{Retries, Xfail};
+use crate::check::Expectations;
+use crate::host::version::Range;
+use crate::source::SourceLocation;
+
+/// A case: one launch on one cluster and what must come of it.
+#[derive(Clone, Debug, Default)]
+pub struct Case {
+    /// Unique in its suite, with the matrix values: `all_reduce[dtype=bf16,world=4]`.
+    pub id: String,
+    /// Free text.
+    pub title: Option<String>,
+    /// Words to filter by.
+    pub tags: Vec<String>,
+    /// Name of the suite.
+    pub suite: String,
+    /// Where the case stands.
+    pub place: SourceLocation,
+    /// Matrix values of this expansion, in order of their names.
+    pub matrix: BTreeMap<String, serde_json::Value>,
+    /// The pretended machines; without one there is no coordinator and no shim.
+    pub cluster: Option<ClusterPlan>,
+    /// Whether a coordinator is started. Never true without a cluster.
+    pub coordinator: bool,
+    /// How ranks reach the coordinator.
+    pub transport: Transport,
+    /// Variables set for every process of the case.
+    pub env: BTreeMap<String, String>,
+    /// Variables removed from the inherited environment.
+    pub env_unset: Vec<String>,
+    /// The only names that are inherited, where that is limited.
+    pub env_inherit: Option<Vec<String>>,
+    /// What the cases of its suite may take together, from the first.
+    pub suite_timeout: Option<Duration>,
+    /// When the case is slow, and when it is ended.
+    pub timeout: Timeout,
+    /// Conditions; a case with an unmet one is skipped.
+    pub requires: Vec<Requirement>,
+    /// The managed Python environment the case runs in, where it needs one.
+    pub python: Option<PythonNeed>,
+    /// What it takes from the machine.
+    pub resources: Resources,
+    /// What is started.
+    pub launch: Launch,
+    /// Processes to kill while it runs.
+    pub kill: Vec<Kill>,
+    /// What goes wrong on purpose, in NCCL.
+    pub faults: Vec<Fault>,
+    /// What is made around it, in this order.
+    pub uses: Vec<Arc<Fixture>>,
+    /// When it is tried again.
+    pub retries: Option<Retries>,
+    /// That it fails is known.
+    pub xfail: Option<Xfail>,
+    /// What must come of it.
+    pub expect: Expectations,
+    /// Globs over `library.name` of the gaps that do not break the case.
+    pub allow_gaps: Vec<String>,
+    /// Working directory of its processes: the directory of the suite file.
+    pub dir: PathBuf,
+}
+
+impl Case {
+    /// `suite/id`, unique in a run.
+    pub fn full_id(&self) -> String {
+        format!("{}/{}", self.suite, self.id)
+    }
+
+    /// Number of ranks that the launch starts; none for a plain process.
+    pub fn world_size(&self) -> Option<u32> {
+        match &self.launch {
+            Launch::Argv { ranks, .. } => *ranks,
+            Launch::Torchrun { nproc_per_node, nnodes, .. } => Some(nproc_per_node * nnodes),
+        }
+    }
+
+    /// The Python of the case, or of its launch where it names none. torchrun is PyTorch's, so it gets the usual environment;
+    /// a Python program may need nothing of that, and gets what a shell would give it.
+    pub fn python_need(&self) -> Option<PythonNeed> {
+        let program = match &self.launch {
+            Launch::Torchrun { .. } => "torchrun",
+            Launch::Argv { argv, .. } => argv.first().map_or("", String::as_str),
+        };
+        self.python.clone().or_else(|| match program {
+            "torchrun" => Some(PythonNeed::Managed(Vec::new())),
+            "python" | "python3" => Some(PythonNeed::System),
+            _ => None,
+        })
+    }
+}
+
+/// How ranks reach the coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// A socket in the scratch directory.
+    #[default]
+    Unix,
+    /// A port on loopback that the kernel chooses.
+    Tcp,
+}
+
+/// Deadlines of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeout {
+    /// After this a passing case is marked slow.
+    pub slow: Duration,
+    /// After this the case is ended; its verdict is timeout.
+    pub kill: Duration,
+    /// Between SIGTERM and SIGKILL.
+    pub grace: Duration,
+    /// The case has hung when no collective, send or recv ended for this long while a rank waits in one.
+    pub idle: Option<Duration>,
+    /// How long the others may go on after a rank or launcher ended with an error that the case does not expect.
+    pub survivors: Option<Duration>,
+}
+
+impl Timeout {
+    /// Every deadline times `factor`, for a machine that is slower than the suite's author thought.
+    pub fn scaled(self, factor: f64) -> Timeout {
+        Timeout {
+            slow: self.slow.mul_f64(factor),
+            kill: self.kill.mul_f64(factor),
+            grace: self.grace.mul_f64(factor),
+            idle: self.idle.map(|idle| idle.mul_f64(factor)),
+            survivors: self.survivors.map(|survivors| survivors.mul_f64(factor)),
+        }
+    }
+}
+
+impl Default for Timeout {
+    fn default() -> Self {
+        Timeout {
+            slow: Duration::from_secs(30),
+            kill: Duration::from_secs(120),
+            grace: Duration::from_secs(3),
+            idle: None,
+            survivors: Some(Duration::from_secs(10)),
+        }
+    }
+}
+
+/// A condition under which a case runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// `os` or `os-arch`: `linux`, `linux-x86_64`.
+    Platform(String),
+    /// A program on PATH.
+    Command(String),
+    /// A variable that is set and not empty, or has this value.
+    Env {
+        /// Name.
+        name: String,
+        /// The wanted value, if any.
+        value: Option<String>,
+    },
+    /// A file, absolute or from the suite's directory.
+    File(PathBuf),
+    /// A module that the case's Python can import. The executor asks it, once there is a Python.
+    PythonModule {
+        /// Its name.
+        name: String,
+        /// The versions that will do.
+        version: Option<Range>,
+    },
+    /// So many CPUs.
+    Cpus(u32),
+    /// So many bytes of memory, used or not.
+    Memory(u64),
+    /// So many bytes free in `/dev/shm`.
+    Shm(u64),
+    /// That this one is not met.
+    Not(Box<Requirement>),
+    /// At least one of these.
+    Any(Vec<Requirement>),
+    /// Each of these.
+    All(Vec<Requirement>),
+}
+
+/// What a case takes from the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// CPU slots, at least 1; more than there are counts as all of them.
+    pub cpus: u32,
+    /// Bytes; more than there are counts as all of them.
+    pub memory: u64,
+    /// Groups that it runs in, and how many of the group may run at once.
+    pub groups: BTreeMap<String, u32>,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Resources { cpus: 1, memory: 0, groups: BTreeMap::new() }
+    }
+}
+
+impl Default for Launch {
+    /// Nothing: no program has an empty name.
+    fn default() -> Self {
+        Launch::Argv { argv: Vec::new(), ranks: None }
+    }
+}
+
+/// What a case starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Launch {
+    /// A program, without a shell.
+    Argv {
+        /// Program and arguments.
+        argv: Vec<String>,
+        /// That many ranks placed on the cluster's nodes; absent means one plain process (`Role::Launcher(0)`).
+        ranks: Option<u32>,
+    },
+    /// PyTorch's launcher, once per node.
+    Torchrun {
+        /// Ranks per node.
+        nproc_per_node: u32,
+        /// Nodes, one launcher each.
+        nnodes: u32,
+        /// The Python script, from the suite's directory.
+        script: PathBuf,
+        /// Its arguments.
+        args: Vec<String>,
+        /// How often torchrun starts the workers again.
+        max_restarts: u32,
+    },
+}
+
+/// A process to kill, and when.
+#[derive(Clone, Debug)]
+pub struct Kill {
+    /// Whom.
+    pub target: KillTarget,
+    /// Signal number.
+    pub signal: i32,
+    /// Whose stdout is watched; the target's, unless that is the coordinator or a node: then rank 0's.
+    pub watch: u32,
+    /// Matches a line of that stdout.
+    pub output: regex::bytes::Regex,
+    /// Where it is written.
+    pub place: SourceLocation,
+}
+
+/// A fault, and where it is written.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// As the ranks are told of it.
+    pub fault: protocol::fault::Fault,
+    /// Where it is written.
+    pub place: SourceLocation,
+}
+
+/// Whom a [`Kill`] hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillTarget {
+    /// The process of a global rank.
+    Rank(u32),
+    /// The coordinator.
+    Coordinator,
+    /// All processes of a node, by its index.
+    Node(u32),
+}

@@ -1,0 +1,94 @@
+//! What a case says about its own failure: `retries` (try again) and `xfail` (a known one).
+
+use std::time::{Duration, SystemTime};
+
+use regex::bytes::Regex;
+
+use crate::host::calendar::Date;
+use crate::host::variable;
+use crate::source::SourceLocation;
+
+/// When a case that did not pass is tried again.
+#[derive(Clone, Debug)]
+pub struct Retries {
+    /// Attempts after the first, at most.
+    pub count: u32,
+    /// An attempt that matches none of these stands; without any, every failure but a gap is tried again.
+    pub only_if: Vec<RetryIf>,
+    /// Between two attempts.
+    pub delay: Duration,
+    /// What a pass after a failure is.
+    pub flaky: Flaky,
+    /// Where it is written.
+    pub place: SourceLocation,
+}
+
+/// A kind of failure.
+#[derive(Clone, Debug)]
+pub enum RetryIf {
+    /// The runner, the coordinator or a fixture could not play its part.
+    Infra,
+    /// A deadline passed, or nothing moved any more.
+    Timeout,
+    /// A rank or launcher was ended by a signal that nobody wanted.
+    Crash,
+    /// Another check did not hold.
+    Check,
+    /// Some rank or launcher wrote this to stdout.
+    Stdout(Regex),
+    /// Some rank or launcher wrote this to stderr.
+    Stderr(Regex),
+}
+
+/// What a pass after a failure is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flaky {
+    /// A failure in CI (where `CI` is set), else a pass.
+    #[default]
+    ByPlace,
+    /// A pass, marked.
+    Pass,
+    /// A failure.
+    Fail,
+}
+
+impl Flaky {
+    /// Whether a flaky case fails.
+    pub fn fails(self) -> bool {
+        match self {
+            Flaky::ByPlace => variable::is_set("CI"),
+            Flaky::Pass => false,
+            Flaky::Fail => true,
+        }
+    }
+}
+
+/// A failure that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Xfail {
+    /// Why the case fails.
+    pub reason: String,
+    /// Where that is tracked.
+    pub issue: Option<String>,
+    /// A pass is a failure: the mark has to go.
+    pub strict: bool,
+    /// The last day on which the mark counts.
+    pub until: Option<Date>,
+    /// Where it is written.
+    pub place: SourceLocation,
+}
+
+impl Xfail {
+    /// `reason`, with the issue.
+    pub fn describe(&self) -> String {
+        match &self.issue {
+            Some(issue) => format!("{}, {issue}", self.reason),
+            None => self.reason.clone(),
+        }
+    }
+
+    /// Whether the mark counts on the day of `now`.
+    pub fn counts(&self, now: SystemTime) -> bool {
+        self.until.is_none_or(|until| Date::of(now) <= until)
+    }
+}

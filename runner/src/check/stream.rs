@@ -1,0 +1,249 @@
+//! A captured stream as checks read it: all of it where it was kept, and the truth about what was not.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
+
+use regex::bytes::{Captures, Regex};
+
+use crate::check::search::Search;
+use crate::observation::Captured;
+
+/// Bytes of a stream that a regular expression sees, besides its end.
+const TEXT_LIMIT: u64 = 64 << 20;
+/// Bytes of what was kept last that only tell an expression what stands before the rest: a character and more.
+const CONTEXT: usize = 4;
+
+/// Where a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It first begins here, bytes from the beginning of the stream, as far as that is known.
+    At(u64),
+    /// In no part of the stream.
+    Nowhere,
+    /// In no part of what was looked at.
+    Unknown {
+        /// Bytes that were.
+        searched: u64,
+    },
+}
+
+/// Looks for `text` in all of a stream.
+pub fn find(stream: &Captured, text: &str) -> Found {
+    let known = |found: Option<u64>| found.map_or(Found::Nowhere, Found::At);
+    let in_memory = |bytes: &[u8]| {
+        let mut search = Search::new(text);
+        search.push(bytes);
+        search.found()
+    };
+    if !stream.truncated {
+        return known(in_memory(&stream.head));
+    }
+    if let Some(found) = stream.searched.get(text) {
+        return known(*found);
+    }
+    let mut search = Search::new(text);
+    let read = File::open(&stream.path).and_then(|file| search.read(file.take(stream.bytes))).unwrap_or(0);
+    if let Some(at) = search.found() {
+        return Found::At(at);
+    }
+    if read == stream.bytes {
+        return Found::Nowhere;
+    }
+    let tail = stream.bytes - stream.tail.len() as u64;
+    match (in_memory(&stream.head), in_memory(&stream.tail)) {
+        (Some(at), _) => Found::At(at),
+        (None, Some(at)) => Found::At(tail + at),
+        (None, None) => Found::Unknown {
+            searched: (read.max(stream.head.len() as u64) + stream.tail.len() as u64).min(stream.bytes),
+        },
+    }
+}
+
+/// A stream as regular expressions see it: its beginning, and its end where that is not all.
+#[derive(Debug)]
+pub struct Text<'a> {
+    bytes: Cow<'a, [u8]>,
+    /// Where the end begins, when something before it is missing.
+    cut: Option<usize>,
+    /// Bytes of the stream that are not here.
+    missing: u64,
+}
+
+impl<'a> Text<'a> {
+    /// What was kept of `stream`, at most 64 MiB from its beginning and its tail.
+    pub fn of(stream: &'a Captured) -> Text<'a> {
+        if !stream.truncated {
+            return Text { bytes: Cow::Borrowed(&stream.head), cut: None, missing: 0 };
+        }
+        let mut bytes = Vec::new();
+        let read =
+            File::open(&stream.path).and_then(|file| file.take(TEXT_LIMIT.min(stream.bytes)).read_to_end(&mut bytes));
+        if read.is_err() || bytes.len() < stream.head.len() {
+            bytes.clone_from(&stream.head);
+        }
+        let begins = stream.bytes - stream.tail.len() as u64;
+        let cut = bytes.len();
+        let missing = begins.saturating_sub(cut as u64);
+        if missing > 0 {
+            bytes.extend_from_slice(&stream.tail);
+            return Text { bytes: Cow::Owned(bytes), cut: Some(cut), missing };
+        }
+        bytes.extend_from_slice(&stream.tail[(cut as u64 - begins) as usize..]);
+        Text { bytes: Cow::Owned(bytes), cut: None, missing: 0 }
+    }
+
+    /// The first match. None goes across what is missing, or depends on it.
+    pub fn find(&self, regex: &Regex) -> Option<usize> {
+        self.captures(regex).and_then(|captures| captures.get(0).map(|found| found.start()))
+    }
+
+    /// The first match with its groups.
+    pub fn captures(&self, regex: &Regex) -> Option<Captures<'_>> {
+        let Some(cut) = self.cut else { return regex.captures(&self.bytes) };
+        self.captures_before(regex, cut).or_else(|| {
+            // With what stands before it, so that `^` and `\b` are true; `\A` does not match here.
+            let after = (cut + CONTEXT).min(self.bytes.len());
+            regex.captures_at(&self.bytes, after)
+        })
+    }
+
+    /// The first match, where it is certain that none came before it.
+    pub fn first_captures(&self, regex: &Regex) -> Option<Captures<'_>> {
+        match self.cut {
+            Some(cut) => self.captures_before(regex, cut),
+            None => regex.captures(&self.bytes),
+        }
+    }
+
+    /// A match that reaches the cut could be another one if more were there.
+    fn captures_before(&self, regex: &Regex, cut: usize) -> Option<Captures<'_>> {
+        regex.captures(&self.bytes[..cut]).filter(|found| found.get(0).is_some_and(|found| found.end() < cut))
+    }
+
+    /// What an expression did not see, to follow a `;`. Empty where it saw all.
+    pub fn unsearched(&self) -> String {
+        if self.missing == 0 {
+            return String::new();
+        }
+        format!(
+            " `matches` does not see {} bytes behind the first {} (`contains` and `absent` do);",
+            self.missing,
+            self.cut.unwrap_or_default()
+        )
+    }
+}
+
+/// The line at a place of `stream`, with its number where that is known.
+pub fn line(stream: &Captured, at: u64) -> String {
+    let text = Text::of(stream);
+    let kept = text.cut.unwrap_or(text.bytes.len()) as u64;
+    if at < kept {
+        let at = at as usize;
+        return format!("line {}: {}", line_number(&text.bytes, at), line_at(&text.bytes[..kept as usize], at));
+    }
+    let begins = stream.bytes - stream.tail.len() as u64;
+    match at.checked_sub(begins) {
+        Some(at) => format!("byte {}: {}", begins + at, line_at(&stream.tail, at as usize)),
+        None => format!("byte {at}, behind the {kept} bytes that are kept"),
+    }
+}
+
+fn line_number(bytes: &[u8], at: usize) -> usize {
+    memchr::memchr_iter(b'\n', &bytes[..at]).count() + 1
+}
+
+fn line_at(bytes: &[u8], at: usize) -> String {
+    let start = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |newline| newline + 1);
+    let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |newline| at + newline);
+    shorten(&String::from_utf8_lossy(&bytes[start..end]))
+}
+
+/// The last line of a stream, shortened.
+pub fn last_line(stream: &Captured) -> String {
+    let bytes = if stream.truncated { &stream.tail } else { &stream.head };
+    let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned();
+    shorten(text.trim_end().rsplit('\n').next().unwrap_or_default())
+}
+
+fn shorten(line: &str) -> String {
+    let mut short: String = line.chars().take(200).collect();
+    if short.len() < line.len() {
+        short.push_str(" ...");
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream of which 10 bytes are in a file, and 4 after a hole in memory.
+    fn cut(file: &tempfile::NamedTempFile) -> Captured {
+        std::fs::write(file.path(), "head\nabc\nd").unwrap();
+        let mut stream = Captured { path: file.path().to_owned(), bytes: 1000, ..Captured::default() };
+        (stream.head, stream.tail, stream.truncated) = (b"he".to_vec(), b"xyz abc\nend\n".to_vec(), true);
+        stream
+    }
+
+    fn matches(text: &Text<'_>, regex: &str) -> bool {
+        text.find(&Regex::new(&format!("(?m){regex}")).unwrap()).is_some()
+    }
+
+    #[test]
+    fn a_text_is_known_to_be_absent_only_where_all_was_searched() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut stream = cut(&file);
+        assert_eq!(find(&stream, "abc"), Found::At(5));
+        assert_eq!(find(&stream, "end"), Found::At(1000 - 4));
+        assert_eq!(find(&stream, "dx"), Found::Unknown { searched: 22 }, "not across the hole");
+        stream.searched.insert("in the hole".into(), Some(500));
+        stream.searched.insert("nowhere".into(), None);
+        assert_eq!(find(&stream, "in the hole"), Found::At(500));
+        assert_eq!(find(&stream, "nowhere"), Found::Nowhere);
+        assert_eq!(line(&stream, 500), "byte 500, behind the 10 bytes that are kept");
+        assert_eq!((line(&stream, 5), line(&stream, 997)), ("line 2: abc".into(), "byte 997: end".into()));
+        let text = "0123456789".repeat(30_000);
+        std::fs::write(file.path(), &text).unwrap();
+        stream.bytes = text.len() as u64;
+        assert_eq!(find(&stream, "9012"), Found::At(9), "a whole file that somebody else wrote");
+        assert_eq!(find(&stream, "xyz"), Found::Nowhere);
+    }
+
+    #[test]
+    fn no_match_depends_on_what_is_missing() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let stream = cut(&file);
+        let text = Text::of(&stream);
+        for regex in ["^head$", "^abc$", "c\\nd?", "abc$", "end", "^end$", r"(?-m:\n\z)"] {
+            assert!(matches(&text, regex), "{regex}");
+        }
+        for regex in ["^d$", "^xyz", r"d\z", r"\Axyz", "d[^a]*x", "nothing"] {
+            assert!(!matches(&text, regex), "{regex}");
+        }
+        assert_eq!(
+            text.unsearched(),
+            " `matches` does not see 978 bytes behind the first 10 (`contains` and `absent` do);"
+        );
+        let regex = Regex::new("e(..)").unwrap();
+        assert_eq!(&text.first_captures(&regex).unwrap()[1], b"ad");
+        assert!(text.first_captures(&Regex::new("z abc").unwrap()).is_none(), "one could have come before it");
+    }
+
+    #[test]
+    fn a_file_and_the_tail_in_memory_make_a_whole() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "0123456").unwrap();
+        let stream = Captured {
+            path: file.path().to_owned(),
+            bytes: 10,
+            head: b"01".to_vec(),
+            tail: b"56789".to_vec(),
+            truncated: true,
+            ..Captured::default()
+        };
+        let text = Text::of(&stream);
+        assert!(matches(&text, r"\A0123456789\z"));
+        assert_eq!(text.unsearched(), "");
+    }
+}

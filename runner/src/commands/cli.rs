@@ -1,0 +1,209 @@
+//! The command line of `ftest`: what may be typed, and nothing of what it does.
+
+use super::ending;
+use std::ffi::OsString;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::commands::bench::BenchArgs;
+use crate::commands::env::EnvArgs;
+use crate::commands::exec::ExecArgs;
+use crate::commands::explain::ExplainArgs;
+use crate::commands::fmt::FmtArgs;
+use crate::commands::list::ListArgs;
+use crate::commands::replay::{MergeArgs, ReplayArgs};
+use crate::commands::reports::{ReportArgs, RunsArgs};
+use crate::commands::review::{RejectArgs, Waiting};
+use crate::commands::runs::ListRunsArgs;
+use crate::commands::select::SelectArgs;
+use crate::commands::show::ShowArgs;
+use crate::commands::top::TopArgs;
+use crate::schedule::arguments::PaceArgs;
+use crate::verdict::exit_code;
+
+/// Runs distributed GPU programs on pretended clusters and checks what they did. No GPU is needed.
+///
+/// `ftest SUITE...` is short for `ftest run SUITE...`.
+#[derive(Debug, Parser)]
+#[command(name = "ftest", version, after_help = exit_code::help(), max_term_width = 100, disable_help_subcommand = true)]
+pub struct Cli {
+    /// When to use colors
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// When to use colors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// What `ftest` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run suites and check what they expect
+    Run(RunArgs),
+    /// List the kept runs, the last one first
+    Runs(ListRunsArgs),
+    /// Show a kept run again, and write its reports
+    Replay(ReplayArgs),
+    /// Show several runs as one, and write its reports: the shards of a run
+    Merge(MergeArgs),
+    /// Read suites and report every mistake, without running anything
+    Check(CheckArgs),
+    /// Show snapshots that wait, one after the other, and accept or reject them
+    Review(Waiting),
+    /// Accept all snapshots that wait
+    Accept(Waiting),
+    /// Remove all snapshots that wait
+    Reject(RejectArgs),
+    /// Show what cases are in the end: defaults applied, expressions worked out, every value with its place
+    Explain(ExplainArgs),
+    /// Lay out suite files in one way; values and comments stay
+    Fmt(FmtArgs),
+    /// Print the JSON Schema of the suite language
+    Schema,
+    /// List the built-in GPU profiles
+    Profiles,
+    /// Run one command on a pretended cluster
+    Exec(ExecArgs),
+    /// Show the clusters that run on this machine, live
+    Top(TopArgs),
+    /// Time collectives over a range of sizes and check every element, as nccl-tests does
+    Bench(BenchArgs),
+    /// Show or remove the managed Python environments
+    Env(EnvArgs),
+    /// Print the completion script of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Arguments of `ftest run`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = exit_code::help())]
+pub struct RunArgs {
+    /// Which cases
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Whether they are only listed
+    #[command(flatten)]
+    pub list: ListArgs,
+    /// How many at once, in which order, how often
+    #[command(flatten)]
+    pub pace: PaceArgs,
+    /// Run again whenever a suite, or a script or directory that it names, changes; Ctrl-C ends it
+    #[arg(long, conflicts_with_all = ["list", "debug_rank", "shard"], help_heading = "Running")]
+    pub watch: bool,
+    /// Which streams are shown
+    #[command(flatten)]
+    pub show: ShowArgs,
+    /// What is written besides
+    #[command(flatten)]
+    pub reports: ReportArgs,
+    /// Where runs are kept
+    #[command(flatten)]
+    pub runs: RunsArgs,
+    /// How many runs are kept, this one counted
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Runs")]
+    pub keep_runs: usize,
+    /// Accept new and changed snapshots of cases whose other checks hold
+    #[arg(long)]
+    pub accept: bool,
+    /// What the whole run may take (10m): then what runs is ended, and the rest is not started; both have the verdict timeout
+    #[arg(long, value_name = "TIME", value_parser = crate::suite::quantity::duration)]
+    pub global_timeout: Option<std::time::Duration>,
+    /// A case whose `requires` are not met fails instead of being skipped
+    #[arg(long)]
+    pub deny_skip: bool,
+    /// After more failed cases than this, none is tried again (`retries`): that is no flake
+    #[arg(long, value_name = "N", default_value_t = crate::schedule::RETRY_LIMIT)]
+    pub retry_limit: u32,
+    /// Keep the files of all cases, also of those that passed
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Arguments of `ftest check`.
+#[derive(Args, Clone, Debug)]
+pub struct CheckArgs {
+    /// End with 2 when there is a warning
+    #[arg(long)]
+    pub deny_warnings: bool,
+    /// Names of suites, suite files, or directories of them
+    #[arg(value_name = "SUITE", required = true)]
+    pub suites: Vec<String>,
+}
+
+impl Cli {
+    /// Reads the command line; a first word that is no command is a suite to run.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Cli {
+        ending::parse(with_run(arguments.into_iter().collect()))
+    }
+
+    /// The completion script of `shell`.
+    pub fn completions(shell: clap_complete::Shell) -> Vec<u8> {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "ftest", &mut script);
+        script
+    }
+}
+
+fn with_run(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let command = Cli::command();
+    let is_command = |word: &str| command.get_subcommands().any(|known| known.get_name() == word);
+    // Options of the top level before the first word stay before `run`.
+    let mut first = 1;
+    while let Some(word) = arguments.get(first).and_then(|word| word.to_str()) {
+        match word {
+            "--color" => first += 2,
+            word if word.starts_with("--color=") => first += 1,
+            _ => break,
+        }
+    }
+    match arguments.get(first).map(|word| word.to_string_lossy().into_owned()) {
+        Some(word) if is_command(&word) || matches!(word.as_str(), "-h" | "--help" | "-V" | "--version") => {}
+        Some(_) => arguments.insert(first, "run".into()),
+        None => {}
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn run_may_be_left_out() {
+        for (typed, meant) in [
+            ("ftest smoke dist", "ftest run smoke dist"),
+            ("ftest --list smoke", "ftest run --list smoke"),
+            ("ftest --color never smoke", "ftest --color never run smoke"),
+            ("ftest run smoke", "ftest run smoke"),
+            ("ftest check smoke", "ftest check smoke"),
+            ("ftest --help", "ftest --help"),
+            ("ftest", "ftest"),
+        ] {
+            assert_eq!(with_run(words(typed)), words(meant));
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,31 @@
+//! How every program of this crate reads its command line and ends: what stdout could not take changes the exit code.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use crate::host::say;
+use crate::verdict::exit_code::ExitCode;
+
+/// The command line `arguments`. Help, a version and mistakes are printed, and the process ends.
+pub fn parse<T: Parser>(arguments: impl IntoIterator<Item = OsString>) -> T {
+    T::try_parse_from(arguments).unwrap_or_else(|error| {
+        let to_stdout = !error.use_stderr();
+        let printed = error.print();
+        if to_stdout {
+            let _ = say::remember(printed);
+        }
+        std::process::exit(code(error.exit_code()))
+    })
+}
+
+/// `code`, or what an incomplete stdout makes of it, which stderr says.
+pub fn code(code: i32) -> i32 {
+    match say::lost() {
+        Some(error) => {
+            eprintln!("ftest: cannot write to stdout: {error}");
+            code.max(ExitCode::CouldNotRun as i32)
+        }
+        None => code,
+    }
+}

@@ -1,0 +1,299 @@
+//! The environment of a process under the shim: which variables are set, changed and removed, as a value.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use protocol::env;
+use protocol::plan::ClusterPlan;
+
+use crate::execute::launch::program;
+
+/// Variables that a launcher or an outer run leaves behind and that would place the ranks of a case wrongly.
+const LAUNCHER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_"];
+/// The same by name.
+const LAUNCHER_NAMES: &[&str] = &[
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_NAME",
+    "ROLE_WORLD_SIZE",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "FTEST_CLUSTER",
+    "FTEST_FAULTS",
+    "FTEST_CASE_COOKIE",
+    "FTEST_GPUS",
+    "PYTHONSTARTUP",
+];
+
+/// Where the ranks reach their coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `unix` or `tcp`.
+    pub transport: &'static str,
+    /// Absolute path or `host:port`.
+    pub address: String,
+    /// The run's token; empty for none.
+    pub token: String,
+}
+
+/// Changes to an environment; a later change of one variable replaces the earlier.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// The value to set, or `None` to remove.
+    changes: BTreeMap<OsString, Option<OsString>>,
+}
+
+impl Environment {
+    /// No change.
+    pub fn new() -> Environment {
+        Environment::default()
+    }
+
+    /// Sets a variable.
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> &mut Self {
+        self.changes.insert(name.into(), Some(value.into()));
+        self
+    }
+
+    /// Removes a variable.
+    pub fn remove(&mut self, name: impl Into<OsString>) -> &mut Self {
+        self.changes.insert(name.into(), None);
+        self
+    }
+
+    /// What a process started with these changes sees under `name`.
+    pub fn get(&self, name: impl AsRef<OsStr>) -> Option<OsString> {
+        match self.changes.get(name.as_ref()) {
+            Some(value) => value.clone(),
+            None => std::env::var_os(name),
+        }
+    }
+
+    /// Puts `entry` before what the variable holds, separated by a colon. Without a `PATH` its default is behind.
+    pub fn prepend(&mut self, name: &str, entry: &Path) -> &mut Self {
+        let mut value = entry.as_os_str().to_owned();
+        let default = || (name == "PATH").then(|| program::PATH.into());
+        if let Some(present) = self.get(name).filter(|present| !present.is_empty()).or_else(default) {
+            value.push(":");
+            value.push(present);
+        }
+        self.set(name, value)
+    }
+
+    /// Puts `entry` after what the variable holds, separated by a colon.
+    pub fn append(&mut self, name: &str, entry: &Path) -> &mut Self {
+        let mut value = self.get(name).unwrap_or_default();
+        if !value.is_empty() {
+            value.push(":");
+        }
+        value.push(entry);
+        self.set(name, value)
+    }
+
+    /// The changes, by name: a value to set, or `None` to remove.
+    pub fn changes(&self) -> impl Iterator<Item = (&OsStr, Option<&OsStr>)> {
+        self.changes.iter().map(|(name, value)| (name.as_os_str(), value.as_deref()))
+    }
+
+    /// Everything that a process started with these changes sees.
+    pub fn whole(&self) -> Vec<(OsString, OsString)> {
+        let kept = std::env::vars_os().filter(|(name, _)| !self.changes.contains_key(name));
+        let set = self.changes.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        kept.chain(set).collect()
+    }
+
+    /// Removes what an outer launcher or an outer ftest left: ranks, ports, CUDA and NCCL settings, our own switches.
+    pub fn isolate(&mut self) -> &mut Self {
+        self.isolate_from(std::env::vars_os().map(|(name, _)| name))
+    }
+
+    fn isolate_from(&mut self, names: impl Iterator<Item = OsString>) -> &mut Self {
+        for name in names {
+            let Some(text) = name.to_str() else { continue };
+            if LAUNCHER_NAMES.contains(&text) || LAUNCHER_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+                self.remove(text);
+            }
+        }
+        self
+    }
+
+    /// Removes what is inherited under any other name than these; `LC_*` is every name that begins so.
+    pub fn only(&mut self, names: &[String]) -> &mut Self {
+        self.only_of(names, std::env::vars_os().map(|(name, _)| name))
+    }
+
+    fn only_of(&mut self, names: &[String], all: impl Iterator<Item = OsString>) -> &mut Self {
+        let kept = |name: &OsString| {
+            names.iter().any(|kept| match kept.strip_suffix('*') {
+                Some(prefix) => name.as_encoded_bytes().starts_with(prefix.as_bytes()),
+                None => *name == **kept,
+            })
+        };
+        for name in all.filter(|name| !kept(name)) {
+            self.remove(name);
+        }
+        self
+    }
+
+    /// Output and threads as a test wants them, and a locale and time zone that are the same everywhere.
+    pub fn reproducible(&mut self) -> &mut Self {
+        self.set("LC_ALL", "C.UTF-8").set("TZ", "UTC").python_defaults()
+    }
+
+    /// Python speaks at once and prints its stacks when it is aborted; one thread per rank; PyTorch does not wait for
+    /// a thread that sleeps because Python is gone (the shim's `pthread_exit`), which would cost its 10 s.
+    pub fn python_defaults(&mut self) -> &mut Self {
+        for (name, value) in [
+            ("PYTHONUNBUFFERED", "1"),
+            ("PYTHONFAULTHANDLER", "1"),
+            ("OMP_NUM_THREADS", "1"),
+            ("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0.1"),
+        ] {
+            if self.get(name).is_none() {
+                self.set(name, value);
+            }
+        }
+        self
+    }
+
+    /// Loads the shim first and finds its holders, also when a compiler of the process links with `-lcuda`. A preload that is
+    /// there stays before it: sanitizers must come first.
+    pub fn preload(&mut self, shim: &Path, holders: &Path) -> &mut Self {
+        let present = self.get("LD_PRELOAD").unwrap_or_default();
+        let already = present.to_string_lossy().split([':', ' ']).any(|entry| Path::new(entry) == shim);
+        if !already {
+            self.append("LD_PRELOAD", shim);
+        }
+        self.append("LIBRARY_PATH", holders).prepend("LD_LIBRARY_PATH", holders)
+    }
+
+    /// The pretended machines. A name of a profile in the environment no longer counts.
+    pub fn cluster(&mut self, plan: &ClusterPlan) -> &mut Self {
+        self.set(env::CLUSTER.name, cluster_json(plan))
+    }
+
+    /// Where the coordinator is; NCCL is played by it.
+    pub fn coordinator(&mut self, endpoint: &Endpoint) -> &mut Self {
+        self.set(env::COORDINATOR_TRANSPORT.name, endpoint.transport)
+            .set(env::COORDINATOR_ADDR.name, &endpoint.address)
+            .set(env::DIST_MODE.name, "simulate");
+        if endpoint.token.is_empty() {
+            self.remove(env::COORDINATOR_TOKEN.name)
+        } else {
+            self.set(env::COORDINATOR_TOKEN.name, &endpoint.token)
+        }
+    }
+
+    /// Processes that share their GPUs' memory, by way of this file.
+    pub fn machine(&mut self, file: &Path) -> &mut Self {
+        self.set(env::GPUS.name, file)
+    }
+
+    /// `python` and the programs beside it come first in PATH.
+    pub fn python(&mut self, bin: &Path) -> &mut Self {
+        self.prepend("PATH", bin)
+    }
+}
+
+/// The checked cluster as it travels in `FTEST_CLUSTER`.
+pub fn cluster_json(plan: &ClusterPlan) -> String {
+    serde_json::to_string(plan).expect("a plan has string keys only and no number that JSON refuses")
+}
+
+/// The environment of a helper tool: without any preload and without what belongs to a case.
+pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Command {
+    for name in [
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "FTEST_CLUSTER",
+        "FTEST_FAULTS",
+        "FTEST_CASE_COOKIE",
+        "FTEST_GPUS",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// What to do where the cache directory cannot be used.
+pub const CACHE_ADVICE: &str = "set FTEST_CACHE_DIR to a directory that can be written";
+
+/// The user's cache directory for ftest: `FTEST_CACHE_DIR`, `$XDG_CACHE_HOME/ftest` or `~/.cache/ftest`.
+///
+/// # Errors
+/// One sentence when none of the three variables is set. [`CACHE_ADVICE`] is in it.
+pub fn cache_directory() -> Result<PathBuf, String> {
+    cache_directory_from(|name| std::env::var_os(name))
+}
+
+fn cache_directory_from(get: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
+    let set = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = set(env::CACHE.name) {
+        return Ok(std::path::absolute(&path).unwrap_or(path));
+    }
+    // The XDG specification has relative paths ignored.
+    if let Some(path) = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()) {
+        return Ok(path.join("ftest"));
+    }
+    let home = set("HOME").map(|home| std::path::absolute(&home).unwrap_or(home));
+    home.map(|home| home.join(".cache/ftest")).ok_or_else(|| {
+        format!("no cache directory: none of {}, XDG_CACHE_HOME and HOME is set; {CACHE_ADVICE}", env::CACHE.name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shim_follows_a_preload_and_holders_precede_the_library_path() {
+        let mut environment = Environment::new();
+        environment.set("LD_PRELOAD", "libasan.so").set("LD_LIBRARY_PATH", "/opt/lib").set("LIBRARY_PATH", "/l");
+        environment.preload(Path::new("/x/libfakegpu.so"), Path::new("/h"));
+        environment.preload(Path::new("/x/libfakegpu.so"), Path::new("/h2"));
+        assert_eq!(environment.get("LD_PRELOAD").unwrap(), "libasan.so:/x/libfakegpu.so");
+        assert_eq!(environment.get("LD_LIBRARY_PATH").unwrap(), "/h2:/h:/opt/lib");
+        assert!(environment.get("LIBRARY_PATH").unwrap() == "/l:/h:/h2");
+    }
+
+    #[test]
+    fn an_outer_launch_leaves_nothing() {
+        let mut environment = Environment::new();
+        let names = ["RANK", "NCCL_DEBUG", "FAKEGPU_PROFILE", "TORCHELASTIC_RUN_ID", "PATH", "RANKING"];
+        environment.isolate_from(names.into_iter().map(OsString::from));
+        let removed: Vec<_> = environment.changes().map(|(name, _)| name.to_str().unwrap().to_owned()).collect();
+        assert_eq!(removed, ["FAKEGPU_PROFILE", "NCCL_DEBUG", "RANK", "TORCHELASTIC_RUN_ID"]);
+    }
+
+    #[test]
+    fn only_what_is_named_is_inherited() {
+        let mut environment = Environment::new();
+        let names = ["PATH".to_owned(), "LC_*".to_owned()];
+        environment.only_of(&names, ["PATH", "PATHS", "LC_ALL", "HOME"].into_iter().map(OsString::from));
+        let removed: Vec<_> = environment.changes().map(|(name, _)| name.to_str().unwrap().to_owned()).collect();
+        assert_eq!(removed, ["HOME", "PATHS"]);
+    }
+
+    #[test]
+    fn the_cache_directory_follows_the_variables_in_order() {
+        let with = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<(String, OsString)> =
+                pairs.iter().map(|(name, value)| (name.to_string(), value.into())).collect();
+            cache_directory_from(move |name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone()))
+        };
+        assert_eq!(with(&[("HOME", "/h")]), Ok(PathBuf::from("/h/.cache/ftest")));
+        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]), Ok(PathBuf::from("/c/ftest")));
+        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "rel")]), Ok(PathBuf::from("/h/.cache/ftest")));
+        assert_eq!(with(&[("FTEST_CACHE_DIR", "/f"), ("XDG_CACHE_HOME", "/c")]), Ok(PathBuf::from("/f")));
+        assert!(with(&[]).unwrap_err().contains("FTEST_CACHE_DIR"));
+    }
+}

@@ -1,0 +1,38 @@
+//! The directory of soname holders for one shim and one wheel: made once, kept in the user's cache.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory};
+use crate::execute::launch::holders;
+use crate::host::machine;
+
+/// The holders for `shim` and, where there is one, a wheel's `torch/lib`.
+///
+/// # Errors
+/// One sentence: what could not be read or written.
+pub fn directory(shim: &Path, torch_libraries: Option<&Path>) -> Result<PathBuf, String> {
+    directory_in(&cache_directory()?, shim, torch_libraries)
+}
+
+fn directory_in(cache: &Path, shim: &Path, torch_libraries: Option<&Path>) -> Result<PathBuf, String> {
+    let mut key = DefaultHasher::new();
+    // A holder needs the shim by its path: another build at the same place keeps its holders unless this program,
+    // which writes them, changed. So the stamp of both counts.
+    for path in [Some(shim.to_owned()), torch_libraries.map(Path::to_owned), std::env::current_exe().ok()] {
+        path.hash(&mut key);
+        let stamp =
+            path.and_then(|path| path.metadata().ok()).map(|meta| (meta.mtime(), meta.mtime_nsec(), meta.ino()));
+        stamp.hash(&mut key);
+    }
+    let directory = cache.join("holders").join(format!("{:016x}", key.finish()));
+    let complete = directory.join(".complete");
+    if complete.exists() {
+        return Ok(directory);
+    }
+    holders::write(&directory, shim, torch_libraries)
+        .and_then(|()| std::fs::write(&complete, "").map_err(|error| holders::at(&complete, error)))
+        .map_err(|error| format!("cannot write soname holders: {}; {CACHE_ADVICE}", machine::explained(&error)))?;
+    Ok(directory)
+}

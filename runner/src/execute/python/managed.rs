@@ -1,0 +1,542 @@
+//! Managed environments in the user's cache: made lean once per requirements and Python, then reused by every run.
+//!
+//! An environment is made at its final place, because its scripts name it, under a file lock; `.complete` is written last.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory, scrubbed};
+use crate::execute::python::{Python, hints, requirement};
+use crate::host::machine;
+
+/// Why there is no Python.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The user named one that is not there.
+    #[error("{variable}={program}: no Python interpreter there", program = .program.display())]
+    Chosen {
+        /// The variable that names it.
+        variable: &'static str,
+        /// The interpreter it stands for.
+        program: PathBuf,
+    },
+    /// The user named something that is none.
+    #[error("{program} does not work as a Python interpreter (FTEST_PYTHON, VIRTUAL_ENV, CONDA_PREFIX and PATH say which is taken): {source}", program = .program.display())]
+    NoPython {
+        /// What was named.
+        program: PathBuf,
+        /// What came of running it.
+        source: Box<Error>,
+    },
+    /// The machine has none.
+    #[error(
+        "no python3 on PATH: install one, name an interpreter with FTEST_PYTHON, or give the case a managed environment with `python:`"
+    )]
+    NoSystem,
+    /// The machine has neither.
+    #[error("no python3 and no uv on PATH: install one, or name an interpreter with FTEST_PYTHON")]
+    NoInterpreter,
+    /// A tool failed.
+    #[error("{step} failed: {detail}")]
+    Step {
+        /// What it was to do.
+        step: String,
+        /// Its last words.
+        detail: String,
+    },
+    /// The environment could not be made.
+    #[error(
+        "cannot make the Python environment for {requirements}: {source}\n  \
+         a machine without network needs an interpreter that has them: name it with FTEST_PYTHON, or activate its environment"
+    )]
+    Make {
+        /// What it was to hold.
+        requirements: String,
+        /// What failed.
+        source: Box<Error>,
+    },
+    /// The cache cannot be used.
+    #[error("{place}: {source}; {CACHE_ADVICE}", place = .place.display())]
+    Cache {
+        /// The file or directory.
+        place: PathBuf,
+        /// What the file system answered.
+        source: io::Error,
+    },
+    /// Nobody knows where the cache is.
+    #[error("{0}")]
+    NoCache(String),
+    /// No such environment.
+    #[error("no managed environment {key}; `ftest env list` names those there are")]
+    Unknown {
+        /// What was asked for.
+        key: String,
+    },
+}
+
+/// What `.complete` says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Complete {
+    requirements: Vec<String>,
+    python: String,
+    torch_libraries: Option<PathBuf>,
+}
+
+/// An environment in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// Its name.
+    pub key: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it holds; `None` when making it never ended.
+    pub requirements: Option<Vec<String>>,
+}
+
+/// The tools that make environments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Tools {
+    Uv { uv: PathBuf, python: Option<PathBuf> },
+    Pip { python: PathBuf },
+}
+
+/// The program of this name on `PATH`.
+pub(super) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH");
+    crate::execute::launch::program::find(program.as_ref(), path.as_deref(), Path::new("/")).ok()
+}
+
+/// What an environment is made from and where.
+struct Plan {
+    requirements: Vec<String>,
+    tools: Tools,
+    version: String,
+    home: PathBuf,
+    key: String,
+}
+
+impl Plan {
+    fn new(requirements: &[String]) -> Result<Plan, Error> {
+        let requirements = match requirement::canonical(requirements) {
+            none if none.is_empty() => crate::execute::python::default_requirements(),
+            some => some,
+        };
+        let python = on_path("python3").or_else(|| on_path("python"));
+        let tools = match (on_path("uv"), python) {
+            (Some(uv), python) => Tools::Uv { uv, python },
+            (None, Some(python)) => Tools::Pip { python },
+            (None, None) => return Err(Error::NoInterpreter),
+        };
+        let version = match &tools {
+            Tools::Pip { python } | Tools::Uv { python: Some(python), .. } => version(python)?,
+            Tools::Uv { python: None, .. } => "uv".to_owned(),
+        };
+        let key = key(&requirements, &version);
+        Ok(Plan { requirements, tools, version, home: home()?, key })
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.home.join(&self.key)
+    }
+}
+
+/// The environment for `requirements` if it is already there.
+///
+/// # Errors
+/// [`Error`] when the machine has no tool to tell.
+pub fn present(requirements: &[String]) -> Result<Option<Python>, Error> {
+    Ok(complete(&Plan::new(requirements)?.directory()))
+}
+
+/// The environment for `requirements`, made when it is missing. `announce` is told each step that takes time; the tools
+/// that make it carry `mark`, where it is not empty, so that who wants to stop can find them.
+///
+/// # Errors
+/// [`Error`]: what failed and what to do.
+pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> Result<Python, Error> {
+    let plan = Plan::new(requirements)?;
+    let directory = plan.directory();
+    if let Some(python) = complete(&directory) {
+        return Ok(python);
+    }
+    fs::create_dir_all(&plan.home).map_err(|source| Error::Cache { place: plan.home.clone(), source })?;
+    let _lock = lock(&plan.home, &plan.key, announce)?;
+    // Another run may have made it while this one waited.
+    if let Some(python) = complete(&directory) {
+        return Ok(python);
+    }
+    clear(&directory)?;
+    announce(&notice(&plan.requirements, &directory));
+    make(&plan.tools, &directory, &plan.requirements, mark, announce).map_err(|source| {
+        let _ = fs::remove_dir_all(&directory);
+        Error::Make { requirements: plan.requirements.join(" "), source: Box::new(source) }
+    })?;
+    let described = Python::describe(&directory.join("bin/python"))?;
+    let record = Complete {
+        requirements: plan.requirements,
+        python: plan.version,
+        torch_libraries: described.torch_libraries.clone(),
+    };
+    hints::put(&directory, &record.requirements);
+    let marker = directory.join(".complete");
+    fs::write(&marker, serde_json::to_string(&record).unwrap_or_default())
+        .map_err(|source| Error::Cache { place: marker, source })?;
+    Ok(described)
+}
+
+/// How the sentence on what is about to be made begins.
+pub(super) const MAKING: &str = "making a Python environment for";
+
+/// What is about to be made, what it costs and how it is avoided. Sizes are those of PyTorch 2.9 to 2.15.
+fn notice(requirements: &[String], directory: &Path) -> String {
+    let torch = requirements.iter().any(|one| requirement::name(one) == "torch");
+    let cost = if torch { " (PyTorch: 0.5 to 0.9 GB to download, 1.4 to 2 GB on disk, once)" } else { "" };
+    format!(
+        "{MAKING} {}{cost} in {}; to use another Python instead: FTEST_PYTHON=system, or the path of one",
+        requirements.join(" "),
+        directory.display()
+    )
+}
+
+/// Where environments are.
+fn home() -> Result<PathBuf, Error> {
+    Ok(cache_directory().map_err(Error::NoCache)?.join("envs"))
+}
+
+/// `torch-2.15.0-py3.11-0123abcd`: readable, and different for different needs.
+fn key(requirements: &[String], version: &str) -> String {
+    // FNV-1a: the name must not change between builds, as a hash of the standard library may.
+    let text = format!("{}\n{version}\n{}", requirements.join("\n"), std::env::consts::ARCH);
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let lead = requirements.iter().find(|one| requirement::is_lean(one)).or(requirements.first());
+    let lead: String = lead
+        .map_or("", String::as_str)
+        .replace("==", "-")
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() || ".-_".contains(letter) { letter } else { '_' })
+        .take(40)
+        .collect();
+    format!("{lead}-py{version}-{:08x}", hash ^ (hash >> 32) & 0xffff_ffff)
+}
+
+fn complete(directory: &Path) -> Option<Python> {
+    let record: Complete = serde_json::from_slice(&fs::read(directory.join(".complete")).ok()?).ok()?;
+    let bin = directory.join("bin");
+    let program = bin.join("python");
+    // The interpreter below a venv may have been uninstalled; then it is made anew.
+    program.exists().then(|| {
+        hints::put(directory, &record.requirements);
+        Python { program, bin, torch_libraries: record.torch_libraries }
+    })
+}
+
+fn lock(home: &Path, key: &str, announce: &dyn Fn(&str)) -> Result<File, Error> {
+    let place = home.join(format!("{key}.lock"));
+    let wrong = |source| Error::Cache { place: place.clone(), source };
+    let file = File::options().create(true).truncate(false).write(true).open(&place).map_err(wrong)?;
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        announce("waiting for another run that makes the same Python environment");
+        rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
+    }
+    Ok(file)
+}
+
+fn clear(directory: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(directory) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::Cache { place: directory.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn version(python: &Path) -> Result<String, Error> {
+    let answer = run(python, &["-c", "import sys; print('%d.%d' % sys.version_info[:2])"])?;
+    Ok(answer.trim().to_owned())
+}
+
+fn make(
+    tools: &Tools,
+    directory: &Path,
+    requirements: &[String],
+    mark: &str,
+    announce: &dyn Fn(&str),
+) -> Result<(), Error> {
+    let command = |program: &Path, arguments: &[String]| {
+        let mut command = command(program, arguments);
+        if !mark.is_empty() {
+            command.env(protocol::env::COOKIE.name, mark);
+        }
+        command
+    };
+    let (lean, mut rest): (Vec<String>, Vec<String>) =
+        requirements.iter().cloned().partition(|one| requirement::is_lean(one));
+    let interpreter = directory.join("bin/python");
+    let place = directory.display().to_string();
+    let inside = interpreter.display().to_string();
+    let pip: Vec<String> = match tools {
+        Tools::Uv { uv, python } => {
+            let mut arguments = vec!["venv".to_owned(), "--quiet".to_owned(), place];
+            if let Some(python) = python {
+                arguments.extend(["--python".to_owned(), python.display().to_string()]);
+            }
+            step("uv venv", command(uv, &arguments), announce)?;
+            [&uv.display().to_string(), "pip", "install", "--python", &inside].map(str::to_owned).to_vec()
+        }
+        Tools::Pip { python } => {
+            let base = python.display().to_string();
+            // The base's pip can install into the environment: that saves copying pip into it.
+            if run(python, &["-m", "pip", "--python", &base, "--version"]).is_ok() {
+                step(
+                    "python3 -m venv",
+                    command(python, &["-m", "venv", "--without-pip", &place].map(str::to_owned)),
+                    announce,
+                )?;
+                let options = ["-m", "pip", "--python", &inside, "install"];
+                let quiet = ["--disable-pip-version-check", "--no-warn-conflicts", "--no-input", "--progress-bar=off"];
+                [base.as_str()].iter().chain(&options).chain(&quiet).map(|word| (*word).to_owned()).collect()
+            } else {
+                step("python3 -m venv", command(python, &["-m", "venv", &place].map(str::to_owned)), announce)?;
+                [&inside, "-m", "pip", "install", "--no-input", "--progress-bar=off"].map(str::to_owned).to_vec()
+            }
+        }
+    };
+    let install = |options: &[&str], what: &[String]| {
+        let mut arguments: Vec<String> = pip[1..].to_vec();
+        arguments.extend(options.iter().map(|option| (*option).to_owned()));
+        arguments.extend(what.iter().cloned());
+        command(Path::new(&pip[0]), &arguments)
+    };
+    if lean.is_empty() {
+        return step("installing", install(&[], &rest), announce).map(drop);
+    }
+    // Asked beforehand, the needs install while the large wheel is still being unpacked. Other packages come after it:
+    // they find it there, needing nothing that the shim replaces.
+    let asked = match tools {
+        Tools::Pip { .. } if rest.is_empty() => {
+            announce(&format!("asking what {} needs", lean.join(" ")));
+            let question = install(&["--quiet", "--dry-run", "--ignore-installed", "--no-deps", "--report=-"], &lean);
+            step("pip install --dry-run", question, &|_| {}).ok().and_then(|report| needs_in_report(&report))
+        }
+        Tools::Pip { .. } | Tools::Uv { .. } => None,
+    };
+    let first = install(&["--no-deps"], &lean);
+    let Some(needs) = asked else {
+        step(&format!("installing {}", lean.join(" ")), first, announce)?;
+        rest.extend(needs_installed(directory)?);
+        forget_replaced(directory)?;
+        return step("installing what it needs", install(&[], &rest), announce).map(drop);
+    };
+    rest.extend(needs);
+    let second = install(&[], &rest);
+    std::thread::scope(|scope| {
+        let (sender, said) = std::sync::mpsc::channel();
+        let tell = sender.clone();
+        let work = |what: String, command: Command, sender: std::sync::mpsc::Sender<String>| {
+            move || {
+                step(&what, command, &|line| {
+                    let _ = sender.send(line.to_owned());
+                })
+            }
+        };
+        let lean = scope.spawn(work(format!("installing {}", lean.join(" ")), first, sender));
+        let needs = scope.spawn(work("installing what it needs".to_owned(), second, tell));
+        for line in said {
+            announce(&line);
+        }
+        let ended = |result: std::thread::Result<Result<String, Error>>| match result {
+            Ok(result) => result.map(drop),
+            Err(_) => Err(Error::Step { step: "installing".to_owned(), detail: "a thread died".to_owned() }),
+        };
+        let (lean, needs) = (lean.join(), needs.join());
+        ended(lean).and_then(|()| ended(needs))
+    })?;
+    forget_replaced(directory)
+}
+
+/// The remaining needs of the packages that pip's installation report lists.
+fn needs_in_report(report: &str) -> Option<Vec<String>> {
+    let report: serde_json::Value = serde_json::from_str(report).ok()?;
+    let mut needs = Vec::new();
+    for package in report.get("install")?.as_array()? {
+        let requires = package.get("metadata")?.get("requires_dist")?.as_array()?;
+        needs.extend(requirement::remaining(requires.iter().filter_map(|entry| entry.as_str())));
+    }
+    Some(needs)
+}
+
+/// The METADATA files of the lean packages that are installed.
+fn lean_metadata(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let answer = run(&directory.join("bin/python"), &["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])?;
+    let site = PathBuf::from(answer.trim());
+    let is_lean = |entry: &fs::DirEntry| {
+        let file = entry.file_name();
+        let package = file.to_str().and_then(|file| file.strip_suffix(".dist-info"));
+        package.is_some_and(|package| requirement::is_lean(package.split('-').next().unwrap_or_default()))
+    };
+    let entries = fs::read_dir(&site).map_err(|source| Error::Cache { place: site, source })?;
+    Ok(entries.flatten().filter(is_lean).map(|entry| entry.path().join("METADATA")).collect())
+}
+
+/// The remaining needs of the lean packages that are installed.
+fn needs_installed(directory: &Path) -> Result<Vec<String>, Error> {
+    let mut needs = Vec::new();
+    for place in lean_metadata(directory)? {
+        let metadata = fs::read_to_string(place).unwrap_or_default();
+        needs.extend(requirement::remaining(requirement::requires_dist(&metadata)));
+    }
+    Ok(needs)
+}
+
+/// Takes what the shim replaces out of the needs that the lean packages state, so that neither another package's
+/// installation nor `pip check` misses it.
+fn forget_replaced(directory: &Path) -> Result<(), Error> {
+    for place in lean_metadata(directory)? {
+        let wrong = |source| Error::Cache { place: place.clone(), source };
+        let metadata = fs::read_to_string(&place).map_err(wrong)?;
+        fs::write(&place, requirement::without_replaced(&metadata)).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+fn command<S: AsRef<std::ffi::OsStr>>(program: &Path, arguments: &[S]) -> Command {
+    let mut command = Command::new(program);
+    scrubbed(&mut command).args(arguments);
+    command
+}
+
+/// Runs `program` and gives what it wrote on stdout.
+///
+/// # Errors
+/// [`Error::Step`] when it cannot run or fails.
+pub(super) fn run<S: AsRef<std::ffi::OsStr>>(program: &Path, arguments: &[S]) -> Result<String, Error> {
+    step(&program.display().to_string(), command(program, arguments), &|_| {})
+}
+
+/// Runs a tool to its end, announcing what it downloads, and gives its stdout.
+fn step(step: &str, mut command: Command, announce: &dyn Fn(&str)) -> Result<String, Error> {
+    let wrong = |detail: String| Error::Step { step: step.to_owned(), detail };
+    if step.starts_with("installing") {
+        announce(step);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| wrong(machine::explained(&error)))?;
+    let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err(wrong("no streams".to_owned()));
+    };
+    let mut said = String::new();
+    let complaint = std::thread::scope(|scope| {
+        let complaint = scope.spawn(move || {
+            let mut text = Vec::new();
+            let _ = stderr.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if let Some(step) = worth_telling(&line) {
+                announce(&step);
+            }
+            said.push_str(&line);
+            said.push('\n');
+        }
+        complaint.join().unwrap_or_default()
+    });
+    let status = child.wait().map_err(|error| wrong(error.to_string()))?;
+    if status.success() {
+        return Ok(said);
+    }
+    let last: Vec<&str> = complaint.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = last[last.len().saturating_sub(4)..].join("\n    ");
+    Err(wrong(if last.is_empty() { status.to_string() } else { format!("{status}\n    {last}") }))
+}
+
+/// A line of pip that a person wants to see: a download that takes a while, or the unpacking.
+fn worth_telling(line: &str) -> Option<String> {
+    let line = line.trim();
+    if let Some(file) = line.strip_prefix("Downloading ") {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        let size: f64 = name.split_once('(')?.1.split_once(" MB")?.0.parse().ok()?;
+        return (size >= 10.0).then(|| format!("downloading {name}"));
+    }
+    line.strip_prefix("Installing collected packages: ").map(|packages| format!("unpacking {packages}"))
+}
+
+/// The environments in the cache, by key.
+///
+/// # Errors
+/// [`Error::NoCache`].
+pub fn list() -> Result<Vec<Environment>, Error> {
+    let mut environments = Vec::new();
+    for entry in fs::read_dir(home()?).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            let record = fs::read(entry.path().join(".complete")).ok();
+            let record: Option<Complete> = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            environments.push(Environment {
+                key: entry.file_name().to_string_lossy().into_owned(),
+                path: entry.path(),
+                requirements: record.map(|record| record.requirements),
+            });
+        }
+    }
+    environments.sort_by(|left, right| left.key.cmp(&right.key));
+    Ok(environments)
+}
+
+/// Removes an environment. Waits for a run that is making it.
+///
+/// # Errors
+/// [`Error::Unknown`], or what the file system answered.
+pub fn remove(key: &str, announce: &dyn Fn(&str)) -> Result<(), Error> {
+    let home = home()?;
+    let unknown = || Error::Unknown { key: key.to_owned() };
+    if !list()?.iter().any(|environment| environment.key == key) {
+        return Err(unknown());
+    }
+    let lock = lock(&home, key, announce)?;
+    // First the marker: a half-removed environment is never taken for a whole one.
+    let _ = fs::remove_file(home.join(key).join(".complete"));
+    clear(&home.join(key))?;
+    drop(lock);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_readable_and_differ_with_every_need() {
+        let one = key(&["numpy".into(), "torch==2.15.0".into()], "3.11");
+        assert!(one.starts_with("torch-2.15.0-py3.11-"), "{one}");
+        assert_ne!(one, key(&["torch==2.15.0".into()], "3.11"));
+        assert_ne!(one, key(&["numpy".into(), "torch==2.15.0".into()], "3.12"));
+    }
+
+    #[test]
+    fn only_large_downloads_and_the_unpacking_are_told() {
+        let told = worth_telling("  Downloading https://x/torch-2.15.0-cp311.whl (612.5 MB)");
+        assert_eq!(told.unwrap(), "downloading torch-2.15.0-cp311.whl (612.5 MB)");
+        assert_eq!(worth_telling("  Downloading sympy-1.14.whl (6.3 MB)"), None);
+        assert_eq!(worth_telling("Installing collected packages: torch").unwrap(), "unpacking torch");
+        assert_eq!(worth_telling("Collecting torch"), None);
+    }
+
+    #[test]
+    fn pips_report_gives_the_needs() {
+        let report = r#"{"install": [{"metadata": {"requires_dist": ["filelock", "nvidia-nccl-cu13==2.30"]}}]}"#;
+        assert_eq!(needs_in_report(report).unwrap(), ["filelock"]);
+        assert_eq!(needs_in_report("{}"), None);
+    }
+
+    #[test]
+    fn a_failing_tool_gives_its_last_words() {
+        let error = run(Path::new("/bin/sh"), &["-c", "echo no network >&2; exit 3"]).unwrap_err();
+        assert!(error.to_string().contains("no network"), "{error}");
+    }
+}

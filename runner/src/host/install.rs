@@ -1,0 +1,178 @@
+//! Where the parts of an installation are: shim, coordinator, `ftest` itself, suites. Nothing is looked up twice, and a
+//! part that is missing is named together with every place that was tried.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::host::variable;
+
+/// A part of the installation is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// It is nowhere.
+    #[error("{what} not found; looked for {}; {} names the installation, `./ftest` builds it", list(.tried), protocol::env::HOME.name)]
+    Part {
+        /// What was looked for, in words.
+        what: &'static str,
+        /// Every place that was tried, in order.
+        tried: Vec<PathBuf>,
+    },
+    /// The user named an installation that is not there. Another one in its place would be a surprise.
+    #[error("{}={}: no such directory; it names the installation: unset it, or correct it", protocol::env::HOME.name, .0.display())]
+    Home(PathBuf),
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The places where parts may be.
+///
+/// Three layouts are known: installed (`bin/`, `lib/`, `share/ftest/`), a build directory (everything beside the
+/// binary), and a checkout named by `FTEST_HOME` (`suites/`, `profiles/`).
+#[derive(Clone, Debug)]
+pub struct Install {
+    homes: Vec<PathBuf>,
+    binaries: Vec<PathBuf>,
+    /// What `FTEST_HOME` names although there is no such directory.
+    wrong: Option<PathBuf>,
+}
+
+impl Install {
+    /// The installation that the running program belongs to, or the one `FTEST_HOME` names.
+    pub fn find() -> Install {
+        let program = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
+        Install::at(variable::get(protocol::env::HOME.name), &program)
+    }
+
+    /// The installation around `program`, with `home` before it.
+    pub fn at(home: Option<OsString>, program: &Path) -> Install {
+        // Programs of a case run elsewhere.
+        let home = home.map(PathBuf::from).map(|home| std::path::absolute(&home).unwrap_or(home));
+        let wrong = home.clone().filter(|home| !home.is_dir());
+        let mut homes: Vec<PathBuf> = home.into_iter().collect();
+        let mut binaries: Vec<PathBuf> = homes.iter().map(|home| home.join("bin")).collect();
+        if let Some(beside) = program.parent() {
+            binaries.push(beside.to_owned());
+            // Test programs stand one level below the build directory, which stands two below the checkout.
+            if beside.ends_with("deps") || beside.ends_with("examples") {
+                binaries.extend(beside.parent().map(Path::to_owned));
+            }
+            homes.extend(beside.ancestors().skip(1).take(3).map(Path::to_owned));
+        }
+        Install { homes, binaries, wrong }
+    }
+
+    /// `libfakegpu.so`.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn shim(&self) -> Result<PathBuf, Missing> {
+        const NAME: &str = "libfakegpu.so";
+        let libraries = self.homes.iter().flat_map(|home| [home.join("lib"), home.join("lib/ftest")]);
+        self.first("the shim", libraries.chain(self.binaries.iter().cloned()).map(|place| place.join(NAME)))
+    }
+
+    /// `fakegpu-coordinator`.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn coordinator(&self) -> Result<PathBuf, Missing> {
+        self.binary("the coordinator", "fakegpu-coordinator")
+    }
+
+    /// The program of `ftest bench`.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn bench(&self) -> Result<PathBuf, Missing> {
+        self.binary("the program of ftest bench", "fixture-bench")
+    }
+
+    /// `ftest`, which also plays the guard of a run.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn ftest(&self) -> Result<PathBuf, Missing> {
+        self.binary("ftest", "ftest")
+    }
+
+    /// The directory of the suites that come with ftest.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn suites(&self) -> Result<PathBuf, Missing> {
+        let places = self.homes.iter().flat_map(|home| [home.join("share/ftest/suites"), home.join("suites")]);
+        self.first("the directory of suites", places)
+    }
+
+    /// The directories with our programs; the native fixtures are among them.
+    pub fn binary_directories(&self) -> impl Iterator<Item = &Path> {
+        self.binaries.iter().map(PathBuf::as_path)
+    }
+
+    fn binary(&self, what: &'static str, name: &str) -> Result<PathBuf, Missing> {
+        self.first(what, self.binaries.iter().map(|place| place.join(name)))
+    }
+
+    fn first(&self, what: &'static str, places: impl Iterator<Item = PathBuf>) -> Result<PathBuf, Missing> {
+        if let Some(home) = &self.wrong {
+            return Err(Missing::Home(home.clone()));
+        }
+        let mut tried = Vec::new();
+        for place in places {
+            if place.exists() {
+                return Ok(place);
+            }
+            tried.push(place);
+        }
+        Err(Missing::Part { what, tried })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(root: &Path, paths: &[&str]) {
+        for path in paths {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+    }
+
+    #[test]
+    fn an_installed_tree_is_found_from_its_binary() {
+        let root = tempfile::tempdir().unwrap();
+        touch(root.path(), &["bin/ftest", "bin/fakegpu-coordinator", "lib/libfakegpu.so", "share/ftest/suites/a.yaml"]);
+        let install = Install::at(None, &root.path().join("bin/ftest"));
+        assert_eq!(install.shim().unwrap(), root.path().join("lib/libfakegpu.so"));
+        assert_eq!(install.coordinator().unwrap(), root.path().join("bin/fakegpu-coordinator"));
+        assert_eq!(install.suites().unwrap(), root.path().join("share/ftest/suites"));
+    }
+
+    #[test]
+    fn a_build_directory_is_found_from_a_test_program_and_the_home_comes_first() {
+        let root = tempfile::tempdir().unwrap();
+        touch(
+            root.path(),
+            &["target/debug/libfakegpu.so", "target/debug/ftest", "suites/a.yaml", "home/lib/libfakegpu.so"],
+        );
+        let program = root.path().join("target/debug/deps/suites-1234");
+        assert_eq!(Install::at(None, &program).shim().unwrap(), root.path().join("target/debug/libfakegpu.so"));
+        assert_eq!(Install::at(None, &program).suites().unwrap(), root.path().join("suites"));
+        let home = root.path().join("home").into_os_string();
+        assert_eq!(Install::at(Some(home), &program).shim().unwrap(), root.path().join("home/lib/libfakegpu.so"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_every_place() {
+        let error = Install::at(None, Path::new("/nowhere/bin/ftest")).coordinator().unwrap_err();
+        let tried = vec![PathBuf::from("/nowhere/bin/fakegpu-coordinator")];
+        assert_eq!(error, Missing::Part { what: "the coordinator", tried });
+        assert!(
+            error.to_string().starts_with("the coordinator not found; looked for /nowhere/bin/fakegpu-coordinator")
+        );
+    }
+}

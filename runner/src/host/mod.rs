@@ -1,0 +1,14 @@
+//! The machine and the terminal that ftest runs on, and what the standard library lacks for them.
+
+#[macro_use]
+pub mod say;
+
+pub mod calendar;
+pub mod install;
+pub(crate) mod lossy_path;
+pub mod machine;
+pub mod printable;
+pub mod signal;
+pub mod variable;
+pub mod version;
+pub(crate) mod whole_file;

@@ -1,0 +1,44 @@
+//! Files that are there as a whole or not at all.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Puts `parts` at `path`, in the place of what is there. A new file has the permissions that the user's umask gives; one
+/// that was there keeps its own.
+///
+/// # Errors
+/// It cannot be written; what was there stays.
+pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(parent)?;
+    for part in parts {
+        file.write_all(part)?;
+    }
+    // A file system that finds room later (over a network, with a quota) would otherwise leave an empty file in the place
+    // of the old one, and no error.
+    file.as_file().sync_data()?;
+    if let Ok(there) = fs::metadata(path) {
+        file.as_file().set_permissions(there.permissions())?;
+    }
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_there_keeps_its_permissions() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("report");
+        replace(&path, &[b"a", b"b"]).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        replace(&path, &[b"c"]).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!((fs::read(&path).unwrap(), mode & 0o777), (b"c".to_vec(), 0o640));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,380 @@
+//! Files of attempts, moved from their scratch directories into the run's: `SUITE/CASE/`, with the reports of every
+//! attempt, and the whole scratch directory of one that did not pass.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::log::{LOCK, LOG};
+use super::secrets::Secrets;
+use crate::case::Case;
+use crate::execute::{coordinator, scratch};
+use crate::record::event::{Attempt, Stream};
+use crate::verdict::conclusion::Outcome;
+
+/// Most bytes kept of one attempt: a checkpoint of a model is no diagnosis.
+const LIMIT: u64 = 1 << 30;
+/// The device reports as one list.
+const DEVICES: &str = "device-reports.json";
+/// Longest name of a directory made from a case's id.
+const NAME: usize = 120;
+
+/// The place for the files of a run's attempts.
+#[derive(Clone, Debug)]
+pub struct ArtifactStore {
+    directory: PathBuf,
+    secrets: Secrets,
+}
+
+impl ArtifactStore {
+    /// A shelf in the run's directory.
+    pub fn new(directory: &Path, secrets: Secrets) -> ArtifactStore {
+        ArtifactStore { directory: directory.to_owned(), secrets }
+    }
+
+    /// Moves the files of an attempt here and tells `attempt` where they are. What cannot be kept is a note of it.
+    pub fn keep(&self, case: &Case, outcome: &Outcome, attempt: &mut Attempt) {
+        let observation = &outcome.observation;
+        if !outcome.kept && observation.cluster_report.is_none() && observation.device_reports.is_empty() {
+            return;
+        }
+        if let Err(error) = self.try_keep(case, outcome, attempt) {
+            attempt.notes.push(format!("not all files could be kept in {}: {error}", self.directory.display()));
+        }
+    }
+
+    fn try_keep(&self, case: &Case, outcome: &Outcome, attempt: &mut Attempt) -> io::Result<()> {
+        let observation = &outcome.observation;
+        let number = if attempt.number > 1 { format!(".attempt-{}", attempt.number) } else { String::new() };
+        let base = format!("{}{number}", case.id.trim_end_matches(']'));
+        let relative = self.make(&case.suite, &base)?;
+        let target = self.directory.join(&relative);
+        if outcome.kept {
+            let left_out = move_tree(&observation.scratch, &target)?;
+            if !left_out.is_empty() {
+                let names: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
+                attempt.notes.push(format!("too large to keep (over 1 GiB in all): {}", names.join(", ")));
+            }
+            self.rewrite(attempt, &observation.scratch, &relative);
+        }
+        let report = coordinator::report_path(Path::new(""));
+        if observation.cluster_report.is_some() {
+            // The file, and not what was read of it: that may lack what no check asks for.
+            let from = if outcome.kept { &target } else { &observation.scratch };
+            self.keep_report(&from.join(&report), &target.join(&report))?;
+            attempt.cluster_report = Some(relative.join(&report));
+        }
+        if !observation.device_reports.is_empty() {
+            self.write(&target.join(DEVICES), &Value::Array(observation.device_reports.clone()))?;
+            attempt.device_reports = Some(relative.join(DEVICES));
+        }
+        Ok(())
+    }
+
+    /// Moves a directory that is no attempt's here; `name` is `suite/...`. Gives its new place.
+    ///
+    /// # Errors
+    /// It cannot be moved.
+    pub fn take(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
+        let (suite, rest) = name.split_once('/').unwrap_or(("", name));
+        let target = self.directory.join(self.make(suite, rest)?);
+        move_tree(directory, &target)?;
+        // What its steps wrote, and what it gave.
+        for entry in fs::read_dir(&target)?.flatten().filter(|_| !self.secrets.is_empty()) {
+            let path = entry.path();
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if ["stdout", "stderr"].contains(&ending) || path.ends_with("output") {
+                // A file without room for what it would be is gone.
+                let _ = self.mask_file(&path);
+            }
+        }
+        Ok(target)
+    }
+
+    /// A new directory for `base`, of `suite`; its path from the run's directory.
+    fn make(&self, suite: &str, base: &str) -> io::Result<PathBuf> {
+        let (mut suite, base) = (name(suite), name(base));
+        // The run's own files are there already.
+        if [LOG, LOCK].contains(&suite.as_str()) {
+            suite.insert(0, '_');
+        }
+        let suite = PathBuf::from(suite);
+        fs::create_dir_all(self.directory.join(&suite))?;
+        let mut path = suite.join(&base);
+        let mut another = 0;
+        loop {
+            match fs::create_dir(self.directory.join(&path)) {
+                // Ids that differ only in what a file name may not have.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    another += 1;
+                    path = suite.join(format!("{base}~{another}"));
+                }
+                made => return made.map(|()| path),
+            }
+        }
+    }
+
+    fn write(&self, path: &Path, report: &Value) -> io::Result<()> {
+        let bytes = serde_json::to_vec(report)?;
+        fs::write(path, self.secrets.mask_bytes(&bytes).unwrap_or(bytes))
+    }
+
+    /// Puts the cluster report `from` at `to`, which may be the same, masked and without spaces between its values.
+    fn keep_report(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut reader = BufReader::new(File::open(from)?);
+        let directory = to.parent().unwrap_or(Path::new("."));
+        let permissions = fs::Permissions::from_mode(0o666);
+        let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(directory)?;
+        let mut writer = BufWriter::new(file.as_file_mut());
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line)? > 0 {
+            writer.write_all(&compact(&self.secrets.mask_bytes(&line).unwrap_or(line)))?;
+            line = Vec::new();
+        }
+        writer.flush()?;
+        drop(writer);
+        file.persist(to)?;
+        Ok(())
+    }
+
+    /// Whatever speaks of the scratch directory speaks of the new place, and streams there are masked.
+    fn rewrite(&self, attempt: &mut Attempt, scratch: &Path, relative: &Path) {
+        let moved = |path: &mut Option<PathBuf>| {
+            if let Some(rest) = path.as_deref().and_then(|path| path.strip_prefix(scratch).ok()) {
+                *path = Some(relative.join(rest));
+            }
+        };
+        let streams = attempt.processes.iter_mut().flat_map(|process| [&mut process.stdout, &mut process.stderr]);
+        for Stream { file, .. } in streams {
+            moved(file);
+            let Some(path) = file.as_deref().filter(|_| !self.secrets.is_empty()).map(|file| self.directory.join(file))
+            else {
+                continue;
+            };
+            if let Err(error) = self.mask_file(&path) {
+                let path = path.display();
+                attempt.notes.push(format!("{path} could not be masked, so it was removed: {error}"));
+            }
+        }
+        if let Some(hang) = &mut attempt.hang {
+            moved(&mut hang.flight_record);
+        }
+        attempt.kept = Some(relative.to_owned());
+        let (from, to) = (scratch.display().to_string(), self.directory.join(relative).display().to_string());
+        let failures = attempt.failures.iter_mut();
+        let texts = failures.flat_map(|failure| [&mut failure.expected, &mut failure.got, &mut failure.next]);
+        let details = attempt.hang.iter_mut().flat_map(|hang| &mut hang.details);
+        for text in texts.chain(&mut attempt.notes).chain(details) {
+            if text.contains(&from) {
+                *text = text.replace(&from, &to);
+            }
+        }
+    }
+
+    /// # Errors
+    /// There is no room for what it would be. The file is gone then.
+    fn mask_file(&self, path: &Path) -> io::Result<()> {
+        // A stream that cannot be read now is not there: nothing to hide.
+        let Some(masked) = fs::read(path).ok().and_then(|bytes| self.secrets.mask_bytes(&bytes)) else {
+            return Ok(());
+        };
+        fs::write(path, masked).or_else(|error| fs::remove_file(path).and(Err(error)))
+    }
+}
+
+/// Lines of JSON without the spaces between values.
+fn compact(text: &[u8]) -> Vec<u8> {
+    let (mut quoted, mut escaped) = (false, false);
+    let mut keep = |byte: &u8| {
+        let space = !quoted && byte.is_ascii_whitespace();
+        if *byte == b'"' && !escaped {
+            quoted = !quoted;
+        }
+        escaped = *byte == b'\\' && !escaped;
+        !space
+    };
+    text.iter().copied().filter(|byte| keep(byte)).collect()
+}
+
+/// `text` as the name of a directory: `all_reduce[w=2,d=f16]` is `all_reduce.w=2.d=f16`.
+fn name(text: &str) -> String {
+    let safe = |character: char| match character {
+        ',' | '[' => '.',
+        character if character.is_ascii_alphanumeric() || "._=+-".contains(character) => character,
+        _ => '_',
+    };
+    let mut name: String = text.trim_end_matches(']').chars().map(safe).take(NAME).collect();
+    // `.`, `..` and hidden directories.
+    if name.is_empty() || name.starts_with('.') {
+        name.insert(0, '_');
+    }
+    name
+}
+
+/// Moves everything below `from` into the empty directory `to`, also to another file system. Sockets and pipes go;
+/// files beyond the limit too, the largest first. Gives those, from `from`.
+fn move_tree(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    list(from, Path::new(""), &mut files);
+    files.sort();
+    let mut left_out = Vec::new();
+    let mut room = LIMIT;
+    for (bytes, path) in &files {
+        match room.checked_sub(*bytes) {
+            Some(rest) => room = rest,
+            None => {
+                let _ = fs::remove_file(from.join(path));
+                left_out.push(path.clone());
+            }
+        }
+    }
+    if fs::rename(from, to).is_err() {
+        copy_tree(from, to)?;
+        scratch::remove(from);
+    }
+    left_out.sort();
+    Ok(left_out)
+}
+
+/// Regular files below `root`/`path`, with their sizes; what cannot be kept is removed.
+fn list(root: &Path, path: &Path, files: &mut Vec<(u64, PathBuf)>) {
+    for entry in fs::read_dir(root.join(path)).into_iter().flatten().flatten() {
+        let path = path.join(entry.file_name());
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => list(root, &path, files),
+            Ok(metadata) if metadata.is_file() => files.push((metadata.len(), path)),
+            Ok(metadata) if metadata.is_symlink() => {}
+            _ => drop(fs::remove_file(entry.path())),
+        }
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    // A program may have taken its own permissions away.
+    fs::set_permissions(from, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            fs::create_dir(&target)?;
+            copy_tree(&entry.path(), &target)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(entry.path())?, &target)?;
+        } else if kind.is_file() {
+            let mut source = File::open(entry.path())?;
+            io::copy(&mut source, &mut File::create(&target)?)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::observation::{Captured, Exit, Observation, ProcessObservation, Role};
+    use crate::verdict::Verdict;
+
+    #[test]
+    fn names_of_directories() {
+        assert_eq!(name("all_reduce[d=bf16,w=4]"), "all_reduce.d=bf16.w=4");
+        assert_eq!(name("../x y"), "_.._x_y");
+        assert_eq!(name(""), "_");
+    }
+
+    #[test]
+    fn a_suite_may_be_called_as_the_files_of_a_run_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = ArtifactStore::new(directory.path(), Secrets::default());
+        for file in [LOG, LOCK] {
+            fs::write(directory.path().join(file), "").unwrap();
+            assert_eq!(shelf.make(file, "c").unwrap(), Path::new(&format!("_{file}/c")));
+        }
+    }
+
+    #[test]
+    fn a_tree_moves_to_another_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+        fs::create_dir_all(from.join("deep")).unwrap();
+        fs::create_dir(&to).unwrap();
+        fs::write(from.join("deep/a"), "a").unwrap();
+        std::os::unix::fs::symlink("a", from.join("deep/link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(from.join("s")).unwrap();
+        copy_tree(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("deep/link")).unwrap(), "a");
+        assert!(!to.join("s").exists());
+        fs::remove_dir_all(&to).unwrap();
+        fs::create_dir(&to).unwrap();
+        assert_eq!(move_tree(&from, &to).unwrap(), Vec::<PathBuf>::new());
+        assert!(to.join("deep/a").exists() && !to.join("s").exists() && !from.exists());
+    }
+
+    fn case() -> std::sync::Arc<Case> {
+        let text = "ftest: 1\nsuite: s\ncases:\n- {id: 'c', matrix: {axes: {w: [2]}}, launch: {argv: [x]}}\n";
+        let suite = crate::suite::parse(Path::new("s.yaml"), text, Path::new("/")).unwrap();
+        suite.cases.into_iter().next().unwrap()
+    }
+
+    /// What came of a case in `scratch` that a coordinator and a device reported of.
+    fn outcome(scratch: &Path, kept: bool) -> Outcome {
+        let stdout = Captured { path: scratch.join("launcher-0.stdout"), bytes: 10, ..Captured::default() };
+        let observation = Observation {
+            processes: vec![ProcessObservation {
+                role: Role::Launcher(0),
+                exit: Exit::Code(0),
+                stdout,
+                stderr: Captured::default(),
+            }],
+            cluster_report: Some(json!({ "cluster": "as far as it was read" })),
+            device_reports: vec![json!({ "device": 0 })],
+            scratch: scratch.to_owned(),
+            ..Observation::default()
+        };
+        let failure = crate::check::Failure {
+            place: None,
+            kind: "exit".into(),
+            expected: "it ends".into(),
+            got: "code 1".into(),
+            next: format!("its stdout is {}", scratch.join("launcher-0.stdout").display()),
+        };
+        let verdict = if kept { Verdict::Failed } else { Verdict::Passed };
+        Outcome { verdict, failures: vec![failure], perf: Vec::new(), observation, slow: false, kept }
+    }
+
+    #[test]
+    fn reports_are_kept_of_every_attempt_and_all_files_of_one_that_did_not_pass() {
+        let directory = tempfile::tempdir().unwrap();
+        let secrets = Secrets::of([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]);
+        let shelf = ArtifactStore::new(&directory.path().join("run"), secrets);
+        let case = case();
+        for (number, kept, relative) in [(1, true, "s/c.w=2"), (2, false, "s/c.w=2.attempt-2"), (1, false, "s/c.w=2~1")]
+        {
+            let scratch = directory.path().join("scratch");
+            fs::create_dir_all(&scratch).unwrap();
+            fs::write(scratch.join("launcher-0.stdout"), "I am hunter2hunter2\n").unwrap();
+            let report = "{\n  \"cluster\": \"I \\\" am hunter2hunter2 \\\\\",\n  \"ranks\": [ 1, 2 ]\n}\n";
+            fs::write(scratch.join("cluster-report.json"), report).unwrap();
+            let outcome = outcome(&scratch, kept);
+            let mut attempt = Attempt::of(number, &case, &outcome);
+            shelf.keep(&case, &outcome, &mut attempt);
+            assert_eq!(attempt.cluster_report, Some(Path::new(relative).join("cluster-report.json")));
+            assert_eq!(attempt.device_reports, Some(Path::new(relative).join(DEVICES)));
+            let kept_at = directory.path().join("run").join(relative);
+            let text = |name: &str| fs::read_to_string(kept_at.join(name)).ok();
+            assert_eq!(text("cluster-report.json").unwrap(), r#"{"cluster":"I \" am *** \\","ranks":[1,2]}"#);
+            assert_eq!(text(DEVICES).unwrap(), r#"[{"device":0}]"#);
+            assert_eq!(text("launcher-0.stdout"), kept.then(|| "I am ***\n".to_owned()));
+            assert_eq!((attempt.kept.is_some(), scratch.exists()), (kept, !kept));
+            if kept {
+                let file = kept_at.join("launcher-0.stdout");
+                assert_eq!(attempt.failures[0].next, format!("its stdout is {}", file.display()));
+                assert_eq!(attempt.processes[0].stdout.file, Some(Path::new(relative).join("launcher-0.stdout")));
+            }
+        }
+    }
+}

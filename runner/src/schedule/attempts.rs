@@ -1,0 +1,204 @@
+//! From a case to its conclusion: attempts, and what the policies of the case make of them.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::case::Case;
+use crate::case::fixture;
+use crate::case::policy::Retries;
+use crate::case::requirement;
+use crate::check::Failure;
+use crate::check::perf::{self, Measured};
+use crate::execute::run_case;
+use crate::observation::Observation;
+use crate::schedule::Settings;
+use crate::schedule::fixture_pool::Fixtures;
+use crate::schedule::run_resources::RunResources;
+use crate::verdict::Verdict;
+use crate::verdict::conclusion::{Conclusion, Outcome};
+use crate::verdict::{environment, judge, policy};
+
+/// Tells a program with `retries` which attempt it is in, from 1.
+const ATTEMPT: &str = "FTEST_ATTEMPT";
+
+/// What the attempts of a run share.
+#[derive(Debug, Default)]
+pub struct Shared {
+    fixtures: Fixtures,
+    /// Cases whose first attempt did not pass.
+    failed: Cell<u32>,
+}
+
+impl Shared {
+    /// What the attempts of these cases will share, each run once.
+    pub fn new(cases: &[Arc<Case>]) -> Shared {
+        Shared { fixtures: Fixtures::new(cases), failed: Cell::new(0) }
+    }
+
+    /// Takes down what still stands.
+    pub async fn finish(&self, resources: &RunResources, settings: Settings) {
+        self.fixtures.finish(resources, settings.keep).await;
+    }
+
+    /// Teardowns that failed since the last call: `suite/fixture`, and what went wrong.
+    pub fn teardown_failures(&self) -> Vec<(String, Failure)> {
+        self.fixtures.failures()
+    }
+}
+
+/// Runs `case` to its conclusion.
+pub async fn run(case: &Case, resources: &RunResources, settings: Settings, shared: &Shared) -> Conclusion {
+    let attempts = Attempts { case, resources, settings, shared };
+    let now = SystemTime::now();
+    let mark = case.xfail.as_ref().filter(|mark| mark.counts(now));
+    shared.fixtures.begin(case);
+    let mut conclusion = Conclusion::of(attempts.make(1).await);
+    if !conclusion.verdict.is_neutral() && mark.is_none() {
+        shared.failed.set(shared.failed.get() + 1);
+        if let Some(retries) = &case.retries {
+            attempts.retry(retries, &mut conclusion).await;
+        }
+    }
+    shared.fixtures.done(case, resources, settings.keep).await;
+    if let Some(last) = conclusion.attempts.last() {
+        conclusion.notes.extend(last.perf.iter().filter_map(Measured::note));
+    }
+    match (mark, &case.xfail) {
+        (Some(mark), _) => policy::apply(mark, &mut conclusion),
+        (None, Some(expired)) => {
+            let until = expired.until.map(|until| until.to_string()).unwrap_or_default();
+            conclusion.notes.push(format!("`xfail` ({}) counted until {until}, and no longer", expired.place));
+        }
+        (None, None) => {}
+    }
+    if settings.deny_skip {
+        deny_skip(case, &mut conclusion);
+    }
+    if matches!(conclusion.verdict, Verdict::Xfailed { .. }) && !settings.keep {
+        for attempt in &mut conclusion.attempts {
+            resources.execution.discard(&attempt.observation);
+            attempt.kept = false;
+        }
+    }
+    conclusion
+}
+
+/// Makes an unmet requirement a failure. A case that the user interrupted stays skipped.
+fn deny_skip(case: &Case, conclusion: &mut Conclusion) {
+    let interrupted = conclusion.attempts.iter().any(|attempt| attempt.observation.cancelled);
+    if let Verdict::Skipped { reason } = &conclusion.verdict
+        && !interrupted
+    {
+        conclusion.failures.push(Failure {
+            place: Some(case.place.clone()),
+            kind: "skip".into(),
+            expected: "every case runs (--deny-skip)".to_owned(),
+            got: reason.clone(),
+            next: String::new(),
+        });
+        conclusion.verdict = Verdict::Failed;
+    }
+}
+
+struct Attempts<'a> {
+    case: &'a Case,
+    resources: &'a RunResources,
+    settings: Settings,
+    shared: &'a Shared,
+}
+
+impl Attempts<'_> {
+    async fn retry(&self, retries: &Retries, conclusion: &mut Conclusion) {
+        while let Some(last) = conclusion.attempts.last().filter(|last| policy::again(retries, self.case, last)) {
+            let made = conclusion.attempts.len();
+            if made > retries.count as usize {
+                break;
+            }
+            let limit = self.settings.retry_limit;
+            if self.shared.failed.get() > limit {
+                let note = format!("not tried again: more cases have failed than --retry-limit {limit} allows");
+                conclusion.notes.push(note);
+                break;
+            }
+            let before = last.verdict.clone();
+            tokio::select! {
+                () = tokio::time::sleep(retries.delay) => {}
+                () = self.resources.execution.cancel.raised(1) => break,
+            }
+            let outcome = self.make(made + 1).await;
+            if matches!(outcome.verdict, Verdict::Skipped { .. }) {
+                // A case that failed is not skipped because the next attempt was.
+                conclusion.notes.push(format!("attempt {} was not made: {}", made + 1, reason(&outcome)));
+                conclusion.verdict = before;
+                break;
+            }
+            conclusion.verdict = outcome.verdict.clone();
+            conclusion.attempts.push(outcome);
+        }
+        conclusion.flaky = conclusion.verdict == Verdict::Passed && conclusion.attempts.len() > 1;
+        if conclusion.flaky && retries.flaky.fails() {
+            conclusion.verdict = Verdict::Failed;
+            conclusion.failures.push(Failure {
+                place: Some(retries.place.clone()),
+                kind: "flaky".into(),
+                expected: "the first attempt passes".to_owned(),
+                got: format!("attempt {} passed", conclusion.attempts.len()),
+                next: "`flaky: pass` in `retries` lets that count".to_owned(),
+            });
+        }
+    }
+
+    async fn make(&self, number: usize) -> Outcome {
+        let mut case = Cow::Borrowed(self.case);
+        if case.retries.is_some() {
+            case.to_mut().env.entry(ATTEMPT.to_owned()).or_insert_with(|| number.to_string());
+        }
+        let limit = self.resources.execution.limits.of(&case).filter(|limit| limit.has_passed());
+        let mut observation = match requirement::unmet(&case) {
+            _ if limit.is_some() => {
+                Observation { past: limit.map(|limit| limit.whose), timed_out: true, ..Observation::default() }
+            }
+            Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
+            None => self.observe(&mut case).await,
+        };
+        let case = case.as_ref();
+        let (verdict, failures) = judge::judge(case, &observation, self.settings.snapshots);
+        let perf = perf::measure(&case.expect.perf, &case.expect.output, &observation);
+        let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped { .. });
+        if !clean {
+            observation.notes.extend(environment::hints(case, &observation));
+        }
+        let slow = verdict == Verdict::Passed && observation.duration > case.timeout.slow;
+        let kept = (self.settings.keep || !clean) && observation.scratch.is_dir();
+        if !kept {
+            self.resources.execution.discard(&observation);
+        }
+        Outcome { verdict, failures, perf, observation, slow, kept }
+    }
+
+    /// Runs the case among its fixtures, with what they give.
+    async fn observe(&self, case: &mut Cow<'_, Case>) -> Observation {
+        if case.uses.is_empty() {
+            return run_case(case, &self.resources.execution).await;
+        }
+        let fixtures = &self.shared.fixtures;
+        let entered = match fixtures.enter(case, self.resources).await {
+            Ok(entered) => entered,
+            Err(observation) => return observation,
+        };
+        fixture::fill_case(case.to_mut(), &entered.outputs);
+        self.resources.secrets.learn(case.env.clone());
+        let observation = run_case(case, &self.resources.execution).await;
+        fixtures.leave(entered, self.resources, self.settings.keep).await;
+        observation
+    }
+}
+
+fn reason(outcome: &Outcome) -> String {
+    match &outcome.verdict {
+        Verdict::Skipped { reason } => reason.clone(),
+        other => other.word().to_owned(),
+    }
+}

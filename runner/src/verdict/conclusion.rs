@@ -1,0 +1,89 @@
+//! What came of a case, with everything that was seen: what the run knows before it becomes events.
+
+use crate::case::{Case, KillTarget};
+use crate::check::Failure;
+use crate::check::perf::Measured;
+use crate::observation::{Exit, Observation, Role};
+use crate::verdict::Verdict;
+
+/// What came of one case: its attempts, and what a policy (`retries`, `xfail`) makes of them.
+#[derive(Clone, Debug)]
+pub struct Conclusion {
+    /// What counts: the last attempt's verdict unless a policy says otherwise.
+    pub verdict: Verdict,
+    /// It passed after an attempt that did not.
+    pub flaky: bool,
+    /// What the attempts do not tell: a policy that made the verdict.
+    pub failures: Vec<Failure>,
+    /// What a reader should know besides, in words.
+    pub notes: Vec<String>,
+    /// At least one, in order.
+    pub attempts: Vec<Outcome>,
+}
+
+impl Conclusion {
+    /// The conclusion from one attempt that no policy touches.
+    pub fn of(outcome: Outcome) -> Conclusion {
+        Conclusion {
+            verdict: outcome.verdict.clone(),
+            flaky: false,
+            failures: Vec::new(),
+            notes: Vec::new(),
+            attempts: vec![outcome],
+        }
+    }
+
+    /// The attempt that explains most, and its number from 1: the first that did not pass, else the last.
+    pub fn shown(&self) -> (usize, &Outcome) {
+        let failed = self.attempts.iter().position(|attempt| attempt.verdict != Verdict::Passed);
+        let index = failed.unwrap_or(self.attempts.len().saturating_sub(1));
+        (index + 1, &self.attempts[index])
+    }
+}
+
+/// What came of one attempt of a case.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Every check that did not hold, in the order of the file.
+    pub failures: Vec<Failure>,
+    /// What `perf` measured.
+    pub perf: Vec<Measured>,
+    /// What was seen.
+    pub observation: Observation,
+    /// It took longer than `timeout.slow`.
+    pub slow: bool,
+    /// The scratch directory was left in place.
+    pub kept: bool,
+}
+
+/// The process whose output explains most: the first rank that did not end with 0, else the first launcher, else the coordinator.
+pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
+    let killed = |role: Role| {
+        case.kill.iter().any(|kill| match (kill.target, role) {
+            (KillTarget::Coordinator, Role::Coordinator) => true,
+            (KillTarget::Rank(target), Role::Rank(rank)) => target == rank,
+            _ => false,
+        })
+    };
+    // A rank that hangs is ended like those that wait for it: its stack tells most.
+    let missing = observation.hang.iter().flat_map(|hang| &hang.missing).map(|rank| Role::Rank(*rank));
+    if let Some(role) = missing.into_iter().find(|role| observation.process(*role).is_some()) {
+        return Some(role);
+    }
+    let bad = |exit: &Exit| !matches!(exit, Exit::Code(0));
+    // Who failed before the others were ended tells more than they do.
+    let failed = case.expect.exit.failed_early(observation).into_iter().map(|process| process.role).min();
+    if let Some(role) = failed.filter(|_| !observation.unfinished.is_empty()) {
+        return Some(role);
+    }
+    observation
+        .processes
+        .iter()
+        .filter(|process| bad(&process.exit) && !killed(process.role) && !process.stderr.head.is_empty())
+        .min_by_key(|process| process.role)
+        .or_else(|| observation.processes.iter().find(|process| bad(&process.exit) && !killed(process.role)))
+        .or_else(|| observation.processes.iter().find(|process| !process.stderr.head.is_empty()))
+        .map(|process| process.role)
+}

@@ -1,0 +1,224 @@
+//! What the machine, the container or the shell did to a case: limits that were reached, memory that ran out. The program
+//! cannot help it, so the case is broken, and is told what to change.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::limit::Limit;
+
+use crate::case::Case;
+use crate::case::python;
+use crate::check::Failure;
+use crate::host::machine;
+use crate::observation::{Exit, Observation, ProcessObservation, Role};
+
+const SIGBUS: i32 = 7;
+const SIGKILL: i32 = 9;
+const SIGXCPU: i32 = 24;
+const SIGXFSZ: i32 = 25;
+/// Less shared memory than this is soon used up; containers have 64 MiB unless told otherwise.
+const SMALL: u64 = 1 << 30;
+/// What Python says where PyTorch is not installed.
+const NO_TORCH: &str = "No module named 'torch'";
+/// What glibc's loader writes around the reason, behind the library's name.
+const NOT_LOADED: [&str; 2] = ["libfakegpu.so' from LD_PRELOAD cannot be preloaded (", ")"];
+/// What it writes when a library that is needed has no room.
+const NO_ROOM: [&str; 2] = ["error while loading shared libraries: ", "failed to map segment from shared object"];
+/// A program of another architecture among a case's helpers needs no shim.
+const FOREIGN: &str = "wrong ELF class";
+
+/// One failure for each cause.
+pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
+    let failure = |got: String, next: String| Failure {
+        place: None,
+        kind: "environment".into(),
+        expected: "the machine lets the case run".to_owned(),
+        got,
+        next,
+    };
+    let machine = &observation.machine;
+    let mut failures = Vec::new();
+    // Ranks that met the same say the same, or the same of their device.
+    let mut refused: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for sentence in &observation.refused {
+        let (got, next) = sentence.rsplit_once("; ").unwrap_or((sentence, ""));
+        refused.entry(next).or_default().insert(got);
+    }
+    for (next, got) in refused {
+        failures.push(failure(got.into_iter().collect::<Vec<_>>().join("\n"), next.to_owned()));
+    }
+    for process in &observation.processes {
+        let wanted = case.expect.exit.accepts(process.role, &process.exit);
+        if let Some(got) = not_loaded(process).or_else(|| (!wanted).then(|| no_room(process)).flatten()) {
+            let next = match machine.address_space {
+                Some(value) => Limit::AddressSpace.advice(value),
+                None => "the program's own limits (`ulimit -v`, `ulimit -n`) may be too low".to_owned(),
+            };
+            failures.push(failure(got, next));
+            break;
+        }
+    }
+    let ended_by = |numbers: &[i32]| ended_by(case, observation, numbers);
+    if let (Some(value), Some(role)) = (machine.file_size, ended_by(&[SIGXFSZ])) {
+        failures.push(failure(
+            format!("SIGXFSZ ended {role}: a file became larger than it may"),
+            Limit::FileSize.advice(value),
+        ));
+    }
+    // At the hard limit the kernel does not warn.
+    if let (Some(value), Some(role)) = (machine.cpu_time, ended_by(&[SIGXCPU, SIGKILL])) {
+        failures.push(failure(
+            format!("a signal ended {role}, which may have used more processor time than it may"),
+            Limit::CpuTime.advice(value),
+        ));
+    }
+    if let Some(sentence) = &machine.out_of_memory
+        && (observation.timed_out || ended_by(&[SIGKILL]).is_some())
+    {
+        let who = ended_by(&[SIGKILL]).map(|role| format!(": SIGKILL ended {role}")).unwrap_or_default();
+        let next = "give the machine or the container more memory, run fewer cases at once (`--jobs`), or make tensors \
+                    smaller: what a program has in device memory is in this machine's";
+        failures.push(failure(format!("{sentence}{who}"), next.to_owned()));
+    }
+    failures
+}
+
+/// What may explain how processes ended, and may not: for a case that did not pass.
+pub fn hints(case: &Case, observation: &Observation) -> Vec<String> {
+    let small = observation.machine.shared_memory.filter(|bytes| *bytes < SMALL);
+    let hint = small.zip(ended_by(case, observation, &[SIGBUS])).map(|(bytes, role)| {
+        let size = machine::describe(bytes);
+        format!("SIGBUS ended {role}: /dev/shm has {size} in all here, and a program that uses more ends so (containers: `--shm-size`)")
+    });
+    hint.into_iter().chain(no_torch(case, observation)).chain(machine::inherited_limits()).collect()
+}
+
+/// A case that names no Python had the one on `PATH`.
+fn no_torch(case: &Case, observation: &Observation) -> Option<String> {
+    if case.python.is_some() {
+        return None;
+    }
+    let misses = |process: &&ProcessObservation| {
+        let stderr = if process.stderr.truncated { &process.stderr.tail } else { &process.stderr.head };
+        String::from_utf8_lossy(stderr).contains(NO_TORCH)
+    };
+    let process = observation.processes.iter().find(misses)?;
+    let pinned = python::DEFAULT_REQUIREMENTS.iter().find_map(|one| one.strip_prefix("torch=="))?;
+    Some(format!(
+        "{} found no PyTorch: the case names no `python`, so it ran with the one on PATH; `python: {{torch: \"{pinned}\"}}` makes it an environment",
+        process.role
+    ))
+}
+
+/// The first process that one of these signals ended although the case does not want that.
+fn ended_by(case: &Case, observation: &Observation, signals: &[i32]) -> Option<Role> {
+    let by = |exit: &Exit| match exit {
+        Exit::Signal(number) => signals.contains(number),
+        // As a shell passes it on.
+        Exit::Code(code) => signals.contains(&(code - 128)),
+        _ => false,
+    };
+    let wanted = |process: &ProcessObservation| case.expect.exit.accepts(process.role, &process.exit);
+    let found = observation.processes.iter().find(|process| by(&process.exit) && !wanted(process));
+    found.map(|process| process.role)
+}
+
+/// Why the loader left the shim out.
+fn not_loaded(process: &ProcessObservation) -> Option<String> {
+    let said = String::from_utf8_lossy(&process.stderr.head);
+    let mut reasons = said.split(NOT_LOADED[0]).skip(1).filter_map(|rest| Some(rest.split_once(NOT_LOADED[1])?.0));
+    let reason = reasons.find(|reason| !reason.contains(FOREIGN))?;
+    Some(format!("the shim could not be loaded into {}: {reason}", process.role))
+}
+
+/// The loader had no addresses for a library, the shim's own included.
+fn no_room(process: &ProcessObservation) -> Option<String> {
+    let said = String::from_utf8_lossy(&process.stderr.head);
+    let line = said.lines().find(|line| line.ends_with(NO_ROOM[1]) && line.contains(NO_ROOM[0]))?;
+    Some(format!("{} could not be loaded: {line}", process.role))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::machine::Machine;
+    use crate::observation::Captured;
+
+    fn seen(machine: Machine, exits: &[Exit]) -> Observation {
+        let process = |(rank, exit): (usize, &Exit)| ProcessObservation {
+            role: Role::Rank(rank as u32),
+            exit: exit.clone(),
+            stdout: Captured::default(),
+            stderr: Captured::default(),
+        };
+        let processes = exits.iter().enumerate().map(process).collect();
+        Observation { machine, processes, ..Observation::default() }
+    }
+
+    fn got(machine: Machine, exits: &[Exit]) -> Vec<String> {
+        let found = failures(&Case::default(), &seen(machine, exits));
+        found.into_iter().map(|failure| format!("{} / {}", failure.got, failure.next)).collect()
+    }
+
+    #[test]
+    fn a_signal_of_a_limit_that_is_set_is_the_environments() {
+        let file = || Machine { file_size: Some(1024), ..Machine::default() };
+        let expected = "SIGXFSZ ended rank 1: a file became larger than it may / \
+                        the limit on the size of files (`ulimit -f`) is 1024 bytes: raise it";
+        assert_eq!(got(file(), &[Exit::Code(0), Exit::Signal(SIGXFSZ)]), [expected]);
+        assert_eq!(got(file(), &[Exit::Code(0), Exit::Code(128 + SIGXFSZ)]), [expected]);
+        assert_eq!(got(file(), &[Exit::Code(1)]), [""; 0]);
+        // The program set itself one.
+        assert_eq!(got(Machine::default(), &[Exit::Signal(SIGXFSZ)]), [""; 0]);
+        let cpu = Machine { cpu_time: Some(3), ..Machine::default() };
+        assert!(got(cpu, &[Exit::Signal(SIGKILL)])[0].contains("(`ulimit -t`) is 3 s"));
+    }
+
+    #[test]
+    fn memory_that_ran_out_explains_a_kill_and_nothing_else() {
+        let machine = || Machine { out_of_memory: Some("the kernel ended 1".into()), ..Machine::default() };
+        assert!(got(machine(), &[Exit::Code(0), Exit::Signal(SIGKILL)])[0].starts_with("the kernel ended 1: SIGKILL"));
+        assert_eq!(got(machine(), &[Exit::Code(0), Exit::Code(1)]), [""; 0]);
+        assert_eq!(got(Machine::default(), &[Exit::Signal(SIGKILL)]), [""; 0]);
+        let small = |bytes| Machine { shared_memory: Some(bytes), ..Machine::default() };
+        let hints = |bytes| hints(&Case::default(), &seen(small(bytes), &[Exit::Signal(SIGBUS)]));
+        assert!(hints(64 << 20)[0].starts_with("SIGBUS ended rank 0: /dev/shm has 64 MiB in all here"));
+        assert!(!hints(8 << 30).iter().any(|hint| hint.contains("SIGBUS")));
+        // What a case kills itself is none of it.
+        let text =
+            "ftest: 1\nsuite: s\ncases:\n- {id: c, launch: {argv: [x], ranks: 1}, expect: {exit: {signal: SIGKILL}}}\n";
+        let case = crate::suite::parse(std::path::Path::new("s.yaml"), text, std::path::Path::new("/")).unwrap();
+        assert_eq!(failures(&case.cases[0], &seen(machine(), &[Exit::Signal(SIGKILL)])), []);
+    }
+
+    #[test]
+    fn a_shim_that_was_not_loaded_is_found_on_stderr() {
+        let told = |reason: &str| {
+            let mut observation = seen(Machine::default(), &[Exit::Code(0)]);
+            observation.processes[0].stderr.head = format!(
+                "ERROR: ld.so: object '/x/lib/libfakegpu.so' from LD_PRELOAD cannot be preloaded ({reason}): ignored.\n"
+            )
+            .into_bytes();
+            failures(&Case::default(), &observation)
+        };
+        let found = told("failed to map segment from shared object");
+        let expected = "the shim could not be loaded into rank 0: failed to map segment from shared object";
+        assert_eq!(found.iter().map(|failure| failure.got.as_str()).collect::<Vec<_>>(), [expected]);
+        assert_eq!(told("wrong ELF class: ELFCLASS64"), []);
+        let line = "x: error while loading shared libraries: libm.so.6: failed to map segment from shared object";
+        let mut observation = seen(Machine { address_space: Some(8192), ..Machine::default() }, &[Exit::Code(127)]);
+        observation.processes[0].stderr.head = format!("{line}\n").into_bytes();
+        let found = failures(&Case::default(), &observation);
+        assert_eq!(found[0].got, format!("rank 0 could not be loaded: {line}"));
+        assert_eq!(found[0].next, "the limit on address space (`ulimit -v`) is 8192 bytes: raise it");
+    }
+
+    #[test]
+    fn ranks_that_were_refused_the_same_say_it_once() {
+        let refused = |device| format!("device {device} has no memory: no; the limit is 5: raise it");
+        let observation = Observation { refused: vec![refused(0), refused(1), refused(0)], ..Observation::default() };
+        let found = failures(&Case::default(), &observation);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].got, "device 0 has no memory: no\ndevice 1 has no memory: no");
+        assert_eq!(found[0].next, "the limit is 5: raise it");
+    }
+}

@@ -1,0 +1,299 @@
+//! The verdict on one attempt: what was seen of it against what its case expects, and what counts more than what.
+
+use crate::check::capture::Captures;
+use serde_json::{Value, json};
+
+use super::environment;
+use crate::case::{Case, KillTarget, cluster};
+use crate::check::snapshot::{Owner, SnapshotMode};
+use crate::check::{Failure, Leaks, capture, exit, gap, need, report_shape};
+use crate::expression::Context;
+use crate::filter;
+use crate::observation::{Exit, Observation, ProcessObservation, Role};
+use crate::verdict::Verdict;
+
+/// The verdict, and every check that did not hold. `snapshots` is what becomes of those that differ, where every other check holds.
+pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) -> (Verdict, Vec<Failure>) {
+    if let Some(reason) = &observation.skipped {
+        return (Verdict::Skipped { reason: reason.clone() }, Vec::new());
+    }
+    if observation.cancelled {
+        return (Verdict::Skipped { reason: "interrupted while it ran".to_owned() }, Vec::new());
+    }
+    let mut broken = ours(case, observation);
+    if observation.infra_error.is_some() || observation.fixture_error.is_some() {
+        return (Verdict::Broken, broken);
+    }
+    if let Some(whose) = observation.past.as_ref().filter(|_| observation.processes.is_empty()) {
+        let got = "it was not started".to_owned();
+        return (Verdict::Timeout, vec![out_of_time(case, whose, got)]);
+    }
+    let mut failures = always(case, observation);
+    let stopped = expected(case, observation, &mut failures);
+    let right = broken.is_empty() && failures.is_empty();
+    let mode = if right { snapshots } else { SnapshotMode::CompareOnly };
+    let owner = owner(case);
+    let checks = case.expect.snapshots.iter().filter(|_| !stopped);
+    failures.extend(checks.filter_map(|check| check.check(&owner, observation, mode)));
+    let timed_out =
+        observation.timed_out && !hang_wanted(case, observation) && failed_early(case, observation).is_empty();
+    let verdict = match (broken.is_empty(), timed_out, failures.is_empty()) {
+        (false, _, _) => Verdict::Broken,
+        (true, true, _) => Verdict::Timeout,
+        (true, false, false) => Verdict::Failed,
+        (true, false, true) => Verdict::Passed,
+    };
+    broken.extend(failures);
+    (verdict, broken)
+}
+
+/// What is our fault and not the program's.
+fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
+    let failure = |kind: &'static str, expected: &str, got: String, next: &str| Failure {
+        place: None,
+        kind: kind.into(),
+        expected: expected.to_owned(),
+        got,
+        next: next.to_owned(),
+    };
+    let mut failures = Vec::new();
+    if let Some(error) = &observation.infra_error {
+        failures.push(failure("infra", "the case can be run", error.clone(), ""));
+    }
+    if let Some(error) = &observation.fixture_error {
+        failures.push(Failure {
+            place: Some(error.place.clone()),
+            kind: "fixture".into(),
+            expected: error.expected.clone(),
+            got: error.got.clone(),
+            next: error.next.clone(),
+        });
+    }
+    failures.extend(environment::failures(case, observation));
+    failures.extend(gap::failures(&case.allow_gaps, &case.expect.gaps, observation));
+    let killed = case.kill.iter().any(|kill| kill.target == KillTarget::Coordinator);
+    if let Some(coordinator) = observation.process(Role::Coordinator)
+        && coordinator.exit != Exit::Code(0)
+        && !killed
+    {
+        let next = format!("its stderr is {}", coordinator.stderr.path.display());
+        failures.push(failure(
+            "coordinator",
+            "the coordinator ends with code 0",
+            exit::describe(&coordinator.exit),
+            &next,
+        ));
+    }
+    if let Some(report) = &observation.cluster_report {
+        for mistake in report_shape::mistakes(report) {
+            failures.push(failure("schema", "the cluster report is valid against its schema", mistake, ""));
+        }
+    }
+    failures
+}
+
+/// What every case must satisfy.
+fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
+    let failure = |kind: &'static str, expected: String, got: String, next: String| Failure {
+        place: Some(case.place.clone()),
+        kind: kind.into(),
+        expected,
+        got,
+        next,
+    };
+    let mut failures = Vec::new();
+    if observation.timed_out && !hang_wanted(case, observation) && failed_early(case, observation).is_empty() {
+        let deadline = case.timeout.kill.as_secs_f64();
+        let got = still_running(observation);
+        if let Some(whose) = &observation.past {
+            failures.push(out_of_time(case, whose, got));
+        } else if let Some(failure) = hang_failure(case, observation) {
+            failures.push(failure);
+        } else {
+            failures.push(failure(
+                "timeout",
+                format!("ends within {deadline} s"),
+                got,
+                "raise `timeout.kill` if it only needs longer".to_owned(),
+            ));
+        }
+    }
+    for kill in &observation.kills_not_triggered {
+        failures.push(failure("kill", "every `kill` is triggered".to_owned(), kill.clone(), String::new()));
+    }
+    for fault in &observation.faults_not_fired {
+        failures.push(failure("fault", "every fault fires".to_owned(), fault.clone(), String::new()));
+    }
+    if case.expect.leaks == Leaks::Strict {
+        for object in observation.shared_memory.iter().map(|object| object.display()) {
+            let next = format!("who makes it has to remove it; `rm {object}`");
+            failures.push(failure(
+                "leak",
+                "nothing is left behind".to_owned(),
+                format!("shared memory {object}"),
+                next,
+            ));
+        }
+    }
+    for leak in observation.leaked.iter().filter(|_| case.expect.leaks != Leaks::Allowed) {
+        failures.push(failure("leak", "nothing is left behind".to_owned(), leak.clone(), String::new()));
+    }
+    failures
+}
+
+/// Processes that failed before the case was ended: no deadline is to blame then.
+fn failed_early<'a>(case: &Case, observation: &'a Observation) -> Vec<&'a ProcessObservation> {
+    let ended = observation.timed_out || observation.cut_short;
+    if ended && case.expect.hang.is_none() { case.expect.exit.failed_early(observation) } else { Vec::new() }
+}
+
+/// Who was ended, and who had ended before.
+fn still_running(observation: &Observation) -> String {
+    let names = |roles: &[Role]| roles.iter().map(Role::to_string).collect::<Vec<String>>().join(", ");
+    let mut text = match observation.unfinished.as_slice() {
+        [] => "still running".to_owned(),
+        unfinished => format!("still running: {}", names(unfinished)),
+    };
+    let mut before: Vec<(String, Vec<Role>)> = Vec::new();
+    for process in observation.finished().filter(|process| process.role != Role::Coordinator) {
+        let end = exit::describe(&process.exit);
+        match before.iter_mut().find(|(known, _)| *known == end) {
+            Some((_, roles)) => roles.push(process.role),
+            None => before.push((end, vec![process.role])),
+        }
+    }
+    for (end, roles) in before {
+        text.push_str(&format!("; {} had ended: {end}", names(&roles)));
+    }
+    text
+}
+
+fn out_of_time(case: &Case, whose: &str, got: String) -> Failure {
+    let expected = format!("it ends before the time of {whose} is up");
+    Failure { place: Some(case.place.clone()), kind: "timeout".into(), expected, got, next: String::new() }
+}
+
+/// The failure of a case whose processes ended, but not soon enough.
+fn too_late(case: &Case, observation: &Observation) -> Option<Failure> {
+    let (within, place) = case.expect.within.as_ref()?;
+    let ended = observation.timed_out || observation.cut_short;
+    let late = observation.duration > *within && (!ended || hang_wanted(case, observation));
+    late.then(|| Failure {
+        place: Some(place.clone()),
+        kind: "within".into(),
+        expected: format!("ends within {} s", within.as_secs_f64()),
+        got: format!("it ended in {:.1} s", observation.duration.as_secs_f64()),
+        next: String::new(),
+    })
+}
+
+/// The checks of the case. True when a fatal one does not hold: those after it are not made.
+fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>) -> bool {
+    let expect = &case.expect;
+    let mut stops = |found: Vec<Failure>, fatal: bool| {
+        let stops = fatal && !found.is_empty();
+        failures.extend(found);
+        if let Some(last) = failures.last_mut().filter(|_| stops) {
+            let note = "it is `fatal`: no check after it was made";
+            last.next = if last.next.is_empty() { note.to_owned() } else { format!("{}\n{note}", last.next) };
+        }
+        stops
+    };
+    // How processes end is not asked where the deadline ended those that did nothing wrong, nor where a hang is what is wanted.
+    let asked = !observation.timed_out || !failed_early(case, observation).is_empty();
+    let exits = if asked { expect.exit.check(observation) } else { Vec::new() };
+    if stops(exits, expect.exit.fatal) {
+        return true;
+    }
+    for check in &expect.output {
+        if stops(check.check(observation).into_iter().collect(), check.fatal) {
+            return true;
+        }
+    }
+    let captures = Captures::collect(&expect.output, observation);
+    for check in &expect.report {
+        if stops(check.check(observation, &captures), check.fatal) {
+            return true;
+        }
+    }
+    if !expect.invariants.is_empty() {
+        let context = context(case, observation, &captures);
+        for invariant in &expect.invariants {
+            if stops(invariant.check(&context, &captures).into_iter().collect(), invariant.fatal) {
+                return true;
+            }
+        }
+    }
+    failures.extend(too_late(case, observation));
+    failures.extend(expect.perf.iter().filter_map(|check| check.check(observation, &captures).1));
+    failures.extend(expect.hang.iter().flat_map(|hang| hang.check(observation)));
+    failures.extend(expect.gaps.iter().filter_map(|gap| gap.check(observation)));
+    false
+}
+
+/// The failure that a hang is, when no other outcome was asked for.
+fn hang_failure(case: &Case, observation: &Observation) -> Option<Failure> {
+    let hang = observation.hang.as_ref().filter(|_| case.expect.hang.is_none())?;
+    let expected = match case.timeout.idle.filter(|_| hang.idle) {
+        Some(idle) => format!("something moves every {} s", idle.as_secs_f64()),
+        None => format!("ends within {} s", case.timeout.kill.as_secs_f64()),
+    };
+    let next = match &hang.flight_record {
+        Some(record) => {
+            let read = "python -m torch.distributed.flight_recorder.fr_trace --prefix rank_";
+            format!("the flight record: {read} {}", record.display())
+        }
+        None => String::new(),
+    };
+    Some(Failure { place: Some(case.place.clone()), kind: "hang".into(), expected, got: hang.sentence.clone(), next })
+}
+
+/// Whether the case was ended because of the hang that it asked for.
+fn hang_wanted(case: &Case, observation: &Observation) -> bool {
+    case.expect.hang.is_some() && observation.hang.is_some()
+}
+
+/// Whose snapshots they are.
+pub fn owner(case: &Case) -> Owner {
+    Owner {
+        suite: case.place.file.display().to_string(),
+        case: case.full_id(),
+        filter: filter::in_quotes(&case.full_id()),
+    }
+}
+
+/// The values of [`invariant::NAMES`] for a case. What was not observed is missing, so that using it is an error.
+fn context(case: &Case, observation: &Observation, captures: &Captures) -> Context {
+    let ranks: Vec<Value> = observation
+        .ranks()
+        .map(|(rank, process)| {
+            let (code, signal) = match &process.exit {
+                Exit::Code(code) => (json!(code), Value::Null),
+                Exit::Signal(number) => (Value::Null, json!(crate::host::signal::name(*number))),
+                Exit::NotStarted(_) | Exit::Unkillable | Exit::Unknown => (Value::Null, Value::Null),
+            };
+            json!({ "rank": rank, "exit": { "code": code, "signal": signal, "text": exit::describe(&process.exit) },
+                "stdout_bytes": process.stdout.bytes, "stderr_bytes": process.stderr.bytes })
+        })
+        .collect();
+    let mut context = json!({ "matrix": case.matrix, "ranks": ranks });
+    context[capture::NAME] = captures.value();
+    if let Some(cluster) = &case.cluster {
+        context["cluster"] = cluster::describe(cluster);
+    }
+    if let Some(world_size) = case.world_size() {
+        context["world_size"] = json!(world_size);
+    }
+    let mut context = Context::new(&context);
+    context.add("devices", &observation.device_reports);
+    if let Some(report) = &observation.cluster_report {
+        // What no invariant looks at is not converted; its name stays, for messages.
+        let sections = need::sections(&case.expect.invariants);
+        let used = |name: &str| sections.as_ref().is_none_or(|sections| sections.iter().any(|section| section == name));
+        context.add_parts("report", report, used);
+    }
+    context
+}
+
+#[cfg(test)]
+mod tests;

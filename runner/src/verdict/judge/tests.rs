@@ -1,0 +1,145 @@
+//! Verdicts: what counts more than what, and what happens to snapshots.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::observation::{Captured, Gap, ProcessObservation};
+use crate::suite;
+
+const CLUSTER: &str = "cluster: {nodes: 1, gpus_per_node: 2, profile: a100}";
+
+/// The one case of a suite with these lines.
+fn case(dir: &Path, lines: &str) -> Arc<Case> {
+    let text =
+        format!("ftest: 1\nsuite: s\ncases:\n- id: one\n  launch: {{argv: [x], ranks: 2}}\n  {CLUSTER}\n  {lines}\n");
+    let suite = suite::parse(&dir.join("s.yaml"), &text, dir).unwrap_or_else(|error| panic!("{error}"));
+    Arc::clone(&suite.cases[0])
+}
+
+fn process(role: Role, exit: Exit) -> ProcessObservation {
+    ProcessObservation { role, exit, stdout: Captured::default(), stderr: Captured::default() }
+}
+
+fn observation(code: i32) -> Observation {
+    Observation {
+        processes: vec![
+            process(Role::Rank(0), Exit::Code(code)),
+            process(Role::Rank(1), Exit::Code(0)),
+            process(Role::Coordinator, Exit::Code(0)),
+        ],
+        device_reports: vec![json!({"calls": 3, "measured": {"pid": std::process::id()}})],
+        ..Observation::default()
+    }
+}
+
+fn verdict(case: &Case, observation: &Observation) -> (Verdict, Vec<String>) {
+    let (verdict, failures) = judge(case, observation, SnapshotMode::Review);
+    (verdict, failures.iter().map(|failure| failure.kind.to_string()).collect())
+}
+
+#[test]
+fn ours_counts_more_than_a_timeout_and_that_more_than_a_failure() {
+    let case = case(Path::new("/"), "expect: {exit: 0}");
+    let gap = Gap {
+        library: "cudart".into(),
+        name: "cudaLaunchKernel".into(),
+        detail: String::new(),
+        count: 2,
+        rank: Some(1),
+    };
+    assert_eq!(verdict(&case, &observation(0)), (Verdict::Passed, vec![]));
+    assert_eq!(verdict(&case, &observation(1)), (Verdict::Failed, vec!["exit".to_owned()]));
+    let ended_early = Observation { timed_out: true, ..observation(1) };
+    assert_eq!(verdict(&case, &ended_early), (Verdict::Failed, vec!["exit".to_owned()]), "no deadline is to blame");
+    let late = Observation { unfinished: vec![Role::Rank(0)], ..ended_early };
+    assert_eq!(verdict(&case, &late), (Verdict::Timeout, vec!["timeout".to_owned()]), "it was ended");
+    let with_gap = Observation { gaps: vec![gap], ..late };
+    assert_eq!(verdict(&case, &with_gap), (Verdict::Broken, vec!["gap".to_owned(), "timeout".to_owned()]));
+    let leaking = Observation { leaked: vec!["process 7".into()], ..observation(0) };
+    assert_eq!(verdict(&case, &leaking), (Verdict::Failed, vec!["leak".to_owned()]));
+    let untriggered = Observation { kills_not_triggered: vec!["rank 1".into()], ..observation(0) };
+    assert_eq!(verdict(&case, &untriggered), (Verdict::Failed, vec!["kill".to_owned()]));
+    let unhurt = Observation { faults_not_fired: vec!["`delay` at rank 1".into()], ..observation(0) };
+    assert_eq!(verdict(&case, &unhurt), (Verdict::Failed, vec!["fault".to_owned()]));
+    assert_eq!(verdict(&case, &Observation::infra("no shim")), (Verdict::Broken, vec!["infra".to_owned()]));
+    let skipped = Observation { skipped: Some("no torch".into()), ..Observation::default() };
+    assert_eq!(verdict(&case, &skipped), (Verdict::Skipped { reason: "no torch".into() }, vec![]));
+    let mut dead = observation(0);
+    dead.processes[2].exit = Exit::Signal(11);
+    assert_eq!(verdict(&case, &dead), (Verdict::Broken, vec!["coordinator".to_owned()]));
+}
+
+#[test]
+fn an_allowed_gap_breaks_nothing_and_a_wanted_one_must_come() {
+    let gap =
+        Gap { library: "cudart".into(), name: "cudaLaunchKernel".into(), detail: String::new(), count: 2, rank: None };
+    let with_gap = Observation { gaps: vec![gap], ..observation(0) };
+    let root = Path::new("/");
+    assert_eq!(verdict(&case(root, "allow_gaps: [cudart.cudaLaunch*]"), &with_gap).0, Verdict::Passed);
+    assert_eq!(verdict(&case(root, "allow_gaps: [cublas.*]"), &with_gap).0, Verdict::Broken);
+    let wanted = case(root, "expect: {gaps: [cudart.cudaLaunchKernel]}");
+    assert_eq!(verdict(&wanted, &with_gap).0, Verdict::Passed);
+    assert_eq!(verdict(&wanted, &observation(0)), (Verdict::Failed, vec!["gap".to_owned()]));
+}
+
+#[test]
+fn a_snapshot_is_left_for_review_accepted_and_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let case = case(dir.path(), "expect: {snapshot: {of: device, select: ['$[*].calls']}}");
+    let accepted = dir.path().join("snapshots/s/one.snap");
+    let pending = dir.path().join("snapshots/s/one.snap.new");
+
+    assert_eq!(verdict(&case, &observation(0)), (Verdict::Failed, vec!["snapshot".to_owned()]));
+    assert!(pending.exists() && !accepted.exists());
+    assert_eq!(judge(&case, &observation(1), SnapshotMode::Accept).0, Verdict::Failed, "a wrong run is not blessed");
+    assert!(!accepted.exists());
+    assert_eq!(judge(&case, &observation(0), SnapshotMode::Accept).0, Verdict::Passed);
+    assert!(!pending.exists());
+    assert!(fs::read_to_string(&accepted).unwrap().ends_with("---\n[\n  {\n    \"calls\": 3\n  }\n]\n"));
+    assert_eq!(verdict(&case, &observation(0)), (Verdict::Passed, vec![]));
+
+    let mut changed = observation(0);
+    changed.device_reports[0]["calls"] = json!(4);
+    let (_, failures) = judge(&case, &changed, SnapshotMode::Review);
+    assert!(failures[0].got.contains("-    \"calls\": 3\n+    \"calls\": 4"), "{}", failures[0].got);
+    assert!(pending.exists());
+    changed.scratch = dir.path().join("scratch");
+    fs::remove_file(&pending).unwrap();
+    assert_eq!(judge(&case, &changed, SnapshotMode::Collect).0, Verdict::Failed);
+    assert!(changed.scratch.join("snapshots/one.snap.new").exists() && !pending.exists(), "CI changes no source tree");
+    file_of_an_earlier_run(&pending);
+    assert_eq!(judge(&case, &observation(1), SnapshotMode::Review).0, Verdict::Failed);
+    assert!(!pending.exists(), "what waited is not this wrong run's");
+    file_of_an_earlier_run(&pending);
+    assert_eq!(verdict(&case, &observation(0)).0, Verdict::Passed);
+    assert!(!pending.exists(), "a pending snapshot without a reason goes");
+}
+
+#[test]
+fn the_command_that_accepts_a_snapshot_means_its_case() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("my suites");
+    fs::create_dir(&root).unwrap();
+    let spaced = case(&root, "matrix: {axes: {c: [x y]}}\n  expect: {snapshot: {of: device, select: ['$[*].calls']}}");
+    let (_, failures) = judge(&spaced, &observation(0), SnapshotMode::Review);
+    let file = spaced.place.file.display();
+    let next = format!(
+        "look at it with `ftest review '{file}'`, or accept it with `ftest accept '{file}' -E 'id(=\"s/one[c=x y]\")'`"
+    );
+    assert_eq!(failures[0].next, next);
+}
+
+fn file_of_an_earlier_run(path: &Path) {
+    fs::write(path, "---\nsource: s\nexpression: e\n---\n1\n").unwrap();
+}
+
+#[test]
+fn a_cluster_report_must_be_valid() {
+    let broken = Observation { cluster_report: Some(json!({"world_size": 2})), ..observation(0) };
+    let (verdict, kinds) = verdict(&case(Path::new("/"), "expect: {exit: 0}"), &broken);
+    assert_eq!((verdict, kinds[0].as_str()), (Verdict::Broken, "schema"));
+}

@@ -1,0 +1,139 @@
+//! The script `./ftest` of a checkout: when it builds, what it says then, and that the caller's directory stays the caller's.
+//! Cargo is a script that writes what Cargo would.
+
+mod executable;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use tempfile::TempDir;
+
+/// Writes the programs, and beside each what it is made from; notes each build in the file `builds`.
+const CARGO: &str = r#"#!/bin/sh
+echo "$PWD" >> "$CHECKOUT/builds"
+[ ! -e "$CHECKOUT/broken" ] || { echo "error: broken" >&2; exit 101; }
+release=$CARGO_TARGET_DIR/release
+escaped=$(printf '%s' "$CHECKOUT" | sed 's/ /\\ /g')
+echo made > "$release/profiles.json"
+for name in ftest fgpu fakegpu-coordinator libfakegpu.so fixture-split; do
+    printf '#!/bin/sh\necho "$PWD: $*"\n' > "$release/$name"
+    chmod +x "$release/$name"
+    echo "$release/$name: $escaped/runner/src/main.rs $escaped/profiles $escaped/target/release/profiles.json" \
+        > "$release/${name%.so}.d"
+done
+"#;
+
+/// A checkout below a directory with a space in its name.
+struct Checkout {
+    root: PathBuf,
+    _directory: TempDir,
+}
+
+impl Checkout {
+    fn new() -> Checkout {
+        let directory = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(directory.path()).unwrap().join("a checkout");
+        for folder in ["bin", "runner/src", "runner/tests", "profiles", "elsewhere"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        for file in ["Cargo.toml", "Cargo.lock", "runner/Cargo.toml", "runner/src/main.rs"] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        let script = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ftest")).unwrap();
+        executable::write(&root.join("ftest"), &script);
+        executable::write(&root.join("bin/cargo"), CARGO);
+        Checkout { root, _directory: directory }
+    }
+
+    /// What `../ftest` prints in the directory `elsewhere`, and says on stderr.
+    fn run(&self, arguments: &[&str]) -> (String, String) {
+        let path = format!("{}:{}", self.root.join("bin").display(), std::env::var("PATH").unwrap());
+        let output = Command::new("../ftest")
+            .args(arguments)
+            .current_dir(self.root.join("elsewhere"))
+            .env("CHECKOUT", &self.root)
+            .env("PATH", path)
+            .env_remove("CARGO_TARGET_DIR")
+            .output()
+            .unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    /// The directories in which cargo was called so far.
+    fn builds(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.root.join("builds")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Whether `ftest` builds again when `file` is newer than the last build.
+    fn builds_for(&self, file: &str) -> bool {
+        let before = self.builds().len();
+        let path = self.root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // Far from the time of the build: files are stamped by a coarse clock.
+        let opened = if path.is_dir() { File::open(&path) } else { File::create(&path) }.unwrap();
+        opened.set_modified(SystemTime::now() + Duration::from_secs(60)).unwrap();
+        self.run(&[]);
+        let built = self.builds().len() > before;
+        opened.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
+        self.run(&[]);
+        built
+    }
+}
+
+#[test]
+fn the_directory_and_the_words_stay_the_callers_also_when_it_builds() {
+    let checkout = Checkout::new();
+    let told = format!("{}: run ./mine.yaml a  b\n", checkout.root.join("elsewhere").display());
+    for _ in ["built", "not built"] {
+        assert_eq!(checkout.run(&["run", "./mine.yaml", "a  b"]).0, told);
+    }
+    assert_eq!(checkout.builds(), [checkout.root.to_str().unwrap()]);
+}
+
+#[test]
+fn only_what_the_build_reads_is_built_again() {
+    let checkout = Checkout::new();
+    checkout.run(&[]);
+    for file in ["runner/.ftest/runs/1/events.jsonl", "runner/tests/x.rs", "runner/src/notes.md", "suites/x.yaml"] {
+        assert!(!checkout.builds_for(file), "{file}");
+    }
+    for file in
+        ["runner/src/main.rs", "profiles", "Cargo.toml", "Cargo.lock", "runner/Cargo.toml", ".cargo/config.toml"]
+    {
+        assert!(checkout.builds_for(file), "{file}");
+    }
+    let before = checkout.builds().len();
+    fs::remove_file(checkout.root.join("runner/src/main.rs")).unwrap();
+    checkout.run(&[]);
+    assert_eq!(checkout.builds().len(), before + 1, "a source that is gone");
+}
+
+#[test]
+fn a_build_without_a_terminal_says_when_it_begins_and_ends() {
+    let checkout = Checkout::new();
+    let told = checkout.run(&[]).1;
+    let lines: Vec<&str> = told.lines().collect();
+    let [begin, end] = lines[..] else { panic!("{told}") };
+    let target = checkout.root.join("target");
+    assert_eq!(
+        begin,
+        format!(
+            "ftest: building in {}: about 4 minutes on two cores the first time, less after a change",
+            target.display()
+        )
+    );
+    assert!(end.starts_with("ftest: built in ") && end.ends_with(" s"), "{end}");
+    assert_eq!(checkout.run(&[]).1, "");
+
+    fs::write(checkout.root.join("broken"), "").unwrap();
+    File::open(checkout.root.join("profiles"))
+        .unwrap()
+        .set_modified(SystemTime::now() + Duration::from_secs(60))
+        .unwrap();
+    let told = checkout.run(&[]);
+    assert_eq!(told.0, "", "the old programs do not run");
+    assert!(told.1.ends_with("error: broken\nftest: the build failed; see above\n"), "{}", told.1);
+}

@@ -1,0 +1,111 @@
+//! Operators that the bridge knows by name without a mapping: those that it calls itself, those that stay PyTorch's own, and those
+//! whose arguments may be on several devices.
+
+/// Has a kernel for CUDA in every PyTorch: its handle shows how handles look.
+pub(in crate::compute) const ADD: &str = "aten::add.Tensor";
+/// Makes the tensor on which the layout is found.
+pub(in crate::compute) const SCALAR_TENSOR: &str = "aten::scalar_tensor";
+/// Answers with a boolean, whose tag is not known before.
+pub(in crate::compute) const IS_FLOATING_POINT: &str = "aten::is_floating_point";
+/// Copies a result into the GPU's memory.
+pub(in crate::compute) const COPY: &str = "aten::copy_";
+
+/// Libraries of operators that are PyTorch's own, or that do on CUDA what they do on the CPU.
+const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];
+
+/// CUDA kernels that compute nothing: they look at shapes, allocate, call other operators, or talk to the runtime. They stay
+/// PyTorch's.
+const KEPT: [&str; 36] = [
+    "_efficientzerotensor",
+    "_fused_sdp_choice",
+    "_has_same_storage_numel",
+    "_lazy_clone",
+    "_pin_memory",
+    "_reshape_alias",
+    "_resize_output_",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_cudnn_attention_backward",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_efficient_attention_backward",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_backward",
+    "_use_cudnn_rnn_flatten_weight",
+    "_use_miopen_ctc_loss",
+    "as_strided",
+    "as_strided_",
+    "detach",
+    "empty",
+    "empty_strided",
+    "is_pinned",
+    "is_set_to",
+    "lift",
+    "lift_fresh",
+    "pin_memory",
+    "record_stream",
+    "resize_",
+    "set_",
+    "set_data",
+    "squeeze",
+    "unfold",
+    "unsqueeze",
+    "view",
+    "view_as_complex",
+    "view_as_real",
+    "_empty_affine_quantized",
+];
+
+/// Operators on sparse and quantised tensors that only look at the parts of their arguments.
+const KEPT_SPECIAL: [&str; 30] = [
+    "_coalesced_",
+    "_dimI",
+    "_dimV",
+    "_indices",
+    "_nnz",
+    "_sparse_coo_tensor_with_dims",
+    "_sparse_coo_tensor_with_dims_and_tensors",
+    "_values",
+    "ccol_indices",
+    "clone",
+    "col_indices",
+    "copy_",
+    "copy_sparse_to_sparse_",
+    "crow_indices",
+    "dense_dim",
+    "empty_like",
+    "expand",
+    "indices",
+    "is_coalesced",
+    "q_per_channel_axis",
+    "q_scale",
+    "q_zero_point",
+    "qscheme",
+    "resize_as_sparse_",
+    "row_indices",
+    "select_copy",
+    "sparse_dim",
+    "sparse_resize_",
+    "sparse_resize_and_clear_",
+    "values",
+];
+
+/// The operator's name without namespace and overload, if the namespace is one of `namespaces`.
+fn base<'a>(name: &'a str, namespaces: &[&str]) -> Option<&'a str> {
+    let (namespace, operator) = name.split_once("::")?;
+    operator.split('.').next().filter(|_| namespaces.contains(&namespace))
+}
+
+/// True for an operator that the CPU's kernel of the same name computes, where it has one.
+pub(in crate::compute) fn has_twin(name: &str) -> bool {
+    base(name, &NAMESPACES).is_some_and(|base| !KEPT.contains(&base))
+}
+
+/// [`has_twin`], for sparse and quantized tensors.
+pub(in crate::compute) fn has_special_twin(name: &str) -> bool {
+    base(name, &["aten"]).is_some_and(|base| !KEPT.contains(&base) && !KEPT_SPECIAL.contains(&base))
+}
+
+/// True for an operator on a GPU's tensor that takes indices from the CPU.
+pub(in crate::compute) fn takes_indices_of_cpu(name: &str) -> bool {
+    const PREFIXES: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}

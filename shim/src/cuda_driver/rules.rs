@@ -1,0 +1,12 @@
+//! What libcuda adds to the guard: nothing is answered before `cuInit`.
+
+use crate::boundary::guard::{self, Rules};
+use crate::boundary::library::Library;
+use crate::device::context;
+use crate::device::error::CudaError;
+
+pub(crate) const RULES: Rules = Rules { arrive: guard::outside_host_function, admit, ..Rules::of(Library::CudaDriver) };
+
+fn admit(name: &str) -> Result<(), u32> {
+    if context::is_initialized() || name == "cuInit" { Ok(()) } else { Err(CudaError::NOT_INITIALIZED.0) }
+}

@@ -1,0 +1,56 @@
+//! What a pointer points into: device memory of this process, a mapping, another process's memory, or host memory.
+
+use super::error::{CudaError, CudaResult};
+use super::memory::{self, Location};
+use super::{Device, ipc, mapping};
+
+/// What device memory `address` points into.
+pub(crate) fn locate(address: usize) -> Option<Location> {
+    match memory::in_arena(address) {
+        Some(found) => found,
+        None => mapping::locate(address).or_else(|| ipc::locate(address)),
+    }
+}
+
+/// What CUDA knows of a range.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Known {
+    /// Memory of this device.
+    Device(&'static Device),
+    /// Host memory allocated or registered through CUDA.
+    Host,
+    /// Nothing: pageable host memory, or no memory at all.
+    Unknown,
+}
+
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Device(left), Self::Device(right)) => left.ordinal == right.ordinal,
+            (Self::Host, Self::Host) | (Self::Unknown, Self::Unknown) => true,
+            _ => false,
+        }
+    }
+}
+
+/// What CUDA knows of the `length` bytes at `address`.
+///
+/// # Errors
+/// `INVALID_VALUE` for device memory that is not allocated, or a range that leaves its allocation.
+pub(crate) fn known(address: usize, length: usize) -> CudaResult<Known> {
+    if let Some(location) = locate(address) {
+        let mut reached = location.bytes_left;
+        // Mappings of virtual memory may lie one after another.
+        while reached < length {
+            match locate(address + reached) {
+                Some(next) if next.base == address + reached => reached += next.bytes_left,
+                _ => return Err(CudaError::INVALID_VALUE),
+            }
+        }
+        return Ok(Known::Device(location.device));
+    }
+    if memory::in_arena(address).is_some() || mapping::is_reserved(address) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(if memory::locate_host(address).is_some() { Known::Host } else { Known::Unknown })
+}

@@ -1,0 +1,14 @@
+//! The bodies of calls that libcuda and libcudart share. Each makes the primary context current where the thread has none, as the
+//! runtime does; libcuda asks for a context before (`in_context!`).
+
+pub(crate) mod abi;
+pub(crate) mod copy;
+pub(crate) mod device;
+pub(crate) mod error;
+pub(crate) mod ipc;
+pub(crate) mod kernel;
+pub(crate) mod memory;
+pub(crate) mod occupancy;
+pub(crate) mod pool;
+pub(crate) mod stream;
+pub(crate) mod stream_attribute;

@@ -1,0 +1,62 @@
+//! The C library's functions that we answer in place of libc: those that look at files (`device_files`), and `pthread_exit`, for
+//! programs whose exit would otherwise depend on luck.
+//!
+//! Up to 3.13 CPython ends a thread that asks for the interpreter while it is being finalised by `pthread_exit`, and the forced
+//! unwinding ends in `std::terminate` at the first `noexcept` C++ frame. PyTorch's autograd threads are there whenever the
+//! main thread leaves right after a backward that it was woken from first (pytorch/pytorch#190489); two busy cores, where
+//! the "GPU" computes too, make that common. CPython 3.14 lets such a thread sleep instead (python/cpython#87135): so do we.
+
+mod device_files;
+
+use std::ffi::{c_int, c_void};
+use std::mem::transmute;
+
+/// What the library exports beside its tables.
+pub const INTERPOSED: &[&str] = &[
+    "__fxstatat",
+    "__fxstatat64",
+    "__lxstat",
+    "__lxstat64",
+    "__xstat",
+    "__xstat64",
+    "access",
+    "fstatat",
+    "fstatat64",
+    "lstat",
+    "lstat64",
+    "pthread_exit",
+    "stat",
+    "stat64",
+    "statx",
+];
+
+/// `pthread_exit(3)`, except in a thread of a Python process that is past finalising: that one sleeps until the process ends.
+///
+/// # Safety
+///
+/// As for libc's function.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
+    if python_is_finalizing() {
+        loop {
+            // SAFETY: waits for a signal; the process's end ends it.
+            unsafe { libc::pause() };
+        }
+    }
+    // SAFETY: the next definition is libc's, whose signature this is. Nothing of ours is left to drop in this frame.
+    unsafe {
+        let libc = libc::dlsym(libc::RTLD_NEXT, c"pthread_exit".as_ptr());
+        transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut c_void) -> !>(libc)(value)
+    }
+}
+
+fn python_is_finalizing() -> bool {
+    // Public since 3.13, with an underscore before.
+    [c"Py_IsFinalizing", c"_Py_IsFinalizing"].into_iter().any(|name| {
+        // SAFETY: in a process with Python, a function of no arguments that reads one variable.
+        unsafe {
+            let symbol = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
+            !symbol.is_null() && transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(symbol)() != 0
+        }
+    })
+}

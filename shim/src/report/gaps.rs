@@ -1,0 +1,52 @@
+//! How often each gap was used: by library, name and detail (a kernel's name, a datatype).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Details kept apart per name; further ones are counted together under `_other_`.
+const DETAILS: usize = 10_000;
+/// Details named on stderr per name; the rest is only counted.
+pub(crate) const NAMED: usize = 16;
+
+type Details = BTreeMap<String, u64>;
+type Gaps = BTreeMap<(&'static str, &'static str), Details>;
+
+static GAPS: Mutex<Gaps> = Mutex::new(Gaps::new());
+
+fn gaps() -> MutexGuard<'static, Gaps> {
+    GAPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts one use. For a detail that is new, the number of details known before it.
+pub(crate) fn count(library: &'static str, name: &'static str, detail: &str) -> Option<usize> {
+    let mut gaps = gaps();
+    let details = gaps.entry((library, name)).or_default();
+    let known = details.len();
+    if let Some(count) = details.get_mut(detail) {
+        *count += 1;
+        None
+    } else if known < DETAILS {
+        details.insert(detail.to_owned(), 1);
+        Some(known)
+    } else {
+        *details.entry("_other_".to_owned()).or_default() += 1;
+        None
+    }
+}
+
+/// (library, name, detail, count) of every gap, sorted.
+pub(crate) fn all() -> Vec<(&'static str, &'static str, String, u64)> {
+    let gaps = gaps();
+    let rows = gaps.iter().flat_map(|((library, name), details)| {
+        details.iter().map(move |(detail, count)| (*library, *name, detail.clone(), *count))
+    });
+    rows.collect()
+}
+
+/// Prints totals for the names with more details than were named one by one.
+pub(crate) fn print_totals() {
+    for ((library, name), details) in gaps().iter().filter(|(_, details)| details.len() > NAMED) {
+        let uses: u64 = details.values().sum();
+        eprintln!("fakegpu: {name} ({library}): {} different ones, {uses} uses in total", details.len());
+    }
+}

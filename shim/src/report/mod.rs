@@ -1,0 +1,8 @@
+//! What this process did: counted while it runs, written as the device report when it ends.
+
+pub(crate) mod counters;
+pub(crate) mod gaps;
+pub(crate) mod operators;
+mod write;
+
+pub(crate) use write::used;

@@ -1,0 +1,237 @@
+//! The device report: written at exit by a process that used a device, and not by its forked children.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{env, fs, io, mem, ptr};
+
+use dataplane::refusal;
+use protocol::device_report::{
+    DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REFUSED, REPORT_VERSION,
+    Summary, Tally, UNWRITTEN,
+};
+
+use super::counters::{self, Counters};
+use super::{gaps, operators};
+use crate::process::at_exit;
+use crate::settings::visible::{self, Visible};
+use crate::settings::{self, GapPolicy, Settings};
+
+static USED: AtomicBool = AtomicBool::new(false);
+
+/// Marks this process as one that used a device, so that it leaves a report.
+pub(crate) fn used() {
+    if !USED.swap(true, Ordering::Relaxed) {
+        refusal::listen(refused);
+        at_exit::at_exit(write);
+    }
+}
+
+/// Leaves the first refusal beside the report's place, at once: the process may not come to its end.
+fn refused(sentence: &str) {
+    let Ok(Settings { report_path: Some(path), .. }) = settings::get() else { return };
+    let mut link = place(path, std::process::id(), rank()).into_os_string();
+    link.push(REFUSED);
+    // One that is there came first. Where there can be none, stderr has it.
+    let _ = symlink(sentence, link);
+}
+
+fn write() {
+    let Ok(settings) = settings::get() else { return };
+    let report = make(settings);
+    if let Some(path) = &settings.report_path {
+        let path = place(path, report.measured.pid, report.measured.rank);
+        if let Err(error) = within_limits(|| save(&path, &report)) {
+            let what = format!("the device report cannot be written to {}", path.display());
+            let sentence = refusal::explain(&what, &error);
+            let marker = unwritten(&path);
+            let beside = marker.with_extension("link");
+            let _ = symlink(&sentence, &beside).and_then(|()| fs::rename(&beside, &marker));
+            eprintln!("fakegpu: {sentence}");
+        }
+    }
+    if settings.gap_policy == GapPolicy::Warn {
+        gaps::print_totals();
+    }
+    if settings.terminal_report {
+        eprint!("{}", summary(&report));
+    }
+}
+
+/// What says that the report at `path` could not be written.
+fn unwritten(path: &Path) -> PathBuf {
+    let mut marker = path.as_os_str().to_owned();
+    marker.push(UNWRITTEN);
+    PathBuf::from(marker)
+}
+
+/// `{pid}` and `{rank}` replaced; a process without a rank is `none`.
+fn place(path: &str, pid: u32, rank: Option<u32>) -> PathBuf {
+    let rank = rank.map_or_else(|| "none".to_owned(), |rank| rank.to_string());
+    PathBuf::from(path.replace("{pid}", &pid.to_string()).replace("{rank}", &rank))
+}
+
+/// Calls `write` with the descriptors that the process may have at most, for it ends now. A file that becomes too large is an
+/// error and no signal: that would change how the program ends.
+fn within_limits(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structures are live for each call, and plain data; the mask is that of this thread alone, in which a write
+    // raises the signal.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+        let (mut too_large, mut before): (libc::sigset_t, libc::sigset_t) = (mem::zeroed(), mem::zeroed());
+        libc::sigemptyset(&raw mut too_large);
+        libc::sigaddset(&raw mut too_large, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const too_large, &raw mut before);
+        let written = write();
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        libc::sigtimedwait(&raw const too_large, ptr::null_mut(), &raw const now);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
+        written
+    }
+}
+
+fn rank() -> Option<u32> {
+    env::var("RANK").ok().and_then(|rank| rank.parse().ok())
+}
+
+/// Written beside its place and moved there, so that a reader never sees half of it.
+fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", report.measured.pid));
+    let mut text = serde_json::to_vec_pretty(report)?;
+    text.push(b'\n');
+    // A device or pipe (`/dev/null`) is written to; a rename would put a file in its place.
+    if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
+        return fs::write(path, text);
+    }
+    fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+        // A full disk still takes a name. Who reads the reports must not take a missing one for a process without gaps.
+        let _ = fs::rename(&beside, unwritten(path));
+    })
+}
+
+fn make(settings: &Settings) -> DeviceReport {
+    let devices: Vec<DeviceEntry> =
+        visible::gpus().iter().zip(counters::all()).enumerate().map(|(ordinal, of)| entry(ordinal, of)).collect();
+    let mut summary = Summary { device_count: devices.len() as u64, ..Summary::default() };
+    for device in &devices {
+        summary.alloc += device.alloc;
+        summary.free += device.free;
+        summary.io += device.io;
+    }
+    let (memcpy_calls, memcpy_bytes) = counters::HOST_COPIES.get();
+    let gap = |(library, name, detail, count): (&str, &str, String, u64)| GapEntry {
+        library: library.to_owned(),
+        name: name.to_owned(),
+        detail,
+        count,
+    };
+    DeviceReport {
+        report_version: REPORT_VERSION,
+        mode: "simulate".to_owned(),
+        unsupported_api_policy: settings.gap_policy.word().to_owned(),
+        compute: settings.compute.word().to_owned(),
+        operators: operators::calls(),
+        host_io: HostIo { memcpy_calls, memcpy_bytes },
+        summary,
+        devices,
+        gaps: gaps::all().into_iter().map(gap).collect(),
+        measured: Measured {
+            pid: std::process::id(),
+            rank: rank(),
+            program: env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
+        },
+    }
+}
+
+fn entry(ordinal: usize, (visible, counters): (&Visible, &Counters)) -> DeviceEntry {
+    let profile = &visible.gpu.profile;
+    let tally = |tally: &counters::Tally| {
+        let (calls, bytes) = tally.get();
+        Tally { calls, bytes }
+    };
+    let (used_memory_current, used_memory_peak) = counters.held.get();
+    let by_name = counters.kernels();
+    DeviceEntry {
+        index: ordinal as u32,
+        name: profile.name.clone(),
+        uuid: visible.gpu.uuid_text(),
+        gpu_profile: ProfileEntry {
+            id: profile.id.clone(),
+            architecture: format!("{:?}", profile.architecture).to_lowercase(),
+            compute_capability: profile.compute_capability.clone(),
+            supported_types: profile.supported_types.clone(),
+        },
+        total_memory: profile.memory.bytes,
+        used_memory_peak,
+        used_memory_current,
+        alloc: tally(&counters.allocations),
+        free: tally(&counters.frees),
+        io: Io {
+            h2d: tally(&counters.host_to_device),
+            d2h: tally(&counters.device_to_host),
+            d2d: tally(&counters.device_to_device),
+            peer_tx: tally(&counters.peer_sent),
+            peer_rx: tally(&counters.peer_received),
+            memset: tally(&counters.memset),
+        },
+        compute: Default::default(),
+        kernel_launches: KernelLaunches { total: by_name.values().sum(), by_name },
+    }
+}
+
+/// `FAKEGPU_TERMINAL_REPORT`: one line per device that did something, and the gaps.
+fn summary(report: &DeviceReport) -> String {
+    let mut text = format!("fakegpu: device report of process {}\n", report.measured.pid);
+    for device in report.devices.iter().filter(|device| device.alloc.calls + device.kernel_launches.total > 0) {
+        text += &format!(
+            "  device {} {}: {} bytes at most, {} allocations, {} kernel launches (not executed)\n",
+            device.index, device.name, device.used_memory_peak, device.alloc.calls, device.kernel_launches.total
+        );
+    }
+    let uses: u64 = report.gaps.iter().map(|gap| gap.count).sum();
+    text + &format!("  {} gaps, used {uses} times\n", report.gaps.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_has_pid_and_rank_in_it() {
+        assert_eq!(place("/r/{rank}-{pid}.json", 7, Some(3)), Path::new("/r/3-7.json"));
+        assert_eq!(place("{rank}.json", 7, None), Path::new("none.json"));
+    }
+
+    #[test]
+    fn a_report_is_saved_whole() {
+        let directory = env::temp_dir().join(format!("shim-report-{}", std::process::id()));
+        let path = directory.join("deep/report.json");
+        let report = make(settings::get().unwrap());
+        save(&path, &report).unwrap();
+        let read: DeviceReport = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(read, report);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_report_without_room_leaves_word_that_it_is_missing() {
+        let directory = env::temp_dir().join(format!("shim-unwritten-{}", std::process::id()));
+        let path = directory.join("report.json");
+        let report = make(settings::get().unwrap());
+        // A directory is in the way of the file.
+        fs::create_dir_all(directory.join(format!("report.json.{}.part", std::process::id()))).unwrap();
+        save(&path, &report).unwrap_err();
+        let left: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["report.json.unwritten"]);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

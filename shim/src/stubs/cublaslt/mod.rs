@@ -1,0 +1,53 @@
+//! libcublasLt: handles, descriptors, and products of real numbers and of 8-bit integers. The rest is a stub.
+
+mod descriptor;
+mod product;
+
+use std::ffi::{c_char, c_int, c_void};
+
+use descriptor::{DESCRIPTORS, Descriptor, HANDLES, create_layout, create_product, get, get_property, set};
+use product::Heuristic;
+
+use super::cublas::handle::text;
+use super::release;
+use crate::boundary::args::Out;
+use crate::boundary::table::exports;
+use crate::device::version;
+
+exports! {
+    library CublasLt;
+    real {
+        fn cublasLtCreate(handle: Out<usize>) = |handle| HANDLES.create(handle, ());
+        fn cublasLtDestroy(handle: usize) = |handle| HANDLES.destroy(handle);
+        fn cublasLtMatmulDescCreate(descriptor: Out<usize>, compute: c_int, scale: c_int) = create_product;
+        fn cublasLtMatmulDescDestroy(descriptor: usize) = |descriptor| DESCRIPTORS.destroy(descriptor);
+        fn cublasLtMatmulDescSetAttribute(descriptor: usize, attribute: c_int, value: *const c_void, bytes: usize) = set;
+        fn cublasLtMatmulDescGetAttribute(descriptor: usize, attribute: c_int, value: *mut c_void, bytes: usize, written: Out<usize>) = get;
+        fn cublasLtMatrixLayoutCreate(descriptor: Out<usize>, datatype: c_int, rows: u64, columns: u64, leading: i64) = create_layout;
+        fn cublasLtMatrixLayoutDestroy(descriptor: usize) = |descriptor| DESCRIPTORS.destroy(descriptor);
+        fn cublasLtMatrixLayoutSetAttribute(descriptor: usize, attribute: c_int, value: *const c_void, bytes: usize) = set;
+        fn cublasLtMatrixLayoutGetAttribute(descriptor: usize, attribute: c_int, value: *mut c_void, bytes: usize, written: Out<usize>) = get;
+        fn cublasLtMatmulPreferenceCreate(descriptor: Out<usize>) = |descriptor| DESCRIPTORS.create(descriptor, Descriptor::default());
+        fn cublasLtMatmulPreferenceDestroy(descriptor: usize) = |descriptor| DESCRIPTORS.destroy(descriptor);
+        fn cublasLtMatmulPreferenceSetAttribute(descriptor: usize, attribute: c_int, value: *const c_void, bytes: usize) = set;
+        fn cublasLtMatmulPreferenceGetAttribute(descriptor: usize, attribute: c_int, value: *mut c_void, bytes: usize, written: Out<usize>) = get;
+        fn cublasLtMatmulAlgoGetHeuristic(handle: usize, product: usize, a: usize, b: usize, c: usize, d: usize, preference: usize, wanted: c_int, results: *mut Heuristic, found: Out<c_int>) = product::heuristic;
+        fn cublasLtMatmul(handle: usize, product: usize, alpha: *const c_void, a: *const c_void, layout_a: usize, b: *const c_void, layout_b: usize, beta: *const c_void, c: *const c_void, layout_c: usize, d: *mut c_void, layout_d: usize, algorithm: *const c_void, workspace: *mut c_void, workspace_bytes: usize, stream: usize) = product::multiply;
+    }
+    bare {
+        fn cublasLtGetProperty(which: c_int, value: Out<c_int>) = get_property;
+    }
+    raw {
+        fn cublasLtGetVersion() -> usize = || release::current().cublas.ten_thousands() as usize;
+        fn cublasLtGetCudartVersion() -> usize = || version::runtime() as usize;
+        fn cublasLtGetStatusName(status: c_int) -> *const c_char = |status| text(status).0.as_ptr();
+        fn cublasLtGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
+    }
+    stub {
+        cublasLtLoggerSetCallback cublasLtLoggerSetLevel cublasLtMatmulAlgoCapGetAttribute cublasLtMatmulAlgoCheck
+        cublasLtMatmulAlgoConfigGetAttribute cublasLtMatmulAlgoConfigSetAttribute cublasLtMatmulAlgoGetIds
+        cublasLtMatmulAlgoInit cublasLtMatmulDescInit_internal cublasLtMatmulPreferenceInit_internal
+        cublasLtMatrixLayoutInit_internal cublasLtMatrixTransform cublasLtMatrixTransformDescCreate
+        cublasLtMatrixTransformDescDestroy cublasLtMatrixTransformDescSetAttribute
+    }
+}

@@ -1,0 +1,63 @@
+//! Many at once: runs beside each other, and ranks in one cluster.
+
+use std::fs;
+
+use super::PATIENCE;
+use super::place::{self, Place};
+use super::tally::Tally;
+
+/// Runs at the same time.
+const RUNS: usize = 8;
+
+/// Eight runs of native suites beside each other.
+pub(super) fn eight(place: &Place) -> Result<Tally, String> {
+    let mut tally = Tally::of("runs");
+    for round in 0..place.times(1, 3) {
+        let filter = if place.quick { "case(/^(one-sided|streams|memory)/)" } else { "all()" };
+        let mut runs = Vec::new();
+        for number in 0..RUNS {
+            let runs_dir = place.path(&format!("runs-{round}-{number}"));
+            let directory = runs_dir.to_string_lossy().into_owned();
+            let mut command =
+                place.ftest(&["run", "smoke", "dist", "-E", filter, "-j1", "--no-fail-fast", "--runs-dir", &directory]);
+            runs.push((runs_dir, place.start(command.current_dir(&place.root))?));
+        }
+        for (runs_dir, run) in runs {
+            let ended = run.end(5 * PATIENCE)?;
+            let outcome = ended.expect(&[0]).and_then(|()| match place::attempts(&runs_dir)?.1.len() {
+                0 => Err("no case was run".to_owned()),
+                _ => Ok(()),
+            });
+            tally.add("a run", ended.took, outcome);
+            let _ = fs::remove_dir_all(runs_dir);
+        }
+    }
+    Ok(tally)
+}
+
+/// Native ranks that sum over all of them, in shared memory and over sockets.
+pub(super) fn hundreds(place: &Place) -> Result<Tally, String> {
+    let mut tally = Tally::of("runs");
+    let sizes: &[usize] = if place.quick { &[64] } else { &[64, 256, 1024] };
+    for size in sizes {
+        let text = format!(
+            "ftest: 1
+suite: hundreds
+cases:
+  - id: sums
+    cluster: {{ nodes: {}, gpus_per_node: 8, profile: a100 }}
+    timeout: 300s
+    launch: {{ argv: [fixture-collectives, all_reduce, int32, sum, '1024', '3'], ranks: {size} }}
+    expect:
+      report: [{{ path: $.cluster.world_size, eq: {size} }}]
+",
+            size / 8
+        );
+        place.write("hundreds.yaml", text)?;
+        // As most shells have it.
+        let mut command = place.ftest_after("ulimit -S -n 1024", &["run", "hundreds.yaml"]);
+        let ended = place.run(&mut command, 3 * PATIENCE)?;
+        tally.add(&format!("{size} ranks"), ended.took, ended.expect(&[0]));
+    }
+    Ok(tally)
+}

@@ -1,0 +1,103 @@
+//! Disks without room.
+
+use std::fs;
+
+use super::PATIENCE;
+use super::place::{Place, attempts};
+use super::tally::Tally;
+
+const SUITE: &str = "ftest: 1
+suite: full
+cases:
+  - id: sums
+    cluster: { nodes: 1, gpus_per_node: 2, profile: a100 }
+    timeout: 60s
+    launch: { argv: [fixture-collectives, all_reduce], ranks: 2 }
+";
+
+/// Commands whose output is all that they are for.
+const COMMANDS: [&str; 9] = [
+    "run full.yaml",
+    "run full.yaml --list",
+    "check full.yaml",
+    "explain full.yaml",
+    "runs",
+    "replay",
+    "profiles",
+    "schema",
+    "completions bash",
+];
+
+/// Sizes of file systems, KiB.
+const SIZES: [usize; 8] = [4, 16, 64, 128, 256, 384, 512, 1024];
+
+pub(super) fn full(place: &Place) -> Result<Tally, String> {
+    place.write("full.yaml", SUITE)?;
+    let mut tally = Tally::of("runs");
+    let fine = place.run(&mut place.ftest(&["run", "full.yaml"]), PATIENCE)?;
+    fine.expect(&[0])?;
+    for command in COMMANDS {
+        let ended = place.run(&mut place.ftest_after(&format!("set -- {command}; exec > /dev/full"), &[]), PATIENCE)?;
+        let outcome = ended.expect(&[3]).and_then(|()| said(&ended.err, "No space left on device"));
+        tally.add(&format!("{command} > /dev/full"), ended.took, outcome);
+    }
+    for option in ["--junit", "--html", "--markdown", "--trace"] {
+        let _ = fs::remove_file(place.path("link"));
+        std::os::unix::fs::symlink("/dev/full", place.path("link")).map_err(|error| error.to_string())?;
+        let ended = place.run(&mut place.ftest(&["run", "full.yaml", option, "link"]), PATIENCE)?;
+        let outcome = ended.expect(&[3]).and_then(|()| said(&ended.err, "No space left on device"));
+        tally.add(&format!("{option} /dev/full"), ended.took, outcome);
+    }
+    small_file_systems(place, &mut tally)?;
+    Ok(tally)
+}
+
+fn said(text: &str, what: &str) -> Result<(), String> {
+    if text.contains(what) { Ok(()) } else { Err(format!("`{what}` is not said: {text}")) }
+}
+
+/// Scratch, kept runs and reports on file systems of all sizes. A namespace of its own takes them away again.
+fn small_file_systems(place: &Place, tally: &mut Tally) -> Result<(), String> {
+    let rights =
+        if place.run(&mut place.command("unshare", &["-m", "true"]), PATIENCE)?.code() == 0 { "-m" } else { "-rm" };
+    let possible = "mkdir -p try && mount -t tmpfs -o size=64k none try";
+    if place.run(&mut place.command("unshare", &[rights, "sh", "-c", possible]), PATIENCE)?.code() != 0 {
+        tally.note("no small file systems: this user may not mount any".to_owned());
+        return Ok(());
+    }
+    for size in SIZES {
+        for what in ["scratch", "runs", "reports", "all"] {
+            let on = |name: &str| if what == name || what == "all" { format!("small/{name}") } else { name.to_owned() };
+            let (scratch, runs, reports) = (on("scratch"), on("runs"), on("reports"));
+            ["scratch", "runs", "reports"].iter().for_each(|name| drop(fs::remove_dir_all(place.path(name))));
+            let script = format!(
+                "mkdir -p small && mount -t tmpfs -o size={size}k none small && mkdir -p {scratch} {runs} {reports} saved && \
+                 TMPDIR=$PWD/{scratch} '{}' run full.yaml --runs-dir {runs} --junit {reports}/out.xml; code=$?; \
+                 rm -rf saved/*; cp {reports}/out.xml saved/ 2>/dev/null; exit $code",
+                place.program("ftest").display()
+            );
+            let mut command = place.command("unshare", &[rights, "sh", "-c", &script]);
+            let ended = place.run(&mut command, PATIENCE)?;
+            let outcome = ended.expect(&[0, 3]).and_then(|()| {
+                let junit = fs::read_to_string(place.path("saved/out.xml")).unwrap_or_default();
+                let whole = junit.contains("tests=\"1\"") && junit.ends_with("</testsuites>\n");
+                match (ended.code(), junit.is_empty()) {
+                    (0, _) if !whole => Err(format!("ended with 0 and no whole JUnit file: {}", ended.text())),
+                    (0, _) if what != "scratch" && !kept(place, &runs) => said(&ended.err, "not kept"),
+                    (0, _) => Ok(()),
+                    (_, false) if !whole => Err("the JUnit file is cut".to_owned()),
+                    _ => {
+                        said(&ended.text(), "No space left").or_else(|why| said(&ended.text(), "no room").or(Err(why)))
+                    }
+                }
+            });
+            tally.add(&format!("{what} on {size} KiB"), ended.took, outcome);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a run was kept outside of the small file system.
+fn kept(place: &Place, runs: &str) -> bool {
+    runs.starts_with("small/") || attempts(&place.path(runs)).is_ok()
+}

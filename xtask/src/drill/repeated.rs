@@ -1,0 +1,137 @@
+//! Rows that are suites or tests of the project, run many times.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::PATIENCE;
+use super::place::{self, Ended, Place};
+use super::tally::Tally;
+
+/// For all of what is repeated in one row.
+const LIMIT: Duration = PATIENCE.saturating_mul(8);
+
+/// `ftest ARGUMENTS --stress ROUNDS`: every attempt must pass.
+fn stress(place: &Place, arguments: &[&str], rounds: usize) -> Result<Tally, String> {
+    let rounds = rounds.to_string();
+    let words = [arguments, &["--no-fail-fast", "--stress", &rounds, "--runs-dir", "runs"]].concat();
+    let ended = place.run(place.ftest(&words).current_dir(&place.root).env("TMPDIR", place.path("")), LIMIT)?;
+    let mut tally = Tally::of("cases");
+    if let Err(why) = ended.expect(&[0]) {
+        tally.fault(why);
+    }
+    let (_, attempts) = place::attempts(&place.path("runs"))?;
+    for attempt in attempts {
+        let outcome = match attempt.verdict.as_str() {
+            "passed" => Ok(()),
+            // It says why: a program or a GPU that this machine lacks.
+            "skipped" => continue,
+            verdict => Err(format!("{verdict}: {}", attempt.failures.join("\n"))),
+        };
+        tally.add(&attempt.case, attempt.took, outcome);
+    }
+    Ok(tally)
+}
+
+pub(super) fn one_sided(place: &Place) -> Result<Tally, String> {
+    let filter = "case(/^one-sided/) & not matrix.route = unix";
+    stress(place, &["run", "dist", "-E", filter, "-j4"], place.times(2, 60))
+}
+
+pub(super) fn zoo(place: &Place) -> Result<Tally, String> {
+    stress(place, &["run", "zoo"], place.times(1, 3))
+}
+
+/// A test target of the project, in its debug build.
+fn test(place: &Place, words: &[&str], variables: &[(&str, &str)]) -> Result<Ended, String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut command = place.command(&cargo, &[&["test", "--quiet"], words].concat());
+    command.current_dir(&place.root).env_remove("FTEST_HOME").envs(variables.iter().copied());
+    if let Some(target) = std::env::var_os("CARGO_TARGET_DIR") {
+        command.env("CARGO_TARGET_DIR", target);
+    }
+    place.run(&mut command, LIMIT)
+}
+
+pub(super) fn orders_of_death(place: &Place) -> Result<Tally, String> {
+    test(place, &["-p", "runner", "--test", "lifelines", "--no-run"], &[])?.expect(&[0])?;
+    let mut tally = Tally::of("orders");
+    for _ in 0..place.times(1, 20) {
+        let words = ["-p", "runner", "--test", "lifelines", "--", "--nocapture"];
+        let every = if place.quick { &[][..] } else { &[("FTEST_EVERY_ORDER", "1")] };
+        let ended = test(place, &words, every)?;
+        // The test says which it has played.
+        let orders = ended.text().lines().filter(|line| line.starts_with("killed ")).count();
+        tally.add("the orders", ended.took / orders.max(1) as u32, ended.expect(&[0]));
+        tally.many(orders.saturating_sub(1) as u64);
+    }
+    Ok(tally)
+}
+
+pub(super) fn fuzz(place: &Place) -> Result<Tally, String> {
+    let arguments = ["-p", "fuzz", "--test", "corpus"];
+    test(place, &[&arguments[..], &["--no-run"]].concat(), &[])?.expect(&[0])?;
+    // For each target.
+    let seconds = place.times(0, 10).to_string();
+    let words = [&arguments[..], &["--", "search", "--nocapture"]].concat();
+    let ended = test(place, &words, &[("FTEST_FUZZ_SECONDS", &seconds)])?;
+    let mut tally = Tally::of("inputs");
+    if let Err(why) = ended.expect(&[0]) {
+        tally.fault(why);
+    }
+    for line in ended.text().lines() {
+        let inputs = line.strip_suffix(" inputs").and_then(|line| line.rsplit_once(": "));
+        tally.many(inputs.and_then(|(_, inputs)| inputs.parse().ok()).unwrap_or(0));
+    }
+    Ok(tally)
+}
+
+/// Cluster reports of several runs, without what is measured.
+pub(super) fn same_reports(place: &Place) -> Result<Tally, String> {
+    let mut tally = Tally::of("reports");
+    let mut first: BTreeMap<String, String> = BTreeMap::new();
+    for round in 0..place.times(2, 8) {
+        let runs = format!("runs-{round}");
+        let filter = if place.quick { "case(/^(one-sided|killed)/)" } else { "all()" };
+        let jobs = (round % 4 + 1).to_string();
+        let words = ["run", "dist", "faults", "-E", filter, "--no-fail-fast", "--shuffle", "-j", &jobs, "--runs-dir"];
+        let runs_dir = place.path(&runs);
+        let directory = runs_dir.to_string_lossy();
+        let words = [&words[..], &[&*directory]].concat();
+        let ended = place.run(place.ftest(&words).current_dir(&place.root), LIMIT)?;
+        if let Err(why) = ended.expect(&[0]) {
+            tally.fault(format!("run {round}: {why}"));
+        }
+        let (run, attempts) = place::attempts(&runs_dir)?;
+        for attempt in attempts {
+            let Some(file) = &attempt.report else { continue };
+            let text = fs::read_to_string(run.join(file)).map_err(|error| format!("{file}: {error}"))?;
+            let mut report: Value = serde_json::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
+            if let Some(fields) = report.as_object_mut() {
+                fields.remove("measured");
+            }
+            let text = report.to_string();
+            let expected = first.entry(attempt.case.clone()).or_insert_with(|| text.clone());
+            let outcome = if *expected == text { Ok(()) } else { Err(difference(expected, &text)) };
+            tally.add(&format!("{} of run {round}", attempt.case), Duration::ZERO, outcome);
+        }
+        let _ = fs::remove_dir_all(runs_dir);
+    }
+    if !tally.failed() {
+        tally.note(format!("all {} are the same in every run", first.len()));
+    }
+    Ok(tally)
+}
+
+/// The first place where two texts differ, with what is around it.
+fn difference(expected: &str, text: &str) -> String {
+    let at = expected.bytes().zip(text.bytes()).take_while(|(left, right)| left == right).count();
+    let around = |text: &str| {
+        let bytes = text.as_bytes();
+        String::from_utf8_lossy(&bytes[at.saturating_sub(120).min(bytes.len())..(at + 80).min(bytes.len())])
+            .into_owned()
+    };
+    format!("differs: ...{}... was ...{}...", around(text), around(expected))
+}

@@ -1,0 +1,108 @@
+//! The table of docs/reliability.md.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::tally::Row;
+
+const BEGIN: &str = "<!-- generated: drill -->\n";
+const END: &str = "<!-- /generated -->";
+
+/// Puts the table of `rows` between its marks.
+///
+/// # Errors
+/// The file or its marks are not there, or it cannot be written.
+pub(super) fn write(path: &Path, rows: &[Row], took: Duration) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let text = fs::read_to_string(path).map_err(failed)?;
+    let text = fill(&text, &table(rows, took)).ok_or(format!("{}: no marks around the table", path.display()))?;
+    fs::write(path, text).map_err(failed)
+}
+
+fn fill(text: &str, table: &str) -> Option<String> {
+    let (before, rest) = text.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{table}{END}{after}"))
+}
+
+fn table(rows: &[Row], took: Duration) -> String {
+    let mut text = format!("{}, on {}, in {}:\n\n", today(), machine(), time(took));
+    text += "| row | what is tried | how often | worst outcome | time |\n|---|---|--:|---|--:|\n";
+    for row in rows {
+        let tally = &row.tally;
+        let cells = [
+            format!("`{}`", row.name),
+            row.tries.to_owned(),
+            format!("{} {}", grouped(tally.tries), tally.unit),
+            tally.worst(),
+            time(row.took),
+        ];
+        let _ = writeln!(text, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+    }
+    text
+}
+
+fn today() -> String {
+    let output = Command::new("date").args(["-u", "+%F"]).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// This machine in words.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib: u64 = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok())
+        .unwrap_or_default();
+    // The kernel keeps a part for itself.
+    let gib = (kib as f64 / f64::from(1 << 20)).ceil();
+    format!("{cores} cores and {gib} GiB of memory")
+}
+
+/// A duration as people read it.
+pub(super) fn time(duration: Duration) -> String {
+    match duration.as_secs_f64() {
+        seconds if seconds < 0.0995 => format!("{:.0} ms", seconds * 1e3),
+        seconds if seconds < 9.95 => format!("{seconds:.1} s"),
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds => format!("{:.0} min", seconds / 60.0),
+    }
+}
+
+/// `219 555`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let first = (digits.len() + 2) % 3 + 1;
+    let (head, tail) = digits.split_at(first);
+    let rest = tail.as_bytes().chunks(3).map(String::from_utf8_lossy);
+    [head.into()].into_iter().chain(rest).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tally::Tally;
+    use super::*;
+
+    #[test]
+    fn the_table_takes_the_place_of_the_old_one() {
+        let mut tally = Tally::of("connections");
+        tally.many(219_555);
+        let row = Row { name: "a", tries: "x | y", tally, took: Duration::from_secs(61) };
+        let table = table(&[row], Duration::from_secs(600));
+        assert!(table.ends_with("| `a` | x \\| y | 219 555 connections | none failed | 61 s |\n"), "{table}");
+        let filled = fill(&format!("# T\n\n{BEGIN}old\n{END}\n\nmore\n"), &table).unwrap();
+        assert_eq!(filled, format!("# T\n\n{BEGIN}{table}{END}\n\nmore\n"));
+        assert_eq!(fill("no marks", &table), None);
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_times_short() {
+        assert_eq!([1, 12, 123, 1234, 123_456].map(grouped), ["1", "12", "123", "1 234", "123 456"]);
+        let times = [20, 1_500, 12_400, 600_000].map(|ms| time(Duration::from_millis(ms)));
+        assert_eq!(times, ["20 ms", "1.5 s", "12 s", "10 min"]);
+    }
+}
