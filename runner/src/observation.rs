@@ -2,7 +2,9 @@
 
 use crate::host::machine::Machine;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,8 @@ pub struct Observation {
     pub processes: Vec<ProcessObservation>,
     /// The cluster report, if a coordinator ran and left one.
     pub cluster_report: Option<Value>,
+    /// The whole of it. The file may have gone with the scratch directory; its text can still be read here.
+    pub report_file: Option<Arc<File>>,
     /// The device reports, by rank, then pid.
     pub device_reports: Vec<Value>,
     /// Uses of what we do not implement, from the device reports and the cluster report.
