@@ -267,7 +267,7 @@ pub fn owner(case: &Case) -> Owner {
     }
 }
 
-/// The values of [`invariant::NAMES`] for a case. What was not observed is missing, so that using it is an error.
+/// The values of [`crate::check::invariant::NAMES`] for a case. What was not observed is missing, so that using it is an error.
 fn context(case: &Case, observation: &Observation, captures: &Captures) -> Context {
     let ranks: Vec<Value> = observation
         .ranks()
