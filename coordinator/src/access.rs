@@ -8,7 +8,7 @@ fn same(given: &[u8], expected: &[u8]) -> bool {
         && given.iter().zip(expected).fold(0, |differ, (left, right)| differ | (left ^ right)) == 0
 }
 
-/// Why a hello is refused, or `None`. `same_user` is what the socket tells about the peer, if it tells.
+/// Why a hello is refused, or `None`. `same_user` is what the socket knows about the peer, if it knows.
 pub(crate) fn refusal(version: u32, token: &str, expected: Option<&str>, same_user: Option<bool>) -> Option<String> {
     if version != VERSION {
         return Some(format!(

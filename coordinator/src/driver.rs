@@ -6,16 +6,17 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use model::cluster::{Cluster, ConnectionId, Input, Output};
+use model::cluster::Cluster;
+use model::exchange::{ConnectionId, Input, Output};
 use protocol::message::{ToCoordinator, ToRank};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::console;
 use crate::inquiry::{Inquiry, Quiet};
 use crate::left_behind::LeftBehind;
 use crate::report_file::{ReportError, ReportFile};
-use crate::run::End;
 use crate::session::{Event, LAST_WORDS, Opener};
 
 /// The report is refreshed at most this often.
@@ -25,6 +26,16 @@ const REFRESH_SHARE: u32 = 20;
 /// Ranks have this long to hand over what they completed.
 const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 
+/// Why a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Somebody asked for it: ranks are through, or can do without.
+    Asked,
+    /// Whoever started the run is gone: nobody else would end the ranks.
+    RunLost,
+}
+
+/// The task's state.
 pub(crate) struct Driver {
     cluster: Cluster,
     clients: BTreeMap<ConnectionId, Client>,
@@ -41,7 +52,7 @@ pub(crate) struct Driver {
     quiet: Quiet,
     /// The run is to end; the flush under way is the last.
     ending: bool,
-    /// A refresh that failed is told once.
+    /// A refresh that failed is reported once.
     refresh_failed: bool,
     /// Connections of processes that are known to be dead, and when they are closed if they do not close by themselves.
     doomed: Vec<(Instant, ConnectionId)>,
@@ -111,7 +122,7 @@ impl Driver {
                     }
                 },
                 () = due(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
-                    // A timer that rang because everybody was stopped tells nothing.
+                    // A timer that rang because everybody was stopped means nothing.
                     if resumed.has_come().await {
                         self.quiet.resume();
                     } else {
@@ -338,7 +349,7 @@ impl Driver {
         let hang = diagnosis.is_some();
         if let Some(diagnosis) = diagnosis.as_ref().filter(|_| inquiry.askers.is_empty()) {
             let seconds = quiet.as_secs_f64();
-            crate::run::announce(&format!("hang: nothing has moved for {seconds:.1} s: {}", diagnosis.hang.sentence));
+            console::announce(&format!("hang: nothing has moved for {seconds:.1} s: {}", diagnosis.hang.sentence));
         }
         if inquiry.last {
             self.cluster.hangs(diagnosis);
@@ -379,7 +390,7 @@ impl Driver {
         if let Err(error) = result
             && !std::mem::replace(&mut self.refresh_failed, true)
         {
-            crate::run::complain(&error.to_string());
+            console::complain(&error.to_string());
         }
     }
 }

@@ -7,58 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::address::Address;
 use crate::session::Stream;
-use crate::settings::SettingsError;
-
-/// Longest path of a unix socket on Linux, without the closing zero.
-const MAX_UNIX_PATH: usize = 107;
-
-/// Where to listen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A socket file.
-    Unix(PathBuf),
-    /// `HOST:PORT`.
-    Tcp(String),
-}
-
-impl Address {
-    /// Reads an address. `unix` says which kind it has to be; without it an absolute path is a socket file.
-    ///
-    /// # Errors
-    /// One sentence that says what to write.
-    pub fn parse(text: &str, unix: Option<bool>) -> Result<Self, String> {
-        if unix.unwrap_or_else(|| text.starts_with('/')) {
-            if !text.starts_with('/') {
-                return Err(format!(
-                    "a unix address must be an absolute path, for example /tmp/{}",
-                    text.replace('/', "-")
-                ));
-            }
-            if text.len() > MAX_UNIX_PATH {
-                let length = text.len();
-                return Err(format!(
-                    "the path has {length} bytes, a unix socket's at most {MAX_UNIX_PATH}; use a shorter directory"
-                ));
-            }
-            return Ok(Self::Unix(text.into()));
-        }
-        let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
-        match port {
-            Some(Ok(_)) => Ok(Self::Tcp(text.to_owned())),
-            _ if text.starts_with('/') => Err("a path is a unix address; write HOST:PORT for tcp".to_owned()),
-            _ => Err("a tcp address is HOST:PORT, for example 127.0.0.1:0".to_owned()),
-        }
-    }
-
-    /// "unix" or "tcp".
-    pub fn transport(&self) -> &'static str {
-        match self {
-            Self::Unix(_) => "unix",
-            Self::Tcp(_) => "tcp",
-        }
-    }
-}
 
 /// Why nothing listens.
 #[derive(Debug, thiserror::Error)]
@@ -79,14 +29,16 @@ pub enum BindError {
         /// Why.
         source: io::Error,
     },
-    /// Not safe as given: exit code 2.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
+    /// A TCP socket that other machines can reach needs a token: exit code 2.
+    #[error(
+        "{0} is reachable from other machines; set FAKEGPU_COORDINATOR_TOKEN for the coordinator and its ranks, or listen on 127.0.0.1"
+    )]
+    NeedsToken(String),
 }
 
 /// A listening socket.
 #[derive(Debug)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     listener: Listener,
     address: String,
 }
@@ -102,7 +54,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`BindError`] with the address and what to do.
-    pub async fn bind(address: &Address, has_token: bool) -> Result<Self, BindError> {
+    pub(crate) async fn bind(address: &Address, has_token: bool) -> Result<Self, BindError> {
         match address {
             Address::Unix(path) => bind_unix(path),
             Address::Tcp(text) => bind_tcp(text, has_token).await,
@@ -110,7 +62,7 @@ impl Endpoint {
     }
 
     /// Where it listens: with the real port.
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
@@ -136,7 +88,7 @@ impl Drop for Endpoint {
         if let Listener::Unix { path, inode, .. } = &self.listener
             && std::fs::symlink_metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == *inode)
         {
-            // Nobody is left to be told about a file that cannot be removed.
+            // Nobody is left to hear about a file that cannot be removed.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -148,7 +100,7 @@ fn bind_unix(path: &Path) -> Result<Endpoint, BindError> {
     let system = |source| BindError::System { address: address.clone(), source };
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(place("a file that is no socket is there; choose another path"));
+            return Err(place("there is a file that is not a socket; choose another path"));
         }
         Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
             Ok(_) => return Err(place("another process listens there; choose another path")),
@@ -180,7 +132,7 @@ async fn bind_tcp(text: &str, has_token: bool) -> Result<Endpoint, BindError> {
         })?
         .collect();
     if !has_token && candidates.iter().any(|candidate| !candidate.ip().is_loopback()) {
-        return Err(SettingsError::NeedsToken(text.to_owned()).into());
+        return Err(BindError::NeedsToken(text.to_owned()));
     }
     let listener = TcpListener::bind(&candidates[..]).await.map_err(system)?;
     let address = listener.local_addr().map_err(system)?.to_string();

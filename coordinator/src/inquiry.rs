@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use model::cluster::{Cluster, ConnectionId};
-use model::hang::Diagnosis;
+use model::cluster::Cluster;
+use model::cluster::hang::Diagnosis;
+use model::exchange::ConnectionId;
 use protocol::activity::Activity;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// Processes have this long to answer; whoever does not is told of as such.
+/// Processes have this long to answer; whoever does not is reported as silent.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 /// A wait that is shorter than this is no news to somebody who asks.
 const SHORT: Duration = Duration::from_millis(500);
@@ -48,13 +49,13 @@ impl Inquiry {
         let document = json!({
             "hang": diagnosis.as_ref().map(|diagnosis| &diagnosis.hang),
             "waits_ms": waits_ms,
-            "activities": self.activities.iter().filter_map(|activity| told(cluster, activity)).collect::<Vec<_>>(),
+            "activities": self.activities.iter().filter_map(|activity| describe(cluster, activity)).collect::<Vec<_>>(),
         });
         (diagnosis, document.to_string())
     }
 }
 
-fn told(cluster: &Cluster, activity: &Activity) -> Option<Value> {
+fn describe(cluster: &Cluster, activity: &Activity) -> Option<Value> {
     let place = cluster.place(activity.communicator, activity.rank)?;
     Some(json!({
         "rank": place.global, "comm_id": place.number, "comm_rank": activity.rank, "ranks": place.members,
@@ -67,19 +68,19 @@ pub(crate) struct Quiet {
     limit: Option<Duration>,
     since: Instant,
     revision: u64,
-    /// It was told already that nothing moves.
-    told: bool,
+    /// It was announced already that nothing moves.
+    announced: bool,
 }
 
 impl Quiet {
     pub(crate) fn new(limit: Option<Duration>) -> Self {
-        Self { limit, since: Instant::now(), revision: 0, told: false }
+        Self { limit, since: Instant::now(), revision: 0, announced: false }
     }
 
     /// Something may have happened.
     pub(crate) fn see(&mut self, revision: u64) {
         if revision != self.revision {
-            *self = Self { limit: self.limit, since: Instant::now(), revision, told: false };
+            *self = Self { limit: self.limit, since: Instant::now(), revision, announced: false };
         }
     }
 
@@ -90,7 +91,7 @@ impl Quiet {
 
     /// When to ask.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.limit.filter(|_| !self.told).map(|limit| self.since + limit)
+        self.limit.filter(|_| !self.announced).map(|limit| self.since + limit)
     }
 
     /// How long nothing has moved.
@@ -101,7 +102,7 @@ impl Quiet {
     /// It was asked: found a hang or not. If not, it is asked again after the same time.
     pub(crate) fn asked(&mut self, revision: u64, hang: bool) {
         self.revision = revision;
-        self.told = hang;
+        self.announced = hang;
         if !hang {
             self.since = Instant::now();
         }

@@ -1,10 +1,11 @@
-//! What a process completed and had no time to tell of: read from its memory file, which this process holds open.
+//! What a process completed and had no time to report: read from its memory file, which this process holds open.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use protocol::backlog::Backlog;
-use protocol::message::{OperationRecord, ProcessInfo};
+use protocol::message::ProcessInfo;
+use protocol::record::OperationRecord;
 
 /// The memory file of a process that may be gone.
 #[derive(Debug)]
@@ -21,18 +22,18 @@ impl LeftBehind {
         Some(Self { backlog, file })
     }
 
-    /// What it has not told of.
+    /// What it has not reported.
     pub(crate) fn records(&self) -> Vec<OperationRecord> {
         let mut bytes = vec![0; Backlog::HEADER_BYTES];
         if self.file.read_exact_at(&mut bytes, 0).is_err() {
             return Vec::new();
         }
-        if bytes[Backlog::WRITTEN..][..8] == bytes[Backlog::TOLD..][..8] {
+        if bytes[Backlog::WRITTEN..][..8] == bytes[Backlog::REPORTED..][..8] {
             return Vec::new();
         }
         bytes.resize(Backlog::BYTES, 0);
         match self.file.read_exact_at(&mut bytes, 0) {
-            Ok(()) => self.backlog.untold(&bytes),
+            Ok(()) => self.backlog.unreported(&bytes),
             Err(_) => Vec::new(),
         }
     }

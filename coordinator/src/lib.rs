@@ -1,14 +1,16 @@
 //! fakegpu-coordinator: the tokio shell around [`model::cluster::Cluster`].
 //!
-//! [`settings`] says what to do, [`endpoint`] owns the listening socket, [`session`] one connection each, and
-//! [`driver`] is the single task that owns the cluster; [`report_file`] writes what it saw. [`run()`] joins them.
+//! [`settings`] says what to do, `endpoint` owns the listening socket, `session` one connection, and `driver` is the
+//! single task that owns the cluster; `report_file` writes what it saw. [`run()`] puts them together.
 
 #![warn(missing_docs)]
 
 mod access;
+mod address;
+pub mod console;
 mod crowd;
 mod driver;
-pub mod endpoint;
+mod endpoint;
 mod inquiry;
 mod left_behind;
 mod report_file;
@@ -16,4 +18,6 @@ mod run;
 mod session;
 pub mod settings;
 
-pub use run::{End, RunError, run};
+pub use address::Address;
+pub use driver::End;
+pub use run::{RunError, run};

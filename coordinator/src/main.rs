@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
-use coordinator::End;
 use coordinator::settings::{Arguments, Settings};
+use coordinator::{End, console};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(1, &format!("cannot start: {error}")),
     };
-    runtime.block_on(play(settings))
+    runtime.block_on(simulate(settings))
 }
 
 /// A connection of each rank is a descriptor: as many as this process may have.
@@ -42,7 +42,7 @@ fn raise_limit() {
     }
 }
 
-async fn play(settings: Settings) -> ExitCode {
+async fn simulate(settings: Settings) -> ExitCode {
     // A report beyond the limit on file sizes is an error like a full disk, and not this process's end.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
     let stop = match stop_requests(settings.lifeline_fd) {
@@ -59,13 +59,11 @@ async fn play(settings: Settings) -> ExitCode {
     };
     let ready_fd = settings.ready_fd;
     let announced = |address: &str| {
-        // Whoever started this may not be reading: the cluster is played all the same.
-        let mut stdout = io::stdout();
-        let _ = writeln!(stdout, "fakegpu-coordinator listening on {address}").and_then(|()| stdout.flush());
+        console::announce(&format!("listening on {address}"));
         if let Some(fd) = ready_fd
             && let Err(error) = announce(fd, address)
         {
-            let _ = writeln!(io::stderr(), "fakegpu-coordinator: --ready-fd {fd}: {error}");
+            console::complain(&format!("--ready-fd {fd}: {error}"));
         }
     };
     match coordinator::run(settings, announced, stop).await {
@@ -74,7 +72,7 @@ async fn play(settings: Settings) -> ExitCode {
     }
 }
 
-/// Done at SIGTERM, SIGINT or the end of the lifeline. The handlers stand when this returns.
+/// Done at SIGTERM, SIGINT or the end of the lifeline. The handlers are installed when this returns.
 fn stop_requests(lifeline_fd: Option<u32>) -> Result<impl Future<Output = End>, (u8, String)> {
     let handler = |kind| signal(kind).map_err(|error| (1, format!("cannot handle signals: {error}")));
     let mut terminate = handler(SignalKind::terminate())?;
@@ -83,7 +81,7 @@ fn stop_requests(lifeline_fd: Option<u32>) -> Result<impl Future<Output = End>, 
         .map(|fd| {
             pipe::OpenOptions::new()
                 .open_receiver(format!("/proc/self/fd/{fd}"))
-                .map_err(|error| (2, format!("--lifeline-fd {fd} is no pipe to read from: {error}")))
+                .map_err(|error| (2, format!("--lifeline-fd {fd} is not a pipe that can be read: {error}")))
         })
         .transpose()?;
     Ok(async move {
@@ -109,7 +107,7 @@ fn start_heir(argv: &[OsString]) {
     command.args(arguments).env_remove(protocol::env::COOKIE.name);
     let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn();
     if let Err(error) = started {
-        let _ = writeln!(io::stderr(), "fakegpu-coordinator: cannot start {}: {error}", program.display());
+        console::complain(&format!("cannot start {}: {error}", program.display()));
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use model::cluster::Cluster;
-use model::report::RunFacts;
+use model::cluster::report::RunFacts;
 use model::report_markdown;
 
 /// Where reports go.

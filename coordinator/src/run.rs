@@ -1,17 +1,18 @@
 //! Joins socket, sessions and driver, and ends them in order.
 
 use std::future::Future;
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
-use model::cluster::{Cluster, ConnectionId};
-use model::report::RunFacts;
+use model::cluster::Cluster;
+use model::cluster::report::RunFacts;
+use model::exchange::ConnectionId;
 use tokio::sync::{mpsc, watch};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use crate::crowd::Crowd;
-use crate::driver::Driver;
+use crate::driver::{Driver, End};
 use crate::endpoint::{BindError, Endpoint};
 use crate::report_file::{ReportError, ReportFile};
 use crate::session::{self, Shared};
@@ -41,26 +42,17 @@ impl RunError {
     /// The exit code: 2 for what the user wrote, 1 for what the system refused.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Bind(BindError::Place { .. } | BindError::Settings(_)) => 2,
+            Self::Bind(BindError::Place { .. } | BindError::NeedsToken(_)) => 2,
             Self::Bind(BindError::System { .. }) | Self::Report(_) => 1,
         }
     }
 }
 
-/// Why a run ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Somebody asked for it: ranks are through, or can do without.
-    Asked,
-    /// Whoever started the run is gone: nobody else would end the ranks.
-    RunLost,
-}
-
-/// Plays the cluster until `stop` is done or a control client asks for the end. `ready` gets the address that ranks
+/// Simulates the cluster until `stop` is done or a control client asks for the end. `ready` gets the address that ranks
 /// can connect to, once they can.
 ///
 /// # Errors
-/// [`RunError`] when it cannot listen or cannot write the report; failures of clients are no errors.
+/// [`RunError`] when it cannot listen or cannot write the report; failures of clients are not errors.
 pub async fn run(
     settings: Settings,
     ready: impl FnOnce(&str),
@@ -120,17 +112,6 @@ async fn accept(endpoint: Endpoint, shared: Shared) {
             yield_now().await;
         }
     }
-}
-
-/// One line on stdout, for whoever started this.
-pub(crate) fn announce(text: &str) {
-    let mut stdout = io::stdout();
-    let _ = writeln!(stdout, "fakegpu-coordinator {text}").and_then(|()| stdout.flush());
-}
-
-/// One line on stderr; nobody reading it is no reason to stop.
-pub(crate) fn complain(text: &str) {
-    let _ = writeln!(io::stderr(), "fakegpu-coordinator: {text}");
 }
 
 /// Wall clock when the monotonic clock, by which ranks tell when they did something, was zero; ms since 1970.

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use model::cluster::ConnectionId;
+use model::exchange::ConnectionId;
 use protocol::frame::{self, FrameError, MAX_HELLO, MAX_TO_COORDINATOR};
 use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -35,7 +35,7 @@ pub(crate) enum Stream {
     Tcp(TcpStream),
 }
 
-/// What a session tells the driver.
+/// What a session reports to the driver.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A hello was accepted. The driver sends through `outbound`; dropping it ends the session.
@@ -79,7 +79,7 @@ pub(crate) async fn serve(stream: Stream, connection: ConnectionId, place: Place
     }
 }
 
-/// What the socket tells about its other end.
+/// What the socket knows about its other end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
     same_user: Option<bool>,
@@ -174,7 +174,7 @@ async fn receive<R: AsyncRead + Unpin>(
             Ok(None) => return None,
             // A process that is killed may leave half a frame behind: that is a death, not a broken rule.
             Err(ReadError::Io(_) | ReadError::Cut) => return None,
-            Err(ReadError::Frame(error)) => return Some(format!("sent bytes that are no message: {error}")),
+            Err(ReadError::Frame(error)) => return Some(format!("sent bytes that are not a message: {error}")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What this coordinator shall do: flags over environment, resolved and checked once.
+//! What this coordinator is to do: flags over environment, resolved and checked once.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use protocol::env::{self, BadValue};
 use protocol::frame;
 use protocol::plan::ClusterPlan;
 
-use crate::endpoint::Address;
+use crate::address::Address;
 
-/// Play a GPU cluster for the ranks that connect.
+/// Simulate a GPU cluster for the ranks that connect.
 ///
 /// Every option can also be given by its FAKEGPU_* variable; the option wins. Exit codes: 0 ended in order, 1 could
 /// not go on, 2 bad option, variable or cluster file.
 #[derive(Debug, Parser)]
 #[command(name = "fakegpu-coordinator", version)]
 pub struct Arguments {
-    /// How ranks connect [env: FAKEGPU_COORDINATOR_TRANSPORT; told from the address when left out]
+    /// How ranks connect [env: FAKEGPU_COORDINATOR_TRANSPORT; inferred from the address when omitted]
     #[arg(long, value_parser = ["unix", "tcp"])]
     pub transport: Option<String>,
     /// Where to listen: an absolute path, or HOST:PORT where port 0 takes a free one [env: FAKEGPU_COORDINATOR_ADDR]
@@ -65,7 +65,7 @@ pub struct Settings {
     pub token: Option<String>,
     /// How long ranks wait for each other at a rendezvous.
     pub timeout: Duration,
-    /// How long nothing may move before it is told who waits for whom.
+    /// How long nothing may move before it is reported who waits for whom.
     pub idle: Option<Duration>,
     /// Operations kept in the report's timeline.
     pub max_operations: usize,
@@ -113,11 +113,6 @@ pub enum SettingsError {
     /// `FTEST_CLUSTER` does not decode.
     #[error("FTEST_CLUSTER does not hold a cluster: {0}; it is made by ftest, unset it to use --cluster-config")]
     Plan(serde_json::Error),
-    /// A listening TCP socket that anybody can reach needs a token.
-    #[error(
-        "{0} is reachable from other machines; set FAKEGPU_COORDINATOR_TOKEN for the coordinator and its ranks, or listen on 127.0.0.1"
-    )]
-    NeedsToken(String),
     /// No hello would hold the token.
     #[error("FAKEGPU_COORDINATOR_TOKEN has {0} bytes and may have {max}; use a shorter one", max = frame::MAX_TOKEN)]
     LongToken(usize),

@@ -3,7 +3,7 @@
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 
 use crate::failure::Failure;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 /// Where in a memory file a buffer lies, so that ranks of other processes can map it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ unsafe impl Sync for Scalar {}
 /// Where in another rank's memory a one-sided put goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Number of the window, which every rank of the communicator registered as its so manieth ([`crate::one_sided`]).
+    /// Number of the window, the n-th that every rank of the communicator registered.
     pub window: u64,
     /// First byte in it.
     pub offset: u64,

@@ -1,11 +1,11 @@
 //! Why an operation failed: the one error type of this crate's operations.
 
 use protocol::ids::Rank;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use crate::refusal;
 
-/// A failed operation or rendezvous: what kind, told in one sentence, and who is at fault.
+/// A failed operation or rendezvous: what kind, one sentence, and who is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Failure {

@@ -1,31 +1,30 @@
 //! Faults that a case asks for, at work: which of them concern a rank of a communicator, and what they do to its operations
 //! before these begin.
 
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use protocol::datatype::Operation;
 use protocol::fault::{Action, Fault, FaultRecord, Link, Trigger};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, Member};
+use protocol::message::Member;
+use protocol::record::ErrorCode;
 use protocol::route::{self, Edge};
 
 use crate::call::{Buffer, Call};
-use crate::communicator::Journal;
 use crate::failure::Failure;
-use crate::process::Process;
+use crate::journal::Journal;
 use crate::wake::Wake;
 
 /// A fault that concerns one rank of one communicator.
 pub(crate) struct Armed {
     fault: Fault,
-    /// It was told; a fault at a collective is over then.
-    told: AtomicBool,
+    /// It was announced; a fault at a collective is over then.
+    announced: AtomicBool,
     /// One that is about a link begins so long after the process joined.
     joined: Instant,
     after: Duration,
-    /// For a link, the end of it that each member stands on, in rank order.
+    /// For a link, the end of it that each member is on, in rank order.
     ends: Vec<Option<usize>>,
 }
 
@@ -70,7 +69,7 @@ pub(crate) fn arm(faults: &[Fault], joined: Instant, members: &[Member], rank: u
             // The process's clock deals with these.
             (Trigger::After { .. }, None) => continue,
         };
-        armed.push(Armed { fault: fault.clone(), told: AtomicBool::new(false), joined, after, ends });
+        armed.push(Armed { fault: fault.clone(), announced: AtomicBool::new(false), joined, after, ends });
     }
     armed
 }
@@ -206,7 +205,7 @@ pub(crate) fn before_transfers(
 fn cross_links(faults: &[Armed], site: &Site<'_>, what: &str, edges: impl Fn() -> Vec<Edge>) -> Result<(), Failure> {
     for armed in faults.iter().filter(|armed| !armed.ends.is_empty() && armed.joined.elapsed() >= armed.after) {
         let Some(bytes) = crossing(&armed.ends, &edges()) else { continue };
-        if !armed.told.swap(true, Ordering::AcqRel) {
+        if !armed.announced.swap(true, Ordering::AcqRel) {
             let record = FaultRecord {
                 number: armed.fault.number,
                 kind: armed.fault.action.kind(),
@@ -274,14 +273,14 @@ fn signal(number: i32) {
 }
 
 impl Armed {
-    /// Tells that the fault fires at an operation; false when it must not.
+    /// Announces that the fault fires at an operation; false when it must not.
     fn begin(&self, site: &Site<'_>, sequence: u64) -> bool {
         // FakeGPU's variables name a position of every communicator.
         if self.fault.number == 0 {
             return true;
         }
         let Trigger::Collective { operation, .. } = self.fault.at else { return false };
-        !self.told.swap(true, Ordering::AcqRel)
+        !self.announced.swap(true, Ordering::AcqRel)
             && site.journal.fault_fires(FaultRecord {
                 number: self.fault.number,
                 kind: self.fault.action.kind(),
@@ -311,7 +310,12 @@ impl Site<'_> {
 
 /// Starts the clock of the faults that hit this process a while after it joined; without such a fault there is no thread. A process
 /// without a rank of its own has all of them.
-pub(crate) fn start_clock(faults: &[Fault], rank: Option<u32>, joined: Instant, process: Weak<Process>) {
+pub(crate) fn start_clock(
+    faults: &[Fault],
+    rank: Option<u32>,
+    joined: Instant,
+    fires: impl Fn(FaultRecord) -> Option<bool> + Send + 'static,
+) {
     let own = rank.map(Rank);
     let mut due: Vec<(Duration, Rank, Fault)> = faults
         .iter()
@@ -331,7 +335,7 @@ pub(crate) fn start_clock(faults: &[Fault], rank: Option<u32>, joined: Instant, 
             std::thread::sleep(elapsed.saturating_sub(joined.elapsed()));
             let record =
                 FaultRecord { number: fault.number, kind: fault.action.kind(), rank: Some(rank), collective: None };
-            let Some(fires) = process.upgrade().map(|process| process.fault_fires(record)) else { return };
+            let Some(fires) = fires(record) else { return };
             match fault.action {
                 Action::Kill if fires => signal(libc::SIGKILL),
                 Action::Stop if fires => signal(libc::SIGSTOP),

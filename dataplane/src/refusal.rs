@@ -1,5 +1,5 @@
-//! What the operating system refuses for want of something: a limit of the shell, a full machine. That is no mistake of the
-//! program, so whoever loaded this library is told, and the message says what to do.
+//! What the operating system refuses for want of something: a limit of the shell, a full machine. That is not a mistake of the
+//! program, so whoever loaded this library hears of it, and the message says what to do.
 
 use std::io;
 use std::sync::OnceLock;
@@ -18,15 +18,15 @@ pub fn listen(listener: fn(&str)) {
 pub fn explain(what: &str, error: &io::Error) -> String {
     // A socket answers "again" when it waited long enough.
     let errno = error.raw_os_error().filter(|errno| *errno != libc::EAGAIN);
-    told(what, error, errno)
+    sentence(what, error, errno)
 }
 
 /// The same for a thread or process that cannot be started.
 pub fn explain_thread(what: &str, error: &io::Error) -> String {
-    told(what, error, error.raw_os_error())
+    sentence(what, error, error.raw_os_error())
 }
 
-fn told(what: &str, error: &io::Error, errno: Option<i32>) -> String {
+fn sentence(what: &str, error: &io::Error, errno: Option<i32>) -> String {
     match errno.and_then(|errno| limit::advice(errno, limit_of)) {
         Some(advice) => {
             let sentence = format!("{what}: {error}; {advice}");

@@ -8,7 +8,7 @@ use protocol::fault::{self, Action, Fault, Trigger};
 use protocol::frame;
 use protocol::ids::{Rank, Sequence};
 
-/// How long a rank waits for the others unless told otherwise.
+/// How long a rank waits for the others unless the environment says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Where the coordinator listens.

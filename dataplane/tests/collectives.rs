@@ -5,7 +5,7 @@
 mod support;
 
 use dataplane::call::{Buffer, Call, Scalar};
-use dataplane::float8;
+use dataplane::kernels::float8;
 use dataplane::settings::Settings;
 use half::{bf16, f16};
 use protocol::datatype::{Datatype, Operation, ReductionOp};

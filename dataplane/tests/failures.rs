@@ -10,7 +10,7 @@ use dataplane::call::Call;
 use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::Rank;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 use support::{Player, play, read, ways, write};
 
 fn call(player: &Player, operation: Operation, count: u64, datatype: Datatype) -> Call {

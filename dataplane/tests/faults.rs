@@ -11,7 +11,7 @@ use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation};
 use protocol::fault::{Action, Fault, Link, Side, Trigger};
 use protocol::ids::{Rank, Sequence};
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 use support::{Player, play, ways};
 
 const DELAY: Duration = Duration::from_millis(600);

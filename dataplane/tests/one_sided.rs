@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use dataplane::call::{Call, Remote};
 use protocol::datatype::{Datatype, Operation};
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 use support::{Player, play, read, ways};
 
 /// Larger than any socket buffer.

@@ -18,7 +18,8 @@ use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::fault::{self, Action, Fault, Trigger};
 use protocol::frame;
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{BufferTransport, ErrorCode, Member, ToCoordinator, ToRank, VERSION};
+use protocol::message::{Member, ToCoordinator, ToRank, VERSION};
+use protocol::record::{BufferTransport, ErrorCode};
 use support::{Player, read, write};
 
 /// What the stand-in heard.
@@ -310,7 +311,7 @@ fn a_rank_that_nobody_would_end_exits_with_a_word() {
             }
         }
         for (rank, (output, text)) in finish(children).into_iter().enumerate() {
-            assert_eq!(output.status.code(), Some(dataplane::session::ORPHAN_EXIT), "{text}");
+            assert_eq!(output.status.code(), Some(dataplane::process::ORPHAN_EXIT), "{text}");
             assert!(text.contains(&format!("[ftest] rank {rank}: {why}; exiting")), "{text}");
         }
     }

@@ -10,12 +10,12 @@ use std::time::Duration;
 use dataplane::Failure;
 use dataplane::call::Call;
 use dataplane::communicator::Communicator;
+use dataplane::communicator::GrowTicket;
 use dataplane::process::Process;
-use dataplane::resize::GrowTicket;
 use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::Rank;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 use support::{Player, play, read, ways};
 
 /// The sum of every rank's `value`.

@@ -1,7 +1,8 @@
 //! Frames between ranks and coordinator, and what the coordinator makes of them.
 
-use model::cluster::{Cluster, ConnectionId, Input, Settings};
-use model::report::RunFacts;
+use model::cluster::report::RunFacts;
+use model::cluster::{Cluster, Settings};
+use model::exchange::{ConnectionId, Input};
 use protocol::frame::{self, MAX_TO_COORDINATOR, MAX_TO_RANK};
 use protocol::message::{Role, ToCoordinator, ToRank};
 

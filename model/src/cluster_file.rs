@@ -46,7 +46,7 @@ pub fn parse(file: &str, text: &str, load_profile: LoadProfile<'_>) -> Result<Cl
     }
 }
 
-/// A cluster that stands inside another file: `node` was read from `text`, the whole content of `file`.
+/// A cluster that is part of another file: `node` was read from `text`, the whole content of `file`.
 /// `name` is the cluster's name unless it says one itself.
 ///
 /// # Errors
@@ -280,7 +280,7 @@ impl Reader<'_> {
     fn profile(&mut self, node: &Node) -> Option<String> {
         let written = self.check.text("profile", node)?;
         let builtin = profile::builtin(written).map(|profile| profile.id.clone());
-        // FakeGPU takes `a100.yaml` for `a100`, so a name without a directory is a file only where it is no known id.
+        // FakeGPU takes `a100.yaml` for `a100`, so a name without a directory is a file only where it is not a known id.
         let is_path = written.contains('/') || (builtin.is_none() && written.ends_with(".yaml"));
         if !is_path {
             if builtin.is_none() {

@@ -1,13 +1,10 @@
-//! One communicator: who is in it, who is still there, and its splits and resizes under way.
+//! One communicator: who is in it, and who is still there.
 
-use std::collections::BTreeMap;
+use protocol::ids::{CommunicatorId, Rank};
+use protocol::message::{Member, ToRank};
+use protocol::record::ErrorCode;
 
-use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::Member;
-
-use crate::cluster::ConnectionId;
-use crate::gathering::Gathering;
-use crate::resize::Resizes;
+use crate::exchange::{ConnectionId, Output, send};
 
 /// A formed communicator. It stays known after its last member left: late records and the report refer to it.
 #[derive(Debug)]
@@ -15,8 +12,6 @@ pub(crate) struct Communicator {
     pub(crate) id: CommunicatorId,
     pub(crate) parent: Option<CommunicatorId>,
     pub(crate) seats: Vec<Seat>,
-    pub(crate) splits: BTreeMap<Sequence, Gathering<SplitApplicant>>,
-    pub(crate) resizes: Resizes,
     /// When its first failure was noticed.
     pub(crate) failed_at_us: Option<u64>,
 }
@@ -27,7 +22,7 @@ pub(crate) struct Seat {
     pub(crate) connection: ConnectionId,
     pub(crate) member: Member,
     pub(crate) presence: Presence,
-    /// It takes part in no operation any more; the others are not told.
+    /// It takes part in no operation any more; the others do not hear of it.
     pub(crate) revoked: bool,
 }
 
@@ -36,22 +31,12 @@ pub(crate) struct Seat {
 pub(crate) enum Presence {
     /// It does.
     Present,
-    /// It destroyed its handle; the others have not been told, they may still be finishing.
+    /// It destroyed its handle; the others do not know, they may still be finishing.
     Left,
-    /// It aborted; the others were told.
+    /// It aborted; the others know.
     Aborted,
-    /// Its process ended; the others were told.
+    /// Its process ended; the others know.
     Gone,
-}
-
-/// A rank waiting in a split.
-#[derive(Debug)]
-pub(crate) struct SplitApplicant {
-    pub(crate) connection: ConnectionId,
-    pub(crate) request: u64,
-    pub(crate) color: Option<u32>,
-    pub(crate) key: i32,
-    pub(crate) member: Member,
 }
 
 impl Communicator {
@@ -64,8 +49,7 @@ impl Communicator {
             .into_iter()
             .map(|(connection, member)| Seat { connection, member, presence: Presence::Present, revoked: false })
             .collect();
-        let (splits, resizes) = (BTreeMap::new(), Resizes::default());
-        Self { id, parent, seats, splits, resizes, failed_at_us: None }
+        Self { id, parent, seats, failed_at_us: None }
     }
 
     pub(crate) fn size(&self) -> u32 {
@@ -105,21 +89,19 @@ impl Communicator {
         connections.dedup();
         connections
     }
-}
 
-/// The children of a full split: per color, in color order, the members by (key, parent rank).
-pub(crate) fn children(split: Gathering<SplitApplicant>) -> (BTreeMap<u32, Vec<SplitApplicant>>, Vec<SplitApplicant>) {
-    let mut by_color: BTreeMap<u32, Vec<SplitApplicant>> = BTreeMap::new();
-    let mut colorless = Vec::new();
-    for (_, applicant) in split.into_seated() {
-        match applicant.color {
-            Some(color) => by_color.entry(color).or_default().push(applicant),
-            None => colorless.push(applicant),
+    /// Tells the members still there, but for the process of `from`, that `rank` is lost.
+    pub(crate) fn tell_others(
+        &self,
+        rank: Rank,
+        from: ConnectionId,
+        code: ErrorCode,
+        detail: &str,
+        out: &mut Vec<Output>,
+    ) {
+        for connection in self.listeners(from) {
+            let detail = detail.to_owned();
+            send(out, connection, ToRank::MemberLost { communicator: self.id, rank, code, detail });
         }
     }
-    for members in by_color.values_mut() {
-        // Stable: equal keys keep the order of their parent ranks.
-        members.sort_by_key(|applicant| applicant.key);
-    }
-    (by_color, colorless)
 }

@@ -1,10 +1,10 @@
-//! Failures as the report tells them: what several ranks notice of one failure becomes one event.
+//! Failures as the report shows them: what several ranks notice of one failure becomes one event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, FailureRecord};
+use protocol::record::{ErrorCode, FailureRecord};
 
 use crate::communicator::{Communicator, Presence, Seat};
 use crate::ledger::NO_SEQUENCE;
@@ -21,7 +21,7 @@ pub(crate) struct Failure {
     pub(crate) culprits: BTreeSet<Rank>,
     /// Global ranks.
     pub(crate) observed: BTreeSet<Rank>,
-    /// (global rank, sequence) -> bytes, so that a rank that tells twice counts once.
+    /// (global rank, sequence) -> bytes, so that a rank that reports twice counts once.
     attempted: BTreeMap<(Rank, Sequence), u64>,
     pub(crate) detail: String,
 }
@@ -65,7 +65,7 @@ impl Failures {
         &self.events
     }
 
-    /// A rank tells of a failure.
+    /// A rank reports a failure.
     pub(crate) fn report(&mut self, communicator: Option<&Communicator>, record: &FailureRecord) {
         match communicator {
             Some(communicator) => self.by_rank(
@@ -86,14 +86,14 @@ impl Failures {
         }
     }
 
-    pub(crate) fn by_rank(&mut self, communicator: &Communicator, told: RankFailure<'_>) {
-        let global = communicator.global_rank(told.rank).unwrap_or(told.rank);
+    pub(crate) fn by_rank(&mut self, communicator: &Communicator, noticed: RankFailure<'_>) {
+        let global = communicator.global_rank(noticed.rank).unwrap_or(noticed.rank);
         let full = self.events.len() >= MAX_EVENTS;
         let known = self.events.iter_mut().find(|event| {
             event.communicator == Some(communicator.id)
-                && event.code == told.code
+                && event.code == noticed.code
                 // Ranks notice a death at the operation they are at: it stays one failure, placed at the first of these.
-                && (event.sequence == told.sequence || told.code == ErrorCode::RankLost)
+                && (event.sequence == noticed.sequence || noticed.code == ErrorCode::RankLost)
         });
         let event = match known {
             Some(event) => event,
@@ -101,25 +101,25 @@ impl Failures {
             None => {
                 self.events.push(Failure {
                     communicator: Some(communicator.id),
-                    sequence: told.sequence,
-                    code: told.code,
+                    sequence: noticed.sequence,
+                    code: noticed.code,
                     operations: BTreeMap::new(),
                     culprits: BTreeSet::new(),
                     observed: BTreeSet::new(),
                     attempted: BTreeMap::new(),
-                    detail: told.detail.to_owned(),
+                    detail: noticed.detail.to_owned(),
                 });
                 self.events.last_mut().expect("just pushed")
             }
         };
         let place = |sequence| (sequence == NO_SEQUENCE, sequence);
-        if place(told.sequence) < place(event.sequence) {
-            event.sequence = told.sequence;
+        if place(noticed.sequence) < place(event.sequence) {
+            event.sequence = noticed.sequence;
             event.operations.clear();
         }
-        if event.sequence == told.sequence {
-            let operation = event.operations.entry(told.rank).or_insert(told.operation);
-            *operation = told.operation.min(*operation);
+        if event.sequence == noticed.sequence {
+            let operation = event.operations.entry(noticed.rank).or_insert(noticed.operation);
+            *operation = noticed.operation.min(*operation);
         }
         event.observed.insert(global);
         // Ranks hear of a loss from each other too; one that is still there only passed it on.
@@ -132,11 +132,11 @@ impl Failures {
                 Presence::Left | Presence::Aborted => died,
                 Presence::Gone => false,
             };
-            told.code == ErrorCode::RankLost && alive
+            noticed.code == ErrorCode::RankLost && alive
         };
         let culprit = |rank: &&Rank| communicator.seats.get(rank.0 as usize).is_some_and(|seat| !passed_on(seat));
-        event.culprits.extend(told.culprits.iter().filter(culprit));
-        event.attempted.insert((global, told.sequence), told.attempted_bytes);
+        event.culprits.extend(noticed.culprits.iter().filter(culprit));
+        event.attempted.insert((global, noticed.sequence), noticed.attempted_bytes);
     }
 
     /// The coordinator saw a member's process end. Deaths that follow a failure of the same communicator are its

@@ -7,14 +7,14 @@ use protocol::fault::FaultRecord;
 /// Faults beyond this many are not kept: a case has a handful.
 const MAX_FAULTS: usize = 10_000;
 
-/// What ranks told of faults, by the fault's number.
+/// What ranks reported of faults, by the fault's number.
 #[derive(Debug, Default)]
 pub(crate) struct FiredFaults {
     records: BTreeMap<u32, FaultRecord>,
 }
 
 impl FiredFaults {
-    /// A rank is about to suffer a fault. False when somebody told of it before.
+    /// A rank is about to suffer a fault. False when it was reported before.
     pub(crate) fn note(&mut self, record: FaultRecord) -> bool {
         if self.records.contains_key(&record.number) {
             return false;

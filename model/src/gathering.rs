@@ -1,8 +1,22 @@
-//! Ranks coming together for one thing until a deadline: the state behind a rendezvous and behind a split.
+//! Ranks coming together for one thing until a deadline: the state behind a rendezvous, a split and a resize.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::ids::Rank;
+use protocol::message::Member;
+
+use crate::exchange::ConnectionId;
+
+/// A rank that waits for its communicator.
+#[derive(Debug)]
+pub(crate) struct Applicant {
+    pub(crate) connection: ConnectionId,
+    pub(crate) request: u64,
+    pub(crate) member: Member,
+}
+
+/// (what, who is there, who is missing).
+pub(crate) type Waiting = (String, Vec<Rank>, Vec<Rank>);
 
 /// `size` seats, one per rank, filled one by one.
 #[derive(Debug)]
@@ -56,6 +70,11 @@ impl<T> Gathering<T> {
     /// Everybody who came, by rank.
     pub(crate) fn into_seated(self) -> impl Iterator<Item = (Rank, T)> {
         self.seats.into_iter()
+    }
+
+    /// Who waits for whom in it; it is called `what`.
+    pub(crate) fn waiting(&self, what: String) -> Waiting {
+        (what, self.seats.keys().copied().collect(), self.missing())
     }
 
     /// Who has not come.

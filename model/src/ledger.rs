@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{BufferTransport, ErrorCode, OperationRecord};
 use protocol::plan::ClusterPlan;
+use protocol::record::{BufferTransport, ErrorCode, OperationRecord};
 use protocol::report::OperationKind;
 
 use crate::communicator::Communicator;

@@ -1,4 +1,4 @@
-//! The rules of the pretended cluster as pure values: no sockets, files, clocks, environment or threads.
+//! The rules of the simulated cluster as pure values: no sockets, files, clocks, environment or threads.
 //!
 //! Files become values in [`cluster_file`] (through [`yaml`], with every mistake a [`diagnostic`]). A run is one
 //! [`cluster::Cluster`]: inputs and the time go in, messages to send come out, and [`protocol::report::ClusterReport`]s
@@ -13,17 +13,18 @@ mod communicator;
 pub mod cost;
 pub mod diagnostic;
 mod ending;
+pub mod exchange;
 mod failure;
 mod fault;
 mod gathering;
-pub mod hang;
 mod ledger;
 pub mod node;
+mod placement;
+mod processes;
 mod rendezvous;
-pub mod report;
 pub mod report_markdown;
 mod resize;
-mod status;
+mod split;
 mod timeline;
 pub mod topology;
 pub mod yaml;

@@ -9,7 +9,7 @@ use serde_yaml::Spanned;
 
 use crate::yaml;
 
-/// A value and where it stands. Usable as a field of any type that [`yaml::read`] reads.
+/// A value and where it is. Usable as a field of any type that [`yaml::read`] reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The value.
@@ -18,7 +18,7 @@ pub struct Node {
     pub span: Range<usize>,
 }
 
-/// What stands there.
+/// What is there.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Nothing, `~` or `null`.
@@ -40,7 +40,7 @@ pub enum Value {
 /// One `key: value`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The key; a key that is no text stands here as it is written.
+    /// The key; a key that is not text is kept as it is written.
     pub key: String,
     /// The key's bytes in the file.
     pub key_span: Range<usize>,

@@ -1,73 +1,77 @@
 //! Unique id to communicator: ranks come together, or all of them learn why not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{ErrorCode, Member, ToRank};
 use protocol::plan::ClusterPlan;
+use protocol::record::ErrorCode;
 
-use crate::cluster::{Cluster, ConnectionId, Output, send, whereabouts};
-use crate::communicator::Communicator;
-use crate::gathering::Gathering;
-
-/// A rank waiting for its communicator.
-#[derive(Debug)]
-pub(crate) struct Applicant {
-    pub(crate) connection: ConnectionId,
-    pub(crate) request: u64,
-    pub(crate) member: Member,
-}
-
-/// A rendezvous that failed before everybody came: late ranks must not wait for those who were sent away.
-#[derive(Debug)]
-pub(crate) struct GivenUp {
-    size: u32,
-    untold: BTreeSet<Rank>,
-    code: ErrorCode,
-    detail: String,
-}
+use crate::ending::Endings;
+use crate::exchange::ConnectionId;
+use crate::gathering::{Applicant, Gathering, Waiting, list};
+use crate::placement::{describe, misfit, whereabouts};
+use crate::processes::Processes;
 
 /// Unique ids that are remembered at most after they formed a communicator.
 const MAX_SPENT: usize = 1024;
 /// Failed rendezvous that are remembered at most.
 const MAX_GIVEN_UP: usize = 256;
 
-impl Cluster {
-    pub(crate) fn init(
+/// Every rendezvous of a run, by unique id.
+#[derive(Debug, Default)]
+pub(crate) struct Rendezvous {
+    pending: BTreeMap<Vec<u8>, Gathering<Applicant>>,
+    given_up: BTreeMap<Vec<u8>, GivenUp>,
+    /// Unique ids that formed a communicator.
+    spent: BTreeMap<Vec<u8>, CommunicatorId>,
+}
+
+/// A rendezvous that failed before everybody came: late ranks must not wait for those who were sent away.
+#[derive(Debug)]
+struct GivenUp {
+    size: u32,
+    /// Ranks that have not heard of it.
+    unaware: BTreeSet<Rank>,
+    code: ErrorCode,
+    detail: String,
+}
+
+/// What comes of a rank that brings a unique id.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It waits for others.
+    Waits,
+    /// Everybody is there, in the order of ranks.
+    Complete(Vec<Applicant>),
+    /// There is no communicator for these.
+    Failed(Failed),
+}
+
+/// Ranks for which there is no communicator, and why.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) applicants: Vec<Applicant>,
+    pub(crate) code: ErrorCode,
+    /// Ranks of the communicator that did not form.
+    pub(crate) culprits: Vec<Rank>,
+    pub(crate) detail: String,
+}
+
+impl Rendezvous {
+    /// `rank` of `size` brings a unique id. The communicator, if it forms now, will be `next`.
+    pub(crate) fn come(
         &mut self,
         unique_id: Vec<u8>,
-        size: u32,
-        rank: Rank,
+        (size, rank): (u32, Rank),
         applicant: Applicant,
-        now_us: u64,
-        out: &mut Vec<Output>,
-    ) {
-        let refusal = if unique_id.len() != 128 {
-            Some((ErrorCode::InvalidArgument, format!("a unique id has 128 bytes, not {}", unique_id.len())))
-        } else if rank.0 >= size {
-            Some((ErrorCode::InvalidArgument, format!("rank {rank} is not below the size {size}")))
-        } else {
-            self.does_not_fit(size, &applicant.member)
-        };
-        if let Some((code, detail)) = refusal {
-            self.fail_init(vec![applicant], code, &[], detail, out);
-            return;
+        plan: Option<&ClusterPlan>,
+        deadline_us: u64,
+        next: CommunicatorId,
+    ) -> Outcome {
+        if let Some((code, detail)) = self.refusal(&unique_id, size, rank, &applicant, plan) {
+            return Outcome::Failed(Failed { applicants: vec![applicant], code, culprits: Vec::new(), detail });
         }
-        if let Some(id) = self.spent.get(&unique_id) {
-            let detail = format!(
-                "the unique id that rank {rank} brings has formed communicator {id} already, and is good for one: it is \
-                 left over in the store that it was read from (after a restart by torchrun, \
-                 TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 gives every attempt a store of its own)"
-            );
-            self.fail_init(vec![applicant], ErrorCode::DuplicateRank, &[], detail, out);
-            return;
-        }
-        if let Some((code, detail)) = self.turned_away(&unique_id, size, rank) {
-            self.fail_init(vec![applicant], code, &[], detail, out);
-            return;
-        }
-        let deadline = now_us.saturating_add(self.settings.timeout_us);
-        let gathering = self.rendezvous.entry(unique_id.clone()).or_insert_with(|| Gathering::new(size, deadline));
+        let gathering = self.pending.entry(unique_id.clone()).or_insert_with(|| Gathering::new(size, deadline_us));
         let clash = if gathering.size() != size {
             let other = gathering.seated().next();
             let (other_rank, other) = other.expect("a pending rendezvous has somebody");
@@ -75,8 +79,8 @@ impl Cluster {
                 ErrorCode::WorldSizeMismatch,
                 format!(
                     "rank {rank} ({}) asked for a communicator of {size} ranks, rank {other_rank} ({}) for {}",
-                    whereabouts(self.settings.plan.as_ref(), &applicant.member),
-                    whereabouts(self.settings.plan.as_ref(), &other.member),
+                    whereabouts(plan, &applicant.member),
+                    whereabouts(plan, &other.member),
                     gathering.size(),
                 ),
             ))
@@ -84,46 +88,60 @@ impl Cluster {
             gathering.seat(rank).map(|other| {
                 let detail = format!(
                     "two processes came as rank {rank} of {size}: {} and {}",
-                    whereabouts(self.settings.plan.as_ref(), &other.member),
-                    whereabouts(self.settings.plan.as_ref(), &applicant.member),
+                    whereabouts(plan, &other.member),
+                    whereabouts(plan, &applicant.member),
                 );
                 (ErrorCode::DuplicateRank, detail)
             })
         };
         if let Some((code, detail)) = clash {
-            let gathering = self.rendezvous.remove(&unique_id).expect("it is there");
-            let mut untold = gathering.missing();
-            untold.retain(|missing| *missing != rank);
-            self.give_up(unique_id, gathering.size(), untold, code, &detail);
-            let mut all: Vec<Applicant> = gathering.into_seated().map(|(_, applicant)| applicant).collect();
-            all.push(applicant);
+            let gathering = self.pending.remove(&unique_id).expect("it is there");
+            let mut unaware = gathering.missing();
+            unaware.retain(|missing| *missing != rank);
+            self.give_up(unique_id, gathering.size(), unaware, code, &detail);
+            let mut applicants: Vec<Applicant> = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+            applicants.push(applicant);
             // Who differs in size depends on who came first; who came twice does not.
-            let culprits: &[Rank] = if code == ErrorCode::DuplicateRank { &[rank] } else { &[] };
-            self.fail_init(all, code, culprits, detail, out);
-            return;
+            let culprits = if code == ErrorCode::DuplicateRank { vec![rank] } else { Vec::new() };
+            return Outcome::Failed(Failed { applicants, code, culprits, detail });
         }
         gathering.sit(rank, applicant);
-        if gathering.is_full() {
-            let gathering = self.rendezvous.remove(&unique_id).expect("it is there");
-            let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
-            self.spend(unique_id, CommunicatorId(self.communicators.len() as u64 + 1));
-            self.form(None, applicants, out);
-        } else {
-            self.fail_hopeless_rendezvous(out);
+        if !gathering.is_full() {
+            return Outcome::Waits;
         }
+        let gathering = self.pending.remove(&unique_id).expect("it is there");
+        self.spend(unique_id, next);
+        Outcome::Complete(gathering.into_seated().map(|(_, applicant)| applicant).collect())
     }
 
-    /// Why a communicator of `size` ranks with this member cannot be in the cluster, if it cannot.
-    pub(crate) fn does_not_fit(&self, size: u32, member: &Member) -> Option<(ErrorCode, String)> {
-        let world = self.settings.plan.as_ref().map(ClusterPlan::world_size)?;
-        if size > world {
-            let detail = format!("a communicator of {size} ranks does not fit the cluster, which has {world}");
-            return Some((ErrorCode::WorldSizeMismatch, detail));
+    /// Why a rank cannot wait for the others, if it cannot.
+    fn refusal(
+        &mut self,
+        unique_id: &[u8],
+        size: u32,
+        rank: Rank,
+        applicant: &Applicant,
+        plan: Option<&ClusterPlan>,
+    ) -> Option<(ErrorCode, String)> {
+        if unique_id.len() != 128 {
+            let detail = format!("a unique id has 128 bytes, not {}", unique_id.len());
+            return Some((ErrorCode::InvalidArgument, detail));
         }
-        let global = member.global_rank;
-        let last = world.saturating_sub(1);
-        let detail = format!("global rank {global} is not in the cluster, which has ranks 0 to {last}");
-        (global.0 >= world).then_some((ErrorCode::InvalidArgument, detail))
+        if rank.0 >= size {
+            return Some((ErrorCode::InvalidArgument, format!("rank {rank} is not below the size {size}")));
+        }
+        if let Some(misfit) = misfit(plan, size, &applicant.member) {
+            return Some(misfit);
+        }
+        if let Some(id) = self.spent.get(unique_id) {
+            let detail = format!(
+                "the unique id that rank {rank} brings has formed communicator {id} already, and is good for one: it is \
+                 left over in the store that it was read from (after a restart by torchrun, \
+                 TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 gives every attempt a store of its own)"
+            );
+            return Some((ErrorCode::DuplicateRank, detail));
+        }
+        self.turned_away(unique_id, size, rank)
     }
 
     /// A unique id has formed communicator `id`.
@@ -137,77 +155,147 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn give_up(&mut self, unique_id: Vec<u8>, size: u32, untold: Vec<Rank>, code: ErrorCode, detail: &str) {
-        if untold.is_empty() {
+    fn give_up(&mut self, unique_id: Vec<u8>, size: u32, unaware: Vec<Rank>, code: ErrorCode, detail: &str) {
+        if unaware.is_empty() {
             return;
         }
-        let untold = untold.into_iter().collect();
-        self.given_up.insert(unique_id, GivenUp { size, untold, code, detail: detail.to_owned() });
+        let unaware = unaware.into_iter().collect();
+        self.given_up.insert(unique_id, GivenUp { size, unaware, code, detail: detail.to_owned() });
         if self.given_up.len() > MAX_GIVEN_UP {
             self.given_up.pop_first();
         }
     }
 
-    /// Why `rank` comes too late for a rendezvous that failed without it; it is told once.
-    pub(crate) fn turned_away(&mut self, unique_id: &[u8], size: u32, rank: Rank) -> Option<(ErrorCode, String)> {
+    /// Why `rank` comes too late for a rendezvous that failed without it; it hears so once.
+    fn turned_away(&mut self, unique_id: &[u8], size: u32, rank: Rank) -> Option<(ErrorCode, String)> {
         let given_up = self.given_up.get_mut(unique_id).filter(|given_up| given_up.size == size)?;
-        if !given_up.untold.remove(&rank) {
+        if !given_up.unaware.remove(&rank) {
             return None;
         }
         let answer = (given_up.code, given_up.detail.clone());
-        if given_up.untold.is_empty() {
+        if given_up.unaware.is_empty() {
             self.given_up.remove(unique_id);
         }
         Some(answer)
     }
 
-    pub(crate) fn fail_init(
-        &mut self,
-        applicants: Vec<Applicant>,
-        code: ErrorCode,
-        culprits: &[Rank],
-        detail: String,
-        out: &mut Vec<Output>,
-    ) {
-        self.revision += 1;
-        let observed: Vec<Rank> = applicants.iter().map(|applicant| applicant.member.global_rank).collect();
-        for rank in &observed {
-            self.ledger.count_failure(*rank, code);
-            self.join_failed(*rank, &detail);
+    /// Ends every rendezvous in which the process of `connection` waits. `how` completes "rank 2 (pid 4711, node1) ...".
+    pub(crate) fn lose(&mut self, connection: ConnectionId, how: &str, plan: Option<&ClusterPlan>) -> Vec<Failed> {
+        let theirs = |applicant: &Applicant| applicant.connection == connection;
+        let waiting: Vec<Vec<u8>> = self
+            .pending
+            .iter()
+            .filter(|(_, gathering)| gathering.seated().any(|(_, applicant)| theirs(applicant)))
+            .map(|(id, _)| id.clone())
+            .collect();
+        let mut failed = Vec::new();
+        for unique_id in waiting {
+            let Some(gathering) = self.pending.remove(&unique_id) else { continue };
+            let (size, unaware) = (gathering.size(), gathering.missing());
+            let (lost, others): (Vec<_>, Vec<_>) = gathering.into_seated().partition(|(_, who)| theirs(who));
+            let Some((_, first)) = lost.first() else { continue };
+            let detail = format!("{} {how} before the communicator formed", describe(plan, &first.member));
+            self.give_up(unique_id, size, unaware, ErrorCode::RankLost, &detail);
+            failed.push(Failed {
+                applicants: others.into_iter().map(|(_, applicant)| applicant).collect(),
+                code: ErrorCode::RankLost,
+                culprits: lost.iter().map(|(rank, _)| *rank).collect(),
+                detail,
+            });
         }
-        self.failures.rendezvous(code, observed, culprits.to_vec(), detail.clone());
-        for applicant in applicants {
-            let message = ToRank::RequestFailed { request: applicant.request, code, detail: detail.clone() };
-            send(out, applicant.connection, message);
-        }
+        failed
     }
 
-    /// A new communicator of `applicants`, who are in rank order.
-    pub(crate) fn form(
-        &mut self,
-        parent: Option<CommunicatorId>,
-        applicants: Vec<Applicant>,
-        out: &mut Vec<Output>,
-    ) -> CommunicatorId {
-        self.revision += 1;
-        let id = CommunicatorId(self.communicators.len() as u64 + 1);
-        let members: Vec<Member> = applicants.iter().map(|applicant| applicant.member.clone()).collect();
-        for (rank, applicant) in applicants.iter().enumerate() {
-            self.ledger.count_init(applicant.member.global_rank, applicant.member.pid);
-            self.endings.joined(applicant.member.global_rank);
-            send(
-                out,
-                applicant.connection,
-                ToRank::CommunicatorFormed {
-                    request: applicant.request,
-                    communicator: id,
-                    rank: Rank(rank as u32),
-                    members: members.clone(),
-                },
+    /// Ends every rendezvous in which ranks waited too long, `timeout_us`.
+    pub(crate) fn expire(&mut self, now_us: u64, timeout_us: u64) -> Vec<Failed> {
+        let seconds = timeout_us as f64 / 1e6;
+        let late: Vec<_> = self.pending.extract_if(.., |_, gathering| gathering.deadline_us() <= now_us).collect();
+        let fail = |(unique_id, gathering): (Vec<u8>, Gathering<Applicant>)| {
+            let missing = gathering.missing();
+            let detail = format!(
+                "waited {seconds} s for ranks of a communicator of {}; missing: {}",
+                gathering.size(),
+                list(&missing)
             );
-        }
-        let seats = applicants.into_iter().map(|applicant| (applicant.connection, applicant.member)).collect();
-        self.communicators.insert(id, Communicator::new(id, parent, seats));
-        id
+            let code = ErrorCode::TimeoutWaitingForRanks;
+            self.give_up(unique_id, gathering.size(), missing.clone(), code, &detail);
+            let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+            Failed { applicants, code, culprits: missing, detail }
+        };
+        late.into_iter().map(fail).collect()
     }
+
+    /// Ends every rendezvous that cannot come about: more ranks are missing than could still come.
+    pub(crate) fn end_hopeless(
+        &mut self,
+        endings: &Endings,
+        processes: &Processes,
+        plan: Option<&ClusterPlan>,
+    ) -> Vec<Failed> {
+        let hopeless = |gathering: &Gathering<Applicant>| missed_for_ever(gathering, endings, processes);
+        let ended: Vec<(Vec<u8>, Rank)> =
+            self.pending.iter().filter_map(|(id, gathering)| Some((id.clone(), hopeless(gathering)?))).collect();
+        let mut failed = Vec::new();
+        for (unique_id, rank) in ended {
+            let Some(gathering) = self.pending.remove(&unique_id) else { continue };
+            let how = endings.how_ended(rank, processes).unwrap_or("ended");
+            let node = plan.and_then(|plan| plan.node_of(rank));
+            let place = node.map(|(_, node)| format!(" ({})", node.id)).unwrap_or_default();
+            let detail = format!("rank {rank}{place} {how} without joining the communicator");
+            let same = has_numbers_of_launch(&gathering, processes, plan) && gathering.missing().contains(&rank);
+            let culprits = if same { vec![rank] } else { Vec::new() };
+            let code = ErrorCode::RankLost;
+            self.give_up(unique_id, gathering.size(), gathering.missing(), code, &detail);
+            let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+            failed.push(Failed { applicants, code, culprits, detail });
+        }
+        failed
+    }
+
+    /// When the patience of those who wait ends, us.
+    pub(crate) fn deadlines(&self) -> impl Iterator<Item = u64> {
+        self.pending.values().map(Gathering::deadline_us)
+    }
+
+    /// What ranks wait for.
+    pub(crate) fn gatherings(&self) -> impl Iterator<Item = &Gathering<Applicant>> {
+        self.pending.values()
+    }
+
+    /// Who waits for whom.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        self.pending.values().map(|gathering| gathering.waiting(format!("communicator of {} ranks", gathering.size())))
+    }
+}
+
+/// Whether this is to be a communicator of all ranks of the launch, which keep their numbers there as far as one can see.
+pub(crate) fn has_numbers_of_launch(
+    gathering: &Gathering<Applicant>,
+    processes: &Processes,
+    plan: Option<&ClusterPlan>,
+) -> bool {
+    launched(gathering, processes).or_else(|| plan.map(ClusterPlan::world_size)) == Some(gathering.size())
+        && gathering.seated().all(|(seat, applicant)| applicant.member.global_rank == seat)
+}
+
+/// How many ranks were launched, as one of those that wait there knows.
+fn launched(gathering: &Gathering<Applicant>, processes: &Processes) -> Option<u32> {
+    gathering.seated().find_map(|(_, applicant)| processes.get(applicant.connection)?.info.world_size)
+}
+
+/// A rank that ended and without which `gathering` cannot be complete. `None` where that is not certain.
+fn missed_for_ever(gathering: &Gathering<Applicant>, endings: &Endings, processes: &Processes) -> Option<Rank> {
+    let seated: BTreeSet<Rank> = gathering.seated().map(|(_, applicant)| applicant.member.global_rank).collect();
+    let launched = launched(gathering, processes)?;
+    // A process with several devices sits down for each of them: then ranks are not processes.
+    if gathering.size() > launched || seated.len() < gathering.seated().count() {
+        return None;
+    }
+    let missing = gathering.missing().len();
+    let absent = || (0..launched).map(Rank).filter(|rank| !seated.contains(rank));
+    let could_come = absent().filter(|rank| endings.how_ended(*rank, processes).is_none()).count();
+    if could_come >= missing {
+        return None;
+    }
+    absent().find(|rank| endings.how_ended(*rank, processes).is_some())
 }

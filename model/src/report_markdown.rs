@@ -8,7 +8,7 @@ use protocol::report::{ClusterReport, FailureEvent, InjectedFault, RecoveryEvent
 /// Entries of the timeline that are shown.
 const SHOWN_OPERATIONS: usize = 100;
 
-/// Renders `report`, which stands as JSON in `json_name`.
+/// Renders `report`, which is also in the JSON file `json_name`.
 pub fn render(report: &ClusterReport, json_name: &str) -> String {
     let mut out = String::new();
     let cluster = &report.cluster;
@@ -40,7 +40,7 @@ const NOTES: &str = "\n## Metric Notes\n
 - Contention penalty is the part of the estimate that oversubscription adds.
 - A node pair counts an operation that used both directions once.
 - Timeline entries are ordered by communicator and position in it, not by time.
-- Waits and execution times are measured on the machine that played the cluster and differ from run to run.
+- Waits and execution times are measured on the machine that simulated the cluster and differ from run to run.
 ";
 
 fn collectives(out: &mut String, report: &ClusterReport) {

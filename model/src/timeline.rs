@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{BufferTransport, OperationRecord};
+use protocol::record::{BufferTransport, OperationRecord};
 use protocol::report::OperationKind;
 
 use crate::cost::Duration;
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
     pub(crate) time: Duration,
     pub(crate) wait_us: f64,
     pub(crate) execute_us: f64,
-    /// When each of `ranks` came and was done, where it told.
+    /// When each of `ranks` came and was done, where it reported that.
     pub(crate) spans: Vec<Option<Span>>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Span {
 
 impl Span {
     pub(crate) fn of(record: &OperationRecord) -> Span {
-        // A time that is too large for the type is no rank's; the cast keeps it from doing harm.
+        // A time that is too large for the type cannot be a rank's; the cast keeps it from doing harm.
         let took_ns = ((record.wait_us.max(0.0) + record.execute_us.max(0.0)) * 1000.0) as u64;
         Span { began_ns: record.ended_ns.saturating_sub(took_ns), ended_ns: record.ended_ns }
     }
@@ -52,7 +52,7 @@ pub(crate) struct Timeline {
     capacity: usize,
     total: u64,
     kept: BTreeMap<CommunicatorId, BTreeMap<Position, Entry>>,
-    /// Of receives that were told before their sends.
+    /// Of receives that were reported before their sends.
     early: BTreeMap<(CommunicatorId, Position), Span>,
 }
 

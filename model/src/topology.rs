@@ -1,4 +1,4 @@
-//! Which node plays a rank, and which fabric joins two ranks. Built once per run.
+//! Which node a rank is on, and which fabric joins two ranks. Built once per run.
 
 use protocol::ids::Rank;
 use protocol::plan::{ClusterPlan, FabricPlan};
@@ -43,7 +43,7 @@ impl Topology {
         &self.node_names
     }
 
-    /// Index of the node that plays `rank`, if the cluster has that rank.
+    /// Index of the node of `rank`, if the cluster has that rank.
     pub fn node_of(&self, rank: Rank) -> Option<usize> {
         self.node_of.get(rank.0 as usize).copied()
     }

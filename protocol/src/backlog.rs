@@ -1,12 +1,12 @@
-//! Operations that a process completed and has not told the coordinator of yet, as they stand in a memory file of that process: the
+//! Operations that a process completed and has not reported to the coordinator yet, in a memory file of that process: the
 //! file outlives a process that is killed, and then the coordinator reads what is left in it.
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::OperationRecord;
+use crate::record::OperationRecord;
 
 /// Such a file. Three words of 8 bytes, little-endian: the mark, how many records were written in all, and how many of these were
-/// told. Behind [`Backlog::HEADER_BYTES`] record number n, from 0, is in slot n modulo [`Backlog::SLOTS`].
+/// reported. Behind [`Backlog::HEADER_BYTES`] record number n, from 0, is in slot n modulo [`Backlog::SLOTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backlog {
     /// File descriptor number in the process.
@@ -28,15 +28,15 @@ impl Backlog {
     pub const MARK: usize = 0;
     /// Where the number of records written is, bytes from the start.
     pub const WRITTEN: usize = 8;
-    /// Where the number of records told is, bytes from the start.
-    pub const TOLD: usize = 16;
+    /// Where the number of records reported is, bytes from the start.
+    pub const REPORTED: usize = 16;
 
     /// Where record number `number` is, bytes from the start.
     pub fn place(number: u64) -> usize {
         Self::HEADER_BYTES + (number % Self::SLOTS as u64) as usize * Self::SLOT_BYTES
     }
 
-    /// A record as it stands in a slot: at most [`Backlog::SLOT_BYTES`].
+    /// A record as it is in a slot: at most [`Backlog::SLOT_BYTES`].
     ///
     /// # Panics
     /// Never: a record always serialises, into less than a slot.
@@ -46,17 +46,18 @@ impl Backlog {
         (slot, used)
     }
 
-    /// The records in the `bytes` of the file that were not told. None of a file that is not this one, and none behind a record
+    /// The records in the `bytes` of the file that were not reported. None of a file that is not this one, and none behind a record
     /// that is none: a process may have written there whatever it wanted.
-    pub fn untold(&self, bytes: &[u8]) -> Vec<OperationRecord> {
+    pub fn unreported(&self, bytes: &[u8]) -> Vec<OperationRecord> {
         let word = |at: usize| {
             let word = bytes.get(at..at + 8)?;
             Some(u64::from_le_bytes(word.try_into().ok()?))
         };
-        let (Some(mark), Some(written), Some(told)) = (word(Self::MARK), word(Self::WRITTEN), word(Self::TOLD)) else {
+        let (Some(mark), Some(written), Some(reported)) = (word(Self::MARK), word(Self::WRITTEN), word(Self::REPORTED))
+        else {
             return Vec::new();
         };
-        if mark != self.mark || written.checked_sub(told).is_none_or(|open| open > Self::SLOTS as u64) {
+        if mark != self.mark || written.checked_sub(reported).is_none_or(|open| open > Self::SLOTS as u64) {
             return Vec::new();
         }
         let record = |number: u64| {
@@ -64,6 +65,6 @@ impl Backlog {
             let slot = bytes.get(place..place + Self::SLOT_BYTES)?;
             postcard::take_from_bytes(slot).ok().map(|(record, _)| record)
         };
-        (told..written).map_while(record).collect()
+        (reported..written).map_while(record).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The device report: what one process did with its pretended GPUs. Written by the shim, read by ftest.
+//! The device report: what one process did with its simulated GPUs. Written by the shim, read by ftest.
 //!
 //! Everything outside [`Measured`] is a function of workload and configuration. FakeGPU's field names are kept.
 

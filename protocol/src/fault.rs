@@ -1,4 +1,4 @@
-//! Faults that a case asks for: how they travel from the runner to the ranks (`FTEST_FAULTS`), and what a rank tells of one
+//! Faults that a case asks for: how they travel from the runner to the ranks (`FTEST_FAULTS`), and what a rank reports of one
 //! that fires.
 
 use std::fmt;
@@ -96,7 +96,7 @@ pub struct Side {
     pub ranks: Vec<Rank>,
 }
 
-/// A fault that fires, as the rank tells the coordinator before it does.
+/// A fault that fires, as the rank reports it to the coordinator before it does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultRecord {
     /// [`Fault::number`].

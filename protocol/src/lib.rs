@@ -18,6 +18,7 @@ pub mod limit;
 pub mod message;
 pub mod plan;
 pub mod profile;
+pub mod record;
 pub mod report;
 pub mod route;
 pub mod suggest;

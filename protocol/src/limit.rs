@@ -1,4 +1,4 @@
-//! Limits of the operating system in words: which of them stands behind an error, and what to do about it. Numbers of
+//! Limits of the operating system in words: which of them is behind an error, and what to do about it. Numbers of
 //! errors are Linux's.
 
 use std::fmt;

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
 use crate::backlog::Backlog;
-use crate::datatype::{Datatype, Operation, ReductionOp};
 use crate::fault::FaultRecord;
 use crate::ids::{CommunicatorId, Rank, Sequence};
 use crate::plan::ClusterPlan;
+use crate::record::{ErrorCode, FailureRecord, OperationRecord};
 
 /// Version of this wire format; a different one is refused at `Hello`.
 pub const VERSION: u32 = 5;
@@ -139,7 +139,7 @@ pub enum ToCoordinator {
         /// How the others reach this rank in the child.
         member: Member,
     },
-    /// `ncclCommRevoke`: the sender stays a member and takes part in no operation any more. The others are not told.
+    /// `ncclCommRevoke`: the sender stays a member and takes part in no operation any more. The others do not hear of it.
     RevokeCommunicator {
         /// Which.
         communicator: CommunicatorId,
@@ -167,7 +167,7 @@ pub enum ToCoordinator {
 /// Who opened a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Role {
-    /// A process that plays one rank or several.
+    /// A process that is one rank or several.
     Process(ProcessInfo),
     /// A tool that only asks.
     Control,
@@ -214,118 +214,6 @@ pub struct SharedFile {
     pub fd: i32,
     /// Length in bytes.
     pub length: u64,
-}
-
-/// How the bytes of an operation moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum BufferTransport {
-    /// Through arenas mapped by both sides.
-    SharedMemory,
-    /// Through a socket between the two ranks.
-    SocketPayload,
-    /// Nothing moved.
-    Control,
-}
-
-/// One operation as one rank completed it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OperationRecord {
-    /// In which communicator.
-    pub communicator: CommunicatorId,
-    /// Which collective of the communicator; for send and recv, which transfer of the ordered pair.
-    pub sequence: Sequence,
-    /// The reporting rank in the communicator.
-    pub rank: Rank,
-    /// What.
-    pub operation: Operation,
-    /// Elements as the caller gave them (NCCL's count argument).
-    pub count: u64,
-    /// Element type.
-    pub datatype: Datatype,
-    /// Reduction operator, where the operation has one.
-    pub reduction_op: Option<ReductionOp>,
-    /// Root, where the operation has one.
-    pub root: Option<Rank>,
-    /// The other side of a send or recv.
-    pub peer: Option<Rank>,
-    /// How the bytes moved.
-    pub transport: BufferTransport,
-    /// Time blocked waiting for the others, us.
-    pub wait_us: f64,
-    /// Time from all present to done, us.
-    pub execute_us: f64,
-    /// When it was done by the machine's monotonic clock, ns.
-    pub ended_ns: u64,
-}
-
-/// Why an operation failed, told once by every rank that noticed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FailureRecord {
-    /// In which communicator; `None` before one formed.
-    pub communicator: Option<CommunicatorId>,
-    /// Position of the failed operation, 0 when unknown.
-    pub sequence: Sequence,
-    /// The reporting rank in the communicator.
-    pub rank: Rank,
-    /// What it was doing.
-    pub operation: Operation,
-    /// Kind of failure.
-    pub code: ErrorCode,
-    /// One sentence for people.
-    pub detail: String,
-    /// Ranks (of the communicator) at fault or missing, when known.
-    pub culprits: Vec<Rank>,
-    /// Payload this rank tried to move, bytes.
-    pub attempted_bytes: u64,
-}
-
-/// Kinds of failure, as FakeGPU's reports spell them where it has a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorCode {
-    /// Arguments that no communicator accepts.
-    InvalidArgument,
-    /// The same rank asked twice.
-    DuplicateRank,
-    /// Ranks named different sizes for one unique id, or a size the cluster does not have.
-    WorldSizeMismatch,
-    /// Ranks called different operations at one sequence.
-    CollectiveTypeMismatch,
-    /// Ranks gave different datatypes.
-    DtypeMismatch,
-    /// Ranks gave different counts.
-    CountMismatch,
-    /// Ranks gave different reduction operators.
-    ReduceOpMismatch,
-    /// Ranks gave different roots.
-    RootMismatch,
-    /// Not everybody came to a rendezvous in time.
-    TimeoutWaitingForRanks,
-    /// Not everybody came to a collective in time.
-    TimeoutWaitingForCollective,
-    /// The other side of a send or recv did not come in time.
-    TimeoutWaitingForP2p,
-    /// Not everybody came to a split in time.
-    TimeoutWaitingForSplit,
-    /// A process of the communicator ended.
-    RankLost,
-    /// A rank called `ncclCommAbort`.
-    Aborted,
-    /// The communicator is not known.
-    UnknownCommunicator,
-    /// A fault the suite asked for.
-    InjectedRankFailure,
-    /// A socket or mapping failed.
-    System,
-    /// Ranks want to shrink a communicator to different sets of ranks.
-    ShrinkExcludedRanksMismatch,
-    /// Not every remaining rank came to a shrink in time.
-    TimeoutWaitingForShrink,
-    /// A rank called `ncclCommRevoke`.
-    Revoked,
 }
 
 /// What a process receives.
@@ -405,7 +293,7 @@ pub enum ToRank {
     FaultNoted {
         /// Which request this answers.
         request: u64,
-        /// Nobody told of this fault before: a rank that was started again does not suffer it again.
+        /// Nobody reported this fault before: a rank that was started again does not suffer it again.
         first: bool,
     },
     /// Whoever started the run is gone, and with it everybody who would end this process.

@@ -67,7 +67,7 @@ impl ClusterPlan {
         self.nodes.iter().map(|node| node.ranks.len() as u32).sum()
     }
 
-    /// The node that plays global rank `rank`, and its index.
+    /// The node of global rank `rank`, and its index.
     pub fn node_of(&self, rank: Rank) -> Option<(usize, &NodePlan)> {
         self.nodes.iter().enumerate().find(|(_, node)| node.ranks.contains(&rank))
     }

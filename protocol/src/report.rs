@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::datatype::{Datatype, Operation, ReductionOp};
 use crate::ids::{CommunicatorId, Rank, Sequence};
-use crate::message::{BufferTransport, ErrorCode};
+use crate::record::{BufferTransport, ErrorCode};
 
 /// Value of [`ClusterReport::schema_version`].
 pub const SCHEMA_VERSION: &str = "cluster_report.v1";
@@ -391,7 +391,7 @@ report! {
     MeasuredRank {
         /// Global rank.
         rank: Rank,
-        /// Processes that played it.
+        /// Processes that were this rank.
         pids: Vec<u32>,
         /// Time blocked waiting for other ranks, ms.
         wait_time_ms: f64,

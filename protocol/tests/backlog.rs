@@ -3,7 +3,7 @@
 use protocol::backlog::Backlog;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{BufferTransport, OperationRecord};
+use protocol::record::{BufferTransport, OperationRecord};
 
 /// The record with the longest encoding.
 fn record(sequence: u64) -> OperationRecord {
@@ -27,7 +27,7 @@ fn record(sequence: u64) -> OperationRecord {
 /// A file in which `written` records were written, of which `told` were told.
 fn file(backlog: Backlog, written: u64, told: u64) -> Vec<u8> {
     let mut bytes = vec![0; Backlog::BYTES];
-    for (at, word) in [(Backlog::MARK, backlog.mark), (Backlog::WRITTEN, written), (Backlog::TOLD, told)] {
+    for (at, word) in [(Backlog::MARK, backlog.mark), (Backlog::WRITTEN, written), (Backlog::REPORTED, told)] {
         bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
     for number in told..written {
@@ -43,7 +43,7 @@ fn what_was_not_told_is_left_in_order_also_across_the_end() {
     let slots = Backlog::SLOTS as u64;
     for (written, told) in [(0, 0), (5, 5), (5, 2), (slots + 3, slots - 2), (slots, 0), (3 * slots + 1, 2 * slots + 1)]
     {
-        let left = backlog.untold(&file(backlog, written, told));
+        let left = backlog.unreported(&file(backlog, written, told));
         let expected: Vec<OperationRecord> = (told..written).map(|number| record(u64::MAX - number)).collect();
         assert_eq!(left, expected, "{written} written, {told} told");
     }
@@ -53,18 +53,18 @@ fn what_was_not_told_is_left_in_order_also_across_the_end() {
 fn what_is_no_backlog_holds_nothing() {
     let backlog = Backlog { fd: 3, mark: 7 };
     let whole = file(backlog, 4, 1);
-    assert_eq!(Backlog { mark: 8, ..backlog }.untold(&whole), []);
-    assert_eq!(backlog.untold(&whole[..20]), []);
-    assert_eq!(backlog.untold(&[]), []);
-    assert_eq!(backlog.untold(&whole[..Backlog::place(3)]).len(), 2, "cut off before its last record");
+    assert_eq!(Backlog { mark: 8, ..backlog }.unreported(&whole), []);
+    assert_eq!(backlog.unreported(&whole[..20]), []);
+    assert_eq!(backlog.unreported(&[]), []);
+    assert_eq!(backlog.unreported(&whole[..Backlog::place(3)]).len(), 2, "cut off before its last record");
     let slots = Backlog::SLOTS as u64;
     for (written, told) in [(1, 2_u64), (slots + 1, 0), (u64::MAX, 0)] {
         let mut bytes = whole.clone();
         bytes[Backlog::WRITTEN..][..8].copy_from_slice(&written.to_le_bytes());
-        bytes[Backlog::TOLD..][..8].copy_from_slice(&told.to_le_bytes());
-        assert_eq!(backlog.untold(&bytes), [], "{written} written, {told} told");
+        bytes[Backlog::REPORTED..][..8].copy_from_slice(&told.to_le_bytes());
+        assert_eq!(backlog.unreported(&bytes), [], "{written} written, {told} told");
     }
     let mut spoiled = whole;
     spoiled[Backlog::place(2)..][..Backlog::SLOT_BYTES].fill(0xff);
-    assert_eq!(backlog.untold(&spoiled).len(), 1, "nothing behind what is no record");
+    assert_eq!(backlog.unreported(&spoiled).len(), 1, "nothing behind what is no record");
 }

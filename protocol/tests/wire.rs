@@ -10,11 +10,9 @@ use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::fault::FaultRecord;
 use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{
-    BufferTransport, ErrorCode, FailureRecord, Member, OperationRecord, ProcessInfo, Role, SharedFile, ToCoordinator,
-    ToRank, VERSION,
-};
+use protocol::message::{Member, ProcessInfo, Role, SharedFile, ToCoordinator, ToRank, VERSION};
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
+use protocol::record::{BufferTransport, ErrorCode, FailureRecord, OperationRecord};
 use protocol::report::FaultKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -2,7 +2,9 @@
 
 use crate::host::machine::Machine;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,8 @@ pub struct Observation {
     pub processes: Vec<ProcessObservation>,
     /// The cluster report, if a coordinator ran and left one.
     pub cluster_report: Option<Value>,
+    /// The whole of it. The file may have gone with the scratch directory; its text can still be read here.
+    pub report_file: Option<Arc<File>>,
     /// The device reports, by rank, then pid.
     pub device_reports: Vec<Value>,
     /// Uses of what we do not implement, from the device reports and the cluster report.
@@ -34,6 +38,8 @@ pub struct Observation {
     pub cut_short: bool,
     /// Who was still running when the case was ended: how it ended was not its choice.
     pub unfinished: Vec<Role>,
+    /// Those of them that stood still by a signal (SIGSTOP).
+    pub stopped: Vec<Role>,
     /// Whose time was up before the case's own deadline: it was ended, or never started.
     pub past: Option<String>,
     /// Why nothing moved any more, when somebody could tell.

@@ -181,6 +181,7 @@ fn a_stopped_program_is_ended_too() {
     case.timeout.kill = Duration::from_millis(300);
     let observation = observe(&case);
     assert!(observation.timed_out);
+    assert_eq!((&observation.unfinished, &observation.stopped), (&vec![Role::Launcher(0)], &vec![Role::Launcher(0)]));
     assert!(matches!(launcher(&observation).0, Exit::Signal(_)), "{:?}", launcher(&observation).0);
 }
 

@@ -5,8 +5,9 @@ mod executable;
 
 use std::process::{Command, Output};
 
-use model::cluster::{Cluster, ConnectionId, Input, Settings};
-use model::report::RunFacts;
+use model::cluster::report::RunFacts;
+use model::cluster::{Cluster, Settings};
+use model::exchange::{ConnectionId, Input};
 use protocol::fault::{self, Action, Fault, FaultRecord, Trigger};
 use protocol::ids::Rank;
 use protocol::message::{ProcessInfo, ToCoordinator};

@@ -152,22 +152,48 @@ fn play(order: Order<'_>, all: bool) {
             run.runner.wait().unwrap();
         }
     }
-    for pid in ranks {
-        until(&format!("{order:?}: the ranks go"), || (!runs(pid)).then_some(()));
-    }
-    for pid in children {
-        if all {
-            until(&format!("{order:?}: what the ranks started goes"), || (!runs(pid)).then_some(()));
-        }
-        signal(pid, Signal::KILL);
-    }
-    let left = |pid: &i32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let ours = String::from_utf8_lossy(&line).contains(&*run.place.path().to_string_lossy());
-        ours && runs(*pid)
-    };
-    until(&format!("{order:?}: nobody is left"), || (!processes().iter().any(left)).then_some(()));
+    run.is_over(&format!("{order:?}"), ranks, children, all);
     println!("killed {order:?}");
+}
+
+/// Kills all three one after the other; with `unaware`, nobody notices how the others go.
+fn one_by_one(order: [Who; 3], unaware: bool) {
+    let mut run = Run::start();
+    let ranks = ["rank.0", "rank.1"].map(|name| run.told(name));
+    let children = ["child.0", "child.1"].map(|name| run.told(name));
+    let victims = order.map(|who| run.find(who, || false).unwrap());
+    if unaware {
+        victims.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    }
+    for (who, pid) in order.into_iter().zip(victims) {
+        signal(pid, Signal::KILL);
+        if who == Who::Runner {
+            run.runner.wait().unwrap();
+        }
+        until(&format!("{who:?} dies"), || (!runs(pid)).then_some(()));
+    }
+    run.is_over(&format!("{order:?}, unaware: {unaware}"), ranks, children, false);
+}
+
+impl Run {
+    /// Ranks are gone after `deaths`, and with `all` also what they started themselves; nothing of ftest is left.
+    fn is_over(&self, deaths: &str, ranks: [i32; 2], children: [i32; 2], all: bool) {
+        for pid in ranks {
+            until(&format!("{deaths}: the ranks go"), || (!runs(pid)).then_some(()));
+        }
+        for pid in children {
+            if all {
+                until(&format!("{deaths}: what the ranks started goes"), || (!runs(pid)).then_some(()));
+            }
+            signal(pid, Signal::KILL);
+        }
+        let left = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let ours = String::from_utf8_lossy(&line).contains(&*self.place.path().to_string_lossy());
+            ours && runs(*pid)
+        };
+        until(&format!("{deaths}: nobody is left"), || (!processes().iter().any(left)).then_some(()));
+    }
 }
 
 #[test]
@@ -188,6 +214,23 @@ fn ranks_go_in_every_order_of_deaths() {
     play(&[&[Runner, Guard, Coordinator]], false);
     play(&[&[Guard], &[Guard], &[Runner, Coordinator]], true);
     play(&[&[Guard], &[Runner, Guard, Coordinator]], false);
+}
+
+#[test]
+fn ranks_go_whoever_dies_first_second_and_last() {
+    use Who::{Coordinator, Guard, Runner};
+    let orders = [
+        [Runner, Guard, Coordinator],
+        [Runner, Coordinator, Guard],
+        [Guard, Runner, Coordinator],
+        [Guard, Coordinator, Runner],
+        [Coordinator, Runner, Guard],
+        [Coordinator, Guard, Runner],
+    ];
+    for order in orders {
+        one_by_one(order, false);
+        one_by_one(order, true);
+    }
 }
 
 /// One after the other in every order, and every two and all three in one moment.

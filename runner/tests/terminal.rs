@@ -109,10 +109,11 @@ fn state(pid: &str) -> char {
 
 #[test]
 fn ctrl_z_stops_everything_and_the_clock_and_fg_lets_it_go_on() {
-    // The grandchild has left the session of the case; the deadline passes while all are stopped.
+    // The grandchild has left the session of the case; the deadline passes while all are stopped. Neither starts a program
+    // meanwhile: who does it by vfork is not stopped, but waits for a child that is.
     let mut terminal = Terminal::new(
-        "ftest: 1\nsuite: job\ncases:\n- id: waits\n  timeout: {slow: 2s, kill: 3s}\n  launch:\n    \
-         argv: [sh, -c, 'setsid sh -c \"echo \\$\\$ > far; while [ ! -e go ]; do sleep 0.05; done\" & echo $$ > near; wait']\n",
+        "ftest: 1\nsuite: job\ncases:\n- id: waits\n  timeout: {slow: 5s, kill: 6s}\n  launch:\n    \
+         argv: [sh, -c, 'mkfifo go; setsid sh -c \"echo \\$\\$ > far; read word < go\" & echo $$ > near; wait']\n",
     );
     terminal.type_in("$FTEST suite.yaml\n");
     let pids = [terminal.wait_for_file("near"), terminal.wait_for_file("far")];
@@ -126,8 +127,8 @@ fn ctrl_z_stops_everything_and_the_clock_and_fg_lets_it_go_on() {
         assert!(Instant::now() < deadline, "the processes are {states:?}; the screen:\n{}", terminal.shown);
         std::thread::sleep(Duration::from_millis(10));
     }
-    std::thread::sleep(Duration::from_millis(3500));
-    fs::write(terminal.directory.path().join("go"), "").unwrap();
+    std::thread::sleep(Duration::from_millis(6500));
+    fs::write(terminal.directory.path().join("go"), "on\n").unwrap();
     terminal.type_in("fg\n");
     let shown = terminal.wait_for("1 case");
     // Neither too late nor slow: what it was stopped does not count.

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use protocol::backlog::Backlog;
 use protocol::frame;
 use protocol::ids::Rank;
-use protocol::message::{ErrorCode, ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
+use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
+use protocol::record::ErrorCode;
 
 use crate::harness::{Coordinator, DEADLINE, info, record};
 

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use protocol::datatype::{Datatype, Operation};
 use protocol::frame::{self, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{BufferTransport, Member, OperationRecord, ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
+use protocol::message::{Member, ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
+use protocol::record::{BufferTransport, OperationRecord};
 use protocol::report::ClusterReport;
 use tempfile::TempDir;
 

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use protocol::frame;
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{ErrorCode, Role, ToCoordinator, ToRank};
+use protocol::message::{Role, ToCoordinator, ToRank};
+use protocol::record::ErrorCode;
 
 use crate::harness::{Coordinator, Stream, info};
 
@@ -47,7 +48,7 @@ fn a_member_that_sends_garbage_is_lost_to_the_others_with_the_reason() {
         let Some(ToRank::MemberLost { rank, code, detail, .. }) = clients[rank].receive() else { panic!("not told") };
         assert_eq!((rank, code), (Rank(2), ErrorCode::RankLost));
         assert!(
-            detail.starts_with("rank 2 (pid 102, node1) was cut off: it sent bytes that are no message"),
+            detail.starts_with("rank 2 (pid 102, node1) was cut off: it sent bytes that are not a message"),
             "{detail}"
         );
     }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use protocol::activity::{Activation, Activity};
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, ToCoordinator, ToRank};
+use protocol::message::{ToCoordinator, ToRank};
+use protocol::record::ErrorCode;
 
 use crate::harness::Coordinator;
 

@@ -72,7 +72,7 @@ fn what_stands_at_the_path_is_respected() {
     let file = directory.path().join("file");
     std::fs::write(&file, "precious").unwrap();
     let (code, text) = refused(&["--address", file.to_str().unwrap()], &[]);
-    assert_eq!((code, text.contains("no socket is there")), (2, true), "{text}");
+    assert_eq!((code, text.contains("that is not a socket")), (2, true), "{text}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 
     let live = Coordinator::start("unix");

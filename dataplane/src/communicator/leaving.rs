@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use protocol::ids::Rank;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::Communicator;
 use crate::failure::Failure;
@@ -13,12 +13,12 @@ impl Communicator {
     /// `ncclCommAbort`: whatever runs or waits fails, here and on the other ranks.
     pub fn abort(&self) {
         let detail = format!("rank {} aborted the communicator", self.rank);
-        let (why, told) = self.stop(ErrorCode::Aborted, &detail);
-        self.leave_as(true, why, &told);
+        let (why, reason) = self.stop(ErrorCode::Aborted, &detail);
+        self.leave_as(true, why, &reason);
     }
 
     /// `ncclCommRevoke`: whatever runs or waits on this rank fails, and it takes part in no operation any more. It may still
-    /// split, shrink and grow the communicator. The other ranks are not told: they revoke, too.
+    /// split, shrink and grow the communicator. The other ranks do not hear of it: they revoke, too.
     pub fn revoke(&self) {
         if self.revoked.swap(true, Ordering::AcqRel) {
             return;
@@ -44,34 +44,24 @@ impl Communicator {
             held.get_or_insert_with(|| Failure::new(code, detail));
             earlier
         };
-        // What failed before is the reason, also where it could not be told yet.
-        let (why, told) = match earlier.filter(|failure| failure.code != ErrorCode::Revoked) {
+        // What failed before is the reason, also where the others could not hear of it yet.
+        let (why, reason) = match earlier.filter(|failure| failure.code != ErrorCode::Revoked) {
             Some(failure) => (failure.code, format!("rank {} failed: {}", self.rank, failure.detail)),
             None => (code, detail.to_owned()),
         };
-        self.lose(self.rank, why, &told);
-        self.hang_up(why, &told);
+        self.lose(self.rank, why, &reason);
+        self.hang_up(why, &reason);
         match code {
             ErrorCode::Revoked => self.journal.stopped(self.id, Rank(self.rank), code, detail),
-            _ => self.journal.stopped(self.id, Rank(self.rank), why, &told),
+            _ => self.journal.stopped(self.id, Rank(self.rank), why, &reason),
         }
-        (why, told)
+        (why, reason)
     }
 
-    /// Tells the others that this rank will not come, but for a revoke. A running operation was woken and does so itself when it
-    /// fails.
+    /// Tells the others that this rank will not come, but for a revoke.
     fn hang_up(&self, code: ErrorCode, detail: &str) {
-        if let Some(segment) = self.segment.get() {
-            segment.lose(self.rank, code, detail);
-            return;
-        }
-        if code == ErrorCode::Revoked {
-            return;
-        }
-        self.inbox.close(code, detail);
-        if let Ok(mut running) = self.running.try_lock() {
-            running.mesh.close(&self.scene(0), code, detail);
-        }
+        let idle = self.running.try_lock();
+        self.way().stop(&self.context(0), code, detail, idle.is_ok());
     }
 
     /// `ncclCommDestroy`: this rank takes no part any more. Call it when its operations are complete.
@@ -113,7 +103,7 @@ mod tests {
         process.init_communicator(b"the same id", 2, rank, seat).unwrap()
     }
 
-    /// A program sees its rank's failure a moment before the other ranks are told of it, and may abort in that moment.
+    /// A program sees its rank's failure a moment before the other ranks hear of it, and may abort in that moment.
     #[test]
     fn an_abort_passes_on_the_failure_that_came_before() {
         for force_sockets in [false, true] {
@@ -123,7 +113,7 @@ mod tests {
             let told = std::thread::scope(|scope| {
                 let first = scope.spawn(|| {
                     let communicator = join(&process, &arenas[0], 0);
-                    assert_eq!(communicator.segment.get().is_none(), force_sockets);
+                    assert_eq!(communicator.shared.get().is_none(), force_sockets);
                     let failure = Failure::new(ErrorCode::InjectedRankFailure, "the link is cut");
                     *communicator.failure.lock().unwrap() = Some(failure);
                     communicator.abort();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::Communicator;
 use crate::call::Call;

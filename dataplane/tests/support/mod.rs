@@ -12,7 +12,8 @@ use dataplane::communicator::Communicator;
 use dataplane::process::{Process, Seat};
 use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
-use protocol::message::{BufferTransport, SharedFile};
+use protocol::message::SharedFile;
+use protocol::record::BufferTransport;
 
 /// Ways of moving bytes that every test goes through.
 pub(crate) fn ways() -> [Settings; 2] {

@@ -1,9 +1,10 @@
 //! Ranks whose process ended before they joined: who hears of it, when, and what a hang's sentence says of them.
 
-use model::cluster::{ConnectionId, Input, Output};
+use model::exchange::{ConnectionId, Input, Output};
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{ErrorCode, OperationRecord, ToCoordinator, ToRank};
+use protocol::message::{ToCoordinator, ToRank};
+use protocol::record::{ErrorCode, OperationRecord};
 
 use crate::harness::{World, member, plan, record};
 

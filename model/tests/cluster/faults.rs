@@ -1,6 +1,6 @@
 //! Faults that fire: told once, whoever tells again, and listed in the report.
 
-use model::cluster::{ConnectionId, Output};
+use model::exchange::{ConnectionId, Output};
 use protocol::datatype::Operation;
 use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank, Sequence};

@@ -1,13 +1,13 @@
 //! A cluster under test: processes by number, short verbs, answers collected.
 
-use model::cluster::{Cluster, ConnectionId, Input, Output, Settings};
-use model::report::RunFacts;
+use model::cluster::report::RunFacts;
+use model::cluster::{Cluster, Settings};
+use model::exchange::{ConnectionId, Input, Output};
 use protocol::datatype::{Datatype, Operation};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{
-    BufferTransport, ErrorCode, FailureRecord, Member, OperationRecord, ProcessInfo, ToCoordinator,
-};
+use protocol::message::{Member, ProcessInfo, ToCoordinator};
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
+use protocol::record::{BufferTransport, ErrorCode, FailureRecord, OperationRecord};
 use protocol::report::ClusterReport;
 
 /// `nodes` nodes of `gpus` a100 each, with FakeGPU's reference fabrics: intra 300 Gbit/s 3 us, inter 200/15/1.5.

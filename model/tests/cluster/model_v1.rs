@@ -3,7 +3,8 @@
 use crate::harness::{World, failure, plan, record};
 use protocol::datatype::{Datatype, Operation};
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{ErrorCode, OperationRecord, ToCoordinator};
+use protocol::message::ToCoordinator;
+use protocol::record::{ErrorCode, OperationRecord};
 use protocol::report::{ClusterReport, FailureSource, LinkScope, OperationKind};
 
 fn totals(report: &ClusterReport, name: &str) -> (u64, u64, f64) {

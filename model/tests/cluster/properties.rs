@@ -3,10 +3,11 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use model::cluster::{ConnectionId, Input, Output};
+use model::exchange::{ConnectionId, Input, Output};
 use protocol::datatype::{Datatype, Operation};
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, OperationRecord, ToCoordinator, ToRank};
+use protocol::message::{ToCoordinator, ToRank};
+use protocol::record::{ErrorCode, OperationRecord};
 use protocol::report::{ClusterReport, OperationKind};
 
 use crate::harness::{World, failure, plan, record};

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, ToCoordinator};
+use protocol::message::ToCoordinator;
+use protocol::record::ErrorCode;
 use protocol::report::{ClusterReport, SCHEMA_VERSION};
 use serde_json::{Value, json};
 

@@ -6,10 +6,11 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::harness::{World, failure, member, plan, record};
-use model::cluster::{ConnectionId, Input, Output};
+use model::exchange::{ConnectionId, Input, Output};
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::{ErrorCode, ToCoordinator, ToRank};
+use protocol::message::{ToCoordinator, ToRank};
+use protocol::record::ErrorCode;
 
 #[test]
 fn scripts() {

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 
 use super::RunContext;
 use super::clock;
+use super::kernel;
 use super::sweep::{Process, Sweep};
 
 /// Passes over `/proc` until no process is found that still runs; a process that forks all the time could go on for ever.
@@ -23,8 +24,7 @@ pub fn pause(context: &RunContext) {
 /// Stops this process, whose cases do not run. Returns when somebody continued it.
 pub fn pause_alone() {
     let began = Instant::now();
-    // SIGSTOP and not SIGTSTP: that one we have caught, and the shell sees the same.
-    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+    kernel::stop_here();
     clock::pass_over(began.elapsed());
 }
 

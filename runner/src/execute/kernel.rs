@@ -73,6 +73,15 @@ pub fn hear_of_children() {
     let _ = done;
 }
 
+/// Stops this process until somebody continues it. SIGSTOP and not SIGTSTP: that one we have caught, and the shell sees the same.
+/// It goes to this thread: one to the process may be taken by another thread, and this one would go on until that runs.
+pub(super) fn stop_here() {
+    // SAFETY: no preconditions.
+    let done = unsafe { libc::raise(libc::SIGSTOP) };
+    // It cannot fail for a signal that there is.
+    let _ = done;
+}
+
 /// The program starts a session of its own, and dies with us, as those of [`Spawn`] do.
 pub(super) fn new_session(command: &mut Command) {
     // SAFETY: setsid is async-signal-safe and touches no memory.

@@ -5,6 +5,7 @@ mod environment;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -394,7 +395,10 @@ impl Life<'_> {
         for error in [cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
             self.observation.infra_error.get_or_insert(error.clone());
         }
-        self.observation.cluster_report = cluster.unwrap_or_default();
+        if let Ok(Some((report, file))) = cluster {
+            self.observation.cluster_report = Some(report);
+            self.observation.report_file = Some(Arc::new(file));
+        }
         self.observation.device_reports = devices.unwrap_or_default();
         self.observation.refused = reports::refusals(&self.scratch);
         self.observation.machine = self.memory.machine();

@@ -1,6 +1,7 @@
 //! What a case leaves behind as reports, and the gaps told in them.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -22,18 +23,20 @@ pub fn machine(scratch: &Path) -> PathBuf {
     scratch.join("gpus")
 }
 
-/// The cluster report, with those of its long lists that are needed; `None` when there is none.
+/// The cluster report, with those of its long lists that are needed, and its file; `None` when there is none.
 ///
 /// # Errors
 /// One sentence for a report that cannot be read or does not parse.
-pub fn cluster(path: &Path, need: Need) -> Result<Option<Value>, String> {
-    match std::fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("cluster report {}: {error}", path.display())),
-        Ok(bytes) => {
-            lean_report::read(&bytes, need).map(Some).map_err(|error| format!("cluster report does not parse: {error}"))
-        }
-    }
+pub fn cluster(path: &Path, need: Need) -> Result<Option<(Value, File)>, String> {
+    let unreadable = |error: std::io::Error| format!("cluster report {}: {error}", path.display());
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(unreadable)?,
+    };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    let report = lean_report::read(&bytes, need).map_err(|error| format!("cluster report does not parse: {error}"))?;
+    Ok(Some((report, file)))
 }
 
 /// The device reports of a case, by rank, then pid.

@@ -42,7 +42,7 @@ pub struct Process {
 
 impl Process {
     /// Reads one process; `None` when it is gone.
-    fn read(pid: i32) -> Option<Process> {
+    pub(super) fn read(pid: i32) -> Option<Process> {
         let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         let mut process = parse_stat(&String::from_utf8_lossy(&stat))?;
         // Unreadable for another user's process; then it is none of ours.
@@ -62,6 +62,11 @@ impl Process {
     /// that somebody entered; the system calls that tell them have no word for that.
     pub fn own() -> Option<Process> {
         Process::read(std::process::id() as i32)
+    }
+
+    /// Whether a signal has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        self.state == 'T'
     }
 
     /// Whether it can still run.

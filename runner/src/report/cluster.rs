@@ -109,7 +109,7 @@ pub fn look(operation: &str) -> (&'static str, &'static str) {
 #[cfg(test)]
 pub(crate) mod tests {
     use protocol::ids::{CommunicatorId, Rank, Sequence};
-    use protocol::message::BufferTransport;
+    use protocol::record::BufferTransport;
     use protocol::report::MeasuredOperation;
 
     use super::*;

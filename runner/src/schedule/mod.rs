@@ -164,7 +164,7 @@ impl Fixtures {
                 shared.finish(resources, settings).await;
             }
             for (fixture, failure) in shared.teardown_failures() {
-                announce(Event::TeardownFailed { fixture, failure: failure });
+                announce(Event::TeardownFailed { fixture, failure });
             }
         }
         let mut index = 0;

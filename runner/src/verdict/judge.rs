@@ -154,6 +154,11 @@ fn still_running(observation: &Observation) -> String {
         [] => "still running".to_owned(),
         unfinished => format!("still running: {}", names(unfinished)),
     };
+    match observation.stopped.as_slice() {
+        [] => {}
+        [one] => text.push_str(&format!("; {one} is stopped by a signal")),
+        several => text.push_str(&format!("; {} are stopped by a signal", names(several))),
+    }
     let mut before: Vec<(String, Vec<Role>)> = Vec::new();
     for process in observation.finished().filter(|process| process.role != Role::Coordinator) {
         let end = exit::describe(&process.exit);
@@ -262,7 +267,7 @@ pub fn owner(case: &Case) -> Owner {
     }
 }
 
-/// The values of [`invariant::NAMES`] for a case. What was not observed is missing, so that using it is an error.
+/// The values of [`crate::check::invariant::NAMES`] for a case. What was not observed is missing, so that using it is an error.
 fn context(case: &Case, observation: &Observation, captures: &Captures) -> Context {
     let ranks: Vec<Value> = observation
         .ranks()

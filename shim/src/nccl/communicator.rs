@@ -10,7 +10,8 @@ use dataplane::call::Scalar;
 use dataplane::communicator::Communicator as Ranks;
 use dataplane::process::{Process, Seat};
 use protocol::datatype::Datatype;
-use protocol::message::{ErrorCode, SharedFile};
+use protocol::message::SharedFile;
+use protocol::record::ErrorCode;
 
 use super::error::{NcclError, NcclResult, code, note};
 use crate::boundary::handle::Handles;

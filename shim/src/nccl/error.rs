@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::sync::{Mutex, PoisonError};
 
 use dataplane::Failure;
-use protocol::message::ErrorCode;
+use protocol::record::ErrorCode;
 
 use super::log;
 use crate::boundary::args::Null;

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use dataplane::resize::GrowTicket;
+use dataplane::communicator::GrowTicket;
 
 use super::abi::{Config, REVOKE_DEFAULT, SHRINK_ABORT, UniqueId};
 use super::communicator::{Communicator, process, resolve, seat};

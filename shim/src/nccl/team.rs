@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use dataplane::communicator::Communicator as Ranks;
-use protocol::message::BufferTransport;
 use protocol::plan::ClusterPlan;
+use protocol::record::BufferTransport;
 
 use super::communicator::{Communicator, process, resolve};
 use super::error::NcclResult;

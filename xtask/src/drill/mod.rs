@@ -56,7 +56,7 @@ const DRILLS: &[Drill] = &[
     },
     Drill {
         name: "dead-at-work",
-        tries: "one of four ranks dies by SIGKILL, SIGSEGV or SIGTERM 5 ms to 2 s after its start, unannounced",
+        tries: "one of four ranks dies by SIGKILL, SIGABRT or SIGTERM 5 ms to 2 s after its start, unannounced",
         run: deaths::at_work,
     },
     Drill {

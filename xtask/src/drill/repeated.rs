@@ -16,8 +16,10 @@ const LIMIT: Duration = PATIENCE.saturating_mul(8);
 /// `ftest ARGUMENTS --stress ROUNDS`: every attempt must pass.
 fn stress(place: &Place, arguments: &[&str], rounds: usize) -> Result<Tally, String> {
     let rounds = rounds.to_string();
-    let words = [arguments, &["--no-fail-fast", "--stress", &rounds, "--runs-dir", "runs"]].concat();
-    let ended = place.run(place.ftest(&words).current_dir(&place.root).env("TMPDIR", place.path("")), LIMIT)?;
+    let directory = place.path("runs");
+    let directory = directory.to_string_lossy();
+    let words = [arguments, &["--no-fail-fast", "--stress", &rounds, "--runs-dir", &*directory]].concat();
+    let ended = place.run(place.ftest(&words).current_dir(&place.root), LIMIT)?;
     let mut tally = Tally::of("cases");
     if let Err(why) = ended.expect(&[0]) {
         tally.fault(why);

@@ -19,7 +19,7 @@ const WAYS: &[(&str, &str)] = &[
     // Not even root can make a file in /proc.
     ("export HOME=/proc; unset XDG_CACHE_HOME", "FTEST_CACHE_DIR"),
     ("export HOME=/dev/null; unset XDG_CACHE_HOME", "FTEST_CACHE_DIR"),
-    ("export HOME=/no/such/home; unset XDG_CACHE_HOME", "FTEST_CACHE_DIR"),
+    ("export HOME=/dev/null/home; unset XDG_CACHE_HOME", "FTEST_CACHE_DIR"),
     ("export HOME=; unset XDG_CACHE_HOME", "FTEST_CACHE_DIR"),
     ("unset HOME XDG_CACHE_HOME", "FTEST_CACHE_DIR"),
     ("export XDG_CACHE_HOME=/proc", "FTEST_CACHE_DIR"),
@@ -27,7 +27,7 @@ const WAYS: &[(&str, &str)] = &[
     ("export FTEST_RUNS_DIR=/proc", ""),
     ("export FTEST_HOME=/proc", "FTEST_HOME"),
     ("export TMPDIR=/proc", "TMPDIR"),
-    ("export TMPDIR=/no/such/directory", "TMPDIR"),
+    ("export TMPDIR=/dev/null/directory", "TMPDIR"),
     ("export TMPDIR=/dev/null", "TMPDIR"),
     ("export TMPDIR=", ""),
     ("unset TMPDIR", ""),

@@ -76,16 +76,23 @@ impl Life<'_> {
 
     /// Whoever still runs does not choose how it ends. torchrun's workers are no children of ours, and are found by their rank.
     fn note_unfinished(&mut self) {
-        let running = self.running.iter().filter(|running| running.exit.is_none()).map(|running| running.role);
-        let mut unfinished: Vec<Role> = running.collect();
+        let running: Vec<_> = self.running.iter().filter(|running| running.exit.is_none()).collect();
+        let mut unfinished: Vec<Role> = running.iter().map(|running| running.role).collect();
+        let is_stopped = |pid| Process::read(pid).is_some_and(|process| process.is_stopped());
+        let stopped = running.iter().filter(|running| is_stopped(running.pid)).map(|running| running.role);
+        let mut stopped: Vec<Role> = stopped.collect();
         if matches!(self.case.launch, Launch::Torchrun { .. }) {
-            let mut ranks: Vec<u32> = self.sweep.find().iter().filter_map(|process| process.rank).collect();
-            ranks.sort_unstable();
-            ranks.dedup();
-            unfinished.extend(ranks.into_iter().map(Role::Rank));
+            let workers = self.sweep.find();
+            let rank_of = |process: &Process| process.rank.map(Role::Rank);
+            unfinished.extend(workers.iter().filter_map(rank_of));
+            stopped.extend(workers.iter().filter(|process| process.is_stopped()).filter_map(rank_of));
         }
-        unfinished.sort_unstable();
+        for roles in [&mut unfinished, &mut stopped] {
+            roles.sort_unstable();
+            roles.dedup();
+        }
         self.observation.unfinished = unfinished;
+        self.observation.stopped = stopped;
     }
 
     /// Says who is ended after somebody failed, and what they waited for where that can be told.

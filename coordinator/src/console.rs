@@ -1,0 +1,14 @@
+//! What the coordinator says to whoever started it: lines on stdout and stderr.
+
+use std::io::{self, Write};
+
+/// Prints a line on stdout for whoever started the coordinator; a closed stdout is ignored.
+pub fn announce(text: &str) {
+    let mut stdout = io::stdout();
+    let _ = writeln!(stdout, "fakegpu-coordinator {text}").and_then(|()| stdout.flush());
+}
+
+/// Prints a line on stderr; a closed stderr is ignored.
+pub fn complain(text: &str) {
+    let _ = writeln!(io::stderr(), "fakegpu-coordinator: {text}");
+}

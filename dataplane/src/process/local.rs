@@ -1,0 +1,204 @@
+//! The rendezvous of ranks that are threads of one process, for programs that need no coordinator.
+
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::message::Member;
+use protocol::record::ErrorCode;
+
+use super::wanted::Wanted;
+use crate::communicator::Formed;
+use crate::failure::{Failure, name_ranks};
+
+#[derive(Default)]
+struct State {
+    formed: u64,
+    met: u64,
+    /// Grows that came about, by parent.
+    grown: HashMap<CommunicatorId, Sequence>,
+    gatherings: HashMap<Key, Gathering>,
+    /// By the number of the gathering: its key may be in use again before everybody has looked.
+    results: HashMap<u64, (usize, Result<Outcome, Failure>)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Unique(Vec<u8>),
+    Split(CommunicatorId, Sequence),
+    /// With the ranks left out.
+    Shrink(CommunicatorId, Sequence, Vec<u32>),
+    Grow(CommunicatorId, Sequence),
+}
+
+struct Gathering {
+    number: u64,
+    expected: Vec<u32>,
+    seats: HashMap<u32, Seat>,
+}
+
+#[derive(Clone)]
+struct Seat {
+    color: Option<u32>,
+    key: i32,
+    member: Member,
+}
+
+/// What each old rank gets.
+type Outcome = HashMap<u32, Option<Formed>>;
+
+/// Where the ranks of one process meet.
+#[derive(Default)]
+pub(crate) struct LocalRendezvous {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl LocalRendezvous {
+    /// Meets the other ranks of `wanted`; `None` for a rank without color.
+    pub(crate) fn meet(
+        &self,
+        wanted: &Wanted,
+        rank: u32,
+        member: Member,
+        deadline: Instant,
+    ) -> Result<Option<Formed>, Failure> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let expected = wanted.ranks();
+        let in_order = |key: Key| (key, Some(0), rank as i32);
+        let (key, color, order) = match wanted {
+            Wanted::Init { unique_id, .. } => in_order(Key::Unique(unique_id.clone())),
+            Wanted::Split { parent, sequence, color, key, .. } => (Key::Split(*parent, *sequence), *color, *key),
+            Wanted::Shrink { parent, sequence, excluded, .. } => {
+                in_order(Key::Shrink(*parent, *sequence, excluded.clone()))
+            }
+            Wanted::Grow { parent, sequence, .. } => {
+                if *sequence <= state.grown.get(parent).copied().unwrap_or_default() {
+                    let detail = format!("the unique id was used before: get a new one of communicator {parent}");
+                    return Err(Failure::new(ErrorCode::InvalidArgument, detail));
+                }
+                in_order(Key::Grow(*parent, *sequence))
+            }
+        };
+        let seat = Seat { color, key: order, member };
+        let size = expected.len();
+        state.met += 1;
+        let number = state.met;
+        let new = || Gathering { number, expected: expected.clone(), seats: HashMap::new() };
+        let gathering = state.gatherings.entry(key.clone()).or_insert_with(new);
+        let number = gathering.number;
+        let mistake = if gathering.expected.len() != size {
+            let detail = format!("rank {rank} says size {size}, others said {}", gathering.expected.len());
+            Some(Failure::new(ErrorCode::WorldSizeMismatch, detail).blaming(vec![rank]))
+        } else if gathering.seats.contains_key(&rank) {
+            Some(Failure::new(ErrorCode::DuplicateRank, format!("rank {rank} came twice")).blaming(vec![rank]))
+        } else {
+            None
+        };
+        if let Some(failure) = mistake {
+            state.fail(&key, &failure);
+            self.changed.notify_all();
+            return Err(failure);
+        }
+        gathering.seats.insert(rank, seat);
+        let full = gathering.seats.len() == size;
+        if let Some((other, failure)) = state.contradiction(&key) {
+            state.fail(&key, &failure);
+            state.fail(&other, &failure);
+            self.changed.notify_all();
+        } else if full {
+            let gathering = state.gatherings.remove(&key).expect("was just filled");
+            let outcome = state.conclude(gathering);
+            if let Key::Grow(parent, sequence) = key {
+                state.grown.insert(parent, sequence);
+            }
+            state.results.insert(number, (size, Ok(outcome)));
+            self.changed.notify_all();
+        }
+        loop {
+            if let Some((readers, result)) = state.results.get_mut(&number) {
+                *readers -= 1;
+                let (last, result) = (*readers == 0, result.clone());
+                if last {
+                    state.results.remove(&number);
+                }
+                return result.map(|mut outcome| outcome.remove(&rank).flatten());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let missing: Vec<u32> = state.gatherings.get_mut(&key).map_or_else(Vec::new, |gathering| {
+                    let missing =
+                        expected.iter().copied().filter(|other| !gathering.seats.contains_key(other)).collect();
+                    gathering.seats.remove(&rank);
+                    missing
+                });
+                let code = match key {
+                    Key::Split(..) => ErrorCode::TimeoutWaitingForSplit,
+                    Key::Shrink(..) => ErrorCode::TimeoutWaitingForShrink,
+                    Key::Unique(_) | Key::Grow(..) => ErrorCode::TimeoutWaitingForRanks,
+                };
+                let detail = format!(
+                    "rank {rank} waited in vain for {} of {size}; without FAKEGPU_COORDINATOR_ADDR only ranks of this \
+                     process can meet",
+                    name_ranks(&missing)
+                );
+                return Err(Failure::new(code, detail).blaming(missing));
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl State {
+    /// Tells those who wait, if anybody does.
+    fn fail(&mut self, key: &Key, failure: &Failure) {
+        if let Some(gathering) = self.gatherings.remove(key).filter(|gathering| !gathering.seats.is_empty()) {
+            self.results.insert(gathering.number, (gathering.seats.len(), Err(failure.clone())));
+        }
+    }
+
+    /// Another shrink whose ranks and those of `key` wait for each other: they disagree on whom to leave out.
+    fn contradiction(&self, key: &Key) -> Option<(Key, Failure)> {
+        let Key::Shrink(parent, _, excluded) = key else { return None };
+        let mine = self.gatherings.get(key)?;
+        let needs = |one: &Gathering, other: &Gathering| {
+            one.seats.keys().any(|rank| other.expected.contains(rank) && !other.seats.contains_key(rank))
+        };
+        self.gatherings.iter().find_map(|(other, theirs)| {
+            let Key::Shrink(of, _, without) = other else { return None };
+            if of != parent || without == excluded || !needs(mine, theirs) || !needs(theirs, mine) {
+                return None;
+            }
+            let mut parties = [(mine, excluded), (theirs, without)].map(|(gathering, excluded)| {
+                let mut ranks: Vec<u32> = gathering.seats.keys().copied().collect();
+                ranks.sort_unstable();
+                let detail = format!("{} without {}", name_ranks(&ranks), name_ranks(excluded));
+                (ranks, detail)
+            });
+            parties.sort();
+            let [(_, first), (_, second)] = parties;
+            let detail = format!("communicator {parent} is to shrink in different ways: {first}, {second}");
+            Some((other.clone(), Failure::new(ErrorCode::ShrinkExcludedRanksMismatch, detail)))
+        })
+    }
+
+    fn conclude(&mut self, gathering: Gathering) -> Outcome {
+        let mut seats: Vec<(u32, Seat)> = gathering.seats.into_iter().collect();
+        seats.sort_by_key(|(rank, seat)| (seat.color, seat.key, *rank));
+        let mut outcome: Outcome = seats.iter().map(|(rank, _)| (*rank, None)).collect();
+        for group in seats.chunk_by(|a, b| a.1.color == b.1.color).filter(|group| group[0].1.color.is_some()) {
+            self.formed += 1;
+            let members: Vec<Member> = group.iter().map(|(_, seat)| seat.member.clone()).collect();
+            for (index, (old, _)) in group.iter().enumerate() {
+                let formed = Formed {
+                    communicator: CommunicatorId(self.formed),
+                    rank: Rank(index as u32),
+                    members: members.clone(),
+                };
+                outcome.insert(*old, Some(formed));
+            }
+        }
+        outcome
+    }
+}

@@ -1,0 +1,351 @@
+//! This process among the others: its settings, its data socket, where its ranks meet the rest, and the communicators it holds.
+
+mod backlog;
+mod journal;
+mod local;
+mod rendezvous;
+mod resize;
+mod session;
+mod wanted;
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Instant;
+
+use protocol::fault::FaultRecord;
+use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::message::{Member, SharedFile, ToCoordinator, ToRank};
+use protocol::plan::ClusterPlan;
+use protocol::record::ErrorCode;
+
+use journal::ProcessJournal;
+use local::LocalRendezvous;
+use rendezvous::Rendezvous;
+use session::Session;
+use wanted::Wanted;
+
+use crate::arena::Arena;
+use crate::communicator::{Communicator, Formed};
+use crate::failure::Failure;
+use crate::fault;
+use crate::host;
+use crate::journal::Journal;
+use crate::losses::Loss;
+use crate::refusal;
+use crate::settings::{Address, Settings};
+use crate::shared::Shared;
+use crate::sockets::listener::{Listener, Scope};
+
+pub use session::ORPHAN_EXIT;
+
+/// Where a rank sits: what the others must know of its device.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    /// Position in the whole launch.
+    pub global_rank: u32,
+    /// Device ordinal in this process.
+    pub device: u32,
+    /// The device's memory file; `None` forces sockets.
+    pub arena: Option<SharedFile>,
+}
+
+/// The process's part of the run.
+pub struct Process {
+    settings: Settings,
+    rendezvous: Rendezvous,
+    listener: Arc<Listener>,
+    host: String,
+    pid: u32,
+    joined: Instant,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    communicators: HashMap<(CommunicatorId, u32), Weak<Communicator>>,
+    /// Losses heard of before the communicator was set up here; of the latest communicators.
+    early: BTreeMap<CommunicatorId, Vec<Loss>>,
+    /// Communicators formed so far, per global rank.
+    formed: HashMap<Rank, u64>,
+}
+
+/// Communicators whose losses are remembered for those that form late.
+const REMEMBERED: usize = 1024;
+
+static CURRENT: OnceLock<Mutex<Option<Arc<Process>>>> = OnceLock::new();
+
+impl Process {
+    /// The process's part of the run, from its environment; connects on the first call.
+    ///
+    /// # Errors
+    /// A bad variable, an unreachable coordinator, or a process forked from one that had joined: that one's part cannot be
+    /// used by its children.
+    pub fn current() -> Result<Arc<Self>, Failure> {
+        let mut current = CURRENT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(process) = &*current {
+            if process.pid != std::process::id() {
+                let detail = "this process was forked from one that used NCCL; NCCL does not survive fork";
+                return Err(Failure::new(ErrorCode::System, detail));
+            }
+            return Ok(Arc::clone(process));
+        }
+        let settings = Settings::from_environment()
+            .map_err(|error| Failure::new(ErrorCode::InvalidArgument, error.to_string()))?;
+        let process = Self::join(settings)?;
+        *current = Some(Arc::clone(&process));
+        Ok(process)
+    }
+
+    /// The process's part of the run if it has joined and was not forked since.
+    pub fn joined() -> Option<Arc<Self>> {
+        let current = CURRENT.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().filter(|process| process.pid == std::process::id()).cloned()
+    }
+
+    /// Joins with explicit settings.
+    ///
+    /// # Errors
+    /// An unreachable coordinator or the system's refusal of a socket.
+    pub fn join(settings: Settings) -> Result<Arc<Self>, Failure> {
+        let session = settings.coordinator.as_ref().map(|address| Session::connect(address, &settings)).transpose()?;
+        let scope = match settings.coordinator {
+            Some(Address::Tcp(_)) => {
+                let host = session.as_ref().and_then(|session| session.local());
+                Scope::Network(host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+            }
+            _ => Scope::Host,
+        };
+        let listener = Listener::open(scope, settings.token.clone())
+            // Of all this only starting the thread may fail for want of something.
+            .map_err(|error| refusal::explain_thread("cannot listen for data connections", &error))
+            .map_err(|detail| Failure::new(ErrorCode::System, detail))?;
+        let process = Arc::new(Self {
+            settings,
+            rendezvous: session.map_or_else(|| Rendezvous::Local(LocalRendezvous::default()), Rendezvous::Coordinator),
+            listener,
+            host: host::identity(),
+            pid: std::process::id(),
+            joined: Instant::now(),
+            held: Mutex::default(),
+        });
+        if let Some(session) = process.rendezvous.session() {
+            let listening = Arc::downgrade(&process);
+            session.listen(Box::new(move |message| {
+                let Some(process) = listening.upgrade() else { return };
+                match message {
+                    ToRank::MemberLost { communicator, rank, code, detail } => {
+                        process.lose(communicator, rank.0, code, detail);
+                    }
+                    ToRank::Inquire { request } => process.tell(request),
+                    _ => {}
+                }
+            }));
+        }
+        let rank = std::env::var("RANK").ok().and_then(|rank| rank.trim().parse().ok());
+        let announcer = Arc::downgrade(&process);
+        let fires = move |record| announcer.upgrade().map(|process| process.fault_fires(record));
+        fault::start_clock(&process.settings.faults, rank, process.joined, fires);
+        Ok(process)
+    }
+
+    /// What the environment says.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The cluster, when the coordinator was given one.
+    pub fn cluster(&self) -> Option<&ClusterPlan> {
+        self.rendezvous.session().and_then(Session::cluster)
+    }
+
+    /// Meets `size - 1` other ranks that bring the same unique id.
+    ///
+    /// # Errors
+    /// What the rendezvous or the set-up of the communicator fails with.
+    pub fn init_communicator(
+        self: &Arc<Self>,
+        unique_id: &[u8],
+        size: u32,
+        rank: u32,
+        seat: Seat,
+    ) -> Result<Arc<Communicator>, Failure> {
+        let offer = self.offer(seat, size);
+        let offer = offer.inspect_err(|failure| self.join_failed(seat.global_rank, &failure.detail))?;
+        let wanted = Wanted::Init { unique_id: unique_id.to_vec(), size };
+        let (formed, control) = self.meet(&wanted, rank, offer)?;
+        self.form(formed, control)
+    }
+
+    /// Meets the other ranks of `wanted`, which gives every rank a communicator; with the control segment that was offered.
+    fn meet(&self, wanted: &Wanted, rank: u32, (member, control): (Member, Arena)) -> Result<(Formed, Arena), Failure> {
+        let formed = self.rendezvous.meet(wanted, rank, member, self.settings.timeout)?;
+        let none = || Failure::new(ErrorCode::System, "the rendezvous formed no communicator");
+        Ok((formed.ok_or_else(none)?, control))
+    }
+
+    /// Splits `parent`; `None` for a rank without color. `sequence` is the parent's [`Communicator::split_ticket`].
+    ///
+    /// # Errors
+    /// As [`Self::init_communicator`].
+    pub fn split(
+        self: &Arc<Self>,
+        parent: &Communicator,
+        sequence: Sequence,
+        color: Option<u32>,
+        key: i32,
+        seat: Seat,
+    ) -> Result<Option<Arc<Communicator>>, Failure> {
+        if let Some(failure) = parent.failure().filter(|_| !parent.revoked()) {
+            return Err(failure);
+        }
+        let (member, control) = self.offer(seat, parent.size())?;
+        let wanted = Wanted::Split { parent: parent.id(), sequence, size: parent.size(), color, key };
+        let child = self.rendezvous.meet(&wanted, parent.rank(), member, self.settings.timeout)?;
+        child.map(|formed| self.form(formed, control)).transpose()
+    }
+
+    /// What this process offers the others of a communicator of at most `size` ranks.
+    fn offer(&self, seat: Seat, size: u32) -> Result<(Member, Arena), Failure> {
+        if size == 0 {
+            return Err(Failure::new(ErrorCode::InvalidArgument, "a communicator has at least one rank"));
+        }
+        let control = Arena::create("ftest control", Shared::bytes(size))
+            .map_err(|error| Failure::system("cannot make a control segment", &error))?;
+        let file = SharedFile { fd: control.fd(), length: control.length() as u64 };
+        let tcp = matches!(self.settings.coordinator, Some(Address::Tcp(_)));
+        let sockets = self.settings.force_sockets || tcp;
+        let member = Member {
+            global_rank: Rank(seat.global_rank),
+            device: seat.device,
+            pid: self.pid,
+            host: self.host.clone(),
+            arena: seat.arena.filter(|_| !sockets),
+            control: Some(file),
+            data_address: self.listener.address.clone(),
+        };
+        Ok((member, control))
+    }
+
+    fn form(self: &Arc<Self>, formed: Formed, control: Arena) -> Result<Arc<Communicator>, Failure> {
+        let (id, rank) = (formed.communicator, formed.rank.0);
+        let journal: Arc<dyn Journal> = Arc::new(ProcessJournal(Arc::downgrade(self)));
+        let register = |communicator: &Arc<Communicator>| {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.communicators.retain(|_, communicator| communicator.strong_count() > 0);
+            held.communicators.insert((id, rank), Arc::downgrade(communicator));
+            held.early.get(&id).cloned().unwrap_or_default()
+        };
+        let faults = match formed.members.get(rank as usize) {
+            Some(own) if !self.settings.faults.is_empty() => {
+                let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+                let number = held.formed.entry(own.global_rank).or_default();
+                *number += 1;
+                fault::arm(&self.settings.faults, self.joined, &formed.members, rank, *number)
+            }
+            _ => Vec::new(),
+        };
+        let witness = Arc::clone(&journal);
+        Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, faults, &register)
+            .inspect_err(|failure| {
+                // The others count on this rank.
+                let detail = format!("rank {rank} could not set the communicator up: {}", failure.detail);
+                witness.left(id, Rank(rank), Some((failure.code, detail.clone())));
+                if self.rendezvous.session().is_none() {
+                    self.lose(id, rank, failure.code, detail);
+                }
+            })
+    }
+
+    /// The rank of the launch that this process is, or that one of its devices is, could not join a communicator, for a reason that
+    /// nobody else knows.
+    pub fn join_failed(&self, global_rank: u32, why: &str) {
+        if let Some(session) = self.rendezvous.session() {
+            session.send(&ToCoordinator::JoinFailed { rank: Rank(global_rank), why: why.to_owned() });
+        }
+    }
+
+    /// Tells the coordinator what every communicator of this process is in.
+    fn tell(&self, request: u64) {
+        let Some(session) = self.rendezvous.session() else { return };
+        let held: Vec<Arc<Communicator>> = {
+            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.communicators.values().filter_map(Weak::upgrade).collect()
+        };
+        let mut activities: Vec<_> = held.iter().map(|communicator| communicator.activity()).collect();
+        activities.sort_unstable_by_key(|activity| (activity.communicator, activity.rank));
+        session.send(&ToCoordinator::Active { request, activities });
+    }
+
+    /// Tells the coordinator that a fault is about to fire. False when it must not: it fired before, or the coordinator cannot be reached.
+    fn fault_fires(&self, record: FaultRecord) -> bool {
+        let Some(session) = self.rendezvous.session() else { return true };
+        let answer =
+            session.request("a fault", self.settings.timeout, |request| ToCoordinator::FaultFires { request, record });
+        matches!(answer, Ok(ToRank::FaultNoted { first: true, .. }))
+    }
+
+    /// A member of one of our communicators is gone.
+    fn lose(&self, communicator: CommunicatorId, rank: u32, code: ErrorCode, detail: String) {
+        let mine: Vec<Arc<Communicator>> = {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.early.entry(communicator).or_default().push((rank, code, detail.clone()));
+            if held.early.len() > REMEMBERED {
+                held.early.pop_first();
+            }
+            held.communicators
+                .iter()
+                .filter(|(key, _)| key.0 == communicator)
+                .filter_map(|(_, communicator)| communicator.upgrade())
+                .collect()
+        };
+        for communicator in mine {
+            communicator.lose(rank, code, &detail);
+        }
+    }
+
+    /// Sends what is noted and says goodbye: for an orderly exit of the process.
+    pub fn goodbye(&self) {
+        if let Some(session) = self.rendezvous.session()
+            && self.pid == std::process::id()
+        {
+            session.goodbye();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A rank that cannot reach another while a communicator is set up does not leave the others waiting for it.
+    #[test]
+    fn who_cannot_set_a_communicator_up_tells_the_others() {
+        let timeout = Duration::from_secs(60);
+        let process = Process::join(Settings { timeout, ..Settings::default() }).unwrap();
+        let arenas = [0, 1].map(|_| Arena::create("test arena", 1 << 20).unwrap());
+        let meet = |rank: u32| {
+            let arena = &arenas[rank as usize];
+            let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
+            let (member, control) = process.offer(Seat { global_rank: rank, device: 0, arena: Some(file) }, 2).unwrap();
+            let wanted = Wanted::Init { unique_id: b"id".to_vec(), size: 2 };
+            process.meet(&wanted, rank, (member, control)).unwrap()
+        };
+        let start = Instant::now();
+        let told = std::thread::scope(|scope| {
+            let first = scope.spawn(|| {
+                let (mut formed, control) = meet(0);
+                formed.members[1].data_address = "unix:@ftest-nobody-is-there".to_owned();
+                process.form(formed, control).map(drop).unwrap_err()
+            });
+            let (formed, control) = meet(1);
+            let told = process.form(formed, control).map(drop).unwrap_err();
+            assert!(first.join().unwrap().detail.contains("rank 1"));
+            told
+        });
+        assert!(told.detail.contains("rank 0 could not set the communicator up"), "{told}");
+        assert!(start.elapsed() < timeout / 2, "it waited for its deadline");
+    }
+}

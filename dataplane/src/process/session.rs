@@ -1,0 +1,453 @@
+//! This process's one connection to the coordinator: requests with deadlines, batches of operation records, and the lifeline.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use protocol::frame;
+use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
+use protocol::plan::ClusterPlan;
+use protocol::record::{ErrorCode, OperationRecord};
+
+use crate::failure::Failure;
+use crate::process::backlog::Backlog;
+use crate::refusal;
+use crate::settings::{Address, Settings};
+use crate::sockets::wire::KNOCKS;
+
+/// A batch of this many records is sent at once.
+const BATCH: usize = 256;
+/// A smaller batch is sent this long after its first record.
+const LINGER: Duration = Duration::from_millis(50);
+/// The coordinator answers a late rendezvous itself, with the names of the missing; this much later we stop waiting for it.
+const ANSWER_MARGIN: Duration = Duration::from_secs(5);
+/// How long a coordinator may take to welcome us.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(30);
+/// What a process whose coordinator is gone exits with.
+pub const ORPHAN_EXIT: i32 = 70;
+
+/// What the coordinator says without being asked.
+pub(crate) type Notices = Box<dyn Fn(ToRank) + Send + Sync>;
+
+/// The connection.
+pub(crate) struct Session {
+    writer: Mutex<Stream>,
+    /// Kept to interrupt nothing, only to learn our own address.
+    local: Option<IpAddr>,
+    pending: Mutex<Pending>,
+    filled: Condvar,
+    answers: Mutex<HashMap<u64, mpsc::Sender<ToRank>>>,
+    next: AtomicU64,
+    /// Either side said that the end of the connection is not an alarm.
+    closing: AtomicBool,
+    cluster: OnceLock<ClusterPlan>,
+    notices: OnceLock<Notices>,
+    name: String,
+}
+
+/// Records that were not sent.
+struct Pending {
+    records: Vec<OperationRecord>,
+    /// They are there as well, and stay there until they were sent. None where the system refused it.
+    backlog: Option<Backlog>,
+}
+
+impl Session {
+    /// Connects, says hello and waits for the welcome.
+    pub(crate) fn connect(address: &Address, settings: &Settings) -> Result<Arc<Self>, Failure> {
+        let failed = |error: io::Error| {
+            let place = match address {
+                Address::Unix(path) => path.clone(),
+                Address::Tcp(host) => host.clone(),
+            };
+            Failure::system(&format!("cannot reach the coordinator at {place} (FAKEGPU_COORDINATOR_ADDR)"), &error)
+        };
+        let backlog = Backlog::create().ok();
+        let number = |name| std::env::var(name).ok().and_then(|value| value.trim().parse::<u32>().ok());
+        let info = ProcessInfo {
+            pid: std::process::id(),
+            rank: number("RANK").map(protocol::ids::Rank),
+            world_size: number("WORLD_SIZE"),
+            program: program(),
+            backlog: backlog.as_ref().map(Backlog::address),
+        };
+        let name = info.rank.map_or_else(|| format!("process {}", info.pid), |rank| format!("rank {rank}"));
+        let hello = ToCoordinator::Hello { version: VERSION, token: settings.token.clone(), role: Role::Process(info) };
+        let mut buffer = Vec::new();
+        let (stream, welcome) = say_hello(address, &hello, &mut buffer).map_err(failed)?;
+        let cluster = OnceLock::new();
+        match welcome {
+            ToRank::Welcome { version: VERSION, cluster: plan } => {
+                if let Some(plan) = plan {
+                    let _ = cluster.set(plan);
+                }
+            }
+            ToRank::Welcome { version, .. } => {
+                let detail = format!("the coordinator speaks protocol version {version}, this library {VERSION}");
+                return Err(Failure::new(ErrorCode::System, detail));
+            }
+            ToRank::Refused { reason } => {
+                return Err(Failure::new(ErrorCode::System, format!("the coordinator refused this process: {reason}")));
+            }
+            other => {
+                let detail = format!("the coordinator answered hello with {}", other.kind());
+                return Err(Failure::new(ErrorCode::System, detail));
+            }
+        }
+        stream.set_read_timeout(None).map_err(failed)?;
+        let reader = stream.try_clone().map_err(failed)?;
+        let session = Arc::new(Self {
+            local: stream.local(),
+            writer: Mutex::new(stream),
+            pending: Mutex::new(Pending { records: Vec::new(), backlog }),
+            filled: Condvar::new(),
+            answers: Mutex::default(),
+            next: AtomicU64::new(1),
+            closing: AtomicBool::new(false),
+            cluster,
+            notices: OnceLock::new(),
+            name,
+        });
+        let (reading, flushing) = (Arc::clone(&session), Arc::clone(&session));
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let none = |error| {
+            let detail = refusal::explain_thread("no thread for the session with the coordinator", &error);
+            Failure::new(ErrorCode::System, detail)
+        };
+        thread("ftest-session").spawn(move || reading.read(reader, buffer)).map_err(none)?;
+        thread("ftest-flush").spawn(move || flushing.flush_in_time()).map_err(none)?;
+        Ok(session)
+    }
+
+    /// The cluster, when the coordinator was given one.
+    pub(crate) fn cluster(&self) -> Option<&ClusterPlan> {
+        self.cluster.get()
+    }
+
+    /// Our address as the coordinator's host sees it, on tcp.
+    pub(crate) fn local(&self) -> Option<IpAddr> {
+        self.local
+    }
+
+    /// Who hears what the coordinator says unasked. Set once, before the first request.
+    pub(crate) fn listen(&self, notices: Notices) {
+        let _ = self.notices.set(notices);
+    }
+
+    /// Sends what `message` makes of a request number and waits for the answer.
+    pub(crate) fn request(
+        &self,
+        what: &str,
+        timeout: Duration,
+        message: impl FnOnce(u64) -> ToCoordinator,
+    ) -> Result<ToRank, Failure> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = mpsc::channel();
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(number, sender);
+        self.send(&message(number));
+        let answer = receiver.recv_timeout(timeout + ANSWER_MARGIN);
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        match answer {
+            Ok(ToRank::RequestFailed { code, detail, .. }) => Err(Failure::new(code, detail)),
+            Ok(answer) => Ok(answer),
+            Err(RecvTimeoutError::Timeout) => {
+                let detail = format!("the coordinator did not answer {what} within {} ms", timeout.as_millis());
+                Err(Failure::new(ErrorCode::TimeoutWaitingForRanks, detail))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Failure::new(ErrorCode::System, format!("the coordinator shut down during {what}")))
+            }
+        }
+    }
+
+    /// Sends a message after all records noted so far.
+    pub(crate) fn send(&self, message: &ToCoordinator) {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.flush_to(&mut writer);
+        // A broken connection shows itself to the reader, which knows what to do.
+        let _ = writer.write_all(&frame::encode(message));
+    }
+
+    /// Notes a record; it is sent with others.
+    pub(crate) fn record(&self, record: OperationRecord) {
+        let full = {
+            let mut pending = self.pending();
+            if let Some(backlog) = &mut pending.backlog {
+                backlog.note(&record);
+            }
+            pending.records.push(record);
+            if pending.records.len() == 1 {
+                self.filled.notify_one();
+            }
+            pending.records.len() >= BATCH
+        };
+        if full {
+            self.flush();
+        }
+    }
+
+    /// Sends all records noted so far.
+    pub(crate) fn flush(&self) {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.flush_to(&mut writer);
+    }
+
+    fn flush_to(&self, writer: &mut Stream) {
+        let mut records = std::mem::take(&mut self.pending().records);
+        while !records.is_empty() {
+            let rest = records.split_off(records.len().min(4 * BATCH));
+            let count = records.len();
+            let sent = writer.write_all(&frame::encode(&ToCoordinator::Completed { records }));
+            if let (Ok(()), Some(backlog)) = (sent, &mut self.pending().backlog) {
+                backlog.mark_reported(count);
+            }
+            records = rest;
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends what is left and says that this process ends on purpose.
+    pub(crate) fn goodbye(&self) {
+        if !self.closing.swap(true, Ordering::AcqRel) {
+            self.send(&ToCoordinator::Goodbye);
+        }
+    }
+
+    /// Sends small batches a while after their first record.
+    fn flush_in_time(&self) {
+        loop {
+            {
+                let mut pending = self.pending();
+                while pending.records.is_empty() {
+                    pending = self.filled.wait(pending).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+            std::thread::sleep(LINGER);
+            self.flush();
+        }
+    }
+
+    fn read(&self, mut stream: Stream, mut buffer: Vec<u8>) {
+        loop {
+            match read_message(&mut stream, &mut buffer) {
+                Ok(message) => self.hear(message),
+                Err(error) => {
+                    self.answers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                    if !self.closing.load(Ordering::Acquire) {
+                        self.orphaned(&error);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn hear(&self, message: ToRank) {
+        let number = match &message {
+            ToRank::CommunicatorFormed { request, .. }
+            | ToRank::NoCommunicator { request }
+            | ToRank::RequestFailed { request, .. }
+            | ToRank::FaultNoted { request, .. } => Some(*request),
+            _ => None,
+        };
+        if let Some(number) = number {
+            let sender = self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+            if let Some(sender) = sender {
+                let _ = sender.send(message);
+            }
+            return;
+        }
+        match message {
+            ToRank::Flush { request } => self.send(&ToCoordinator::Flushed { request }),
+            ToRank::ShuttingDown => {
+                self.closing.store(true, Ordering::Release);
+                self.answers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            }
+            ToRank::RunLost => self.end("ftest is gone"),
+            other => {
+                if let Some(notices) = self.notices.get() {
+                    notices(other);
+                }
+            }
+        }
+    }
+
+    /// The coordinator is gone without a word: whoever started it is gone too, and nobody would end this process.
+    fn orphaned(&self, error: &io::Error) -> ! {
+        let reason = if error.kind() == io::ErrorKind::UnexpectedEof { String::new() } else { format!(" ({error})") };
+        self.end(&format!("the coordinator is gone{reason}"))
+    }
+
+    /// Ends the process at once: exit handlers could wait for threads that wait for the coordinator.
+    fn end(&self, why: &str) -> ! {
+        let line = format!("[ftest] {}: {why}; exiting\n", self.name);
+        let _ = io::stderr().write_all(line.as_bytes());
+        // SAFETY: no preconditions.
+        unsafe { libc::_exit(ORPHAN_EXIT) }
+    }
+}
+
+/// Connects, says `hello` and gives the answer. A connection that ended before any answer came is made again: a crowd of strangers
+/// at the coordinator's door may have pushed it out.
+fn say_hello(address: &Address, hello: &ToCoordinator, buffer: &mut Vec<u8>) -> io::Result<(Stream, ToRank)> {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let mut knocks = 0;
+    loop {
+        let mut stream = Stream::connect(address)?;
+        stream.set_read_timeout(Some(WELCOME_TIMEOUT))?;
+        let answer = stream.write_all(&frame::encode(hello)).and_then(|()| read_message(&mut stream, buffer));
+        match answer {
+            Ok(answer) => return Ok((stream, answer)),
+            Err(error)
+                if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+                    && buffer.is_empty()
+                    && knocks < KNOCKS =>
+            {
+                knocks += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn program() -> String {
+    let mut arguments = std::env::args_os();
+    let name = |path: std::ffi::OsString| {
+        std::path::Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    arguments.next().map(name).unwrap_or_default()
+}
+
+fn read_message(stream: &mut Stream, buffer: &mut Vec<u8>) -> io::Result<ToRank> {
+    let mut piece = [0; 16 * 1024];
+    loop {
+        let decoded = frame::decode(buffer, frame::MAX_TO_RANK);
+        if let Some(message) = decoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))? {
+            return Ok(message);
+        }
+        match stream.read(&mut piece) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(got) => buffer.extend_from_slice(&piece[..got]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn connect(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            Address::Tcp(host) => {
+                let mut last = io::Error::new(io::ErrorKind::InvalidInput, "the host has no address");
+                let deadline = Instant::now() + WELCOME_TIMEOUT;
+                for target in host.to_socket_addrs()? {
+                    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+                    match TcpStream::connect_timeout(&target, left) {
+                        Ok(stream) => {
+                            stream.set_nodelay(true)?;
+                            return Ok(Self::Tcp(stream));
+                        }
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }
+        }
+    }
+
+    fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Unix(stream) => stream.try_clone().map(Self::Unix),
+            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+        }
+    }
+
+    fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(timeout),
+            Self::Tcp(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    fn local(&self) -> Option<IpAddr> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp(stream) => stream.local_addr().ok().map(|address| address.ip()),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Rust ignores SIGPIPE only in programs of its own; this library lives in others.
+        let fd = match self {
+            Self::Unix(stream) => std::os::fd::AsRawFd::as_raw_fd(stream),
+            Self::Tcp(stream) => std::os::fd::AsRawFd::as_raw_fd(stream),
+        };
+        let mut sent = 0;
+        while sent < bytes.len() {
+            // SAFETY: the range lies within `bytes`.
+            let result =
+                unsafe { libc::send(fd, bytes[sent..].as_ptr().cast(), bytes.len() - sent, libc::MSG_NOSIGNAL) };
+            if result < 0 {
+                let error = io::Error::last_os_error();
+                if error.kind() == io::ErrorKind::Interrupted {
+                    continue;
+                }
+                return Err(error);
+            }
+            sent += result as usize;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// A crowd of strangers at the coordinator's door pushes out who has waited longest, which may be a rank.
+    #[test]
+    fn a_rank_that_was_pushed_out_before_it_was_heard_comes_again() {
+        let path = std::env::temp_dir().join(format!("ftest-session-{:016x}", crate::unique::random_u64().unwrap()));
+        let door = UnixListener::bind(&path).unwrap();
+        let address = Address::Unix(path.to_str().unwrap().to_owned());
+        let hello = ToCoordinator::Flushed { request: 7 };
+        let answer = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    drop(door.accept().unwrap());
+                }
+                let (mut stream, _) = door.accept().unwrap();
+                let mut bytes = vec![0; frame::encode(&hello).len()];
+                stream.read_exact(&mut bytes).unwrap();
+                assert_eq!(bytes, frame::encode(&hello));
+                stream.write_all(&frame::encode(&ToRank::ShuttingDown)).unwrap();
+            });
+            say_hello(&address, &hello, &mut Vec::new()).map(|(_, answer)| answer)
+        });
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(answer.unwrap(), ToRank::ShuttingDown);
+    }
+}

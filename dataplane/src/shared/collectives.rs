@@ -1,0 +1,347 @@
+//! Collectives through memory that all ranks map: descriptors meet at a barrier, then every rank reads the others' buffers
+//! where they lie and writes its part of the result, and a second barrier lets the buffers go. A rank that gave up before the first
+//! barrier takes no part, nor does anybody then; who is past it is waited for at the second, whatever it hears meanwhile.
+
+use std::time::Instant;
+
+use protocol::datatype::{Operation, ReductionOp};
+
+use crate::arena::Arena;
+use crate::call::{Call, Place};
+use crate::failure::Failure;
+use crate::kernels::reduce::Reduction;
+use crate::kernels::streaming;
+use crate::operation::collective::{overlaps, pull, share};
+use crate::operation::context::{OpContext, Timing, timing};
+use crate::operation::descriptor;
+use crate::operation::descriptor::Descriptor;
+use crate::shared::mapping::Mappings;
+use crate::shared::reach::reach;
+use crate::shared::segment::{Arrival, INLINE_BYTES, Segment};
+
+/// What collectives keep from one to the next.
+pub(crate) struct Collectives {
+    barriers: u64,
+    pub(crate) mappings: Mappings,
+    send_bounce: Option<Bounce>,
+    receive_bounce: Option<Bounce>,
+}
+
+/// A memory file through which buffers outside the arenas travel.
+struct Bounce {
+    arena: Arena,
+}
+
+impl Collectives {
+    pub(crate) fn new() -> Self {
+        Self { barriers: 0, mappings: Mappings::default(), send_bounce: None, receive_bounce: None }
+    }
+
+    /// Runs one collective to its end on this rank.
+    pub(crate) fn run(&mut self, segment: &Segment, context: &OpContext, call: &Call) -> Result<Timing, Failure> {
+        let start = Instant::now();
+        let (rank, size) = (context.rank, context.size);
+        let contributed = call.send_bytes(rank, size);
+        let beside = call.largest_contribution(size) <= INLINE_BYTES;
+        let mut descriptor = Descriptor::of(call, context.sequence);
+        let mut own = Own { send: call.send.address, receive: call.receive.address, copy_out: 0 };
+        if !beside {
+            self.place_buffers(context, call, &mut descriptor, &mut own)?;
+        }
+        // SAFETY: this is the only running operation of this rank; the send buffer is the caller's promise. Everybody has passed
+        // the barrier of the previous collective, hence is done with the one before it.
+        unsafe { segment.publish(rank, descriptor, call.send.address, if beside { contributed } else { 0 }) };
+        self.barrier(segment, context, call.operation)?;
+        let met = Instant::now();
+        let calls: Vec<(Descriptor, *const u8)> =
+            (0..size).map(|other| segment.published(other, context.sequence)).collect();
+        let descriptors: Vec<Descriptor> = calls.iter().map(|(descriptor, _)| *descriptor).collect();
+        descriptor::compare(context.sequence, &descriptors)?;
+        let scalars: Vec<[u8; 8]> = descriptors.iter().map(|call| call.scalar).collect();
+        if beside {
+            let sends: Vec<*const u8> = calls.iter().map(|(_, payload)| *payload).collect();
+            // SAFETY: each payload lies in its slot; the receive buffer is the caller's promise.
+            unsafe { pull(call, rank, size, &sends, &scalars, call.receive.address) };
+        } else {
+            let moved = self.move_bytes(context, call, &descriptors, &scalars, &own);
+            self.barriers += 1;
+            // Those that move bytes now have all the time of a wait that begins now.
+            let arrival = segment.settle(rank, self.barriers, moved.is_ok(), context.deadline_from(met));
+            moved?;
+            concluded(segment, context, call.operation, arrival)?;
+            if own.copy_out > 0 {
+                // SAFETY: both hold the operation's result; the bounce is ours alone after the barrier.
+                unsafe { std::ptr::copy_nonoverlapping(own.receive, call.receive.address, own.copy_out) };
+            }
+        }
+        Ok(timing(start, met, 0))
+    }
+
+    fn barrier(&mut self, segment: &Segment, context: &OpContext, operation: Operation) -> Result<(), Failure> {
+        self.barriers += 1;
+        segment.arrive(context.rank, self.barriers);
+        concluded(segment, context, operation, segment.wait(context.rank, self.barriers, context.deadline))
+    }
+
+    /// Gives every buffer that others must reach a place in a memory file.
+    fn place_buffers(
+        &mut self,
+        context: &OpContext,
+        call: &Call,
+        descriptor: &mut Descriptor,
+        own: &mut Own,
+    ) -> Result<(), Failure> {
+        let pid = context.members[context.rank as usize].pid;
+        let one_process = context.members.iter().all(|member| member.pid == pid);
+        let contributed = call.send_bytes(context.rank, context.size);
+        let overlap = overlaps(call, context.rank, context.size);
+        if contributed > 0 && (overlap || (call.send.place.is_none() && !one_process)) {
+            let bounce = Bounce::of_at_least(&mut self.send_bounce, contributed)?;
+            own.send = bounce.arena.base();
+            // SAFETY: the bounce is long enough and nobody else's; the send buffer is the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(call.send.address, own.send, contributed) };
+            descriptor.send = bounce.place();
+            descriptor.send_address = own.send as u64;
+        }
+        // Only in these do others write into this rank's result.
+        let written_by_others =
+            matches!(call.operation, Operation::AllReduce | Operation::Reduce | Operation::AllGather);
+        let got = call.receive_bytes(context.rank, context.size);
+        if written_by_others && got > 0 && call.receive.place.is_none() && !one_process {
+            let bounce = Bounce::of_at_least(&mut self.receive_bounce, got)?;
+            own.receive = bounce.arena.base();
+            own.copy_out = got;
+            descriptor.receive = bounce.place();
+            descriptor.receive_address = own.receive as u64;
+        }
+        Ok(())
+    }
+
+    fn move_bytes(
+        &mut self,
+        context: &OpContext,
+        call: &Call,
+        descriptors: &[Descriptor],
+        scalars: &[[u8; 8]],
+        own: &Own,
+    ) -> Result<(), Failure> {
+        let (rank, size) = (context.rank, context.size);
+        let mut sends = Vec::with_capacity(size as usize);
+        for other in 0..size {
+            let descriptor = &descriptors[other as usize];
+            let bytes = call.send_bytes(other, size);
+            let address = if other == rank {
+                own.send
+            } else {
+                self.reach(context, call, other, &descriptor.send, descriptor.send_address, bytes)?
+            };
+            sends.push(address.cast_const());
+        }
+        let root = call.root.unwrap_or(0);
+        let writes_to = |other: u32| match call.operation {
+            Operation::AllReduce | Operation::AllGather => true,
+            Operation::Reduce => other == root,
+            _ => false,
+        };
+        if !matches!(call.operation, Operation::AllReduce | Operation::Reduce | Operation::AllGather) {
+            // SAFETY: `reach` checked that each buffer holds what its rank contributes; ours is the caller's promise.
+            unsafe { pull(call, rank, size, &sends, scalars, own.receive) };
+            return Ok(());
+        }
+        let mut receives = Vec::with_capacity(size as usize);
+        for other in (0..size).filter(|other| writes_to(*other)) {
+            let descriptor = &descriptors[other as usize];
+            let bytes = call.receive_bytes(other, size);
+            receives.push(if other == rank {
+                own.receive
+            } else {
+                self.reach(context, call, other, &descriptor.receive, descriptor.receive_address, bytes)?
+            });
+        }
+        if call.operation == Operation::AllGather {
+            let block = call.block_bytes();
+            // SAFETY: `reach` checked all buffers; each rank writes its own block, and a rank's block in its own result is its
+            // contribution (in place) or does not overlap it.
+            unsafe {
+                let blocks: Vec<*mut u8> = receives.iter().map(|receive| receive.add(rank as usize * block)).collect();
+                spread(own.send, &blocks, block);
+            }
+            return Ok(());
+        }
+        let (first, length) = share(call.count as usize, rank, size);
+        let skip = first * call.datatype.size();
+        let reduction = Reduction { datatype: call.datatype, op: call.reduction.unwrap_or(ReductionOp::Sum), scalars };
+        // SAFETY: `reach` checked all buffers; each rank works on its own share, and a rank's result is its contribution
+        // (in place) or does not overlap it.
+        unsafe {
+            let sends: Vec<*const u8> = sends.iter().map(|send| send.add(skip)).collect();
+            let receives: Vec<*mut u8> = receives.iter().map(|receive| receive.add(skip)).collect();
+            reduction.run(&sends, &receives, length);
+        }
+        Ok(())
+    }
+
+    /// Another rank's buffer in this process.
+    fn reach(
+        &mut self,
+        context: &OpContext,
+        call: &Call,
+        other: u32,
+        place: &Place,
+        address: u64,
+        bytes: usize,
+    ) -> Result<*mut u8, Failure> {
+        if bytes == 0 {
+            return Ok(std::ptr::null_mut());
+        }
+        let what = || format!("{} (collective {})", call.operation, context.sequence);
+        reach(&mut self.mappings, context, &what, other, place, address, bytes)
+    }
+}
+
+/// What a wait at a barrier means for the operation.
+fn concluded(segment: &Segment, context: &OpContext, operation: Operation, arrival: Arrival) -> Result<(), Failure> {
+    match arrival {
+        Arrival::All => Ok(()),
+        Arrival::Lost(lost) => {
+            let what = format!("{operation} (collective {})", context.sequence);
+            Err(context.lost(&what, &lost, lost.first().and_then(|rank| segment.status(*rank))))
+        }
+        Arrival::Missing(missing) => Err(context.late(operation, missing)),
+    }
+}
+
+/// Copies `bytes` to every destination, piece by piece, so that memory is read once and the rest comes from the cache.
+///
+/// # Safety
+/// All pointers are valid for `bytes`; a destination is the source itself or does not overlap it.
+unsafe fn spread(source: *const u8, destinations: &[*mut u8], bytes: usize) {
+    let written = bytes * destinations.len();
+    // Pieces begin where the destinations' lines do, since nothing else is streamed.
+    let head = destinations.first().map_or(0, |first| first.align_offset(streaming::LINE)).min(bytes);
+    let mut at = 0;
+    while at < bytes {
+        let length = if at < head { head } else { streaming::GROUP.min(bytes - at) };
+        for destination in destinations.iter().filter(|destination| destination.cast_const() != source) {
+            // SAFETY: within `bytes`; the caller's promise.
+            unsafe { streaming::copy(source.add(at), destination.add(at), length, written, streaming::FROM_CACHE) };
+        }
+        at += length;
+    }
+}
+
+/// This rank's buffers as the operation uses them.
+struct Own {
+    send: *mut u8,
+    receive: *mut u8,
+    /// Bytes to copy from `receive` to the caller's buffer at the end.
+    copy_out: usize,
+}
+
+impl Bounce {
+    fn of_at_least(held: &mut Option<Self>, bytes: usize) -> Result<&mut Self, Failure> {
+        if held.as_ref().is_none_or(|bounce| bounce.arena.length() < bytes) {
+            let length = bytes.next_power_of_two().max(1 << 20);
+            let failed =
+                |error| Failure::system("cannot make a memory file for a buffer outside device memory", &error);
+            let arena = Arena::create("ftest bounce", length).map_err(failed)?;
+            *held = Some(Self { arena });
+        }
+        Ok(held.as_mut().expect("was just filled"))
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            file_id: self.arena.file_id(),
+            length: self.arena.length() as u64,
+            offset: 0,
+            fd: self.arena.fd(),
+            valid: 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use protocol::datatype::Datatype;
+    use protocol::record::ErrorCode;
+
+    use super::*;
+    use crate::call::Buffer;
+    use crate::operation::context::Stage;
+
+    const COUNT: usize = 1 << 18;
+    const SOON: Duration = Duration::from_millis(200);
+
+    fn segment(size: u32) -> Segment {
+        Segment::found(Arena::create("shared test", Segment::bytes(size)).unwrap(), size)
+    }
+
+    /// An all_reduce in place.
+    fn reduce(buffer: &mut [f32]) -> Call {
+        let mut call = Call::new(Operation::AllReduce, buffer.len() as u64, Datatype::Float32);
+        call.reduction = Some(ReductionOp::Sum);
+        call.send = Buffer::host(buffer.as_mut_ptr().cast());
+        call.receive = call.send;
+        call
+    }
+
+    #[test]
+    fn nobody_moves_bytes_with_a_rank_that_gave_up_before_all_had_come() {
+        use ErrorCode::{Aborted, Revoked, TimeoutWaitingForCollective};
+        for given_up in [Aborted, Revoked, TimeoutWaitingForCollective] {
+            let (segment, stage) = (segment(2), Stage::of(2));
+            let mut buffers = [vec![1f32; COUNT], vec![1f32; COUNT]];
+            let calls = buffers.each_mut().map(|buffer| reduce(buffer));
+            let first = if given_up == TimeoutWaitingForCollective {
+                let failure =
+                    Collectives::new().run(&segment, &stage.context(0, Duration::ZERO), &calls[0]).unwrap_err();
+                segment.lose(0, given_up, &failure.detail);
+                failure
+            } else {
+                segment.lose(0, given_up, "rank 0 stopped");
+                Collectives::new().run(&segment, &stage.context(0, SOON), &calls[0]).unwrap_err()
+            };
+            assert_eq!(first.code, given_up, "{first}");
+            // Its program uses the buffer again.
+            buffers[0].fill(7.0);
+            let second = Collectives::new().run(&segment, &stage.context(1, SOON), &calls[1]).unwrap_err();
+            // A revoke is a rank's own: rank 1 waits for it.
+            let told = if given_up == Revoked { TimeoutWaitingForCollective } else { given_up };
+            assert_eq!((second.code, &second.culprits[..]), (told, &[protocol::ids::Rank(0)][..]), "{second}");
+            assert!(buffers[0].iter().all(|value| *value == 7.0) && buffers[1].iter().all(|value| *value == 1.0));
+        }
+    }
+
+    #[test]
+    fn a_rank_that_stops_while_it_moves_bytes_is_waited_for() {
+        for stopped in [ErrorCode::Aborted, ErrorCode::Revoked] {
+            for comes in [false, true] {
+                let (segment, stage) = (segment(2), Stage::of(2));
+                let mut buffers = [vec![1f32; COUNT], vec![1f32; COUNT]];
+                let calls = buffers.each_mut().map(|buffer| reduce(buffer));
+                // Rank 0 is at work, and the second rank's way to the end is open.
+                // SAFETY: nothing is published but the descriptor; both buffers outlive the threads below.
+                unsafe { segment.publish(0, Descriptor::of(&calls[0], 1), std::ptr::null(), 0) };
+                segment.arrive(0, 1);
+                let other = std::thread::scope(|scope| {
+                    let timeout = if comes { Duration::from_secs(20) } else { SOON };
+                    let (segment, stage, call) = (&segment, &stage, &calls[1]);
+                    let other = scope
+                        .spawn(move || Collectives::new().run(segment, &stage.context(1, timeout), call).map(drop));
+                    let later = Instant::now() + Duration::from_secs(20);
+                    assert_eq!(segment.wait(0, 1, later), Arrival::All);
+                    segment.lose(0, stopped, "rank 0 stopped");
+                    if comes {
+                        assert_eq!(segment.settle(0, 2, true, later), Arrival::All);
+                    }
+                    other.join().unwrap()
+                });
+                let told = other.err().map(|failure| failure.code);
+                assert_eq!(told, (!comes).then_some(ErrorCode::TimeoutWaitingForCollective));
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Bytes through memory that all ranks of a communicator map.
+
+mod collectives;
+mod futex;
+mod mapping;
+mod one_sided;
+mod reach;
+mod segment;
+mod transfers;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use protocol::message::Member;
+use protocol::record::{BufferTransport, ErrorCode};
+
+use crate::arena::Arena;
+use crate::call::{Buffer, Call};
+use crate::failure::Failure;
+use crate::operation::context::{OpContext, Timing};
+use crate::operation::one_sided::{Counts, PeerWindow, run};
+use crate::transport::Transport;
+use collectives::Collectives;
+use one_sided::{SharedPath, shown_window};
+use segment::{Segment, WINDOWS};
+
+/// Shared memory as one rank of a communicator uses it.
+pub(crate) struct Shared {
+    rank: u32,
+    size: u32,
+    segment: Segment,
+    /// Windows that this rank registered so far.
+    registered: AtomicU64,
+    running: Mutex<Running>,
+}
+
+/// What only the running operation touches.
+struct Running {
+    collectives: Collectives,
+    one_sided: Counts,
+}
+
+impl Shared {
+    /// Bytes of the memory file that a rank of at most `size` offers.
+    pub(crate) fn bytes(size: u32) -> usize {
+        Segment::bytes(size)
+    }
+
+    /// Rank 0's segment, when this process can map it and everybody else's memory; and `offered`, unless it became it.
+    pub(crate) fn map(rank: u32, members: &[Member], offered: Arena) -> (Option<Self>, Option<Arena>) {
+        let size = members.len() as u32;
+        let over = |segment| Self {
+            rank,
+            size,
+            segment,
+            registered: AtomicU64::new(0),
+            running: Mutex::new(Running { collectives: Collectives::new(), one_sided: Counts::default() }),
+        };
+        if rank == 0 {
+            return (Some(over(Segment::found(offered, size))), None);
+        }
+        let reachable = members.iter().all(|member| {
+            let fd = member.control.map_or(-1, |file| file.fd);
+            std::fs::OpenOptions::new().read(true).write(true).open(format!("/proc/{}/fd/{fd}", member.pid)).is_ok()
+        });
+        let host = &members[0];
+        let fd = host.control.map_or(-1, |file| file.fd);
+        let segment = if reachable { Segment::join(host.pid, fd, size).ok() } else { None };
+        (segment.map(over), Some(offered))
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Transport for Shared {
+    fn kind(&self) -> BufferTransport {
+        BufferTransport::SharedMemory
+    }
+
+    fn collective(&self, context: &OpContext, call: &Call) -> Result<Timing, Failure> {
+        self.running().collectives.run(&self.segment, context, call)
+    }
+
+    fn transfers(&self, context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
+        transfers::run(&self.segment, &mut self.running().collectives.mappings, context, calls)
+    }
+
+    fn one_sided(&self, context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
+        let Running { collectives, one_sided } = &mut *self.running();
+        let mut path = SharedPath { segment: &self.segment, mappings: &mut collectives.mappings };
+        run(&mut path, one_sided, context, calls)
+    }
+
+    fn register_window(&self, buffer: Buffer, bytes: u64) -> Result<u64, Failure> {
+        let number = self.registered.fetch_add(1, Ordering::Relaxed) + 1;
+        let window = PeerWindow { place: buffer.place.unwrap_or_default(), address: buffer.address as u64, bytes };
+        if !self.segment.board().post(self.rank, number, &window) {
+            let detail = format!("{WINDOWS} windows are registered, which is the most at one time");
+            return Err(Failure::new(ErrorCode::System, detail));
+        }
+        // Who waits for it looks again.
+        (0..self.size).for_each(|rank| self.segment.ring_bell(rank));
+        Ok(number)
+    }
+
+    fn deregister_window(&self, number: u64) {
+        self.segment.board().withdraw(self.rank, number);
+    }
+
+    fn peer_window(&self, context: &OpContext, number: u64, peer: u32) -> Result<Option<PeerWindow>, Failure> {
+        shown_window(&self.segment, context, &format!("window {number}"), peer, number).map(Some)
+    }
+
+    fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
+        // It keeps the first reason, too, and learns here of one that aborted and then ended.
+        self.segment.lose(rank, code, detail);
+    }
+
+    fn fail(&self, _: &OpContext, code: ErrorCode, detail: &str) {
+        self.segment.lose(self.rank, code, detail);
+    }
+
+    fn stop(&self, _: &OpContext, code: ErrorCode, detail: &str, _: bool) {
+        self.segment.lose(self.rank, code, detail);
+    }
+}

@@ -1,0 +1,213 @@
+//! The barriers around an operation: complete for all ranks or for none, and whoever moves bytes is waited for.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use protocol::record::ErrorCode;
+
+use crate::shared::futex;
+use crate::shared::segment::Segment;
+
+/// In the word of arrivals: a barrier was shut, hence never completes, nor does any after it.
+const SHUT: u64 = 1 << 63;
+/// Who shut it, above the count.
+const SHUT_BY: u32 = 48;
+/// The arrivals themselves.
+const COUNT: u64 = (1 << SHUT_BY) - 1;
+
+/// How a wait ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// Everybody came.
+    All,
+    /// These ranks will not come.
+    Lost(Vec<u32>),
+    /// These ranks had not come by the deadline.
+    Missing(Vec<u32>),
+}
+
+/// The state of a barrier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Open,
+    Complete,
+    /// It never completes, by this rank's doing.
+    Shut(u32),
+}
+
+impl Segment {
+    /// Comes to barrier number `target` (from 1, one after the other).
+    pub(crate) fn arrive(&self, rank: u32, target: u64) {
+        self.block(rank).progress.store(target, Ordering::Release);
+        self.count_arrival(target);
+    }
+
+    fn count_arrival(&self, target: u64) {
+        let arrivals = self.header().arrivals.0.fetch_add(1, Ordering::AcqRel) + 1;
+        // Who shut a barrier waits until the others are there.
+        if arrivals & SHUT != 0 || arrivals >= target * u64::from(self.size) {
+            self.wake_waiters();
+        }
+    }
+
+    /// Wakes everybody who waits at a barrier.
+    pub(super) fn wake_waiters(&self) {
+        let header = self.header();
+        // Sequentially consistent with the sleeper's count: either it is seen here, or the sleeper sees the new bell.
+        header.bell.0.fetch_add(1, Ordering::SeqCst);
+        if header.sleepers.0.load(Ordering::SeqCst) > 0 {
+            futex::wake_all(&header.bell.0);
+        }
+    }
+
+    /// Sleeps until the bell differs from `seen`, or until `deadline`.
+    fn sleep(&self, seen: u32, deadline: Instant) {
+        let header = self.header();
+        header.sleepers.0.fetch_add(1, Ordering::SeqCst);
+        futex::wait(&header.bell.0, seen, deadline);
+        header.sleepers.0.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn gate(&self, target: u64) -> Gate {
+        let word = self.header().arrivals.0.load(Ordering::Acquire);
+        // Whoever shut a barrier had set `shut_at` before. A later one is shut only after this one was complete.
+        if word & SHUT != 0 && self.header().shut_at.load(Ordering::Acquire) == target {
+            Gate::Shut(((word & !SHUT) >> SHUT_BY) as u32)
+        } else if word & COUNT >= target * u64::from(self.size) {
+            Gate::Complete
+        } else {
+            Gate::Open
+        }
+    }
+
+    /// Keeps barrier `target` from completing, for `rank`, which leaves it. False when everybody had come: then it is too late to
+    /// leave.
+    fn shut(&self, rank: u32, target: u64) -> bool {
+        let header = self.header();
+        header.shut_at.fetch_max(target, Ordering::AcqRel);
+        let _ = header.arrivals.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            let open = word & SHUT == 0 && word < target * u64::from(self.size);
+            open.then_some(word | SHUT | u64::from(rank) << SHUT_BY)
+        });
+        self.gate(target) != Gate::Complete
+    }
+
+    /// True once everybody came to barrier `target`; looks a few times when there are processors enough.
+    fn completes_soon(&self, target: u64) -> bool {
+        for _ in 0..self.spins {
+            if self.gate(target) == Gate::Complete {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    fn missing(&self, target: u64) -> Vec<u32> {
+        (0..self.size).filter(|rank| self.block(*rank).progress.load(Ordering::Acquire) < target).collect()
+    }
+
+    /// Waits until everybody came to barrier `target`, or until `leaves`, given the state of the barrier and who is missing whenever something changed, has a reason to go: the barrier is shut then, unless everybody came meanwhile.
+    fn pass(
+        &self,
+        rank: u32,
+        target: u64,
+        deadline: Instant,
+        leaves: impl Fn(Gate, Vec<u32>) -> Option<Arrival>,
+    ) -> Arrival {
+        if self.completes_soon(target) {
+            return Arrival::All;
+        }
+        loop {
+            let bell = self.header().bell.0.load(Ordering::Acquire);
+            let gate = self.gate(target);
+            if gate == Gate::Complete {
+                return Arrival::All;
+            }
+            match leaves(gate, self.missing(target)) {
+                Some(why) if self.shut(rank, target) => return why,
+                // Everybody came since we looked.
+                Some(_) => return Arrival::All,
+                None => self.sleep(bell, deadline),
+            }
+        }
+    }
+
+    /// Waits until everybody came to barrier `target`, behind which an operation begins. `rank` is the waiter's: once it is lost
+    /// itself (aborted), it stops. If one rank stops here, the operation begins for none.
+    pub(crate) fn wait(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
+        self.pass(rank, target, deadline, |gate, missing| {
+            if self.status(rank).is_some() {
+                return Some(Arrival::Lost(vec![rank]));
+            }
+            let mut lost = self.lost_among(&missing, target);
+            // One that came and aborted need not have waited for the others. Whatever else stopped one matters once all have come:
+            // who gave up at the deadline missed the same ranks as we do. A revoke is not announced.
+            let stopped = |other: &u32| {
+                !missing.contains(other)
+                    && self.absence(*other).is_some_and(|(code, _)| code == ErrorCode::Aborted || missing.is_empty())
+            };
+            lost.extend((0..self.size).filter(stopped));
+            if !lost.is_empty() {
+                return Some(Arrival::Lost(lost));
+            }
+            self.late(gate, missing, deadline)
+        })
+    }
+
+    /// Comes to barrier `target`, which ends an operation, and waits until no rank moves bytes for it any more. Ranks do not wait
+    /// for each other on the way here, so that neither an abort nor a revoke ends this wait: a rank that stopped comes, and one
+    /// whose move failed (`moved` is false) comes too. Only those that are gone do not.
+    pub(crate) fn settle(&self, rank: u32, target: u64, moved: bool, deadline: Instant) -> Arrival {
+        if !moved {
+            self.shut(rank, target);
+        }
+        self.arrive(rank, target);
+        self.pass(rank, target, deadline, |gate, missing| {
+            let split = |missing: Vec<u32>| missing.into_iter().partition(|other| self.is_gone(*other));
+            let (mut gone, mut moving): (Vec<u32>, Vec<u32>) = split(missing);
+            if !gone.is_empty() && gate == Gate::Open {
+                // It cannot complete. Who comes from now on knows that, and wakes us; who came just before did not.
+                self.shut(rank, target);
+                (gone, moving) = split(self.missing(target));
+            }
+            if !moving.is_empty() {
+                return self.late(gate, moving, deadline);
+            }
+            if !gone.is_empty() {
+                return Some(Arrival::Lost(gone));
+            }
+            if !moved {
+                return Some(Arrival::Lost(vec![rank]));
+            }
+            // Somebody's move failed, or somebody died between its two marks of having come.
+            let failed = |other: &u32| match gate {
+                Gate::Shut(by) => *other == by && self.absence(by).is_some(),
+                _ => *other != rank && self.is_gone(*other),
+            };
+            let failed: Vec<u32> = (0..self.size).filter(failed).collect();
+            if failed.is_empty() { self.late(gate, Vec::new(), deadline) } else { Some(Arrival::Lost(failed)) }
+        })
+    }
+
+    /// What a wait for `missing` ends with at the deadline, once that has passed.
+    fn late(&self, gate: Gate, missing: Vec<u32>, deadline: Instant) -> Option<Arrival> {
+        // If all have come, somebody keeps the barrier from completing.
+        let missing = match gate {
+            Gate::Shut(by) if missing.is_empty() => vec![by],
+            _ => missing,
+        };
+        (Instant::now() >= deadline).then_some(Arrival::Missing(missing))
+    }
+
+    /// Those of `missing` that are lost and did not come to barrier `target`. Looked at in this order: a rank may have come and
+    /// left since it was missed.
+    fn lost_among(&self, missing: &[u32], target: u64) -> Vec<u32> {
+        let is_lost =
+            |rank: &u32| self.absence(*rank).is_some() && self.block(*rank).progress.load(Ordering::Acquire) < target;
+        missing.iter().copied().filter(is_lost).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

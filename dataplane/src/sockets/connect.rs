@@ -1,0 +1,51 @@
+//! Connections to other ranks' data sockets.
+
+use std::io::{self, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::time::Duration;
+
+use super::hello::{Route, hello};
+
+/// How much the kernel may hold of what goes to another process of this host, bytes. What fits the caches with that of all other
+/// connections costs a tenth less than what the kernel would choose; between hosts its choice is the right one.
+const SEND_BUFFER: libc::c_int = 256 << 10;
+
+/// Connects to another rank's data socket and says what for. The other end answers with [`WELCOME`](super::wire::WELCOME), or with a notice: only what
+/// is sent after a welcome is sure to arrive.
+pub(crate) fn connect(address: &str, token: &str, route: Route, timeout: Duration) -> io::Result<OwnedFd> {
+    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("`{address}` is not a data address"));
+    let hello = hello(token, route);
+    if let Some(name) = address.strip_prefix("unix:@") {
+        let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+        stream.write_all(&hello)?;
+        Ok(stream.into())
+    } else if let Some(target) = address.strip_prefix("tcp:") {
+        let target = target.to_socket_addrs()?.next().ok_or_else(invalid)?;
+        let mut stream = TcpStream::connect_timeout(&target, timeout)?;
+        prepare(&stream)?;
+        stream.write_all(&hello)?;
+        Ok(stream.into())
+    } else {
+        Err(invalid())
+    }
+}
+
+/// Sets what a data connection needs.
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    if stream.local_addr()?.ip() == stream.peer_addr()?.ip() {
+        set_option(stream, libc::SO_SNDBUF, &SEND_BUFFER)?;
+    }
+    Ok(())
+}
+
+fn set_option(socket: &impl AsRawFd, option: libc::c_int, value: &libc::c_int) -> io::Result<()> {
+    let bytes = size_of::<libc::c_int>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: plain system call on an open socket; the option is a live integer of the size said.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, bytes) };
+    if result != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

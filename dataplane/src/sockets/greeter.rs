@@ -1,0 +1,153 @@
+//! Judges who connects to a data socket: one thread for a bounded crowd of strangers. Until its hello is judged, a connection
+//! costs a descriptor and some bytes, for at most ten seconds; when there are too many, the one that has waited longest goes.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use super::hello::{self, Route};
+use super::socket::progress;
+
+/// How long a stranger may take to say who it is.
+const HELLO_DEADLINE: Duration = Duration::from_secs(10);
+/// Strangers that are heard at one time. A rank says hello at once: only a hostile crowd gets this large.
+pub(crate) const CROWD: usize = 64;
+/// Connections accepted before the others are looked at again.
+const BATCH: usize = 64;
+/// How long not to accept when the process is out of descriptors and no stranger holds any.
+const PAUSE: Duration = Duration::from_millis(20);
+/// A listening socket of either kind.
+pub(crate) trait Door: AsRawFd + Send + 'static {
+    /// The next connection, ready for use. Does not wait.
+    fn next(&self) -> io::Result<OwnedFd>;
+}
+
+/// Who the greeter works for.
+pub(crate) trait Host {
+    /// What a hello of this run contains.
+    fn token(&self) -> &str;
+
+    /// Takes a connection whose hello was accepted.
+    fn admit(&self, stream: OwnedFd, route: Route);
+}
+
+/// A connection that has not said all of its hello.
+struct Stranger {
+    stream: OwnedFd,
+    hello: Vec<u8>,
+    until: Instant,
+}
+
+/// What comes of a stranger that said more.
+enum Judgement {
+    Unfinished,
+    Refused,
+    Welcome(Route),
+}
+
+/// Accepts and judges for the rest of the process's life. For a thread of its own; the door must not block.
+pub(crate) fn keep(door: &impl Door, host: &impl Host) {
+    let mut crowd: VecDeque<Stranger> = VecDeque::new();
+    let mut closed_until: Option<Instant> = None;
+    loop {
+        closed_until = closed_until.filter(|until| *until > Instant::now());
+        let ready = wait(closed_until.is_none().then(|| door.as_raw_fd()), closed_until, &crowd);
+        for at in ready.into_iter().rev() {
+            look(at, &mut crowd, host);
+        }
+        crowd.retain(|stranger| stranger.until > Instant::now());
+        if closed_until.is_none() && !accept(door, &mut crowd, host) {
+            closed_until = Some(Instant::now() + PAUSE);
+        }
+    }
+}
+
+/// Sleeps until somebody knocks or speaks, or a time is up; positions in the crowd of those who spoke, ascending.
+fn wait(door: Option<RawFd>, closed_until: Option<Instant>, crowd: &VecDeque<Stranger>) -> Vec<usize> {
+    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // A negative descriptor is passed over.
+    let mut polled = vec![entry(door.unwrap_or(-1))];
+    polled.extend(crowd.iter().map(|stranger| entry(stranger.stream.as_raw_fd())));
+    let due = crowd.front().map(|oldest| oldest.until).into_iter().chain(closed_until).min();
+    let timeout = due.map_or(-1, |due| {
+        i32::try_from(due.saturating_duration_since(Instant::now()).as_millis() + 1).unwrap_or(i32::MAX)
+    });
+    // SAFETY: the array is live and as long as said.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
+    (0..crowd.len()).filter(|at| polled[at + 1].revents != 0).collect()
+}
+
+/// Hears the stranger at `at`; it stays in the crowd only while its hello is not finished.
+fn look(at: usize, crowd: &mut VecDeque<Stranger>, host: &impl Host) {
+    let Some(stranger) = crowd.get_mut(at) else { return };
+    let judgement = hear(stranger, host.token());
+    if matches!(judgement, Judgement::Unfinished) {
+        return;
+    }
+    let Some(stranger) = crowd.remove(at) else { return };
+    if let Judgement::Welcome(route) = judgement {
+        host.admit(stranger.stream, route);
+    }
+}
+
+/// Takes those who knock. False when the process has no descriptor for them.
+fn accept(door: &impl Door, crowd: &mut VecDeque<Stranger>, host: &impl Host) -> bool {
+    for _ in 0..BATCH {
+        match door.next() {
+            Ok(stream) => {
+                let until = Instant::now() + HELLO_DEADLINE;
+                crowd.push_back(Stranger { stream, hello: Vec::new(), until });
+                // Most have said hello before they are accepted.
+                look(crowd.len() - 1, crowd, host);
+                if crowd.len() > CROWD {
+                    dismiss_oldest(crowd, host);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+            // Out of descriptors: those of strangers come first, then who waits has a deadline.
+            Err(error) if is_shortage(&error) => {
+                if !dismiss_oldest(crowd, host) {
+                    return false;
+                }
+            }
+            // The connection ended while it waited.
+            Err(_) => {}
+        }
+    }
+    true
+}
+
+/// Lets the stranger go that has waited longest, unless it has said hello meanwhile. False when there is none.
+fn dismiss_oldest(crowd: &mut VecDeque<Stranger>, host: &impl Host) -> bool {
+    let before = crowd.len();
+    look(0, crowd, host);
+    if crowd.len() == before {
+        crowd.pop_front();
+    }
+    before > 0
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Reads what has come of a hello and no byte behind it.
+fn hear(stranger: &mut Stranger, token: &str) -> Judgement {
+    loop {
+        let Some(length) = hello::length_of(&stranger.hello) else { return Judgement::Refused };
+        if stranger.hello.len() == length && length > hello::HEAD {
+            return hello::read(&stranger.hello, token).map_or(Judgement::Refused, Judgement::Welcome);
+        }
+        let mut room = [0; hello::MOST];
+        let wanted = length - stranger.hello.len();
+        // SAFETY: `length_of` gives no more than the room holds.
+        let got =
+            unsafe { libc::recv(stranger.stream.as_raw_fd(), room.as_mut_ptr().cast(), wanted, libc::MSG_DONTWAIT) };
+        match progress(got) {
+            Ok(None) => return Judgement::Unfinished,
+            Ok(Some(0)) | Err(_) => return Judgement::Refused,
+            Ok(Some(got)) => stranger.hello.extend_from_slice(&room[..got]),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::time::Instant;
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::*;
+use crate::sockets::connect::connect;
+use crate::sockets::greeter::{CROWD, Host};
+use crate::sockets::hello::hello;
+use crate::sockets::socket::tests::raises_sigpipe;
+
+/// Longer than anything here may take on a loaded machine.
+const DEADLINE: Duration = Duration::from_secs(30);
+const SCOPES: [Scope; 2] = [Scope::Host, Scope::Network(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST))];
+
+fn route(from: u32) -> Route {
+    Route { communicator: 7, to: 9, from, channel: 0 }
+}
+
+/// A connection as a stranger makes it, which has said nothing.
+fn stranger(listener: &Listener) -> UnixStream {
+    let address = &listener.address;
+    let stream: OwnedFd = match address.strip_prefix("unix:@") {
+        Some(name) => UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap().into(),
+        None => TcpStream::connect(address.strip_prefix("tcp:").unwrap()).unwrap().into(),
+    };
+    let stream = UnixStream::from(stream);
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream
+}
+
+/// What the other end says until it hangs up.
+fn last_words(mut stream: UnixStream) -> Vec<u8> {
+    let mut heard = Vec::new();
+    match stream.read_to_end(&mut heard) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "it does not hang up"),
+    }
+    heard
+}
+
+/// A rank's connection, once it is welcomed.
+fn welcomed(listener: &Listener, from: u32) -> UnixStream {
+    let mut stream = UnixStream::from(connect(&listener.address, "token", route(from), DEADLINE).unwrap());
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut welcome = [0; HEADER];
+    stream.read_exact(&mut welcome).unwrap();
+    assert_eq!(welcome[..4], WELCOME.to_le_bytes());
+    stream
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+#[test]
+fn who_came_and_hung_up_does_no_harm() {
+    let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
+    let wake = Arc::new(Wake::new().unwrap());
+    listener.watch(7, 9, &wake);
+    wake.clear();
+    drop(connect(&listener.address, "token", route(0), DEADLINE).unwrap());
+    wake.wait(DEADLINE);
+    assert!(listener.lock().arrived.contains_key(&route(0)), "it came");
+    assert!(!raises_sigpipe(|| listener.close(7, 9, b"gone".to_vec())));
+    // Who comes later is told as well.
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    drop(theirs);
+    assert!(!raises_sigpipe(|| listener.admit(ours.into(), route(1))));
+}
+
+#[test]
+fn a_connection_has_its_place_before_it_is_welcomed() {
+    for scope in SCOPES {
+        let listener = Listener::open(scope, "token".to_owned()).unwrap();
+        for from in 0..20 {
+            let mut stream = welcomed(&listener, from);
+            stream.write_all(b"a small message").unwrap();
+            drop(stream);
+            let mut arrived = UnixStream::from(listener.claim(route(from)).expect("no moment later"));
+            let mut message = [0; 15];
+            arrived.read_exact(&mut message).unwrap();
+            assert_eq!(&message, b"a small message");
+        }
+        listener.close(7, 9, b"gone".to_vec());
+        for _ in 0..2 {
+            let late = UnixStream::from(connect(&listener.address, "token", route(0), DEADLINE).unwrap());
+            assert_eq!(last_words(late), b"gone", "whoever comes is told");
+        }
+    }
+}
+
+#[test]
+fn strangers_cost_neither_threads_nor_more_than_a_crowd_of_descriptors() {
+    for scope in SCOPES {
+        let listener = Listener::open(scope, "token".to_owned()).unwrap();
+        let before = threads();
+        let crowd: Vec<UnixStream> = (0..4 * CROWD).map(|_| stranger(&listener)).collect();
+        // Ranks get in although the strangers stay.
+        let ranks: Vec<UnixStream> = (0..10).map(|from| welcomed(&listener, from)).collect();
+        assert!(threads() < before + CROWD, "a thread for each of {} strangers", crowd.len());
+        // Of the strangers only the last may still be there; the others are not waited for until their deadline.
+        for stranger in &crowd[..crowd.len() - CROWD] {
+            stranger.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            assert_eq!(last_words(stranger.try_clone().unwrap()), b"");
+        }
+        drop(ranks);
+    }
+}
+
+#[test]
+fn whatever_is_no_hello_of_this_run_is_refused_at_once() {
+    let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
+    let right = hello("token", route(0));
+    let mut long = right.clone();
+    long[4..6].copy_from_slice(&u16::MAX.to_le_bytes());
+    let wrong: [(&str, Vec<u8>); 5] = [
+        ("text", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+        ("another token", hello("tokem", route(0))),
+        ("a longer token", hello("token2", route(0))),
+        ("no token", hello("", route(0))),
+        ("a token of 64 KiB", long),
+    ];
+    for (what, bytes) in wrong {
+        let mut stream = stranger(&listener);
+        // It may hang up before it has all.
+        let _ = stream.write_all(&bytes);
+        assert_eq!(last_words(stream), b"", "{what}");
+    }
+    for cut in [1, 5, 6, 8, right.len() - 1] {
+        let mut stream = stranger(&listener);
+        stream.write_all(&right[..cut]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(last_words(stream), b"", "{cut} bytes of a hello");
+    }
+    // Byte by byte it is a hello, too.
+    let mut slow = stranger(&listener);
+    for byte in right {
+        slow.write_all(&[byte]).unwrap();
+    }
+    let mut welcome = [0; HEADER];
+    slow.read_exact(&mut welcome).unwrap();
+}
+
+#[test]
+fn a_trickle_does_not_stay() {
+    let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
+    let mut trickle = stranger(&listener);
+    let started = Instant::now();
+    let hello = hello("token", route(0));
+    // A byte a second, each within any patience: the hello as a whole has a deadline.
+    for byte in &hello[..hello.len() - 1] {
+        if trickle.write_all(&[*byte]).is_err() {
+            break;
+        }
+        trickle.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        match trickle.read(&mut [0; 1]) {
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+        assert!(started.elapsed() < DEADLINE, "it is heard for ever");
+    }
+    assert!(trickle.write_all(b"x").and_then(|()| trickle.write_all(b"x")).is_err(), "it hung up");
+}

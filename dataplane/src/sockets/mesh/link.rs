@@ -1,0 +1,302 @@
+//! One connection of a mesh and what is queued on it: chunks out and in, the welcome before them and the notice behind them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use protocol::record::ErrorCode;
+
+use super::MessageId;
+use crate::failure::code_of;
+use crate::sockets::socket::{self, progress};
+use crate::sockets::wire::{DATA, HEADER, KNOCKS, MAX_NOTICE, NOTICE, WELCOME};
+
+/// One connection to another rank, or what waits for it to be made.
+#[derive(Default)]
+pub(super) struct Link {
+    stream: Option<OwnedFd>,
+    /// The other end has the connection. Nothing is sent before that: what is sent is done, and must arrive.
+    welcomed: bool,
+    /// Connections that ended before they were welcomed.
+    knocks: u32,
+    /// Since when the other end is known to be gone.
+    bereft: Option<Instant>,
+    out: VecDeque<Outgoing>,
+    /// Part of the current chunk not yet written: header bytes left and payload bytes left.
+    out_header: Option<(usize, usize)>,
+    incoming: VecDeque<Incoming>,
+    header: [u8; HEADER],
+    header_length: usize,
+    /// Payload bytes of the current chunk not yet read.
+    chunk_left: usize,
+    notice: Option<Vec<u8>>,
+}
+
+struct Outgoing {
+    id: MessageId,
+    bytes: Bytes,
+    position: usize,
+}
+
+struct Incoming {
+    id: MessageId,
+    bytes: Bytes,
+    position: usize,
+}
+
+pub(super) enum Bytes {
+    Own(Vec<u8>),
+    Raw(*mut u8, usize),
+}
+
+// SAFETY: raw ranges are buffers of the running operation, which its caller keeps alive on whatever thread runs it.
+unsafe impl Send for Bytes {}
+
+impl Bytes {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Own(bytes) => bytes.len(),
+            Self::Raw(_, length) => *length,
+        }
+    }
+
+    fn base(&mut self) -> *mut u8 {
+        match self {
+            Self::Own(bytes) => bytes.as_mut_ptr(),
+            Self::Raw(base, _) => *base,
+        }
+    }
+}
+
+/// Why a connection is of no use any more.
+pub(super) enum LinkError {
+    Notice(ErrorCode, String),
+    Closed(io::Error),
+}
+
+impl Link {
+    pub(super) fn is_busy(&self) -> bool {
+        !self.out.is_empty() || !self.incoming.is_empty()
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Takes a connection: one that this rank made is welcomed by the other end, one that came has been.
+    pub(super) fn attach(&mut self, stream: OwnedFd, made: bool) {
+        (self.stream, self.welcomed, self.bereft) = (Some(stream), !made, None);
+        (self.header_length, self.chunk_left, self.notice) = (0, 0, None);
+    }
+
+    pub(super) fn push_out(&mut self, id: MessageId, bytes: Bytes) {
+        self.out.push_back(Outgoing { id, bytes, position: 0 });
+    }
+
+    pub(super) fn push_in(&mut self, id: MessageId, bytes: Bytes) {
+        self.incoming.push_back(Incoming { id, bytes, position: 0 });
+    }
+
+    /// Drops what is queued.
+    pub(super) fn clear(&mut self) {
+        self.out.clear();
+        self.incoming.clear();
+    }
+
+    /// What to poll for, if anything is to come or go.
+    pub(super) fn interest(&self) -> Option<libc::pollfd> {
+        let fd = self.stream.as_ref()?.as_raw_fd();
+        let mut events = 0;
+        if self.welcomed && !self.out.is_empty() {
+            events |= libc::POLLOUT;
+        }
+        if !self.incoming.is_empty() || (!self.welcomed && !self.out.is_empty()) {
+            events |= libc::POLLIN;
+        }
+        (events != 0).then_some(libc::pollfd { fd, events, revents: 0 })
+    }
+
+    /// Until when something that the other end sent before it went may still come: the end of the connection is behind it. That
+    /// end does not come while a process that the rank forked holds the connection, hence the limit.
+    pub(super) fn open_until(&mut self, patience: Duration) -> Option<Instant> {
+        if self.stream.is_none() || self.incoming.is_empty() {
+            return None;
+        }
+        Some(*self.bereft.get_or_insert_with(Instant::now) + patience)
+    }
+
+    /// The last words on this connection, unless they would be taken for payload.
+    pub(super) fn say(&self, notice: &[u8]) {
+        if let (Some(stream), None) = (&self.stream, self.out_header) {
+            socket::last_words(stream, notice);
+        }
+    }
+
+    /// Moves what can be moved. A connection that ended before it was welcomed is given up, and may be made again.
+    pub(super) fn advance(&mut self, chunk: usize, done: &mut BTreeMap<MessageId, Vec<u8>>) -> Result<bool, LinkError> {
+        match self.drive(chunk, done) {
+            Err(LinkError::Closed(_)) if !self.welcomed && self.knocks < KNOCKS => {
+                (self.stream, self.header_length) = (None, 0);
+                self.knocks += 1;
+                Ok(true)
+            }
+            other => other,
+        }
+    }
+
+    fn drive(&mut self, chunk: usize, done: &mut BTreeMap<MessageId, Vec<u8>>) -> Result<bool, LinkError> {
+        let Some(fd) = self.stream.as_ref().map(AsRawFd::as_raw_fd).filter(|_| self.is_busy()) else {
+            return Ok(false);
+        };
+        if !self.welcomed {
+            self.read_header(fd)?;
+            if !self.welcomed {
+                return Ok(false);
+            }
+        }
+        let read = self.read(fd, done)?;
+        let written = match self.write(fd, chunk, done) {
+            Ok(written) => written,
+            Err(error) => {
+                // A peer that failed may have said why before it closed.
+                self.expect_notice(fd)?;
+                return Err(LinkError::Closed(error));
+            }
+        };
+        Ok(read || written)
+    }
+
+    fn write(&mut self, fd: i32, chunk: usize, done: &mut BTreeMap<MessageId, Vec<u8>>) -> io::Result<bool> {
+        let mut moved = false;
+        while let Some(message) = self.out.front_mut() {
+            let left = message.bytes.len() - message.position;
+            let (header_left, payload_left) = *self.out_header.get_or_insert((HEADER, left.min(chunk)));
+            let length = payload_left as u32;
+            let mut header = [0; HEADER];
+            header[..4].copy_from_slice(&DATA.to_le_bytes());
+            header[4..].copy_from_slice(&length.to_le_bytes());
+            // SAFETY: the position is within the message.
+            let payload = unsafe { message.bytes.base().add(message.position) };
+            let parts = [
+                libc::iovec { iov_base: header[HEADER - header_left..].as_mut_ptr().cast(), iov_len: header_left },
+                libc::iovec { iov_base: payload.cast(), iov_len: payload_left },
+            ];
+            // SAFETY: all-zero is a value of this plain C struct.
+            let mut envelope: libc::msghdr = unsafe { std::mem::zeroed() };
+            envelope.msg_iov = parts.as_ptr().cast_mut();
+            envelope.msg_iovlen = parts.len() as _;
+            // SAFETY: both parts are live and readable for their lengths.
+            let sent = unsafe { libc::sendmsg(fd, &raw const envelope, libc::MSG_NOSIGNAL) };
+            let Some(sent) = progress(sent)? else { return Ok(moved) };
+            moved = true;
+            let of_header = sent.min(header_left);
+            let of_payload = sent - of_header;
+            message.position += of_payload;
+            self.out_header = Some((header_left - of_header, payload_left - of_payload));
+            if header_left == of_header && payload_left == of_payload {
+                self.out_header = None;
+                if message.position == message.bytes.len() {
+                    let message = self.out.pop_front().expect("the front was just looked at");
+                    done.insert(message.id, Vec::new());
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    fn read(&mut self, fd: i32, done: &mut BTreeMap<MessageId, Vec<u8>>) -> Result<bool, LinkError> {
+        let mut moved = false;
+        while !self.incoming.is_empty() {
+            if self.chunk_left == 0 {
+                match self.read_header(fd)? {
+                    true => moved = true,
+                    false => return Ok(moved),
+                }
+            }
+            let message = self.incoming.front_mut().expect("the queue is not empty");
+            let room = message.bytes.len() - message.position;
+            if self.chunk_left > room {
+                let error =
+                    io::Error::new(io::ErrorKind::InvalidData, "a chunk is longer than the message it belongs to");
+                return Err(LinkError::Closed(error));
+            }
+            // SAFETY: the position is within the message.
+            let target = unsafe { message.bytes.base().add(message.position) };
+            // SAFETY: the chunk fits the rest of the message, as just checked.
+            let got = unsafe { libc::recv(fd, target.cast(), self.chunk_left, 0) };
+            let Some(got) = progress(got).map_err(LinkError::Closed)? else { return Ok(moved) };
+            if got == 0 {
+                return Err(LinkError::Closed(io::Error::from(io::ErrorKind::UnexpectedEof)));
+            }
+            moved = true;
+            self.chunk_left -= got;
+            message.position += got;
+            if message.position == message.bytes.len() {
+                let message = self.incoming.pop_front().expect("the front was just looked at");
+                let bytes = if let Bytes::Own(bytes) = message.bytes { bytes } else { Vec::new() };
+                done.insert(message.id, bytes);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Reads up to the next chunk of data, or the welcome; false when no chunk has come yet.
+    fn read_header(&mut self, fd: i32) -> Result<bool, LinkError> {
+        loop {
+            if let Some(text) = &mut self.notice {
+                let mut rest = vec![0; MAX_NOTICE + 4];
+                // SAFETY: the buffer is as long as said.
+                let got = unsafe { libc::recv(fd, rest.as_mut_ptr().cast(), rest.len(), 0) };
+                let Some(got) = progress(got).map_err(LinkError::Closed)? else { return Ok(false) };
+                text.extend_from_slice(&rest[..got]);
+                let expected = u32::from_le_bytes(self.header[4..].try_into().expect("four bytes")) as usize;
+                if got > 0 && text.len() < expected {
+                    continue;
+                }
+                let number = text.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+                let detail = String::from_utf8_lossy(text.get(4..).unwrap_or_default()).into_owned();
+                return Err(LinkError::Notice(code_of(number), detail));
+            }
+            let room = &mut self.header[self.header_length..];
+            // SAFETY: the range is what is left of the header.
+            let got = unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), 0) };
+            let Some(got) = progress(got).map_err(LinkError::Closed)? else { return Ok(false) };
+            if got == 0 {
+                return Err(LinkError::Closed(io::Error::from(io::ErrorKind::UnexpectedEof)));
+            }
+            self.header_length += got;
+            if self.header_length < HEADER {
+                continue;
+            }
+            self.header_length = 0;
+            let word = |at: usize| u32::from_le_bytes(self.header[at..at + 4].try_into().expect("four bytes"));
+            match word(0) {
+                DATA => {
+                    self.chunk_left = word(4) as usize;
+                    return Ok(true);
+                }
+                WELCOME if !self.welcomed => {
+                    self.welcomed = true;
+                    return Ok(false);
+                }
+                NOTICE => self.notice = Some(Vec::new()),
+                _ => {
+                    let error = io::Error::new(io::ErrorKind::InvalidData, "what came is not a chunk of this protocol");
+                    return Err(LinkError::Closed(error));
+                }
+            }
+        }
+    }
+
+    /// After a failed write: the notice, if the peer left one.
+    fn expect_notice(&mut self, fd: i32) -> Result<(), LinkError> {
+        if self.chunk_left == 0 {
+            match self.read_header(fd) {
+                Err(notice @ LinkError::Notice(..)) => return Err(notice),
+                Ok(_) | Err(LinkError::Closed(_)) => {}
+            }
+        }
+        Ok(())
+    }
+}

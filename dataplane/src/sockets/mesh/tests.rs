@@ -1,0 +1,106 @@
+use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+use protocol::ids::Rank;
+use protocol::message::Member;
+
+use super::*;
+use crate::losses::Losses;
+use crate::operation::history::OpHistory;
+use crate::sockets::listener::Scope;
+use crate::sockets::wire::{DATA, HEADER};
+
+fn member(rank: u32, data_address: &str) -> Member {
+    Member {
+        global_rank: Rank(rank),
+        device: 0,
+        pid: 0,
+        host: String::new(),
+        arena: None,
+        control: None,
+        data_address: data_address.to_owned(),
+    }
+}
+
+/// Who gives up tells the others why and then leaves; a second connection could be there before the first.
+#[test]
+fn the_others_are_told_once_why_this_rank_will_not_come() {
+    let name = format!("ftest-mesh-{:016x}", crate::unique::random_u64().unwrap());
+    let peer = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    peer.set_nonblocking(true).unwrap();
+    let (members, history) = ([0, 1].map(|rank| member(rank, &format!("unix:@{name}"))), OpHistory::default());
+    let losses = Losses::new(Arc::new(Wake::new().unwrap()));
+    let timeout = Duration::from_secs(10);
+    let deadline = Instant::now() + timeout;
+    let context = OpContext {
+        rank: 0,
+        size: 2,
+        members: &members,
+        sequence: 0,
+        deadline,
+        timeout,
+        losses: &losses,
+        history: &history,
+    };
+    let listener = Listener::open(Scope::Host, String::new()).unwrap();
+    let mut mesh = Mesh::new(1, String::new(), 1000, listener);
+    mesh.close(&context, ErrorCode::InjectedRankFailure, "the link is cut");
+    mesh.close(&context, ErrorCode::Aborted, "rank 0 aborted");
+    let (mut told, _) = peer.accept().expect("a connection is there as soon as it is made");
+    told.set_read_timeout(Some(timeout)).unwrap();
+    let mut heard = Vec::new();
+    told.read_to_end(&mut heard).unwrap();
+    assert!(heard.ends_with(&notice(ErrorCode::InjectedRankFailure, "the link is cut")));
+    assert_eq!(peer.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "and no other");
+}
+
+/// Rank 1's mesh, and rank 0's end of a connection to it. That rank 0 is gone is known from the start.
+fn bereft(until_told: impl FnOnce(UnixStream) + Send) -> Result<Vec<u8>, Stop> {
+    let history = OpHistory::default();
+    let losses = Losses::new(Arc::new(Wake::new().unwrap()));
+    let timeout = Duration::from_secs(60);
+    let listener = Listener::open(Scope::Host, String::new()).unwrap();
+    let members = [0, 1].map(|rank| member(rank, &listener.address));
+    let deadline = Instant::now() + timeout;
+    let context = OpContext {
+        rank: 1,
+        size: 2,
+        members: &members,
+        sequence: 0,
+        deadline,
+        timeout,
+        losses: &losses,
+        history: &history,
+    };
+    let route = Route { communicator: 1, to: 1, from: 0, channel: 0 };
+    let mut peer = UnixStream::from(connect(&listener.address, "", route, timeout).unwrap());
+    peer.read_exact(&mut [0; HEADER]).unwrap();
+    let mut mesh = Mesh::new(1, String::new(), 1000, listener);
+    let message = mesh.receive_own(0, 0, 4);
+    losses.note(0, ErrorCode::RankLost, "rank 0 exited");
+    std::thread::scope(|scope| {
+        scope.spawn(move || until_told(peer));
+        mesh.finish(&context).map(|()| mesh.taken(message))
+    })
+}
+
+/// What a rank sent before it left may be seen after the coordinator's word that it left: they take different ways.
+#[test]
+fn what_a_rank_sent_before_it_went_counts_although_its_loss_is_known_first() {
+    let sent = bereft(|mut peer| {
+        std::thread::sleep(Duration::from_millis(100));
+        peer.write_all(&[&DATA.to_le_bytes()[..], &4u32.to_le_bytes(), b"news"].concat()).unwrap();
+    });
+    assert_eq!(sent.unwrap(), b"news");
+}
+
+#[test]
+fn a_connection_that_a_rank_left_to_its_children_is_not_waited_for() {
+    let start = Instant::now();
+    let (held, holds) = std::sync::mpsc::channel();
+    let stopped = bereft(move |peer| held.send(peer).unwrap());
+    assert!(matches!(&stopped, Err(Stop::Lost(0, Some((ErrorCode::RankLost, _))))), "{stopped:?}");
+    assert!(start.elapsed() < Duration::from_secs(30), "it waits for its deadline");
+    drop(holds);
+}

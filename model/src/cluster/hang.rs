@@ -1,0 +1,356 @@
+//! Who waits for whom: from what every rank says it is in to the sentence that explains why nothing moves any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::activity::{Activation, Activity};
+use protocol::datatype::Operation;
+use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::report::{Hang, HangWait};
+
+use super::Cluster;
+use crate::communicator::{Communicator, Presence};
+use crate::rendezvous::has_numbers_of_launch;
+use crate::split::SplitApplicant;
+
+/// Groups of waiting ranks that the sentence names; the list of waits has all.
+const NAMED: usize = 8;
+
+/// Ranks that wait, and for how long each has, us: in the order of [`Hang::waits`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnosis {
+    /// What goes into the report.
+    pub hang: Hang,
+    /// Since when, before now.
+    pub waited_us: Vec<u64>,
+}
+
+/// One rank in one operation that others have not come to.
+struct Wait {
+    rank: Rank,
+    comm_id: Option<CommunicatorId>,
+    sequence: Sequence,
+    operation: String,
+    place: String,
+    missing: Vec<Rank>,
+    /// Who is missing by its number there, where the number in the launch is not known.
+    unknown: String,
+    age_us: u64,
+}
+
+impl Cluster {
+    /// Who waits for ranks that do not come, from what all processes said they are in. Waits shorter than `at_least_us` do
+    /// not count. `None`: nobody waits.
+    pub fn diagnose(&self, activities: &[Activity], at_least_us: u64, now_us: u64) -> Option<Diagnosis> {
+        let said: BTreeMap<(CommunicatorId, Rank), &Activity> =
+            activities.iter().map(|activity| ((activity.communicator, activity.rank), activity)).collect();
+        let mut waits = self.waits_in_operations(&said);
+        waits.extend(self.waits_for_communicators(now_us));
+        waits.retain(|wait| wait.age_us >= at_least_us);
+        waits.sort_by(|left, right| {
+            (left.rank, left.comm_id, left.sequence, &left.operation).cmp(&(
+                right.rank,
+                right.comm_id,
+                right.sequence,
+                &right.operation,
+            ))
+        });
+        if waits.is_empty() {
+            return None;
+        }
+        let waiting: BTreeSet<Rank> = waits.iter().map(|wait| wait.rank).collect();
+        let missing: BTreeSet<Rank> =
+            waits.iter().flat_map(|wait| &wait.missing).copied().filter(|rank| !waiting.contains(rank)).collect();
+        let cycle = if missing.is_empty() { cycle(&waits) } else { Vec::new() };
+        let mut parts = sentences(&waits);
+        parts.extend(missing.iter().map(|rank| self.absence(*rank, &waits, &said)));
+        if waits.iter().any(|wait| !wait.unknown.is_empty()) {
+            // Whoever is meant, these do not come.
+            let lost = self.endings.lost_ranks(&self.processes).into_iter();
+            let lost = lost.filter(|rank| !missing.contains(rank) && !waiting.contains(rank));
+            parts.extend(lost.map(|rank| self.absence(rank, &waits, &said)));
+        }
+        if let Some(first) = cycle.first() {
+            let mut names: Vec<String> = cycle.iter().map(|rank| format!("rank {rank}")).collect();
+            names.push(format!("rank {first}"));
+            parts.push(format!("each waits for the next: {}", names.join(" -> ")));
+        }
+        let waited_us = waits.iter().map(|wait| wait.age_us).collect();
+        let waits = waits
+            .into_iter()
+            .map(|wait| HangWait {
+                rank: wait.rank,
+                comm_id: wait.comm_id,
+                seqno: wait.sequence,
+                operation: wait.operation,
+                for_ranks: wait.missing,
+            })
+            .collect();
+        let hang = Hang { sentence: parts.join("; "), waits, missing: missing.into_iter().collect(), cycle };
+        Some(Diagnosis { hang, waited_us })
+    }
+
+    fn waits_in_operations(&self, said: &BTreeMap<(CommunicatorId, Rank), &Activity>) -> Vec<Wait> {
+        let numbers = self.numbers();
+        let mut waits = Vec::new();
+        for (&(id, rank), activity) in said {
+            let Some(communicator) = self.communicators.get(&id) else { continue };
+            let Some(global) = communicator.global_rank(rank) else { continue };
+            for operation in activity.current.iter().filter(|operation| operation.took_us.is_none()) {
+                let missing: Vec<Rank> = absent(communicator, rank, operation, said);
+                if missing.is_empty() {
+                    continue;
+                }
+                let number = numbers[&id];
+                let place = match operation.sequence {
+                    Sequence(0) => format!("in communicator {number}"),
+                    sequence => format!("collective {sequence} of communicator {number}"),
+                };
+                waits.push(Wait {
+                    rank: global,
+                    comm_id: Some(number),
+                    sequence: operation.sequence,
+                    operation: operation.describe(),
+                    place,
+                    missing: missing.into_iter().filter_map(|rank| communicator.global_rank(rank)).collect(),
+                    unknown: String::new(),
+                    age_us: operation.age_us,
+                });
+            }
+        }
+        waits
+    }
+
+    fn waits_for_communicators(&self, now_us: u64) -> Vec<Wait> {
+        let age = |deadline_us: u64| now_us.saturating_sub(deadline_us.saturating_sub(self.settings.timeout_us));
+        let numbers = self.numbers();
+        let mut waits = Vec::new();
+        for gathering in self.rendezvous.gatherings() {
+            let world = has_numbers_of_launch(gathering, &self.processes, self.settings.plan.as_ref());
+            let missing = gathering.missing();
+            for (_, applicant) in gathering.seated() {
+                waits.push(Wait {
+                    rank: applicant.member.global_rank,
+                    comm_id: None,
+                    sequence: Sequence(0),
+                    operation: "ncclCommInitRank".to_owned(),
+                    place: format!("a communicator of {} ranks", gathering.size()),
+                    missing: if world { missing.clone() } else { Vec::new() },
+                    unknown: if world { String::new() } else { names("its rank", "its ranks", &missing) },
+                    age_us: age(gathering.deadline_us()),
+                });
+            }
+        }
+        for communicator in self.communicators.values() {
+            for (sequence, split) in self.splits.of(communicator.id) {
+                let missing: Vec<Rank> =
+                    split.missing().into_iter().filter_map(|rank| communicator.global_rank(rank)).collect();
+                for (_, SplitApplicant { applicant, .. }) in split.seated() {
+                    waits.push(Wait {
+                        rank: applicant.member.global_rank,
+                        comm_id: Some(numbers[&communicator.id]),
+                        sequence: Sequence(0),
+                        operation: "ncclCommSplit".to_owned(),
+                        place: format!("split {sequence} of communicator {}", numbers[&communicator.id]),
+                        missing: missing.clone(),
+                        unknown: String::new(),
+                        age_us: age(split.deadline_us()),
+                    });
+                }
+            }
+            for (resize, gathering) in self.resizes.of(communicator.id) {
+                // New ranks are known by their number in the communicator to be.
+                let (known, new): (Vec<Rank>, Vec<Rank>) =
+                    gathering.missing().into_iter().partition(|rank| rank.0 < communicator.size());
+                let known: Vec<Rank> = known.into_iter().filter_map(|rank| communicator.global_rank(rank)).collect();
+                for (_, applicant) in gathering.seated() {
+                    waits.push(Wait {
+                        rank: applicant.member.global_rank,
+                        comm_id: Some(numbers[&communicator.id]),
+                        sequence: Sequence(0),
+                        operation: resize.function().to_owned(),
+                        place: resize.place(numbers[&communicator.id], gathering.size()),
+                        missing: known.clone(),
+                        unknown: if new.is_empty() { String::new() } else { names("new rank", "new ranks", &new) },
+                        age_us: age(gathering.deadline_us()),
+                    });
+                }
+            }
+        }
+        waits
+    }
+
+    /// What is known of a rank that others wait for and that waits for nobody.
+    fn absence(&self, rank: Rank, waits: &[Wait], said: &BTreeMap<(CommunicatorId, Rank), &Activity>) -> String {
+        let awaited = waits.iter().find(|wait| wait.missing.contains(&rank));
+        let numbers = self.numbers();
+        let seat = awaited.and_then(|wait| wait.comm_id).and_then(|number| {
+            let id = numbers.iter().find(|(_, known)| **known == number).map(|(id, _)| *id)?;
+            let communicator = self.communicators.get(&id)?;
+            let at = communicator.global_ranks().iter().position(|global| *global == rank)?;
+            Some((id, number, communicator, Rank(at as u32)))
+        });
+        let Some((id, number, communicator, local)) = seat else {
+            if let Some(how) = self.endings.how_ended(rank, &self.processes) {
+                return format!("rank {rank} {how} without joining");
+            }
+            if let Some(why) = self.endings.why_refused(rank) {
+                return format!("rank {rank} could not join: {why}");
+            }
+            let joined = self.processes.has_rank(rank);
+            let what = if joined { "is in no NCCL call" } else { "has not called NCCL yet" };
+            return format!("rank {rank} {what}");
+        };
+        if communicator.seats[local.0 as usize].presence != Presence::Present {
+            return format!("rank {rank} has left communicator {number}");
+        }
+        if communicator.seats[local.0 as usize].revoked {
+            return format!("rank {rank} has revoked communicator {number}");
+        }
+        let Some(activity) = said.get(&(id, local)) else {
+            return format!("rank {rank} does not answer");
+        };
+        let now = match activity.queued {
+            0 => "is in no NCCL call".to_owned(),
+            1 => "has issued an operation that its stream has not come to".to_owned(),
+            queued => format!("has issued {queued} operations that its stream has not come to"),
+        };
+        match activity.recent.last() {
+            Some(last) if last.sequence != Sequence(0) && !last.operation.is_for_two() => {
+                format!(
+                    "rank {rank} {now}; the last that it completed there is {}, collective {}",
+                    last.describe(),
+                    last.sequence
+                )
+            }
+            Some(last) => format!("rank {rank} {now}; the last that it completed there is {}", last.describe()),
+            None => format!("rank {rank} {now} and has completed nothing there"),
+        }
+    }
+}
+
+/// The ranks of `communicator` that have not come to what `rank` is in.
+fn absent(
+    communicator: &Communicator,
+    rank: Rank,
+    operation: &Activation,
+    said: &BTreeMap<(CommunicatorId, Rank), &Activity>,
+) -> Vec<Rank> {
+    let current = |other: Rank| said.get(&(communicator.id, other)).map(|activity| activity.current.as_slice());
+    match (operation.operation.is_for_two(), operation.peer) {
+        (true, Some(peer)) => {
+            let counterpart =
+                |other: &Activation| other.peer == Some(rank) && meets(other.operation, operation.operation);
+            let met = current(peer).is_some_and(|current| current.iter().any(counterpart));
+            if met { Vec::new() } else { vec![peer] }
+        }
+        (true, None) => Vec::new(),
+        (false, _) => {
+            let came = |other: Rank| {
+                current(other).is_some_and(|current| {
+                    current.iter().any(|theirs| {
+                        !theirs.operation.is_for_two() && theirs.sequence == operation.sequence
+                    })
+                })
+                // It came, is done, and the others are about to be.
+                || said.get(&(communicator.id, other)).is_some_and(|activity| {
+                    activity.recent.iter().any(|theirs| {
+                        !theirs.operation.is_for_two() && theirs.sequence >= operation.sequence
+                    })
+                })
+            };
+            (0..communicator.size()).map(Rank).filter(|other| *other != rank && !came(*other)).collect()
+        }
+    }
+}
+
+/// Whether two ranks in these operations on each other are about to be done with them.
+fn meets(one: Operation, other: Operation) -> bool {
+    use Operation::{PutSignal, Recv, Send, Signal, WaitSignal};
+    match other {
+        Send => one == Recv,
+        Recv => one == Send,
+        WaitSignal => matches!(one, PutSignal | Signal),
+        // It waits for the other rank's window, not for a call of it.
+        _ => false,
+    }
+}
+
+/// One part per operation that ranks wait in.
+fn sentences(waits: &[Wait]) -> Vec<String> {
+    let mut groups: Vec<(&Wait, Vec<Rank>)> = Vec::new();
+    for wait in waits {
+        let same = |group: &&mut (&Wait, Vec<Rank>)| {
+            let (first, _) = group;
+            (&first.operation, &first.place, &first.missing, &first.unknown)
+                == (&wait.operation, &wait.place, &wait.missing, &wait.unknown)
+        };
+        match groups.iter_mut().find(same) {
+            Some((_, ranks)) => ranks.push(wait.rank),
+            None => groups.push((wait, vec![wait.rank])),
+        }
+    }
+    let more = groups.len().saturating_sub(NAMED);
+    let mut parts: Vec<String> = groups
+        .into_iter()
+        .take(NAMED)
+        .map(|(wait, mut ranks)| {
+            ranks.dedup();
+            let verb = if ranks.len() == 1 { "waits" } else { "wait" };
+            let missing =
+                if wait.missing.is_empty() { wait.unknown.clone() } else { names("rank", "ranks", &wait.missing) };
+            format!("{} {verb} in {}, {}, for {missing}", names("rank", "ranks", &ranks), wait.operation, wait.place)
+        })
+        .collect();
+    if more > 0 {
+        parts.push(format!("and {more} more operations wait"));
+    }
+    parts
+}
+
+/// "rank 1", "ranks 0, 1 and 3".
+fn names(one: &str, many: &str, ranks: &[Rank]) -> String {
+    match ranks {
+        [] => format!("no {one}"),
+        [rank] => format!("{one} {rank}"),
+        [most @ .., last] => {
+            let most: Vec<String> = most.iter().map(Rank::to_string).collect();
+            format!("{many} {} and {last}", most.join(", "))
+        }
+    }
+}
+
+/// Ranks of which each waits for the next, from the lowest that is in such a circle.
+fn cycle(waits: &[Wait]) -> Vec<Rank> {
+    let mut edges: BTreeMap<Rank, BTreeSet<Rank>> = BTreeMap::new();
+    for wait in waits {
+        edges.entry(wait.rank).or_default().extend(&wait.missing);
+    }
+    for start in edges.keys() {
+        let mut path = Vec::new();
+        if reaches(&edges, *start, *start, &mut BTreeSet::new(), &mut path) {
+            path.reverse();
+            return path;
+        }
+    }
+    Vec::new()
+}
+
+/// Whether a walk from `from` comes back to `goal`; then `path` has its ranks, the last first.
+fn reaches(
+    edges: &BTreeMap<Rank, BTreeSet<Rank>>,
+    from: Rank,
+    goal: Rank,
+    seen: &mut BTreeSet<Rank>,
+    path: &mut Vec<Rank>,
+) -> bool {
+    if !seen.insert(from) {
+        return false;
+    }
+    let found = edges
+        .get(&from)
+        .is_some_and(|next| next.iter().any(|rank| *rank == goal || reaches(edges, *rank, goal, seen, path)));
+    if found {
+        path.push(from);
+    }
+    found
+}

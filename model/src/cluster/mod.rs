@@ -1,0 +1,278 @@
+//! The cluster as a value: [`Cluster::step`] takes one input and the time and says what to send. Nothing else happens.
+
+mod departures;
+mod forming;
+pub mod hang;
+pub mod report;
+mod status;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use protocol::ids::{CommunicatorId, Rank};
+use protocol::message::{ProcessInfo, ToCoordinator, ToRank};
+use protocol::plan::ClusterPlan;
+use protocol::record::OperationRecord;
+
+use crate::communicator::Communicator;
+use crate::ending::Endings;
+use crate::exchange::{ConnectionId, Input, Output, close, send};
+use crate::failure::Failures;
+use crate::fault::FiredFaults;
+use crate::gathering::{Applicant, Waiting};
+use crate::ledger::Ledger;
+use crate::processes::Processes;
+use crate::rendezvous::Rendezvous;
+use crate::resize::{Recovery, Resizes};
+use crate::split::{SplitApplicant, Splits};
+use hang::Diagnosis;
+
+/// What a cluster is made from.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Nodes and fabrics, when there is a cluster file.
+    pub plan: Option<ClusterPlan>,
+    /// How long a rank waits for the others at a rendezvous or split, us.
+    pub timeout_us: u64,
+    /// Operations kept in the report's timeline.
+    pub max_operations: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { plan: None, timeout_us: 600_000_000, max_operations: 4096 }
+    }
+}
+
+/// A rank of a communicator in the words of the report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// Position in the launch.
+    pub global: Rank,
+    /// Number of the communicator.
+    pub number: CommunicatorId,
+    /// Everybody's position in the launch, in the communicator's order.
+    pub members: Vec<Rank>,
+}
+
+/// Everybody and everything of one run.
+#[derive(Debug)]
+pub struct Cluster {
+    settings: Settings,
+    processes: Processes,
+    rendezvous: Rendezvous,
+    splits: Splits,
+    resizes: Resizes,
+    communicators: BTreeMap<CommunicatorId, Communicator>,
+    ledger: Ledger,
+    failures: Failures,
+    recoveries: Vec<Recovery>,
+    hang: Option<Diagnosis>,
+    fired: FiredFaults,
+    endings: Endings,
+    revision: u64,
+    /// Of the input that is being taken.
+    now_us: u64,
+}
+
+impl Cluster {
+    /// Nobody is there yet.
+    pub fn new(settings: Settings) -> Self {
+        let ledger = Ledger::new(settings.plan.as_ref(), settings.max_operations);
+        Self {
+            settings,
+            processes: Processes::default(),
+            rendezvous: Rendezvous::default(),
+            splits: Splits::default(),
+            resizes: Resizes::default(),
+            communicators: BTreeMap::new(),
+            ledger,
+            failures: Failures::default(),
+            recoveries: Vec::new(),
+            hang: None,
+            fired: FiredFaults::default(),
+            endings: Endings::default(),
+            revision: 0,
+            now_us: 0,
+        }
+    }
+
+    /// The cluster file's content, if there is one.
+    pub fn plan(&self) -> Option<&ClusterPlan> {
+        self.settings.plan.as_ref()
+    }
+
+    /// A number that grows whenever the report may have changed.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// When somebody's patience ends next, us: pass [`Input::Tick`] then.
+    pub fn deadline(&self) -> Option<u64> {
+        self.rendezvous.deadlines().chain(self.splits.deadlines()).chain(self.resizes.deadlines()).min()
+    }
+
+    /// Who `rank` of communicator `id` is in the report.
+    pub fn place(&self, id: CommunicatorId, rank: Rank) -> Option<Place> {
+        let communicator = self.communicators.get(&id)?;
+        let (global, members) = (communicator.global_rank(rank)?, communicator.global_ranks());
+        Some(Place { global, number: self.numbers()[&id], members })
+    }
+
+    /// Keeps why nothing moves any more for the report, or that it moves again; the last word counts.
+    pub fn hangs(&mut self, diagnosis: Option<Diagnosis>) {
+        if self.hang.is_some() || diagnosis.is_some() {
+            self.hang = diagnosis;
+            self.revision += 1;
+        }
+    }
+
+    /// The processes that joined and have not gone, in the order of their connections.
+    pub fn processes(&self) -> impl Iterator<Item = (ConnectionId, &ProcessInfo)> {
+        self.processes.iter().map(|(connection, process)| (connection, &process.info))
+    }
+
+    /// Takes one input at time `now_us` (of any clock that does not go back) and says what follows.
+    pub fn step(&mut self, input: Input, now_us: u64) -> Vec<Output> {
+        let mut out = Vec::new();
+        self.now_us = now_us;
+        match input {
+            Input::Joined { connection, info } => {
+                self.processes.join(connection, info);
+                send(
+                    &mut out,
+                    connection,
+                    ToRank::Welcome { version: protocol::message::VERSION, cluster: self.settings.plan.clone() },
+                );
+            }
+            Input::Message { connection, message } => self.receive(connection, message, now_us, &mut out),
+            Input::Disconnected { connection, reason } => self.disconnect(connection, reason, &mut out),
+            Input::LeftBehind { connection, records } => self.book_what_is_left(connection, &records),
+            Input::RankEnded { rank, pid, how } => self.rank_ended(rank, pid, how, &mut out),
+            Input::Tick => self.expire(&mut out),
+        }
+        out
+    }
+
+    fn receive(&mut self, from: ConnectionId, message: ToCoordinator, now_us: u64, out: &mut Vec<Output>) {
+        match message {
+            ToCoordinator::InitCommunicator { request, unique_id, size, rank, member } => {
+                let applicant = Applicant { connection: from, request, member };
+                self.init(unique_id, size, rank, applicant, out);
+            }
+            ToCoordinator::SplitCommunicator { request, parent, sequence, rank, color, key, member } => {
+                let who = SplitApplicant::new(from, request, member, color, key);
+                self.split((parent, sequence, rank), who, out);
+            }
+            ToCoordinator::ShrinkCommunicator { request, parent, sequence, rank, excluded, abort, member } => {
+                let applicant = Applicant { connection: from, request, member };
+                self.shrink((parent, sequence, rank), excluded, abort, applicant, out);
+            }
+            ToCoordinator::GrowCommunicator { request, parent, sequence, size, rank, member } => {
+                let applicant = Applicant { connection: from, request, member };
+                self.grow((parent, sequence, rank), size, applicant, out);
+            }
+            ToCoordinator::RevokeCommunicator { communicator, rank } => self.revoke(from, communicator, rank, out),
+            ToCoordinator::LeaveCommunicator { communicator, rank, aborted } => {
+                self.leave(from, communicator, rank, aborted, out);
+            }
+            ToCoordinator::Completed { records } => {
+                for record in records {
+                    let Some(communicator) = self.communicators.get(&record.communicator) else {
+                        return close(
+                            out,
+                            from,
+                            format!("reported an operation of unknown communicator {}", record.communicator),
+                        );
+                    };
+                    if communicator.seat_of(record.rank, from).is_none() {
+                        let (rank, id) = (record.rank, record.communicator);
+                        return close(
+                            out,
+                            from,
+                            format!("reported an operation as rank {rank} of communicator {id}, which it is not"),
+                        );
+                    }
+                    if let Err(reason) = self.ledger.book(communicator, &record) {
+                        return close(out, from, reason);
+                    }
+                    self.revision += 1;
+                }
+            }
+            ToCoordinator::Failed { failure } => {
+                let communicator = failure.communicator.and_then(|id| self.communicators.get(&id));
+                if failure.communicator.is_some()
+                    && communicator.is_none_or(|communicator| communicator.seat_of(failure.rank, from).is_none())
+                {
+                    return close(out, from, "reported a failure of a communicator that it is not in".to_owned());
+                }
+                let global = communicator.and_then(|communicator| communicator.global_rank(failure.rank));
+                let own = self.processes.get(from).and_then(|process| process.info.rank);
+                self.ledger.count_failure(global.or(own).unwrap_or(failure.rank), failure.code);
+                self.failures.report(communicator, &failure);
+                self.revision += 1;
+                if let Some(communicator) = failure.communicator.and_then(|id| self.communicators.get_mut(&id)) {
+                    communicator.failed_at_us.get_or_insert(now_us);
+                }
+            }
+            ToCoordinator::FaultFires { request, record } => {
+                let known = |(id, ..): &(CommunicatorId, _, _)| self.communicators.contains_key(id);
+                if !record.collective.as_ref().is_none_or(known) {
+                    return close(out, from, "reported a fault in a communicator that is not known".to_owned());
+                }
+                let first = self.fired.note(record);
+                self.revision += u64::from(first);
+                send(out, from, ToRank::FaultNoted { request, first });
+            }
+            ToCoordinator::Goodbye => {
+                self.processes.say_goodbye(from);
+                self.lose_process(from, "exited", out);
+            }
+            ToCoordinator::JoinFailed { rank, why } => self.endings.join_failed(rank, &why),
+            // The connection's owner deals with these before they get here.
+            ToCoordinator::Hello { .. }
+            | ToCoordinator::RankEnded { .. }
+            | ToCoordinator::Flushed { .. }
+            | ToCoordinator::Active { .. }
+            | ToCoordinator::Shutdown
+            | ToCoordinator::Diagnose { .. }
+            | ToCoordinator::QueryStatus => {}
+        }
+    }
+
+    fn book_what_is_left(&mut self, from: ConnectionId, records: &[OperationRecord]) {
+        for record in records {
+            let communicator = self.communicators.get(&record.communicator);
+            let Some(communicator) = communicator.filter(|known| known.seat_of(record.rank, from).is_some()) else {
+                continue;
+            };
+            // One that was reported is refused as a second.
+            self.revision += u64::from(self.ledger.book(communicator, record).is_ok());
+        }
+    }
+
+    /// The connection of the process that ended as `rank`, while that is open: what it sent last may still be on its way.
+    pub fn connection_of_ended(&self, rank: Rank) -> Option<ConnectionId> {
+        self.endings.connection(rank, &self.processes)
+    }
+
+    /// What communicators are called in the report.
+    fn numbers(&self) -> BTreeMap<CommunicatorId, CommunicatorId> {
+        self.canonical_order().into_iter().zip(1..).map(|(id, number)| (id, CommunicatorId(number))).collect()
+    }
+
+    /// The largest communicators first, then by member ranks, then by formation, which alone would depend on timing.
+    fn canonical_order(&self) -> Vec<CommunicatorId> {
+        let mut order: Vec<CommunicatorId> = self.communicators.keys().copied().collect();
+        order.sort_by_cached_key(|id| {
+            let ranks = self.communicators[id].global_ranks();
+            (Reverse(ranks.len()), ranks, *id)
+        });
+        order
+    }
+
+    /// Who waits for whom.
+    fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        self.rendezvous.waiting().chain(self.splits.waiting()).chain(self.resizes.waiting())
+    }
+}

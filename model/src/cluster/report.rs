@@ -1,0 +1,381 @@
+//! The books as a cluster report.
+
+use std::collections::BTreeMap;
+
+use protocol::fault::FaultRecord;
+use protocol::ids::{CommunicatorId, Rank};
+use protocol::report::{
+    COLLECTIVES, ClusterReport, ClusterSection, CollectiveTotals, CommunicatorSection, Direction, FailureEvent,
+    InjectedFault, LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation, MeasuredRank, MeasuredRecovery,
+    NodePair, OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience, SCHEMA_VERSION, Timeline,
+    TimelineEntry,
+};
+
+use super::Cluster;
+use crate::cost::{MODEL, throughput_gbps};
+use crate::ledger::{NO_SEQUENCE, Traffic};
+use crate::resize::Recovery;
+use crate::topology::Topology;
+
+/// Clusters with more nodes than this list only the node pairs that saw traffic.
+const MAX_NODES_WITH_IDLE_PAIRS: usize = 64;
+
+/// What a report says about the run besides what happened in it.
+#[derive(Clone, Debug, Default)]
+pub struct RunFacts {
+    /// Version of the tool.
+    pub tool_version: String,
+    /// "unix" or "tcp".
+    pub transport: String,
+    /// Where the coordinator listens.
+    pub address: String,
+    /// The cluster file, if there is one.
+    pub config_path: Option<String>,
+    /// Where the Markdown report goes, if anywhere.
+    pub markdown_report_path: Option<String>,
+    /// Wall clock when the machine's monotonic clock was zero, ms since 1970.
+    pub monotonic_zero_ms: Option<u64>,
+}
+
+impl Cluster {
+    /// The report as of now.
+    pub fn report(&self, facts: &RunFacts) -> ClusterReport {
+        let order = self.canonical_order();
+        let number = self.numbers();
+        let (operation_timeline, operations, began_ns) = self.timeline(&order, &number);
+        let (mut resilience, failures) = self.resilience(&number);
+        let (recovery_events, recoveries) = self.recoveries(&number);
+        resilience.recovery_count = recovery_events.len() as u64;
+        resilience.recovery_events = recovery_events;
+        let ledger = &self.ledger;
+        ClusterReport {
+            schema_version: SCHEMA_VERSION.to_owned(),
+            model: MODEL.to_owned(),
+            cluster: self.cluster_section(facts),
+            communicators: self.communicator_sections(&order, &number),
+            collectives: COLLECTIVES
+                .into_iter()
+                .map(|operation| {
+                    let totals = ledger.collectives.get(&operation).copied().unwrap_or_default();
+                    (
+                        operation.name().to_owned(),
+                        CollectiveTotals {
+                            calls: totals.calls,
+                            bytes: totals.bytes,
+                            estimated_time_us_total: rounded(totals.time.us()),
+                            contention_penalty_us_total: rounded(totals.penalty.us()),
+                        },
+                    )
+                })
+                .collect(),
+            point_to_point: PointToPointTotals {
+                operations: ledger.point_to_point.calls,
+                sends: ledger.point_to_point.calls,
+                bytes: ledger.point_to_point.bytes,
+                estimated_time_us_total: rounded(ledger.point_to_point.time.us()),
+                contention_penalty_us_total: rounded(ledger.point_to_point.penalty.us()),
+            },
+            links: self.links(),
+            node_pairs: self.node_pairs(),
+            ranks: self.ranks(),
+            resilience,
+            hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang.clone()),
+            operation_timeline,
+            measured: Measured {
+                tool_version: facts.tool_version.clone(),
+                config_path: facts.config_path.clone(),
+                markdown_report_path: facts.markdown_report_path.clone(),
+                coordinator_address: facts.address.clone(),
+                ranks: self.measured_ranks(),
+                operations_began_at_ms: began_ns.zip(facts.monotonic_zero_ms).map(|(ns, zero)| zero + ns / 1_000_000),
+                operations,
+                failures,
+                recoveries,
+                hang_waits_ms: self
+                    .hang
+                    .as_ref()
+                    .map(|diagnosis| diagnosis.waited_us.iter().map(|us| us / 1000).collect()),
+            },
+        }
+    }
+
+    fn recoveries(
+        &self,
+        number: &BTreeMap<CommunicatorId, CommunicatorId>,
+    ) -> (Vec<RecoveryEvent>, Vec<MeasuredRecovery>) {
+        let mut recoveries: Vec<_> = self.recoveries.iter().collect();
+        recoveries.sort_by_key(|recovery| (number[&recovery.parent], recovery.sequence, number[&recovery.child]));
+        let event = |(index, recovery): (u64, &&Recovery)| {
+            let event = RecoveryEvent {
+                index,
+                parent_comm_id: number[&recovery.parent],
+                new_comm_id: number[&recovery.child],
+                seqno: recovery.sequence,
+                abort_parent: recovery.abort,
+                excluded_ranks: recovery.excluded.clone(),
+                surviving_ranks: recovery.survivors.clone(),
+            };
+            (event, MeasuredRecovery { index, recovery_time_us: recovery.time_us as f64 })
+        };
+        (1..).zip(&recoveries).map(event).unzip()
+    }
+
+    fn cluster_section(&self, facts: &RunFacts) -> ClusterSection {
+        let plan = self.settings.plan.as_ref();
+        let largest = self.communicators.values().map(|communicator| communicator.size()).max();
+        ClusterSection {
+            name: plan.map(|plan| plan.name.clone()),
+            default_backend: plan.map(|plan| plan.default_backend.clone()),
+            mode: "simulate".to_owned(),
+            world_size: largest.or(plan.map(|plan| plan.world_size())).unwrap_or(0),
+            node_count: plan.map_or(0, |plan| plan.nodes.len() as u32),
+            communicators: self.communicators.len() as u32,
+            coordinator_transport: facts.transport.clone(),
+        }
+    }
+
+    fn communicator_sections(
+        &self,
+        order: &[CommunicatorId],
+        number: &BTreeMap<CommunicatorId, CommunicatorId>,
+    ) -> Vec<CommunicatorSection> {
+        order
+            .iter()
+            .map(|id| {
+                let communicator = &self.communicators[id];
+                let (collectives, transfers) = self.ledger.completed(*id);
+                CommunicatorSection {
+                    comm_id: number[id],
+                    parent_comm_id: communicator.parent.map(|parent| number[&parent]),
+                    ranks: communicator.global_ranks(),
+                    collectives,
+                    transfers,
+                }
+            })
+            .collect()
+    }
+
+    fn links(&self) -> Vec<LinkTotals> {
+        let Some(topology) = &self.ledger.topology else { return Vec::new() };
+        let names = topology.node_names();
+        let link = |(&(src, dst), traffic): (&(usize, usize), &Traffic)| {
+            let scope = topology.scope(src, dst);
+            let fabric = topology.fabric(scope);
+            LinkTotals {
+                src: names[src].clone(),
+                dst: names[dst].clone(),
+                scope,
+                samples: traffic.samples,
+                operations: traffic.collectives + traffic.transfers,
+                collective_operations: traffic.collectives,
+                point_to_point_operations: traffic.transfers,
+                bytes: traffic.bytes,
+                peak_bytes_per_operation: traffic.peak_bytes,
+                bandwidth_gbps: rounded(fabric.bandwidth_gbps),
+                avg_latency_us: rounded(fabric.latency_us),
+                estimated_time_us_total: rounded(traffic.time.us()),
+                contention_penalty_us_total: rounded(traffic.penalty.us()),
+                average_estimated_throughput_gbps: rounded(throughput_gbps(traffic.bytes, traffic.time)),
+                peak_estimated_throughput_gbps: rounded(traffic.peak_gbps),
+            }
+        };
+        self.ledger.links.iter().map(link).collect()
+    }
+
+    fn node_pairs(&self) -> Vec<NodePair> {
+        let Some(topology) = &self.ledger.topology else { return Vec::new() };
+        let names = topology.node_names();
+        let mut by_name: Vec<usize> = (0..names.len()).collect();
+        by_name.sort_by(|left, right| names[*left].cmp(&names[*right]));
+        let mut pairs = Vec::new();
+        if names.len() > MAX_NODES_WITH_IDLE_PAIRS {
+            let mut seen: Vec<(usize, usize)> = self
+                .ledger
+                .pairs
+                .keys()
+                .map(|&(one, other)| if names[one] < names[other] { (one, other) } else { (other, one) })
+                .collect();
+            seen.sort_by_key(|&(a, b)| (&names[a], &names[b]));
+            pairs.extend(seen.into_iter().map(|(a, b)| self.node_pair(topology, a, b)));
+        } else {
+            for (position, &a) in by_name.iter().enumerate() {
+                pairs.extend(by_name[position + 1..].iter().map(|&b| self.node_pair(topology, a, b)));
+            }
+        }
+        pairs
+    }
+
+    fn node_pair(&self, topology: &Topology, a: usize, b: usize) -> NodePair {
+        let fabric = topology.fabric(LinkScope::InterNode);
+        let direction = |src, dst| {
+            let traffic = self.ledger.links.get(&(src, dst)).copied().unwrap_or_default();
+            Direction {
+                transfers: traffic.samples,
+                total_bytes: traffic.bytes,
+                peak_bytes_per_operation: traffic.peak_bytes,
+                model_bandwidth_gbps: rounded(fabric.bandwidth_gbps),
+                avg_latency_us: rounded(fabric.latency_us),
+                estimated_time_us_total: rounded(traffic.time.us()),
+                contention_penalty_us_total: rounded(traffic.penalty.us()),
+                average_estimated_throughput_gbps: rounded(throughput_gbps(traffic.bytes, traffic.time)),
+                peak_estimated_throughput_gbps: rounded(traffic.peak_gbps),
+            }
+        };
+        let both = self.ledger.pairs.get(&(a.min(b), a.max(b))).copied().unwrap_or_default();
+        NodePair {
+            node_a: topology.node_names()[a].clone(),
+            node_b: topology.node_names()[b].clone(),
+            scope: LinkScope::InterNode,
+            a_to_b: direction(a, b),
+            b_to_a: direction(b, a),
+            operations: both.collectives + both.transfers,
+            collective_operations: both.collectives,
+            point_to_point_operations: both.transfers,
+            total_bytes: both.bytes,
+            peak_combined_bytes_per_operation: both.peak_bytes,
+            estimated_time_us_total: rounded(both.time.us()),
+            contention_penalty_us_total: rounded(both.penalty.us()),
+            average_estimated_throughput_gbps: rounded(throughput_gbps(both.bytes, both.time)),
+            peak_estimated_throughput_gbps: rounded(both.peak_gbps),
+        }
+    }
+
+    /// The configured ranks and those that came without being configured.
+    fn known_ranks(&self) -> Vec<Rank> {
+        let configured = self.ledger.topology.as_ref().map_or(0, Topology::world_size);
+        let extra = self.ledger.ranks.keys().copied().filter(|rank| rank.0 >= configured);
+        (0..configured).map(Rank).chain(extra).collect()
+    }
+
+    fn ranks(&self) -> Vec<RankTotals> {
+        let topology = self.ledger.topology.as_ref();
+        let node = |rank| topology.and_then(|topology| Some(topology.node_names()[topology.node_of(rank)?].clone()));
+        let totals = |rank: Rank| {
+            let counts = self.ledger.ranks.get(&rank).cloned().unwrap_or_default();
+            RankTotals {
+                rank,
+                node: node(rank),
+                timeouts: counts.timeouts,
+                communicator_inits: counts.inits,
+                collective_calls: counts.collectives,
+                point_to_point_calls: counts.transfers,
+                barrier_calls: counts.barriers,
+            }
+        };
+        self.known_ranks().into_iter().map(totals).collect()
+    }
+
+    fn measured_ranks(&self) -> Vec<MeasuredRank> {
+        let measured = |rank: Rank| {
+            let counts = self.ledger.ranks.get(&rank).cloned().unwrap_or_default();
+            MeasuredRank {
+                rank,
+                pids: counts.pids.into_iter().collect(),
+                wait_time_ms: rounded(counts.wait_us / 1000.0),
+            }
+        };
+        self.known_ranks().into_iter().map(measured).collect()
+    }
+
+    fn timeline(
+        &self,
+        order: &[CommunicatorId],
+        number: &BTreeMap<CommunicatorId, CommunicatorId>,
+    ) -> (Timeline, Vec<MeasuredOperation>, Option<u64>) {
+        let last = self.ledger.timeline.last(order);
+        let dropped = self.ledger.timeline.total() - last.len() as u64;
+        let spans = last.iter().flat_map(|(.., entry)| entry.spans.iter().flatten());
+        let began_ns = spans.map(|span| span.began_ns).min();
+        let since = |ns: u64| rounded(ns.saturating_sub(began_ns.unwrap_or_default()) as f64 / 1000.0);
+        let mut measured = Vec::with_capacity(last.len());
+        let mut entries = Vec::with_capacity(last.len());
+        for (index, (id, (sequence, kind, _), entry)) in (dropped + 1..).zip(&last) {
+            let operation = match kind {
+                OperationKind::PointToPoint => "send_recv",
+                OperationKind::Collective | OperationKind::Barrier | OperationKind::OneSided => entry.operation.name(),
+            };
+            entries.push(TimelineEntry {
+                index,
+                comm_id: number[id],
+                seqno: *sequence,
+                kind: *kind,
+                operation: operation.to_owned(),
+                data_type: entry.datatype,
+                reduce_op: entry.reduction_op,
+                root: entry.root,
+                count: entry.count,
+                buffer_transport: entry.transport,
+                ranks: entry.ranks.clone(),
+                logical_payload_bytes: entry.bytes,
+                modeled_time_us: rounded(entry.time.us()),
+            });
+            measured.push(MeasuredOperation {
+                index,
+                rendezvous_wait_us: rounded(entry.wait_us),
+                execution_time_us: rounded(entry.execute_us),
+                began_us: entry.spans.iter().map(|span| span.map(|span| since(span.began_ns))).collect(),
+                ended_us: entry.spans.iter().map(|span| span.map(|span| since(span.ended_ns))).collect(),
+            });
+        }
+        let timeline = Timeline { retained_entries: entries.len() as u64, dropped_entries: dropped, entries };
+        (timeline, measured, began_ns)
+    }
+
+    fn resilience(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> (Resilience, Vec<MeasuredFailure>) {
+        let mut failures: Vec<_> = self.failures.events().iter().collect();
+        // Stable: what the key does not order keeps the order of arrival.
+        failures.sort_by_key(|failure| {
+            let comm_id = failure.communicator.map(|id| number[&id]);
+            (comm_id, failure.sequence, failure.code.source(), failure.observed.clone(), failure.code)
+        });
+        let mut events = Vec::with_capacity(failures.len());
+        let mut measured = Vec::with_capacity(failures.len());
+        for (index, failure) in (1..).zip(failures) {
+            let communicator = failure.communicator.map(|id| &self.communicators[&id]);
+            let global = |rank: Rank| match communicator {
+                Some(communicator) => communicator.global_rank(rank).unwrap_or(rank),
+                None => rank,
+            };
+            let local_rank = failure.culprits.first().copied();
+            let nothing = if communicator.is_some() { "none" } else { "init" };
+            events.push(FailureEvent {
+                index,
+                comm_id: failure.communicator.map(|id| number[&id]),
+                seqno: failure.sequence,
+                local_rank,
+                global_rank: communicator.and(local_rank).map(global),
+                culprits: failure.culprits.iter().copied().map(global).collect(),
+                source: failure.code.source(),
+                operation: failure.operation().map_or(nothing, |operation| operation.name()).to_owned(),
+                error_code: failure.code,
+                observed_ranks: failure.observed.iter().copied().collect(),
+                attempted_payload_bytes: failure.attempted_bytes(),
+            });
+            measured.push(MeasuredFailure { index, error_detail: failure.detail.clone() });
+        }
+        let resilience = Resilience {
+            failure_count: events.len() as u64,
+            recovery_count: 0,
+            failure_events: events,
+            recovery_events: Vec::new(),
+            injected_faults: self.fired.records().map(|record| injected(record, number)).collect(),
+        };
+        (resilience, measured)
+    }
+}
+
+fn injected(record: &FaultRecord, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> InjectedFault {
+    InjectedFault {
+        index: record.number.into(),
+        kind: record.kind,
+        rank: record.rank,
+        comm_id: record.collective.map(|(id, ..)| number[&id]),
+        seqno: record.collective.map_or(NO_SEQUENCE, |(_, sequence, _)| sequence),
+        operation: record.collective.map_or("none", |(.., operation)| operation.name()).to_owned(),
+    }
+}
+
+/// Three decimals, the precision of the report.
+fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,276 @@
+//! Matrices: `mma`, `wmma`, `ldmatrix`, `stmatrix`, `movmatrix`.
+
+use super::*;
+use crate::matrix::{Fragment, MatrixAccess, Mma, Role};
+
+use Scalar::*;
+
+fn list(operand: &Operand) -> &[Operand] {
+    match operand {
+        Operand::Vector(list) => list,
+        one => std::slice::from_ref(one),
+    }
+}
+
+/// `m16n8k16` as three numbers.
+fn shape(name: &str) -> Option<(u32, u32, u32)> {
+    let rest = name.strip_prefix('m')?;
+    let (m, rest) = rest.split_once('n')?;
+    let (n, k) = rest.split_once('k')?;
+    Some((m.parse().ok()?, n.parse().ok()?, k.parse().ok()?))
+}
+
+impl<'a> Decoder<'a> {
+    fn shape(&mut self, m: &mut Modifiers<'a>) -> Check<(u32, u32, u32)> {
+        let Some(at) = m.list.iter().position(|m| shape(m).is_some()) else { return invalid("the shape is missing") };
+        Ok(shape(m.list.remove(at)).unwrap_or_default())
+    }
+
+    pub(super) fn matrix(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
+        match base {
+            "mma" => self.mma(m, ops)?,
+            "wmma" => self.wmma(m, ops)?,
+            "ldmatrix" | "stmatrix" => {
+                let load = base == "ldmatrix";
+                m.one_of(&["sync"])?;
+                m.one_of(&["aligned"])?;
+                let small = m.take("m16n16") || m.take("m16n8");
+                if small {
+                    return unsupported("ldmatrix and stmatrix of 8-bit elements");
+                }
+                m.one_of(&["m8n8"])?;
+                let count = match m.one_of(&["x1", "x2", "x4"])? {
+                    "x1" => 1,
+                    "x2" => 2,
+                    _ => 4,
+                };
+                let transposed = m.take("trans");
+                let space = if m.take_any(&["shared", "shared::cta"]).is_some() { Some(Space::Shared) } else { None };
+                m.one_of(&["b16"])?;
+                let [first, second] = operands::<2>(ops)?;
+                let (values, address) = if load { (first, second) } else { (second, first) };
+                let values = list(values);
+                if values.len() != count {
+                    return invalid(format!("{count} registers are expected"));
+                }
+                let (address, place) = self.matrix_address(address, space)?;
+                let access = MatrixAccess { count: count as u32, transposed, shared: place == Place3::Shared };
+                if load {
+                    let dst = values.iter().map(|v| self.dst(v, B32)).collect::<Check<Vec<_>>>()?;
+                    self.sync(SyncOp::LoadMatrix(access), Meeting::Warp, dst, vec![address]);
+                } else {
+                    let mut src = vec![address];
+                    for value in values {
+                        src.push(self.src(value, B32)?);
+                    }
+                    self.sync(SyncOp::StoreMatrix(access), Meeting::Warp, vec![], src);
+                }
+            }
+            "movmatrix" => {
+                for word in ["sync", "aligned", "m8n8", "trans", "b16"] {
+                    if !m.take(word) {
+                        return invalid(format!(".{word} is missing"));
+                    }
+                }
+                let [d, a] = operands::<2>(ops)?;
+                let dst = vec![self.dst(d, B32)?];
+                let src = vec![self.src(a, B32)?];
+                self.sync(SyncOp::MoveMatrix, Meeting::Warp, dst, src);
+            }
+            "wgmma" if m.take("fence") || m.take("commit_group") || m.take("wait_group") => {
+                m.one_of(&["sync"])?;
+                m.one_of(&["aligned"])?;
+            }
+            "wgmma" => self.warpgroup_mma(m, ops)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn matrix_address(&mut self, operand: &Operand, space: Option<Space>) -> Check<(Val, Place3)> {
+        let (value, offset, place) = self.address(operand, space)?;
+        let value = match value {
+            Val::Reg(reg) if self.scalar_of(reg).bits() == 32 => {
+                self.emit(Op::Int(IntOp::Extend, U32), B64, vec![value])
+            }
+            other => other,
+        };
+        let value = self.emit(Op::Int(IntOp::Add, U64), B64, vec![value, Val::Imm(offset as u64)]);
+        Ok((value, place))
+    }
+
+    fn mma(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        if m.list.iter().any(|m| m.starts_with("sp")) {
+            return unsupported("sparse mma");
+        }
+        if m.list.iter().any(|m| m.starts_with("kind::") || m.starts_with("block_scale") || m.starts_with("scale_vec"))
+        {
+            return unsupported("mma with .kind and block scales");
+        }
+        m.one_of(&["sync"])?;
+        m.one_of(&["aligned"])?;
+        let (rows, columns, depth) = self.shape(m)?;
+        let a_row = m.one_of(&["row", "col"])? == "row";
+        let b_row = if m.take("col") { false } else { m.take("row") };
+        let saturate = m.take("satfinite");
+        let bit_op = m.take_any(&["xor", "and"]);
+        let types = [m.scalar()?, m.scalar()?, m.scalar()?, m.scalar()?];
+        if bit_op.is_some() {
+            m.one_of(&["popc"])?;
+        }
+        let [d, a, b, c] = types;
+        if !a_row || b_row || (rows, columns, depth, a) == (8, 8, 4, F16) {
+            return unsupported("mma.m8n8k4 of .f16 (Volta's layout)");
+        }
+        let depths: &[u32] = match (a, rows, columns) {
+            (F16 | Bf16, 16, 8) => &[8, 16],
+            (Tf32, 16, 8) => &[4, 8],
+            (F64, 8, 8) => &[4],
+            (F64, 16, 8) => &[4, 8, 16],
+            (U8 | S8, 8, 8) => &[16],
+            (U8 | S8, 16, 8) => &[16, 32],
+            (U4 | S4, 8, 8) => &[32],
+            (U4 | S4, 16, 8) => &[32, 64],
+            (B1, 8, 8) => &[128],
+            (B1, 16, 8) => &[128, 256],
+            (E4m3 | E5m2, 16, 8) => &[16, 32],
+            _ => &[],
+        };
+        let types_fit = match a {
+            F16 => b == F16 && matches!(c, F16 | F32) && c == d,
+            Bf16 | Tf32 => b == a && c == F32 && d == F32,
+            F64 => b == F64 && c == F64 && d == F64,
+            U8 | S8 => matches!(b, U8 | S8) && c == S32 && d == S32,
+            U4 | S4 => matches!(b, U4 | S4) && c == S32 && d == S32,
+            B1 => b == B1 && c == S32 && d == S32 && bit_op.is_some(),
+            E4m3 | E5m2 => matches!(b, E4m3 | E5m2) && matches!(c, F16 | F32) && c == d,
+            _ => false,
+        };
+        if !types_fit || !depths.contains(&depth) {
+            return invalid("the shape and types of mma");
+        }
+        let mma = Mma { m: rows, n: columns, k: depth, a, b, c, d, xor: bit_op == Some("xor"), saturate, wmma: false };
+        self.multiply(mma, ops)
+    }
+
+    /// d, a, b, c as lists of registers.
+    fn multiply(&mut self, mma: Mma, ops: &'a [Operand]) -> Check<()> {
+        let [d, a, b, c] = operands::<4>(ops)?;
+        let mut src = Vec::new();
+        for (role, operand) in [(Role::A, a), (Role::B, b), (Role::C, c)] {
+            let (count, scalar) = mma.registers(role);
+            let values = list(operand);
+            if values.len() as u32 != count {
+                return invalid(format!("{count} registers are expected where {} are", values.len()));
+            }
+            for value in values {
+                let value = self.src(value, scalar)?;
+                // Numbers become registers: the machine reads them from all lanes alike.
+                src.push(value);
+            }
+        }
+        let (count, scalar) = mma.registers(Role::D);
+        let values = list(d);
+        if values.len() as u32 != count {
+            return invalid(format!("{count} destinations are expected"));
+        }
+        let dst = values.iter().map(|v| self.dst(v, scalar)).collect::<Check<Vec<_>>>()?;
+        self.sync(SyncOp::Mma(mma), Meeting::Warp, dst, src);
+        Ok(())
+    }
+
+    fn wmma(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let action = m.one_of(&["load", "store", "mma"])?;
+        if action == "mma" {
+            let bit_op = m.take_any(&["xor", "and"]);
+            if bit_op.is_some() {
+                m.one_of(&["popc"])?;
+            }
+            m.one_of(&["sync"])?;
+            m.one_of(&["aligned"])?;
+            m.one_of(&["row", "col"])?;
+            m.one_of(&["row", "col"])?;
+            let (rows, columns, depth) = self.shape(m)?;
+            if rounding_word(m) {
+                return unsupported("wmma with directed rounding");
+            }
+            let saturate = m.take("satfinite");
+            let mut types = Vec::new();
+            while let Some(scalar) = m.scalar_if_any() {
+                types.push(scalar);
+            }
+            let (d, a, b, c) = match types[..] {
+                [d, c] => (d, F16, F16, c),
+                [d, a, b, c] => (d, a, b, c),
+                _ => return invalid("the types of wmma.mma"),
+            };
+            let mma =
+                Mma { m: rows, n: columns, k: depth, a, b, c, d, xor: bit_op == Some("xor"), saturate, wmma: true };
+            if !mma.wmma_shape() {
+                return invalid("the shape and types of wmma");
+            }
+            return self.multiply(mma, ops);
+        }
+        let role = match m.one_of(&["a", "b", "c", "d"])? {
+            "a" => Role::A,
+            "b" => Role::B,
+            "c" => Role::C,
+            _ => Role::D,
+        };
+        m.one_of(&["sync"])?;
+        m.one_of(&["aligned"])?;
+        let row = m.one_of(&["row", "col"])? == "row";
+        let (rows, columns, depth) = self.shape(m)?;
+        let space = self.space_of(m);
+        let scalar = m.scalar()?;
+        let fragment = Fragment { m: rows, n: columns, k: depth, role, scalar, row };
+        let Some((count, register)) = fragment.registers() else {
+            return invalid("the shape and type of a wmma fragment");
+        };
+        let (value, address, stride) = match (action, ops) {
+            ("load", [r, p]) => (r, p, None),
+            ("load", [r, p, s]) => (r, p, Some(s)),
+            ("store", [p, r]) => (r, p, None),
+            ("store", [p, r, s]) => (r, p, Some(s)),
+            _ => return invalid("the number of operands"),
+        };
+        let values = list(value);
+        if values.len() as u32 != count {
+            return invalid(format!("{count} registers are expected"));
+        }
+        let (address, place) = self.matrix_address(address, space)?;
+        let stride = stride.map_or(Ok(Val::Imm(u64::from(fragment.leading()))), |s| self.src(s, U32))?;
+        let shared = place == Place3::Shared;
+        let mut src = vec![address, stride];
+        if action == "load" {
+            let dst = values.iter().map(|v| self.dst(v, register)).collect::<Check<Vec<_>>>()?;
+            self.sync(SyncOp::LoadFragment(fragment, shared), Meeting::Warp, dst, src);
+        } else {
+            for value in values {
+                src.push(self.src(value, register)?);
+            }
+            self.sync(SyncOp::StoreFragment(fragment, shared), Meeting::Warp, vec![], src);
+        }
+        Ok(())
+    }
+
+    fn space_of(&mut self, m: &mut Modifiers<'a>) -> Option<Space> {
+        if m.take("global") {
+            Some(Space::Global)
+        } else if m.take("shared") || m.take("shared::cta") {
+            Some(Space::Shared)
+        } else {
+            None
+        }
+    }
+
+    fn warpgroup_mma(&mut self, m: &mut Modifiers<'a>, _ops: &'a [Operand]) -> Check<()> {
+        m.list.clear();
+        unsupported("wgmma.mma_async")
+    }
+}
+
+fn rounding_word(m: &mut Modifiers<'_>) -> bool {
+    m.take("rn");
+    m.take_any(&["rz", "rm", "rp"]).is_some()
+}

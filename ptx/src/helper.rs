@@ -1,0 +1,65 @@
+//! Functions that compiled code calls, by their index in a table: pure ones over numbers, and those that see the thread.
+
+mod bulk;
+mod number;
+mod print;
+mod thread;
+
+pub(crate) use thread::resolve_any;
+
+macro_rules! helpers {
+    ($($name:ident = $function:path),* $(,)?) => {
+        /// A function of the table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub(crate) enum Helper { $($name),* }
+
+        /// Addresses, in the order of `Helper`.
+        pub(crate) fn table() -> Vec<usize> {
+            vec![$($function as *const () as usize),*]
+        }
+    };
+}
+
+helpers! {
+    // Pure: up to four numbers of 64 bits to one.
+    Soft = crate::soft::arithmetic,
+    Convert = crate::soft::convert,
+    F16ToF32 = number::f16_to_f32,
+    F16ToF32Ftz = number::f16_to_f32_ftz,
+    F32ToF16 = number::f32_to_f16,
+    Approx = number::approximate,
+    DivApprox = number::divide_approximately,
+    Testp = number::test,
+    Divide = number::divide,
+    Mad24 = number::mad24,
+    Bfind = number::bfind,
+    Fns = number::fns,
+    Bfe = number::bfe,
+    Bfi = number::bfi,
+    Bmsk = number::bmsk,
+    Szext = number::szext,
+    DotProduct = number::dot_product,
+    Prmt = number::prmt,
+    PackedInt = number::packed,
+    Video = number::video,
+    CvtPack = number::pack,
+    Clock = thread::clock,
+    // With the context: the slow way of an access.
+    Resolve = thread::resolve,
+    // With the thread: operands and result are in the context.
+    Atomic = thread::atomic,
+    IsSpace = thread::is_space,
+    MapAddress = thread::map_address,
+    CtaRank = thread::cta_rank,
+    Mbarrier = thread::mbarrier,
+    CopyAsync = thread::copy_async,
+    CopyBulk = bulk::copy,
+    CopyTensor = bulk::tensor,
+    Nanosleep = thread::nanosleep,
+    StackCheck = thread::stack_check,
+    Vprintf = print::vprintf,
+    Malloc = thread::malloc,
+    Free = thread::free,
+    AssertFail = print::assert_fail,
+}

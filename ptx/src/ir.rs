@@ -1,0 +1,348 @@
+//! A checked kernel: registers, blocks and operations whose meaning is settled, with the functions that it reaches in one graph.
+
+use crate::error::{Place, Span};
+use crate::helper::Helper;
+use crate::types::Scalar;
+
+pub(crate) type Reg = u32;
+
+/// A destination that nobody reads (`_`).
+pub(crate) const SINK: Reg = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    ClusterId(u8),
+    NclusterId(u8),
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterCtarank,
+    ClusterNctarank,
+    IsExplicitCluster,
+    Lane,
+    Warp,
+    Nwarp,
+    Sm,
+    Nsm,
+    Grid,
+    LaneMask(Mask),
+    DynamicShared,
+    TotalShared,
+    AggrShared,
+    /// Clocks: which one is in the number, see `helper::clock`.
+    Clock(u8),
+    Zero,
+    CurrentGraphExec,
+    /// The host address of the parameters.
+    ParamBase,
+    ReservedShared(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mask {
+    Eq,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// Something an operation reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Val {
+    Reg(Reg),
+    Imm(u64),
+    /// Address of a device variable of the image, by index, plus bytes.
+    Global(u32, i64),
+    /// Offset of a shared variable of the kernel.
+    Shared(u32, i64),
+    /// Offset in the thread's local memory, relative to the frame of the function where it has one.
+    Local(i64),
+    /// Offset in the kernel's parameters.
+    Param(i64),
+    /// Handle of a function of the image.
+    Function(u32),
+    Special(Special),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[rustfmt::skip]
+pub(crate) enum IntOp {
+    Add, Sub, Mul, MulHi, MulWide, Div, Rem, Min, Max, And, Or, Xor, Not, Cnot, Neg, Abs, Shl, Shr, Popc, Clz, Brev, AddSat, SubSat,
+    /// Three-input logic by its table.
+    Lop3(u8),
+    /// Funnel shifts with a constant or variable amount.
+    Funnel { left: bool, wrap: bool },
+    /// d, cc = a + b + c; with `sub`: a + !b + c.
+    Carry { sub: bool },
+    /// Sign or zero extension to the destination.
+    Extend,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FloatOp {
+    Add,
+    Sub,
+    Mul,
+    Fma,
+    Div,
+    Sqrt,
+    Neg,
+    Abs,
+    Min { nan: bool },
+    Max { nan: bool },
+    Round(Rounding),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    Nearest,
+    Zero,
+    Down,
+    Up,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    /// Unordered variants.
+    Equ,
+    Neu,
+    Ltu,
+    Leu,
+    Gtu,
+    Geu,
+    Num,
+    Nan,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Logic {
+    And,
+    Or,
+    Xor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place3 {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    KernelParam,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) space: Place3,
+    pub(crate) scalar: Scalar,
+    pub(crate) offset: i64,
+    /// Not weak: neither removed nor merged, and ordered as the scope wants.
+    pub(crate) strong: bool,
+}
+
+/// How a group of threads comes together for a `Sync` operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meeting {
+    /// All threads of the warp that have not exited.
+    Warp,
+    /// The lanes that the member mask names (the source with this index).
+    Mask(u8),
+    /// Whoever is there.
+    Arrived,
+    /// Threads of a block at a barrier.
+    Block,
+    /// Threads of a cluster.
+    Cluster,
+    /// One thread alone: it only lets others go first.
+    Alone,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Op {
+    /// d0 = a0
+    Mov,
+    Int(IntOp, Scalar),
+    Float {
+        op: FloatOp,
+        double: bool,
+        ftz: bool,
+        sat: bool,
+    },
+    /// d0 = compare (and d1 = its negation), with c0 combined.
+    Setp {
+        compare: Compare,
+        scalar: Scalar,
+        ftz: bool,
+        logic: Option<(Logic, bool)>,
+    },
+    /// d0 = p ? a : b
+    Select,
+    /// Float from integer, `scalar` being the integer's type, to nearest.
+    FromInt {
+        scalar: Scalar,
+        double: bool,
+    },
+    /// Integer from float with saturation; `double` names the source.
+    ToInt {
+        scalar: Scalar,
+        double: bool,
+        ftz: bool,
+    },
+    /// f32 to f64 or back, to nearest.
+    Promote {
+        ftz: bool,
+    },
+    Demote {
+        ftz: bool,
+    },
+    /// bf16 bits to f32.
+    FromBf16,
+    /// One or two f32 to bf16 to nearest; the first source is the upper half.
+    ToBf16 {
+        pair: bool,
+    },
+    Pack,
+    Unpack,
+    Load(Memory),
+    Store(Memory),
+    /// d0 = helper(s0, s1, s2, s3), no effect but its result.
+    Pure(Helper),
+    /// A helper that sees the thread and may trap; all operands by the context.
+    System(Helper, u64),
+    /// cc, predicate logic and the like: predicates are 0 or 1.
+    Fence,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Inst {
+    pub(crate) op: Op,
+    pub(crate) dst: Vec<Reg>,
+    pub(crate) src: Vec<Val>,
+    pub(crate) site: u32,
+}
+
+/// A `Sync` operation: what the machine does with the threads that came to it.
+#[derive(Clone, Debug)]
+pub(crate) struct SyncPoint {
+    pub(crate) op: crate::machine::SyncOp,
+    pub(crate) meeting: Meeting,
+    pub(crate) dst: Vec<Reg>,
+    pub(crate) src: Vec<Val>,
+    pub(crate) site: u32,
+    /// The block that goes on behind it.
+    pub(crate) resume: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Terminator {
+    /// Not yet set.
+    Open,
+    Jump(u32),
+    /// If the register is true (or false with `negated`): first, else second.
+    Branch {
+        reg: Reg,
+        negated: bool,
+        then: u32,
+        other: u32,
+    },
+    Table {
+        index: Val,
+        targets: Vec<u32>,
+    },
+    /// The thread arrives at a synchronisation point.
+    Sync(u32),
+    /// Counts down; on zero the thread yields and goes on in `resume`.
+    Yield {
+        next: u32,
+        resume: u32,
+    },
+    Call {
+        callee: u32,
+        back: u32,
+    },
+    CallIndirect {
+        pointer: Val,
+        callees: Vec<u32>,
+        back: u32,
+    },
+    Return,
+    Exit,
+    Trap(u64),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) insts: Vec<Inst>,
+    pub(crate) end: Terminator,
+    pub(crate) function: u32,
+    pub(crate) site: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionInfo {
+    /// Index in the image.
+    pub(crate) image: u32,
+    pub(crate) name: String,
+    pub(crate) entry: u32,
+    /// Has a frame of its own for each activation.
+    pub(crate) recursive: bool,
+    /// Blocks behind its calls: where its callers go on.
+    pub(crate) returns: Vec<u32>,
+    /// Where its variables are in local memory, where not recursive.
+    pub(crate) base: u64,
+    /// Functions that it calls and that call it, itself among them.
+    pub(crate) component: Vec<u32>,
+    /// Bytes of the frame, where recursive.
+    pub(crate) frame: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegInfo {
+    pub(crate) scalar: Scalar,
+}
+
+/// A place in the source that an error can name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site {
+    pub(crate) module: u32,
+    pub(crate) span: Span,
+    pub(crate) place: Place,
+    pub(crate) origin: Option<(u32, u32)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct SharedVariable {
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+    /// Sized at launch.
+    pub(crate) dynamic: bool,
+    /// Set when all are known.
+    pub(crate) offset: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Program {
+    pub(crate) regs: Vec<RegInfo>,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) syncs: Vec<SyncPoint>,
+    pub(crate) functions: Vec<FunctionInfo>,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) shared: Vec<SharedVariable>,
+    pub(crate) static_shared: u64,
+    /// Where shared memory sized at launch begins.
+    pub(crate) dynamic_shared: u64,
+    /// Bytes of local memory that do not depend on recursion.
+    pub(crate) local: u64,
+    pub(crate) param_bytes: u64,
+    /// Recursive functions or `alloca`: the thread has a stack in local memory.
+    pub(crate) stack: bool,
+}

@@ -1,0 +1,334 @@
+//! A kernel from its checked program to executable code, and the cache of compiled code.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::{Context as Compiler, control::ControlPlane, isa::OwnedTargetIsa};
+
+use crate::decode;
+use crate::error::Refusal;
+use crate::flow;
+use crate::helper;
+use crate::image::{Entry, Image};
+use crate::ir::{Meeting, Program, Terminator, Val};
+use crate::lower;
+use crate::machine::{Context, Slot, Source, SyncOp, Warp};
+
+/// Executable memory with a kernel's code.
+#[derive(Debug)]
+pub(crate) struct Code {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the memory is never written after it was made.
+unsafe impl Send for Code {}
+// SAFETY: as above.
+unsafe impl Sync for Code {}
+
+impl Code {
+    fn new(bytes: &[u8]) -> std::io::Result<Self> {
+        let length = bytes.len().max(1).next_multiple_of(4096);
+        // SAFETY: a new private mapping; it is filled before it becomes executable and unmapped when dropped.
+        unsafe {
+            let start = libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            if start == libc::MAP_FAILED {
+                return Err(std::io::Error::last_os_error());
+            }
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.cast(), bytes.len());
+            if libc::mprotect(start, length, libc::PROT_READ | libc::PROT_EXEC) != 0 {
+                let error = std::io::Error::last_os_error();
+                libc::munmap(start, length);
+                return Err(error);
+            }
+            Ok(Self { start: start.cast(), length })
+        }
+    }
+
+    /// Runs the lanes of the mask to their next synchronisation or end.
+    pub(crate) fn call(&self, context: &mut Context, warp: &mut Warp, mask: u32) {
+        // SAFETY: the memory holds the function that `lower` made, of this signature; context and warp belong to one launch of this
+        // kernel, so that all that the code reaches through them is there.
+        unsafe {
+            let function: extern "C" fn(*mut Context, *mut Warp, u32) = std::mem::transmute(self.start);
+            function(context, warp, mask);
+        }
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nobody runs it any more: kernels hold it while they do.
+        unsafe {
+            libc::munmap(self.start.cast(), self.length);
+        }
+    }
+}
+
+/// A synchronisation as the machine needs it.
+#[derive(Debug)]
+pub(crate) struct Point {
+    pub(crate) op: SyncOp,
+    pub(crate) meeting: Meeting,
+    pub(crate) dst: Vec<Option<Slot>>,
+    pub(crate) src: Vec<Source>,
+    pub(crate) site: u32,
+    /// `resume` of the point that follows with nothing between, or 0.
+    pub(crate) chain: u32,
+    /// The same for points that threads of a warp may reach at different places, else 0.
+    pub(crate) key: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct SourcePlace {
+    pub(crate) line: u32,
+    module: u32,
+    span: crate::error::Span,
+    pub(crate) source: Option<(String, u32)>,
+}
+
+/// A kernel that can be launched.
+#[derive(Debug)]
+pub struct Kernel {
+    pub(crate) entry: Entry,
+    pub(crate) program: Program,
+    pub(crate) code: Code,
+    pub(crate) syncs: Vec<Point>,
+    pub(crate) home_bytes: u32,
+    pub(crate) helpers: Vec<usize>,
+    pub(crate) places: Vec<SourcePlace>,
+    modules: Vec<crate::image::Module>,
+    compile_time: std::time::Duration,
+    code_bytes: usize,
+}
+
+/// What `cuFuncGetAttributes` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// An estimate of the registers that a GPU's compiler would use for a thread.
+    pub registers: u32,
+    /// Bytes of shared memory without what a launch adds.
+    pub shared_bytes: u64,
+    /// Bytes of each thread's local memory.
+    pub local_bytes: u64,
+    /// Bytes of `.const` variables of the image.
+    pub const_bytes: u64,
+    /// Threads of a block at most.
+    pub max_threads: u32,
+}
+
+fn isa() -> Result<OwnedTargetIsa, String> {
+    static ISA: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
+    let make = || {
+        let mut flags = settings::builder();
+        for (name, value) in [
+            ("opt_level", "speed"),
+            ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+            ("is_pic", "false"),
+            ("enable_probestack", "false"),
+            ("unwind_info", "false"),
+        ] {
+            flags.set(name, value).map_err(|error| error.to_string())?;
+        }
+        let builder = cranelift_native::builder()?;
+        builder.finish(settings::Flags::new(flags)).map_err(|error| error.to_string())
+    };
+    ISA.get_or_init(make).clone()
+}
+
+/// Kernels by the image's text and their name.
+type Cache = Mutex<HashMap<(u128, String), Arc<Kernel>>>;
+
+fn cache() -> &'static Cache {
+    static CACHE: OnceLock<Cache> = OnceLock::new();
+    CACHE.get_or_init(Cache::default)
+}
+
+/// Why a kernel cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KernelError {
+    /// There is no kernel of this name.
+    #[error("the image has no kernel {0}")]
+    Unknown(String),
+    /// It has an instruction that is not executed here, or is not valid.
+    #[error(transparent)]
+    Refused(#[from] Box<Refusal>),
+    /// The code generator failed: a defect here.
+    #[error("no code for {kernel}: {message}")]
+    Code {
+        /// The kernel.
+        kernel: String,
+        /// What it said.
+        message: String,
+    },
+}
+
+impl Image {
+    /// Checks and compiles a kernel; the same text and name give the same kernel again.
+    ///
+    /// # Errors
+    /// Where the kernel, or a function that it reaches, has an instruction that is refused.
+    pub fn kernel(&self, name: &str) -> Result<Arc<Kernel>, KernelError> {
+        let key = (self.hash, name.to_string());
+        if let Some(kernel) = cache().lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(Arc::clone(kernel));
+        }
+        let kernel = Arc::new(self.compile(name)?);
+        cache().lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&kernel));
+        Ok(kernel)
+    }
+
+    /// Checks a kernel without compiling it.
+    ///
+    /// # Errors
+    /// As [`Image::kernel`].
+    pub fn check(&self, name: &str) -> Result<(), KernelError> {
+        let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
+        decode::decode(self, entry.function).map_err(Box::new)?;
+        Ok(())
+    }
+
+    fn compile(&self, name: &str) -> Result<Kernel, KernelError> {
+        let started = std::time::Instant::now();
+        let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
+        let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
+        flow::insert_yields(&mut program);
+        let flow = flow::analyse(&program, &owners);
+        let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
+        let isa = isa().map_err(failed)?;
+        let function = lower::lower(&program, &flow, &*isa);
+        let mut compiler = Compiler::for_function(function);
+        let compiled = compiler
+            .compile(&*isa, &mut ControlPlane::default())
+            .map_err(|error| failed(format!("{:?}", error.inner)))?;
+        if let Some(relocation) = compiled.buffer.relocs().first() {
+            return Err(failed(format!("a call outside the table of helpers: {:?}", relocation.target)));
+        }
+        let bytes = compiled.code_buffer();
+        let code = Code::new(bytes).map_err(|error| failed(error.to_string()))?;
+        let code_bytes = bytes.len();
+        let syncs = points(&program, &flow);
+        let places = program
+            .sites
+            .iter()
+            .map(|site| SourcePlace {
+                line: site.place.line,
+                module: site.module,
+                span: site.span,
+                source: site.origin.and_then(|(file, line)| Some((self.file(site.module, file)?.to_string(), line))),
+            })
+            .collect();
+        Ok(Kernel {
+            entry: entry.clone(),
+            home_bytes: flow.home_bytes.next_multiple_of(16),
+            program,
+            code,
+            syncs,
+            helpers: helper::table(),
+            places,
+            modules: self.modules.clone(),
+            compile_time: started.elapsed(),
+            code_bytes,
+        })
+    }
+}
+
+fn points(program: &Program, flow: &flow::Flow) -> Vec<Point> {
+    let slot = |reg: u32| {
+        if reg == crate::ir::SINK {
+            return None;
+        }
+        let offset = flow.homes[reg as usize]?;
+        Some(Slot { offset, shift: flow::size_of(program, reg).trailing_zeros() })
+    };
+    let mut keys: Vec<SyncOp> = Vec::new();
+    let mut key = |op: SyncOp, meeting: Meeting| match meeting {
+        Meeting::Mask(_) | Meeting::Block => match keys.iter().position(|known| *known == op) {
+            Some(at) => at as u32 + 1,
+            None => {
+                keys.push(op);
+                keys.len() as u32
+            }
+        },
+        _ => 0,
+    };
+    program
+        .syncs
+        .iter()
+        .map(|sync| {
+            let resume = &program.blocks[sync.resume as usize];
+            let chain = match resume.end {
+                Terminator::Sync(next) if resume.insts.is_empty() && flow.restores[sync.resume as usize].is_empty() => {
+                    next + 1
+                }
+                _ => 0,
+            };
+            Point {
+                op: sync.op,
+                meeting: sync.meeting,
+                dst: sync.dst.iter().map(|reg| slot(*reg)).collect(),
+                src: sync
+                    .src
+                    .iter()
+                    .map(|value| match value {
+                        Val::Reg(reg) => slot(*reg).map_or(Source::Imm(0), Source::Slot),
+                        Val::Imm(value) => Source::Imm(*value),
+                        _ => Source::Imm(0),
+                    })
+                    .collect(),
+                site: sync.site,
+                chain,
+                key: key(sync.op, sync.meeting),
+            }
+        })
+        .collect()
+}
+
+impl Kernel {
+    /// The declaration.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// What is known without running it.
+    pub fn attributes(&self, image: &Image) -> Attributes {
+        let widest = self.program.regs.len() as u32;
+        let max = self.entry.required_threads.or(self.entry.max_threads);
+        let constants = image.globals().iter().filter(|g| g.space == crate::image::GlobalSpace::Const);
+        Attributes {
+            registers: self
+                .entry
+                .max_registers
+                .unwrap_or(255)
+                .min((widest / 4).clamp(16, 255))
+                .next_multiple_of(8)
+                .min(255),
+            shared_bytes: self.program.static_shared,
+            local_bytes: self.program.local,
+            const_bytes: constants.map(|g| g.size).sum(),
+            max_threads: max.map_or(1024, |sizes| sizes.iter().product::<u32>().min(1024)),
+        }
+    }
+
+    /// How long checking and compiling took.
+    pub fn compile_time(&self) -> std::time::Duration {
+        self.compile_time
+    }
+
+    /// Bytes of code for this processor.
+    pub fn code_bytes(&self) -> usize {
+        self.code_bytes
+    }
+
+    pub(crate) fn text_of(&self, place: &SourcePlace) -> String {
+        self.modules[place.module as usize].source().one_line(place.span)
+    }
+}

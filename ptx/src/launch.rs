@@ -1,0 +1,476 @@
+//! A launch: what the caller gives, how blocks are spread over threads, and how a launch that stopped is reported.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::kernel::Kernel;
+use crate::machine::{self, Context, Machine, Shape, SiteCache, Status, Stop, Unit};
+
+/// Which global memory a kernel may touch. Addresses are the process's own.
+pub trait Memory: Sync {
+    /// The allocation that holds an address, or `None`. What is inside is read and written without further questions until the
+    /// launch ends, so an allocation must not go away meanwhile.
+    fn range(&self, address: u64) -> Option<Range<u64>>;
+}
+
+/// A failed `assert` of device code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assertion {
+    /// The condition.
+    pub message: String,
+    /// Source file.
+    pub file: String,
+    /// Its line.
+    pub line: u32,
+    /// The function.
+    pub function: String,
+    /// Block index.
+    pub block: [u32; 3],
+    /// Thread index.
+    pub thread: [u32; 3],
+}
+
+/// What kernels ask of their host. Called from all workers.
+pub trait Host: Sync {
+    /// `printf`: the formatted text.
+    fn print(&self, text: &[u8]);
+    /// A failed `assert`; the launch stops behind it.
+    fn assertion(&self, assertion: &Assertion);
+    /// Memory of the device's heap, in reach of [`Memory::range`] at once; 0 where there is none left.
+    fn malloc(&self, bytes: u64) -> u64;
+    /// Gives it back.
+    fn free(&self, address: u64);
+}
+
+/// One kernel launch.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    /// Blocks by dimension.
+    pub grid: [u32; 3],
+    /// Threads of a block by dimension.
+    pub block: [u32; 3],
+    /// Blocks of a cluster by dimension; all ones where there are no clusters.
+    pub cluster: [u32; 3],
+    /// Bytes of shared memory beyond the kernel's own.
+    pub dynamic_shared: u32,
+    /// The parameters, laid out as [`crate::Entry::params`] says.
+    pub params: &'a [u8],
+    /// Addresses of [`crate::Image::globals`].
+    pub globals: &'a [u64],
+    /// All blocks are resident together.
+    pub cooperative: bool,
+    /// Bytes of each thread's stack for recursion and `alloca` (`cudaLimitStackSize`).
+    pub stack: u32,
+    /// Threads of the host that may work on it, at least 1.
+    pub threads: usize,
+    /// `%nsmid`.
+    pub multiprocessors: u32,
+    /// `%gridid`.
+    pub grid_id: u64,
+    /// Valid global memory.
+    pub memory: &'a dyn Memory,
+    /// printf, assert, malloc.
+    pub host: &'a dyn Host,
+    /// Set from outside, it ends a launch whose blocks wait for something that does not come.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+/// What a launch did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Blocks that ran to their end.
+    pub blocks: u64,
+    /// Threads of the host that took part.
+    pub workers: usize,
+}
+
+/// Why a launch stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrapKind {
+    /// Memory that is nobody's: `cudaErrorIllegalAddress`.
+    IllegalAddress,
+    /// `cudaErrorMisalignedAddress`.
+    MisalignedAddress,
+    /// `trap`: `cudaErrorLaunchFailure` (or `IllegalInstruction` where a compiler meant that).
+    Trap,
+    /// `assert`: `cudaErrorAssert`.
+    Assert,
+    /// `brkpt` without a debugger.
+    Breakpoint,
+    /// Recursion deeper than the stack: `cudaErrorIllegalAddress` on hardware.
+    StackOverflow,
+    /// A call through a pointer that is no function: `cudaErrorInvalidPc`.
+    InvalidPointer,
+    /// A barrier number or count that is not allowed, or counts that differ.
+    InvalidBarrier,
+    /// All threads of a block wait for each other. Hardware hangs.
+    Deadlock,
+    /// The caller cancelled the launch.
+    Cancelled,
+}
+
+/// A launch that stopped, with the thread and the instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trap {
+    /// Why.
+    pub kind: TrapKind,
+    /// The kernel.
+    pub kernel: String,
+    /// Block index.
+    pub block: [u32; 3],
+    /// Thread index in the block.
+    pub thread: [u32; 3],
+    /// The address, for those about one.
+    pub address: u64,
+    /// Line of the PTX.
+    pub line: u32,
+    /// The instruction.
+    pub ptx: String,
+    /// Source file and line, where the PTX has them.
+    pub source: Option<(String, u32)>,
+    /// For a deadlock: lines at which threads wait.
+    pub waiting: Vec<u32>,
+}
+
+impl fmt::Display for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            TrapKind::IllegalAddress => "illegal address",
+            TrapKind::MisalignedAddress => "misaligned address",
+            TrapKind::Trap => "trap",
+            TrapKind::Assert => "assertion failed",
+            TrapKind::Breakpoint => "breakpoint",
+            TrapKind::StackOverflow => "stack overflow",
+            TrapKind::InvalidPointer => "call through an invalid pointer",
+            TrapKind::InvalidBarrier => "invalid use of a barrier",
+            TrapKind::Deadlock => "all threads wait",
+            TrapKind::Cancelled => return write!(f, "{}: cancelled", self.kernel),
+        };
+        let ([bx, by, bz], [x, y, z]) = (self.block, self.thread);
+        write!(f, "{}: {what}", self.kernel)?;
+        if matches!(self.kind, TrapKind::IllegalAddress | TrapKind::MisalignedAddress) {
+            write!(f, " {:#x}", self.address)?;
+        }
+        write!(f, " in block ({bx},{by},{bz}), thread ({x},{y},{z}), PTX line {}: `{}`", self.line, self.ptx)?;
+        if let Some((file, line)) = &self.source {
+            write!(f, ", {file}:{line}")?;
+        }
+        if !self.waiting.is_empty() {
+            write!(f, "; threads wait at PTX lines {:?}", self.waiting)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Trap {}
+
+/// A launch that cannot begin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LaunchError {
+    /// Sizes that no device takes, or that the kernel's directives forbid: `cudaErrorInvalidConfiguration`/`InvalidValue`.
+    #[error("invalid launch of {kernel}: {message}")]
+    Invalid {
+        /// The kernel.
+        kernel: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// It began and stopped.
+    #[error(transparent)]
+    Trap(#[from] Box<Trap>),
+}
+
+/// Blocks that wait for others and are resident with them, per worker.
+const RESIDENT: usize = 64;
+
+/// Parameters may ask for an alignment of up to 128 bytes, tensor maps for 64.
+#[derive(Clone, Copy)]
+#[repr(align(128))]
+struct Line(#[expect(dead_code, reason = "read by kernels")] [u8; 128]);
+
+struct Shared<'a> {
+    next: AtomicU64,
+    units: u64,
+    stop: AtomicBool,
+    stopped: Mutex<Option<(u64, Stop)>>,
+    done: AtomicU64,
+    shape: Shape,
+    launch: &'a Launch<'a>,
+    params: Vec<Line>,
+    clusters: [u32; 3],
+}
+
+impl Kernel {
+    /// Runs the kernel to its end.
+    ///
+    /// # Errors
+    /// Sizes that are not allowed; what the kernel did wrong.
+    pub fn launch(&self, launch: &Launch<'_>) -> Result<Stats, LaunchError> {
+        let invalid = |message: String| LaunchError::Invalid { kernel: self.entry.name.clone(), message };
+        let count = |sizes: [u32; 3]| sizes.iter().map(|n| u64::from(*n)).product::<u64>();
+        let (threads, cluster) = (count(launch.block), count(launch.cluster));
+        if threads == 0 || threads > 1024 || launch.block[2] > 64 {
+            return Err(invalid(format!("{threads} threads in a block")));
+        }
+        if count(launch.grid) == 0 || launch.grid[1] > 65535 || launch.grid[2] > 65535 {
+            return Err(invalid(format!("a grid of {:?}", launch.grid)));
+        }
+        if let Some(required) = self.entry.required_threads
+            && required != launch.block
+        {
+            return Err(invalid(format!("blocks of {:?}, compiled for {required:?}", launch.block)));
+        }
+        if let Some(max) = self.entry.max_threads
+            && threads > count(max)
+        {
+            return Err(invalid(format!("{threads} threads in a block, compiled for at most {}", count(max))));
+        }
+        if cluster == 0
+            || cluster > 16
+            || launch.grid.iter().zip(launch.cluster).any(|(g, c)| c == 0 || !g.is_multiple_of(c))
+        {
+            return Err(invalid(format!("clusters of {:?} in a grid of {:?}", launch.cluster, launch.grid)));
+        }
+        if launch.params.len() < self.entry.param_bytes() as usize {
+            return Err(invalid(format!("{} bytes of parameters", launch.params.len())));
+        }
+        let dynamic = self.program.dynamic_shared;
+        let shared_bytes = if launch.dynamic_shared > 0 {
+            dynamic + u64::from(launch.dynamic_shared)
+        } else {
+            self.program.static_shared
+        };
+        let shape = Shape {
+            threads: threads as u32,
+            shared_bytes,
+            local_bytes: (self.program.local + if self.program.stack { u64::from(launch.stack) } else { 0 })
+                .next_multiple_of(16),
+            home_bytes: self.home_bytes,
+            cluster: cluster as u32,
+            table: thread_table(launch.block, threads as u32),
+        };
+        let mut params = vec![Line([0; 128]); launch.params.len().div_ceil(128).max(1)];
+        // SAFETY: as many bytes as were reserved.
+        unsafe {
+            std::ptr::copy_nonoverlapping(launch.params.as_ptr(), params.as_mut_ptr().cast(), launch.params.len());
+        }
+        let clusters: [u32; 3] = std::array::from_fn(|axis| launch.grid[axis] / launch.cluster[axis]);
+        let shared = Shared {
+            next: AtomicU64::new(0),
+            units: count(clusters),
+            stop: AtomicBool::new(false),
+            stopped: Mutex::new(None),
+            done: AtomicU64::new(0),
+            shape,
+            launch,
+            params,
+            clusters,
+        };
+        let workers = self.work(&shared);
+        let stopped = shared.stopped.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, stop)) = stopped {
+            return Err(LaunchError::Trap(Box::new(self.describe(stop))));
+        }
+        Ok(Stats { blocks: shared.done.into_inner() * cluster, workers })
+    }
+
+    /// One thread begins; others come when the first units show that it is worth it.
+    fn work(&self, shared: &Shared<'_>) -> usize {
+        let most = shared.launch.threads.max(1).min(usize::try_from(shared.units).unwrap_or(usize::MAX));
+        if most == 1 {
+            self.worker(shared, None);
+            return 1;
+        }
+        // What a thread costs to start, and more.
+        let budget = std::time::Duration::from_micros(60);
+        self.worker(shared, Some(budget));
+        if shared.next.load(Ordering::Relaxed) >= shared.units && shared.done.load(Ordering::Relaxed) == shared.units {
+            return 1;
+        }
+        std::thread::scope(|scope| {
+            for _ in 1..most {
+                scope.spawn(|| self.worker(shared, None));
+            }
+            self.worker(shared, None);
+        });
+        most
+    }
+
+    fn worker(&self, shared: &Shared<'_>, budget: Option<std::time::Duration>) {
+        let launch = shared.launch;
+        let started = std::time::Instant::now();
+        let mut machine = self.machine(shared);
+        let mut resident: Vec<(u64, Unit)> = Vec::new();
+        let mut spare: Vec<Unit> = Vec::new();
+        let mut turn = 0;
+        let mut fresh = true;
+        loop {
+            if shared.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            if launch.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+                self.stop(
+                    shared,
+                    u64::MAX,
+                    Stop { kind: u64::MAX, address: 0, site: 0, ctaid: [0; 3], tid: [0; 3], waiting: vec![] },
+                );
+                return;
+            }
+            let limit = if launch.cooperative { usize::MAX } else { RESIDENT };
+            // Where nothing is begun at a budget's end the other workers take part.
+            if budget.is_some_and(|budget| resident.is_empty() && started.elapsed() > budget) {
+                return;
+            }
+            if (fresh || resident.is_empty()) && resident.len() < limit {
+                let number = shared.next.fetch_add(1, Ordering::Relaxed);
+                if number < shared.units {
+                    let mut unit = spare.pop().unwrap_or_else(|| Unit::new(&shared.shape));
+                    unit.start(&coordinates(number, shared.clusters, launch.cluster), &shared.shape);
+                    resident.push((number, unit));
+                    turn = resident.len() - 1;
+                }
+            }
+            if resident.is_empty() {
+                return;
+            }
+            turn %= resident.len();
+            let (number, unit) = &mut resident[turn];
+            match machine.run(unit) {
+                Ok(Status::Done) => {
+                    shared.done.fetch_add(1, Ordering::Relaxed);
+                    spare.push(resident.swap_remove(turn).1);
+                    fresh = resident.is_empty();
+                }
+                Ok(Status::Waiting) => {
+                    turn += 1;
+                    fresh = true;
+                    // A worker that only waits lets the others have the processor.
+                    std::thread::yield_now();
+                }
+                Err(stop) => {
+                    self.stop(shared, *number, stop);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Of several errors that of the first block is told, so that the same program says the same.
+    fn stop(&self, shared: &Shared<'_>, number: u64, stop: Stop) {
+        let mut stopped = shared.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        if stopped.as_ref().is_none_or(|(other, _)| number < *other) {
+            *stopped = Some((number, stop));
+        }
+        shared.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn machine<'a>(&'a self, shared: &'a Shared<'_>) -> Machine<'a> {
+        let launch = shared.launch;
+        let pad = |sizes: [u32; 3]| [sizes[0], sizes[1], sizes[2], 0];
+        let mut sites = vec![SiteCache { low: 0, count: 0 }; self.program.sites.len()];
+        // SAFETY: only the lifetime changes; the launch outlives every machine of it.
+        let (memory, host) = unsafe {
+            (
+                std::mem::transmute::<&dyn Memory, *const (dyn Memory + 'static)>(launch.memory),
+                std::mem::transmute::<&dyn Host, *const (dyn Host + 'static)>(launch.host),
+            )
+        };
+        let cluster = shared.shape.cluster;
+        let context = Box::new(Context {
+            helpers: self.helpers.as_ptr(),
+            params: shared.params.as_ptr().cast::<u8>(),
+            param_bytes: shared.launch.params.len() as u64,
+            shared: std::ptr::null_mut(),
+            shared_bytes: 0,
+            sites: sites.as_mut_ptr(),
+            globals: launch.globals.as_ptr(),
+            local_bytes: shared.shape.local_bytes,
+            grid: launch.grid_id,
+            fuel: machine::FUEL,
+            trap: 0,
+            lane: 0,
+            site: 0,
+            warp: std::ptr::null_mut(),
+            args: [0; 16],
+            result: 0,
+            ntid: pad(launch.block),
+            ctaid: [0; 4],
+            nctaid: pad(launch.grid),
+            clusterid: [0; 4],
+            nclusterid: pad(shared.clusters),
+            cluster_ctaid: [0; 4],
+            cluster_nctaid: pad(launch.cluster),
+            cluster_rank: 0,
+            cluster_size: cluster,
+            explicit_cluster: u32::from(cluster > 1),
+            nwarp: shared.shape.threads.div_ceil(32),
+            sm: 0,
+            nsm: launch.multiprocessors,
+            dynamic_shared: launch.dynamic_shared,
+            total_shared: shared.shape.shared_bytes as u32,
+            trap_address: 0,
+            blocks: std::ptr::null_mut(),
+            memory,
+            host,
+        });
+        Machine { kernel: self, code: &self.code, context, _sites: sites, shape: &shared.shape }
+    }
+
+    fn describe(&self, stop: Stop) -> Trap {
+        let kind = match stop.kind {
+            machine::TRAP_ILLEGAL => TrapKind::IllegalAddress,
+            machine::TRAP_MISALIGNED => TrapKind::MisalignedAddress,
+            machine::TRAP_TRAP => TrapKind::Trap,
+            machine::TRAP_ASSERT => TrapKind::Assert,
+            machine::TRAP_BREAKPOINT => TrapKind::Breakpoint,
+            machine::TRAP_STACK => TrapKind::StackOverflow,
+            machine::TRAP_POINTER => TrapKind::InvalidPointer,
+            machine::TRAP_BARRIER => TrapKind::InvalidBarrier,
+            machine::TRAP_DEADLOCK => TrapKind::Deadlock,
+            _ => TrapKind::Cancelled,
+        };
+        let place = self.places.get(stop.site as usize);
+        let line = |site: &u32| self.places.get(*site as usize).map_or(0, |place| place.line);
+        Trap {
+            kind,
+            kernel: self.entry.name.clone(),
+            block: stop.ctaid,
+            thread: stop.tid,
+            address: stop.address,
+            line: place.map_or(0, |place| place.line),
+            ptx: place.map(|place| self.text_of(place)).unwrap_or_default(),
+            source: place.and_then(|place| place.source.clone()),
+            waiting: stop.waiting.iter().map(line).collect(),
+        }
+    }
+}
+
+/// %tid of each lane of each warp: 32 of x, 32 of y, 32 of z.
+fn thread_table(block: [u32; 3], threads: u32) -> Vec<u32> {
+    let mut table = vec![0; threads.div_ceil(32) as usize * 96];
+    for thread in 0..threads {
+        let at = (thread / 32 * 96 + thread % 32) as usize;
+        table[at] = thread % block[0];
+        table[at + 32] = thread / block[0] % block[1];
+        table[at + 64] = thread / block[0] / block[1];
+    }
+    table
+}
+
+/// %ctaid of the blocks of a cluster, by rank.
+fn coordinates(number: u64, clusters: [u32; 3], cluster: [u32; 3]) -> Vec<[u32; 3]> {
+    let at = |number: u64, sizes: [u32; 3]| {
+        let (x, rest) = (number % u64::from(sizes[0]), number / u64::from(sizes[0]));
+        [x as u32, (rest % u64::from(sizes[1])) as u32, (rest / u64::from(sizes[1])) as u32]
+    };
+    let first = at(number, clusters);
+    let count = cluster.iter().map(|n| u64::from(*n)).product();
+    (0..count)
+        .map(|rank| {
+            let inner = at(rank, cluster);
+            std::array::from_fn(|axis| first[axis] * cluster[axis] + inner[axis])
+        })
+        .collect()
+}

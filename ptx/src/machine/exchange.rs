@@ -1,0 +1,334 @@
+//! What warp operations do with the values of their lanes.
+
+use super::*;
+use crate::helper::resolve_any;
+use crate::ir::Place3;
+
+impl Machine<'_> {
+    /// Executes a point for these lanes; `mask` is the member mask that they agreed on.
+    pub(super) fn execute(
+        &mut self,
+        unit: &mut Unit,
+        block: usize,
+        index: usize,
+        sync: u32,
+        members: u32,
+        mask: u32,
+    ) -> Result<(), Stop> {
+        let kernel = self.kernel;
+        let warp = &mut unit.blocks[block].warps[index];
+        // Lanes can be at different places that mean the same operation.
+        let point = |warp: &Warp, lane: u32| &kernel.syncs[warp.resume[lane as usize] as usize - 1];
+        let src = |warp: &Warp, lane: u32, which: usize| point(warp, lane).src[which].read(warp, lane);
+        let set = |warp: &Warp, lane: u32, which: usize, value: u64| {
+            if let Some(Some(slot)) = point(warp, lane).dst.get(which) {
+                slot.write(warp, lane, value);
+            }
+        };
+        match kernel.syncs[sync as usize].op {
+            SyncOp::Shfl(mode) => {
+                let mut values = [0u32; 32];
+                for lane in lanes(members) {
+                    values[lane as usize] = src(warp, lane, 0) as u32;
+                }
+                for lane in lanes(members) {
+                    let by = src(warp, lane, 1) as u32 & 31;
+                    let c = src(warp, lane, 2) as u32;
+                    let (clamp, segment) = (c & 31, c >> 8 & 31);
+                    let max = (lane & segment) | (clamp & !segment);
+                    let min = lane & segment;
+                    let (from, inside) = match mode {
+                        ShflMode::Up => (lane.wrapping_sub(by), lane as i32 - by as i32 >= max as i32),
+                        ShflMode::Down => (lane + by, lane + by <= max),
+                        ShflMode::Butterfly => (lane ^ by, lane ^ by <= max),
+                        ShflMode::Index => {
+                            let from = min | (by & !segment);
+                            (from, from <= max)
+                        }
+                    };
+                    let from = if inside { from } else { lane };
+                    set(warp, lane, 0, u64::from(values[from as usize & 31]));
+                    set(warp, lane, 1, u64::from(inside));
+                }
+            }
+            SyncOp::Vote(mode) => {
+                let mut ballot = 0u32;
+                for lane in lanes(members) {
+                    ballot |= u32::from(src(warp, lane, 0) & 1 != 0) << lane;
+                }
+                let value = match mode {
+                    VoteMode::All => u32::from(ballot == members),
+                    VoteMode::Any => u32::from(ballot != 0),
+                    VoteMode::Uniform => u32::from(ballot == members || ballot == 0),
+                    VoteMode::Ballot => ballot,
+                };
+                lanes(members).for_each(|lane| set(warp, lane, 0, u64::from(value)));
+            }
+            SyncOp::Match { all, .. } => {
+                let mut values = [0u64; 32];
+                lanes(members).for_each(|lane| values[lane as usize] = src(warp, lane, 0));
+                for lane in lanes(members) {
+                    let mut same = 0u32;
+                    for other in lanes(members) {
+                        same |= u32::from(values[other as usize] == values[lane as usize]) << other;
+                    }
+                    if all {
+                        let every = same == members;
+                        set(warp, lane, 0, if every { u64::from(same) } else { 0 });
+                        set(warp, lane, 1, u64::from(every));
+                    } else {
+                        set(warp, lane, 0, u64::from(same));
+                    }
+                }
+            }
+            SyncOp::Redux(op, signed) => {
+                let mut result: Option<u32> = None;
+                for lane in lanes(members) {
+                    let value = src(warp, lane, 0) as u32;
+                    result = Some(result.map_or_else(|| first(op, value), |so_far| redux(op, signed, so_far, value)));
+                }
+                let value = u64::from(result.unwrap_or(0));
+                lanes(members).for_each(|lane| set(warp, lane, 0, value));
+            }
+            SyncOp::ActiveMask => lanes(members).for_each(|lane| set(warp, lane, 0, u64::from(members))),
+            SyncOp::Elect => {
+                let leader = members.trailing_zeros();
+                for lane in lanes(members) {
+                    set(warp, lane, 0, u64::from(leader));
+                    set(warp, lane, 1, u64::from(lane == leader));
+                }
+            }
+            SyncOp::Mma(mma) => {
+                let point = &kernel.syncs[sync as usize];
+                crate::matrix::multiply(&mma, warp, &point.src, &point.dst);
+            }
+            SyncOp::MoveMatrix => {
+                let mut rows = [[0u16; 8]; 8];
+                for lane in 0..32 {
+                    let value = src_or_zero(warp, members, lane, &src);
+                    let (row, column) = (lane as usize / 4, lane as usize % 4 * 2);
+                    rows[row][column] = value as u16;
+                    rows[row][column + 1] = (value >> 16) as u16;
+                }
+                for lane in lanes(members) {
+                    let (row, column) = (lane as usize / 4, lane as usize % 4 * 2);
+                    let value = u64::from(rows[column][row]) | u64::from(rows[column + 1][row]) << 16;
+                    set(warp, lane, 0, value);
+                }
+            }
+            SyncOp::LoadMatrix(access) => {
+                for matrix in 0..access.count {
+                    let mut rows = [[0u16; 8]; 8];
+                    for row in 0..8 {
+                        let lane = matrix * 8 + row;
+                        // Rows come from the lanes in order; a lane that is gone gives no row.
+                        if members >> lane & 1 == 0 {
+                            continue;
+                        }
+                        let warp = &unit.blocks[block].warps[index];
+                        let address = src(warp, lane, 0);
+                        let place = self.matrix_row(unit, block, index, sync, lane, address, access.shared, false)?;
+                        // SAFETY: resolved for 16 bytes, aligned.
+                        rows[row as usize] = unsafe { place.cast::<[u16; 8]>().read() };
+                    }
+                    let warp = &unit.blocks[block].warps[index];
+                    for lane in lanes(members) {
+                        let (row, column) = (lane as usize / 4, lane as usize % 4 * 2);
+                        let (low, high) = if access.transposed {
+                            (rows[column][row], rows[column + 1][row])
+                        } else {
+                            (rows[row][column], rows[row][column + 1])
+                        };
+                        set(warp, lane, matrix as usize, u64::from(low) | u64::from(high) << 16);
+                    }
+                }
+            }
+            SyncOp::StoreMatrix(access) => {
+                for matrix in 0..access.count {
+                    let mut rows = [[0u16; 8]; 8];
+                    let warp = &unit.blocks[block].warps[index];
+                    for lane in lanes(members) {
+                        let value = src(warp, lane, 1 + matrix as usize);
+                        let (row, column) = (lane as usize / 4, lane as usize % 4 * 2);
+                        let (low, high) = (value as u16, (value >> 16) as u16);
+                        if access.transposed {
+                            (rows[column][row], rows[column + 1][row]) = (low, high);
+                        } else {
+                            (rows[row][column], rows[row][column + 1]) = (low, high);
+                        }
+                    }
+                    for row in 0..8 {
+                        let lane = matrix * 8 + row;
+                        if members >> lane & 1 == 0 {
+                            continue;
+                        }
+                        let warp = &unit.blocks[block].warps[index];
+                        let address = src(warp, lane, 0);
+                        let place = self.matrix_row(unit, block, index, sync, lane, address, access.shared, true)?;
+                        // SAFETY: resolved for 16 bytes, aligned.
+                        unsafe { place.cast::<[u16; 8]>().write(rows[row as usize]) };
+                    }
+                }
+            }
+            SyncOp::LoadFragment(fragment, shared) | SyncOp::StoreFragment(fragment, shared) => {
+                let load = matches!(kernel.syncs[sync as usize].op, SyncOp::LoadFragment(..));
+                let bits = fragment.scalar.bits();
+                let per_register = fragment.per_register();
+                let (rows, columns) = fragment.size();
+                let total = rows * columns;
+                let registers = if load {
+                    point(warp, lowest(members).unwrap_or(0)).dst.len()
+                } else {
+                    point(warp, lowest(members).unwrap_or(0)).src.len() - 2
+                };
+                for lane in lanes(members) {
+                    let warp = &unit.blocks[block].warps[index];
+                    let (address, stride) = (src(warp, lane, 0), src(warp, lane, 1));
+                    for register in 0..registers {
+                        let mut value = 0u64;
+                        for part in 0..per_register {
+                            let element = (lane + 32 * (register as u32 * per_register + part)) % total;
+                            let (row, column) = (u64::from(element / columns), u64::from(element % columns));
+                            let at = if fragment.row { row * stride + column } else { column * stride + row };
+                            let bit = at * u64::from(bits);
+                            let bytes = u64::from(bits.div_ceil(8));
+                            let place = self.fragment_place(
+                                unit,
+                                block,
+                                index,
+                                sync,
+                                lane,
+                                address + bit / 8,
+                                bytes,
+                                shared,
+                                !load,
+                            )?;
+                            let offset = (bit % 8) as u32;
+                            // SAFETY: resolved for this many bytes.
+                            unsafe {
+                                if load {
+                                    let mut raw = [0u8; 8];
+                                    std::ptr::copy_nonoverlapping(place, raw.as_mut_ptr(), bytes as usize);
+                                    let found = u64::from_le_bytes(raw) >> offset;
+                                    let found = if bits < 64 { found & ((1 << bits) - 1) } else { found };
+                                    value |= found << (part * bits);
+                                } else {
+                                    let warp = &unit.blocks[block].warps[index];
+                                    let value = src(warp, lane, 2 + register) >> (part * bits);
+                                    std::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), place, bytes as usize);
+                                }
+                            }
+                        }
+                        if load {
+                            let warp = &unit.blocks[block].warps[index];
+                            set(warp, lane, register, value);
+                        }
+                    }
+                }
+            }
+            SyncOp::WarpSync | SyncOp::Yield | SyncOp::Barrier { .. } | SyncOp::ClusterArrive | SyncOp::ClusterWait => {
+            }
+        }
+        let _ = mask;
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "who accesses what")]
+    fn matrix_row(
+        &mut self,
+        unit: &mut Unit,
+        block: usize,
+        index: usize,
+        sync: u32,
+        lane: u32,
+        address: u64,
+        shared: bool,
+        write: bool,
+    ) -> Result<*mut u8, Stop> {
+        self.place(unit, block, index, sync, lane, (address, 16, 16), shared, write)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "who accesses what")]
+    fn fragment_place(
+        &mut self,
+        unit: &mut Unit,
+        block: usize,
+        index: usize,
+        sync: u32,
+        lane: u32,
+        address: u64,
+        bytes: u64,
+        shared: bool,
+        write: bool,
+    ) -> Result<*mut u8, Stop> {
+        self.place(unit, block, index, sync, lane, (address, bytes, bytes), shared, write)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "who accesses what")]
+    fn place(
+        &mut self,
+        unit: &mut Unit,
+        block: usize,
+        index: usize,
+        sync: u32,
+        lane: u32,
+        (address, bytes, align): (u64, u64, u64),
+        shared: bool,
+        write: bool,
+    ) -> Result<*mut u8, Stop> {
+        self.context.lane = u64::from(lane);
+        self.context.warp = &mut unit.blocks[block].warps[index];
+        let space = if shared { Place3::Shared } else { Place3::Generic };
+        match resolve_any(&mut self.context, address, bytes, align, space, write) {
+            Some(place) => Ok(place),
+            None => {
+                let (kind, address) = (self.context.trap, self.context.trap_address);
+                Err(self.trap(unit, block, index, lane, sync, kind, address))
+            }
+        }
+    }
+}
+
+fn src_or_zero(warp: &Warp, members: u32, lane: u32, src: &impl Fn(&Warp, u32, usize) -> u64) -> u64 {
+    if members >> lane & 1 != 0 { src(warp, lane, 0) } else { 0 }
+}
+
+fn first(op: ReduxOp, value: u32) -> u32 {
+    match op {
+        ReduxOp::FloatMin { absolute, .. } | ReduxOp::FloatMax { absolute, .. } => {
+            let value = if absolute { value & 0x7fff_ffff } else { value };
+            if f32::from_bits(value).is_nan() { 0x7fff_ffff } else { value }
+        }
+        _ => value,
+    }
+}
+
+fn redux(op: ReduxOp, signed: bool, a: u32, b: u32) -> u32 {
+    match op {
+        ReduxOp::Add => a.wrapping_add(b),
+        ReduxOp::Min if signed => (a as i32).min(b as i32) as u32,
+        ReduxOp::Min => a.min(b),
+        ReduxOp::Max if signed => (a as i32).max(b as i32) as u32,
+        ReduxOp::Max => a.max(b),
+        ReduxOp::And => a & b,
+        ReduxOp::Or => a | b,
+        ReduxOp::Xor => a ^ b,
+        ReduxOp::FloatMin { nan, .. } | ReduxOp::FloatMax { nan, .. } => {
+            let b = first(op, b);
+            let (x, y) = (f32::from_bits(a), f32::from_bits(b));
+            let least = matches!(op, ReduxOp::FloatMin { .. });
+            if x.is_nan() || y.is_nan() {
+                return if nan || (x.is_nan() && y.is_nan()) {
+                    0x7fff_ffff
+                } else if x.is_nan() {
+                    b
+                } else {
+                    a
+                };
+            }
+            // Integers in sign and magnitude order as the numbers do, -0 below +0.
+            let key = |bits: u32| if bits >> 31 != 0 { !bits } else { bits | 1 << 31 };
+            if (key(a) < key(b)) == least { a } else { b }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What the tests run kernels on: memory from vectors, a host that keeps what it is told.
+#![allow(dead_code, reason = "each test uses a part")]
+#![expect(unsafe_code, reason = "device memory is the process's own")]
+#![allow(clippy::allow_attributes, reason = "whether something is dead differs from test to test")]
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use ptx::{Assertion, Host, Image, Launch, LaunchError, Memory, Module, Stats, Trap};
+
+#[derive(Default)]
+pub(crate) struct Device {
+    buffers: Vec<Vec<u128>>,
+    sizes: Vec<usize>,
+    pub(crate) printed: Mutex<Vec<u8>>,
+    pub(crate) assertions: Mutex<Vec<Assertion>>,
+    heap: Mutex<Vec<(Vec<u128>, usize)>>,
+}
+
+impl Memory for Device {
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        let heap = self.heap.lock().unwrap();
+        let all = self.buffers.iter().zip(&self.sizes).chain(heap.iter().map(|(b, s)| (b, s)));
+        all.map(|(buffer, size)| buffer.as_ptr() as u64..buffer.as_ptr() as u64 + *size as u64)
+            .find(|r| r.contains(&address))
+    }
+}
+
+impl Host for Device {
+    fn print(&self, text: &[u8]) {
+        self.printed.lock().unwrap().extend_from_slice(text);
+    }
+
+    fn assertion(&self, assertion: &Assertion) {
+        self.assertions.lock().unwrap().push(assertion.clone());
+    }
+
+    fn malloc(&self, bytes: u64) -> u64 {
+        let buffer = vec![0u128; (bytes as usize).div_ceil(16).max(1)];
+        let address = buffer.as_ptr() as u64;
+        self.heap.lock().unwrap().push((buffer, bytes as usize));
+        address
+    }
+
+    fn free(&self, address: u64) {
+        let heap = self.heap.lock().unwrap();
+        assert!(heap.iter().any(|(buffer, _)| buffer.as_ptr() as u64 == address), "free of what malloc did not give");
+    }
+}
+
+impl Device {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn alloc(&mut self, bytes: usize) -> u64 {
+        self.buffers.push(vec![0; bytes.div_ceil(16).max(1)]);
+        self.sizes.push(bytes);
+        self.buffers[self.buffers.len() - 1].as_ptr() as u64
+    }
+
+    pub(crate) fn put<T: Copy>(&mut self, values: &[T]) -> u64 {
+        let bytes = size_of_val(values);
+        let address = self.alloc(bytes);
+        // SAFETY: as many bytes as were allocated.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), address as *mut u8, bytes) };
+        address
+    }
+
+    pub(crate) fn get<T: Copy>(&self, address: u64, count: usize) -> Vec<T> {
+        assert!(self.range(address).is_some_and(|r| r.end - address >= (count * size_of::<T>()) as u64));
+        // SAFETY: inside a buffer, as just checked; every T of the tests is a number.
+        unsafe { std::slice::from_raw_parts(address as *const T, count) }.to_vec()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.printed.lock().unwrap().clone()).unwrap()
+    }
+
+    /// Memory for the image's variables, filled.
+    pub(crate) fn globals(&mut self, image: &Image) -> Vec<u64> {
+        let addresses: Vec<u64> = image.globals().iter().map(|g| self.alloc(g.size as usize)).collect();
+        for (global, address) in image.globals().iter().zip(&addresses) {
+            let bytes = global.initial(&addresses);
+            // SAFETY: the variable has this many bytes.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), *address as *mut u8, bytes.len()) };
+        }
+        addresses
+    }
+
+    pub(crate) fn run(
+        &mut self,
+        image: &Image,
+        name: &str,
+        grid: u32,
+        block: u32,
+        params: &[u64],
+    ) -> Result<Stats, LaunchError> {
+        self.launch(image, name, [grid, 1, 1], [block, 1, 1], &words(params), |_| {})
+    }
+
+    pub(crate) fn launch(
+        &mut self,
+        image: &Image,
+        name: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        params: &[u8],
+        change: impl FnOnce(&mut Launch<'_>),
+    ) -> Result<Stats, LaunchError> {
+        let kernel = image.kernel(name).unwrap_or_else(|error| panic!("{error}"));
+        let globals = self.globals(image);
+        let this = &*self;
+        let mut launch = Launch {
+            grid,
+            block,
+            cluster: [1; 3],
+            dynamic_shared: 0,
+            params,
+            globals: &globals,
+            cooperative: false,
+            stack: 1 << 14,
+            threads: 2,
+            multiprocessors: 4,
+            grid_id: 1,
+            memory: this,
+            host: this,
+            cancel: None,
+        };
+        change(&mut launch);
+        kernel.launch(&launch)
+    }
+}
+
+pub(crate) fn words(params: &[u64]) -> Vec<u8> {
+    params.iter().flat_map(|p| p.to_le_bytes()).collect()
+}
+
+pub(crate) fn image(text: &str) -> Image {
+    let module = Module::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    Image::link(&[module]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub(crate) fn trap(result: Result<Stats, LaunchError>) -> Trap {
+    match result {
+        Err(LaunchError::Trap(trap)) => *trap,
+        other => panic!("a trap was expected, got {other:?}"),
+    }
+}
