@@ -1,5 +1,5 @@
 //! ftest, its guard and its coordinator die in many orders, and all at once: no rank outlives them.
-//! `FTEST_EVERY_ORDER=1 cargo test -p runner --test lifelines` plays every order.
+//! `cargo test -p runner --test lifelines -- --include-ignored` plays every order.
 
 mod program;
 
@@ -235,11 +235,9 @@ fn ranks_go_whoever_dies_first_second_and_last() {
 
 /// One after the other in every order, and every two and all three in one moment.
 #[test]
+#[ignore = "takes a minute; `cargo xtask drill` runs it"]
 fn every_order() {
     use Who::{Coordinator, Guard, Runner};
-    if std::env::var_os("FTEST_EVERY_ORDER").is_none() {
-        return;
-    }
     let all = [Runner, Guard, Coordinator];
     for first in all {
         // A guard alone is replaced, and the run goes on.

@@ -128,7 +128,9 @@ fn ctrl_z_stops_everything_and_the_clock_and_fg_lets_it_go_on() {
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(6500));
-    fs::write(terminal.directory.path().join("go"), "on\n").unwrap();
+    // Open for both, so that neither opening nor writing waits for the one who reads: it was stopped in doing so.
+    let mut go = File::options().read(true).write(true).open(terminal.directory.path().join("go")).unwrap();
+    go.write_all(b"on\n").unwrap();
     terminal.type_in("fg\n");
     let shown = terminal.wait_for("1 case");
     // Neither too late nor slow: what it was stopped does not count.

@@ -61,9 +61,11 @@ pub(super) fn orders_of_death(place: &Place) -> Result<Tally, String> {
     test(place, &["-p", "runner", "--test", "lifelines", "--no-run"], &[])?.expect(&[0])?;
     let mut tally = Tally::of("orders");
     for _ in 0..place.times(1, 20) {
-        let words = ["-p", "runner", "--test", "lifelines", "--", "--nocapture"];
-        let every = if place.quick { &[][..] } else { &[("FTEST_EVERY_ORDER", "1")] };
-        let ended = test(place, &words, every)?;
+        let mut words = vec!["-p", "runner", "--test", "lifelines", "--", "--nocapture"];
+        if !place.quick {
+            words.push("--include-ignored");
+        }
+        let ended = test(place, &words, &[])?;
         // The test says which it has played.
         let orders = ended.text().lines().filter(|line| line.starts_with("killed ")).count();
         tally.add("the orders", ended.took / orders.max(1) as u32, ended.expect(&[0]));
