@@ -1,5 +1,5 @@
 //! Black-box cases: `tests/cases/<outcome>/<name>/suite.yaml` is run by the built `ftest`, and stdout, stderr and exit
-//! code must be the texts beside it. `FTEST_REWRITE=1 cargo test -p runner --test outcomes` writes them anew.
+//! code must be the texts beside it. `cargo xtask regen outcomes` rewrites them.
 
 mod program;
 
@@ -61,7 +61,7 @@ fn run(case: &Path, codes: &[i32]) -> Vec<String> {
         ("stderr", plain(case, runs.path(), &output.stderr)),
         ("exit", format!("{code}\n")),
     ];
-    let rewrite = std::env::var_os("FTEST_REWRITE").is_some();
+    let rewrite = std::env::var_os("FTEST_REGEN").is_some();
     for (name, text) in texts {
         let path = case.join(name);
         let expected = fs::read_to_string(&path).unwrap_or_default();
