@@ -14,18 +14,20 @@ const ROWS_OF_A_LINE: usize = 3;
 /// Size of a character, px.
 const CELL: (f64, usize) = (7.25, 17);
 
-/// Runs the suite, then writes docs/terminal.svg, and docs/report.png where there is a Chromium.
+/// Runs the suite, then writes docs/terminal.svg, and docs/report.png where there is a Chromium. The variable `FTEST` names
+/// another ftest than `./ftest`.
 ///
 /// # Errors
 /// ftest cannot be started or ends otherwise than with a failed case, or a picture cannot be written.
 pub fn run(root: &Path) -> Result<(), String> {
-    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let page = scratch.path().join("report.html");
-    let output = Command::new(root.join("ftest"))
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let page = directory.path().join("report.html");
+    let program = std::env::var_os("FTEST").map_or_else(|| root.join("ftest"), PathBuf::from);
+    let output = Command::new(&program)
         .args([SUITE, "--no-fail-fast", "--color", "always", "--html"])
         .arg(&page)
         .arg("--runs-dir")
-        .arg(scratch.path().join("runs"))
+        .arg(directory.path().join("runs"))
         .current_dir(root)
         .output()
         .map_err(|error| format!("./ftest: {error}"))?;
@@ -33,13 +35,24 @@ pub fn run(root: &Path) -> Result<(), String> {
     if output.status.code() != Some(1) {
         return Err(format!("./ftest {SUITE}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
     }
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let printed = printed.replace(&scratch.path().display().to_string(), ".ftest");
-    let printed = printed.replace(&root.canonicalize().unwrap_or_default().display().to_string(), "~/ftest");
+    // Pictures show what a reader's terminal would, not where this run was.
+    let scratch = directory.path().display().to_string();
+    let places = [
+        (format!(" --color always --html {scratch}/report.html --runs-dir {scratch}/runs"), " --html report.html"),
+        (scratch, ".ftest"),
+        (program.display().to_string(), "./ftest"),
+        (root.canonicalize().unwrap_or_default().display().to_string(), "~/ftest"),
+    ];
+    let plain = |text: &str| places.iter().fold(text.to_owned(), |text, (place, shown)| text.replace(place, shown));
+    let printed = plain(&String::from_utf8_lossy(&output.stdout));
     let printed = format!("\x1b[1m$ ./ftest {SUITE}\x1b[0m\n{printed}");
     write(&root.join("docs/terminal.svg"), &svg(&printed))?;
     match browser() {
-        Some(browser) => photograph(&browser, &page, &root.join("docs/report.png")),
+        Some(browser) => {
+            let report = fs::read_to_string(&page).map_err(|error| error.to_string())?;
+            fs::write(&page, plain(&report)).map_err(|error| error.to_string())?;
+            photograph(&browser, &page, &root.join("docs/report.png"))
+        }
         None => {
             println!("there is no Chromium; docs/report.png stays as it was (CHROMIUM names one)");
             Ok(())
@@ -67,7 +80,7 @@ fn browser() -> Option<PathBuf> {
 fn photograph(browser: &Path, page: &Path, picture: &Path) -> Result<(), String> {
     println!("{}", picture.display());
     let done = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,1500"])
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,2100"])
         .arg(format!("--screenshot={}", picture.display()))
         .arg(format!("file://{}", page.display()))
         .output()

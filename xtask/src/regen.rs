@@ -31,7 +31,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "wire",
         files: &["protocol/tests/golden"],
-        from: "the messages of protocol/src/message",
+        from: "the samples of protocol/tests/wire.rs",
         tests: &["-p", "protocol", "--test", "wire"],
     },
     Group {
