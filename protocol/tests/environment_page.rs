@@ -7,9 +7,12 @@ use std::{env, fs, path::Path};
 fn the_page_is_the_table() {
     let mut page = String::from(
         "# Environment variables\n\n\
-         Made from `protocol/src/env.rs`; `cargo xtask regen` rewrites it. A value that is not listed is an error\n\
-         that names the variable. `ftest` and `fgpu` set what their flags say; a flag wins over the variable. An empty variable counts\n\
-         as one that is not set, these and those of others (`TMPDIR`, `PATH`, `HOME`, `CI`, ...); a relative path starts in the working directory.\n\n\
+         After reading this page you can configure every part of ftest by variables, also where there is no flag for it.\n\n\
+         - A flag of `ftest` or `fgpu` wins over its variable.\n\
+         - A value that is not listed is an error that names the variable.\n\
+         - An empty variable counts as unset, including those of others (`TMPDIR`, `PATH`, `HOME`, `CI`, ...).\n\
+         - A relative path starts in the working directory.\n\n\
+         Generated from `protocol/src/env.rs` by `cargo xtask regen environment`.\n\n\
          | variable | values | default | meaning |\n|---|---|---|---|\n",
     );
     for variable in protocol::env::ALL {
