@@ -22,11 +22,7 @@ fn must_be(path: &Path, expected: &str) {
         .unified_diff()
         .header("committed", "code")
         .to_string();
-    assert!(
-        committed == expected,
-        "{} is stale; run `cargo xtask regen docs`\n{diff}",
-        path.display()
-    );
+    assert!(committed == expected, "{} is stale; run `cargo xtask regen docs`\n{diff}", path.display());
 }
 
 #[test]

@@ -110,11 +110,7 @@ fn the_committed_lists_are_the_tables() {
             fs::write(&path, text(names)).unwrap();
         } else {
             let found = fs::read_to_string(&path).unwrap_or_default();
-            assert_eq!(
-                found,
-                text(names),
-                "shim/exports/{file} is stale; run `cargo xtask regen exports`"
-            );
+            assert_eq!(found, text(names), "shim/exports/{file} is stale; run `cargo xtask regen exports`");
         }
     }
     if !updating() {

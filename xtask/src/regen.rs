@@ -25,6 +25,8 @@ struct Group {
     from: &'static str,
     /// Arguments of `cargo test`.
     tests: &'static [&'static str],
+    /// Whether the tests run the programs of a whole build.
+    programs: bool,
 }
 
 const GROUPS: &[Group] = &[
@@ -33,48 +35,56 @@ const GROUPS: &[Group] = &[
         files: &["protocol/tests/golden"],
         from: "the samples of protocol/tests/wire.rs",
         tests: &["-p", "protocol", "--test", "wire"],
+        programs: false,
     },
     Group {
         name: "environment",
         files: &["docs/environment.md"],
         from: "the table of protocol/src/env.rs",
         tests: &["-p", "protocol", "--test", "environment_page"],
+        programs: false,
     },
     Group {
         name: "report-schema",
         files: &["schema/cluster_report.v1.json"],
         from: "the types of protocol/src/report.rs",
         tests: &["-p", "model", "--test", "cluster", "report_schema"],
+        programs: false,
     },
     Group {
         name: "model-scripts",
         files: &["model/tests/scripts"],
         from: "what the cluster model answers",
         tests: &["-p", "model", "--test", "cluster", "scripts"],
+        programs: false,
     },
     Group {
         name: "exports",
         files: &["shim/exports"],
         from: "the tables of shim/src; needs-*.txt only with FTEST_TORCH_LIB or FTEST_NVIDIA",
         tests: &["-p", "shim", "--test", "exports"],
+        programs: false,
     },
     Group {
         name: "kernels",
         files: &["docs/kernels.md"],
         from: "the table of ptx/tests/support.rs",
         tests: &["-p", "ptx", "--test", "support"],
+        programs: false,
     },
     Group {
         name: "docs",
         files: &["docs/suite.schema.json", "schema/events.v1.json", "docs/suites.md", "docs/cli.md", "docs/reports.md"],
         from: "the suite language, the command line and the event types of runner/src",
         tests: &["-p", "runner", "--test", "docs"],
+        programs: false,
     },
     Group {
         name: "outcomes",
         files: &["runner/tests/cases"],
         from: "what ftest prints for the suites there, and its exit codes",
         tests: &["-p", "runner", "--test", "outcomes"],
+        programs: true,
     },
 ];
 
@@ -121,7 +131,6 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
         }
         return Ok(true);
     }
-    let before = if options.check { Vec::new() } else { changed(root, &groups)? };
     let mut failed = Vec::new();
     for group in &groups {
         eprintln!("{}: {}", group.name, group.files.join(", "));
@@ -134,9 +143,11 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
             println!("stale: {}; run `cargo xtask regen {}`", failed.join(", "), failed.join(" "));
         }
     } else {
-        for line in changed(root, &groups)?.iter().filter(|line| !before.contains(line)) {
-            println!("{line}");
+        let changed = changed(root, &groups)?;
+        if changed.is_empty() {
+            println!("nothing differs from the last commit");
         }
+        changed.iter().for_each(|line| println!("{line}"));
         if !failed.is_empty() {
             println!("could not be rewritten: {}; the tests above say why", failed.join(", "));
         }
@@ -144,11 +155,23 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     Ok(failed.is_empty())
 }
 
+/// A cargo command in the repository.
+fn cargo(root: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(words).current_dir(root).stdin(Stdio::null()).stderr(Stdio::inherit()).env_remove(VARIABLE);
+    command
+}
+
 /// Runs the tests of `group`; with `check` they compare. Their output is shown only when they fail.
 fn test(root: &Path, group: &Group, check: bool) -> Result<bool, String> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["test", "--quiet", "--locked", "--no-fail-fast"]).args(group.tests).current_dir(root);
-    command.stdin(Stdio::null()).stderr(Stdio::inherit()).env_remove(VARIABLE);
+    if group.programs {
+        let built = cargo(root, &["build", "--quiet", "--locked"]).status();
+        if !built.map_err(|error| format!("cargo build: {error}"))?.success() {
+            return Ok(false);
+        }
+    }
+    let mut command = cargo(root, &["test", "--quiet", "--locked", "--no-fail-fast"]);
+    command.args(group.tests);
     if !check {
         command.env(VARIABLE, "1");
     }

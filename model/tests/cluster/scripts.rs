@@ -23,7 +23,12 @@ fn scripts() {
         if std::env::var_os("FTEST_REGEN").is_some() {
             std::fs::write(&path, &played).unwrap();
         } else {
-            assert_eq!(played, script, "{}: answers differ; `cargo xtask regen model-scripts` rewrites them", path.display());
+            assert_eq!(
+                played,
+                script,
+                "{}: answers differ; `cargo xtask regen model-scripts` rewrites them",
+                path.display()
+            );
         }
         seen += 1;
     }
