@@ -12,6 +12,7 @@ pub mod device_report;
 pub mod driver;
 pub mod env;
 pub mod fault;
+pub mod finding;
 pub mod frame;
 pub mod ids;
 pub mod limit;

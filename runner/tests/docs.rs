@@ -38,7 +38,7 @@ fn the_schema_of_the_event_log_is_the_code_s() {
 
 #[test]
 fn the_generated_parts_are_the_code_s() {
-    for name in ["suites.md", "cli.md", "reports.md"] {
+    for name in ["suites.md", "cli.md", "reports.md", "findings.md"] {
         let text = fs::read_to_string(docs(name)).unwrap();
         must_be(&docs(name), &manual::fill(&text).unwrap_or_else(|error| panic!("docs/{name}: {error}")));
     }

@@ -74,7 +74,14 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "docs",
-        files: &["docs/suite.schema.json", "schema/events.v1.json", "docs/suites.md", "docs/cli.md", "docs/reports.md"],
+        files: &[
+            "docs/suite.schema.json",
+            "schema/events.v1.json",
+            "docs/suites.md",
+            "docs/cli.md",
+            "docs/reports.md",
+            "docs/findings.md",
+        ],
         from: "the suite language, the command line and the event types of runner/src",
         tests: &["-p", "runner", "--test", "docs"],
         programs: false,

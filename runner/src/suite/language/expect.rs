@@ -1,5 +1,7 @@
 //! The keys of `expect`: the expected results of a case.
 
+use protocol::finding;
+
 use super::{Key, Rule, Section, Shape, optional, or, required};
 
 const BECAUSE: Key = optional("because", Shape::Text, "why; shown instead of the advice if the check fails");
@@ -60,10 +62,27 @@ pub(crate) static EXPECT: Section = Section {
             "parts of the sentence of a [hang](#hang), which is the expected result then",
         ),
         optional(
+            "findings",
+            Shape::List(0, &Shape::Either(&[Shape::Choice(finding::WORDS), Shape::Section(&FINDING)])),
+            "[findings](findings.md) that must occur, and do not fail the case; a kind alone is `{kind: KIND}`",
+        ),
+        optional(
             "gaps",
             Shape::List(0, &Shape::Text),
             "patterns of [gaps](gaps.md) that the case must run into, and that do not break it",
         ),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static FINDING: Section = Section {
+    name: "finding",
+    what: "a finding",
+    about: "A finding that must occur.",
+    keys: &[&[
+        required("kind", Shape::Choice(finding::WORDS), "its [kind](findings.md)"),
+        optional("ranks", RANKS, "the global ranks at fault, all of them"),
+        optional("contains", SCALARS, "parts of its sentence"),
     ]],
     rules: &[],
 };
