@@ -14,6 +14,7 @@ pub mod env;
 pub mod fault;
 pub mod frame;
 pub mod ids;
+pub mod launcher;
 pub mod limit;
 pub mod message;
 pub mod plan;
