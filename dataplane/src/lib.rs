@@ -12,6 +12,7 @@ mod fault;
 pub mod host;
 mod journal;
 pub mod kernels;
+pub mod lock;
 mod losses;
 mod operation;
 pub mod process;

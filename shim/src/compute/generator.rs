@@ -4,7 +4,9 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use dataplane::lock::Mutex;
 
 use super::cxx::{IValue, MaybeDouble};
 use super::symbols::Engine;
@@ -49,7 +51,7 @@ impl Drawing {
             let cuda = cuda.unwrap_or_else(|| *(symbols.cuda_generator)(index));
             (cuda, (symbols.cuda_seed)(cuda), (symbols.cuda_offset)(cuda))
         };
-        let mut stands = STANDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stands = STANDS.lock();
         let known = stands.iter().position(|stand| stand.seed == seed && stand.offset == offset);
         let stand = known.map_or_else(|| Stand::new(seed, offset), |index| stands.remove(index));
         Self { cuda, stand: Some(stand), stands }
@@ -64,7 +66,7 @@ impl Drawing {
     /// Seed and offset of the CUDA generator before the operator draws, which [`again`] takes.
     pub(super) fn place(&self) -> (u64, u64) {
         let Some(stand) = &self.stand else { return (0, 0) };
-        let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = PLACES.lock();
         if places.len() == REMEMBERED {
             places.pop_front();
         }
@@ -113,7 +115,7 @@ const REMEMBERED: usize = 256;
 
 /// A CPU generator that draws what was drawn at a [`Drawing::place`]; no CUDA generator moves.
 pub(super) fn again(seed: u64, offset: u64) -> Value {
-    let places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let places = PLACES.lock();
     let known = places.iter().rfind(|place| (place.0, place.1) == (seed, offset));
     let engine = known.map_or_else(|| Box::new(Engine::at(seed, offset / PER_DRAW)), |place| place.2.clone());
     drop(places);
