@@ -106,7 +106,9 @@ mod tests {
             panic!("with both locks held");
         }));
         assert!(panicked.is_err());
-        assert_eq!((*mutex.lock(), *shared.read(), *shared.write()), (2, 2, 2));
+        assert_eq!(*mutex.lock(), 2);
+        assert_eq!(*shared.read(), 2);
+        assert_eq!(*shared.write(), 2);
         assert_eq!(mutex.try_lock().as_deref(), Some(&2));
         let held = mutex.lock();
         assert!(mutex.try_lock().is_none());
