@@ -174,3 +174,26 @@ fn half_pair(seed: u64, draws: u64) -> MaybeDouble {
     let radius = (-2.0 * (-second).ln_1p()).sqrt();
     MaybeDouble { value: radius * (2.0 * std::f64::consts::PI * first).sin(), is_some: true }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The second number of `torch.manual_seed(seed); torch.randn(2, dtype=torch.float64)` on the CPU (torch 2.9).
+    #[test]
+    fn the_kept_half_of_a_pair_is_pytorchs_second_normal_number() {
+        for (seed, expected) in [(0, -0.293_428_905_760_946_4), (42, 0.128_809_405_136_589_7)] {
+            let half = half_pair(seed, DRAWS_PER_PAIR);
+            assert!(half.is_some && (half.value - expected).abs() < 1e-15, "{seed}: {}", half.value);
+        }
+    }
+
+    /// `torch.rand(dtype=torch.float64)` with seed 0: the first three numbers, and the one after 5000.
+    #[test]
+    fn uniform_numbers_are_pytorchs() {
+        let mut engine = Engine::new(0);
+        let drawn = [engine.uniform(), engine.uniform(), engine.uniform()];
+        assert_eq!(drawn, [0.970_053_001_806_553_1, 0.707_819_864_399_788, 0.459_382_943_127_450_87]);
+        assert_eq!(Engine::at(0, 2 * 5000).uniform(), 0.165_883_895_689_035_94);
+    }
+}
