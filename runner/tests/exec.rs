@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use runner::execute::cookie::{Cookie, random_word};
-use runner::execute::sweep::Sweep;
+use runner::execute::process_tree::cookie::{Cookie, random_word};
+use runner::execute::process_tree::sweep::Sweep;
 
 /// Listens nowhere, but says so and ends as the real one: SIGTERM writes the report.
 const COORDINATOR: &str = r#"#!/bin/sh

@@ -10,8 +10,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use runner::execute::cookie::{Cookie, random_word};
-use runner::execute::sweep::Sweep;
+use runner::execute::process_tree::cookie::{Cookie, random_word};
+use runner::execute::process_tree::sweep::Sweep;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -18,17 +18,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::case::Transport;
-use crate::execute::cookie::Cookie;
 use crate::execute::deaths::Teller;
-use crate::execute::inherit::UmaskOf;
 use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::launch::settings;
 use crate::execute::launch::settings::DeviceArguments;
 use crate::execute::launch::{holder_cache, program};
-use crate::execute::process::{Event, Running, exit_of};
+use crate::execute::process_tree::cookie::Cookie;
+use crate::execute::process_tree::inherit::UmaskOf;
+use crate::execute::process_tree::process::{Event, Running, exit_of};
+use crate::execute::process_tree::sweep::{Process, Sweep};
 use crate::execute::python;
-use crate::execute::sweep::{Process, Sweep};
-use crate::execute::{self, Cancel, RunContext, coordinator, dies_with_us, ranks, reports};
+use crate::execute::{self, Cancel, RunContext, coordinator, ranks, reports};
 use crate::host::install::Install;
 use crate::host::machine;
 use crate::observation::Exit;
@@ -225,7 +225,7 @@ async fn run_all(
                 None => command.env_remove(name),
             };
         }
-        dies_with_us(&mut command);
+        execute::process_tree::kernel::dies_with_us(&mut command);
         let mut child = command.spawn().map_err(|error| Trouble {
             code: 126,
             message: format!("cannot start {}: {}", file.display(), machine::explained(&error)),

@@ -11,15 +11,15 @@ use rustix::process::{Resource, Rlimit};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::cancel::Cancel;
-use super::cookie::Cookie;
 use super::debug::DebugRank;
 use super::descriptors::Descriptors;
 use super::guard::{self, Guard};
-use super::inherit;
 use super::limit::Limits;
+use super::process_tree::cookie::Cookie;
+use super::process_tree::inherit;
+use super::process_tree::sweep::{self, Sweep};
 use super::scratch::{self, RunDirectory};
 use super::shared_memory::Lives;
-use super::sweep::{self, Sweep};
 use crate::case::python::PythonNeed;
 use crate::execute::python;
 use crate::execute::python::Python;

@@ -8,8 +8,8 @@ use protocol::plan::ClusterPlan;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::clock::{Instant, timeout_at};
-use super::cookie::{Cookie, random_word};
-use super::process::{Event, Planned, Running, Texts};
+use super::process_tree::cookie::{Cookie, random_word};
+use super::process_tree::process::{Event, Planned, Running, Texts};
 use super::show::Streams;
 use crate::case::Transport;
 use crate::execute::launch::environment::{Endpoint, Environment};

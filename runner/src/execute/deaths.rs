@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::clock::Instant;
 use super::control::Control;
-use super::process::Running;
+use super::process_tree::process::Running;
 use crate::case::Case;
 use crate::check::exit;
 use crate::execute::launch::environment::Endpoint;

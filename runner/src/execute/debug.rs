@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::no_capture;
-use super::process::Planned;
+use super::process_tree::process::Planned;
 use super::show::Streams;
 use crate::case::{Case, Launch};
 use crate::observation::Role;
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::execute::launch::environment::Environment;
-    use crate::execute::process::Texts;
+    use crate::execute::process_tree::process::Texts;
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()

@@ -14,9 +14,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
 
-use super::cookie::Cookie;
-use super::process::exit_of;
-use super::sweep::Sweep;
+use super::process_tree::cookie::Cookie;
+use super::process_tree::process::exit_of;
+use super::process_tree::sweep::Sweep;
 use crate::check::exit;
 
 /// First argument under which `ftest` plays the guard.

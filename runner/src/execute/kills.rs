@@ -2,9 +2,9 @@
 
 use rustix::process::Signal;
 
-use super::process::Event;
+use super::process_tree::process::Event;
+use super::process_tree::sweep::Sweep;
 use super::ranks::node_cookie;
-use super::sweep::Sweep;
 use super::torchrun;
 use crate::case::{Case, Kill, KillTarget, Launch};
 use crate::observation::Role;

@@ -14,7 +14,7 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::sweep::Process;
+use super::process_tree::sweep::Process;
 
 /// How long gdb may take with one process. As many are looked at side by side as there are cores.
 const PATIENCE: Duration = Duration::from_secs(2);

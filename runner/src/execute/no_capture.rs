@@ -1,6 +1,6 @@
 //! Which processes of a case write to the terminal, and under which names.
 
-use super::process::Planned;
+use super::process_tree::process::Planned;
 use super::show::{Name, Streams};
 use crate::case::{Case, Launch};
 use crate::observation::Role;

@@ -6,8 +6,8 @@ use std::path::Path;
 use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
 
-use super::cookie::Cookie;
-use super::process::{Planned, Texts};
+use super::process_tree::cookie::Cookie;
+use super::process_tree::process::{Planned, Texts};
 use super::show::Streams;
 use super::torchrun::Torchrun;
 use crate::case::{Case, Launch};

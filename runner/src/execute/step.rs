@@ -13,11 +13,11 @@ use tokio::process::{Child, Command};
 
 use super::cancel::Cancel;
 use super::clock::{Instant, sleep_until};
-use super::cookie::Cookie;
-use super::inherit::UmaskOf;
-use super::kernel;
-use super::process::exit_of;
-use super::sweep::Sweep;
+use super::process_tree::cookie::Cookie;
+use super::process_tree::inherit::UmaskOf;
+use super::process_tree::kernel;
+use super::process_tree::process::exit_of;
+use super::process_tree::sweep::Sweep;
 use crate::case::fixture::StepTimeout;
 use crate::execute::launch::environment::Environment;
 use crate::execute::launch::program;

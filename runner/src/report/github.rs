@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use crate::check::Failure;
-use crate::execute::cookie::random_word;
+use crate::execute::process_tree::cookie::random_word;
 use crate::host::printable;
 use crate::host::variable;
 use crate::record::{CaseRun, Run};

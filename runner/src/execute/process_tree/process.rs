@@ -17,12 +17,12 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::capture::{Capture, Lines};
-use super::clock::Instant;
 use super::inherit::UmaskOf;
 use super::kernel::Spawn;
-use super::show::{Shown, Streams};
+use crate::execute::clock::Instant;
 use crate::execute::launch::environment::Environment;
 use crate::execute::launch::program;
+use crate::execute::show::{Shown, Streams};
 use crate::host::machine;
 use crate::observation::{Exit, ProcessObservation, Role};
 

@@ -1,12 +1,12 @@
 //! What the processes of a case see in their environment.
 
-use super::Life;
+use super::CaseExecution;
 use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::launch::holder_cache;
 use crate::execute::python::Python;
 use crate::execute::reports;
 
-impl Life<'_> {
+impl CaseExecution<'_> {
     /// The environment of every process of the case but the coordinator.
     pub(super) fn environment(&self, python: Option<&Python>) -> Result<Environment, String> {
         let install = &self.context.install;

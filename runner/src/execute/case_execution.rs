@@ -1,4 +1,4 @@
-//! The life of one case: scratch directory, coordinator, ranks, watching, ending, collecting. Every wait has a deadline.
+//! The execution of one case: scratch directory, coordinator, ranks, watching, ending, collecting. Every wait has a deadline.
 
 mod ending;
 mod environment;
@@ -12,16 +12,17 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::clock::{Instant, sleep_until};
-use super::cookie::Cookie;
 use super::deaths::Deaths;
 use super::kills::Kills;
 use super::limit::Limit;
 use super::port::HeldPort;
-use super::process::{Event, Running};
+use super::process_tree::capture;
+use super::process_tree::cookie::Cookie;
+use super::process_tree::process::{Event, Running};
+use super::process_tree::sweep::{Process, Sweep};
 use super::ranks::{self, Shared};
 use super::shared_memory;
-use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, faults, hang, loader, no_capture, reports, torchrun};
+use super::{RunContext, coordinator, faults, hang, loader, no_capture, reports, torchrun};
 use crate::case::requirement;
 use crate::case::{Case, Launch};
 use crate::check::need::Need;
@@ -41,21 +42,21 @@ pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
         let skipped = Some("the run was interrupted".to_owned());
         return Observation { skipped, cancelled: true, ..Observation::default() };
     }
-    let mut life = match Life::new(case, context) {
-        Ok(life) => life,
+    let mut execution = match CaseExecution::new(case, context) {
+        Ok(execution) => execution,
         Err(error) => return Observation::infra(error),
     };
     let watch = context.lives.begin();
-    if let Err(error) = life.run().await {
-        life.observation.infra_error.get_or_insert(error);
+    if let Err(error) = execution.run().await {
+        execution.observation.infra_error.get_or_insert(error);
     }
-    life.end().await;
-    life.find_shared_memory(watch);
-    life.observation.duration = life.started.map(|started| started.elapsed()).unwrap_or_default();
-    life.observation
+    execution.end().await;
+    execution.find_shared_memory(watch);
+    execution.observation.duration = execution.started.map(|started| started.elapsed()).unwrap_or_default();
+    execution.observation
 }
 
-struct Life<'a> {
+struct CaseExecution<'a> {
     case: &'a Case,
     context: &'a RunContext,
     scratch: PathBuf,
@@ -78,15 +79,15 @@ struct Life<'a> {
     observation: Observation,
 }
 
-impl<'a> Life<'a> {
+impl<'a> CaseExecution<'a> {
     /// Nothing runs yet.
     ///
     /// # Errors
     /// One sentence: there is no scratch directory.
-    fn new(case: &'a Case, context: &'a RunContext) -> Result<Life<'a>, String> {
+    fn new(case: &'a Case, context: &'a RunContext) -> Result<CaseExecution<'a>, String> {
         let (scratch, cookie) = context.open_case()?;
         let (sender, received) = unbounded_channel();
-        Ok(Life {
+        Ok(CaseExecution {
             case,
             context,
             sweep: Sweep::new(cookie.clone()),
@@ -108,7 +109,7 @@ impl<'a> Life<'a> {
     }
 }
 
-impl Life<'_> {
+impl CaseExecution<'_> {
     /// Starts everything and watches until the ranks ended, the deadline passed or the user wants to stop.
     async fn run(&mut self) -> Result<(), String> {
         let need = self.case.python_need();
@@ -284,11 +285,11 @@ impl Life<'_> {
             }
         }
         // While the coordinator still runs: a kill may mean it.
-        self.hear_out().await;
+        self.drain_output().await;
     }
 
     /// Takes what the ranks wrote last: that they ended may be known before.
-    async fn hear_out(&mut self) {
+    async fn drain_output(&mut self) {
         if self.case.kill.is_empty() {
             return;
         }

@@ -11,8 +11,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::children;
-use super::clock::{Instant, timeout_at};
 use super::cookie::Cookie;
+use crate::execute::clock::{Instant, timeout_at};
 
 /// How often a group that answers is looked for among our children.
 const LOOKS: u32 = 20;
@@ -42,7 +42,7 @@ pub struct Process {
 
 impl Process {
     /// Reads one process; `None` when it is gone.
-    pub(super) fn read(pid: i32) -> Option<Process> {
+    pub(in crate::execute) fn read(pid: i32) -> Option<Process> {
         let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         let mut process = parse_stat(&String::from_utf8_lossy(&stat))?;
         // Unreadable for another user's process; then it is none of ours.

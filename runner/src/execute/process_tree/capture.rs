@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 
-use super::clock::{Instant, timeout_at};
-use super::show::{LINE, Shown};
 use crate::check::search::Search;
+use crate::execute::clock::{Instant, timeout_at};
+use crate::execute::show::{LINE, Shown};
 use crate::observation::Captured;
 
 /// Bytes kept from the beginning of a stream.

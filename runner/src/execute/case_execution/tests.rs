@@ -8,10 +8,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 
 use super::super::Cancel;
-use super::super::process::{Planned, Texts};
 use super::super::show::Streams;
 use super::*;
 use crate::case::{Kill, KillTarget};
+use crate::execute::process_tree::process::{Planned, Texts};
 use crate::host::install::Install;
 use crate::source::SourceLocation;
 
@@ -27,12 +27,12 @@ fn case(argv: &[&str]) -> Case {
     Case { launch: Launch::Argv { argv, ranks: None }, dir: PathBuf::from("/"), ..Case::default() }
 }
 
-fn start(life: &Life<'_>, role: Role, argv: &[&str]) -> Running {
+fn start(execution: &CaseExecution<'_>, role: Role, argv: &[&str]) -> Running {
     let argv = argv.iter().map(OsString::from).collect();
     let (environment, directory) = (Environment::new(), PathBuf::from("/"));
     let (streams, texts, at_our_death) = (Streams::Captured, Texts::default(), Some(Signal::KILL));
     let planned = Planned { role, argv, environment, directory, lifeline: true, at_our_death, streams, texts };
-    planned.start(&life.scratch, &life.sender, true).unwrap()
+    planned.start(&execution.scratch, &execution.sender, true).unwrap()
 }
 
 /// A coordinator that gives one answer.
@@ -55,19 +55,19 @@ fn answer(listener: UnixListener, json: &'static str) {
 /// What becomes of a case whose coordinator told of a hang and says this when it is asked.
 async fn after_a_hang(json: Option<&'static str>) -> Observation {
     let (case, context) = (case(&["true"]), context(&Cancel::new()));
-    let mut life = Life::new(&case, &context).unwrap();
-    let address = life.scratch.join("c.sock");
+    let mut execution = CaseExecution::new(&case, &context).unwrap();
+    let address = execution.scratch.join("c.sock");
     if let Some(json) = json {
         answer(UnixListener::bind(&address).unwrap(), json);
     }
     let address = address.display().to_string();
-    life.endpoint = Some(Endpoint { transport: "unix", address, token: String::new() });
-    life.coordinator = Some(start(&life, Role::Coordinator, &["cat"]));
+    execution.endpoint = Some(Endpoint { transport: "unix", address, token: String::new() });
+    execution.coordinator = Some(start(&execution, Role::Coordinator, &["cat"]));
     let line = format!("{}rank 0 waits", coordinator::HANG).into_bytes();
-    life.sender.send(Event::Line(Role::Coordinator, line)).unwrap();
-    life.running.push(start(&life, Role::Launcher(0), &["true"]));
-    life.watch(Instant::now() + PATIENCE).await;
-    std::mem::take(&mut life.observation)
+    execution.sender.send(Event::Line(Role::Coordinator, line)).unwrap();
+    execution.running.push(start(&execution, Role::Launcher(0), &["true"]));
+    execution.watch(Instant::now() + PATIENCE).await;
+    std::mem::take(&mut execution.observation)
 }
 
 #[tokio::test]
@@ -93,25 +93,25 @@ async fn the_last_words_of_the_last_process_are_heard() {
     };
     let case = Case { kill: vec![kill], ..case(&["echo", "over"]) };
     let context = context(&Cancel::new());
-    let mut life = Life::new(&case, &context).unwrap();
-    life.running.push(start(&life, Role::Launcher(0), &["echo", "over"]));
-    let mut told = vec![life.received.recv().await.unwrap(), life.received.recv().await.unwrap()];
+    let mut execution = CaseExecution::new(&case, &context).unwrap();
+    execution.running.push(start(&execution, Role::Launcher(0), &["echo", "over"]));
+    let mut told = vec![execution.received.recv().await.unwrap(), execution.received.recv().await.unwrap()];
     // Its end first: they come in any order.
     told.sort_by_key(|event| matches!(event, Event::Line(..)));
-    told.into_iter().for_each(|event| life.sender.send(event).unwrap());
-    life.watch(Instant::now() + PATIENCE).await;
-    life.collect().await;
-    assert_eq!(life.observation.kills_not_triggered, Vec::<String>::new());
+    told.into_iter().for_each(|event| execution.sender.send(event).unwrap());
+    execution.watch(Instant::now() + PATIENCE).await;
+    execution.collect().await;
+    assert_eq!(execution.observation.kills_not_triggered, Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_wish_to_stop_is_seen_while_the_coordinator_starts() {
     let cancel = Cancel::new();
     let (case, context) = (Case { coordinator: true, ..case(&["true"]) }, context(&cancel));
-    let mut life = Life::new(&case, &context).unwrap();
-    let (started, ()) = tokio::join!(life.run(), async { cancel.raise() });
+    let mut execution = CaseExecution::new(&case, &context).unwrap();
+    let (started, ()) = tokio::join!(execution.run(), async { cancel.raise() });
     started.unwrap();
-    assert!(life.observation.cancelled && life.observation.skipped.is_some() && life.running.is_empty());
-    life.end().await;
-    assert_eq!(life.observation.leaked, Vec::<String>::new());
+    assert!(execution.observation.cancelled && execution.observation.skipped.is_some() && execution.running.is_empty());
+    execution.end().await;
+    assert_eq!(execution.observation.leaked, Vec::<String>::new());
 }

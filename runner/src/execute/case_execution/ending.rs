@@ -7,11 +7,11 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::super::clock::{Instant, sleep_until};
-use super::super::process::Running;
-use super::super::sweep::{Process, Sweep};
-use super::{LEAVE, Life};
+use super::{CaseExecution, LEAVE};
 use crate::case::Launch;
 use crate::check::exit;
+use crate::execute::process_tree::process::Running;
+use crate::execute::process_tree::sweep::{Process, Sweep};
 use crate::observation::Role;
 
 /// How long a coordinator may take to write its report after SIGTERM.
@@ -21,7 +21,7 @@ const VANISH: Duration = Duration::from_secs(5);
 /// How long a rank may take to print its stacks and die of SIGABRT.
 const STACKS: Duration = Duration::from_secs(2);
 
-impl Life<'_> {
+impl CaseExecution<'_> {
     /// Ends what still runs, then collects. Order: ranks, their leftovers, coordinator, streams, reports.
     pub(super) async fn end(&mut self) {
         if self.left() > 0 {

@@ -75,7 +75,7 @@ pub fn hear_of_children() {
 
 /// Stops this process until somebody continues it. SIGSTOP and not SIGTSTP: that one we have caught, and the shell sees the same.
 /// It goes to this thread: one to the process may be taken by another thread, and this one would go on until that runs.
-pub(super) fn stop_here() {
+pub(in crate::execute) fn stop_here() {
     // SAFETY: no preconditions.
     let done = unsafe { libc::raise(libc::SIGSTOP) };
     // It cannot fail for a signal that there is.
@@ -83,7 +83,7 @@ pub(super) fn stop_here() {
 }
 
 /// The program starts a session of its own, and dies with us, as those of [`Spawn`] do.
-pub(super) fn new_session(command: &mut Command) {
+pub(in crate::execute) fn new_session(command: &mut Command) {
     // SAFETY: setsid is async-signal-safe and touches no memory.
     unsafe {
         command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
@@ -119,23 +119,23 @@ pub fn bequeath(command: &mut Command, umask: UmaskOf) {
 
 /// A process to start.
 #[derive(Debug)]
-pub(super) struct Spawn<'a> {
+pub(in crate::execute) struct Spawn<'a> {
     /// An executable file.
-    pub(super) file: &'a Path,
+    pub(in crate::execute) file: &'a Path,
     /// What it sees as its name and arguments.
-    pub(super) arguments: Vec<&'a OsStr>,
+    pub(in crate::execute) arguments: Vec<&'a OsStr>,
     /// Its whole environment.
-    pub(super) environment: Vec<(OsString, OsString)>,
+    pub(in crate::execute) environment: Vec<(OsString, OsString)>,
     /// Where it runs.
-    pub(super) directory: &'a Path,
+    pub(in crate::execute) directory: &'a Path,
     /// stdin, stdout, stderr; none of them is itself one of the three descriptors.
-    pub(super) streams: [BorrowedFd<'a>; 3],
+    pub(in crate::execute) streams: [BorrowedFd<'a>; 3],
     /// Whose umask it gets.
-    pub(super) umask: UmaskOf,
+    pub(in crate::execute) umask: UmaskOf,
     /// It leads a session of its own; else it shares our group and our terminal.
-    pub(super) session: bool,
+    pub(in crate::execute) session: bool,
     /// What the kernel sends it when this process is gone: also where nobody is left who would look for it.
-    pub(super) at_our_death: Option<c_int>,
+    pub(in crate::execute) at_our_death: Option<c_int>,
 }
 
 /// Bytes of the stack that a child has until it becomes its program.
@@ -167,7 +167,7 @@ impl Spawn<'_> {
     ///
     /// # Errors
     /// What the system answers, also to the exec.
-    pub(super) fn start(&self) -> io::Result<i32> {
+    pub(in crate::execute) fn start(&self) -> io::Result<i32> {
         let file = text(self.file.as_os_str())?;
         let directory = text(self.directory.as_os_str())?;
         let arguments = self.arguments.iter().map(|word| text(word)).collect::<io::Result<Vec<CString>>>()?;
