@@ -1,7 +1,5 @@
 //! Asking a coordinator: a connection that speaks for nobody and only wants to know.
 
-use std::time::Duration;
-
 use protocol::frame;
 use protocol::message::{Role, ToCoordinator, ToRank, VERSION};
 use serde_json::Value;
@@ -10,9 +8,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use crate::execute::launch::environment::Endpoint;
-
-/// How long the whole conversation may take: a coordinator gives its ranks one second to answer.
-const DEADLINE: Duration = Duration::from_secs(5);
+use crate::host::deadline::COORDINATOR_ANSWER;
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
@@ -103,7 +99,7 @@ impl Control {
 }
 
 async fn within<T>(what: &str, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    timeout(DEADLINE, work)
-        .await
-        .unwrap_or_else(|_| Err(format!("{what}: the coordinator did not answer in {} s", DEADLINE.as_secs())))
+    timeout(COORDINATOR_ANSWER, work).await.unwrap_or_else(|_| {
+        Err(format!("{what}: the coordinator did not answer in {} s", COORDINATOR_ANSWER.as_secs()))
+    })
 }

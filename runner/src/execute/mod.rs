@@ -2,6 +2,7 @@
 
 pub mod cancel;
 mod case_execution;
+
 pub mod clock;
 pub mod context;
 pub mod control;
@@ -36,4 +37,4 @@ pub mod torchrun;
 pub use cancel::Cancel;
 pub use case_execution::run_case;
 pub use context::RunContext;
-pub use process_tree::kernel::{bequeath, hear_of_children, keep_descriptors, survive_file_limit};
+pub use process_tree::kernel::{hear_of_children, keep_descriptors, survive_file_limit};

@@ -7,7 +7,8 @@ use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
 
 use super::process_tree::cookie::Cookie;
-use super::process_tree::process::{Planned, Texts};
+use super::process_tree::inherit::UmaskOf;
+use super::process_tree::{ProcessPlan, Texts};
 use super::show::Streams;
 use super::torchrun::Torchrun;
 use crate::case::{Case, Launch};
@@ -43,11 +44,11 @@ struct Seat {
 ///
 /// # Errors
 /// One sentence when the launch does not fit the cluster or lacks its interpreter.
-pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
+pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, String> {
     match &case.launch {
         Launch::Argv { argv, ranks } => {
             let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
-            let planned = |role, environment| Planned {
+            let planned = |role, environment| ProcessPlan {
                 role,
                 argv: argv.clone(),
                 environment,
@@ -55,6 +56,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                 lifeline: false,
                 at_our_death: Some(Signal::KILL),
                 streams: Streams::default(),
+                umask: UmaskOf::Case,
                 texts: texts(case),
             };
             let Some(size) = *ranks else {
@@ -92,7 +94,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                 .map(|node| {
                     let mut environment = shared.environment.clone();
                     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, node).to_string());
-                    Planned {
+                    ProcessPlan {
                         role: Role::Launcher(node),
                         argv: torchrun.argv(node),
                         environment,
@@ -101,6 +103,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                         // Its workers are not our children: it ends them.
                         at_our_death: Some(Signal::TERM),
                         streams: Streams::default(),
+                        umask: UmaskOf::Case,
                         texts: texts(case),
                     }
                 })

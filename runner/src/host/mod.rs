@@ -4,6 +4,7 @@
 pub mod say;
 
 pub mod calendar;
+pub mod deadline;
 pub mod install;
 pub(crate) mod lossy_path;
 pub mod machine;

@@ -1,5 +1,6 @@
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::frame;
 use protocol::message::{ToCoordinator, ToRank, VERSION};
@@ -8,10 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 
 use super::super::Cancel;
+use super::super::process_tree::inherit::UmaskOf;
 use super::super::show::Streams;
 use super::*;
 use crate::case::{Kill, KillTarget};
-use crate::execute::process_tree::process::{Planned, Texts};
+use crate::execute::process_tree::{ProcessPlan, Texts};
 use crate::host::install::Install;
 use crate::source::SourceLocation;
 
@@ -27,12 +29,13 @@ fn case(argv: &[&str]) -> Case {
     Case { launch: Launch::Argv { argv, ranks: None }, dir: PathBuf::from("/"), ..Case::default() }
 }
 
-fn start(execution: &CaseExecution<'_>, role: Role, argv: &[&str]) -> Running {
+fn start(execution: &mut CaseExecution<'_>, role: Role, argv: &[&str]) {
     let argv = argv.iter().map(OsString::from).collect();
     let (environment, directory) = (Environment::new(), PathBuf::from("/"));
     let (streams, texts, at_our_death) = (Streams::Captured, Texts::default(), Some(Signal::KILL));
-    let planned = Planned { role, argv, environment, directory, lifeline: true, at_our_death, streams, texts };
-    planned.start(&execution.scratch, &execution.sender, true).unwrap()
+    let umask = UmaskOf::Case;
+    let plan = ProcessPlan { role, argv, environment, directory, lifeline: true, at_our_death, streams, umask, texts };
+    execution.tree.start(&plan, &execution.scratch, true).unwrap();
 }
 
 /// A coordinator that gives one answer.
@@ -42,17 +45,17 @@ fn answer(listener: UnixListener, json: &'static str) {
         let mut buffer = Vec::new();
         while stream.read_buf(&mut buffer).await.unwrap_or(0) > 0 {
             while let Some(asked) = frame::decode(&mut buffer, frame::MAX_TO_COORDINATOR).unwrap() {
-                let told = match asked {
+                let answer = match asked {
                     ToCoordinator::Hello { .. } => ToRank::Welcome { version: VERSION, cluster: None },
                     _ => ToRank::Diagnosis { json: json.to_owned() },
                 };
-                stream.write_all(&frame::encode(&told)).await.unwrap();
+                stream.write_all(&frame::encode(&answer)).await.unwrap();
             }
         }
     });
 }
 
-/// What becomes of a case whose coordinator told of a hang and says this when it is asked.
+/// What becomes of a case whose coordinator announced a hang and says this when it is asked.
 async fn after_a_hang(json: Option<&'static str>) -> Observation {
     let (case, context) = (case(&["true"]), context(&Cancel::new()));
     let mut execution = CaseExecution::new(&case, &context).unwrap();
@@ -62,10 +65,13 @@ async fn after_a_hang(json: Option<&'static str>) -> Observation {
     }
     let address = address.display().to_string();
     execution.endpoint = Some(Endpoint { transport: "unix", address, token: String::new() });
-    execution.coordinator = Some(start(&execution, Role::Coordinator, &["cat"]));
-    let line = format!("{}rank 0 waits", coordinator::HANG).into_bytes();
-    execution.sender.send(Event::Line(Role::Coordinator, line)).unwrap();
-    execution.running.push(start(&execution, Role::Launcher(0), &["true"]));
+    // One announcement of a hang, then nothing until its standard input ends.
+    let script = format!("echo '{}rank 0 waits'; cat", coordinator::HANG);
+    start(&mut execution, Role::Coordinator, &["sh", "-c", &script]);
+    let event = execution.tree.next().await;
+    assert!(matches!(event, Event::Line(Role::Coordinator, _)), "{event:?}");
+    execution.tree.keep(event);
+    start(&mut execution, Role::Launcher(0), &["true"]);
     execution.watch(Instant::now() + PATIENCE).await;
     std::mem::take(&mut execution.observation)
 }
@@ -94,11 +100,11 @@ async fn the_last_words_of_the_last_process_are_heard() {
     let case = Case { kill: vec![kill], ..case(&["echo", "over"]) };
     let context = context(&Cancel::new());
     let mut execution = CaseExecution::new(&case, &context).unwrap();
-    execution.running.push(start(&execution, Role::Launcher(0), &["echo", "over"]));
-    let mut told = vec![execution.received.recv().await.unwrap(), execution.received.recv().await.unwrap()];
+    start(&mut execution, Role::Launcher(0), &["echo", "over"]);
+    let mut events = vec![execution.tree.next().await, execution.tree.next().await];
     // Its end first: they come in any order.
-    told.sort_by_key(|event| matches!(event, Event::Line(..)));
-    told.into_iter().for_each(|event| execution.sender.send(event).unwrap());
+    events.sort_by_key(|event| matches!(event, Event::Line(..)));
+    events.into_iter().for_each(|event| execution.tree.keep(event));
     execution.watch(Instant::now() + PATIENCE).await;
     execution.collect().await;
     assert_eq!(execution.observation.kills_not_triggered, Vec::<String>::new());
@@ -111,7 +117,11 @@ async fn a_wish_to_stop_is_seen_while_the_coordinator_starts() {
     let mut execution = CaseExecution::new(&case, &context).unwrap();
     let (started, ()) = tokio::join!(execution.run(), async { cancel.raise() });
     started.unwrap();
-    assert!(execution.observation.cancelled && execution.observation.skipped.is_some() && execution.running.is_empty());
+    assert!(
+        execution.observation.cancelled
+            && execution.observation.skipped.is_some()
+            && execution.tree.processes().is_empty()
+    );
     execution.end().await;
     assert_eq!(execution.observation.leaked, Vec::<String>::new());
 }

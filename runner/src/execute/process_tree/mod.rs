@@ -8,3 +8,7 @@ pub mod inherit;
 pub(crate) mod kernel;
 pub mod process;
 pub mod sweep;
+mod tree;
+
+pub use process::{Event, ProcessPlan, Running, StartError, Texts};
+pub use tree::{COORDINATOR, ProcessTree};

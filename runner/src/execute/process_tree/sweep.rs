@@ -135,6 +135,8 @@ pub struct Sweep {
     pub cookie: Cookie,
     /// Neither found nor signalled.
     pub spared: HashSet<i32>,
+    /// The same by their mark.
+    pub spared_cookie: Option<Cookie>,
     /// Our own children, whose exit somebody else takes.
     pub awaited: HashSet<i32>,
     /// Process groups that were made for what the cookie covers. An orphan that came to us and is in one of them belongs
@@ -154,7 +156,7 @@ pub struct Swept {
 impl Sweep {
     /// Everything that `cookie` covers.
     pub fn new(cookie: Cookie) -> Sweep {
-        Sweep { cookie, spared: HashSet::new(), awaited: HashSet::new(), groups: HashSet::new() }
+        Sweep { cookie, spared: HashSet::new(), spared_cookie: None, awaited: HashSet::new(), groups: HashSet::new() }
     }
 
     /// Every living process that the cookie covers, and all their descendants; never this process. Dead orphans among
@@ -210,6 +212,10 @@ impl Sweep {
         groups.into_iter().any(|group| rustix::process::test_kill_process_group(group).is_ok())
     }
 
+    fn covers(&self, mark: &str) -> bool {
+        self.cookie.covers(mark) && !self.spared_cookie.as_ref().is_some_and(|spared| spared.covers(mark))
+    }
+
     /// A child of ours that we did not start, in a group of ours.
     fn is_orphan(&self, process: &Process, own: i32) -> bool {
         process.parent == own && self.groups.contains(&process.group) && !self.awaited.contains(&process.pid)
@@ -217,7 +223,7 @@ impl Sweep {
 
     fn belonging(&self, all: Vec<Process>, own: i32) -> Vec<Process> {
         let marked = |process: &Process| {
-            process.cookie.as_deref().is_some_and(|mark| self.cookie.covers(mark)) || self.is_orphan(process, own)
+            process.cookie.as_deref().is_some_and(|mark| self.covers(mark)) || self.is_orphan(process, own)
         };
         let mut chosen: HashSet<i32> =
             all.iter().filter(|process| marked(process)).map(|process| process.pid).collect();
