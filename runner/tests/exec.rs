@@ -152,6 +152,18 @@ fn a_bench_runs_one_program_for_each_rank_and_ends_with_the_worst_code() {
 }
 
 #[test]
+fn survivors_of_a_failed_rank_are_asked_to_end_before_they_are_killed() {
+    let machine = Machine::new();
+    let script = "#!/bin/sh\n[ $RANK = 1 ] && exit 7\ntrap 'echo asked > ended; exit 0' TERM\nsleep 1000 &\nwait\n";
+    executable::write(&machine.path("home/bin/fixture-bench"), script);
+    let output = machine.ftest().args(["bench", "--ranks", "2"]).output().unwrap();
+    machine.assert_clean();
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("rank 1 ended with exit code 7; the others are ended"));
+    assert_eq!(std::fs::read_to_string(machine.path("ended")).unwrap(), "asked\n");
+}
+
+#[test]
 fn what_cannot_run_is_said_before_anything_starts() {
     let machine = Machine::new();
     std::fs::write(machine.path("bad.yaml"), "nodes: 2\ngpus_per_node: 2\nprofile: h1000\n").unwrap();
