@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod activity;
+pub mod announcement;
 pub mod backlog;
 pub mod datatype;
 pub mod device_report;
@@ -14,6 +15,7 @@ pub mod env;
 pub mod fault;
 pub mod frame;
 pub mod ids;
+pub mod launcher;
 pub mod limit;
 pub mod message;
 pub mod plan;

@@ -159,7 +159,7 @@ fn survivors_of_a_failed_rank_are_asked_to_end_before_they_are_killed() {
     let output = machine.ftest().args(["bench", "--ranks", "2"]).output().unwrap();
     machine.assert_clean();
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("rank 1 ended with exit code 7; the others are ended"));
+    assert!(text(&output.stderr).contains("rank 1 ended with code 7; the others are ended"));
     assert_eq!(std::fs::read_to_string(machine.path("ended")).unwrap(), "asked\n");
 }
 

@@ -103,10 +103,10 @@ impl Machine<'_> {
         match (modules.get(name).and_then(Option::as_ref), range) {
             (None, _) => Some(format!("requires the Python module {name}{wanted}, which {} lacks", program.display())),
             (Some(_), None) => None,
-            (Some(has), Some(range)) => match Version::parse(has) {
-                Some(version) if range.holds(&version) => None,
-                Some(_) => Some(format!("requires the Python module {name}{wanted} (there is {has})")),
-                None => Some(format!("requires the Python module {name}{wanted}, whose version is not known")),
+            (Some(has), Some(range)) => match has.parse::<Version>() {
+                Ok(version) if range.holds(&version) => None,
+                Ok(_) => Some(format!("requires the Python module {name}{wanted} (there is {has})")),
+                Err(_) => Some(format!("requires the Python module {name}{wanted}, whose version is not known")),
             },
         }
     }

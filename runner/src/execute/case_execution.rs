@@ -3,6 +3,7 @@
 mod ending;
 mod environment;
 
+use protocol::announcement::Announcement;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -227,7 +228,7 @@ impl CaseExecution<'_> {
                 }
                 event = self.tree.next() => {
                     let hangs = matches!(&event, Event::Line(Role::Coordinator, line)
-                        if line.starts_with(coordinator::HANG.as_bytes()));
+                        if matches!(coordinator::announcement(line), Some(Announcement::Hang(_))));
                     self.see(event);
                     if hangs {
                         match self.hang(true).await {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol::announcement::Announcement;
 use protocol::plan::ClusterPlan;
 
 use super::clock::{Instant, timeout_at};
@@ -16,10 +17,6 @@ use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::host::deadline;
 use crate::observation::Role;
 
-/// What stands before the address on the line that announces it.
-const ANNOUNCEMENT: &str = "listening on ";
-/// How a line begins that tells of a hang.
-pub const HANG: &str = "fakegpu-coordinator hang: ";
 /// A longer path does not fit into `sockaddr_un`.
 pub const SOCKET_PATH_LIMIT: usize = 107;
 
@@ -121,9 +118,7 @@ impl Starting {
         loop {
             match timeout_at(deadline, tree.next()).await {
                 Ok(Event::Line(Role::Coordinator, line)) => {
-                    let line = String::from_utf8_lossy(&line).into_owned();
-                    if let Some((_, address)) = line.split_once(ANNOUNCEMENT) {
-                        let address = address.trim().to_owned();
+                    if let Some(Announcement::Listening(address)) = announcement(&line) {
                         return Ok(Endpoint { transport: self.transport, address, token: self.token });
                     }
                 }
@@ -135,6 +130,11 @@ impl Starting {
             }
         }
     }
+}
+
+/// What a line of its stdout announces.
+pub fn announcement(line: &[u8]) -> Option<Announcement> {
+    Announcement::parse(&String::from_utf8_lossy(line))
 }
 
 /// The sentence on a coordinator that does not listen, with what it wrote.

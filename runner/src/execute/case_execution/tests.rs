@@ -66,7 +66,7 @@ async fn after_a_hang(json: Option<&'static str>) -> Observation {
     let address = address.display().to_string();
     execution.endpoint = Some(Endpoint { transport: "unix", address, token: String::new() });
     // One announcement of a hang, then nothing until its standard input ends.
-    let script = format!("echo '{}rank 0 waits'; cat", coordinator::HANG);
+    let script = format!("echo '{}'; cat", Announcement::Hang("rank 0 waits".to_owned()));
     start(&mut execution, Role::Coordinator, &["sh", "-c", &script]);
     let event = execution.tree.next().await;
     assert!(matches!(event, Event::Line(Role::Coordinator, _)), "{event:?}");

@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use protocol::env;
+use protocol::launcher::Launcher;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -13,6 +15,7 @@ use tokio::io::unix::AsyncFd;
 use super::children;
 use super::cookie::Cookie;
 use crate::execute::clock::{Instant, timeout_at};
+use crate::host::variable;
 
 /// How often a group that answers is looked for among our children.
 const LOOKS: u32 = 20;
@@ -47,14 +50,9 @@ impl Process {
         let mut process = parse_stat(&String::from_utf8_lossy(&stat))?;
         // Unreadable for another user's process; then it is none of ours.
         let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        for entry in environ.split(|byte| *byte == 0) {
-            let Ok(entry) = std::str::from_utf8(entry) else { continue };
-            if let Some(cookie) = entry.strip_prefix("FTEST_CASE_COOKIE=") {
-                process.cookie = Some(cookie.to_owned());
-            } else if let Some(rank) = entry.strip_prefix("RANK=") {
-                process.rank = rank.parse().ok();
-            }
-        }
+        process.cookie = variable::in_environ(&environ, env::COOKIE.name).map(str::to_owned);
+        let launcher = Launcher::read(|name| variable::in_environ(&environ, name).map(str::to_owned));
+        process.rank = launcher.rank.map(|rank| rank.0);
         Some(process)
     }
 
