@@ -115,9 +115,9 @@ fn the_command_sees_the_cluster_and_its_coordinator() {
     let script =
         "echo $FAKEGPU_COORDINATOR_TRANSPORT $FAKEGPU_COORDINATOR_ADDR $FAKEGPU_DIST_MODE; echo $FTEST_CLUSTER";
     let output = machine.output(&["--cluster", "cluster.yaml", "--transport", "tcp"], script);
-    let said = text(&output.stdout);
-    assert!(said.starts_with("tcp 127.0.0.1:0 simulate\n"), "{said}");
-    let plan: serde_json::Value = serde_json::from_str(said.lines().nth(1).unwrap()).unwrap();
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("tcp 127.0.0.1:0 simulate\n"), "{printed}");
+    let plan: serde_json::Value = serde_json::from_str(printed.lines().nth(1).unwrap()).unwrap();
     assert_eq!(plan["nodes"][1]["ranks"], serde_json::json!([2, 3]));
 
     let output = machine.output(&["--profile", "t4", "--device-count", "2"], "echo $FTEST_CLUSTER");
@@ -138,8 +138,8 @@ fn a_bench_runs_one_program_for_each_rank_and_ends_with_the_worst_code() {
     let output = machine.ftest().args(options).output().unwrap();
     machine.assert_clean();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let said = text(&output.stdout);
-    assert!(said.contains("heard 0") && !said.contains("heard 1") && said.lines().count() == 2, "{said}");
+    let printed = text(&output.stdout);
+    assert!(printed.contains("heard 0") && !printed.contains("heard 1") && printed.lines().count() == 2, "{printed}");
     let seen = |rank: u32| std::fs::read_to_string(machine.path(&format!("seen.{rank}"))).unwrap();
     assert!(seen(0).starts_with("3 0 0 ") && seen(1).starts_with("3 0 1 ") && seen(2).starts_with("3 1 0 "));
     for words in ["--operation all_reduce", "-b 64K", "-e 128M", "-f 2", "-n 20", "-w 5", "-o max", "-d half", "-c 1"] {

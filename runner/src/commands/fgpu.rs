@@ -144,14 +144,14 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
         // A list from outside would win over the nearer flags.
         environment.remove(env::PROFILES.name);
     }
-    let said = devices.devices.is_some() || devices.profile.is_some() || devices.device_count.is_some();
-    if said || arguments.cluster_config.is_some() {
+    let devices_given = devices.devices.is_some() || devices.profile.is_some() || devices.device_count.is_some();
+    if devices_given || arguments.cluster_config.is_some() {
         // Other GPUs than those of the machine that this runs on.
         environment.remove(env::GPUS.name);
     }
     let from_environment = environment.get(env::CLUSTER_CONFIG.name).filter(|file| !file.is_empty()).map(PathBuf::from);
     match arguments.cluster_config.clone().or(from_environment) {
-        Some(_) if said => {
+        Some(_) if devices_given => {
             let both = "a cluster file and --profile, --device-count or --devices: the cluster file says which devices there are, leave the others out";
             return Err(usage(both));
         }
@@ -161,7 +161,7 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
             environment.set(env::CLUSTER_CONFIG.name, std::path::absolute(&file).unwrap_or(file));
         }
         // A cluster that an outer launcher left does not hide the devices that are asked for here.
-        None if said => {
+        None if devices_given => {
             environment.remove(env::CLUSTER.name);
         }
         None => {}

@@ -359,7 +359,7 @@ impl CaseExecution<'_> {
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
         self.observation.gaps.extend(loader::gaps(&self.observation.processes));
-        self.observation.gaps.extend(reports::told(&self.observation.processes));
+        self.observation.gaps.extend(reports::gaps_in_output(&self.observation.processes));
     }
 
     /// Sockets that should have gone with their owner.

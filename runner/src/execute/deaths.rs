@@ -39,7 +39,7 @@ impl DeathNotices {
     /// For the coordinator that listens there. Connects when there is something to report.
     pub(crate) fn new(endpoint: &Endpoint) -> DeathNotices {
         let (sender, deaths) = unbounded_channel();
-        tokio::spawn(send(endpoint.clone(), deaths));
+        tokio::spawn(forward(endpoint.clone(), deaths));
         DeathNotices(sender)
     }
 
@@ -89,12 +89,12 @@ fn how(exit: &Exit) -> String {
 }
 
 /// Reports deaths to the coordinator until nobody hands any more over, or it cannot be reached: then it has ended, too.
-async fn send(endpoint: Endpoint, mut deaths: UnboundedReceiver<ToCoordinator>) {
+async fn forward(endpoint: Endpoint, mut deaths: UnboundedReceiver<ToCoordinator>) {
     let Some(first) = deaths.recv().await else { return };
     let Ok(mut control) = Control::connect(&endpoint).await else { return };
     let mut next = Some(first);
     while let Some(death) = next {
-        if control.say(&death).await.is_err() {
+        if control.send(&death).await.is_err() {
             return;
         }
         next = deaths.recv().await;

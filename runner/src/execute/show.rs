@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::torchrun;
+use crate::host::output;
 use crate::host::printable::Printable;
-use crate::host::say;
 use crate::observation::Role;
 
 /// A longer line is passed on in pieces, bytes.
@@ -145,7 +145,7 @@ impl Shown {
         let _ = if self.error {
             std::io::stderr().write_all(bytes)
         } else {
-            let mut out = say::stdout();
+            let mut out = output::stdout();
             out.write_all(bytes).and_then(|()| out.flush())
         };
     }

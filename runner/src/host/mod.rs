@@ -1,7 +1,7 @@
 //! The machine and the terminal that ftest runs on, and what the standard library lacks for them.
 
 #[macro_use]
-pub mod say;
+pub mod output;
 
 pub mod calendar;
 pub mod deadline;

@@ -55,10 +55,10 @@ impl Secrets {
             let name = name.to_ascii_uppercase();
             value.len() >= SHORTEST && NAMES.iter().any(|ending| name.ends_with(ending))
         };
-        let told: Vec<String> = variables.into_iter().filter(secret).map(|(_, value)| value).collect();
+        let values: Vec<String> = variables.into_iter().filter(secret).map(|(_, value)| value).collect();
         let mut known = self.0.write();
         let before = known.values.len();
-        for value in told {
+        for value in values {
             if !known.values.contains(&value) {
                 known.values.push(value);
             }
