@@ -28,6 +28,7 @@
 #![warn(missing_docs)]
 
 pub mod activity;
+pub mod announcement;
 pub mod backlog;
 pub mod datatype;
 pub mod device_report;
