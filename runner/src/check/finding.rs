@@ -18,6 +18,8 @@ pub struct FindingExpectation {
     pub ranks: Option<Vec<u32>>,
     /// Parts of its sentence.
     pub contains: Vec<String>,
+    /// It need not occur.
+    pub optional: bool,
     /// Where it is written.
     pub place: SourceLocation,
 }
@@ -33,7 +35,7 @@ impl FindingExpectation {
     /// The failure, if no finding is of this kind.
     pub fn check(&self, observation: &Observation) -> Option<Failure> {
         let found = findings(observation);
-        if found.iter().any(|finding| self.means(finding)) {
+        if self.optional || found.iter().any(|finding| self.means(finding)) {
             return None;
         }
         let mut expected = format!("a finding {}", self.kind.word());
@@ -148,6 +150,7 @@ mod tests {
             kind,
             ranks: ranks.map(<[u32]>::to_vec),
             contains: Vec::new(),
+            optional: false,
             place: SourceLocation::default(),
         }
     }
@@ -164,6 +167,8 @@ mod tests {
         let absent = expect(FindingKind::DtypeMismatch, Some(&[2])).check(&observation).unwrap();
         assert_eq!(absent.expected, "a finding dtype_mismatch of ranks [2]");
         assert_eq!(absent.got, "count_mismatch: ranks [1]");
+        let optional = FindingExpectation { optional: true, ..expect(FindingKind::DtypeMismatch, None) };
+        assert_eq!(optional.check(&observation), None);
     }
 
     #[test]

@@ -96,13 +96,20 @@ fn read_finding(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Option<
     let place = reader.place(&node.span);
     let kind = |node: &Node| reader.choice("finding", node, finding::WORDS).map(|index| finding::KINDS[index].kind);
     if !matches!(node.value, Value::Map(_)) {
-        return Some(FindingExpectation { kind: kind(node)?, ranks: None, contains: Vec::new(), place });
+        return Some(FindingExpectation {
+            kind: kind(node)?,
+            ranks: None,
+            contains: Vec::new(),
+            optional: false,
+            place,
+        });
     }
     let mapping = reader.section(&language::FINDING, node)?;
     let expectation = FindingExpectation {
         kind: mapping.required("kind", "kind: count_mismatch").and_then(kind)?,
         ranks: mapping.get("ranks").map(|node| read_ranks(reader, node, world)),
         contains: mapping.get("contains").and_then(|node| read_words(reader, node)).unwrap_or_default(),
+        optional: mapping.get("optional").and_then(|node| reader.boolean("optional", node)).unwrap_or(false),
         place,
     };
     mapping.finish();

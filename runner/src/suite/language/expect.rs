@@ -78,11 +78,12 @@ pub(crate) static EXPECT: Section = Section {
 pub(crate) static FINDING: Section = Section {
     name: "finding",
     what: "a finding",
-    about: "A finding that must occur.",
+    about: "A finding that must occur, unless it is `optional`.",
     keys: &[&[
         required("kind", Shape::Choice(finding::WORDS), "its [kind](findings.md)"),
         optional("ranks", RANKS, "the global ranks at fault, all of them"),
         optional("contains", SCALARS, "parts of its sentence"),
+        or("optional", Shape::Bool, "`false`", "it may occur, and need not: timing decides"),
     ]],
     rules: &[],
 };
