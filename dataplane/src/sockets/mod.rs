@@ -15,12 +15,13 @@ mod transfers;
 pub(crate) mod wire;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use protocol::record::{BufferTransport, ErrorCode};
 
 use crate::call::{Buffer, Call};
 use crate::failure::{Failure, name_ranks};
+use crate::lock::Mutex;
 use crate::operation::context::{OpContext, Timing};
 use crate::operation::one_sided::{Counts, PeerWindow, run};
 use crate::refusal;
@@ -130,7 +131,7 @@ impl Sockets {
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 
     fn refuse_large_pieces(&self, context: &OpContext, call: &Call) -> Result<(), Failure> {

@@ -275,11 +275,7 @@ fn hang_wanted(case: &Case, observation: &Observation) -> bool {
 
 /// Whose snapshots they are.
 pub fn owner(case: &Case) -> Owner {
-    Owner {
-        suite: case.place.file.display().to_string(),
-        case: case.full_id(),
-        filter: filter::in_quotes(&case.full_id()),
-    }
+    Owner { suite: case.place.file.display().to_string(), case: case.full_id(), filter: filter::one(&case.full_id()) }
 }
 
 /// The values of [`crate::check::invariant::NAMES`] for a case. What was not observed is missing, so that using it is an error.

@@ -12,8 +12,8 @@ use protocol::frame;
 use protocol::message::{Role, ToCoordinator, VERSION};
 
 use super::PATIENCE;
-use super::place::{Place, Started, attempts};
 use super::tally::Tally;
+use super::workspace::{Started, Workspace, attempts};
 
 /// So many strangers hold their connection until they are cut off.
 const HELD: usize = 300;
@@ -56,7 +56,7 @@ impl Door {
 
 impl Stranger {
     /// Says something. Whoever listens may have hung up by then.
-    fn say(&mut self, bytes: &[u8]) {
+    fn send(&mut self, bytes: &[u8]) {
         let _ = match self {
             Stranger::Tcp(stream) => stream.write_all(bytes),
             Stranger::Unix(stream) => stream.write_all(bytes),
@@ -64,7 +64,7 @@ impl Stranger {
     }
 
     /// Waits a second at most for an answer.
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         let mut buffer = [0; 4096];
         let _ = match self {
             Stranger::Tcp(stream) => stream.read(&mut buffer),
@@ -153,23 +153,23 @@ cases:
 
 /// A case whose ranks stand at the gate.
 struct Crowded<'a> {
-    place: &'a Place,
+    workspace: &'a Workspace,
     run: Started,
     /// Held open for writing, so that no rank reads the end of it before we leave.
     gate: fs::File,
 }
 
 impl<'a> Crowded<'a> {
-    fn start(place: &'a Place, transport: &str, calls: usize) -> Result<Self, String> {
-        place.write("strangers.yaml", suite(transport, calls))?;
-        let made = place.run(&mut place.command("mkfifo", &["gate"]), PATIENCE)?;
+    fn start(workspace: &'a Workspace, transport: &str, calls: usize) -> Result<Self, String> {
+        workspace.write("strangers.yaml", suite(transport, calls))?;
+        let made = workspace.run(&mut workspace.command("mkfifo", &["gate"]), PATIENCE)?;
         made.expect(&[0])?;
         let mut options = fs::OpenOptions::new();
-        let gate = options.read(true).write(true).open(place.path("gate")).map_err(|error| error.to_string())?;
-        let run = place.start(&mut place.ftest(&["run", "strangers.yaml", "--runs-dir", "runs"]))?;
-        let crowded = Crowded { place, run, gate };
+        let gate = options.read(true).write(true).open(workspace.path("gate")).map_err(|error| error.to_string())?;
+        let run = workspace.start(&mut workspace.ftest(&["run", "strangers.yaml", "--runs-dir", "runs"]))?;
+        let crowded = Crowded { workspace, run, gate };
         crowded.until("the ranks are there", || {
-            (0..4).all(|rank| place.path(&format!("here.{rank}")).exists()).then_some(())
+            (0..4).all(|rank| workspace.path(&format!("here.{rank}")).exists()).then_some(())
         })?;
         Ok(crowded)
     }
@@ -192,7 +192,7 @@ impl<'a> Crowded<'a> {
     /// The processes of this program that have doors, with them.
     fn hosts(&self, program: &str, count: usize) -> Result<Vec<(u32, Vec<Door>)>, String> {
         self.until(&format!("{count} of {program} listen"), || {
-            let ours = self.place.processes().into_iter().filter(|(_, name)| name == program);
+            let ours = self.workspace.processes().into_iter().filter(|(_, name)| name == program);
             let with_doors: Vec<_> =
                 ours.map(|(pid, _)| (pid, doors(pid))).filter(|(_, doors)| !doors.is_empty()).collect();
             (with_doors.len() == count).then_some(with_doors)
@@ -209,9 +209,9 @@ impl<'a> Crowded<'a> {
             let began = Instant::now();
             match all[number % all.len()].knock() {
                 Ok(mut stranger) => {
-                    stranger.say(&words(number / all.len()));
+                    stranger.send(&words(number / all.len()));
                     if number % 5000 == 5 {
-                        stranger.hear();
+                        stranger.receive();
                     }
                     held.push_back(stranger);
                 }
@@ -247,7 +247,7 @@ impl<'a> Crowded<'a> {
     /// The case must have passed.
     fn end(self, tally: &mut Tally) -> Result<(), String> {
         let ended = self.run.end(4 * PATIENCE)?;
-        let (_, attempts) = attempts(&self.place.path("runs"))?;
+        let (_, attempts) = attempts(&self.workspace.path("runs"))?;
         match ended.expect(&[0]) {
             Ok(()) if attempts.len() == 1 => tally.note("every element right".to_owned()),
             Ok(()) => tally.fault("no case was run".to_owned()),
@@ -258,25 +258,25 @@ impl<'a> Crowded<'a> {
 }
 
 /// The coordinator's port, before its ranks come and while they work.
-pub(super) fn coordinator(place: &Place) -> Result<Tally, String> {
+pub(super) fn coordinator(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("connections");
-    let mut crowded = Crowded::start(place, "tcp", place.times(5_000, 50_000))?;
+    let mut crowded = Crowded::start(workspace, "tcp", workspace.times(5_000, 50_000))?;
     let hosts = crowded.hosts("fakegpu-coordinator", 1)?;
-    crowded.crowd(&hosts, place.times(1_000, 50_000), &mut tally);
+    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
     crowded.open()?;
     crowded.hosts("fixture-bench", 4)?;
-    crowded.crowd(&hosts, place.times(1_000, 50_000), &mut tally);
+    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
     crowded.end(&mut tally)?;
     Ok(tally)
 }
 
 /// The ports on which ranks exchange their data.
-pub(super) fn ranks(place: &Place) -> Result<Tally, String> {
+pub(super) fn ranks(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("connections");
-    let mut crowded = Crowded::start(place, "tcp", place.times(5_000, 100_000))?;
+    let mut crowded = Crowded::start(workspace, "tcp", workspace.times(5_000, 100_000))?;
     crowded.open()?;
     let hosts = crowded.hosts("fixture-bench", 4)?;
-    crowded.crowd(&hosts, place.times(1_000, 50_000), &mut tally);
+    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
     crowded.end(&mut tally)?;
     Ok(tally)
 }
