@@ -17,10 +17,6 @@ use runner::schedule::run_resources::RunResources;
 use runner::suite::{self, SuiteError};
 use runner::verdict::Verdict;
 
-/// The suites that are run here, in this order.
-const SUITES: [&str; 11] =
-    ["smoke", "zoo", "dist", "faults", "hang", "ddp", "validate", "labs", "device", "compute", "frameworks"];
-
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     // Paths in messages and in snapshots are those of the checkout.
@@ -30,8 +26,8 @@ fn main() -> ExitCode {
     }
     let mut trials = Vec::new();
     let shared = Arc::new(Shared::default());
-    for name in SUITES {
-        match suite::load(&PathBuf::from(format!("suites/{name}.yaml"))) {
+    for file in suite::find::named(&[PathBuf::from("suites")]).into_values() {
+        match suite::load(&file) {
             Ok(suite) => trials.extend(suite.cases.into_iter().map(|case| trial(case, Arc::clone(&shared)))),
             Err(SuiteError::Mistakes(mistakes)) => {
                 eprint!("{mistakes}");

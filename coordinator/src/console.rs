@@ -2,10 +2,12 @@
 
 use std::io::{self, Write};
 
+use protocol::announcement::Announcement;
+
 /// Prints a line on stdout for whoever started the coordinator; a closed stdout is ignored.
-pub fn announce(text: &str) {
+pub fn announce(announcement: &Announcement) {
     let mut stdout = io::stdout();
-    let _ = writeln!(stdout, "fakegpu-coordinator {text}").and_then(|()| stdout.flush());
+    let _ = writeln!(stdout, "{announcement}").and_then(|()| stdout.flush());
 }
 
 /// Prints a line on stderr; a closed stderr is ignored.

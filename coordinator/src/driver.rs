@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use model::cluster::Cluster;
 use model::exchange::{ConnectionId, Input, Output};
+use protocol::announcement::Announcement;
 use protocol::message::{ToCoordinator, ToRank};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -349,7 +350,8 @@ impl Driver {
         let hang = diagnosis.is_some();
         if let Some(diagnosis) = diagnosis.as_ref().filter(|_| inquiry.askers.is_empty()) {
             let seconds = quiet.as_secs_f64();
-            console::announce(&format!("hang: nothing has moved for {seconds:.1} s: {}", diagnosis.hang.sentence));
+            let sentence = format!("nothing has moved for {seconds:.1} s: {}", diagnosis.hang.sentence);
+            console::announce(&Announcement::Hang(sentence));
         }
         if inquiry.last {
             self.cluster.hangs(diagnosis);

@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Parser;
 use coordinator::settings::{Arguments, Settings};
 use coordinator::{End, console};
+use protocol::announcement::Announcement;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -59,7 +60,7 @@ async fn simulate(settings: Settings) -> ExitCode {
     };
     let ready_fd = settings.ready_fd;
     let announced = |address: &str| {
-        console::announce(&format!("listening on {address}"));
+        console::announce(&Announcement::Listening(address.to_owned()));
         if let Some(fd) = ready_fd
             && let Err(error) = announce(fd, address)
         {

@@ -28,12 +28,14 @@
 #![warn(missing_docs)]
 
 pub mod activity;
+pub mod announcement;
 pub mod backlog;
 pub mod datatype;
 pub mod device_report;
 pub mod driver;
 pub mod env;
 pub mod fault;
+pub mod finding;
 pub mod frame;
 pub mod ids;
 pub mod launcher;

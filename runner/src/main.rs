@@ -8,7 +8,7 @@ use runner::commands::cli::{Cli, Color, Command};
 use runner::commands::ending;
 use runner::commands::{self, bench, check, env, exec, explain, fmt, profiles, replay, review, runs, schema, top};
 use runner::execute::{self, guard};
-use runner::host::say;
+use runner::host::output;
 
 /// Bytes of the stack that ftest runs on, whatever `ulimit -s` says.
 const STACK: usize = 16 << 20;
@@ -55,7 +55,7 @@ fn run() -> ExitCode {
         Command::Env(arguments) => env::run(arguments),
         Command::Completions { shell } => {
             // A reader who left is no error; anything else is remembered.
-            let _ = say::stdout().write_all(&Cli::completions(*shell));
+            let _ = output::stdout().write_all(&Cli::completions(*shell));
             0
         }
     };

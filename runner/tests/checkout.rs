@@ -86,9 +86,9 @@ impl Checkout {
 #[test]
 fn the_directory_and_the_words_stay_the_callers_also_when_it_builds() {
     let checkout = Checkout::new();
-    let told = format!("{}: run ./mine.yaml a  b\n", checkout.root.join("elsewhere").display());
+    let printed = format!("{}: run ./mine.yaml a  b\n", checkout.root.join("elsewhere").display());
     for _ in ["built", "not built"] {
-        assert_eq!(checkout.run(&["run", "./mine.yaml", "a  b"]).0, told);
+        assert_eq!(checkout.run(&["run", "./mine.yaml", "a  b"]).0, printed);
     }
     assert_eq!(checkout.builds(), [checkout.root.to_str().unwrap()]);
 }
@@ -114,9 +114,9 @@ fn only_what_the_build_reads_is_built_again() {
 #[test]
 fn a_build_without_a_terminal_says_when_it_begins_and_ends() {
     let checkout = Checkout::new();
-    let told = checkout.run(&[]).1;
-    let lines: Vec<&str> = told.lines().collect();
-    let [begin, end] = lines[..] else { panic!("{told}") };
+    let printed = checkout.run(&[]).1;
+    let lines: Vec<&str> = printed.lines().collect();
+    let [begin, end] = lines[..] else { panic!("{printed}") };
     let target = checkout.root.join("target");
     assert_eq!(
         begin,
@@ -133,7 +133,7 @@ fn a_build_without_a_terminal_says_when_it_begins_and_ends() {
         .unwrap()
         .set_modified(SystemTime::now() + Duration::from_secs(60))
         .unwrap();
-    let told = checkout.run(&[]);
-    assert_eq!(told.0, "", "the old programs do not run");
-    assert!(told.1.ends_with("error: broken\nftest: the build failed; see above\n"), "{}", told.1);
+    let printed = checkout.run(&[]);
+    assert_eq!(printed.0, "", "the old programs do not run");
+    assert!(printed.1.ends_with("error: broken\nftest: the build failed; see above\n"), "{}", printed.1);
 }

@@ -21,11 +21,11 @@ fn the_rank_waits_stopped_and_then_has_the_keyboard() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(ftest.stderr.take().unwrap()).lines();
-    let first = said.next().unwrap().unwrap();
+    let mut printed = BufReader::new(ftest.stderr.take().unwrap()).lines();
+    let first = printed.next().unwrap().unwrap();
     let (_, pid) = first.split_once("ftest: rank 1 waits, stopped, as process ").expect(&first);
     assert_eq!(
-        said.next().unwrap().unwrap(),
+        printed.next().unwrap().unwrap(),
         format!("ftest:   attach:  gdb -p {pid} -ex 'handle SIGSTOP nostop nopass' -ex 'catch exec' -ex continue")
     );
     let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

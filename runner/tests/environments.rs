@@ -139,9 +139,9 @@ fn without_network_the_end_is_clear_and_nothing_stays() {
     let machine = Machine::new();
     let failed = machine.ftest(&["env", "path", "torch==2.15.0"]).env("NO_NETWORK", "1").output().unwrap();
     assert_eq!(code(&failed), Some(3));
-    let said = text(&failed.stderr);
+    let printed = text(&failed.stderr);
     for part in ["torch==2.15.0", "no route to the index", "FTEST_PYTHON"] {
-        assert!(said.contains(part), "{said}");
+        assert!(printed.contains(part), "{printed}");
     }
     assert_eq!(text(&machine.ftest(&["env", "list"]).output().unwrap().stdout), "");
 }
@@ -168,9 +168,9 @@ fn ctrl_c_ends_the_tools_that_make_an_environment() {
     command.env("STAY", &fifo).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = std::os::unix::process::CommandExt::process_group(&mut command, 0).spawn().unwrap();
     // Returns when pip has begun.
-    let (sender, said) = std::sync::mpsc::channel();
+    let (sender, printed) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(std::fs::read_to_string(&fifo).unwrap()));
-    assert_eq!(said.recv_timeout(Duration::from_secs(60)).expect("pip begins"), "installing\n");
+    assert_eq!(printed.recv_timeout(Duration::from_secs(60)).expect("pip begins"), "installing\n");
     // To ftest alone, as `kill` sends it: pip hears nothing of it.
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));
@@ -188,11 +188,11 @@ fn a_python_program_gets_the_python_on_path_and_no_environment_is_made() {
         "{id: a, python: system, launch: {argv: [sh, -c, 'python3 x.py']}}",
         "{id: a, launch: {argv: [sh, -c, 'python3 x.py']}}",
     ] {
-        let (code, said) = run(&machine, case, &[]);
-        assert_eq!((code, machine.installed().len()), (Some(0), 0), "{case}: {said}");
+        let (code, printed) = run(&machine, case, &[]);
+        assert_eq!((code, machine.installed().len()), (Some(0), 0), "{case}: {printed}");
     }
-    let (code, said) = run(&machine, &format!("{{id: a, python: system, {TORCHRUN}}}"), &[]);
-    assert_eq!((code, machine.installed()), (Some(0), vec![format!("torchrun of {}", here.display())]), "{said}");
+    let (code, printed) = run(&machine, &format!("{{id: a, python: system, {TORCHRUN}}}"), &[]);
+    assert_eq!((code, machine.installed()), (Some(0), vec![format!("torchrun of {}", here.display())]), "{printed}");
 }
 
 #[test]
@@ -200,47 +200,47 @@ fn who_wants_no_managed_environment_says_so_once_for_all() {
     let machine = Machine::new();
     for python in ["system", "python3"] {
         for case in [&*format!("{{id: a, {TORCHRUN}}}"), "{id: a, python: [numpy], launch: {argv: ['true']}}"] {
-            let (code, said) = run(&machine, case, &[("FTEST_PYTHON", python)]);
-            assert_eq!(code, Some(0), "{python}, {case}: {said}");
+            let (code, printed) = run(&machine, case, &[("FTEST_PYTHON", python)]);
+            assert_eq!(code, Some(0), "{python}, {case}: {printed}");
         }
     }
     assert!(!machine.installed().iter().any(|line| line == "venv"), "{:?}", machine.installed());
     for (python, expected) in
         [("/bin/false", "/bin/false does not work as a Python interpreter (FTEST_PYTHON"), ("/no", "FTEST_PYTHON=/no")]
     {
-        let (code, said) =
+        let (code, printed) =
             run(&machine, "{id: a, python: [numpy], launch: {argv: ['true']}}", &[("FTEST_PYTHON", python)]);
-        assert!(code == Some(3) && said.contains(expected), "{said}");
+        assert!(code == Some(3) && printed.contains(expected), "{printed}");
     }
 }
 
 #[test]
 fn what_an_environment_costs_is_said_before_it_is_made_and_how_to_do_without() {
     let machine = Machine::new();
-    let (_, said) = run(&machine, &format!("{{id: a, {TORCHRUN}}}"), &[("NO_NETWORK", "1")]);
+    let (_, printed) = run(&machine, &format!("{{id: a, {TORCHRUN}}}"), &[("NO_NETWORK", "1")]);
     let notice = "making a Python environment for numpy torch==2.15.0 (PyTorch: 0.5 to 0.9 GB to download, 1.4 to 2 GB on disk, once) in ";
-    let at = said.find(notice).unwrap_or_else(|| panic!("{said}"));
+    let at = printed.find(notice).unwrap_or_else(|| panic!("{printed}"));
     assert!(
-        said[at..].contains("; to use another Python instead: FTEST_PYTHON=system, or the path of one\n"),
-        "{said}"
+        printed[at..].contains("; to use another Python instead: FTEST_PYTHON=system, or the path of one\n"),
+        "{printed}"
     );
-    assert!(said.find("installing").is_some_and(|installing| installing > at), "{said}");
+    assert!(printed.find("installing").is_some_and(|installing| installing > at), "{printed}");
     // A command that may start Python says why.
     let mut fgpu = Command::new(env!("CARGO_BIN_EXE_fgpu"));
     fgpu.args(["sh", "-c", "true"]).env_clear().env("HOME", machine.root.path()).env("LOG", machine.log());
     fgpu.env("PATH", format!("{}:/usr/bin:/bin", machine.root.path().join("bin").display())).env("NO_NETWORK", "1");
     let output = fgpu.output().unwrap();
-    let said = text(&output.stderr);
-    assert!(said.contains(&format!("sh is, or may start, Python, which has PyTorch here: {notice}")), "{said}");
+    let printed = text(&output.stderr);
+    assert!(printed.contains(&format!("sh is, or may start, Python, which has PyTorch here: {notice}")), "{printed}");
 }
 
 #[test]
 fn a_program_that_finds_no_pytorch_is_told_how_to_get_it() {
     let machine = Machine::new();
     let fails = "sh, -c, 'echo \"ModuleNotFoundError: No module named ''torch''\" >&2; exit 1'";
-    let (code, said) = run(&machine, &format!("{{id: a, launch: {{argv: [{fails}]}}}}"), &[]);
+    let (code, printed) = run(&machine, &format!("{{id: a, launch: {{argv: [{fails}]}}}}"), &[]);
     let hint = "note: launcher 0 found no PyTorch: the case names no `python`, so it ran with the one on PATH; `python: {torch: \"2.15.0\"}`";
-    assert!(code == Some(1) && said.contains(hint), "{said}");
-    let (_, said) = run(&machine, &format!("{{id: a, python: system, launch: {{argv: [{fails}]}}}}"), &[]);
-    assert!(!said.contains("found no PyTorch"), "{said}");
+    assert!(code == Some(1) && printed.contains(hint), "{printed}");
+    let (_, printed) = run(&machine, &format!("{{id: a, python: system, launch: {{argv: [{fails}]}}}}"), &[]);
+    assert!(!printed.contains("found no PyTorch"), "{printed}");
 }

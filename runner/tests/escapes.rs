@@ -58,9 +58,9 @@ fn no_report_has_a_character_that_acts_and_all_show_what_was_there() {
 fn a_line_that_is_written_over_takes_no_word_of_ours_with_it() {
     let project = project("- {id: a, launch: {argv: [printf, 'theirs\\rlast']}, expect: {stdout: never}}");
     let output = ftest(project.path(), &["--markdown", "out.md", "--html", "out.html", "--junit", "out.xml"]);
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let got = "launcher 0: not found in 11 bytes; the last line is: theirs";
-    assert!(told.contains(&format!("{got}^Mlast\n")), "{told}");
+    assert!(printed.contains(&format!("{got}^Mlast\n")), "{printed}");
     for file in ["out.md", "out.html", "out.xml"] {
         let text = fs::read_to_string(project.path().join(file)).unwrap();
         assert!(text.contains(&format!("{got}^Mlast\n")), "{file}: {text}");

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use runner::execute::cookie::{Cookie, random_word};
-use runner::execute::sweep::Sweep;
+use runner::execute::process_tree::cookie::{Cookie, random_word};
+use runner::execute::process_tree::sweep::Sweep;
 
 /// Listens nowhere, but says so and ends as the real one: SIGTERM writes the report.
 const COORDINATOR: &str = r#"#!/bin/sh
@@ -115,9 +115,9 @@ fn the_command_sees_the_cluster_and_its_coordinator() {
     let script =
         "echo $FAKEGPU_COORDINATOR_TRANSPORT $FAKEGPU_COORDINATOR_ADDR $FAKEGPU_DIST_MODE; echo $FTEST_CLUSTER";
     let output = machine.output(&["--cluster", "cluster.yaml", "--transport", "tcp"], script);
-    let said = text(&output.stdout);
-    assert!(said.starts_with("tcp 127.0.0.1:0 simulate\n"), "{said}");
-    let plan: serde_json::Value = serde_json::from_str(said.lines().nth(1).unwrap()).unwrap();
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("tcp 127.0.0.1:0 simulate\n"), "{printed}");
+    let plan: serde_json::Value = serde_json::from_str(printed.lines().nth(1).unwrap()).unwrap();
     assert_eq!(plan["nodes"][1]["ranks"], serde_json::json!([2, 3]));
 
     let output = machine.output(&["--profile", "t4", "--device-count", "2"], "echo $FTEST_CLUSTER");
@@ -138,8 +138,8 @@ fn a_bench_runs_one_program_for_each_rank_and_ends_with_the_worst_code() {
     let output = machine.ftest().args(options).output().unwrap();
     machine.assert_clean();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let said = text(&output.stdout);
-    assert!(said.contains("heard 0") && !said.contains("heard 1") && said.lines().count() == 2, "{said}");
+    let printed = text(&output.stdout);
+    assert!(printed.contains("heard 0") && !printed.contains("heard 1") && printed.lines().count() == 2, "{printed}");
     let seen = |rank: u32| std::fs::read_to_string(machine.path(&format!("seen.{rank}"))).unwrap();
     assert!(seen(0).starts_with("3 0 0 ") && seen(1).starts_with("3 0 1 ") && seen(2).starts_with("3 1 0 "));
     for words in ["--operation all_reduce", "-b 64K", "-e 128M", "-f 2", "-n 20", "-w 5", "-o max", "-d half", "-c 1"] {
@@ -149,6 +149,18 @@ fn a_bench_runs_one_program_for_each_rank_and_ends_with_the_worst_code() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("5 ranks and the cluster only 4 GPUs"), "{}", text(&output.stderr));
     machine.assert_clean();
+}
+
+#[test]
+fn survivors_of_a_failed_rank_are_asked_to_end_before_they_are_killed() {
+    let machine = Machine::new();
+    let script = "#!/bin/sh\n[ $RANK = 1 ] && exit 7\ntrap 'echo asked > ended; exit 0' TERM\nsleep 1000 &\nwait\n";
+    executable::write(&machine.path("home/bin/fixture-bench"), script);
+    let output = machine.ftest().args(["bench", "--ranks", "2"]).output().unwrap();
+    machine.assert_clean();
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("rank 1 ended with code 7; the others are ended"));
+    assert_eq!(std::fs::read_to_string(machine.path("ended")).unwrap(), "asked\n");
 }
 
 #[test]

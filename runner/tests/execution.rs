@@ -12,8 +12,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use runner::case::{Case, Kill, KillTarget, Launch, Timeout};
-use runner::execute::cookie::{Cookie, random_word};
-use runner::execute::sweep::{Process, Sweep};
+use runner::execute::process_tree::cookie::{Cookie, random_word};
+use runner::execute::process_tree::sweep::{Process, Sweep};
 use runner::execute::{Cancel, RunContext, run_case};
 use runner::host::install::Install;
 use runner::observation::{Exit, Observation, Role};

@@ -75,8 +75,8 @@ fn a_case_passes_when_all_its_faults_fired() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");
     for rank in 0..2 {
-        let told = std::fs::read_to_string(root.path().join(format!("told.{rank}"))).unwrap();
-        let faults = fault::from_json(&told).unwrap();
+        let printed = std::fs::read_to_string(root.path().join(format!("told.{rank}"))).unwrap();
+        let faults = fault::from_json(&printed).unwrap();
         let places: Vec<_> = faults.iter().map(|fault| (fault.number, fault.origin.as_str())).collect();
         assert_eq!(places, [(1, "s.yaml:8:9"), (2, "s.yaml:9:9")], "rank {rank}");
         let Fault { at: Trigger::After { rank: of, elapsed }, action: Action::Kill, .. } = &faults[0] else {

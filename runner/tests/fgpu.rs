@@ -107,8 +107,8 @@ fn a_cluster_file_is_checked_and_handed_on() {
     std::fs::write(&file, "nodes: 2\ngpus_per_node: 2\nprofile: h1000\n").unwrap();
     let refused = machine.fgpu(&["--cluster-config", "c.yaml", "true"], &[]);
     assert_eq!(refused.status.code(), Some(2));
-    let said = text(&refused.stderr);
-    assert!(said.contains("c.yaml:3:10") && said.contains("h100"), "{said}");
+    let printed = text(&refused.stderr);
+    assert!(printed.contains("c.yaml:3:10") && printed.contains("h100"), "{printed}");
     let both = machine.fgpu(&["--cluster-config", "c.yaml", "--device-count", "2", "true"], &[]);
     assert_eq!(both.status.code(), Some(2));
 }
@@ -147,8 +147,8 @@ fn it_becomes_the_command() {
     assert_eq!(machine.fgpu(&["--mode=passthrough", "sh", "-c", "exit 7"], &[]).status.code(), Some(7));
     assert_eq!(machine.fgpu(&["--mode=passthrough", "sh", "-c", "kill -9 $$"], &[]).status.signal(), Some(9));
     // Flags after the command are the command's.
-    let said = machine.fgpu(&["--mode=passthrough", "echo", "--mode", "x"], &[]);
-    assert_eq!(text(&said.stdout), "--mode x\n");
+    let printed = machine.fgpu(&["--mode=passthrough", "echo", "--mode", "x"], &[]);
+    assert_eq!(text(&printed.stdout), "--mode x\n");
     let missing = machine.fgpu(&["no-such-program-anywhere"], &[]);
     assert_eq!((missing.status.code(), text(&missing.stderr).contains("not found in PATH=")), (Some(127), true));
     assert_eq!(machine.fgpu(&[], &[]).status.code(), Some(2));

@@ -38,20 +38,20 @@ fn run(case: &str) -> String {
 fn shared_memory_is_a_leak_where_nothing_may_be_left() {
     let object = Object::new("left");
     let path = object.0.display();
-    let told =
+    let printed =
         run(&format!("- {{ id: leaves, launch: {{ argv: [sh, -c, 'echo x > {path}'] }}, expect: {{ leaks: none }} }}"));
-    assert!(told.contains(&format!("got:      shared memory {path}")), "{told}");
+    assert!(printed.contains(&format!("got:      shared memory {path}")), "{printed}");
     assert!(object.0.exists(), "ftest cannot know whose it is");
     // The second time it was there before.
-    let told =
+    let printed =
         run(&format!("- {{ id: uses, launch: {{ argv: [sh, -c, 'echo y > {path}'] }}, expect: {{ leaks: none }} }}"));
-    assert!(!told.contains(&path.to_string()), "{told}");
+    assert!(!printed.contains(&path.to_string()), "{printed}");
 }
 
 #[test]
 fn what_is_allowed_or_not_asked_for_is_no_leak() {
     let (allowed, plain, killed) = (Object::new("allowed"), Object::new("plain"), Object::new("killed"));
-    let told = run(&format!(
+    let printed = run(&format!(
         "- {{ id: allowed, launch: {{ argv: [sh, -c, 'echo x > {}; sleep 60 >/dev/null 2>&1 &'] }}, expect: {{ leaks: allow }} }}\n\
          - {{ id: plain, launch: {{ argv: [sh, -c, 'echo x > {}'] }} }}\n\
          - {{ id: killed, launch: {{ argv: [sh, -c, 'echo x > {}; kill -KILL $$'] }}, \
@@ -60,5 +60,5 @@ fn what_is_allowed_or_not_asked_for_is_no_leak() {
         plain.0.display(),
         killed.0.display()
     ));
-    assert!(told.contains("3 cases: 3 passed"), "{told}");
+    assert!(printed.contains("3 cases: 3 passed"), "{printed}");
 }

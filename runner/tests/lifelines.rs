@@ -52,7 +52,7 @@ impl Run {
     }
 
     /// A process that wrote its number there.
-    fn told(&self, name: &str) -> i32 {
+    fn outcome(&self, name: &str) -> i32 {
         let path = self.place.path().join(name);
         until(&format!("{name} starts"), || fs::read_to_string(&path).ok()).trim().parse().unwrap()
     }
@@ -129,8 +129,8 @@ fn signal(pid: i32, signal: Signal) {
 /// Plays an order of deaths. Ranks must be gone afterwards, and with `all` also what they started themselves.
 fn play(order: Order<'_>, all: bool) {
     let mut run = Run::start();
-    let ranks = ["rank.0", "rank.1"].map(|name| run.told(name));
-    let children = ["child.0", "child.1"].map(|name| run.told(name));
+    let ranks = ["rank.0", "rank.1"].map(|name| run.outcome(name));
+    let children = ["child.0", "child.1"].map(|name| run.outcome(name));
     let mut seats = [Who::Runner, Who::Guard, Who::Coordinator].map(|who| (who, run.find(who, || false).unwrap()));
     for moment in order {
         let over = || !ranks.iter().any(|pid| runs(*pid));
@@ -159,8 +159,8 @@ fn play(order: Order<'_>, all: bool) {
 /// Kills all three one after the other; with `unaware`, nobody notices how the others go.
 fn one_by_one(order: [Who; 3], unaware: bool) {
     let mut run = Run::start();
-    let ranks = ["rank.0", "rank.1"].map(|name| run.told(name));
-    let children = ["child.0", "child.1"].map(|name| run.told(name));
+    let ranks = ["rank.0", "rank.1"].map(|name| run.outcome(name));
+    let children = ["child.0", "child.1"].map(|name| run.outcome(name));
     let victims = order.map(|who| run.find(who, || false).unwrap());
     if unaware {
         victims.iter().for_each(|pid| signal(*pid, Signal::STOP));

@@ -33,7 +33,7 @@ fn run(cases: &str) -> String {
 
 #[test]
 fn modules_are_looked_for_with_their_versions() {
-    let told = run("\
+    let printed = run("\
 - { id: new, requires: [{ python_module: { name: versioned, version: '>=2.6,<3' } }], launch: { argv: [python] } }
 - { id: old, requires: [{ python_module: { name: versioned, version: '<2.9' } }], launch: { argv: [python] } }
 - { id: any, requires: [{ python_module: unversioned }], launch: { argv: [python] } }
@@ -50,6 +50,6 @@ fn modules_are_looked_for_with_their_versions() {
         "s/shell (requires the Python module versioned, and there is no Python)",
         "8 cases: 4 passed, 4 skipped",
     ] {
-        assert!(told.contains(line), "{line}\n{told}");
+        assert!(printed.contains(line), "{line}\n{printed}");
     }
 }

@@ -12,7 +12,7 @@ fn ftest(root: &Path, arguments: &[&str]) -> Output {
     program::ftest().args(arguments).current_dir(root).env("NO_COLOR", "1").stdin(Stdio::null()).output().unwrap()
 }
 
-fn told(output: &Output) -> (i32, String, String) {
+fn outcome(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
@@ -35,7 +35,7 @@ fn without_a_terminal_review_shows_what_waits_and_accept_takes_it() {
     let snapshots = root.path().join("suites/snapshots/s");
     leave(&snapshots.join("a.snap"), "s/a report", "{\n  \"calls\": 3\n}\n");
     leave(&snapshots.join("a.snap.new"), "s/a report", "{\n  \"calls\": 4\n}\n");
-    let (code, out, error) = told(&ftest(root.path(), &["review"]));
+    let (code, out, error) = outcome(&ftest(root.path(), &["review"]));
     assert_eq!(code, 1, "{out}{error}");
     assert_eq!(
         out,
@@ -45,12 +45,12 @@ fn without_a_terminal_review_shows_what_waits_and_accept_takes_it() {
         error,
         "ftest: 0 accepted, 0 rejected, 1 left; `ftest accept` takes all that wait, `ftest reject` none\n"
     );
-    let (code, out, error) = told(&ftest(root.path(), &["accept", "-E", "case(b)"]));
+    let (code, out, error) = outcome(&ftest(root.path(), &["accept", "-E", "case(b)"]));
     assert_eq!((code, &*out, &*error), (0, "", "ftest: no snapshot waits\n"));
-    let (code, out, error) = told(&ftest(root.path(), &["accept", "s"]));
+    let (code, out, error) = outcome(&ftest(root.path(), &["accept", "s"]));
     assert_eq!((code, &*out, &*error), (0, "accepted s/a report: suites/snapshots/s/a.snap\n", ""));
     assert!(fs::read_to_string(snapshots.join("a.snap")).unwrap().contains("\"calls\": 4"));
-    assert_eq!(told(&ftest(root.path(), &["review"])).0, 0);
+    assert_eq!(outcome(&ftest(root.path(), &["review"])).0, 0);
 }
 
 #[test]
@@ -59,13 +59,13 @@ fn an_artifact_of_a_ci_run_is_accepted_file_by_file() {
     let artifact = root.path().join("artifact");
     leave(&artifact.join("shard-1/snapshots/a.snap.new"), "s/a report", "1\n");
     leave(&artifact.join("shard-2/snapshots/gone.snap.new"), "s/gone report", "1\n");
-    let (code, out, error) = told(&ftest(root.path(), &["accept", "--from", "artifact"]));
+    let (code, out, error) = outcome(&ftest(root.path(), &["accept", "--from", "artifact"]));
     assert_eq!((code, &*out), (1, "accepted s/a report: suites/snapshots/s/a.snap\n"));
     assert_eq!(
         error,
         "ftest: artifact/shard-2/snapshots/gone.snap.new is left alone: no case of these suites has the snapshot `s/gone report`\n"
     );
-    let (code, _, error) = told(&ftest(root.path(), &["accept", "--from", "nowhere"]));
+    let (code, _, error) = outcome(&ftest(root.path(), &["accept", "--from", "nowhere"]));
     assert_eq!(code, 2);
     assert!(error.starts_with("ftest: nowhere: No such file or directory"), "{error}");
 }
@@ -77,14 +77,14 @@ fn what_no_case_has_is_told_and_removed() {
     leave(&snapshots.join("old.snap"), "s/old report", "1\n");
     leave(&snapshots.join("a.snap"), "s/a report", "1\n");
     leave(&snapshots.join("b.snap.new"), "s/b report", "1\n");
-    let (code, _, error) = told(&ftest(root.path(), &["check", "s"]));
+    let (code, _, error) = outcome(&ftest(root.path(), &["check", "s"]));
     assert_eq!(code, 0);
     let warning =
         "warning: no case has the snapshot suites/snapshots/s/old.snap; `ftest reject --unreferenced` removes it\n";
     assert_eq!(error, format!("{warning}ftest: 1 warning\n"));
-    let (code, out, _) = told(&ftest(root.path(), &["reject", "--unreferenced"]));
+    let (code, out, _) = outcome(&ftest(root.path(), &["reject", "--unreferenced"]));
     assert_eq!((code, &*out), (0, "removed suites/snapshots/s/old.snap\n"));
-    let (code, out, _) = told(&ftest(root.path(), &["reject"]));
+    let (code, out, _) = outcome(&ftest(root.path(), &["reject"]));
     assert_eq!((code, &*out), (0, "rejected s/b report: suites/snapshots/s/b.snap\n"));
     assert!(snapshots.join("a.snap").exists() && !snapshots.join("b.snap.new").exists());
 }

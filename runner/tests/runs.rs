@@ -15,18 +15,18 @@ cases:
 ";
 
 /// A directory with a suite, its own temporary directory and no runs.
-struct Place(tempfile::TempDir);
+struct Workspace(tempfile::TempDir);
 
-impl Place {
-    fn new() -> Place {
-        Place::with(SUITE)
+impl Workspace {
+    fn new() -> Workspace {
+        Workspace::with(SUITE)
     }
 
-    fn with(suite: &str) -> Place {
-        let place = Place(tempfile::tempdir_in("/tmp").unwrap());
-        fs::write(place.path().join("suite.yaml"), suite).unwrap();
-        fs::create_dir(place.path().join("tmp")).unwrap();
-        place
+    fn with(suite: &str) -> Workspace {
+        let workspace = Workspace(tempfile::tempdir_in("/tmp").unwrap());
+        fs::write(workspace.path().join("suite.yaml"), suite).unwrap();
+        fs::create_dir(workspace.path().join("tmp")).unwrap();
+        workspace
     }
 
     fn path(&self) -> &Path {
@@ -70,18 +70,18 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_run_and_its_files_are_kept_and_nothing_is_left_elsewhere() {
-    let place = Place::new();
-    let output = place.ftest("suite.yaml --no-fail-fast");
+    let workspace = Workspace::new();
+    let output = workspace.ftest("suite.yaml --no-fail-fast");
     assert_eq!(output.status.code(), Some(1));
-    let [run] = place.runs().try_into().unwrap();
+    let [run] = workspace.runs().try_into().unwrap();
     let names: Vec<String> =
         files(&run).iter().map(|path| path.strip_prefix(&run).unwrap().display().to_string()).collect();
     for name in ["events.jsonl", "s/bad.w=2/launcher-0.stdout", "s/bad.w=2/shared/left"] {
         assert!(names.iter().any(|known| known == name), "{name} is not among {names:?}");
     }
     assert!(!names.iter().any(|name| name.contains("good")), "{names:?}");
-    assert_eq!(fs::read_dir(place.path().join("tmp")).unwrap().count(), 0);
-    assert_eq!(fs::read_to_string(place.path().join(".ftest/.gitignore")).unwrap(), "*\n");
+    assert_eq!(fs::read_dir(workspace.path().join("tmp")).unwrap().count(), 0);
+    assert_eq!(fs::read_to_string(workspace.path().join(".ftest/.gitignore")).unwrap(), "*\n");
     let id = run.file_name().unwrap().to_str().unwrap();
     let stdout = text(&output.stdout);
     assert!(stdout.contains(&format!("kept: .ftest/runs/{id}/s/bad.w=2\n")), "{stdout}");
@@ -100,18 +100,18 @@ fn a_run_and_its_files_are_kept_and_nothing_is_left_elsewhere() {
 
 #[test]
 fn secrets_of_the_environment_are_nowhere() {
-    let place = Place::new();
-    let output = place.ftest("suite.yaml --no-fail-fast --junit out.xml");
+    let workspace = Workspace::new();
+    let output = workspace.ftest("suite.yaml --no-fail-fast --junit out.xml");
     let mut all =
-        vec![text(&output.stdout), text(&output.stderr), fs::read_to_string(place.path().join("out.xml")).unwrap()];
-    all.extend(files(&place.path().join(".ftest")).iter().map(|path| text(&fs::read(path).unwrap())));
+        vec![text(&output.stdout), text(&output.stderr), fs::read_to_string(workspace.path().join("out.xml")).unwrap()];
+    all.extend(files(&workspace.path().join(".ftest")).iter().map(|path| text(&fs::read(path).unwrap())));
     assert!(all.iter().all(|text| !text.contains("hunter2")), "{all:#?}");
     assert!(all.iter().filter(|text| text.contains("said ***")).count() >= 4, "{all:#?}");
 }
 
 #[test]
 fn secrets_of_cases_and_fixtures_are_nowhere_either() {
-    let place = Place::with(
+    let workspace = Workspace::with(
         "ftest: 1
 suite: s
 fixtures:
@@ -129,10 +129,10 @@ cases:
 - {id: refused, uses: [never], launch: {argv: ['true']}}
 ",
     );
-    let output = place.ftest("suite.yaml --no-fail-fast --keep --junit out.xml --html out.html --markdown out.md");
+    let output = workspace.ftest("suite.yaml --no-fail-fast --keep --junit out.xml --html out.html --markdown out.md");
     let mut all = vec![text(&output.stdout), text(&output.stderr)];
-    all.extend(["out.xml", "out.html", "out.md"].map(|file| fs::read_to_string(place.path().join(file)).unwrap()));
-    all.extend(files(&place.path().join(".ftest")).iter().map(|path| text(&fs::read(path).unwrap())));
+    all.extend(["out.xml", "out.html", "out.md"].map(|file| fs::read_to_string(workspace.path().join(file)).unwrap()));
+    all.extend(files(&workspace.path().join(".ftest")).iter().map(|path| text(&fs::read(path).unwrap())));
     assert!(all.iter().all(|text| !text.contains("hunter2")), "{all:#?}");
     assert!(all.iter().filter(|text| text.contains("said ***")).count() >= 6, "{all:#?}");
     assert!(text(&output.stdout).contains("said *** *** ***"), "{}", text(&output.stdout));
@@ -140,10 +140,10 @@ cases:
 
 #[test]
 fn a_run_that_cannot_be_kept_goes_on() {
-    let place = Place::new();
-    fs::write(place.path().join("file"), "").unwrap();
+    let workspace = Workspace::new();
+    fs::write(workspace.path().join("file"), "").unwrap();
     for filter in ["good", "bad"] {
-        let output = place.ftest(&format!("suite.yaml --runs-dir file/runs -E {filter}"));
+        let output = workspace.ftest(&format!("suite.yaml --runs-dir file/runs -E {filter}"));
         assert_eq!(output.status.code(), Some(i32::from(filter == "bad")));
         let stderr = text(&output.stderr);
         assert!(stderr.starts_with("ftest: this run is not kept: cannot write file/runs: "), "{stderr}");
@@ -153,26 +153,26 @@ fn a_run_that_cannot_be_kept_goes_on() {
 
 #[test]
 fn the_last_runs_are_kept() {
-    let place = Place::new();
+    let workspace = Workspace::new();
     for _ in 0..4 {
-        place.ftest("suite.yaml -E good --keep-runs 2");
+        workspace.ftest("suite.yaml -E good --keep-runs 2");
     }
-    assert_eq!(place.runs().len(), 2);
+    assert_eq!(workspace.runs().len(), 2);
 }
 
 #[test]
 fn a_directory_of_a_run_that_was_killed_is_cleaned_up_by_the_next() {
-    let place = Place::new();
-    let stale = place.path().join("tmp/ft-01234567");
-    let unowned = place.path().join("tmp/ft-23456789");
-    let kept = place.path().join("tmp/ft-89abcdef");
-    let foreign = place.path().join("tmp/ft-elsewhere");
+    let workspace = Workspace::new();
+    let stale = workspace.path().join("tmp/ft-01234567");
+    let unowned = workspace.path().join("tmp/ft-23456789");
+    let kept = workspace.path().join("tmp/ft-89abcdef");
+    let foreign = workspace.path().join("tmp/ft-elsewhere");
     fs::create_dir_all(stale.join("0/shared")).unwrap();
     fs::write(stale.join("owner"), "1\n").unwrap();
     for directory in [&unowned, &kept.join("0"), &foreign] {
         fs::create_dir_all(directory).unwrap();
     }
-    place.ftest("suite.yaml -E good");
+    workspace.ftest("suite.yaml -E good");
     assert!(!stale.exists() && !unowned.exists() && kept.exists() && foreign.exists());
 }
 
@@ -185,22 +185,22 @@ fn plain(bytes: &[u8]) -> String {
 
 #[test]
 fn a_replay_says_and_writes_what_the_run_did() {
-    let place = Place::new();
-    let run = place.ftest("suite.yaml --no-fail-fast --junit first.xml");
-    let replay = place.ftest("replay --junit second.xml");
+    let workspace = Workspace::new();
+    let run = workspace.ftest("suite.yaml --no-fail-fast --junit first.xml");
+    let replay = workspace.ftest("replay --junit second.xml");
     assert_eq!((replay.status.code(), plain(&replay.stdout)), (Some(1), plain(&run.stdout)));
-    let junit = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    let junit = |name: &str| fs::read_to_string(workspace.path().join(name)).unwrap();
     assert_eq!(junit("first.xml"), junit("second.xml"));
-    let strict = place.ftest("replay --junit strict.xml --junit-profile strict");
+    let strict = workspace.ftest("replay --junit strict.xml --junit-profile strict");
     assert_eq!(strict.status.code(), Some(1));
     assert!(junit("strict.xml").contains("[[PROPERTY|matrix.w=2]]") && !junit("strict.xml").contains(" line="));
 
-    let listed = text(&place.ftest("runs").stdout);
+    let listed = text(&workspace.ftest("runs").stdout);
     assert!(plain(listed.as_bytes()).contains("TIME  2 passed, 1 failed\n"), "{listed}");
     let id = listed.split_whitespace().next().unwrap();
-    let part = place.ftest(&format!("replay {}", &id[id.len() - 4..]));
+    let part = workspace.ftest(&format!("replay {}", &id[id.len() - 4..]));
     assert_eq!(plain(&part.stdout), plain(&run.stdout));
-    let unknown = place.ftest("replay nothing-like-it");
+    let unknown = workspace.ftest("replay nothing-like-it");
     assert_eq!(unknown.status.code(), Some(2));
     assert_eq!(
         text(&unknown.stderr),
@@ -210,57 +210,57 @@ fn a_replay_says_and_writes_what_the_run_did() {
 
 #[test]
 fn the_log_of_a_killed_run_is_replayed_as_far_as_it_goes() {
-    let place = Place::new();
-    place.ftest("suite.yaml --no-fail-fast");
-    let log = place.runs()[0].join("events.jsonl");
+    let workspace = Workspace::new();
+    workspace.ftest("suite.yaml --no-fail-fast");
+    let log = workspace.runs()[0].join("events.jsonl");
     let all = fs::read_to_string(&log).unwrap();
     // Torn in the middle of the last line.
     fs::write(&log, &all[..all.len() - 20]).unwrap();
-    let output = place.ftest("replay --junit out.xml");
+    let output = workspace.ftest("replay --junit out.xml");
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stdout).ends_with("3 cases so far: 2 passed, 1 failed\n"), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("the run was killed"), "{}", text(&output.stderr));
-    assert!(fs::read_to_string(place.path().join("out.xml")).unwrap().ends_with("</testsuites>\n"));
-    assert!(text(&place.ftest("runs").stdout).contains("    killed  2 passed, 1 failed\n"));
+    assert!(fs::read_to_string(workspace.path().join("out.xml")).unwrap().ends_with("</testsuites>\n"));
+    assert!(text(&workspace.ftest("runs").stdout).contains("    killed  2 passed, 1 failed\n"));
 }
 
 #[test]
 fn only_what_failed_or_did_not_run_runs_again() {
-    let place = Place::new();
-    let first = place.ftest("suite.yaml -j 1");
+    let workspace = Workspace::new();
+    let first = workspace.ftest("suite.yaml -j 1");
     assert!(text(&first.stdout).contains("3 cases: 1 passed, 1 failed, 1 not run"), "{}", text(&first.stdout));
-    let id = place.runs()[0].file_name().unwrap().to_str().unwrap().to_owned();
+    let id = workspace.runs()[0].file_name().unwrap().to_str().unwrap().to_owned();
     let fixed = SUITE.replace("exit 3", "exit 0");
-    fs::write(place.path().join("suite.yaml"), fixed).unwrap();
+    fs::write(workspace.path().join("suite.yaml"), fixed).unwrap();
     // No suite is named: the run knows them.
-    let listed = place.ftest("run --failed --list");
+    let listed = workspace.ftest("run --failed --list");
     assert_eq!(text(&listed.stdout), "s/bad[w=2]\ns/never\n");
-    let again = place.ftest("run --failed");
+    let again = workspace.ftest("run --failed");
     assert_eq!(again.status.code(), Some(0));
     assert!(text(&again.stdout).contains("2 cases: 2 passed"), "{}", text(&again.stdout));
-    let nothing = place.ftest("run --failed");
+    let nothing = workspace.ftest("run --failed");
     assert_eq!(nothing.status.code(), Some(4));
     assert!(text(&nothing.stderr).contains("none of the selected cases failed in run "), "{}", text(&nothing.stderr));
-    let named = place.ftest(&format!("suite.yaml --failed={id} --list"));
+    let named = workspace.ftest(&format!("suite.yaml --failed={id} --list"));
     assert_eq!(text(&named.stdout), "s/bad[w=2]\ns/never\n");
 }
 
 #[test]
 fn shards_become_one_run_again() {
-    let place = Place::new();
+    let workspace = Workspace::new();
     for part in 1..=2 {
-        place.ftest(&format!("suite.yaml --no-fail-fast --shard {part}/2 --runs-dir shards"));
+        workspace.ftest(&format!("suite.yaml --no-fail-fast --shard {part}/2 --runs-dir shards"));
     }
-    let shards: Vec<String> = fs::read_dir(place.path().join("shards"))
+    let shards: Vec<String> = fs::read_dir(workspace.path().join("shards"))
         .unwrap()
         .map(|entry| format!("shards/{}", entry.unwrap().file_name().to_str().unwrap()))
         .collect();
-    let merged = place.ftest(&format!("merge {} --junit merged.xml", shards.join(" ")));
+    let merged = workspace.ftest(&format!("merge {} --junit merged.xml", shards.join(" ")));
     assert_eq!((merged.status.code(), text(&merged.stderr)), (Some(1), String::new()));
     assert!(text(&merged.stdout).contains("3 cases: 2 passed, 1 failed in "), "{}", text(&merged.stdout));
-    let junit = fs::read_to_string(place.path().join("merged.xml")).unwrap();
+    let junit = fs::read_to_string(workspace.path().join("merged.xml")).unwrap();
     assert!(junit.contains("<testsuites name=\"ftest\" tests=\"3\" skipped=\"0\" failures=\"1\""), "{junit}");
-    let twice = place.ftest(&format!("merge {} {}", shards[0], shards[0]));
+    let twice = workspace.ftest(&format!("merge {} {}", shards[0], shards[0]));
     assert_eq!(twice.status.code(), Some(2));
 }
 
@@ -273,12 +273,12 @@ cases:
 - {id: kills, launch: {argv: [sh, -c, 'kill -KILL $PPID; sleep 60']}}
 - {id: later, launch: {argv: ['true']}}
 ";
-    let place = Place::with(suite);
-    let output = place.ftest("suite.yaml -j 1 --junit out.xml");
+    let workspace = Workspace::with(suite);
+    let output = workspace.ftest("suite.yaml -j 1 --junit out.xml");
     assert_eq!(output.status.code(), None);
-    let junit = fs::read_to_string(place.path().join("out.xml")).unwrap();
+    let junit = fs::read_to_string(workspace.path().join("out.xml")).unwrap();
     assert!(junit.contains("tests=\"3\"") && junit.ends_with("</testsuites>\n"), "{junit}");
-    let replay = place.ftest("replay");
+    let replay = workspace.ftest("replay");
     assert_eq!(replay.status.code(), Some(3));
     assert!(text(&replay.stdout).contains("s/first"), "{}", text(&replay.stdout));
     assert!(text(&replay.stdout).ends_with("3 cases so far: 1 passed, 2 not run\n"), "{}", text(&replay.stdout));
@@ -293,10 +293,10 @@ cases:
 - {id: long, launch: {argv: [sleep, '0.3']}}
 - {id: new, launch: {argv: ['true']}}
 ";
-    let place = Place::with(suite);
-    place.ftest("suite.yaml -j 2 -E !case(new)");
-    place.ftest("suite.yaml -j 2");
-    let log = fs::read_to_string(place.runs()[1].join("events.jsonl")).unwrap();
+    let workspace = Workspace::with(suite);
+    workspace.ftest("suite.yaml -j 2 -E !case(new)");
+    workspace.ftest("suite.yaml -j 2");
+    let log = fs::read_to_string(workspace.runs()[1].join("events.jsonl")).unwrap();
     let started = |line: &str| {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
         (event["event"] == "case_started").then(|| event["case"].as_str().unwrap().to_owned())

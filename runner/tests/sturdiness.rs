@@ -10,22 +10,22 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use runner::execute::cookie::{Cookie, random_word};
-use runner::execute::sweep::Sweep;
+use runner::execute::process_tree::cookie::{Cookie, random_word};
+use runner::execute::process_tree::sweep::Sweep;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory with a suite of `cases`, each a line of YAML.
-struct Place(tempfile::TempDir);
+struct Workspace(tempfile::TempDir);
 
-impl Place {
-    fn new(cases: &[&str]) -> Place {
+impl Workspace {
+    fn new(cases: &[&str]) -> Workspace {
         let directory = tempfile::tempdir_in("/tmp").unwrap();
         let cases: String = cases.iter().map(|case| format!("- {case}\n")).collect();
         let text = format!("ftest: 1\nsuite: s\ndefaults: {{timeout: 50s}}\ncases:\n{cases}");
         fs::write(directory.path().join("s.yaml"), text).unwrap();
-        Place(directory)
+        Workspace(directory)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -58,14 +58,14 @@ fn timeless(output: &Output) -> String {
 
 #[test]
 fn a_temporary_directory_too_deep_for_sockets_is_replaced() {
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         r#"{id: a, launch: {argv: [sh, -c, 'echo $FTEST_SCRATCH > here; touch "$TMPDIR/x"'], ranks: 2}, expect: {exit: 0}}"#,
     ]);
-    let deep = place.file(&"d".repeat(150));
+    let deep = workspace.file(&"d".repeat(150));
     fs::create_dir(&deep).unwrap();
-    let output = place.ftest().env("TMPDIR", &deep).output().unwrap();
+    let output = workspace.ftest().env("TMPDIR", &deep).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let scratch = place.read("here");
+    let scratch = workspace.read("here");
     assert!(scratch.starts_with("/tmp/ft-"), "{scratch}");
     assert!(!Path::new(scratch.trim()).exists(), "{scratch} is still there");
 }
@@ -73,13 +73,13 @@ fn a_temporary_directory_too_deep_for_sockets_is_replaced() {
 #[test]
 fn a_locale_changes_nothing() {
     // Turkish lower case of I is not i; decimal points are commas.
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: TITLE, launch: {argv: [sh, -c, 'echo $LC_ALL $LANG; date -u -d @0 +%A']}, expect: {stdout: [C.UTF-8, Thursday]}}",
         "{id: fails, launch: {argv: ['false']}}",
         "{id: killed, launch: {argv: [sh, -c, 'kill $$']}, expect: {exit: {signal: sigterm}}}",
     ]);
     let with = |locale: &str| {
-        let output = place.ftest().env("LC_ALL", locale).env("LANG", locale).output().unwrap();
+        let output = workspace.ftest().env("LC_ALL", locale).env("LANG", locale).output().unwrap();
         let kept = regex::Regex::new("/runs/[^/]+").unwrap();
         (output.status.code(), kept.replace_all(&timeless(&output), "/KEPT").into_owned())
     };
@@ -91,51 +91,51 @@ fn a_locale_changes_nothing() {
 #[test]
 fn neither_home_nor_the_working_directory_need_be_writable() {
     // Not even root can make a file in /proc.
-    let place = Place::new(&["{id: a, launch: {argv: ['true'], ranks: 2}}"]);
+    let workspace = Workspace::new(&["{id: a, launch: {argv: ['true'], ranks: 2}}"]);
     let mut command = program::ftest();
-    command.arg("run").arg(place.file("s.yaml")).env("TMPDIR", place.0.path()).stdin(Stdio::null());
+    command.arg("run").arg(workspace.file("s.yaml")).env("TMPDIR", workspace.0.path()).stdin(Stdio::null());
     command.env("HOME", "/proc").env_remove("XDG_CACHE_HOME").env_remove("XDG_STATE_HOME").env_remove("XDG_DATA_HOME");
-    let output = command.current_dir("/proc").arg("--junit").arg(place.file("out.xml")).output().unwrap();
+    let output = command.current_dir("/proc").arg("--junit").arg(workspace.file("out.xml")).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(text(&output).contains("this run is not kept: cannot write .ftest/runs"), "{}", text(&output));
-    assert!(place.read("out.xml").ends_with("</testsuites>\n"));
+    assert!(workspace.read("out.xml").ends_with("</testsuites>\n"));
 }
 
 #[test]
 fn closed_streams_are_nothing_special() {
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: a, launch: {argv: [sh, -c, 'echo out; echo err >&2; readlink /proc/self/fd/0 > stdin']}, expect: {stdout: out, stderr: err}}",
         "{id: b, launch: {argv: ['false']}}",
     ]);
     let mut shell = program::behind(&["sh", "-c", "exec \"$0\" \"$@\" <&- >&- 2>&-"]);
-    shell.args(place.ftest().get_args()).args(["--junit"]).arg(place.file("out.xml"));
-    let status = shell.env("TMPDIR", place.0.path()).status().unwrap();
+    shell.args(workspace.ftest().get_args()).args(["--junit"]).arg(workspace.file("out.xml"));
+    let status = shell.env("TMPDIR", workspace.0.path()).status().unwrap();
     assert_eq!(status.code(), Some(1), "the second case fails, and no more");
-    assert_eq!(place.read("stdin"), "/dev/null\n");
-    let junit = place.read("out.xml");
+    assert_eq!(workspace.read("stdin"), "/dev/null\n");
+    let junit = workspace.read("out.xml");
     assert!(junit.contains("tests=\"2\"") && junit.contains("failures=\"1\""), "{junit}");
     assert!(junit.contains("errors=\"0\""), "{junit}");
 }
 
 #[test]
 fn a_reader_who_leaves_is_not_missed() {
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: a, matrix: {axes: {n: [1, 2, 3, 4, 5, 6, 7, 8, 9]}}, launch: {argv: ['true']}}",
         "{id: last, launch: {argv: [sh, -c, 'touch ran; exit 3']}}",
     ]);
     // Nobody reads: the first write to stdout fails.
-    let mut child = place.ftest().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = workspace.ftest().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let mut stderr = String::new();
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!((child.wait().unwrap().code(), stderr.as_str()), (Some(1), ""));
-    assert!(place.file("ran").exists(), "the run went on");
+    assert!(workspace.file("ran").exists(), "the run went on");
 
     for arguments in
         [&["check", "s.yaml"][..], &["run", "--list", "s.yaml"], &["check", "no-such-suite"], &["profiles"]]
     {
         let mut command = program::ftest();
-        command.args(arguments).current_dir(place.0.path()).stdin(Stdio::null());
+        command.args(arguments).current_dir(workspace.0.path()).stdin(Stdio::null());
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let status = command.stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap();
@@ -146,7 +146,7 @@ fn a_reader_who_leaves_is_not_missed() {
 
 #[test]
 fn a_program_gets_no_terminal_even_where_ftest_has_one() {
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: a, launch: {argv: [sh, -c, 'if (exec 3</dev/tty) 2>/dev/null; then exit 1; fi; ps -o tty= $$ > tty; cat']}}",
     ]);
     let controller = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).unwrap();
@@ -158,31 +158,31 @@ fn a_program_gets_no_terminal_even_where_ftest_has_one() {
     // `setsid --ctty` gives its program the terminal on its stdin.
     let script = "(exec 3</dev/tty) && exec \"$0\" \"$@\"";
     let mut command = program::behind(&["setsid", "--ctty", "--wait", "sh", "-c", script]);
-    command.args(place.ftest().get_args()).env("TMPDIR", place.0.path());
+    command.args(workspace.ftest().get_args()).env("TMPDIR", workspace.0.path());
     let output = command.stdin(terminal).stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert_eq!(place.read("tty").trim(), "?");
+    assert_eq!(workspace.read("tty").trim(), "?");
 }
 
 #[test]
 fn inherited_descriptors_stay_with_ftest() {
-    let place = Place::new(&["{id: a, launch: {argv: [sh, -c, 'ls /proc/$$/fd | tr \"\\n\" \" \" > fds']}}"]);
+    let workspace = Workspace::new(&["{id: a, launch: {argv: [sh, -c, 'ls /proc/$$/fd | tr \"\\n\" \" \" > fds']}}"]);
     let mut shell = program::behind(&["sh", "-c", "exec 7</dev/null 8>&1; exec \"$0\" \"$@\""]);
-    let output = shell.args(place.ftest().get_args()).env("TMPDIR", place.0.path()).output().unwrap();
+    let output = shell.args(workspace.ftest().get_args()).env("TMPDIR", workspace.0.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let open = place.read("fds");
+    let open = workspace.read("fds");
     assert!(!open.contains('7') && !open.contains('8'), "open in the program: {open}");
 }
 
 #[test]
 fn killing_the_outer_of_two_ftests_ends_both() {
-    let place = Place::new(&[r#"{id: outer, launch: {argv: [ftest, run, inner.yaml]}}"#]);
-    let fifo = place.file("ready");
+    let workspace = Workspace::new(&[r#"{id: outer, launch: {argv: [ftest, run, inner.yaml]}}"#]);
+    let fifo = workspace.file("ready");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
     let inner = "ftest: 1\nsuite: inner\ncases:\n- id: stays\n  launch: {argv: [sh, -c, \"(setsid sleep 1000 &); trap '' TERM HUP; echo ready > ready; sleep 1000; sleep 1000\"], ranks: 2}\n";
-    fs::write(place.file("inner.yaml"), inner).unwrap();
+    fs::write(workspace.file("inner.yaml"), inner).unwrap();
     let mark = random_word();
-    let mut command = place.ftest();
+    let mut command = workspace.ftest();
     command.env("FTEST_CASE_COOKIE", &mark).stdout(Stdio::null());
     let mut child = command.spawn().unwrap();
     let (sender, lines) = mpsc::channel();
@@ -200,7 +200,7 @@ fn killing_the_outer_of_two_ftests_ends_both() {
     let left =
         runtime.block_on(everything.wait(before, runner::execute::clock::Instant::now() + Duration::from_secs(20)));
     assert_eq!((left, everything.find()), (Vec::new(), Vec::new()));
-    let directories = fs::read_dir(place.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let directories = fs::read_dir(workspace.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(!directories.into_iter().any(|name| name.to_string_lossy().starts_with("ft-")));
 }
 
@@ -220,24 +220,24 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 #[test]
 fn the_wall_clock_decides_nothing() {
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: quick, launch: {argv: [sleep, '0.1']}}",
         "{id: late, timeout: {kill: 300ms, grace: 100ms}, launch: {argv: [sleep, '1000']}}",
     ]);
-    fs::write(place.file("jumps.c"), JUMPS).unwrap();
+    fs::write(workspace.file("jumps.c"), JUMPS).unwrap();
     let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-o"]).arg(place.file("jumps.so")).arg(place.file("jumps.c"));
+    cc.args(["-shared", "-fPIC", "-o"]).arg(workspace.file("jumps.so")).arg(workspace.file("jumps.c"));
     assert!(cc.status().expect("cc, which rustc links with, runs").success());
     let started = Instant::now();
-    let mut command = place.ftest();
-    command.env("LD_PRELOAD", place.file("jumps.so")).arg("--junit").arg(place.file("out.xml"));
+    let mut command = workspace.ftest();
+    command.env("LD_PRELOAD", workspace.file("jumps.so")).arg("--junit").arg(workspace.file("out.xml"));
     let output = command.output().unwrap();
     assert!(started.elapsed() < PATIENCE);
-    let told = timeless(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("1 passed, 1 timeout"), "{told}");
+    let printed = timeless(&output);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("1 passed, 1 timeout"), "{printed}");
     let times = regex::Regex::new(r#" time="([0-9.]+)""#).unwrap();
-    let junit = place.read("out.xml");
+    let junit = workspace.read("out.xml");
     let times: Vec<f64> = times.captures_iter(&junit).map(|found| found[1].parse().unwrap()).collect();
     assert!(times.len() >= 3 && times.iter().all(|time| *time < PATIENCE.as_secs_f64()), "{junit}");
 }

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A directory with a suite of `cases`, each a line of YAML.
-struct Place(tempfile::TempDir);
+struct Workspace(tempfile::TempDir);
 
-impl Place {
-    fn new(cases: &[&str]) -> Place {
+impl Workspace {
+    fn new(cases: &[&str]) -> Workspace {
         let directory = tempfile::tempdir_in("/tmp").unwrap();
         let cases: String = cases.iter().map(|case| format!("- {case}\n")).collect();
         let text = format!("ftest: 1\nsuite: s\ndefaults: {{timeout: 50s}}\ncases:\n{cases}");
         fs::write(directory.path().join("s.yaml"), text).unwrap();
-        Place(directory)
+        Workspace(directory)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -36,11 +36,11 @@ impl Place {
     }
 
     fn after(&self, before: &str, arguments: &[&str]) -> (i32, String) {
-        told(&self.ftest_after(before, arguments).output().unwrap())
+        outcome(&self.ftest_after(before, arguments).output().unwrap())
     }
 }
 
-fn told(output: &Output) -> (i32, String) {
+fn outcome(output: &Output) -> (i32, String) {
     let text = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     (output.status.code().unwrap_or(-1), text.concat())
 }
@@ -64,39 +64,39 @@ fn modes(directory: &Path) -> Vec<(PathBuf, u32)> {
 
 #[test]
 fn a_case_of_many_processes_runs_below_a_low_soft_limit_and_its_programs_keep_that() {
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: a, launch: {argv: [sh, -c, 'ulimit -Sn; ulimit -Hn'], ranks: 40}, expect: {stdout: {rank: all, matches: '\\A64\\n4096\\n\\z'}}}",
     ]);
-    let (code, text) = place.after("ulimit -Sn 64; ulimit -Hn 4096", &[]);
+    let (code, text) = workspace.after("ulimit -Sn 64; ulimit -Hn 4096", &[]);
     assert_eq!(code, 0, "{text}");
 }
 
 #[test]
 fn fixtures_and_commands_keep_the_users_soft_limit_too() {
-    let place = Place::new(&["{id: a, uses: [f], launch: {argv: ['true']}}"]);
+    let workspace = Workspace::new(&["{id: a, uses: [f], launch: {argv: ['true']}}"]);
     let fixture = "fixtures:\n  f: {setup: {argv: [sh, -c, 'ulimit -Sn > limit']}}\n";
-    fs::write(place.file("s.yaml"), format!("{}{fixture}", place.read("s.yaml"))).unwrap();
-    let (code, text) = place.after("ulimit -Sn 64; ulimit -Hn 4096", &[]);
-    assert_eq!((code, place.read("limit").as_str()), (0, "64\n"), "{text}");
+    fs::write(workspace.file("s.yaml"), format!("{}{fixture}", workspace.read("s.yaml"))).unwrap();
+    let (code, text) = workspace.after("ulimit -Sn 64; ulimit -Hn 4096", &[]);
+    assert_eq!((code, workspace.read("limit").as_str()), (0, "64\n"), "{text}");
 }
 
 #[test]
 fn a_hard_limit_that_is_too_low_is_said_before_anything_runs() {
-    let place =
-        Place::new(&["{id: many, launch: {argv: [touch, ran], ranks: 40}}", "{id: one, launch: {argv: ['true']}}"]);
-    let (code, text) = place.after("ulimit -n 64", &[]);
+    let workspace =
+        Workspace::new(&["{id: many, launch: {argv: [touch, ran], ranks: 40}}", "{id: one, launch: {argv: ['true']}}"]);
+    let (code, text) = workspace.after("ulimit -n 64", &[]);
     assert_eq!(code, 3, "{text}");
     assert!(text.contains("for the 40 processes of this case, and the hard limit (`ulimit -Hn`) is 64"), "{text}");
-    assert!(text.contains("1 passed, 1 broken") && !place.file("ran").exists(), "{text}");
+    assert!(text.contains("1 passed, 1 broken") && !workspace.file("ran").exists(), "{text}");
 }
 
 #[test]
 fn cases_side_by_side_wait_for_descriptors_and_none_is_broken_by_another() {
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: a, matrix: {axes: {n: [1, 2, 3, 4, 5, 6]}}, launch: {argv: [sh, -c, 'echo out; echo err >&2'], ranks: 4}}",
     ]);
     // Two such cases have room at once.
-    let (code, text) = place.after("ulimit -n 110", &["--jobs", "6"]);
+    let (code, text) = workspace.after("ulimit -n 110", &["--jobs", "6"]);
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("6 passed"), "{text}");
 }
@@ -104,12 +104,12 @@ fn cases_side_by_side_wait_for_descriptors_and_none_is_broken_by_another() {
 #[test]
 fn processes_are_ended_although_no_descriptor_is_left_to_look_for_them() {
     // The program takes ftest's descriptors away; then not even /proc can be read.
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: a, timeout: {kill: 2s, grace: 300ms}, launch: {argv: [sh, -c, 'echo $$ > pid; prlimit --nofile=3:3 --pid $PPID; exec sleep 1000'], ranks: 1}}",
     ]);
-    let (_, text) = place.after("true", &[]);
+    let (_, text) = workspace.after("true", &[]);
     assert!(!text.contains("still there"), "{text}");
-    let pid = place.read("pid");
+    let pid = workspace.read("pid");
     assert!(
         !pid.is_empty() && !Path::new("/proc").join(pid.trim()).exists(),
         "process {pid} outlives its case: {text}"
@@ -120,14 +120,14 @@ fn processes_are_ended_although_no_descriptor_is_left_to_look_for_them() {
 
 #[test]
 fn a_limit_that_ended_a_program_breaks_the_case_and_is_named() {
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: files, launch: {argv: [sh, -c, 'head -c 100000 /dev/zero > big'], ranks: 1}}",
         "{id: own, launch: {argv: [sh, -c, 'exit 1']}}",
         "{id: wanted, launch: {argv: [sh, -c, 'kill -XFSZ $$']}, expect: {exit: {signal: SIGXFSZ}}}",
         "{id: burns, timeout: 20s, launch: {argv: [sh, -c, 'while :; do :; done'], ranks: 1}}",
     ]);
     // bash counts files in KiB.
-    let (code, text) = place.after("ulimit -f 50; ulimit -t 2", &[]);
+    let (code, text) = workspace.after("ulimit -f 50; ulimit -t 2", &[]);
     assert_eq!(code, 3, "{text}");
     assert!(text.contains("1 passed, 1 failed, 2 broken"), "{text}");
     for part in [
@@ -142,16 +142,17 @@ fn a_limit_that_ended_a_program_breaks_the_case_and_is_named() {
 
 #[test]
 fn too_few_addresses_for_ftest_itself_are_said() {
-    let place = Place::new(&["{id: a, launch: {argv: ['true']}}"]);
-    let (code, text) = place.after("ulimit -v 100000", &[]);
-    let said = "the limit on addresses (`ulimit -v`) is 97.7 MiB, and ftest itself needs 128 MiB: raise it";
-    assert!(code == 3 && text.contains(said), "{code}: {text}");
+    let workspace = Workspace::new(&["{id: a, launch: {argv: ['true']}}"]);
+    let (code, text) = workspace.after("ulimit -v 100000", &[]);
+    let printed = "the limit on addresses (`ulimit -v`) is 97.7 MiB, and ftest itself needs 128 MiB: raise it";
+    assert!(code == 3 && text.contains(printed), "{code}: {text}");
 }
 
 #[test]
 fn a_small_stack_is_the_programs_alone() {
-    let place = Place::new(&["{id: a, launch: {argv: [sh, -c, 'ulimit -s; exit 1']}, expect: {stdout: \"128\"}}"]);
-    let (code, text) = place.after("ulimit -s 128", &[]);
+    let workspace =
+        Workspace::new(&["{id: a, launch: {argv: [sh, -c, 'ulimit -s; exit 1']}, expect: {stdout: \"128\"}}"]);
+    let (code, text) = workspace.after("ulimit -s 128", &[]);
     assert_eq!(code, 1, "{text}");
     assert!(
         text.contains("limits that programs inherit: stacks (`ulimit -s`) 131072") && !text.contains("stdout ("),
@@ -161,19 +162,19 @@ fn a_small_stack_is_the_programs_alone() {
 
 #[test]
 fn a_limit_on_files_does_not_end_ftest_itself() {
-    let place = Place::new(&["{id: a, launch: {argv: ['true']}}", "{id: b, launch: {argv: ['false']}}"]);
-    let (code, text) = place.after("ulimit -f 0", &["--junit", "out.xml"]);
+    let workspace = Workspace::new(&["{id: a, launch: {argv: ['true']}}", "{id: b, launch: {argv: ['false']}}"]);
+    let (code, text) = workspace.after("ulimit -f 0", &["--junit", "out.xml"]);
     assert!(text.contains("1 passed, 1 failed") && code == 3, "{code}: {text}");
     assert!(text.contains("File too large"), "{text}");
 }
 
 #[test]
 fn who_starts_ftest_may_ignore_the_ends_of_children() {
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: a, launch: {argv: [sh, -c, 'exit 3'], ranks: 2}, expect: {exit: 3}}",
         "{id: b, launch: {argv: [sh, -c, 'kill -KILL $$']}, expect: {exit: {signal: SIGKILL}}}",
     ]);
-    let (code, text) = place.after("trap '' CHLD", &[]);
+    let (code, text) = workspace.after("trap '' CHLD", &[]);
     assert_eq!(code, 0, "{text}");
 }
 
@@ -181,22 +182,22 @@ fn who_starts_ftest_may_ignore_the_ends_of_children() {
 
 #[test]
 fn what_ftest_writes_follows_the_users_umask() {
-    let place = Place::new(&[
+    let workspace = Workspace::new(&[
         "{id: passes, launch: {argv: [sh, -c, 'umask > mask; echo x > made']}}",
         "{id: fails, launch: {argv: [sh, -c, 'echo x; exit 1'], ranks: 2}}",
     ]);
     let reports = ["--junit", "new/out.xml", "--html", "out.html", "--markdown", "out.md", "--trace", "out.json"];
     for (umask, programs, forbidden) in [("077", "0077", 0o077), ("002", "0022", 0o002), ("022", "0022", 0o022)] {
         for name in ["runs", "new"] {
-            let _ = fs::remove_dir_all(place.file(name));
+            let _ = fs::remove_dir_all(workspace.file(name));
         }
         for name in ["out.html", "out.md", "out.json", "mask", "made"] {
-            let _ = fs::remove_file(place.file(name));
+            let _ = fs::remove_file(workspace.file(name));
         }
-        let (code, text) = place.after(&format!("umask {umask}"), &reports);
+        let (code, text) = workspace.after(&format!("umask {umask}"), &reports);
         assert_eq!(code, 1, "{text}");
-        assert_eq!(place.read("mask").trim(), programs, "under {umask}");
-        let written = modes(place.0.path());
+        assert_eq!(workspace.read("mask").trim(), programs, "under {umask}");
+        let written = modes(workspace.0.path());
         assert!(written.iter().any(|(path, _)| path.ends_with("new/out.xml")), "{written:?}");
         for (path, mode) in &written {
             assert!(path.ends_with("s.yaml") || mode & forbidden == 0, "{} is {mode:o} under {umask}", path.display());
@@ -215,71 +216,74 @@ const ON_A_CLUSTER: &str =
     "{id: a, cluster: {nodes: 1, gpus_per_node: 1, profile: a100}, launch: {argv: [sh, -c, ':'], ranks: 1}}";
 
 /// An installation with stand-ins for shim and coordinator, so that no test waits for a build of them.
-fn install(place: &Place) {
+fn install(workspace: &Workspace) {
     const COORDINATOR: &str = "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --address) at=$2 ;; esac; shift; done\n\
          trap 'exit 0' TERM\necho \"fakegpu-coordinator listening on $at\"\nwhile :; do sleep 0.05; done\n";
     for directory in ["home/bin", "home/lib"] {
-        fs::create_dir_all(place.file(directory)).unwrap();
+        fs::create_dir_all(workspace.file(directory)).unwrap();
     }
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let library = maps.split_ascii_whitespace().find(|word| word.contains("libgcc_s")).expect("Rust uses libgcc_s");
-    fs::copy(library, place.file("home/lib/libfakegpu.so")).unwrap();
-    fs::write(place.file("home/bin/fakegpu-coordinator"), COORDINATOR).unwrap();
-    fs::set_permissions(place.file("home/bin/fakegpu-coordinator"), PermissionsExt::from_mode(0o755)).unwrap();
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ftest"), place.file("home/bin/ftest")).unwrap();
+    fs::copy(library, workspace.file("home/lib/libfakegpu.so")).unwrap();
+    fs::write(workspace.file("home/bin/fakegpu-coordinator"), COORDINATOR).unwrap();
+    fs::set_permissions(workspace.file("home/bin/fakegpu-coordinator"), PermissionsExt::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ftest"), workspace.file("home/bin/ftest")).unwrap();
 }
 
 /// What `ftest run` answers with these variables; an empty name removes nothing, a value of `-` the variable.
-fn with(place: &Place, variables: &[(&str, &str)]) -> (i32, String) {
+fn with(workspace: &Workspace, variables: &[(&str, &str)]) -> (i32, String) {
     let mut command = program::ftest();
-    command.args(["run", "s.yaml"]).current_dir(place.0.path()).stdin(Stdio::null());
-    command.env("TMPDIR", place.0.path()).env("HOME", place.0.path()).env("NO_COLOR", "1");
-    command.env("FTEST_HOME", place.file("home")).env_remove("XDG_CACHE_HOME").env_remove("FTEST_CACHE_DIR");
+    command.args(["run", "s.yaml"]).current_dir(workspace.0.path()).stdin(Stdio::null());
+    command.env("TMPDIR", workspace.0.path()).env("HOME", workspace.0.path()).env("NO_COLOR", "1");
+    command.env("FTEST_HOME", workspace.file("home")).env_remove("XDG_CACHE_HOME").env_remove("FTEST_CACHE_DIR");
     for (name, value) in variables {
         match *value {
             "-" => command.env_remove(name),
             value => command.env(name, value),
         };
     }
-    told(&command.output().unwrap())
+    outcome(&command.output().unwrap())
 }
 
 #[test]
 fn an_empty_variable_is_one_that_is_not_set() {
-    let place = Place::new(&[ON_A_CLUSTER]);
-    install(&place);
+    let workspace = Workspace::new(&[ON_A_CLUSTER]);
+    install(&workspace);
     for name in ["TMPDIR", "FTEST_RUNS_DIR", "FTEST_CACHE_DIR", "XDG_CACHE_HOME", "FTEST_CASE_COOKIE", "CI", "PATH"] {
-        let (code, text) = with(&place, &[(name, "")]);
+        let (code, text) = with(&workspace, &[(name, "")]);
         assert_eq!(code, 0, "{name}: {text}");
     }
-    assert!(place.file(".ftest/runs").is_dir() && place.file(".cache/ftest/holders").is_dir());
+    assert!(workspace.file(".ftest/runs").is_dir() && workspace.file(".cache/ftest/holders").is_dir());
 }
 
 #[test]
 fn a_relative_variable_means_the_working_directory() {
-    let place =
-        Place::new(&[ON_A_CLUSTER.replace("':'", "'case $LD_LIBRARY_PATH in /*) ;; *) exit 9; esac'").as_str()]);
-    install(&place);
-    fs::create_dir(place.file("sub")).unwrap();
-    fs::rename(place.file("s.yaml"), place.file("sub/s.yaml")).unwrap();
+    let workspace =
+        Workspace::new(&[ON_A_CLUSTER.replace("':'", "'case $LD_LIBRARY_PATH in /*) ;; *) exit 9; esac'").as_str()]);
+    install(&workspace);
+    fs::create_dir(workspace.file("sub")).unwrap();
+    fs::rename(workspace.file("s.yaml"), workspace.file("sub/s.yaml")).unwrap();
     // The case runs in the directory of its suite, ftest beside it.
     for (name, value) in [("FTEST_HOME", "home"), ("HOME", "new-home"), ("FTEST_CACHE_DIR", "cache"), ("TMPDIR", "sub")]
     {
         let mut command = program::ftest();
-        command.args(["run", "sub/s.yaml"]).current_dir(place.0.path()).stdin(Stdio::null());
-        command.env("FTEST_HOME", place.file("home")).env("HOME", place.0.path()).env("TMPDIR", place.0.path());
+        command.args(["run", "sub/s.yaml"]).current_dir(workspace.0.path()).stdin(Stdio::null());
+        command
+            .env("FTEST_HOME", workspace.file("home"))
+            .env("HOME", workspace.0.path())
+            .env("TMPDIR", workspace.0.path());
         command.env_remove("FTEST_CACHE_DIR").env_remove("XDG_CACHE_HOME");
-        let (code, text) = told(&command.env(name, value).output().unwrap());
+        let (code, text) = outcome(&command.env(name, value).output().unwrap());
         assert_eq!(code, 0, "{name}: {text}");
     }
 }
 
 #[test]
 fn a_variable_that_names_nothing_usable_is_said_with_what_to_do() {
-    let place = Place::new(&[ON_A_CLUSTER]);
-    install(&place);
+    let workspace = Workspace::new(&[ON_A_CLUSTER]);
+    install(&workspace);
     // Not even root can make a file in /proc.
-    for (variables, said) in [
+    for (variables, printed) in [
         (&[("TMPDIR", "/proc")][..], &["cannot make /proc/ft-", "set TMPDIR to a directory that can be written"][..]),
         (&[("TMPDIR", "/no/such")], &["cannot make /no/such/ft-", "set TMPDIR to a directory that can be written"]),
         (
@@ -292,9 +296,9 @@ fn a_variable_that_names_nothing_usable_is_said_with_what_to_do() {
         (&[("FTEST_CACHE_DIR", "/proc/x")], &["/proc/x/holders", "set FTEST_CACHE_DIR to"]),
         (&[("FTEST_HOME", "/no/such")], &["FTEST_HOME=/no/such: no such directory", "unset it, or correct it"]),
     ] {
-        let (code, text) = with(&place, variables);
+        let (code, text) = with(&workspace, variables);
         assert_eq!(code, 3, "{variables:?}: {text}");
-        for part in said {
+        for part in printed {
             assert!(text.contains(part), "{variables:?}: {text}");
         }
     }

@@ -55,8 +55,8 @@ fn a_stdout_without_room_is_an_error_of_every_command() {
         let fine = ftest(directory.path(), &arguments, Stdio::piped());
         assert_eq!((fine.status.code(), fine.stdout.is_empty()), (Some(0), false), "{command}: {}", stderr(&fine));
         let output = ftest(directory.path(), &arguments, full());
-        let said = "ftest: cannot write to stdout: No space left on device (os error 28)\n";
-        assert!(stderr(&output).ends_with(said), "{command}: {}", stderr(&output));
+        let printed = "ftest: cannot write to stdout: No space left on device (os error 28)\n";
+        assert!(stderr(&output).ends_with(printed), "{command}: {}", stderr(&output));
         assert_eq!(output.status.code(), Some(3), "{command}");
     }
 }
@@ -94,8 +94,8 @@ fn reports_that_cannot_be_written_are_named() {
         let link = directory.path().join("link");
         std::os::unix::fs::symlink("/dev/full", &link).unwrap();
         let output = ftest(directory.path(), &["suite.yaml", option, "link"], Stdio::null());
-        let said = format!("cannot write {what} link: No space left on device (os error 28)");
-        assert!(stderr(&output).contains(&said), "{option}: {}", stderr(&output));
+        let printed = format!("cannot write {what} link: No space left on device (os error 28)");
+        assert!(stderr(&output).contains(&printed), "{option}: {}", stderr(&output));
         assert_eq!(output.status.code(), Some(3), "{option}");
         assert!(link.is_symlink());
         fs::remove_file(&link).unwrap();

@@ -3,7 +3,7 @@
 mod program;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -16,10 +16,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn wait_for(lines: &Receiver<String>, text: &str) -> String {
     loop {
         let line = lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("`{text}` was not said"));
+        eprintln!("{line}");
         if line.contains(text) {
             return line;
         }
     }
+}
+
+fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    let stream = BufReader::new(stream);
+    std::thread::spawn(move || stream.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+    lines
 }
 
 #[test]
@@ -37,33 +45,29 @@ fn changes_start_the_run_again_until_ctrl_c() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let (sender, lines) = channel();
-    let both = sender.clone();
-    let stdout = BufReader::new(ftest.stdout.take().unwrap());
-    let stderr = BufReader::new(ftest.stderr.take().unwrap());
-    std::thread::spawn(move || stdout.lines().map_while(Result::ok).for_each(|line| drop(both.send(line))));
-    std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+    // Apart: which of two streams is read first is not known.
+    let (cases, messages) = (lines(ftest.stdout.take().unwrap()), lines(ftest.stderr.take().unwrap()));
     let waits = "waiting for a change of 2 files; Ctrl-C ends";
 
-    wait_for(&lines, "w/one");
-    wait_for(&lines, waits);
+    wait_for(&cases, "w/one");
+    wait_for(&messages, waits);
     // Neither what nobody names nor what only read the script.
     fs::write(path("notes.txt"), "x").unwrap();
     fs::read(path("s.sh")).unwrap();
     fs::write(path("s.sh"), "exit 1\n").unwrap();
-    assert!(wait_for(&lines, " changed").contains("s.sh"));
-    assert!(wait_for(&lines, "w/one").contains("failed"));
-    wait_for(&lines, waits);
+    assert!(wait_for(&messages, " changed").contains("s.sh"));
+    assert!(wait_for(&cases, "w/one").contains("failed"));
+    wait_for(&messages, waits);
 
     fs::write(path("suite.yaml"), "ftest: 1\nsuite: w\nkases: []\n").unwrap();
-    wait_for(&lines, "unknown key `kases`");
-    wait_for(&lines, waits);
+    wait_for(&messages, "unknown key `kases`");
+    wait_for(&messages, waits);
 
     // As editors do it: another file takes the place.
     fs::write(path("new"), suite("two")).unwrap();
     fs::rename(path("new"), path("suite.yaml")).unwrap();
-    wait_for(&lines, "w/two");
-    wait_for(&lines, waits);
+    wait_for(&cases, "w/two");
+    wait_for(&messages, waits);
 
     kill_process(Pid::from_child(&ftest), Signal::INT).unwrap();
     assert_eq!(ftest.wait().unwrap().code(), Some(130));

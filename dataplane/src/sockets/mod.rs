@@ -24,6 +24,7 @@ use crate::failure::{Failure, name_ranks};
 use crate::lock::Mutex;
 use crate::operation::context::{OpContext, Timing};
 use crate::operation::one_sided::{Counts, PeerWindow, run};
+use crate::refusal;
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::wake::Wake;
@@ -108,6 +109,7 @@ impl Sockets {
             })
         };
         let mut all = yes;
+        refusal::make_room_for(context.size as usize);
         if self.rank == 0 {
             let answers: Vec<_> = (1..context.size).map(|other| mesh.receive_own(other, SETUP_CHANNEL, 1)).collect();
             mesh.finish(context).map_err(stopped)?;

@@ -9,6 +9,7 @@ use crate::case::{Case, Launch};
 use crate::check::output::OutputWant;
 use crate::expression::deferred;
 use crate::expression::deferred::Deferred;
+use crate::host::deadline;
 use crate::source::SourceLocation;
 
 /// A fixture, as one case sees it.
@@ -79,7 +80,7 @@ pub struct StepTimeout {
 
 impl Default for StepTimeout {
     fn default() -> Self {
-        StepTimeout { kill: Duration::from_secs(60), grace: Duration::from_secs(3) }
+        StepTimeout { kill: deadline::FIXTURE_STEP, grace: deadline::GRACE }
     }
 }
 

@@ -7,6 +7,7 @@ pub mod python;
 pub mod requirement;
 
 use crate::case::python::PythonNeed;
+use crate::host::deadline;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -147,11 +148,11 @@ impl Timeout {
 impl Default for Timeout {
     fn default() -> Self {
         Timeout {
-            slow: Duration::from_secs(30),
-            kill: Duration::from_secs(120),
-            grace: Duration::from_secs(3),
+            slow: deadline::SLOW,
+            kill: deadline::CASE,
+            grace: deadline::GRACE,
             idle: None,
-            survivors: Some(Duration::from_secs(10)),
+            survivors: Some(deadline::SURVIVORS),
         }
     }
 }

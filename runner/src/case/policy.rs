@@ -4,7 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use regex::bytes::Regex;
 
-use crate::host::calendar::Date;
+use jiff::civil::Date;
+
+use crate::host::calendar;
 use crate::host::variable;
 use crate::source::SourceLocation;
 
@@ -89,6 +91,6 @@ impl Xfail {
 
     /// Whether the mark counts on the day of `now`.
     pub fn counts(&self, now: SystemTime) -> bool {
-        self.until.is_none_or(|until| Date::of(now) <= until)
+        self.until.is_none_or(|until| calendar::date(now) <= until)
     }
 }

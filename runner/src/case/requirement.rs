@@ -103,10 +103,10 @@ impl Machine<'_> {
         match (modules.get(name).and_then(Option::as_ref), range) {
             (None, _) => Some(format!("requires the Python module {name}{wanted}, which {} lacks", program.display())),
             (Some(_), None) => None,
-            (Some(has), Some(range)) => match Version::parse(has) {
-                Some(version) if range.holds(&version) => None,
-                Some(_) => Some(format!("requires the Python module {name}{wanted} (there is {has})")),
-                None => Some(format!("requires the Python module {name}{wanted}, whose version is not known")),
+            (Some(has), Some(range)) => match has.parse::<Version>() {
+                Ok(version) if range.holds(&version) => None,
+                Ok(_) => Some(format!("requires the Python module {name}{wanted} (there is {has})")),
+                Err(_) => Some(format!("requires the Python module {name}{wanted}, whose version is not known")),
             },
         }
     }
@@ -185,12 +185,12 @@ mod tests {
         };
         let program = Path::new("/p");
         let has = |version: Option<&str>| Modules::from([("torch".to_owned(), version.map(str::to_owned))]);
-        let told = |range, modules: &Modules| unmet_by_python(&case(range), Some((program, modules)));
-        assert_eq!(told(Some(">=2.6"), &has(Some("2.15.0+cpu"))), None);
-        let old = told(Some(">=2.6"), &has(Some("2.5.1"))).unwrap();
+        let unmet_with = |range, modules: &Modules| unmet_by_python(&case(range), Some((program, modules)));
+        assert_eq!(unmet_with(Some(">=2.6"), &has(Some("2.15.0+cpu"))), None);
+        let old = unmet_with(Some(">=2.6"), &has(Some("2.5.1"))).unwrap();
         assert_eq!(old, "requires the Python module torch >=2.6 (there is 2.5.1)");
-        assert_eq!(told(None, &has(None)).unwrap(), "requires the Python module torch, which /p lacks");
-        assert!(told(Some("1"), &has(Some(""))).unwrap().contains("is not known"));
+        assert_eq!(unmet_with(None, &has(None)).unwrap(), "requires the Python module torch, which /p lacks");
+        assert!(unmet_with(Some("1"), &has(Some(""))).unwrap().contains("is not known"));
         assert_eq!(unmet(&case(None)), None, "that is for the executor to ask");
         assert!(unmet_by_python(&case(None), None).unwrap().contains("no Python"));
     }

@@ -90,12 +90,12 @@ impl ExitExpectation {
     }
 
     fn want(&self, role: Role) -> Placed {
-        let said = match role {
+        let own = match role {
             Role::Rank(rank) => self.ranks.get(&rank).or(self.others.as_ref()),
             Role::Launcher(_) => self.launcher.as_ref(),
             Role::Coordinator => None,
         };
-        said.or(self.all.as_ref()).cloned().unwrap_or_else(|| (ExitWant::Code(0), self.place.clone()))
+        own.or(self.all.as_ref()).cloned().unwrap_or_else(|| (ExitWant::Code(0), self.place.clone()))
     }
 
     /// Processes that failed before the case was ended, in a way that it does not expect: not those that were ended, and not

@@ -7,7 +7,7 @@ use similar::TextDiff;
 use crate::check::Failure;
 use crate::check::report::ReportKind;
 use crate::check::snapshot_file::{Comparison, Selection, SnapshotFile};
-use crate::host::printable;
+use crate::host::shell;
 use crate::observation::Observation;
 use crate::source::SourceLocation;
 
@@ -104,9 +104,9 @@ impl SnapshotCheck {
             SnapshotMode::Review => match file.leave_pending(&text) {
                 Ok(()) => {
                     let next = format!(
-                        "look at it with `ftest review {0}`, or accept it with `ftest accept {0} -E '{1}'`",
-                        printable::quoted(&owner.suite),
-                        owner.filter
+                        "look at it with `ftest review {0}`, or accept it with `ftest accept {0} -E {1}`",
+                        shell::quoted(&owner.suite),
+                        shell::quoted(&owner.filter)
                     );
                     failure(wanted, got, &next)
                 }

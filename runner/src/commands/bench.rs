@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::exec::{self, Play, TransportName, Trouble};
+use super::exec::{self, ExecPlan, TransportName, Trouble};
 use crate::execute::launch::settings::DeviceArguments;
 use crate::host::install::Install;
 
@@ -93,10 +93,10 @@ impl BenchArgs {
 
 /// Runs the command; gives 0, 1 when an element is wrong or a call failed, 2 for wrong usage, 3 for what is missing.
 pub fn run(arguments: &BenchArgs) -> i32 {
-    exec::tell("ftest bench", play(arguments))
+    exec::exit_code("ftest bench", run_ranks(arguments))
 }
 
-fn play(arguments: &BenchArgs) -> Result<i32, Trouble> {
+fn run_ranks(arguments: &BenchArgs) -> Result<i32, Trouble> {
     let devices = DeviceArguments {
         profile: arguments.profile.clone(),
         device_count: Some(arguments.ranks.to_string()),
@@ -104,7 +104,7 @@ fn play(arguments: &BenchArgs) -> Result<i32, Trouble> {
     };
     let plan = exec::plan(arguments.cluster.as_deref(), &devices)?;
     let program = Install::find().bench().map_err(Trouble::infra)?;
-    exec::play(&Play {
+    exec::run_plan(&ExecPlan {
         plan: &plan,
         transport: arguments.transport,
         report: arguments.report.as_deref(),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-use crate::host::say;
+use crate::host::output;
 use crate::verdict::exit_code::ExitCode;
 
 /// The command line `arguments`. Help, a version and mistakes are printed, and the process ends.
@@ -13,7 +13,7 @@ pub fn parse<T: Parser>(arguments: impl IntoIterator<Item = OsString>) -> T {
         let to_stdout = !error.use_stderr();
         let printed = error.print();
         if to_stdout {
-            let _ = say::remember(printed);
+            let _ = output::remember(printed);
         }
         std::process::exit(code(error.exit_code()))
     })
@@ -21,7 +21,7 @@ pub fn parse<T: Parser>(arguments: impl IntoIterator<Item = OsString>) -> T {
 
 /// `code`, or what an incomplete stdout makes of it, which stderr says.
 pub fn code(code: i32) -> i32 {
-    match say::lost() {
+    match output::lost() {
         Some(error) => {
             eprintln!("ftest: cannot write to stdout: {error}");
             code.max(ExitCode::CouldNotRun as i32)

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::case::Case;
 use crate::commands::suites;
 use crate::host::install::Install;
-use crate::host::say;
+use crate::host::output;
 use crate::suite;
 use crate::verdict::exit_code::ExitCode;
 
@@ -49,7 +49,7 @@ pub fn run(arguments: &ExplainArgs) -> ExitCode {
         }
     }
     // A closed pipe (`| head`) is the reader's choice.
-    let _ = say::stdout().write_all(texts.join("\n").as_bytes());
+    let _ = output::stdout().write_all(texts.join("\n").as_bytes());
     ExitCode::Passed
 }
 

@@ -9,14 +9,15 @@ use std::process::Command;
 use clap::Parser;
 use protocol::env::{self, Variable};
 
+use crate::execute::launch::builder::EnvironmentBuilder;
 use crate::execute::launch::environment::Environment;
+use crate::execute::launch::program;
 use crate::execute::launch::settings;
 use crate::execute::launch::settings::DeviceArguments;
-use crate::execute::launch::{holder_cache, program};
 use crate::execute::python;
 use crate::host::install::Install;
 
-/// Run a command on pretended GPUs.
+/// Run a command on simulated GPUs.
 ///
 /// The process becomes the command: its exit code and signals are the command's own. Every option can also be given by
 /// its FAKEGPU_* variable; the option wins. 2 is a bad option or variable, 3 a missing part, 126 and 127 a command that
@@ -33,7 +34,7 @@ pub struct FgpuArgs {
     /// What a gap does [env: FAKEGPU_UNSUPPORTED_API; default: warn]
     #[arg(long, value_name = "allow|warn|error")]
     pub unsupported_api: Option<String>,
-    /// Who plays NCCL [env: FAKEGPU_DIST_MODE]
+    /// Who simulates NCCL [env: FAKEGPU_DIST_MODE]
     #[arg(long, value_name = "disabled|simulate|proxy|passthrough")]
     pub dist_mode: Option<String>,
     /// The cluster file [env: FAKEGPU_CLUSTER_CONFIG]
@@ -42,7 +43,7 @@ pub struct FgpuArgs {
     /// Where a running coordinator listens [env: FAKEGPU_COORDINATOR_ADDR]
     #[arg(long, value_name = "HOST:PORT|PATH")]
     pub coordinator_addr: Option<String>,
-    /// How it is reached [env: FAKEGPU_COORDINATOR_TRANSPORT; told from the address]
+    /// How it is reached [env: FAKEGPU_COORDINATOR_TRANSPORT; default: from the address]
     #[arg(long, value_name = "unix|tcp")]
     pub coordinator_transport: Option<String>,
     /// The devices
@@ -59,7 +60,7 @@ pub struct FgpuArgs {
     pub command: Vec<OsString>,
 }
 
-/// Becomes the command. Comes back only with the exit code of a failure, which has been told on stderr.
+/// Becomes the command. Comes back only with the exit code of a failure, which has been printed on stderr.
 pub fn run(arguments: &FgpuArgs) -> i32 {
     let (code, message) = match become_command(arguments) {
         Ok(never) => match never {},
@@ -87,7 +88,7 @@ fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trou
     match mode.as_str() {
         "hybrid" => {
             return Err(usage(
-                "FAKEGPU_MODE=hybrid: needs a GPU beside the pretended ones, which this version cannot use; use simulate, or passthrough",
+                "FAKEGPU_MODE=hybrid: needs a GPU beside the simulated ones, which this version cannot use; use simulate, or passthrough",
             ));
         }
         "passthrough" => {}
@@ -96,13 +97,10 @@ fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trou
             let python = python::for_command(&arguments.command[0], &|step| steps.show(step));
             steps.done();
             let python = python.map_err(infra)?;
-            if let Some(python) = &python {
-                environment.python(&python.bin);
-            }
             let shim = shim(arguments)?;
-            let libraries = python.as_ref().and_then(|python| python.torch_libraries.as_deref());
-            let holders = holder_cache::directory(&shim, libraries).map_err(infra)?;
-            environment.preload(&shim, &holders).python_defaults();
+            let install = Install::find();
+            let builder = EnvironmentBuilder::foreground(&install, environment, python.as_ref());
+            environment = builder.gpus(Some(&shim)).map_err(infra)?.finish();
             if environment.get(env::GPUS.name).is_none_or(|file| file.is_empty()) {
                 environment.machine(&machine().map_err(infra)?);
             }
@@ -146,14 +144,14 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
         // A list from outside would win over the nearer flags.
         environment.remove(env::PROFILES.name);
     }
-    let said = devices.devices.is_some() || devices.profile.is_some() || devices.device_count.is_some();
-    if said || arguments.cluster_config.is_some() {
+    let devices_given = devices.devices.is_some() || devices.profile.is_some() || devices.device_count.is_some();
+    if devices_given || arguments.cluster_config.is_some() {
         // Other GPUs than those of the machine that this runs on.
         environment.remove(env::GPUS.name);
     }
     let from_environment = environment.get(env::CLUSTER_CONFIG.name).filter(|file| !file.is_empty()).map(PathBuf::from);
     match arguments.cluster_config.clone().or(from_environment) {
-        Some(_) if said => {
+        Some(_) if devices_given => {
             let both = "a cluster file and --profile, --device-count or --devices: the cluster file says which devices there are, leave the others out";
             return Err(usage(both));
         }
@@ -163,7 +161,7 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
             environment.set(env::CLUSTER_CONFIG.name, std::path::absolute(&file).unwrap_or(file));
         }
         // A cluster that an outer launcher left does not hide the devices that are asked for here.
-        None if said => {
+        None if devices_given => {
             environment.remove(env::CLUSTER.name);
         }
         None => {}

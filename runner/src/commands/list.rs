@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::case::Case;
 use crate::filter::shard::{Shard, Shards};
-use crate::host::say;
+use crate::host::output;
 use crate::record::event::CaseInfo;
 use crate::verdict::exit_code::ExitCode;
 
@@ -68,6 +68,6 @@ pub(super) fn list(arguments: &ListArgs, shard: Option<Shard>, cases: &[Arc<Case
         }
     };
     // A closed pipe (`| head`) is the reader's choice.
-    let _ = say::stdout().write_all(text.as_bytes());
+    let _ = output::stdout().write_all(text.as_bytes());
     ExitCode::Passed
 }

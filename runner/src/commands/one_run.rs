@@ -12,13 +12,13 @@ use crate::case::Case;
 use crate::check::snapshot::SnapshotMode;
 use crate::commands::cli::RunArgs;
 use crate::commands::reports::Reports;
-use crate::commands::signals::{Signals, Wish};
+use crate::commands::signals::{SignalAction, Signals};
 use crate::execute::clock::Instant;
-use crate::execute::cookie::random_word;
 use crate::execute::debug::DebugRank;
+use crate::execute::process_tree::cookie::random_word;
 use crate::execute::{self, Cancel, RunContext, job};
 use crate::host::install::Install;
-use crate::host::say;
+use crate::host::output;
 use crate::host::variable;
 use crate::record::event;
 use crate::record::event::{CaseInfo, Event, RunInfo};
@@ -111,7 +111,7 @@ pub(super) async fn execute(
     let (shared, to_github) = (arguments.show.shares_the_terminal(), arguments.reports.files.to_github());
     // What programs print themselves must not be executed either. A group would not be one then.
     let silence = (shared && to_github).then(github::silence);
-    let human = HumanReport::new(Box::new(say::styled()), !shared).in_groups(to_github && !shared);
+    let human = HumanReport::new(Box::new(output::styled()), !shared).in_groups(to_github && !shared);
     let reports = Reports::new(&arguments.reports, Run::at(&directory), Recorder::new(store, secrets), human);
     let reports = Rc::new(RefCell::new(reports));
     let in_ci = variable::is_set("CI");
@@ -148,11 +148,11 @@ pub(super) async fn execute(
             strays = &mut run => break strays,
             Some(step) = announced.recv() => announce(Event::Preparing { what: step }),
             _ = refresh.tick() => reports.borrow_mut().refresh(),
-            wish = signals.next() => match wish {
+            action = signals.next() => match action {
                 // A debugger on our terminal interrupts its program by it.
-                Wish::End(ExitCode::Interrupted) if arguments.show.debugger.is_some() => {}
-                Wish::Pause => job::pause(&resources.execution),
-                Wish::End(code) => {
+                SignalAction::End(ExitCode::Interrupted) if arguments.show.debugger.is_some() => {}
+                SignalAction::Pause => job::pause(&resources.execution),
+                SignalAction::End(code) => {
                     let first = terminated.is_none();
                     terminated.get_or_insert(code);
                     cancel.raise();
@@ -160,7 +160,7 @@ pub(super) async fn execute(
                         eprintln!("ftest: ending the running cases; once more ends them at once");
                     }
                 }
-                Wish::EndNow(code) => {
+                SignalAction::EndNow(code) => {
                     terminated.get_or_insert(code);
                     cancel.raise();
                     cancel.raise();
@@ -192,7 +192,7 @@ pub(super) async fn execute(
 
 /// Prints as it is. A closed stdout is no reason to fail: the exit code still tells.
 fn print(text: &str) {
-    let _ = say::stdout().write_all(text.as_bytes());
+    let _ = output::stdout().write_all(text.as_bytes());
 }
 
 /// A seed that can be typed.

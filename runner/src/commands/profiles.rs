@@ -4,7 +4,7 @@ use std::io::Write;
 
 use protocol::profile;
 
-use crate::host::say;
+use crate::host::output;
 use crate::verdict::exit_code::ExitCode;
 
 /// Runs the command.
@@ -12,7 +12,7 @@ pub fn run() -> ExitCode {
     let profiles = profile::all();
     let width = profiles.iter().map(|profile| profile.id.len()).max().unwrap_or_default();
     let name_width = profiles.iter().map(|profile| profile.name.len()).max().unwrap_or_default();
-    let mut out = say::stdout();
+    let mut out = output::stdout();
     for profile in profiles {
         let gib = profile.memory.bytes as f64 / f64::from(1 << 30);
         let line = writeln!(

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 
 use crate::commands::reports::{ReportArgs, Reports, RunsArgs};
-use crate::host::say;
+use crate::host::output;
 use crate::record::event::Event;
 use crate::record::secrets::Secrets;
 use crate::record::{Recorder, Run, log, merge, store};
@@ -45,19 +45,19 @@ pub struct MergeArgs {
 pub fn replay(arguments: &ReplayArgs) -> ExitCode {
     let directory = match arguments.runs.runs().find(arguments.run.as_deref()) {
         Ok(directory) => directory,
-        Err(error) => return told(&error, ExitCode::Usage),
+        Err(error) => return fail(&error, ExitCode::Usage),
     };
     let mut reports = reports(&arguments.reports, Run::at(&directory));
     let events = match log::events(&directory.join(log::LOG)) {
         Ok(events) => events,
-        Err(error) => return told(&error, ExitCode::CouldNotRun),
+        Err(error) => return fail(&error, ExitCode::CouldNotRun),
     };
     for event in events {
         match event {
             // Nobody waits now.
             Ok(Event::Preparing { .. }) => {}
             Ok(event) => reports.on(event),
-            Err(error) => return told(&error, ExitCode::CouldNotRun),
+            Err(error) => return fail(&error, ExitCode::CouldNotRun),
         }
     }
     ended(reports, &directory)
@@ -70,7 +70,7 @@ pub fn merge(arguments: &MergeArgs) -> ExitCode {
     for name in &arguments.parts {
         let directory = match runs.find(Some(name)) {
             Ok(directory) => directory,
-            Err(error) => return told(&error, ExitCode::Usage),
+            Err(error) => return fail(&error, ExitCode::Usage),
         };
         match store::read(&directory) {
             Ok(run) if parts.iter().any(|part| part.info.run == run.info.run) => {
@@ -82,7 +82,7 @@ pub fn merge(arguments: &MergeArgs) -> ExitCode {
                 parts.push(run);
             }
             Ok(run) => parts.push(run),
-            Err(error) => return told(&error, ExitCode::CouldNotRun),
+            Err(error) => return fail(&error, ExitCode::CouldNotRun),
         }
     }
     let merged = merge::merge(parts);
@@ -95,7 +95,7 @@ pub fn merge(arguments: &MergeArgs) -> ExitCode {
 }
 
 fn reports(arguments: &ReportArgs, run: Run) -> Reports {
-    let human = HumanReport::new(Box::new(say::styled()), false).in_groups(arguments.files.to_github());
+    let human = HumanReport::new(Box::new(output::styled()), false).in_groups(arguments.files.to_github());
     Reports::new(arguments, run, Recorder::new(None, Secrets::default()), human)
 }
 
@@ -116,7 +116,7 @@ fn ended(mut reports: Reports, directory: &Path) -> ExitCode {
     code.max(reports.code())
 }
 
-fn told(error: &dyn std::error::Error, code: ExitCode) -> ExitCode {
+fn fail(error: &dyn std::error::Error, code: ExitCode) -> ExitCode {
     eprintln!("ftest: {error}");
     code
 }

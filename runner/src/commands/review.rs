@@ -11,7 +11,7 @@ use crate::commands::reports::RunsArgs;
 use crate::commands::suites;
 use crate::filter::Filter;
 use crate::host::install::Install;
-use crate::host::say;
+use crate::host::output;
 use crate::record::store;
 use crate::review::{self, Pending, Refused, dialog};
 use crate::verdict::exit_code::ExitCode;
@@ -56,7 +56,7 @@ pub fn review(arguments: &Waiting) -> ExitCode {
         Ok(found) => found,
         Err(code) => return code,
     };
-    let mut out = say::styled();
+    let mut out = output::styled();
     let result = if pending.is_empty() {
         Ok(dialog::Decisions::default())
     } else if io::stdin().is_terminal() && io::stdout().is_terminal() {
@@ -71,7 +71,7 @@ pub fn review(arguments: &Waiting) -> ExitCode {
     };
     match result {
         Ok(decisions) => {
-            tell(decisions);
+            report(decisions);
             if decisions.left > 0 || !refused.is_empty() { ExitCode::Failed } else { ExitCode::Passed }
         }
         // The reader of a pipe (`| less`) may leave when it has seen enough.
@@ -107,7 +107,7 @@ fn decide(
     if pending.is_empty() && refused.is_empty() {
         eprintln!("ftest: no snapshot waits");
     }
-    let mut out = say::stdout();
+    let mut out = output::stdout();
     for one in &pending {
         if let Err(error) = decision(one) {
             return could_not(&error);
@@ -184,7 +184,7 @@ fn key(terminal: &Term) -> io::Result<Option<char>> {
     })
 }
 
-fn tell(decisions: dialog::Decisions) {
+fn report(decisions: dialog::Decisions) {
     let dialog::Decisions { accepted, rejected, left } = decisions;
     if (accepted, rejected, left) == (0, 0, 0) {
         eprintln!("ftest: no snapshot waits");

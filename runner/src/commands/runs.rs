@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::commands::reports::RunsArgs;
 use crate::host::calendar::timestamp;
-use crate::host::say;
+use crate::host::output;
 use crate::record::{Run, store};
 use crate::report::{counts, seconds};
 use crate::verdict::exit_code::ExitCode;
@@ -28,7 +28,7 @@ pub fn list(arguments: &ListRunsArgs) -> ExitCode {
         eprintln!("ftest: no run is kept in {}", runs.directory().display());
         return ExitCode::Passed;
     }
-    let mut out = say::stdout();
+    let mut out = output::stdout();
     let mut code = ExitCode::Passed;
     for directory in kept.iter().rev() {
         match store::read(directory) {

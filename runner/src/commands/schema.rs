@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use crate::host::say;
+use crate::host::output;
 use crate::suite::language;
 use crate::verdict::exit_code::ExitCode;
 
 /// Runs the command.
 pub fn run() -> ExitCode {
     // A closed pipe (`| head`) is the reader's choice.
-    let _ = say::stdout().write_all(language::schema_text().as_bytes());
+    let _ = output::stdout().write_all(language::schema_text().as_bytes());
     ExitCode::Passed
 }

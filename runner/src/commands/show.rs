@@ -48,7 +48,10 @@ impl ShowArgs {
             return Err(ExitCode::Usage);
         }
         DebugRank::prepare(Arc::make_mut(case));
-        let debugger = self.debugger.iter().flat_map(|command| command.split_whitespace()).map(str::to_owned).collect();
+        let Some(debugger) = shlex::split(self.debugger.as_deref().unwrap_or_default()) else {
+            eprintln!("ftest: --debugger {}: a quote is not closed", self.debugger.as_deref().unwrap_or_default());
+            return Err(ExitCode::Usage);
+        };
         Ok(Some(DebugRank { rank, debugger }))
     }
 }

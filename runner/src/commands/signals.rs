@@ -8,7 +8,7 @@ use crate::verdict::exit_code::ExitCode;
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum SignalAction {
     /// To end: in order the first time, at once the second.
     End(ExitCode),
     /// To end at once.
@@ -19,26 +19,28 @@ pub(super) enum Wish {
 
 /// They are caught from the first [`Signals::new`] on, as long as the process lives.
 pub(super) struct Signals {
-    streams: Vec<(Signal, Wish)>,
+    streams: Vec<(Signal, SignalAction)>,
 }
 
 impl Signals {
     pub(super) fn new() -> Signals {
         let wanted = [
-            (SignalKind::interrupt(), Wish::End(ExitCode::Interrupted)),
-            (SignalKind::terminate(), Wish::End(ExitCode::Terminated)),
-            (SignalKind::hangup(), Wish::End(ExitCode::HungUp)),
-            (SignalKind::quit(), Wish::EndNow(ExitCode::Quit)),
-            (SignalKind::from_raw(libc::SIGTSTP), Wish::Pause),
+            (SignalKind::interrupt(), SignalAction::End(ExitCode::Interrupted)),
+            (SignalKind::terminate(), SignalAction::End(ExitCode::Terminated)),
+            (SignalKind::hangup(), SignalAction::End(ExitCode::HungUp)),
+            (SignalKind::quit(), SignalAction::EndNow(ExitCode::Quit)),
+            (SignalKind::from_raw(libc::SIGTSTP), SignalAction::Pause),
         ];
-        Signals { streams: wanted.into_iter().filter_map(|(kind, wish)| Some((signal(kind).ok()?, wish))).collect() }
+        Signals {
+            streams: wanted.into_iter().filter_map(|(kind, action)| Some((signal(kind).ok()?, action))).collect(),
+        }
     }
 
-    pub(super) async fn next(&mut self) -> Wish {
+    pub(super) async fn next(&mut self) -> SignalAction {
         std::future::poll_fn(|context| {
-            for (stream, wish) in &mut self.streams {
+            for (stream, action) in &mut self.streams {
                 if let Poll::Ready(Some(())) = stream.poll_recv(context) {
-                    return Poll::Ready(*wish);
+                    return Poll::Ready(*action);
                 }
             }
             Poll::Pending

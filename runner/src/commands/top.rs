@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::execute::control::Control;
 use crate::execute::discover;
 use crate::execute::launch::environment::Endpoint;
-use crate::host::say;
+use crate::host::output;
 use crate::report::live;
 use crate::verdict::exit_code::ExitCode;
 
@@ -138,6 +138,6 @@ impl Watched {
 
 /// A closed stdout is the reader's choice.
 fn print(text: &str) {
-    let mut out = say::stdout();
+    let mut out = output::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

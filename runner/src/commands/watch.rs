@@ -10,7 +10,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::one_run::{Ended, execute};
-use super::signals::{Signals, Wish};
+use super::signals::{SignalAction, Signals};
 use super::{select, suites};
 use crate::case::{Case, Launch};
 use crate::commands::cli::RunArgs;
@@ -62,7 +62,7 @@ async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
         {
             return code;
         }
-        eprintln!("ftest: waiting for a change of {}; Ctrl-C ends", sources.told());
+        eprintln!("ftest: waiting for a change of {}; Ctrl-C ends", sources.describe());
         let changed = tokio::select! {
             changed = settled(&mut changes) => changed,
             code = ended(&mut signals) => return code,
@@ -75,8 +75,8 @@ async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
 async fn ended(signals: &mut Signals) -> ExitCode {
     loop {
         match signals.next().await {
-            Wish::End(code) | Wish::EndNow(code) => return code,
-            Wish::Pause => job::pause_alone(),
+            SignalAction::End(code) | SignalAction::EndNow(code) => return code,
+            SignalAction::Pause => job::pause_alone(),
         }
     }
 }
@@ -166,7 +166,7 @@ impl Sources {
     }
 
     /// "4 files and 1 directory".
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let count = |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
         let files = count(self.files.len(), "file", "files");
         match self.trees.len() {
@@ -208,7 +208,7 @@ mod tests {
         let mut sources = Sources::default();
         sources.suite(&directory.join("s.yaml"));
         suite.cases.iter().for_each(|case| sources.case(case));
-        assert_eq!(sources.told(), "2 files and 1 directory");
+        assert_eq!(sources.describe(), "2 files and 1 directory");
         for (path, expected) in [
             ("s.yaml", true),
             ("train.py", true),

@@ -11,29 +11,25 @@ use rustix::process::{Resource, Rlimit};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::cancel::Cancel;
-use super::cookie::Cookie;
 use super::debug::DebugRank;
 use super::descriptors::Descriptors;
 use super::guard::{self, Guard};
-use super::inherit;
 use super::limit::Limits;
+use super::process_tree::cookie::Cookie;
+use super::process_tree::inherit;
+use super::process_tree::sweep::{self, Sweep};
 use super::scratch::{self, RunDirectory};
 use super::shared_memory::Lives;
-use super::sweep::{self, Sweep};
 use crate::case::python::PythonNeed;
 use crate::execute::python;
 use crate::execute::python::Python;
+use crate::host::deadline;
 use crate::host::install::Install;
 use crate::host::machine;
 use crate::observation::Observation;
 
 /// Says what everybody waits for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
-
-/// How long processes may take to vanish after SIGKILL.
-const VANISH: Duration = Duration::from_secs(5);
-/// How long their thread may take to notice, before it is looked whether it started another.
-const STEP: Duration = Duration::from_millis(200);
 
 type Provided = Arc<OnceCell<Result<Python, String>>>;
 
@@ -163,8 +159,8 @@ impl RunContext {
                 () = self.cancel.raised(1) => {
                     // Without its tools the thread comes to its end, and clears what it had begun.
                     while !made.is_finished() {
-                        Sweep::new(tools.clone()).clear(VANISH).await;
-                        let _ = tokio::time::timeout(STEP, &mut made).await;
+                        Sweep::new(tools.clone()).clear(deadline::KILLED).await;
+                        let _ = tokio::time::timeout(deadline::PYTHON_TOOLS, &mut made).await;
                     }
                     return Err("interrupted while the Python environment was being made".to_owned());
                 }
@@ -181,7 +177,7 @@ impl RunContext {
     /// more, and only where this run has the process for itself.
     pub async fn end_strays(&self) -> Vec<String> {
         let guard: Vec<i32> = self.guard.iter().map(Guard::pid).collect();
-        sweep::end_strays(&guard, VANISH).await
+        sweep::end_strays(&guard, deadline::KILLED).await
     }
 
     /// The mark that every process of the run carries.

@@ -1,7 +1,5 @@
 //! Asking a coordinator: a connection that speaks for nobody and only wants to know.
 
-use std::time::Duration;
-
 use protocol::frame;
 use protocol::message::{Role, ToCoordinator, ToRank, VERSION};
 use serde_json::Value;
@@ -10,9 +8,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use crate::execute::launch::environment::Endpoint;
-
-/// How long the whole conversation may take: a coordinator gives its ranks one second to answer.
-const DEADLINE: Duration = Duration::from_secs(5);
+use crate::host::deadline::COORDINATOR_ANSWER;
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
@@ -29,7 +25,7 @@ impl Control {
     /// # Errors
     /// One sentence: nobody listens there, or it does not want us.
     pub async fn connect(endpoint: &Endpoint) -> Result<Control, String> {
-        within("connecting", async {
+        with_deadline("connecting", async {
             let failed =
                 |error: std::io::Error| format!("cannot reach the coordinator at {}: {error}", endpoint.address);
             let stream: Box<dyn Stream> = if endpoint.transport == "unix" {
@@ -39,8 +35,8 @@ impl Control {
             };
             let mut control = Control { stream, buffer: Vec::new() };
             let hello = ToCoordinator::Hello { version: VERSION, token: endpoint.token.clone(), role: Role::Control };
-            control.say(&hello).await?;
-            match control.hear().await? {
+            control.send(&hello).await?;
+            match control.receive().await? {
                 ToRank::Welcome { .. } => Ok(control),
                 ToRank::Refused { reason } => Err(format!("the coordinator at {}: {reason}", endpoint.address)),
                 other => Err(format!("the coordinator answered hello with {}", other.kind())),
@@ -66,9 +62,9 @@ impl Control {
     }
 
     async fn ask(&mut self, question: ToCoordinator) -> Result<Value, String> {
-        within("asking", async {
-            self.say(&question).await?;
-            match self.hear().await? {
+        with_deadline("asking", async {
+            self.send(&question).await?;
+            match self.receive().await? {
                 ToRank::Diagnosis { json } | ToRank::Status { json } => {
                     serde_json::from_str(&json).map_err(|error| format!("the coordinator's answer is no JSON: {error}"))
                 }
@@ -83,11 +79,11 @@ impl Control {
     ///
     /// # Errors
     /// One sentence: nobody takes it.
-    pub(super) async fn say(&mut self, message: &ToCoordinator) -> Result<(), String> {
+    pub(super) async fn send(&mut self, message: &ToCoordinator) -> Result<(), String> {
         self.stream.write_all(&frame::encode(message)).await.map_err(|error| error.to_string())
     }
 
-    async fn hear(&mut self) -> Result<ToRank, String> {
+    async fn receive(&mut self) -> Result<ToRank, String> {
         loop {
             if let Some(message) =
                 frame::decode(&mut self.buffer, frame::MAX_TO_RANK).map_err(|error| error.to_string())?
@@ -102,8 +98,8 @@ impl Control {
     }
 }
 
-async fn within<T>(what: &str, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    timeout(DEADLINE, work)
-        .await
-        .unwrap_or_else(|_| Err(format!("{what}: the coordinator did not answer in {} s", DEADLINE.as_secs())))
+async fn with_deadline<T>(what: &str, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    timeout(COORDINATOR_ANSWER, work).await.unwrap_or_else(|_| {
+        Err(format!("{what}: the coordinator did not answer in {} s", COORDINATOR_ANSWER.as_secs()))
+    })
 }

@@ -4,23 +4,19 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol::announcement::Announcement;
 use protocol::plan::ClusterPlan;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::clock::{Instant, timeout_at};
-use super::cookie::{Cookie, random_word};
-use super::process::{Event, Planned, Running, Texts};
+use super::process_tree::cookie::random_word;
+use super::process_tree::inherit::UmaskOf;
+use super::process_tree::{COORDINATOR, Event, ProcessPlan, ProcessTree, Texts};
 use super::show::Streams;
 use crate::case::Transport;
 use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::host::deadline;
 use crate::observation::Role;
 
-/// How long it may take until it listens.
-const READY: Duration = Duration::from_secs(10);
-/// What stands before the address on the line that announces it.
-const ANNOUNCEMENT: &str = "listening on ";
-/// How a line begins that tells of a hang.
-pub const HANG: &str = "fakegpu-coordinator hang: ";
 /// A longer path does not fit into `sockaddr_un`.
 pub const SOCKET_PATH_LIMIT: usize = 107;
 
@@ -43,8 +39,6 @@ pub struct Plan<'a> {
     pub environment: Environment,
     /// What it starts when we vanish.
     pub heir: Vec<OsString>,
-    /// The case's mark.
-    pub cookie: &'a Cookie,
 }
 
 /// What ranks need to reach a coordinator that was started, apart from where it listens.
@@ -55,11 +49,11 @@ pub struct Starting {
 }
 
 impl Plan<'_> {
-    /// Starts it. Its end and its lines go to `events`.
+    /// Starts it in `tree`.
     ///
     /// # Errors
     /// One sentence.
-    pub fn start(self, events: &UnboundedSender<Event>) -> Result<(Running, Starting), String> {
+    pub fn start(self, tree: &mut ProcessTree) -> Result<Starting, String> {
         let token = random_word();
         let (transport, address) = match self.transport {
             Transport::Unix => ("unix", self.scratch.join("c.sock").display().to_string()),
@@ -73,7 +67,7 @@ impl Plan<'_> {
         environment.remove(protocol::env::COORDINATOR_ADDR.name).remove(protocol::env::COORDINATOR_TRANSPORT.name);
         environment.remove(protocol::env::CLUSTER_CONFIG.name);
         environment.set(protocol::env::COORDINATOR_TOKEN.name, &token);
-        environment.set(protocol::env::COOKIE.name, self.cookie.part("coordinator").to_string());
+        environment.set(protocol::env::COOKIE.name, tree.sweep().cookie.part(COORDINATOR).to_string());
         if let Some(cluster) = self.cluster {
             environment.cluster(cluster);
         }
@@ -94,10 +88,10 @@ impl Plan<'_> {
             argv.extend(["--idle-ms".into(), idle.as_millis().max(1).to_string().into()]);
         }
         let directory = self.scratch.to_owned();
-        // It tells its ranks to end when it is alone, and clears up.
+        // When it is alone it makes its ranks end, and clears up.
         let at_our_death = None;
         let (streams, texts) = (Streams::default(), Texts::default());
-        let planned = Planned {
+        let planned = ProcessPlan {
             role: Role::Coordinator,
             argv,
             environment,
@@ -105,9 +99,11 @@ impl Plan<'_> {
             lifeline: true,
             at_our_death,
             streams,
+            umask: UmaskOf::User,
             texts,
         };
-        Ok((planned.start(self.scratch, events, true)?, Starting { transport, token }))
+        tree.start(&planned, self.scratch, true).map_err(|error| format!("{}: {error}", Role::Coordinator))?;
+        Ok(Starting { transport, token })
     }
 }
 
@@ -116,39 +112,43 @@ impl Starting {
     ///
     /// # Errors
     /// Why it does not: it ended, or did not say in time where it listens.
-    pub async fn endpoint(
-        self,
-        running: &mut Running,
-        received: &mut UnboundedReceiver<Event>,
-    ) -> Result<Endpoint, String> {
-        let deadline = Instant::now() + READY;
+    pub async fn endpoint(self, tree: &mut ProcessTree) -> Result<Endpoint, String> {
+        let limit = deadline::COORDINATOR_READY;
+        let deadline = Instant::now() + limit;
         loop {
-            match timeout_at(deadline, received.recv()).await {
-                Ok(Some(Event::Line(Role::Coordinator, line))) => {
-                    let line = String::from_utf8_lossy(&line).into_owned();
-                    if let Some((_, address)) = line.split_once(ANNOUNCEMENT) {
-                        let address = address.trim().to_owned();
+            match timeout_at(deadline, tree.next()).await {
+                Ok(Event::Line(Role::Coordinator, line)) => {
+                    if let Some(Announcement::Listening(address)) = announcement(&line) {
                         return Ok(Endpoint { transport: self.transport, address, token: self.token });
                     }
                 }
-                Ok(Some(Event::Ended(Role::Coordinator, exit))) => {
-                    let why = format!("it {} before it listened", exit.clause());
-                    running.exit = Some(exit);
-                    return Err(why);
+                Ok(Event::Ended(Role::Coordinator, exit)) => {
+                    return Err(format!("it {} before it listened", exit.clause()));
                 }
-                Ok(Some(_)) => {}
-                Ok(None) => return Err("its events stopped".to_owned()),
-                Err(_) => return Err(format!("it did not say within {} s where it listens", READY.as_secs())),
+                Ok(_) => {}
+                Err(_) => return Err(format!("it did not say within {} s where it listens", limit.as_secs())),
             }
         }
     }
 }
 
+/// What a line of its stdout announces.
+pub fn announcement(line: &[u8]) -> Option<Announcement> {
+    Announcement::parse(&String::from_utf8_lossy(line))
+}
+
 /// The sentence on a coordinator that does not listen, with what it wrote.
-pub async fn not_started(running: Running, why: &str) -> String {
-    let (seen, _) = running.observe(Instant::now() + Duration::from_millis(500)).await;
-    let said = String::from_utf8_lossy(&seen.stderr.head).trim().to_owned();
-    format!("the coordinator could not be started: {why}{}{said}", if said.is_empty() { "" } else { ": " })
+pub async fn not_started(tree: &mut ProcessTree, why: &str) -> String {
+    let mut sentence = format!("the coordinator could not be started: {why}");
+    if let Some(running) = tree.take_coordinator() {
+        let (seen, _) = running.observe(Instant::now() + deadline::LEAVING).await;
+        let stderr = String::from_utf8_lossy(&seen.stderr.head);
+        if !stderr.trim().is_empty() {
+            sentence.push_str(": ");
+            sentence.push_str(stderr.trim());
+        }
+    }
+    sentence
 }
 
 /// Where the report of a case goes.

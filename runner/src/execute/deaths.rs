@@ -1,4 +1,4 @@
-//! Ranks and launchers that end before the others: the coordinator is told of each, and the first that failed limits how long the
+//! Ranks and launchers that end before the others: the coordinator hears of each, and the first that failed limits how long the
 //! others may go on. mpirun ends a job at once then; here survivors get the time to say what they saw.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::clock::Instant;
 use super::control::Control;
-use super::process::Running;
+use super::process_tree::Running;
 use crate::case::Case;
 use crate::check::exit;
 use crate::execute::launch::environment::Endpoint;
@@ -18,7 +18,7 @@ use crate::observation::{Exit, Role};
 /// The deaths of a case so far.
 #[derive(Debug, Default)]
 pub(super) struct Deaths {
-    teller: Option<Teller>,
+    notices: Option<DeathNotices>,
     /// The first process that ended with an error which the case does not expect.
     failed: Option<Failed>,
 }
@@ -31,16 +31,16 @@ pub(super) struct Failed {
     pub(super) at: Instant,
 }
 
-/// Tells the coordinator of deaths, without waiting for it.
+/// Reports deaths to the coordinator, without waiting for it.
 #[derive(Debug)]
-pub(crate) struct Teller(UnboundedSender<ToCoordinator>);
+pub(crate) struct DeathNotices(UnboundedSender<ToCoordinator>);
 
-impl Teller {
-    /// For the coordinator that listens there. Connects when there is something to tell.
-    pub(crate) fn new(endpoint: &Endpoint) -> Teller {
+impl DeathNotices {
+    /// For the coordinator that listens there. Connects when there is something to report.
+    pub(crate) fn new(endpoint: &Endpoint) -> DeathNotices {
         let (sender, deaths) = unbounded_channel();
-        tokio::spawn(tell(endpoint.clone(), deaths));
-        Teller(sender)
+        tokio::spawn(forward(endpoint.clone(), deaths));
+        DeathNotices(sender)
     }
 
     /// The process `pid`, which was started as `rank`, ended so.
@@ -54,8 +54,8 @@ impl Deaths {
     /// `running` ended, and others still run. `endpoint` is where the coordinator listens, while it does.
     pub(super) fn see(&mut self, case: &Case, running: &Running, exit: &Exit, endpoint: Option<&Endpoint>) {
         if let (Role::Rank(rank), Some(endpoint)) = (running.role, endpoint) {
-            let teller = self.teller.get_or_insert_with(|| Teller::new(endpoint));
-            teller.ended(rank, running.pid.unsigned_abs(), exit);
+            let notices = self.notices.get_or_insert_with(|| DeathNotices::new(endpoint));
+            notices.ended(rank, running.pid.unsigned_abs(), exit);
         }
         // Where a hang is what is wanted, nobody asks how processes end.
         if self.failed.is_none() && case.expect.hang.is_none() && is_unexpected(case, running.role, exit) {
@@ -88,13 +88,13 @@ fn how(exit: &Exit) -> String {
     }
 }
 
-/// Tells the coordinator of deaths until nobody hands any more over, or it cannot be reached: then it has ended, too.
-async fn tell(endpoint: Endpoint, mut deaths: UnboundedReceiver<ToCoordinator>) {
+/// Reports deaths to the coordinator until nobody hands any more over, or it cannot be reached: then it has ended, too.
+async fn forward(endpoint: Endpoint, mut deaths: UnboundedReceiver<ToCoordinator>) {
     let Some(first) = deaths.recv().await else { return };
     let Ok(mut control) = Control::connect(&endpoint).await else { return };
     let mut next = Some(first);
     while let Some(death) = next {
-        if control.say(&death).await.is_err() {
+        if control.send(&death).await.is_err() {
             return;
         }
         next = deaths.recv().await;

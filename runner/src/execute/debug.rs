@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::no_capture;
-use super::process::Planned;
+use super::process_tree::ProcessPlan;
 use super::show::Streams;
 use crate::case::{Case, Launch};
 use crate::observation::Role;
@@ -65,7 +65,7 @@ impl DebugRank {
     }
 
     /// Puts the rank's process where the user can get at it.
-    pub fn apply(&self, case: &Case, planned: &mut [Planned]) {
+    pub fn apply(&self, case: &Case, planned: &mut [ProcessPlan]) {
         for process in planned {
             match (&case.launch, process.role) {
                 (Launch::Torchrun { nproc_per_node, args, .. }, Role::Launcher(node)) => {
@@ -79,19 +79,19 @@ impl DebugRank {
         }
     }
 
-    fn alone(&self, process: &mut Planned) {
+    fn alone(&self, process: &mut ProcessPlan) {
         let program = std::mem::take(&mut process.argv);
         if self.debugger.is_empty() {
             process.argv = shell(WAIT, [self.rank.to_string()]).chain(program).collect();
-            process.streams = Streams::Asked;
+            process.streams = Streams::Interactive;
         } else {
             process.argv = self.below(program);
-            process.streams = Streams::Ours;
+            process.streams = Streams::Inherited { stdout: true };
         }
     }
 
     /// torchrun starts the workers: each becomes a shell that looks whether it is the one.
-    fn torchrun(&self, case: &Case, arguments: usize, process: &mut Planned, here: bool) {
+    fn torchrun(&self, case: &Case, arguments: usize, process: &mut ProcessPlan, here: bool) {
         if !here {
             return;
         }
@@ -110,7 +110,7 @@ impl DebugRank {
             process.argv.extend(shell(EITHER, [rank, below.len().to_string()]));
             process.argv.extend(below.into_iter().chain(script));
         }
-        process.streams = Streams::Asked;
+        process.streams = Streams::Interactive;
     }
 
     /// `program` below the debugger. `pdb` is a module of the program's own interpreter.
@@ -137,7 +137,8 @@ mod tests {
 
     use super::*;
     use crate::execute::launch::environment::Environment;
-    use crate::execute::process::Texts;
+    use crate::execute::process_tree::Texts;
+    use crate::execute::process_tree::inherit::UmaskOf;
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
@@ -172,7 +173,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("t.py"), "").unwrap();
         let suite = crate::suite::parse(&PathBuf::from("s.yaml"), text, directory.path()).unwrap();
-        let mut planned = [Planned {
+        let mut planned = [ProcessPlan {
             role: Role::Launcher(0),
             argv: words(&["py", "-m", "torch.distributed.run", "--redirects=3", "t.py", "x", "y"]),
             environment: Environment::new(),
@@ -180,6 +181,7 @@ mod tests {
             lifeline: false,
             at_our_death: None,
             streams: Streams::default(),
+            umask: UmaskOf::Case,
             texts: Texts::default(),
         }];
         DebugRank { rank: 1, debugger: Vec::new() }.apply(&suite.cases[0], &mut planned);
@@ -187,6 +189,6 @@ mod tests {
         assert_eq!(argv[3..7], words(&["--redirects=3", "--tee=3", "--no-python", "sh"]));
         assert!(argv[8].to_string_lossy().contains("kill -STOP $$$$"));
         assert_eq!(argv[9..], words(&["ftest-debug", "1", "py", "-u", "t.py", "x", "y"]));
-        assert_eq!(planned[0].streams, Streams::Asked);
+        assert_eq!(planned[0].streams, Streams::Interactive);
     }
 }

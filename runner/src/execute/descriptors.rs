@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustix::process::Resource;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::inherit;
+use super::process_tree::inherit;
 use crate::case::{Case, Launch};
 
 /// Of each process of a case: both ends of two pipes, the files behind them, and its handle.

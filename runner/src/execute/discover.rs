@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use protocol::env;
 
 use crate::execute::launch::environment::Endpoint;
+use crate::host::variable;
 
 /// Every coordinator that a process of this user was pointed to, by address. It may have ended since.
 pub fn coordinators() -> Vec<Endpoint> {
@@ -24,12 +25,7 @@ pub fn coordinators() -> Vec<Endpoint> {
 
 /// The coordinator that a process's environment names.
 fn endpoint(environ: &[u8]) -> Option<Endpoint> {
-    let get = |name: &str| {
-        environ.split(|byte| *byte == 0).find_map(|entry| {
-            let (key, value) = std::str::from_utf8(entry).ok()?.split_once('=')?;
-            (key == name && !value.is_empty()).then(|| value.to_owned())
-        })
-    };
+    let get = |name: &str| variable::in_environ(environ, name).filter(|value| !value.is_empty()).map(str::to_owned);
     let address = get(env::COORDINATOR_ADDR.name)?;
     Some(at(address, get(env::COORDINATOR_TOKEN.name).unwrap_or_default()))
 }

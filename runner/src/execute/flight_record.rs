@@ -41,9 +41,9 @@ fn records(activities: &[Value], now_ns: u64) -> BTreeMap<u64, Value> {
     for activity in activities {
         for rank in activity["ranks"].as_array().into_iter().flatten().filter_map(Value::as_u64) {
             let silent = json!({ "comm_id": activity["comm_id"], "ranks": activity["ranks"] });
-            let told = ranks.entry(rank).or_default();
-            if told.iter().all(|known| known["comm_id"] != silent["comm_id"]) {
-                told.push(silent);
+            let recorded = ranks.entry(rank).or_default();
+            if recorded.iter().all(|known| known["comm_id"] != silent["comm_id"]) {
+                recorded.push(silent);
             }
         }
     }

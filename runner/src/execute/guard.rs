@@ -6,18 +6,19 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Pid, PidfdFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
 
-use super::cookie::Cookie;
-use super::process::exit_of;
-use super::sweep::Sweep;
+use super::process_tree::cookie::Cookie;
+use super::process_tree::process::exit_of;
+use super::process_tree::sweep::Sweep;
 use crate::check::exit;
+use crate::host::deadline;
 
 /// First argument under which `ftest` plays the guard.
 pub const ARGUMENT: &str = "__guard";
@@ -26,8 +27,6 @@ pub const ARGUMENT: &str = "__guard";
 pub const HEIR: &str = "__heir";
 /// What ftest says on the lifeline before an orderly end.
 const DONE: &[u8] = b"done";
-/// For how long the guard kills.
-const LIMIT: Duration = Duration::from_secs(4);
 /// So many guards of one run are replaced: whoever kills more of them wants none.
 const REPLACED: u32 = 100;
 
@@ -48,7 +47,7 @@ struct Post {
 
 impl Post {
     fn child(&self) -> MutexGuard<'_, Child> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+        self.child.lock()
     }
 
     /// Replaces each guard that dies.
@@ -165,7 +164,7 @@ pub fn main(arguments: &[String]) -> i32 {
     }
     let sweep = Sweep::new(Cookie::from_text(cookie.as_str()));
     if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        runtime.block_on(sweep.clear(LIMIT));
+        runtime.block_on(sweep.clear(deadline::GUARD));
     }
     let directory = PathBuf::from(directory);
     let _ = std::fs::remove_dir_all(directory);

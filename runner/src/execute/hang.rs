@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::control::Control;
 use super::native_state;
-use super::sweep::Process;
+use super::process_tree::sweep::Process;
 use crate::execute::flight_record;
 use crate::execute::launch::environment::Endpoint;
 use crate::observation::Hang;

@@ -6,8 +6,8 @@ use rustix::process::Signal;
 
 use super::RunContext;
 use super::clock;
-use super::kernel;
-use super::sweep::{Process, Sweep};
+use super::process_tree::kernel;
+use super::process_tree::sweep::{Process, Sweep};
 
 /// Passes over `/proc` until no process is found that still runs; a process that forks all the time could go on for ever.
 const PASSES: usize = 16;

@@ -2,9 +2,9 @@
 
 use rustix::process::Signal;
 
-use super::process::Event;
+use super::process_tree::sweep::Sweep;
+use super::process_tree::{COORDINATOR, Event};
 use super::ranks::node_cookie;
-use super::sweep::Sweep;
 use super::torchrun;
 use crate::case::{Case, Kill, KillTarget, Launch};
 use crate::observation::Role;
@@ -29,7 +29,7 @@ impl<'a> Kills<'a> {
     /// Looks at a line and kills what it triggers. `coordinator` is its pid, `sweep` finds the case's processes.
     pub(super) fn see(&mut self, event: &Event, sweep: &Sweep, coordinator: Option<i32>) {
         let Event::Line(role, line) = event else { return };
-        let Some((rank, text)) = self.spoken(*role, line) else { return };
+        let Some((rank, text)) = self.line_of_rank(*role, line) else { return };
         for index in 0..self.done.len() {
             let kill = &self.case.kill[index];
             if !self.done[index] && kill.watch == rank && kill.output.is_match(text) {
@@ -62,7 +62,7 @@ impl<'a> Kills<'a> {
     }
 
     /// The global rank that wrote a line, and the line as it wrote it.
-    fn spoken<'line>(&self, role: Role, line: &'line [u8]) -> Option<(u32, &'line [u8])> {
+    fn line_of_rank<'line>(&self, role: Role, line: &'line [u8]) -> Option<(u32, &'line [u8])> {
         match (role, &self.case.launch) {
             (Role::Rank(rank), _) => Some((rank, line)),
             (Role::Launcher(node), Launch::Torchrun { nproc_per_node, .. }) => {
@@ -83,7 +83,7 @@ fn hit(kill: &Kill, sweep: &Sweep, coordinator: Option<i32>) -> String {
     };
     let targets = match kill.target {
         KillTarget::Coordinator => {
-            let mut all = Sweep::new(sweep.cookie.part("coordinator"));
+            let mut all = Sweep::new(sweep.cookie.part(COORDINATOR));
             all.awaited = sweep.awaited.clone();
             all.find().into_iter().filter(|process| Some(process.pid) == coordinator).collect()
         }

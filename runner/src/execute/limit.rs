@@ -1,8 +1,9 @@
 //! The time that a whole run, or a whole suite, may take.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::clock::Instant;
 use crate::case::Case;
@@ -36,7 +37,7 @@ impl Limits {
             .run
             .map(|(at, limit)| Limit { at, whose: format!("the run (--global-timeout {} s)", limit.as_secs_f64()) });
         let suite = case.suite_timeout.map(|limit| {
-            let mut suites = self.suites.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut suites = self.suites.lock();
             let began = *suites.entry(case.suite.clone()).or_insert_with(Instant::now);
             Limit { at: began + limit, whose: format!("the suite (`timeout`: {} s)", limit.as_secs_f64()) }
         });

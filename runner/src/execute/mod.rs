@@ -1,12 +1,11 @@
 //! Execution: from a case to what was seen. Starts coordinator and ranks, watches them, ends them, leaves nothing behind.
 
 pub mod cancel;
-pub mod capture;
-mod children;
+mod case_execution;
+
 pub mod clock;
 pub mod context;
 pub mod control;
-pub mod cookie;
 pub mod coordinator;
 pub(crate) mod deaths;
 pub mod debug;
@@ -16,19 +15,16 @@ mod faults;
 pub mod flight_record;
 pub mod guard;
 mod hang;
-pub mod inherit;
 pub mod job;
-mod kernel;
 mod kills;
 pub mod launch;
 mod lean_report;
-mod life;
 pub mod limit;
 mod loader;
 mod native_state;
 mod no_capture;
 mod port;
-pub mod process;
+pub mod process_tree;
 pub mod python;
 pub mod ranks;
 pub mod reports;
@@ -36,11 +32,9 @@ pub mod scratch;
 pub mod shared_memory;
 pub mod show;
 pub mod step;
-pub mod sweep;
 pub mod torchrun;
 
 pub use cancel::Cancel;
+pub use case_execution::run_case;
 pub use context::RunContext;
-pub(crate) use kernel::dies_with_us;
-pub use kernel::{bequeath, hear_of_children, keep_descriptors, survive_file_limit};
-pub use life::run_case;
+pub use process_tree::kernel::{hear_of_children, keep_descriptors, survive_file_limit};

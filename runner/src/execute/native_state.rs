@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 
 use regex::Regex;
 use tokio::io::AsyncReadExt;
@@ -14,12 +13,9 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::sweep::Process;
+use super::process_tree::sweep::Process;
+use crate::host::deadline;
 
-/// How long gdb may take with one process. As many are looked at side by side as there are cores.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How long it may take with all of them.
-const ALL: Duration = Duration::from_secs(10);
 /// Calls of a stack that are kept, from the innermost on.
 const DEPTH: u32 = 32;
 /// Calls of the main thread that the line has.
@@ -52,7 +48,7 @@ pub(super) async fn collect(processes: &[Process], missing: &[u32], stacks: bool
     // Before gdb stops them.
     let threads: Vec<Vec<Thread>> = ranks.iter().map(|(_, process)| threads(process.pid)).collect();
     let cores = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
-    let end = Instant::now() + ALL;
+    let end = Instant::now() + deadline::GDB_ALL;
     let look = |(_, process): &(u32, &Process)| {
         let (pid, cores) = (process.pid, Arc::clone(&cores));
         tokio::spawn(async move {
@@ -61,7 +57,7 @@ pub(super) async fn collect(processes: &[Process], missing: &[u32], stacks: bool
             }
             match timeout_at(end, cores.acquire_owned()).await {
                 Ok(_turn) => backtraces(pid).await,
-                Err(_) => Err(format!("there was no time left after {} s", ALL.as_secs())),
+                Err(_) => Err(format!("there was no time left after {} s", deadline::GDB_ALL.as_secs())),
             }
         })
     };
@@ -228,14 +224,16 @@ async fn backtraces(pid: i32) -> Result<String, String> {
     };
     let (mut out, mut complaints) = (Vec::new(), Vec::new());
     let read = async { tokio::join!(stdout.read_to_end(&mut out), stderr.read_to_end(&mut complaints)) };
-    let is_done = timeout(PATIENCE, read).await.is_ok();
+    let is_done = timeout(deadline::GDB, read).await.is_ok();
     let _ = gdb.kill().await;
     let text = String::from_utf8_lossy(&out);
     let begin = text.find("\nThread ").map(|at| at + 1);
     match begin {
         Some(begin) if is_done => Ok(text[begin..].to_owned()),
-        Some(begin) => Ok(format!("{}\n(gdb was not done after {} s)\n", text[begin..].trim_end(), PATIENCE.as_secs())),
-        None if !is_done => Err(format!("gdb was not done after {} s", PATIENCE.as_secs())),
+        Some(begin) => {
+            Ok(format!("{}\n(gdb was not done after {} s)\n", text[begin..].trim_end(), deadline::GDB.as_secs()))
+        }
+        None if !is_done => Err(format!("gdb was not done after {} s", deadline::GDB.as_secs())),
         None => {
             let complaints = String::from_utf8_lossy(&complaints);
             let why = complaints.lines().find(|line| line.contains("ptrace")).or(complaints.lines().last());

@@ -1,12 +1,12 @@
 //! Which processes of a case write to the terminal, and under which names.
 
-use super::process::Planned;
+use super::process_tree::ProcessPlan;
 use super::show::{Name, Streams};
 use crate::case::{Case, Launch};
 use crate::observation::Role;
 
 /// Lets the processes of `case` write to the terminal, with their names when there are several.
-pub(super) fn show(case: &Case, planned: &mut [Planned]) {
+pub(super) fn show(case: &Case, planned: &mut [ProcessPlan]) {
     let several = planned.len() > 1 || case.world_size().is_some_and(|size| size > 1);
     for process in planned {
         let name = match (&case.launch, process.role) {
@@ -21,7 +21,7 @@ pub(super) fn show(case: &Case, planned: &mut [Planned]) {
 }
 
 /// torchrun's workers write to files; with `--tee` to its own streams as well.
-pub(super) fn tee(case: &Case, arguments: usize, process: &mut Planned) {
+pub(super) fn tee(case: &Case, arguments: usize, process: &mut ProcessPlan) {
     if case.kill.is_empty() {
         let script = process.argv.len().saturating_sub(arguments + 1);
         process.argv.insert(script, "--tee=3".into());

@@ -6,8 +6,9 @@ use std::path::Path;
 use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
 
-use super::cookie::Cookie;
-use super::process::{Planned, Texts};
+use super::process_tree::cookie::Cookie;
+use super::process_tree::inherit::UmaskOf;
+use super::process_tree::{ProcessPlan, Texts};
 use super::show::Streams;
 use super::torchrun::Torchrun;
 use crate::case::{Case, Launch};
@@ -32,7 +33,7 @@ pub struct Shared<'a> {
 
 /// The place of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seat {
+struct Placement {
     node: u32,
     nodes: u32,
     local_rank: u32,
@@ -43,11 +44,11 @@ struct Seat {
 ///
 /// # Errors
 /// One sentence when the launch does not fit the cluster or lacks its interpreter.
-pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
+pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, String> {
     match &case.launch {
         Launch::Argv { argv, ranks } => {
             let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
-            let planned = |role, environment| Planned {
+            let planned = |role, environment| ProcessPlan {
                 role,
                 argv: argv.clone(),
                 environment,
@@ -55,6 +56,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                 lifeline: false,
                 at_our_death: Some(Signal::KILL),
                 streams: Streams::default(),
+                umask: UmaskOf::Case,
                 texts: texts(case),
             };
             let Some(size) = *ranks else {
@@ -62,11 +64,13 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                 environment.set(protocol::env::COOKIE.name, shared.cookie.part("node0").to_string());
                 return Ok(vec![planned(Role::Launcher(0), environment)]);
             };
-            let seats = seats(case.cluster.as_ref(), size)?;
-            Ok(seats
+            let placements = placements(case.cluster.as_ref(), size)?;
+            Ok(placements
                 .into_iter()
                 .enumerate()
-                .map(|(rank, seat)| planned(Role::Rank(rank as u32), seated(shared, rank as u32, size, seat)))
+                .map(|(rank, placement)| {
+                    planned(Role::Rank(rank as u32), placed_environment(shared, rank as u32, size, placement))
+                })
                 .collect())
         }
         Launch::Torchrun { nproc_per_node, nnodes, script, args, max_restarts } => {
@@ -92,7 +96,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                 .map(|node| {
                     let mut environment = shared.environment.clone();
                     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, node).to_string());
-                    Planned {
+                    ProcessPlan {
                         role: Role::Launcher(node),
                         argv: torchrun.argv(node),
                         environment,
@@ -101,6 +105,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<Planned>, String> {
                         // Its workers are not our children: it ends them.
                         at_our_death: Some(Signal::TERM),
                         streams: Streams::default(),
+                        umask: UmaskOf::Case,
                         texts: texts(case),
                     }
                 })
@@ -140,34 +145,34 @@ pub fn environments(
     size: u32,
 ) -> Result<Vec<Environment>, String> {
     let shared = Shared { environment: environment.clone(), cookie, scratch: Path::new(""), python: None, port: 0 };
-    let seats = seats(Some(cluster), size)?;
-    Ok((0..size).zip(seats).map(|(rank, seat)| seated(&shared, rank, size, seat)).collect())
+    let placements = placements(Some(cluster), size)?;
+    Ok((0..size).zip(placements).map(|(rank, placement)| placed_environment(&shared, rank, size, placement)).collect())
 }
 
-fn seated(shared: &Shared<'_>, rank: u32, size: u32, seat: Seat) -> Environment {
+fn placed_environment(shared: &Shared<'_>, rank: u32, size: u32, placement: Placement) -> Environment {
     let mut environment = shared.environment.clone();
     let numbers = [
         ("RANK", rank),
         ("WORLD_SIZE", size),
-        ("LOCAL_RANK", seat.local_rank),
-        ("LOCAL_WORLD_SIZE", seat.local_size),
-        ("GROUP_RANK", seat.node),
-        ("GROUP_WORLD_SIZE", seat.nodes),
-        ("NODE_RANK", seat.node),
+        ("LOCAL_RANK", placement.local_rank),
+        ("LOCAL_WORLD_SIZE", placement.local_size),
+        ("GROUP_RANK", placement.node),
+        ("GROUP_WORLD_SIZE", placement.nodes),
+        ("NODE_RANK", placement.node),
         ("MASTER_PORT", u32::from(shared.port)),
     ];
     for (name, number) in numbers {
         environment.set(name, number.to_string());
     }
     environment.set("MASTER_ADDR", "127.0.0.1");
-    environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, seat.node).to_string());
+    environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, placement.node).to_string());
     environment
 }
 
 /// The seats of ranks `0..size`, by rank.
-fn seats(cluster: Option<&ClusterPlan>, size: u32) -> Result<Vec<Seat>, String> {
+fn placements(cluster: Option<&ClusterPlan>, size: u32) -> Result<Vec<Placement>, String> {
     let Some(cluster) = cluster else {
-        return Ok((0..size).map(|rank| Seat { node: 0, nodes: 1, local_rank: rank, local_size: size }).collect());
+        return Ok((0..size).map(|rank| Placement { node: 0, nodes: 1, local_rank: rank, local_size: size }).collect());
     };
     if size > cluster.world_size() {
         return Err(format!("the launch has {size} ranks and the cluster only {} GPUs", cluster.world_size()));
@@ -178,14 +183,14 @@ fn seats(cluster: Option<&ClusterPlan>, size: u32) -> Result<Vec<Seat>, String> 
         .map(|node| node.ranks.iter().map(|rank| rank.0).filter(|rank| *rank < size).collect())
         .collect();
     let nodes = used.iter().filter(|ranks| !ranks.is_empty()).count() as u32;
-    let mut seats = vec![Seat { node: 0, nodes, local_rank: 0, local_size: 0 }; size as usize];
+    let mut placements = vec![Placement { node: 0, nodes, local_rank: 0, local_size: 0 }; size as usize];
     for (node, ranks) in used.iter().enumerate() {
         for (local_rank, rank) in ranks.iter().enumerate() {
-            seats[*rank as usize] =
-                Seat { node: node as u32, nodes, local_rank: local_rank as u32, local_size: ranks.len() as u32 };
+            placements[*rank as usize] =
+                Placement { node: node as u32, nodes, local_rank: local_rank as u32, local_size: ranks.len() as u32 };
         }
     }
-    Ok(seats)
+    Ok(placements)
 }
 
 #[cfg(test)]
@@ -218,17 +223,22 @@ mod tests {
 
     #[test]
     fn ranks_sit_on_the_node_that_lists_them() {
-        let seats = seats(Some(&cluster(&[&[0, 3], &[1, 2]])), 4).unwrap();
-        let told: Vec<_> = seats.iter().map(|seat| (seat.node, seat.local_rank, seat.local_size)).collect();
-        assert_eq!(told, [(0, 0, 2), (1, 0, 2), (1, 1, 2), (0, 1, 2)]);
-        assert!(seats.iter().all(|seat| seat.nodes == 2));
+        let placements = placements(Some(&cluster(&[&[0, 3], &[1, 2]])), 4).unwrap();
+        let placed: Vec<_> =
+            placements.iter().map(|placement| (placement.node, placement.local_rank, placement.local_size)).collect();
+        assert_eq!(placed, [(0, 0, 2), (1, 0, 2), (1, 1, 2), (0, 1, 2)]);
+        assert!(placements.iter().all(|placement| placement.nodes == 2));
     }
 
     #[test]
     fn fewer_ranks_than_gpus_use_the_first_and_more_are_refused() {
         let two = cluster(&[&[0, 1], &[2, 3]]);
-        let seats_of_two = seats(Some(&two), 2).unwrap();
-        assert!(seats_of_two.iter().all(|seat| (seat.node, seat.nodes, seat.local_size) == (0, 1, 2)));
-        assert!(seats(Some(&two), 5).unwrap_err().contains("5 ranks"));
+        let placements_of_two = placements(Some(&two), 2).unwrap();
+        assert!(
+            placements_of_two
+                .iter()
+                .all(|placement| (placement.node, placement.nodes, placement.local_size) == (0, 1, 2))
+        );
+        assert!(placements(Some(&two), 5).unwrap_err().contains("5 ranks"));
     }
 }

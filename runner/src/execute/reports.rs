@@ -103,12 +103,12 @@ pub fn gaps(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
 
 /// What a program says of what it needed and did not find, and no call of it could show: the compiler of
 /// `torch.compile` writes kernels with Triton, which is looked for in Python and not there.
-pub fn told(processes: &[ProcessObservation]) -> Vec<Gap> {
+pub fn gaps_in_output(processes: &[ProcessObservation]) -> Vec<Gap> {
     static NEEDED: OnceLock<Option<Regex>> = OnceLock::new();
     // An uncaught exception, with torchrun's prefix; in a log line, as of TORCHDYNAMO_SUPPRESS_ERRORS, it is another's affair.
     let pattern = r"(?m)^(?:\[[^\]\n]*\]:? ?)*torch\._inductor\.exc\.TritonMissing: ";
     let Some(regex) = NEEDED.get_or_init(|| Regex::new(pattern).ok()) else { return Vec::new() };
-    let has_said = |process: &&ProcessObservation| {
+    let matches = |process: &&ProcessObservation| {
         [&process.stderr.head, &process.stderr.tail].iter().any(|text| regex.is_match(text))
     };
     let gap = |process: &ProcessObservation| Gap {
@@ -124,7 +124,7 @@ pub fn told(processes: &[ProcessObservation]) -> Vec<Gap> {
             Role::Launcher(_) | Role::Coordinator => None,
         },
     };
-    processes.iter().filter(has_said).map(gap).collect()
+    processes.iter().filter(matches).map(gap).collect()
 }
 
 #[cfg(test)]
@@ -163,17 +163,17 @@ mod tests {
 
     #[test]
     fn a_compiler_without_triton_is_a_gap_by_what_pytorch_says() {
-        let said = "torch._inductor.exc.TritonMissing: Cannot find a working triton installation.";
+        let line = "torch._inductor.exc.TritonMissing: Cannot find a working triton installation.";
         for (line, count) in [
-            (format!("Traceback (most recent call last):\n  File \"train.py\", line 3\n{said}\n"), 1),
-            (format!("[rank1]: {said}\n"), 1),
-            (format!("W1122 03:13:13.065000 13730 torch/_dynamo/convert_frame.py:900] [0/0] {said}\n"), 0),
+            (format!("Traceback (most recent call last):\n  File \"train.py\", line 3\n{line}\n"), 1),
+            (format!("[rank1]: {line}\n"), 1),
+            (format!("W1122 03:13:13.065000 13730 torch/_dynamo/convert_frame.py:900] [0/0] {line}\n"), 0),
             ("RuntimeError: no Triton\n".to_owned(), 0),
         ] {
             let stderr = Captured { head: line.clone().into_bytes(), ..Captured::default() };
             let process =
                 ProcessObservation { role: Role::Rank(1), exit: Exit::Code(1), stdout: Captured::default(), stderr };
-            let gaps = told(&[process]);
+            let gaps = gaps_in_output(&[process]);
             assert_eq!(gaps.len(), count, "{line}");
             for gap in gaps {
                 assert_eq!((gap.library.as_str(), gap.name.as_str(), gap.rank), ("torch", "inductor", Some(1)));

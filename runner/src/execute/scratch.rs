@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::cookie::random_word;
+use super::process_tree::cookie::random_word;
 use crate::host::{machine, variable};
 
 /// A longer temporary directory leaves no room for the socket names below it.

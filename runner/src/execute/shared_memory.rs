@@ -1,10 +1,10 @@
 //! Objects in `/dev/shm` that a case may have left behind. Nothing says who made one; that it appeared while the case and no
 //! other ran, and that nobody uses it when the case has ended, is as much as can be known. So none is removed.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const DIRECTORY: &str = "/dev/shm";
 
@@ -45,7 +45,7 @@ struct Object {
 impl Lives {
     /// A case begins.
     pub fn begin(&self) -> Watch {
-        let mut seen = self.lock();
+        let mut seen = self.0.lock();
         seen.read(objects());
         seen.begin()
     }
@@ -53,7 +53,7 @@ impl Lives {
     /// A case and its processes have ended: what appeared in `/dev/shm` meanwhile, and is nobody's any more.
     pub fn end(&self, watch: Watch) -> Left {
         let mut left = {
-            let mut seen = self.lock();
+            let mut seen = self.0.lock();
             seen.read(objects());
             seen.end(watch)
         };
@@ -64,10 +64,6 @@ impl Lives {
             }
         }
         left
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,30 +4,36 @@
 //! would answer into the shell, is shown as text. Who debugs a rank has its terminal as it is.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use super::torchrun;
+use crate::host::output;
 use crate::host::printable::Printable;
-use crate::host::say;
 use crate::observation::Role;
 
 /// A longer line is passed on in pieces, bytes.
 pub(super) const LINE: usize = 64 << 10;
 
-/// Where the streams of a process go besides the files that hold them.
+/// Where the streams of a process go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Streams {
-    /// Nowhere.
+    /// They are captured.
     #[default]
     Captured,
-    /// Both to ours, line by line behind the name of the process, or as they come.
+    /// Captured, and shown on ours, line by line behind the name of the process, or as they come.
     Shown(Option<Name>),
-    /// Both to ours as they come, and its input is ours.
-    Asked,
+    /// Captured, and shown on ours as they come; its input is ours.
+    Interactive,
     /// All three are ours and nothing is captured; the process stays on our terminal.
-    Ours,
+    Inherited {
+        /// False: what it writes to stdout is dropped.
+        stdout: bool,
+    },
+    /// To files of this name, with `.stdout` and `.stderr` behind it: whoever outlives the process can go on writing.
+    Files(PathBuf),
 }
 
-/// What stands before a line.
+/// What a line begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// `[rank 0] `.
@@ -139,7 +145,7 @@ impl Shown {
         let _ = if self.error {
             std::io::stderr().write_all(bytes)
         } else {
-            let mut out = say::stdout();
+            let mut out = output::stdout();
             out.write_all(bytes).and_then(|()| out.flush())
         };
     }

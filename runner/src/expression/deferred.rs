@@ -27,7 +27,7 @@ fn pattern() -> Option<&'static Regex> {
     PATTERN.get_or_init(|| Regex::new(text).ok()).as_ref()
 }
 
-fn late(found: &Captures<'_>) -> Deferred {
+fn deferred(found: &Captures<'_>) -> Deferred {
     match (found.get(2), found.get(3)) {
         (Some(fixture), Some(output)) => {
             Deferred::Output { fixture: fixture.as_str().to_owned(), output: output.as_str().to_owned() }
@@ -58,14 +58,14 @@ pub fn placeholder(expression: &str) -> Result<Option<String>, String> {
 
 /// The late values that `text` waits for.
 pub fn waits_for(text: &str) -> Vec<Deferred> {
-    pattern().map(|pattern| pattern.captures_iter(text).map(|found| late(&found)).collect()).unwrap_or_default()
+    pattern().map(|pattern| pattern.captures_iter(text).map(|found| deferred(&found)).collect()).unwrap_or_default()
 }
 
 /// `text` with its late values; one that `value` does not have stays as it is.
 pub fn fill(text: &mut String, value: &dyn Fn(&Deferred) -> Option<String>) {
     if let Some(pattern) = pattern().filter(|_| text.contains("${{")) {
         let filled = pattern.replace_all(text, |found: &Captures<'_>| {
-            value(&late(found)).unwrap_or_else(|| found.get(0).map_or(String::new(), |all| all.as_str().to_owned()))
+            value(&deferred(found)).unwrap_or_else(|| found.get(0).map_or(String::new(), |all| all.as_str().to_owned()))
         });
         *text = filled.into_owned();
     }
@@ -85,7 +85,7 @@ mod tests {
         assert!(placeholder("fixtures['data']").is_err());
         let mut text = "a=${{ fixtures.x.A }} ${{fixtures.y.B}} ${{ dir.scratch }} $ {{".to_owned();
         assert_eq!(waits_for(&text).len(), 3);
-        fill(&mut text, &|late| match late {
+        fill(&mut text, &|deferred| match deferred {
             Deferred::Output { fixture, output } if fixture == "x" => Some(format!("{output}!")),
             Deferred::Output { .. } => None,
             Deferred::Scratch => Some("/s".to_owned()),

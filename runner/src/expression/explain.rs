@@ -21,7 +21,7 @@ pub(crate) fn explain(expression: &str, context: &Context) -> Vec<String> {
     if !parse_expr(&print::text(&tree)).is_ok_and(|again| same(&tree, &again)) {
         return Vec::new();
     }
-    let mut parts = Parts { context, lines: Vec::new(), told: HashSet::new() };
+    let mut parts = Parts { context, lines: Vec::new(), explained: HashSet::new() };
     parts.condition(&tree);
     let more = parts.lines.len().saturating_sub(PARTS);
     parts.lines.truncate(PARTS);
@@ -61,7 +61,7 @@ fn is_name(expr: &Expr<'_>, name: &str) -> bool {
 struct Parts<'a> {
     context: &'a Context,
     lines: Vec<String>,
-    told: HashSet<String>,
+    explained: HashSet<String>,
 }
 
 impl Parts<'_> {
@@ -138,7 +138,7 @@ impl Parts<'_> {
             shown.push_str(sign);
             shown.push_str(value);
         }
-        if shown != whole && self.told.insert(whole) {
+        if shown != whole && self.explained.insert(whole) {
             self.lines.push(shown);
         }
         sides.iter().for_each(|side| self.operand(side));
@@ -230,7 +230,7 @@ impl Parts<'_> {
     }
 
     fn line(&mut self, part: &str, is: &str, value: &str) {
-        if self.told.insert(part.to_owned()) {
+        if self.explained.insert(part.to_owned()) {
             self.lines.push(format!("{part}{is}{value}"));
         }
     }
@@ -346,7 +346,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    fn told(expression: &str, context: &Value) -> Vec<String> {
+    fn explained(expression: &str, context: &Value) -> Vec<String> {
         let context = Context::new(context);
         assert_eq!(context.truth(expression), Ok(Truth::False), "{expression}");
         explain(expression, &context)
@@ -356,7 +356,7 @@ mod tests {
     fn every_part_has_its_value() {
         let context = json!({"report": {"links": [{"bytes": 32}, {"bytes": 30}], "n": 3}, "world": 4, "key": "n"});
         assert_eq!(
-            told("report.links | pluck('bytes') | sum > world * 1000", &context),
+            explained("report.links | pluck('bytes') | sum > world * 1000", &context),
             [
                 "62 > 4000",
                 "report.links | pluck('bytes') | sum = 62",
@@ -366,13 +366,13 @@ mod tests {
                 "world = 4",
             ]
         );
-        assert_eq!(told("report[key] == 4", &context), ["3 == 4", "report[key] = 3", "key = \"n\""]);
-        assert_eq!(told("1 < report.n < 3", &context), ["1 < 3 < 3", "report.n = 3"]);
-        assert_eq!(told("not (world == 4)", &context), ["world == 4: true", "world = 4"]);
-        assert_eq!(told("world is odd", &context), ["world is odd: false", "world = 4"]);
-        assert_eq!(told("3 in [1, 2]", &context), Vec::<String>::new());
+        assert_eq!(explained("report[key] == 4", &context), ["3 == 4", "report[key] = 3", "key = \"n\""]);
+        assert_eq!(explained("1 < report.n < 3", &context), ["1 < 3 < 3", "report.n = 3"]);
+        assert_eq!(explained("not (world == 4)", &context), ["world == 4: true", "world = 4"]);
+        assert_eq!(explained("world is odd", &context), ["world is odd: false", "world = 4"]);
+        assert_eq!(explained("3 in [1, 2]", &context), Vec::<String>::new());
         assert_eq!(
-            told("(world > 5) if report.n == 3 else true", &context),
+            explained("(world > 5) if report.n == 3 else true", &context),
             ["report.n == 3: true", "4 > 5", "world = 4"]
         );
     }
@@ -381,17 +381,17 @@ mod tests {
     fn what_was_not_evaluated_is_not_evaluated() {
         let context = json!({"a": 1, "b": 2});
         assert_eq!(
-            told("a == 2 and missing.part == 1", &context),
+            explained("a == 2 and missing.part == 1", &context),
             ["1 == 2", "a = 1", "missing.part == 1: not evaluated"]
         );
-        assert_eq!(told("a == 1 and b == 3", &context), ["a == 1: true", "2 == 3", "b = 2"]);
-        assert_eq!(told("a == 2 or b == 3", &context), ["1 == 2", "a = 1", "2 == 3", "b = 2"]);
+        assert_eq!(explained("a == 1 and b == 3", &context), ["a == 1: true", "2 == 3", "b = 2"]);
+        assert_eq!(explained("a == 2 or b == 3", &context), ["1 == 2", "a = 1", "2 == 3", "b = 2"]);
     }
 
     #[test]
     fn big_values_are_short() {
         let context = json!({"list": (0..1000).collect::<Vec<u32>>()});
-        let lines = told("list | length == 3", &context);
+        let lines = explained("list | length == 3", &context);
         assert_eq!(lines[..2], ["1000 == 3", "list | length = 1000"]);
         assert!(lines[2].ends_with("... (list of 1000)") && lines[2].len() < 120, "{}", lines[2]);
     }

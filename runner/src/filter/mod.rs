@@ -184,11 +184,11 @@ pub fn exactly(full_id: &str) -> String {
     }
 }
 
-/// The filter that means the case with this full id alone, for between the single quotes of a shell. The id itself where
-/// it is one word: that holds neither spaces nor the signs of expressions.
-pub fn in_quotes(full_id: &str) -> String {
+/// The shortest filter that means the case with this full id alone: the id itself where it is one word, which holds neither
+/// spaces nor the signs of expressions.
+pub fn one(full_id: &str) -> String {
     let plain = !full_id.contains(|sign: char| sign.is_whitespace() || "()&|!\"'".contains(sign));
-    if plain { full_id.to_owned() } else { exactly(full_id).replace('\'', r"'\''") }
+    if plain { full_id.to_owned() } else { exactly(full_id) }
 }
 
 impl Matcher {

@@ -102,14 +102,15 @@ pub fn inherited_limits() -> Option<String> {
     let limits = [Limit::AddressSpace, Limit::FileSize, Limit::CpuTime, Limit::Processes];
     let set = limits.into_iter().filter_map(|limit| Some((limit, limit_of(limit)?)));
     // Some limit on the number of processes is everywhere.
-    let mut said: Vec<String> = set
+    let mut inherited: Vec<String> = set
         .filter(|(limit, value)| *limit != Limit::Processes || *value < PROCESSES)
         .map(|(limit, value)| format!("{limit} (`{}`) {value}", limit.flag()))
         .collect();
-    said.extend(getrlimit(Resource::Data).current.map(|value| format!("data (`ulimit -d`) {value}")));
+    inherited.extend(getrlimit(Resource::Data).current.map(|value| format!("data (`ulimit -d`) {value}")));
     let stack = getrlimit(Resource::Stack).current.filter(|value| *value < STACK);
-    said.extend(stack.map(|value| format!("stacks (`ulimit -s`) {value}")));
-    (!said.is_empty()).then(|| format!("ftest was started under limits that programs inherit: {}", said.join(", ")))
+    inherited.extend(stack.map(|value| format!("stacks (`ulimit -s`) {value}")));
+    (!inherited.is_empty())
+        .then(|| format!("ftest was started under limits that programs inherit: {}", inherited.join(", ")))
 }
 
 /// How many processes the kernel has ended because memory ran out: in our control group, or where that does not say on the
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(counter("pgmajfault 12\noom_kill 4\n"), Some(4));
         let before = Memory { killed: Memory::now().killed.map(|killed| killed.saturating_sub(1)) };
         assert!(Memory { killed: None }.since().is_none() && Memory::now().killed.is_some());
-        assert!(before.since().is_none_or(|told| told.contains("ran out, and the kernel ended")));
+        assert!(before.since().is_none_or(|sentence| sentence.contains("ran out, and the kernel ended")));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! The machine and the terminal that ftest runs on, and what the standard library lacks for them.
 
 #[macro_use]
-pub mod say;
+pub mod output;
 
 pub mod calendar;
+pub mod deadline;
 pub mod install;
 pub(crate) mod lossy_path;
 pub mod machine;
 pub mod printable;
+pub mod shell;
 pub mod signal;
 pub mod variable;
 pub mod version;

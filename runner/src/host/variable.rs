@@ -11,3 +11,11 @@ pub fn get(name: &str) -> Option<OsString> {
 pub fn is_set(name: &str) -> bool {
     get(name).is_some()
 }
+
+/// The value of `name` in an environment as `/proc/PID/environ` shows it. What is not UTF-8 is not found.
+pub fn in_environ<'environ>(environ: &'environ [u8], name: &str) -> Option<&'environ str> {
+    environ.split(|byte| *byte == 0).find_map(|entry| {
+        let value = std::str::from_utf8(entry).ok()?.strip_prefix(name)?;
+        value.strip_prefix('=')
+    })
+}

@@ -20,7 +20,7 @@ pub use recorder::Recorder;
 pub use run::{CaseRun, Run};
 pub use store::{Runs, Store};
 
-use crate::execute::cookie::random_word;
+use crate::execute::process_tree::cookie::random_word;
 use crate::host::calendar::timestamp;
 
 /// The id of a run that starts at `at`: `20261121T103000.250-1a2b`, so that ids sort by time.

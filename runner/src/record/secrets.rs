@@ -1,8 +1,9 @@
 //! Values that must not reach a log, a report or a kept file: those of variables whose names end in `_TOKEN`, `KEY`,
 //! `SECRET` or `PASSWORD`, be they of ftest's environment, of a case's `env`, or what a fixture gives.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use regex::Regex;
 use serde_json::Value;
 
@@ -54,10 +55,10 @@ impl Secrets {
             let name = name.to_ascii_uppercase();
             value.len() >= SHORTEST && NAMES.iter().any(|ending| name.ends_with(ending))
         };
-        let told: Vec<String> = variables.into_iter().filter(secret).map(|(_, value)| value).collect();
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let values: Vec<String> = variables.into_iter().filter(secret).map(|(_, value)| value).collect();
+        let mut known = self.0.write();
         let before = known.values.len();
-        for value in told {
+        for value in values {
             if !known.values.contains(&value) {
                 known.values.push(value);
             }
@@ -72,7 +73,7 @@ impl Secrets {
 
     /// `event` without them. One that cannot be masked loses every text.
     pub fn mask(&self, event: Event) -> Event {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.read();
         if known.values.is_empty() {
             return event;
         }
@@ -89,14 +90,14 @@ impl Secrets {
 
     /// `bytes` without them; none where there was none.
     pub fn mask_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.read();
         let values = known.bytes.as_ref().filter(|values| values.is_match(bytes))?;
         Some(values.replace_all(bytes, MASK.as_bytes()).into_owned())
     }
 
     /// Whether there is nothing to look for.
     pub fn is_empty(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).values.is_empty()
+        self.0.read().values.is_empty()
     }
 }
 

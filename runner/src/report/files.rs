@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::host::say;
+use crate::host::output;
 use crate::host::variable;
 use crate::record::Run;
 use crate::report::html::Limits;
@@ -68,7 +68,7 @@ impl FileArgs {
             let workspace = variable::get("GITHUB_WORKSPACE").map(PathBuf::from);
             let text = github::annotations(run, workspace.as_deref());
             // A closed stdout is no reason to fail: the exit code still tells.
-            let _ = say::stdout().write_all(text.as_bytes());
+            let _ = output::stdout().write_all(text.as_bytes());
             if let Err(error) = github::add_summary(|limit| markdown::render(run, before, limit)) {
                 mistakes.push(error);
             }

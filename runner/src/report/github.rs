@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use crate::check::Failure;
-use crate::execute::cookie::random_word;
+use crate::execute::process_tree::cookie::random_word;
 use crate::host::printable;
 use crate::host::variable;
 use crate::record::{CaseRun, Run};
@@ -50,7 +50,7 @@ pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
     let teardowns = run.teardowns.iter().map(|(fixture, failure)| {
         let title = format!("{fixture}: could not be torn down");
         let place = failure.place.clone().unwrap_or_default();
-        command("error", file(&place), &place, &title, &told(&[failure]))
+        command("error", file(&place), &place, &title, &details(&[failure]))
     });
     let cases = bad.iter().map(|(_, case)| {
         let verdict = case.verdict().map_or("", Verdict::word);
@@ -102,10 +102,10 @@ fn severity(verdict: &Verdict) -> Option<u8> {
 fn message(case: &CaseRun, failures: &[&Failure]) -> String {
     let hang = case.shown().and_then(|attempt| attempt.hang.as_ref());
     let hang = hang.map_or_else(String::new, |hang| format!("{}\n", hang.sentence));
-    format!("{hang}{}", told(failures))
+    format!("{hang}{}", details(failures))
 }
 
-fn told(failures: &[&Failure]) -> String {
+fn details(failures: &[&Failure]) -> String {
     let parts: Vec<String> = failures
         .iter()
         .map(|failure| {

@@ -98,7 +98,7 @@ impl HumanReport {
                 }
             }
             Event::TeardownFailed { fixture, failure } => {
-                let text = self.told(&format!("the teardown of {fixture}"), &failure_text(failure));
+                let text = self.section(&format!("the teardown of {fixture}"), &failure_text(failure));
                 self.print(&format!("{RED}{:>8}{RESET} the teardown of {fixture}\n{text}", "error"));
             }
             Event::RunFinished { duration_us, interrupted, .. } => self.finish(run, *duration_us, *interrupted),
@@ -174,7 +174,7 @@ impl HumanReport {
         }
         text.push('\n');
         if !verdict.is_neutral() || case.flaky() {
-            text.push_str(&self.told(&format!("{} in full", case.info.case), &details(case)));
+            text.push_str(&self.section(&format!("{} in full", case.info.case), &details(case)));
         } else {
             for note in case.notes() {
                 let _ = writeln!(text, "    note: {note}");
@@ -187,7 +187,7 @@ impl HumanReport {
     }
 
     /// `text`, which may hold what a program printed, below its line.
-    fn told(&self, title: &str, text: &str) -> String {
+    fn section(&self, title: &str, text: &str) -> String {
         let text = indent(text, "    ");
         if self.groups { github::group(title, &text) } else { text }
     }
@@ -373,6 +373,6 @@ mod tests {
     fn a_case_is_run_again_by_a_filter_that_means_it() {
         assert_eq!(words::rerun(&case("s/a[w=2]", None)), "ftest run s.yaml --filter 's/a[w=2]'");
         assert_eq!(words::rerun(&case("s/a[c=x y]", None)), "ftest run s.yaml --filter 'id(=\"s/a[c=x y]\")'");
-        assert_eq!(words::rerun(&case("s/a[c=it's]", None)), "ftest run s.yaml --filter 'id(=s/a[c=it'\\''s])'");
+        assert_eq!(words::rerun(&case("s/a[c=it's]", None)), "ftest run s.yaml --filter \"id(=s/a[c=it's])\"");
     }
 }

@@ -202,9 +202,9 @@ fn message(verdict: &Verdict, first: Option<&Failure>) -> String {
 }
 
 /// The attempts that did not pass, but for the one that the element itself tells of.
-fn others<'a>(case: &'a CaseRun, told: Option<&'a Attempt>) -> impl Iterator<Item = TestRerun> {
-    let told = told.map(|attempt| attempt.number);
-    case.attempts.iter().filter(move |attempt| Some(attempt.number) != told && !attempt.verdict.is_neutral()).map(
+fn others<'a>(case: &'a CaseRun, shown: Option<&'a Attempt>) -> impl Iterator<Item = TestRerun> {
+    let shown = shown.map(|attempt| attempt.number);
+    case.attempts.iter().filter(move |attempt| Some(attempt.number) != shown && !attempt.verdict.is_neutral()).map(
         |attempt| {
             // Never `flakyError` or `rerunError`: Jenkins does not read them.
             let mut rerun = TestRerun::new(NonSuccessKind::Failure);

@@ -130,13 +130,13 @@ mod tests {
         let path = directory.path().join("deep/out.xml");
         let (mut file, mut run) = (JunitFile::new(path.clone(), Profile::Rich), Run::default());
         let case = |number: u32| CaseInfo { case: format!("s/{number}"), suite: "s".into(), ..CaseInfo::default() };
-        let mut tell = |event: Event| {
+        let mut send = |event: Event| {
             run.apply(&event);
             file.on(&run, &event).unwrap();
             std::fs::read_to_string(&path).unwrap()
         };
         let skipped = |text: &str| text.matches("<skipped ").count();
-        let started = tell(Event::RunStarted(RunInfo { cases: (0..3).map(case).collect(), ..RunInfo::default() }));
+        let started = send(Event::RunStarted(RunInfo { cases: (0..3).map(case).collect(), ..RunInfo::default() }));
         assert_eq!(skipped(&started), 3);
         let ended = |number: u32| Event::CaseFinished {
             case: format!("s/{number}"),
@@ -145,7 +145,7 @@ mod tests {
             failures: Vec::new(),
             notes: Vec::new(),
         };
-        assert_eq!(skipped(&tell(ended(0))), 3, "it was written just now");
+        assert_eq!(skipped(&send(ended(0))), 3, "it was written just now");
         file.next = Instant::now();
         file.refresh(&run).unwrap();
         assert_eq!(skipped(&std::fs::read_to_string(&path).unwrap()), 2);

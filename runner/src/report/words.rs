@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::filter;
 use crate::host::calendar;
-use crate::host::printable;
+use crate::host::shell;
 use crate::record::CaseRun;
 
 /// `512 B`, `4.0 KiB`, `1.5 GiB`.
@@ -57,8 +57,8 @@ pub fn counted(count: usize, noun: &str) -> String {
 
 /// The command that runs this case alone, for a shell.
 pub fn rerun(case: &CaseRun) -> String {
-    let file = printable::quoted(&case.info.place.file.display().to_string());
-    format!("ftest run {file} --filter '{}'", filter::in_quotes(&case.info.case))
+    let file = shell::quoted(&case.info.place.file.display().to_string());
+    format!("ftest run {file} --filter {}", shell::quoted(&filter::one(&case.info.case)))
 }
 
 #[cfg(test)]
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn words_survive_a_shell() {
-        for (word, text) in [("a/b-c", "a/b-c"), ("s/a[x=1]", "'s/a[x=1]'"), ("it's", r"'it'\''s'"), ("", "''")] {
-            assert_eq!(printable::quoted(word), text);
+        for (word, text) in [("a/b-c", "a/b-c"), ("s/a[x=1]", "'s/a[x=1]'"), ("it's", r#""it's""#), ("", "''")] {
+            assert_eq!(shell::quoted(word), text);
         }
     }
 }

@@ -12,10 +12,11 @@ use crate::case::Case;
 use crate::case::fixture;
 use crate::case::fixture::{Fixture, Outputs, Scope, Step, StepTimeout};
 use crate::check::{Failure, exit};
-use crate::execute::capture;
-use crate::execute::cookie::Cookie;
-use crate::execute::launch::environment::Environment;
+use crate::execute::launch::builder::EnvironmentBuilder;
+use crate::execute::launch::environment::{Environment, OUTPUT};
 use crate::execute::limit::Limit;
+use crate::execute::process_tree::capture;
+use crate::execute::process_tree::cookie::Cookie;
 use crate::execute::step::{self, StepEnd};
 use crate::observation::{Exit, FixtureError, Observation};
 use crate::record::event::Stream;
@@ -312,24 +313,17 @@ async fn environment(
     directory: &Path,
     cookie: &Cookie,
 ) -> Result<Environment, String> {
-    let mut environment = Environment::new();
-    // Nothing of the shim: a fixture runs on this machine and not on the pretended one.
-    environment.isolate().reproducible().remove("LD_PRELOAD");
-    for name in &fixture.env_unset {
-        environment.remove(name);
-    }
-    for directory in resources.execution.install.binary_directories().filter(|directory| directory.is_dir()) {
-        environment.prepend("PATH", directory);
-    }
-    if let Some(need) = &fixture.python {
-        environment.python(&resources.execution.python(need).await?.bin);
-    }
-    for (variable, name) in [("FTEST_SCRATCH", "files"), ("TMPDIR", "tmp")] {
-        let path = directory.join(name);
-        std::fs::create_dir(&path).map_err(|error| format!("cannot make {}: {error}", path.display()))?;
-        environment.set(variable, path);
-    }
-    environment.set("FTEST_OUTPUT", directory.join("output"));
+    let python = match &fixture.python {
+        Some(need) => Some(resources.execution.python(need).await?),
+        None => None,
+    };
+    let install = &resources.execution.install;
+    let mut environment = EnvironmentBuilder::isolated(install, None, &fixture.env_unset, python.as_ref())
+        .directories(directory, "files")
+        .map_err(|error| error.to_string())?
+        .finish();
+    // Nothing of the shim: a fixture runs on this machine and not on the simulated one.
+    environment.remove("LD_PRELOAD").set(OUTPUT, directory.join("output"));
     environment.set(protocol::env::COOKIE.name, cookie.to_string());
     Ok(environment)
 }

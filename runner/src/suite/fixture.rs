@@ -278,8 +278,8 @@ fn check_late(
     while let Some((path, node)) = todo.pop() {
         match &node.value {
             Value::Text(text) => {
-                for late in deferred::waits_for(text) {
-                    if let Some((message, help)) = wrong(shared, &late, permitted(&path), uses, in_fixture) {
+                for output in deferred::waits_for(text) {
+                    if let Some((message, help)) = wrong(shared, &output, permitted(&path), uses, in_fixture) {
                         shared.reader.mistake(&node.span, message, help);
                     }
                 }
@@ -296,12 +296,12 @@ fn check_late(
 
 fn wrong(
     shared: &Shared<'_>,
-    late: &Deferred,
+    output: &Deferred,
     permitted: bool,
     uses: &[String],
     in_fixture: bool,
 ) -> Option<(String, String)> {
-    let Deferred::Output { fixture, output } = late else {
+    let Deferred::Output { fixture, output } = output else {
         let help = "the processes of a case have FTEST_SCRATCH in their environment";
         return (!in_fixture || !permitted)
             .then(|| ("`dir.scratch` is the directory of a fixture's steps".to_owned(), help.to_owned()));

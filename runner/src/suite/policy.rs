@@ -6,7 +6,7 @@ use model::node::{Node, Value};
 
 use crate::case::policy::{Flaky, Retries, RetryIf, Xfail};
 use crate::expression;
-use crate::host::calendar::Date;
+use crate::host::calendar;
 use crate::suite::language::keys::{self, MOST_RETRIES as MOST};
 use crate::suite::launch::regex;
 use crate::suite::reader::{Reader, did_you_mean};
@@ -87,7 +87,7 @@ pub(super) fn read_xfail(reader: &Reader<'_>, node: &Node, context: &serde_json:
     let strict = mapping.get("strict").map_or(Some(true), |node| reader.boolean("strict", node));
     let until = mapping.get("until").and_then(|node| {
         let text = reader.scalar(node).unwrap_or_default();
-        let date = Date::parse(&text);
+        let date = calendar::parse_date(&text);
         if date.is_none() {
             reader.mistake(&node.span, format!("`until` must be a day, found `{text}`"), "write it like `2027-03-01`");
         }

@@ -4,7 +4,7 @@ use model::node::{Entry, Node, Value};
 
 use crate::case::Requirement;
 use crate::case::python::PythonNeed;
-use crate::host::version::Range;
+use crate::host::version::{BadRange, Range};
 use crate::suite::language::keys;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 
@@ -109,9 +109,9 @@ fn module(reader: &Reader<'_>, node: &Node) -> Option<Requirement> {
     let name = mapping.required("name", "name: torch").and_then(|node| reader.string("name", node));
     let version = mapping.get("version").map(|node| {
         let text = reader.word("version", node)?;
-        let wrong = |part| {
+        let wrong = |bad: BadRange| {
             let help = "write it like `>=2.6`, `==2.9.*` or `>=2.6,<3`";
-            reader.mistake(&node.span, format!("`{part}` is no version"), help);
+            reader.mistake(&node.span, bad.to_string(), help);
         };
         Range::parse(&text).map_err(wrong).ok()
     });

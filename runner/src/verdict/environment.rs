@@ -124,16 +124,16 @@ fn ended_by(case: &Case, observation: &Observation, signals: &[i32]) -> Option<R
 
 /// Why the loader left the shim out.
 fn not_loaded(process: &ProcessObservation) -> Option<String> {
-    let said = String::from_utf8_lossy(&process.stderr.head);
-    let mut reasons = said.split(NOT_LOADED[0]).skip(1).filter_map(|rest| Some(rest.split_once(NOT_LOADED[1])?.0));
+    let stderr = String::from_utf8_lossy(&process.stderr.head);
+    let mut reasons = stderr.split(NOT_LOADED[0]).skip(1).filter_map(|rest| Some(rest.split_once(NOT_LOADED[1])?.0));
     let reason = reasons.find(|reason| !reason.contains(FOREIGN))?;
     Some(format!("the shim could not be loaded into {}: {reason}", process.role))
 }
 
 /// The loader had no addresses for a library, the shim's own included.
 fn no_room(process: &ProcessObservation) -> Option<String> {
-    let said = String::from_utf8_lossy(&process.stderr.head);
-    let line = said.lines().find(|line| line.ends_with(NO_ROOM[1]) && line.contains(NO_ROOM[0]))?;
+    let stderr = String::from_utf8_lossy(&process.stderr.head);
+    let line = stderr.lines().find(|line| line.ends_with(NO_ROOM[1]) && line.contains(NO_ROOM[0]))?;
     Some(format!("{} could not be loaded: {line}", process.role))
 }
 
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_shim_that_was_not_loaded_is_found_on_stderr() {
-        let told = |reason: &str| {
+        let failures_of = |reason: &str| {
             let mut observation = seen(Machine::default(), &[Exit::Code(0)]);
             observation.processes[0].stderr.head = format!(
                 "ERROR: ld.so: object '/x/lib/libfakegpu.so' from LD_PRELOAD cannot be preloaded ({reason}): ignored.\n"
@@ -200,10 +200,10 @@ mod tests {
             .into_bytes();
             failures(&Case::default(), &observation)
         };
-        let found = told("failed to map segment from shared object");
+        let found = failures_of("failed to map segment from shared object");
         let expected = "the shim could not be loaded into rank 0: failed to map segment from shared object";
         assert_eq!(found.iter().map(|failure| failure.got.as_str()).collect::<Vec<_>>(), [expected]);
-        assert_eq!(told("wrong ELF class: ELFCLASS64"), []);
+        assert_eq!(failures_of("wrong ELF class: ELFCLASS64"), []);
         let line = "x: error while loading shared libraries: libm.so.6: failed to map segment from shared object";
         let mut observation = seen(Machine { address_space: Some(8192), ..Machine::default() }, &[Exit::Code(127)]);
         observation.processes[0].stderr.head = format!("{line}\n").into_bytes();

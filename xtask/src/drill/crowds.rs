@@ -3,28 +3,37 @@
 use std::fs;
 
 use super::PATIENCE;
-use super::place::{self, Place};
 use super::tally::Tally;
+use super::workspace::{self, Workspace};
 
 /// Runs at the same time.
 const RUNS: usize = 8;
 
 /// Eight runs of native suites beside each other.
-pub(super) fn eight(place: &Place) -> Result<Tally, String> {
+pub(super) fn eight(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("runs");
-    for round in 0..place.times(1, 3) {
-        let filter = if place.quick { "case(/^(one-sided|streams|memory)/)" } else { "all()" };
+    for round in 0..workspace.times(1, 3) {
+        let filter = if workspace.quick { "case(/^(one-sided|streams|memory)/)" } else { "all()" };
         let mut runs = Vec::new();
         for number in 0..RUNS {
-            let runs_dir = place.path(&format!("runs-{round}-{number}"));
+            let runs_dir = workspace.path(&format!("runs-{round}-{number}"));
             let directory = runs_dir.to_string_lossy().into_owned();
-            let mut command =
-                place.ftest(&["run", "smoke", "dist", "-E", filter, "-j1", "--no-fail-fast", "--runs-dir", &directory]);
-            runs.push((runs_dir, place.start(command.current_dir(&place.root))?));
+            let mut command = workspace.ftest(&[
+                "run",
+                "smoke",
+                "dist",
+                "-E",
+                filter,
+                "-j1",
+                "--no-fail-fast",
+                "--runs-dir",
+                &directory,
+            ]);
+            runs.push((runs_dir, workspace.start(command.current_dir(&workspace.root))?));
         }
         for (runs_dir, run) in runs {
             let ended = run.end(5 * PATIENCE)?;
-            let outcome = ended.expect(&[0]).and_then(|()| match place::attempts(&runs_dir)?.1.len() {
+            let outcome = ended.expect(&[0]).and_then(|()| match workspace::attempts(&runs_dir)?.1.len() {
                 0 => Err("no case was run".to_owned()),
                 _ => Ok(()),
             });
@@ -36,9 +45,9 @@ pub(super) fn eight(place: &Place) -> Result<Tally, String> {
 }
 
 /// Native ranks that sum over all of them, in shared memory and over sockets.
-pub(super) fn hundreds(place: &Place) -> Result<Tally, String> {
+pub(super) fn hundreds(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("runs");
-    let sizes: &[usize] = if place.quick { &[64] } else { &[64, 256, 1024] };
+    let sizes: &[usize] = if workspace.quick { &[64] } else { &[64, 256, 1024] };
     for size in sizes {
         let text = format!(
             "ftest: 1
@@ -53,10 +62,10 @@ cases:
 ",
             size / 8
         );
-        place.write("hundreds.yaml", text)?;
+        workspace.write("hundreds.yaml", text)?;
         // As most shells have it.
-        let mut command = place.ftest_after("ulimit -S -n 1024", &["run", "hundreds.yaml"]);
-        let ended = place.run(&mut command, 3 * PATIENCE)?;
+        let mut command = workspace.ftest_after("ulimit -S -n 1024", &["run", "hundreds.yaml"]);
+        let ended = workspace.run(&mut command, 3 * PATIENCE)?;
         tally.add(&format!("{size} ranks"), ended.took, ended.expect(&[0]));
     }
     Ok(tally)

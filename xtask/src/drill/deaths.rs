@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::PATIENCE;
-use super::place::{self, Attempt, Place};
 use super::tally::Tally;
+use super::workspace::{self, Attempt, Workspace};
 
 /// A verdict that comes later than this did not come at once.
 const AT_ONCE: Duration = Duration::from_secs(20);
@@ -34,20 +34,20 @@ cases:
 
 /// Runs the suite and looks at each attempt.
 fn judge(
-    place: &Place,
+    workspace: &Workspace,
     acts: &[(&str, &str)],
     rest: &str,
     look: impl Fn(&Attempt, &str, &str) -> Result<(), String>,
 ) -> Result<Tally, String> {
-    place.write("deaths.yaml", suite(acts, rest))?;
+    workspace.write("deaths.yaml", suite(acts, rest))?;
     // Most of a case is waiting.
     let arguments = ["run", "deaths.yaml", "--no-fail-fast", "-j4", "--runs-dir", "runs"];
-    let ended = place.run(&mut place.ftest(&arguments), 10 * PATIENCE)?;
+    let ended = workspace.run(&mut workspace.ftest(&arguments), 10 * PATIENCE)?;
     let mut tally = Tally::of("deaths");
     if let Err(why) = ended.expect(&[1]) {
         tally.fault(why);
     }
-    let (_, attempts) = place::attempts(&place.path("runs"))?;
+    let (_, attempts) = workspace::attempts(&workspace.path("runs"))?;
     for attempt in &attempts {
         let axis = |name: &str| {
             let (_, rest) = attempt.case.split_once(&format!("{name}="))?;
@@ -66,9 +66,9 @@ fn judge(
 
 /// A failed case that names the victim, and no other rank as the one that died.
 fn named(attempt: &Attempt, act: &str, victim: &str) -> Result<(), String> {
-    let said = attempt.failures.join("\n");
+    let printed = attempt.failures.join("\n");
     if attempt.verdict != "failed" {
-        return Err(format!("the verdict is {}: {said}", attempt.verdict));
+        return Err(format!("the verdict is {}: {printed}", attempt.verdict));
     }
     if attempt.took > AT_ONCE {
         return Err(format!("the verdict came after {} s", attempt.took.as_secs()));
@@ -79,11 +79,11 @@ fn named(attempt: &Attempt, act: &str, victim: &str) -> Result<(), String> {
     let rank = format!("rank {victim}");
     let blamed =
         |failure: &String| failure.split_once(" | ").is_some_and(|(who, how)| who.contains(&rank) && how == end);
-    if attempt.failures.iter().any(blamed) { Ok(()) } else { Err(format!("`{rank}: {end}` is not said: {said}")) }
+    if attempt.failures.iter().any(blamed) { Ok(()) } else { Err(format!("`{rank}: {end}` is not said: {printed}")) }
 }
 
 /// Deaths before the first call of NCCL.
-pub(super) fn before_nccl(place: &Place) -> Result<Tally, String> {
+pub(super) fn before_nccl(workspace: &Workspace) -> Result<Tally, String> {
     let acts = [
         ("SIGKILL", "kill -KILL $$"),
         ("SIGABRT", "kill -ABRT $$"),
@@ -92,7 +92,7 @@ pub(super) fn before_nccl(place: &Place) -> Result<Tally, String> {
         ("code 7 later", "sleep 0.3; exit 7"),
         ("SIGKILL later", "sleep 0.3; kill -KILL $$"),
     ];
-    let mut tally = judge(place, &acts, "timeout: { kill: 60s, grace: 1s }", named)?;
+    let mut tally = judge(workspace, &acts, "timeout: { kill: 60s, grace: 1s }", named)?;
     if !tally.failed() {
         tally.note("every victim named".to_owned());
     }
@@ -100,18 +100,18 @@ pub(super) fn before_nccl(place: &Place) -> Result<Tally, String> {
 }
 
 /// Deaths at any moment of the work.
-pub(super) fn at_work(place: &Place) -> Result<Tally, String> {
+pub(super) fn at_work(workspace: &Workspace) -> Result<Tally, String> {
     let mut acts = Vec::new();
     for signal in ["KILL", "ABRT", "TERM"] {
         for after in ["0.005", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2"] {
             acts.push((format!("SIG{signal} after {after} s"), format!("(sleep {after}; kill -{signal} $$) &")));
         }
     }
-    if place.quick {
+    if workspace.quick {
         acts = acts.into_iter().step_by(5).collect();
     }
     let acts: Vec<(&str, &str)> = acts.iter().map(|(name, act)| (name.as_str(), act.as_str())).collect();
-    let mut tally = judge(place, &acts, "timeout: { kill: 60s, grace: 1s }", named)?;
+    let mut tally = judge(workspace, &acts, "timeout: { kill: 60s, grace: 1s }", named)?;
     if !tally.failed() {
         tally.note("every victim named".to_owned());
     }
@@ -119,29 +119,29 @@ pub(super) fn at_work(place: &Place) -> Result<Tally, String> {
 }
 
 /// The ranks for which a hang's sentence says that others wait: "... wait in all_reduce(...), for ranks 0 and 2; rank 0 ...".
-fn missed(said: &str) -> &str {
-    let (_, rest) = said.split_once(" for rank").unwrap_or_default();
+fn missed(printed: &str) -> &str {
+    let (_, rest) = printed.split_once(" for rank").unwrap_or_default();
     rest.split(';').next().unwrap_or_default()
 }
 
 /// Ranks that stand still.
-pub(super) fn stopped(place: &Place) -> Result<Tally, String> {
+pub(super) fn stopped(workspace: &Workspace) -> Result<Tally, String> {
     let acts = [
         ("after 0.05 s", "(sleep 0.05; kill -STOP $$) &"),
         ("after 0.5 s", "(sleep 0.5; kill -STOP $$) &"),
         ("after 2 s", "(sleep 2; kill -STOP $$) &"),
     ];
-    let acts = &acts[..place.times(1, acts.len())];
-    let mut tally = judge(place, acts, "timeout: { idle: 2s, kill: 20s, grace: 1s }", |attempt, _, victim| {
-        let said = attempt.failures.join("\n");
+    let acts = &acts[..workspace.times(1, acts.len())];
+    let mut tally = judge(workspace, acts, "timeout: { idle: 2s, kill: 20s, grace: 1s }", |attempt, _, victim| {
+        let printed = attempt.failures.join("\n");
         if attempt.verdict != "timeout" {
-            return Err(format!("the verdict is {}: {said}", attempt.verdict));
+            return Err(format!("the verdict is {}: {printed}", attempt.verdict));
         }
         let stopped = format!("rank {victim} is stopped by a signal");
-        if said.contains(&stopped) || missed(&said).contains(victim) {
+        if printed.contains(&stopped) || missed(&printed).contains(victim) {
             Ok(())
         } else {
-            Err(format!("rank {victim} is not named: {said}"))
+            Err(format!("rank {victim} is not named: {printed}"))
         }
     })?;
     if !tally.failed() {
@@ -165,8 +165,8 @@ while True:
 ";
 
 /// Workers and agents of torchrun that are killed.
-pub(super) fn torchrun(place: &Place) -> Result<Tally, String> {
-    let after = if place.quick { "'4'" } else { "'0', '4', '6'" };
+pub(super) fn torchrun(workspace: &Workspace) -> Result<Tally, String> {
+    let after = if workspace.quick { "'4'" } else { "'0', '5'" };
     let suite = format!(
         "ftest: 1
 suite: workers
@@ -180,16 +180,16 @@ cases:
     launch: {{ torchrun: {{ nnodes: 2, nproc_per_node: 2, script: workers.py }} }}
 "
     );
-    place.write("workers.py", SCRIPT)?;
-    place.write("workers.yaml", suite)?;
-    let ended =
-        place.run(&mut place.ftest(&["run", "workers.yaml", "--no-fail-fast", "--runs-dir", "runs"]), 10 * PATIENCE)?;
+    workspace.write("workers.py", SCRIPT)?;
+    workspace.write("workers.yaml", suite)?;
+    let ended = workspace
+        .run(&mut workspace.ftest(&["run", "workers.yaml", "--no-fail-fast", "--runs-dir", "runs"]), 10 * PATIENCE)?;
     let mut tally = Tally::of("deaths");
     if let Err(why) = ended.expect(&[1]) {
         tally.fault(why);
     }
-    for attempt in place::attempts(&place.path("runs"))?.1 {
-        let said = attempt.failures.join("\n");
+    for attempt in workspace::attempts(&workspace.path("runs"))?.1 {
+        let printed = attempt.failures.join("\n");
         let victim = if attempt.case.contains("victim=1") { 1 } else { 3 };
         let agent = attempt.case.contains("who=agent");
         let who = if agent { format!("launcher {}", victim / 2) } else { format!("rank {victim}") };
@@ -198,8 +198,8 @@ cases:
             attempt.failures.iter().any(|failure| failure.contains(&who) && (!agent || failure.ends_with("SIGKILL")));
         let outcome = match attempt.verdict.as_str() {
             "failed" if named => Ok(()),
-            "failed" => Err(format!("{who} is not named: {said}")),
-            verdict => Err(format!("the verdict is {verdict}: {said}")),
+            "failed" => Err(format!("{who} is not named: {printed}")),
+            verdict => Err(format!("the verdict is {verdict}: {printed}")),
         };
         tally.add(&attempt.case, attempt.took, outcome);
     }

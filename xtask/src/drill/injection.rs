@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::PATIENCE;
-use super::place::Place;
 use super::tally::Tally;
+use super::workspace::Workspace;
 
 /// The secret that the runs know, and the word by which all other payloads are found.
 const SECRET: &str = "hunter2hunter2hunter2";
@@ -72,17 +72,17 @@ fn suite() -> String {
     text
 }
 
-pub(super) fn all_reports(place: &Place) -> Result<Tally, String> {
+pub(super) fn all_reports(workspace: &Workspace) -> Result<Tally, String> {
     for (number, (_, payload)) in PAYLOADS.iter().enumerate() {
-        place.write(&format!("payload.{number}"), payload)?;
+        workspace.write(&format!("payload.{number}"), payload)?;
     }
-    place.write("injection.yaml", suite())?;
+    workspace.write("injection.yaml", suite())?;
     let mut tally = Tally::of("payloads in reports");
     for (round, extra) in [&[][..], &["--github"], &["--no-capture"], &["--color", "always"]].iter().enumerate() {
-        let _ = fs::remove_dir_all(place.path("runs"));
+        let _ = fs::remove_dir_all(workspace.path("runs"));
         let files = ["--junit", "out.xml", "--html", "out.html", "--markdown", "out.md", "--trace", "trace.json"];
         let words = [&["run", "injection.yaml", "--no-fail-fast", "--runs-dir", "runs"], &files[..], extra].concat();
-        let ended = place.run(place.ftest(&words).env("API_TOKEN", SECRET), PATIENCE)?;
+        let ended = workspace.run(workspace.ftest(&words).env("API_TOKEN", SECRET), PATIENCE)?;
         if let Err(why) = ended.expect(&[1]) {
             tally.fault(why);
         }
@@ -90,14 +90,14 @@ pub(super) fn all_reports(place: &Place) -> Result<Tally, String> {
         let again = if extra.contains(&"--no-capture") { &[][..] } else { *extra };
         let replay = ["replay", "--runs-dir", "runs", "--junit", "strict.xml", "--junit-profile", "strict"];
         let replay = [&replay[..], again].concat();
-        let replayed = place.run(&mut place.ftest(&replay), PATIENCE)?;
+        let replayed = workspace.run(&mut workspace.ftest(&replay), PATIENCE)?;
         if let Err(why) = replayed.expect(&[1]) {
             tally.fault(why);
         }
-        place.write("out.txt", ended.out + &replayed.out)?;
-        place.write("err.txt", ended.err + &replayed.err)?;
+        workspace.write("out.txt", ended.out + &replayed.out)?;
+        workspace.write("err.txt", ended.err + &replayed.err)?;
         for (report, forbidden) in REPORTS {
-            let text = fs::read(place.path(report)).map_err(|error| format!("{report}: {error}"))?;
+            let text = fs::read(workspace.path(report)).map_err(|error| format!("{report}: {error}"))?;
             let text = String::from_utf8_lossy(&text);
             let live = if extra.contains(&"--github") && report == "out.txt" { executed(&text) } else { None };
             let outcome =
@@ -105,11 +105,11 @@ pub(super) fn all_reports(place: &Place) -> Result<Tally, String> {
             tally.add(&format!("{report}, {}", extra.join(" ")), Duration::ZERO, outcome);
             tally.many(PAYLOADS.len() as u64 * 3 - 1);
         }
-        if place.quick && round == 1 {
+        if workspace.quick && round == 1 {
             break;
         }
     }
-    let with_secret = holding(&place.path("runs"), SECRET);
+    let with_secret = holding(&workspace.path("runs"), SECRET);
     if !with_secret.is_empty() {
         tally.fault(format!("the secret is in {with_secret:?}"));
     }

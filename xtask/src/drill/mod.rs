@@ -5,19 +5,19 @@ mod crowds;
 mod deaths;
 mod disk;
 mod injection;
-mod place;
 mod repeated;
 mod strangers;
 mod suites;
 mod surroundings;
 mod table;
 mod tally;
+mod workspace;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use place::Place;
 use tally::{Row, Tally};
+use workspace::Workspace;
 
 /// How to call it.
 pub const USAGE: &str = "\
@@ -34,7 +34,7 @@ struct Drill {
     name: &'static str,
     /// What is tried, as the table has it.
     tries: &'static str,
-    run: fn(&Place) -> Result<Tally, String>,
+    run: fn(&Workspace) -> Result<Tally, String>,
 }
 
 const DRILLS: &[Drill] = &[
@@ -163,7 +163,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
         DRILLS.iter().for_each(|drill| println!("{:22} {}", drill.name, drill.tries));
         return Ok(true);
     }
-    place::build(root)?;
+    workspace::build(root)?;
     let began = Instant::now();
     let mut rows = Vec::new();
     for drill in DRILLS.iter().filter(|drill| options.only.is_empty() || options.only.iter().any(|n| n == drill.name)) {
@@ -180,16 +180,16 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
 fn one(root: &Path, drill: &Drill, quick: bool) -> Result<Row, String> {
     eprintln!("{}: {}", drill.name, drill.tries);
     let began = Instant::now();
-    let place = Place::new(root, quick)?;
-    let mut tally = (drill.run)(&place).unwrap_or_else(Tally::could_not_run);
-    let left = place.left();
+    let workspace = Workspace::new(root, quick)?;
+    let mut tally = (drill.run)(&workspace).unwrap_or_else(Tally::could_not_run);
+    let left = workspace.left();
     if !left.is_empty() {
         tally.fault(format!("left behind: {}", left.join(", ")));
     }
     let row = Row { name: drill.name, tries: drill.tries, tally, took: began.elapsed() };
     println!("{row}");
     if row.tally.failed() {
-        let kept = place.keep();
+        let kept = workspace.keep();
         eprintln!("  again: cargo xtask drill --only {}\n  files: {}", drill.name, kept.display());
     }
     Ok(row)

@@ -1,6 +1,6 @@
 //! Connections that have no business there, on every port that a run has open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,8 +12,8 @@ use protocol::frame;
 use protocol::message::{Role, ToCoordinator, VERSION};
 
 use super::PATIENCE;
-use super::place::{Place, Started, attempts};
 use super::tally::Tally;
+use super::workspace::{Started, Workspace, attempts};
 
 /// So many strangers hold their connection until they are cut off.
 const HELD: usize = 300;
@@ -56,7 +56,7 @@ impl Door {
 
 impl Stranger {
     /// Says something. Whoever listens may have hung up by then.
-    fn say(&mut self, bytes: &[u8]) {
+    fn send(&mut self, bytes: &[u8]) {
         let _ = match self {
             Stranger::Tcp(stream) => stream.write_all(bytes),
             Stranger::Unix(stream) => stream.write_all(bytes),
@@ -64,7 +64,7 @@ impl Stranger {
     }
 
     /// Waits a second at most for an answer.
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         let mut buffer = [0; 4096];
         let _ = match self {
             Stranger::Tcp(stream) => stream.read(&mut buffer),
@@ -153,23 +153,23 @@ cases:
 
 /// A case whose ranks stand at the gate.
 struct Crowded<'a> {
-    place: &'a Place,
+    workspace: &'a Workspace,
     run: Started,
     /// Held open for writing, so that no rank reads the end of it before we leave.
     gate: fs::File,
 }
 
 impl<'a> Crowded<'a> {
-    fn start(place: &'a Place, transport: &str, calls: usize) -> Result<Self, String> {
-        place.write("strangers.yaml", suite(transport, calls))?;
-        let made = place.run(&mut place.command("mkfifo", &["gate"]), PATIENCE)?;
+    fn start(workspace: &'a Workspace, transport: &str, calls: usize) -> Result<Self, String> {
+        workspace.write("strangers.yaml", suite(transport, calls))?;
+        let made = workspace.run(&mut workspace.command("mkfifo", &["gate"]), PATIENCE)?;
         made.expect(&[0])?;
         let mut options = fs::OpenOptions::new();
-        let gate = options.read(true).write(true).open(place.path("gate")).map_err(|error| error.to_string())?;
-        let run = place.start(&mut place.ftest(&["run", "strangers.yaml", "--runs-dir", "runs"]))?;
-        let crowded = Crowded { place, run, gate };
+        let gate = options.read(true).write(true).open(workspace.path("gate")).map_err(|error| error.to_string())?;
+        let run = workspace.start(&mut workspace.ftest(&["run", "strangers.yaml", "--runs-dir", "runs"]))?;
+        let crowded = Crowded { workspace, run, gate };
         crowded.until("the ranks are there", || {
-            (0..4).all(|rank| place.path(&format!("here.{rank}")).exists()).then_some(())
+            (0..4).all(|rank| workspace.path(&format!("here.{rank}")).exists()).then_some(())
         })?;
         Ok(crowded)
     }
@@ -192,48 +192,54 @@ impl<'a> Crowded<'a> {
     /// The processes of this program that have doors, with them.
     fn hosts(&self, program: &str, count: usize) -> Result<Vec<(u32, Vec<Door>)>, String> {
         self.until(&format!("{count} of {program} listen"), || {
-            let ours = self.place.processes().into_iter().filter(|(_, name)| name == program);
+            let ours = self.workspace.processes().into_iter().filter(|(_, name)| name == program);
             let with_doors: Vec<_> =
                 ours.map(|(pid, _)| (pid, doors(pid))).filter(|(_, doors)| !doors.is_empty()).collect();
             (with_doors.len() == count).then_some(with_doors)
         })
     }
 
-    /// Strangers knock at all doors, so often; what their hosts need meanwhile is measured.
+    /// Strangers knock at all doors, so often or until the hosts are gone; what their hosts need meanwhile is measured.
     fn crowd(&self, hosts: &[(u32, Vec<Door>)], times: usize, tally: &mut Tally) {
         let before: BTreeMap<u32, u64> = hosts.iter().filter_map(|(pid, _)| Some((*pid, size(*pid)?.0))).collect();
         let all: Vec<&Door> = hosts.iter().flat_map(|(_, doors)| doors).collect();
-        let (mut held, mut most, mut refused) = (std::collections::VecDeque::new(), (0, 0, 0), 0);
-        for number in 0..times {
+        let (mut held, mut most) = (VecDeque::new(), (0, 0, 0));
+        let (mut tried, mut refused, mut measured) = (0, 0, 0);
+        'crowd: for number in 0..times {
             let began = Instant::now();
             match all[number % all.len()].knock() {
                 Ok(mut stranger) => {
-                    stranger.say(&words(number / all.len()));
-                    if number % 1000 == 5 {
-                        stranger.hear();
+                    stranger.send(&words(number / all.len()));
+                    if number % 5000 == 5 {
+                        stranger.receive();
                     }
                     held.push_back(stranger);
                 }
                 Err(_) => refused += 1,
             }
+            tried += 1;
             tally.add("a stranger", began.elapsed(), Ok(()));
             if held.len() > HELD {
                 held.pop_front();
             }
             if number % 200 == 199 {
                 for (pid, _) in hosts {
-                    let Some((memory, descriptors, threads)) = size(*pid) else { continue };
+                    let Some((memory, descriptors, threads)) = size(*pid) else { break 'crowd };
                     let more = memory.saturating_sub(before.get(pid).copied().unwrap_or_default());
                     most = (most.0.max(more), most.1.max(descriptors), most.2.max(threads));
                 }
+                measured += 1;
             }
+        }
+        if measured < 5 {
+            tally.fault(format!("the ranks were done after {tried} strangers"));
         }
         let (memory, descriptors, threads) = most;
         if memory > MEMORY || descriptors > MOST || threads > MOST {
             tally.fault(format!("{memory} KiB more memory, {descriptors} descriptors, {threads} threads"));
         }
-        if refused > times / 10 {
-            tally.fault(format!("{refused} of {times} could not even connect"));
+        if refused > tried / 10 {
+            tally.fault(format!("{refused} of {tried} could not even connect"));
         }
         tally.note(format!("{} MiB more memory, {descriptors} descriptors, {threads} threads", memory.div_ceil(1024)));
     }
@@ -241,7 +247,7 @@ impl<'a> Crowded<'a> {
     /// The case must have passed.
     fn end(self, tally: &mut Tally) -> Result<(), String> {
         let ended = self.run.end(4 * PATIENCE)?;
-        let (_, attempts) = attempts(&self.place.path("runs"))?;
+        let (_, attempts) = attempts(&self.workspace.path("runs"))?;
         match ended.expect(&[0]) {
             Ok(()) if attempts.len() == 1 => tally.note("every element right".to_owned()),
             Ok(()) => tally.fault("no case was run".to_owned()),
@@ -252,25 +258,25 @@ impl<'a> Crowded<'a> {
 }
 
 /// The coordinator's port, before its ranks come and while they work.
-pub(super) fn coordinator(place: &Place) -> Result<Tally, String> {
+pub(super) fn coordinator(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("connections");
-    let mut crowded = Crowded::start(place, "tcp", place.times(200, 5_000))?;
+    let mut crowded = Crowded::start(workspace, "tcp", workspace.times(5_000, 50_000))?;
     let hosts = crowded.hosts("fakegpu-coordinator", 1)?;
-    crowded.crowd(&hosts, place.times(1_000, 50_000), &mut tally);
+    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
     crowded.open()?;
     crowded.hosts("fixture-bench", 4)?;
-    crowded.crowd(&hosts, place.times(200, 10_000), &mut tally);
+    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
     crowded.end(&mut tally)?;
     Ok(tally)
 }
 
 /// The ports on which ranks exchange their data.
-pub(super) fn ranks(place: &Place) -> Result<Tally, String> {
+pub(super) fn ranks(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("connections");
-    let mut crowded = Crowded::start(place, "tcp", place.times(2_000, 40_000))?;
+    let mut crowded = Crowded::start(workspace, "tcp", workspace.times(5_000, 100_000))?;
     crowded.open()?;
     let hosts = crowded.hosts("fixture-bench", 4)?;
-    crowded.crowd(&hosts, place.times(1_000, 50_000), &mut tally);
+    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
     crowded.end(&mut tally)?;
     Ok(tally)
 }

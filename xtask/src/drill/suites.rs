@@ -1,8 +1,8 @@
 //! Suites, filters, expressions and paths that no person writes: each is a mistake with a place, or is read; none ends ftest.
 
 use super::PATIENCE;
-use super::place::Place;
 use super::tally::Tally;
+use super::workspace::Workspace;
 
 /// What is tried, how large it is made, and what the mistake must say; empty where it may be read.
 type Text = (&'static str, fn(usize) -> String, &'static str);
@@ -52,7 +52,8 @@ const FILTERS: &[Text] = &[
     ("a filter of alternatives", |n| format!("a{}", "|a".repeat(n)), ""),
     ("a filter of conjunctions", |n| format!("a{}", "&a".repeat(n)), ""),
     ("a filter of stars", |n| format!("case({})", "*a".repeat(n)), ""),
-    ("a filter with a regular expression", |n| format!("case(/{}/)", "(a{9}){9}".repeat(n)), ""),
+    // An argument has at most 128 KiB.
+    ("a filter with a regular expression", |n| format!("case(/{}/)", "(a{9}){9}".repeat(n.min(14_000))), ""),
 ];
 
 /// How large each is made.
@@ -71,31 +72,31 @@ fn axes(n: usize) -> String {
 }
 
 /// The largest size must be refused by what it says; every size must end in time, below 2 GiB of addresses.
-pub(super) fn hostile(place: &Place) -> Result<Tally, String> {
+pub(super) fn hostile(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("texts");
-    place.write("fine.yaml", case("title: nothing special"))?;
-    let sizes = if place.quick { &SIZES[3..4] } else { &SIZES[..] };
+    workspace.write("fine.yaml", case("title: nothing special"))?;
+    let sizes = if workspace.quick { &SIZES[3..4] } else { &SIZES[..] };
     for &size in sizes {
         for (what, make, says) in SUITES {
-            place.write("hostile.yaml", make(size))?;
-            let ended = limited(place, "check hostile.yaml")?;
+            workspace.write("hostile.yaml", make(size))?;
+            let ended = limited(workspace, "check hostile.yaml")?;
             judge(&mut tally, what, size, says, ended);
         }
         for (what, make, says) in FILTERS {
-            place.write("filter", make(size))?;
-            let ended = limited(place, "run fine.yaml --list --no-tests=pass -E \"$(cat filter)\"")?;
+            workspace.write("filter", make(size))?;
+            let ended = limited(workspace, "run fine.yaml --list --no-tests=pass -E \"$(cat filter)\"")?;
             judge(&mut tally, what, size, says, ended);
         }
     }
     Ok(tally)
 }
 
-fn limited(place: &Place, words: &str) -> Result<super::place::Ended, String> {
+fn limited(workspace: &Workspace, words: &str) -> Result<super::workspace::Ended, String> {
     // The shell's own words are limited to 128 KiB each; a filter that is longer never reaches ftest.
-    place.run(&mut place.ftest_after(&format!("ulimit -v 2097152; set -- {words}"), &[]), PATIENCE)
+    workspace.run(&mut workspace.ftest_after(&format!("ulimit -v 2097152; set -- {words}"), &[]), PATIENCE)
 }
 
-fn judge(tally: &mut Tally, what: &str, size: usize, says: &str, ended: super::place::Ended) {
+fn judge(tally: &mut Tally, what: &str, size: usize, says: &str, ended: super::workspace::Ended) {
     let outcome = ended.expect(&[0, 2]).and_then(|()| {
         let large = size >= 1_000 && !says.is_empty();
         if large && (ended.code() != 2 || !ended.err.contains(says)) {

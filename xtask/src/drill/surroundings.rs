@@ -2,8 +2,8 @@
 //! program is never blamed for it.
 
 use super::PATIENCE;
-use super::place::Place;
 use super::tally::Tally;
+use super::workspace::Workspace;
 
 const SUITE: &str = "ftest: 1
 suite: poor
@@ -62,15 +62,15 @@ const WAYS: &[(&str, &str)] = &[
     ("nice -n 19 true; renice -n 19 $$ > /dev/null", ""),
 ];
 
-pub(super) fn poor(place: &Place) -> Result<Tally, String> {
-    let suite = place.write("poor.yaml", SUITE)?;
+pub(super) fn poor(workspace: &Workspace) -> Result<Tally, String> {
+    let suite = workspace.write("poor.yaml", SUITE)?;
     let mut tally = Tally::of("runs");
-    let rounds = place.times(1, 3);
+    let rounds = workspace.times(1, 3);
     let (mut passed, mut broken) = (0, 0);
     for (before, says) in WAYS {
         for _ in 0..rounds {
             let arguments = ["run", &*suite.to_string_lossy(), "--runs-dir", "runs"];
-            let ended = place.run(&mut place.ftest_after(before, &arguments), PATIENCE)?;
+            let ended = workspace.run(&mut workspace.ftest_after(before, &arguments), PATIENCE)?;
             let codes: &[i32] = if says.is_empty() { &[0] } else { &[0, 3] };
             let outcome = ended.expect(codes).and_then(|()| match ended.code() {
                 0 => Ok(()),

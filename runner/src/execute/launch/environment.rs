@@ -32,6 +32,11 @@ const LAUNCHER_NAMES: &[&str] = &[
     "PYTHONSTARTUP",
 ];
 
+/// Where the processes of a case, or the steps of a fixture, may write: the directory is gone with them.
+pub const SCRATCH: &str = "FTEST_SCRATCH";
+/// The file into which the setup of a fixture writes its outputs.
+pub const OUTPUT: &str = "FTEST_OUTPUT";
+
 /// Where the ranks reach their coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {

@@ -1,8 +1,10 @@
 //! The directory of soname holders for one shim and one wheel: made once, kept in the user's cache.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh64::Xxh64;
 
 use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory};
 use crate::execute::launch::holders;
@@ -17,7 +19,7 @@ pub fn directory(shim: &Path, torch_libraries: Option<&Path>) -> Result<PathBuf,
 }
 
 fn directory_in(cache: &Path, shim: &Path, torch_libraries: Option<&Path>) -> Result<PathBuf, String> {
-    let mut key = DefaultHasher::new();
+    let mut key = Xxh64::new(0);
     // A holder needs the shim by its path: another build at the same place keeps its holders unless this program,
     // which writes them, changed. So the stamp of both counts.
     for path in [Some(shim.to_owned()), torch_libraries.map(Path::to_owned), std::env::current_exe().ok()] {

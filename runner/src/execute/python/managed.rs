@@ -337,8 +337,8 @@ fn make(
     rest.extend(needs);
     let second = install(&[], &rest);
     std::thread::scope(|scope| {
-        let (sender, said) = std::sync::mpsc::channel();
-        let tell = sender.clone();
+        let (sender, output) = std::sync::mpsc::channel();
+        let second_sender = sender.clone();
         let work = |what: String, command: Command, sender: std::sync::mpsc::Sender<String>| {
             move || {
                 step(&what, command, &|line| {
@@ -347,8 +347,8 @@ fn make(
             }
         };
         let lean = scope.spawn(work(format!("installing {}", lean.join(" ")), first, sender));
-        let needs = scope.spawn(work("installing what it needs".to_owned(), second, tell));
-        for line in said {
+        let needs = scope.spawn(work("installing what it needs".to_owned(), second, second_sender));
+        for line in output {
             announce(&line);
         }
         let ended = |result: std::thread::Result<Result<String, Error>>| match result {
@@ -431,7 +431,7 @@ fn step(step: &str, mut command: Command, announce: &dyn Fn(&str)) -> Result<Str
     let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(wrong("no streams".to_owned()));
     };
-    let mut said = String::new();
+    let mut output = String::new();
     let complaint = std::thread::scope(|scope| {
         let complaint = scope.spawn(move || {
             let mut text = Vec::new();
@@ -439,17 +439,17 @@ fn step(step: &str, mut command: Command, announce: &dyn Fn(&str)) -> Result<Str
             String::from_utf8_lossy(&text).into_owned()
         });
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if let Some(step) = worth_telling(&line) {
+            if let Some(step) = progress_of(&line) {
                 announce(&step);
             }
-            said.push_str(&line);
-            said.push('\n');
+            output.push_str(&line);
+            output.push('\n');
         }
         complaint.join().unwrap_or_default()
     });
     let status = child.wait().map_err(|error| wrong(error.to_string()))?;
     if status.success() {
-        return Ok(said);
+        return Ok(output);
     }
     let last: Vec<&str> = complaint.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = last[last.len().saturating_sub(4)..].join("\n    ");
@@ -457,7 +457,7 @@ fn step(step: &str, mut command: Command, announce: &dyn Fn(&str)) -> Result<Str
 }
 
 /// A line of pip that a person wants to see: a download that takes a while, or the unpacking.
-fn worth_telling(line: &str) -> Option<String> {
+fn progress_of(line: &str) -> Option<String> {
     let line = line.trim();
     if let Some(file) = line.strip_prefix("Downloading ") {
         let name = file.rsplit('/').next().unwrap_or(file);
@@ -520,11 +520,11 @@ mod tests {
 
     #[test]
     fn only_large_downloads_and_the_unpacking_are_told() {
-        let told = worth_telling("  Downloading https://x/torch-2.15.0-cp311.whl (612.5 MB)");
-        assert_eq!(told.unwrap(), "downloading torch-2.15.0-cp311.whl (612.5 MB)");
-        assert_eq!(worth_telling("  Downloading sympy-1.14.whl (6.3 MB)"), None);
-        assert_eq!(worth_telling("Installing collected packages: torch").unwrap(), "unpacking torch");
-        assert_eq!(worth_telling("Collecting torch"), None);
+        let line = progress_of("  Downloading https://x/torch-2.15.0-cp311.whl (612.5 MB)");
+        assert_eq!(line.unwrap(), "downloading torch-2.15.0-cp311.whl (612.5 MB)");
+        assert_eq!(progress_of("  Downloading sympy-1.14.whl (6.3 MB)"), None);
+        assert_eq!(progress_of("Installing collected packages: torch").unwrap(), "unpacking torch");
+        assert_eq!(progress_of("Collecting torch"), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::case::python::{DEFAULT_REQUIREMENTS, PythonNeed, SYSTEM};
+use crate::host::deadline;
 use crate::host::variable;
 
 mod hints;
@@ -55,7 +56,7 @@ impl Python {
         command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true);
-        let answer = tokio::time::timeout(std::time::Duration::from_secs(60), command.output()).await.ok()?.ok()?;
+        let answer = tokio::time::timeout(deadline::PYTHON_ANSWER, command.output()).await.ok()?.ok()?;
         let text = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
         answer.status.success().then_some(text)
     }

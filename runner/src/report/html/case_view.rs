@@ -147,10 +147,10 @@ impl CaseView {
     pub(super) fn of(index: usize, case: &CaseRun, depth: Depth) -> CaseView {
         let info = &case.info;
         let value = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let told = case.shown().map(|attempt| attempt.number);
+        let shown_number = case.shown().map(|attempt| attempt.number);
         let first = case.attempts.len().saturating_sub(MOST_ATTEMPTS);
         let attempts: Vec<&Attempt> = (case.attempts.iter().enumerate())
-            .filter(|(at, attempt)| *at >= first || Some(attempt.number) == told)
+            .filter(|(at, attempt)| *at >= first || Some(attempt.number) == shown_number)
             .map(|(_, attempt)| attempt)
             .collect();
         CaseView {
@@ -176,7 +176,7 @@ impl CaseView {
                 .into_iter()
                 .map(|attempt| {
                     let id = format!("c{index}a{}", attempt.number);
-                    AttemptView::of(attempt, &id, depth, Some(attempt.number) == told)
+                    AttemptView::of(attempt, &id, depth, Some(attempt.number) == shown_number)
                 })
                 .collect(),
             short: depth == Depth::Short,

@@ -6,7 +6,7 @@
 mod case_view;
 pub mod compare;
 
-use crate::host::printable;
+use crate::host::shell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::value::Serde;
@@ -272,7 +272,7 @@ pub fn ended(run: &Run) -> Option<String> {
 
 fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let info = &run.info;
-    let command: Vec<String> = info.command.iter().map(|word| printable::quoted(word)).collect();
+    let command: Vec<String> = info.command.iter().map(|word| shell::quoted(word)).collect();
     let facts = [
         ("began", format!("{} UTC", words::date(info.at_ms))),
         ("took", run.end.as_ref().map_or_else(String::new, |end| words::time(end.duration_us as f64))),
@@ -300,7 +300,7 @@ fn counts(run: &Run) -> Vec<Count> {
 }
 
 fn rerun(run: &Run, bad: &[usize]) -> Vec<(&'static str, String)> {
-    let command: Vec<String> = run.info.command.iter().map(|word| printable::quoted(word)).collect();
+    let command: Vec<String> = run.info.command.iter().map(|word| shell::quoted(word)).collect();
     let mut lines = vec![("all of it", command.join(" "))];
     if let [only] = bad {
         lines.insert(0, ("the one that did not pass", words::rerun(&run.cases[*only])));

@@ -1,39 +1,34 @@
-//! The life of one case: scratch directory, coordinator, ranks, watching, ending, collecting. Every wait has a deadline.
+//! The execution of one case: scratch directory, coordinator, ranks, watching, ending, collecting. Every wait has a deadline.
 
 mod ending;
 mod environment;
 
+use protocol::announcement::Announcement;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::clock::{Instant, sleep_until};
-use super::cookie::Cookie;
 use super::deaths::Deaths;
 use super::kills::Kills;
 use super::limit::Limit;
 use super::port::HeldPort;
-use super::process::{Event, Running};
+use super::process_tree::capture;
+use super::process_tree::sweep::Process;
+use super::process_tree::{Event, ProcessTree};
 use super::ranks::{self, Shared};
 use super::shared_memory;
-use super::sweep::{Process, Sweep};
-use super::{RunContext, capture, coordinator, faults, hang, loader, no_capture, reports, torchrun};
+use super::{RunContext, coordinator, faults, hang, loader, no_capture, reports, torchrun};
 use crate::case::requirement;
 use crate::case::{Case, Launch};
 use crate::check::need::Need;
 use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::python::Python;
-use crate::host::machine;
+use crate::host::{deadline, machine};
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
 
-/// What outlives the ranks for longer than this was left behind; shorter is a helper on its way out.
-const LEAVE: Duration = Duration::from_millis(500);
-
-/// Runs a case and tells what was seen. Returns when nothing of it runs any more, or is named in the observation.
+/// Runs a case and gives what was seen. Returns when nothing of it runs any more, or is named in the observation.
 ///
 /// What cannot be run is an observation with `infra_error`, never a panic.
 pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
@@ -41,30 +36,25 @@ pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
         let skipped = Some("the run was interrupted".to_owned());
         return Observation { skipped, cancelled: true, ..Observation::default() };
     }
-    let mut life = match Life::new(case, context) {
-        Ok(life) => life,
+    let mut execution = match CaseExecution::new(case, context) {
+        Ok(execution) => execution,
         Err(error) => return Observation::infra(error),
     };
     let watch = context.lives.begin();
-    if let Err(error) = life.run().await {
-        life.observation.infra_error.get_or_insert(error);
+    if let Err(error) = execution.run().await {
+        execution.observation.infra_error.get_or_insert(error);
     }
-    life.end().await;
-    life.find_shared_memory(watch);
-    life.observation.duration = life.started.map(|started| started.elapsed()).unwrap_or_default();
-    life.observation
+    execution.end().await;
+    execution.find_shared_memory(watch);
+    execution.observation.duration = execution.started.map(|started| started.elapsed()).unwrap_or_default();
+    execution.observation
 }
 
-struct Life<'a> {
+struct CaseExecution<'a> {
     case: &'a Case,
     context: &'a RunContext,
     scratch: PathBuf,
-    cookie: Cookie,
-    sweep: Sweep,
-    sender: UnboundedSender<Event>,
-    received: UnboundedReceiver<Event>,
-    running: Vec<Running>,
-    coordinator: Option<Running>,
+    tree: ProcessTree,
     endpoint: Option<Endpoint>,
     kills: Kills<'a>,
     deaths: Deaths,
@@ -78,23 +68,17 @@ struct Life<'a> {
     observation: Observation,
 }
 
-impl<'a> Life<'a> {
+impl<'a> CaseExecution<'a> {
     /// Nothing runs yet.
     ///
     /// # Errors
     /// One sentence: there is no scratch directory.
-    fn new(case: &'a Case, context: &'a RunContext) -> Result<Life<'a>, String> {
+    fn new(case: &'a Case, context: &'a RunContext) -> Result<CaseExecution<'a>, String> {
         let (scratch, cookie) = context.open_case()?;
-        let (sender, received) = unbounded_channel();
-        Ok(Life {
+        Ok(CaseExecution {
             case,
             context,
-            sweep: Sweep::new(cookie.clone()),
-            cookie,
-            sender,
-            received,
-            running: Vec::new(),
-            coordinator: None,
+            tree: ProcessTree::new(cookie),
             endpoint: None,
             kills: Kills::new(case),
             deaths: Deaths::default(),
@@ -108,7 +92,7 @@ impl<'a> Life<'a> {
     }
 }
 
-impl Life<'_> {
+impl CaseExecution<'_> {
     /// Starts everything and watches until the ranks ended, the deadline passed or the user wants to stop.
     async fn run(&mut self) -> Result<(), String> {
         let need = self.case.python_need();
@@ -140,7 +124,7 @@ impl Life<'_> {
         let own = started + self.case.timeout.kill;
         self.limit = self.context.limits.of(self.case).filter(|limit| limit.at < own);
         let deadline = self.limit.as_ref().map_or(own, |limit| limit.at);
-        let base = self.environment(python.as_ref())?;
+        let base = self.environment(python.as_ref()).map_err(|error| error.to_string())?;
         let mut endpoint = None;
         if self.case.coordinator {
             endpoint = self.start_coordinator().await?;
@@ -156,7 +140,7 @@ impl Life<'_> {
         };
         let shared = Shared {
             environment: self.for_ranks(base, endpoint.as_ref()),
-            cookie: &self.cookie,
+            cookie: &self.tree.sweep().cookie,
             scratch: &self.scratch,
             python: python.as_ref().map(|python| python.program.as_path()),
             port: port.as_ref().map_or(0, |port| port.number),
@@ -170,18 +154,12 @@ impl Life<'_> {
         }
         for process in planned {
             let watched = !self.case.kill.is_empty();
-            match process.start(&self.scratch, &self.sender, watched) {
-                Ok(running) => {
-                    self.sweep.awaited.insert(running.pid);
-                    self.sweep.groups.insert(running.pid);
-                    self.running.push(running);
-                }
-                Err(error) => {
-                    let exit = Exit::NotStarted(error.clone());
-                    let (stdout, stderr) = Default::default();
-                    self.observation.processes.push(ProcessObservation { role: process.role, exit, stdout, stderr });
-                    return Err(error);
-                }
+            if let Err(error) = self.tree.start(&process, &self.scratch, watched) {
+                let error = format!("{}: {error}", process.role);
+                let exit = Exit::NotStarted(error.clone());
+                let (stdout, stderr) = Default::default();
+                self.observation.processes.push(ProcessObservation { role: process.role, exit, stdout, stderr });
+                return Err(error);
             }
         }
         self.watch(deadline).await;
@@ -224,30 +202,22 @@ impl Life<'_> {
             idle: self.case.timeout.idle,
             environment,
             heir: self.context.heir(),
-            cookie: &self.cookie,
         };
-        let (running, starting) = plan.start(&self.sender)?;
-        // It ends last, in order, when the ranks are gone.
-        self.sweep.spared.insert(running.pid);
-        let running = self.coordinator.insert(running);
+        let starting = plan.start(&mut self.tree)?;
         let endpoint = tokio::select! {
             biased;
             () = self.context.cancel.raised(1) => return Ok(None),
-            endpoint = starting.endpoint(running, &mut self.received) => endpoint,
+            endpoint = starting.endpoint(&mut self.tree) => endpoint,
         };
-        match (endpoint, self.coordinator.take()) {
-            (Err(why), Some(running)) => Err(coordinator::not_started(running, &why).await),
-            (endpoint, running) => {
-                self.coordinator = running;
-                self.endpoint = endpoint.ok();
-                Ok(self.endpoint.clone())
-            }
+        match endpoint {
+            Err(why) => Err(coordinator::not_started(&mut self.tree, &why).await),
+            Ok(endpoint) => Ok(Some(self.endpoint.insert(endpoint).clone())),
         }
     }
 
     async fn watch(&mut self, deadline: Instant) {
         // Without its coordinator the case comes to nothing.
-        while self.left() > 0 && self.observation.infra_error.is_none() {
+        while self.tree.is_alive() && self.observation.infra_error.is_none() {
             let until = self.deaths.limit(self.case.timeout.survivors).map_or(deadline, |limit| limit.min(deadline));
             let cut_short = until < deadline;
             tokio::select! {
@@ -256,17 +226,17 @@ impl Life<'_> {
                     self.observation.cancelled = true;
                     return;
                 }
-                Some(event) = self.received.recv() => {
+                event = self.tree.next() => {
                     let hangs = matches!(&event, Event::Line(Role::Coordinator, line)
-                        if line.starts_with(coordinator::HANG.as_bytes()));
+                        if matches!(coordinator::announcement(line), Some(Announcement::Hang(_))));
                     self.see(event);
                     if hangs {
                         match self.hang(true).await {
                             // Who was late has come meanwhile.
                             Ok(None) => {}
-                            told => {
+                            hang => {
                                 self.observation.timed_out = true;
-                                self.observation.hang = told.unwrap_or_default();
+                                self.observation.hang = hang.unwrap_or_default();
                                 return;
                             }
                         }
@@ -284,81 +254,65 @@ impl Life<'_> {
             }
         }
         // While the coordinator still runs: a kill may mean it.
-        self.hear_out().await;
+        self.drain_output().await;
     }
 
-    /// Takes what the ranks wrote last: that they ended may be known before.
-    async fn hear_out(&mut self) {
+    /// Takes what the ranks wrote last, where a line may trigger something.
+    async fn drain_output(&mut self) {
         if self.case.kill.is_empty() {
             return;
         }
-        let deadline = Instant::now() + LEAVE;
-        for running in &mut self.running {
-            running.said(deadline).await;
-        }
+        self.tree.drain_output().await;
         self.see_all();
     }
 
     /// Takes the events that are there.
     fn see_all(&mut self) {
-        while let Ok(event) = self.received.try_recv() {
+        while let Some(event) = self.tree.try_next() {
             self.see(event);
         }
     }
 
-    /// Who waits for whom, told by the coordinator before anything is ended. An error where it cannot be asked.
+    /// Who waits for whom, as the coordinator says before anything is ended. An error where it cannot be asked.
     async fn hang(&self, idle: bool) -> Result<Option<Hang>, String> {
         let endpoint = self.endpoint.as_ref().ok_or("the case has no coordinator")?;
-        if self.coordinator.as_ref().is_none_or(|running| running.exit.is_some()) {
+        if self.tree.running_coordinator().is_none() {
             return Err("the coordinator ended".to_owned());
         }
-        let ranks: Vec<Process> = self.sweep.find().into_iter().filter(|process| process.rank.is_some()).collect();
+        let ranks: Vec<Process> =
+            self.tree.sweep().find().into_iter().filter(|process| process.rank.is_some()).collect();
         // Nobody reads the stacks of a hang that was asked for.
         let stacks = self.case.expect.hang.is_none();
         hang::look(endpoint, idle, &ranks, stacks, &self.scratch).await
     }
 
-    /// Ranks and launchers that have not ended.
-    fn left(&self) -> usize {
-        self.running.iter().filter(|running| running.exit.is_none()).count()
-    }
-
     fn see(&mut self, event: Event) {
-        let coordinator = self.coordinator.as_ref().filter(|running| running.exit.is_none()).map(|running| running.pid);
-        self.kills.see(&event, &self.sweep, coordinator);
+        let coordinator = self.tree.running_coordinator().map(|running| running.pid);
+        self.kills.see(&event, self.tree.sweep(), coordinator);
         let Event::Ended(role, exit) = event else { return };
         if role == Role::Coordinator {
-            if !self.kills.coordinator_hit && self.left() > 0 {
+            if !self.kills.coordinator_hit && self.tree.is_alive() {
                 self.observation.infra_error = Some(format!("the coordinator {} during the case", exit.clause()));
-            }
-            if let Some(running) = &mut self.coordinator {
-                running.exit = Some(exit);
             }
             return;
         }
-        let Some(at) = self.running.iter().position(|running| running.role == role) else { return };
-        self.sweep.awaited.remove(&self.running[at].pid);
-        self.running[at].exit = Some(exit.clone());
-        if self.left() > 0 {
+        let Some(running) = self.tree.processes().iter().find(|running| running.role == role) else { return };
+        if self.tree.is_alive() {
             let endpoint = self.endpoint.as_ref().filter(|_| coordinator.is_some());
-            self.deaths.see(self.case, &self.running[at], &exit, endpoint);
+            self.deaths.see(self.case, running, &exit, endpoint);
         }
     }
 
     /// Takes events until no rank is left or `deadline` passes.
     async fn pump(&mut self, deadline: Instant) {
-        while self.left() > 0 {
-            tokio::select! {
-                biased;
-                Some(event) = self.received.recv() => self.see(event),
-                () = sleep_until(deadline) => return,
-            }
+        while let Some(event) = self.tree.next_while_alive(deadline).await {
+            self.see(event);
         }
     }
 
     async fn collect(&mut self) {
-        let deadline = Instant::now() + LEAVE;
-        for running in std::mem::take(&mut self.running) {
+        let deadline = Instant::now() + deadline::LEAVING;
+        for running in self.tree.take_processes() {
             let role = running.role;
             let (process, ended) = running.observe(deadline).await;
             if !ended {
@@ -369,7 +323,7 @@ impl Life<'_> {
         // What is written while a case is ended counts, too.
         self.see_all();
         self.add_workers();
-        if let Some(running) = self.coordinator.take() {
+        if let Some(running) = self.tree.take_coordinator() {
             let (process, _) = running.observe(deadline).await;
             self.observation.processes.push(process);
         }
@@ -405,7 +359,7 @@ impl Life<'_> {
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
         self.observation.gaps.extend(loader::gaps(&self.observation.processes));
-        self.observation.gaps.extend(reports::told(&self.observation.processes));
+        self.observation.gaps.extend(reports::gaps_in_output(&self.observation.processes));
     }
 
     /// Sockets that should have gone with their owner.

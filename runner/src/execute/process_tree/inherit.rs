@@ -46,7 +46,7 @@ pub fn raise_limits() {
 }
 
 /// Most descriptors that this process may have open.
-pub(super) fn most_descriptors() -> u64 {
+pub(in crate::execute) fn most_descriptors() -> u64 {
     let limit = USER.get().map_or_else(|| rustix::process::getrlimit(Resource::Nofile), |user| user.raised);
     limit.current.unwrap_or(u64::MAX)
 }
@@ -59,7 +59,7 @@ fn umask() -> Mode {
 }
 
 /// In the child that becomes a program, between fork and exec: two system calls and nothing else.
-pub(super) fn bequeath(umask: UmaskOf) -> std::io::Result<()> {
+pub(in crate::execute) fn bequeath(umask: UmaskOf) -> std::io::Result<()> {
     if let Some(user) = USER.get() {
         rustix::process::setrlimit(Resource::Nofile, user.descriptors)?;
         let strict = match umask {

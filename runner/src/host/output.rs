@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 macro_rules! println {
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        let _ = std::writeln!($crate::host::say::stdout(), $($text)*);
+        let _ = std::writeln!($crate::host::output::stdout(), $($text)*);
     }};
 }
 

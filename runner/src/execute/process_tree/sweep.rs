@@ -6,13 +6,16 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use protocol::env;
+use protocol::launcher::Launcher;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::children;
-use super::clock::{Instant, timeout_at};
 use super::cookie::Cookie;
+use crate::execute::clock::{Instant, timeout_at};
+use crate::host::variable;
 
 /// How often a group that answers is looked for among our children.
 const LOOKS: u32 = 20;
@@ -42,19 +45,14 @@ pub struct Process {
 
 impl Process {
     /// Reads one process; `None` when it is gone.
-    pub(super) fn read(pid: i32) -> Option<Process> {
+    pub(in crate::execute) fn read(pid: i32) -> Option<Process> {
         let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         let mut process = parse_stat(&String::from_utf8_lossy(&stat))?;
         // Unreadable for another user's process; then it is none of ours.
         let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        for entry in environ.split(|byte| *byte == 0) {
-            let Ok(entry) = std::str::from_utf8(entry) else { continue };
-            if let Some(cookie) = entry.strip_prefix("FTEST_CASE_COOKIE=") {
-                process.cookie = Some(cookie.to_owned());
-            } else if let Some(rank) = entry.strip_prefix("RANK=") {
-                process.rank = rank.parse().ok();
-            }
-        }
+        process.cookie = variable::in_environ(&environ, env::COOKIE.name).map(str::to_owned);
+        let launcher = Launcher::read(|name| variable::in_environ(&environ, name).map(str::to_owned));
+        process.rank = launcher.rank.map(|rank| rank.0);
         Some(process)
     }
 
@@ -135,6 +133,8 @@ pub struct Sweep {
     pub cookie: Cookie,
     /// Neither found nor signalled.
     pub spared: HashSet<i32>,
+    /// The same by their mark.
+    pub spared_cookie: Option<Cookie>,
     /// Our own children, whose exit somebody else takes.
     pub awaited: HashSet<i32>,
     /// Process groups that were made for what the cookie covers. An orphan that came to us and is in one of them belongs
@@ -154,7 +154,7 @@ pub struct Swept {
 impl Sweep {
     /// Everything that `cookie` covers.
     pub fn new(cookie: Cookie) -> Sweep {
-        Sweep { cookie, spared: HashSet::new(), awaited: HashSet::new(), groups: HashSet::new() }
+        Sweep { cookie, spared: HashSet::new(), spared_cookie: None, awaited: HashSet::new(), groups: HashSet::new() }
     }
 
     /// Every living process that the cookie covers, and all their descendants; never this process. Dead orphans among
@@ -210,6 +210,10 @@ impl Sweep {
         groups.into_iter().any(|group| rustix::process::test_kill_process_group(group).is_ok())
     }
 
+    fn covers(&self, mark: &str) -> bool {
+        self.cookie.covers(mark) && !self.spared_cookie.as_ref().is_some_and(|spared| spared.covers(mark))
+    }
+
     /// A child of ours that we did not start, in a group of ours.
     fn is_orphan(&self, process: &Process, own: i32) -> bool {
         process.parent == own && self.groups.contains(&process.group) && !self.awaited.contains(&process.pid)
@@ -217,7 +221,7 @@ impl Sweep {
 
     fn belonging(&self, all: Vec<Process>, own: i32) -> Vec<Process> {
         let marked = |process: &Process| {
-            process.cookie.as_deref().is_some_and(|mark| self.cookie.covers(mark)) || self.is_orphan(process, own)
+            process.cookie.as_deref().is_some_and(|mark| self.covers(mark)) || self.is_orphan(process, own)
         };
         let mut chosen: HashSet<i32> =
             all.iter().filter(|process| marked(process)).map(|process| process.pid).collect();

@@ -42,21 +42,21 @@ pub(super) fn build(root: &Path) -> Result<(), String> {
 
 /// A directory of a row.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Workspace {
     pub root: PathBuf,
     /// Few tries instead of many.
     pub quick: bool,
     directory: tempfile::TempDir,
 }
 
-impl Place {
+impl Workspace {
     /// # Errors
     /// There is no room for a directory.
-    pub(super) fn new(root: &Path, quick: bool) -> Result<Place, String> {
+    pub(super) fn new(root: &Path, quick: bool) -> Result<Workspace, String> {
         // Sockets want short paths.
         let directory =
             tempfile::Builder::new().prefix("drill-").tempdir_in("/tmp").map_err(|error| error.to_string())?;
-        Ok(Place { root: root.to_owned(), quick, directory })
+        Ok(Workspace { root: root.to_owned(), quick, directory })
     }
 
     /// How often to try, of these two.

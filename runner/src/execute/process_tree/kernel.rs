@@ -14,7 +14,6 @@ use std::path::Path;
 use std::ptr;
 
 use libc::{c_char, c_int, c_uint, c_ulong, c_void, pid_t};
-use tokio::process::Command;
 
 use super::inherit::{self, UmaskOf};
 
@@ -75,67 +74,32 @@ pub fn hear_of_children() {
 
 /// Stops this process until somebody continues it. SIGSTOP and not SIGTSTP: that one we have caught, and the shell sees the same.
 /// It goes to this thread: one to the process may be taken by another thread, and this one would go on until that runs.
-pub(super) fn stop_here() {
+pub(in crate::execute) fn stop_here() {
     // SAFETY: no preconditions.
     let done = unsafe { libc::raise(libc::SIGSTOP) };
     // It cannot fail for a signal that there is.
     let _ = done;
 }
 
-/// The program starts a session of its own, and dies with us, as those of [`Spawn`] do.
-pub(super) fn new_session(command: &mut Command) {
-    // SAFETY: setsid is async-signal-safe and touches no memory.
-    unsafe {
-        command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
-    }
-    dies_with_us(command);
-}
-
-/// The kernel kills the program when this process is gone.
-pub(crate) fn dies_with_us(command: &mut Command) {
-    // SAFETY: no preconditions.
-    let parent = unsafe { libc::getpid() };
-    // SAFETY: these calls are async-signal-safe and touch no memory.
-    unsafe {
-        command.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            if libc::getppid() != parent {
-                libc::_exit(FAILED);
-            }
-            Ok(())
-        });
-    }
-}
-
-/// The program inherits the user's limits and umask, as those of [`Spawn`] do, and not ftest's own.
-pub fn bequeath(command: &mut Command, umask: UmaskOf) {
-    // SAFETY: bare system calls, which are async-signal-safe; nothing is allocated.
-    unsafe {
-        command.pre_exec(move || inherit::bequeath(umask));
-    }
-}
-
 /// A process to start.
 #[derive(Debug)]
-pub(super) struct Spawn<'a> {
+pub(in crate::execute) struct Spawn<'a> {
     /// An executable file.
-    pub(super) file: &'a Path,
+    pub(in crate::execute) file: &'a Path,
     /// What it sees as its name and arguments.
-    pub(super) arguments: Vec<&'a OsStr>,
+    pub(in crate::execute) arguments: Vec<&'a OsStr>,
     /// Its whole environment.
-    pub(super) environment: Vec<(OsString, OsString)>,
+    pub(in crate::execute) environment: Vec<(OsString, OsString)>,
     /// Where it runs.
-    pub(super) directory: &'a Path,
+    pub(in crate::execute) directory: &'a Path,
     /// stdin, stdout, stderr; none of them is itself one of the three descriptors.
-    pub(super) streams: [BorrowedFd<'a>; 3],
+    pub(in crate::execute) streams: [BorrowedFd<'a>; 3],
     /// Whose umask it gets.
-    pub(super) umask: UmaskOf,
-    /// It leads a session of its own; else it shares our group and our terminal.
-    pub(super) session: bool,
+    pub(in crate::execute) umask: UmaskOf,
+    /// It shares our group, our terminal and what is ignored; else it leads a session of its own.
+    pub(in crate::execute) foreground: bool,
     /// What the kernel sends it when this process is gone: also where nobody is left who would look for it.
-    pub(super) at_our_death: Option<c_int>,
+    pub(in crate::execute) at_our_death: Option<c_int>,
 }
 
 /// Bytes of the stack that a child has until it becomes its program.
@@ -151,7 +115,7 @@ struct Child {
     directory: *const c_char,
     streams: [c_int; 3],
     umask: UmaskOf,
-    session: bool,
+    foreground: bool,
     at_our_death: Option<c_int>,
     parent: pid_t,
     /// Why it could not.
@@ -160,14 +124,14 @@ struct Child {
 
 impl Spawn<'_> {
     /// Starts it, in a session of its own unless it is to share ours: it has no terminal to take away, to wait for or to be
-    /// stopped by. Signals are neither blocked nor ignored. Gives its pid, which is also that of its group and of its session.
+    /// stopped by, no signal is blocked or ignored, and its pid is also that of its group and of its session. Gives the pid.
     ///
     /// As posix_spawn does it, which cannot say what is to happen at our death: a fork would copy the page tables of a run that
     /// has seen ten thousand cases, and leave the child waiting in line for a processor.
     ///
     /// # Errors
     /// What the system answers, also to the exec.
-    pub(super) fn start(&self) -> io::Result<i32> {
+    pub(in crate::execute) fn start(&self) -> io::Result<i32> {
         let file = text(self.file.as_os_str())?;
         let directory = text(self.directory.as_os_str())?;
         let arguments = self.arguments.iter().map(|word| text(word)).collect::<io::Result<Vec<CString>>>()?;
@@ -186,7 +150,7 @@ impl Spawn<'_> {
             directory: directory.as_ptr(),
             streams: [0, 1, 2].map(|stream| self.streams[stream].as_raw_fd()),
             umask: self.umask,
-            session: self.session,
+            foreground: self.foreground,
             at_our_death: self.at_our_death,
             // SAFETY: no preconditions.
             parent: unsafe { libc::getpid() },
@@ -229,11 +193,11 @@ extern "C" fn become_program(child: *mut c_void) -> c_int {
     // a zero and both lists with null.
     unsafe {
         let error = 'failed: {
-            default_signals();
+            default_signals((*child).foreground);
             if let Err(error) = inherit::bequeath((*child).umask) {
                 break 'failed error.raw_os_error().unwrap_or(libc::EPERM);
             }
-            if (*child).session && libc::setsid() < 0 {
+            if !(*child).foreground && libc::setsid() < 0 {
                 break 'failed errno();
             }
             if let Some(signal) = (*child).at_our_death {
@@ -262,11 +226,12 @@ extern "C" fn become_program(child: *mut c_void) -> c_int {
     }
 }
 
-/// No signal is ignored, and none has a handler: those of ours are not to run in a child.
+/// No signal has a handler: those of ours are not to run in a child. None is ignored either, except by a program in the
+/// foreground, which keeps what whoever started us ignores: SIGPIPE is ignored by us.
 ///
 /// # Safety
 /// Only in a child whose signal dispositions are its own.
-unsafe fn default_signals() {
+unsafe fn default_signals(foreground: bool) {
     // SAFETY: all-zero is a value of this plain C struct, and means the default; signals that do not exist are refused.
     unsafe {
         let default: libc::sigaction = std::mem::zeroed();
@@ -274,7 +239,8 @@ unsafe fn default_signals() {
             let mut now: libc::sigaction = std::mem::zeroed();
             let known = libc::sigaction(signal, ptr::null(), &raw mut now) == 0;
             let ignored = now.sa_sigaction == libc::SIG_IGN;
-            if known && now.sa_sigaction != libc::SIG_DFL && (!ignored || ORDINARY.contains(&signal)) {
+            let reset = if foreground { signal == libc::SIGPIPE } else { ORDINARY.contains(&signal) };
+            if known && now.sa_sigaction != libc::SIG_DFL && (!ignored || reset) {
                 libc::sigaction(signal, &raw const default, ptr::null_mut());
             }
         }

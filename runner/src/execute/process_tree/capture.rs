@@ -4,14 +4,15 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 
-use super::clock::{Instant, timeout_at};
-use super::show::{LINE, Shown};
 use crate::check::search::Search;
+use crate::execute::clock::{Instant, timeout_at};
+use crate::execute::show::{LINE, Shown};
 use crate::observation::Captured;
 
 /// Bytes kept from the beginning of a stream.
@@ -103,12 +104,8 @@ impl Capture {
         if !ended {
             self.task.abort();
         }
-        (lock(&self.kept).captured(&self.path), ended)
+        (self.kept.lock().captured(&self.path), ended)
     }
-}
-
-fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn drain(
@@ -129,7 +126,7 @@ async fn drain(
             Ok(count) => &chunk[..count],
         };
         {
-            let mut kept = lock(&kept);
+            let mut kept = kept.lock();
             kept.push(bytes);
             // A full disk must not block the rank: memory still has both ends. What is in the file is the beginning, without
             // holes, so nothing is written after an error.

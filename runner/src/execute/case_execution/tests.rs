@@ -1,5 +1,6 @@
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::frame;
 use protocol::message::{ToCoordinator, ToRank, VERSION};
@@ -8,10 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 
 use super::super::Cancel;
-use super::super::process::{Planned, Texts};
+use super::super::process_tree::inherit::UmaskOf;
 use super::super::show::Streams;
 use super::*;
 use crate::case::{Kill, KillTarget};
+use crate::execute::process_tree::{ProcessPlan, Texts};
 use crate::host::install::Install;
 use crate::source::SourceLocation;
 
@@ -27,12 +29,13 @@ fn case(argv: &[&str]) -> Case {
     Case { launch: Launch::Argv { argv, ranks: None }, dir: PathBuf::from("/"), ..Case::default() }
 }
 
-fn start(life: &Life<'_>, role: Role, argv: &[&str]) -> Running {
+fn start(execution: &mut CaseExecution<'_>, role: Role, argv: &[&str]) {
     let argv = argv.iter().map(OsString::from).collect();
     let (environment, directory) = (Environment::new(), PathBuf::from("/"));
     let (streams, texts, at_our_death) = (Streams::Captured, Texts::default(), Some(Signal::KILL));
-    let planned = Planned { role, argv, environment, directory, lifeline: true, at_our_death, streams, texts };
-    planned.start(&life.scratch, &life.sender, true).unwrap()
+    let umask = UmaskOf::Case;
+    let plan = ProcessPlan { role, argv, environment, directory, lifeline: true, at_our_death, streams, umask, texts };
+    execution.tree.start(&plan, &execution.scratch, true).unwrap();
 }
 
 /// A coordinator that gives one answer.
@@ -42,32 +45,35 @@ fn answer(listener: UnixListener, json: &'static str) {
         let mut buffer = Vec::new();
         while stream.read_buf(&mut buffer).await.unwrap_or(0) > 0 {
             while let Some(asked) = frame::decode(&mut buffer, frame::MAX_TO_COORDINATOR).unwrap() {
-                let told = match asked {
+                let answer = match asked {
                     ToCoordinator::Hello { .. } => ToRank::Welcome { version: VERSION, cluster: None },
                     _ => ToRank::Diagnosis { json: json.to_owned() },
                 };
-                stream.write_all(&frame::encode(&told)).await.unwrap();
+                stream.write_all(&frame::encode(&answer)).await.unwrap();
             }
         }
     });
 }
 
-/// What becomes of a case whose coordinator told of a hang and says this when it is asked.
+/// What becomes of a case whose coordinator announced a hang and says this when it is asked.
 async fn after_a_hang(json: Option<&'static str>) -> Observation {
     let (case, context) = (case(&["true"]), context(&Cancel::new()));
-    let mut life = Life::new(&case, &context).unwrap();
-    let address = life.scratch.join("c.sock");
+    let mut execution = CaseExecution::new(&case, &context).unwrap();
+    let address = execution.scratch.join("c.sock");
     if let Some(json) = json {
         answer(UnixListener::bind(&address).unwrap(), json);
     }
     let address = address.display().to_string();
-    life.endpoint = Some(Endpoint { transport: "unix", address, token: String::new() });
-    life.coordinator = Some(start(&life, Role::Coordinator, &["cat"]));
-    let line = format!("{}rank 0 waits", coordinator::HANG).into_bytes();
-    life.sender.send(Event::Line(Role::Coordinator, line)).unwrap();
-    life.running.push(start(&life, Role::Launcher(0), &["true"]));
-    life.watch(Instant::now() + PATIENCE).await;
-    std::mem::take(&mut life.observation)
+    execution.endpoint = Some(Endpoint { transport: "unix", address, token: String::new() });
+    // One announcement of a hang, then nothing until its standard input ends.
+    let script = format!("echo '{}'; cat", Announcement::Hang("rank 0 waits".to_owned()));
+    start(&mut execution, Role::Coordinator, &["sh", "-c", &script]);
+    let event = execution.tree.next().await;
+    assert!(matches!(event, Event::Line(Role::Coordinator, _)), "{event:?}");
+    execution.tree.keep(event);
+    start(&mut execution, Role::Launcher(0), &["true"]);
+    execution.watch(Instant::now() + PATIENCE).await;
+    std::mem::take(&mut execution.observation)
 }
 
 #[tokio::test]
@@ -93,25 +99,29 @@ async fn the_last_words_of_the_last_process_are_heard() {
     };
     let case = Case { kill: vec![kill], ..case(&["echo", "over"]) };
     let context = context(&Cancel::new());
-    let mut life = Life::new(&case, &context).unwrap();
-    life.running.push(start(&life, Role::Launcher(0), &["echo", "over"]));
-    let mut told = vec![life.received.recv().await.unwrap(), life.received.recv().await.unwrap()];
+    let mut execution = CaseExecution::new(&case, &context).unwrap();
+    start(&mut execution, Role::Launcher(0), &["echo", "over"]);
+    let mut events = vec![execution.tree.next().await, execution.tree.next().await];
     // Its end first: they come in any order.
-    told.sort_by_key(|event| matches!(event, Event::Line(..)));
-    told.into_iter().for_each(|event| life.sender.send(event).unwrap());
-    life.watch(Instant::now() + PATIENCE).await;
-    life.collect().await;
-    assert_eq!(life.observation.kills_not_triggered, Vec::<String>::new());
+    events.sort_by_key(|event| matches!(event, Event::Line(..)));
+    events.into_iter().for_each(|event| execution.tree.keep(event));
+    execution.watch(Instant::now() + PATIENCE).await;
+    execution.collect().await;
+    assert_eq!(execution.observation.kills_not_triggered, Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_wish_to_stop_is_seen_while_the_coordinator_starts() {
     let cancel = Cancel::new();
     let (case, context) = (Case { coordinator: true, ..case(&["true"]) }, context(&cancel));
-    let mut life = Life::new(&case, &context).unwrap();
-    let (started, ()) = tokio::join!(life.run(), async { cancel.raise() });
+    let mut execution = CaseExecution::new(&case, &context).unwrap();
+    let (started, ()) = tokio::join!(execution.run(), async { cancel.raise() });
     started.unwrap();
-    assert!(life.observation.cancelled && life.observation.skipped.is_some() && life.running.is_empty());
-    life.end().await;
-    assert_eq!(life.observation.leaked, Vec::<String>::new());
+    assert!(
+        execution.observation.cancelled
+            && execution.observation.skipped.is_some()
+            && execution.tree.processes().is_empty()
+    );
+    execution.end().await;
+    assert_eq!(execution.observation.leaked, Vec::<String>::new());
 }

@@ -1,0 +1,120 @@
+//! How a case is ended: what still runs of it, its leftovers, its coordinator; every step with a deadline.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use super::super::clock::Instant;
+use super::CaseExecution;
+use crate::case::Launch;
+use crate::check::exit;
+use crate::execute::process_tree::sweep::Process;
+use crate::host::deadline;
+use crate::observation::Role;
+
+impl CaseExecution<'_> {
+    /// Ends what still runs, then collects. Order: ranks, their leftovers, coordinator, streams, reports.
+    pub(super) async fn end(&mut self) {
+        let cancel = &self.context.cancel;
+        if self.tree.is_alive() {
+            self.note_unfinished();
+            self.note_survivors();
+            self.escalate().await;
+        }
+        let seen = &self.observation;
+        let normal = !seen.timed_out && !seen.cut_short && !seen.cancelled && seen.infra_error.is_none();
+        let swept = if normal {
+            self.tree.let_leave(cancel).await;
+            let swept = self.tree.kill_leftovers().await;
+            let left = swept.killed.iter().map(|process| format!("process {process} outlived its ranks"));
+            self.observation.leaked.extend(left);
+            swept
+        } else {
+            let sweep = self.tree.sweep();
+            tokio::select! {
+                _ = sweep.wait(sweep.find(), Instant::now() + deadline::LEAVING) => {}
+                () = cancel.raised(2) => {}
+            }
+            self.tree.kill().await
+        };
+        for process in swept.unkillable {
+            self.observation.leaked.push(format!("process {process} does not go away"));
+        }
+        self.pump(Instant::now() + deadline::KILLED).await;
+        if let Err(wrong) = self.tree.stop_coordinator(cancel).await {
+            self.observation.infra_error.get_or_insert(wrong);
+        }
+        if self.endpoint.is_some() || !normal {
+            // Nobody is spared any more: what a coordinator left goes too, whichever way it ended.
+            if normal {
+                self.tree.kill_leftovers().await
+            } else {
+                self.tree.kill().await
+            };
+        }
+        self.collect().await;
+    }
+
+    /// Whoever still runs does not choose how it ends. torchrun's workers are not our children; they are found by their rank.
+    fn note_unfinished(&mut self) {
+        let running: Vec<_> = self.tree.unfinished().collect();
+        let mut unfinished: Vec<Role> = running.iter().map(|running| running.role).collect();
+        let is_stopped = |pid| Process::read(pid).is_some_and(|process| process.is_stopped());
+        let stopped = running.iter().filter(|running| is_stopped(running.pid)).map(|running| running.role);
+        let mut stopped: Vec<Role> = stopped.collect();
+        if matches!(self.case.launch, Launch::Torchrun { .. }) {
+            let workers = self.tree.sweep().find();
+            let rank_of = |process: &Process| process.rank.map(Role::Rank);
+            unfinished.extend(workers.iter().filter_map(rank_of));
+            stopped.extend(workers.iter().filter(|process| process.is_stopped()).filter_map(rank_of));
+        }
+        for roles in [&mut unfinished, &mut stopped] {
+            roles.sort_unstable();
+            roles.dedup();
+        }
+        self.observation.unfinished = unfinished;
+        self.observation.stopped = stopped;
+    }
+
+    /// Says who is ended after somebody failed, and what they waited for where that is known.
+    fn note_survivors(&mut self) {
+        let Some(failed) = self.deaths.failed() else { return };
+        let left: Vec<String> = self.observation.unfinished.iter().map(Role::to_string).collect();
+        let when = match self.case.timeout.survivors.filter(|_| self.observation.cut_short) {
+            Some(survivors) => format!("{} s after", survivors.as_secs_f64()),
+            None => "at the deadline, after".to_owned(),
+        };
+        let (was, role, how) =
+            (if left.len() == 1 { "was" } else { "were" }, failed.role, exit::describe(&failed.exit));
+        let note = format!("{} still ran {when} {role} ended with {how}, and {was} ended", left.join(", "));
+        self.observation.notes.push(note);
+        if let Some(hang) = &self.observation.hang {
+            self.observation.notes.push(hang.sentence.clone());
+        }
+    }
+
+    /// Stacks where they help, then SIGTERM and the grace.
+    async fn escalate(&mut self) {
+        let cancel = &self.context.cancel;
+        if self.observation.timed_out || self.observation.cut_short {
+            let sweep = self.tree.sweep();
+            let pythons: Vec<Process> = sweep.find().into_iter().filter(prints_stacks).collect();
+            for process in &pythons {
+                process.signal(Signal::ABORT);
+            }
+            tokio::select! {
+                _ = sweep.wait(pythons, Instant::now() + deadline::STACKS) => {}
+                () = cancel.raised(2) => {}
+            }
+        }
+        self.tree.terminate(self.case.timeout.grace, cancel).await;
+    }
+}
+
+/// A rank that runs Python: with `PYTHONFAULTHANDLER` it prints its stacks when it is aborted.
+fn prints_stacks(process: &Process) -> bool {
+    let program = std::fs::read_link(Path::new("/proc").join(process.pid.to_string()).join("exe"));
+    let python = program
+        .is_ok_and(|program| program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
+    process.rank.is_some() && python
+}

@@ -1,0 +1,36 @@
+//! The environment of a case's processes.
+
+use super::CaseExecution;
+use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
+use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::execute::python::Python;
+use crate::execute::reports;
+
+impl CaseExecution<'_> {
+    /// The environment of every process of the case but the coordinator.
+    pub(super) fn environment(&self, python: Option<&Python>) -> Result<Environment, EnvironmentError> {
+        let case = self.case;
+        let inherit = case.env_inherit.as_deref();
+        let builder = EnvironmentBuilder::isolated(&self.context.install, inherit, &case.env_unset, python)
+            .directories(&self.scratch, "shared")?;
+        let Some(cluster) = &case.cluster else { return Ok(builder.finish()) };
+        let mut environment = builder.gpus(None)?.cluster(cluster).machine(&reports::machine(&self.scratch)).finish();
+        environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
+        Ok(environment)
+    }
+
+    /// What the suite sets comes last and wins.
+    pub(super) fn for_ranks(&self, mut environment: Environment, endpoint: Option<&Endpoint>) -> Environment {
+        if let Some(endpoint) = endpoint {
+            environment.coordinator(endpoint);
+        }
+        if !self.case.faults.is_empty() {
+            let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
+            environment.set(protocol::env::FAULTS.name, protocol::fault::to_json(&faults));
+        }
+        for (name, value) in &self.case.env {
+            environment.set(name, value);
+        }
+        environment
+    }
+}

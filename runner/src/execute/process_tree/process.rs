@@ -1,0 +1,320 @@
+//! One process of a case: started with its streams captured, its end announced once.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, PipeReader};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe::Receiver;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::capture::{Capture, Lines};
+use super::inherit::UmaskOf;
+use super::kernel::Spawn;
+use crate::execute::clock::Instant;
+use crate::execute::launch::environment::Environment;
+use crate::execute::launch::program::{self, ProgramError};
+use crate::execute::show::{Shown, Streams};
+use crate::host::machine;
+use crate::observation::{Exit, ProcessObservation, Role};
+
+/// A process to start.
+#[derive(Clone, Debug)]
+pub struct ProcessPlan {
+    /// What it is.
+    pub role: Role,
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
+    /// What differs from our own environment.
+    pub environment: Environment,
+    /// Where it runs, and where a relative program is looked for.
+    pub directory: PathBuf,
+    /// Its stdin is a pipe that closes when we end; else it has no input.
+    pub lifeline: bool,
+    /// What the kernel sends it when this process is gone, without anybody's help.
+    pub at_our_death: Option<Signal>,
+    /// Where its streams go.
+    pub streams: Streams,
+    /// Whose umask it gets.
+    pub umask: UmaskOf,
+    /// What is looked for in them.
+    pub texts: Texts,
+}
+
+/// Texts to look for in all of a process's output.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    /// In its standard output.
+    pub stdout: BTreeSet<String>,
+    /// In its standard error.
+    pub stderr: BTreeSet<String>,
+}
+
+/// What happened to a process.
+#[derive(Debug)]
+pub enum Event {
+    /// It ended.
+    Ended(Role, Exit),
+    /// A line of its stdout, without the end.
+    Line(Role, Vec<u8>),
+}
+
+/// A started process.
+#[derive(Debug)]
+pub struct Running {
+    /// What it is.
+    pub role: Role,
+    /// Its id; valid until [`Event::Ended`] came.
+    pub pid: i32,
+    /// How it ended, once it did.
+    pub exit: Option<Exit>,
+    handle: Arc<AsyncFd<OwnedFd>>,
+    captures: Option<[Capture; 2]>,
+    _lifeline: Option<OwnedFd>,
+}
+
+/// Why a process could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is not even a name.
+    #[error("no program")]
+    NoProgram,
+    /// There is no such program.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The system refuses.
+    #[error("cannot start {}: {}", .program.display(), machine::explained(.source))]
+    Refused {
+        /// The program's file.
+        program: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file of a stream cannot be made.
+    #[error("cannot make {}: {source}", .file.display())]
+    Stream {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    /// What a shell returns for it.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            StartError::Program(error) => error.exit_code(),
+            StartError::NoProgram => 127,
+            StartError::Refused { .. } | StartError::Stream { .. } => 126,
+        }
+    }
+}
+
+/// What a process gets as its three streams, and our ends of them.
+struct Channels {
+    input: OwnedFd,
+    output: OwnedFd,
+    error: OwnedFd,
+    lifeline: Option<OwnedFd>,
+    captured: Option<[Receiver; 2]>,
+}
+
+impl Channels {
+    fn of(plan: &ProcessPlan, failed: impl Fn(io::Error) -> StartError) -> Result<Channels, StartError> {
+        let (input, lifeline) = if matches!(plan.streams, Streams::Interactive | Streams::Inherited { .. }) {
+            (io::stdin().as_fd().try_clone_to_owned().map_err(&failed)?, None)
+        } else if plan.lifeline {
+            let (read, write) = io::pipe().map_err(&failed)?;
+            (OwnedFd::from(read), Some(OwnedFd::from(write)))
+        } else {
+            (OwnedFd::from(File::open("/dev/null").map_err(&failed)?), None)
+        };
+        let (output, error, captured) = match &plan.streams {
+            Streams::Inherited { stdout } => {
+                let copy = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map_err(&failed);
+                let output = if *stdout {
+                    copy(io::stdout().as_fd())?
+                } else {
+                    OwnedFd::from(File::options().write(true).open("/dev/null").map_err(&failed)?)
+                };
+                (output, copy(io::stderr().as_fd())?, None)
+            }
+            Streams::Files(stem) => {
+                let make = |end: &str| {
+                    let mut file = OsString::from(stem);
+                    file.push(end);
+                    let file = PathBuf::from(file);
+                    File::create(&file).map(OwnedFd::from).map_err(|source| StartError::Stream { file, source })
+                };
+                (make(".stdout")?, make(".stderr")?, None)
+            }
+            Streams::Captured | Streams::Shown(_) | Streams::Interactive => {
+                let (from_output, output) = io::pipe().map_err(&failed)?;
+                let (from_error, error) = io::pipe().map_err(&failed)?;
+                let receiver = |pipe: PipeReader| Receiver::from_owned_fd(pipe.into()).map_err(&failed);
+                (output.into(), error.into(), Some([receiver(from_output)?, receiver(from_error)?]))
+            }
+        };
+        Ok(Channels { input, output, error, lifeline, captured })
+    }
+}
+
+impl ProcessPlan {
+    /// Whether it leads a session, and so a group, of its own; else it shares our group and our terminal.
+    pub fn leads_session(&self) -> bool {
+        !matches!(self.streams, Streams::Inherited { .. })
+    }
+
+    /// Starts it. Its end goes to `events`, and its lines too when `watched`; captured streams go to files below `scratch`.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing runs then.
+    pub(super) fn start(
+        &self,
+        scratch: &Path,
+        events: &UnboundedSender<Event>,
+        watched: bool,
+    ) -> Result<Running, StartError> {
+        let role = self.role;
+        let [name, arguments @ ..] = self.argv.as_slice() else { return Err(StartError::NoProgram) };
+        let path = self.environment.get("PATH");
+        let file = program::find(name, path.as_deref(), &self.directory)?;
+        let failed = |source: io::Error| StartError::Refused { program: file.clone(), source };
+        let channels = Channels::of(self, failed)?;
+        let spawn = Spawn {
+            file: &file,
+            arguments: [name].into_iter().chain(arguments).map(OsString::as_os_str).collect(),
+            environment: self.environment.whole(),
+            directory: &self.directory,
+            streams: [channels.input.as_fd(), channels.output.as_fd(), channels.error.as_fd()],
+            umask: self.umask,
+            foreground: !self.leads_session(),
+            at_our_death: self.at_our_death.map(Signal::as_raw),
+        };
+        let pid = spawn.start().map_err(failed)?;
+        let end = End::of(pid).map_err(failed)?;
+        let handle = Arc::clone(&end.handle);
+        let shown = |error| match self.streams {
+            Streams::Shown(name) => Some(Shown::watched(name, error)),
+            Streams::Interactive => Some(Shown::raw(error)),
+            _ => None,
+        };
+        let stem = role.file_stem();
+        let captures = channels.captured.map(|[stdout, stderr]| {
+            let lines = watched.then(|| lines_of(role, events));
+            let (out, err) = (scratch.join(format!("{stem}.stdout")), scratch.join(format!("{stem}.stderr")));
+            [
+                Capture::start(stdout, out, &self.texts.stdout, lines, shown(false)),
+                Capture::start(stderr, err, &self.texts.stderr, None, shown(true)),
+            ]
+        });
+        let (output, error) = (channels.output, channels.error);
+        let events = events.clone();
+        tokio::spawn(async move {
+            let exit = end.wait().await;
+            // Held until now, so that the ends of two streams and of the process wake this one once and not thrice.
+            drop((output, error));
+            let _ = events.send(Event::Ended(role, exit));
+        });
+        Ok(Running { role, pid, exit: None, handle, captures, _lifeline: channels.lifeline })
+    }
+}
+
+impl Running {
+    /// Sends a signal to this very process. Needs no new descriptor, as a sweep does.
+    pub fn signal(&self, signal: Signal) {
+        // One that has ended has no use for it.
+        let _ = rustix::process::pidfd_send_signal(self.handle.get_ref(), signal);
+    }
+
+    /// Waits until everything that it wrote to stdout is among the events, at the latest until `deadline`.
+    pub(super) async fn drain_output(&mut self, deadline: Instant) {
+        if let Some([stdout, _]) = &mut self.captures {
+            stdout.ended(deadline).await;
+        }
+    }
+
+    /// Lets go of the streams, at the latest at `deadline`, and gives what was seen. The flag is false when somebody
+    /// still held a stream open.
+    pub async fn observe(self, deadline: Instant) -> (ProcessObservation, bool) {
+        let exit = self.exit.unwrap_or(Exit::Unkillable);
+        let role = self.role;
+        let Some([stdout, stderr]) = self.captures else {
+            let (stdout, stderr) = Default::default();
+            return (ProcessObservation { role, exit, stdout, stderr }, true);
+        };
+        let (stdout, stdout_ended) = stdout.finish(deadline).await;
+        let (stderr, stderr_ended) = stderr.finish(deadline).await;
+        (ProcessObservation { role, exit, stdout, stderr }, stdout_ended && stderr_ended)
+    }
+}
+
+/// The end of a child, seen through a handle that stays with it.
+struct End {
+    pid: Pid,
+    handle: Arc<AsyncFd<OwnedFd>>,
+}
+
+impl End {
+    /// # Errors
+    /// No descriptor is left. Then the child is gone, too.
+    fn of(pid: i32) -> io::Result<End> {
+        let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process"))?;
+        let open = || -> io::Result<AsyncFd<OwnedFd>> {
+            let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+            #[expect(
+                deprecated,
+                reason = "sound for an OwnedFd, which stays open while registered; the other is unsafe"
+            )]
+            AsyncFd::with_interest(pidfd, Interest::READABLE)
+        };
+        match open() {
+            Ok(handle) => Ok(End { pid, handle: Arc::new(handle) }),
+            Err(error) => {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for it and takes its status.
+    async fn wait(self) -> Exit {
+        let Ok(_ready) = self.handle.readable().await else { return Exit::Unknown };
+        match rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG) {
+            Ok(Some((_, status))) => match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => Exit::Code(code),
+                (None, Some(signal)) => Exit::Signal(signal),
+                (None, None) => Exit::Unknown,
+            },
+            _ => Exit::Unknown,
+        }
+    }
+}
+
+/// How a process ended, from its wait status.
+pub fn exit_of(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Unknown,
+    }
+}
+
+/// Puts lines among `events`.
+fn lines_of(role: Role, events: &UnboundedSender<Event>) -> Lines {
+    let events = events.clone();
+    Box::new(move |line| {
+        // Nobody listens any more when the case is over.
+        let _ = events.send(Event::Line(role, line));
+    })
+}

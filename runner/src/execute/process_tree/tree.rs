@@ -1,0 +1,293 @@
+//! The processes of one case, of `ftest exec` or of one step of a fixture, from the first to the last. Every end follows
+//! one order: SIGTERM, the grace, SIGKILL, reaping.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::cookie::Cookie;
+use super::process::{Event, ProcessPlan, Running, StartError};
+use super::sweep::{Process, Sweep, Swept};
+use crate::execute::cancel::Cancel;
+use crate::execute::clock::{Instant, timeout_at};
+use crate::host::deadline;
+use crate::observation::{Exit, Role};
+
+/// The part of the cookie that the coordinator carries.
+pub const COORDINATOR: &str = "coordinator";
+
+/// Processes that carry one cookie. The coordinator among them is apart: it ends last, in order.
+#[derive(Debug)]
+pub struct ProcessTree {
+    sweep: Sweep,
+    processes: Vec<Running>,
+    coordinator: Option<Running>,
+    sender: UnboundedSender<Event>,
+    received: UnboundedReceiver<Event>,
+    /// Received and booked, not yet given out.
+    kept: VecDeque<Event>,
+}
+
+impl ProcessTree {
+    /// No process yet.
+    pub fn new(cookie: Cookie) -> ProcessTree {
+        let (sender, received) = unbounded_channel();
+        ProcessTree {
+            sweep: Sweep::new(cookie),
+            processes: Vec::new(),
+            coordinator: None,
+            sender,
+            received,
+            kept: VecDeque::new(),
+        }
+    }
+
+    /// What finds all of them but the coordinator.
+    pub fn sweep(&self) -> &Sweep {
+        &self.sweep
+    }
+
+    /// Starts a process; its files go to `directory`. Its end will be among the events, and its lines too when `watched`.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing runs then.
+    pub fn start(&mut self, plan: &ProcessPlan, directory: &Path, watched: bool) -> Result<(), StartError> {
+        let running = plan.start(directory, &self.sender, watched)?;
+        if running.role == Role::Coordinator {
+            self.sweep.spared.insert(running.pid);
+            self.sweep.spared_cookie = Some(self.sweep.cookie.part(COORDINATOR));
+            self.coordinator = Some(running);
+        } else {
+            self.sweep.awaited.insert(running.pid);
+            if plan.leads_session() {
+                self.sweep.groups.insert(running.pid);
+            }
+            self.processes.push(running);
+        }
+        Ok(())
+    }
+
+    /// Those that were started, without the coordinator.
+    pub fn processes(&self) -> &[Running] {
+        &self.processes
+    }
+
+    /// Those of them that have not ended.
+    pub fn unfinished(&self) -> impl Iterator<Item = &Running> {
+        self.processes.iter().filter(|running| running.exit.is_none())
+    }
+
+    /// Whether one of them has not ended.
+    pub fn is_alive(&self) -> bool {
+        self.unfinished().next().is_some()
+    }
+
+    /// The coordinator, if one was started, whether it runs or has ended.
+    pub fn coordinator(&self) -> Option<&Running> {
+        self.coordinator.as_ref()
+    }
+
+    /// The coordinator while it runs.
+    pub fn running_coordinator(&self) -> Option<&Running> {
+        self.coordinator.as_ref().filter(|running| running.exit.is_none())
+    }
+
+    /// Hands the processes over, to be observed.
+    pub fn take_processes(&mut self) -> Vec<Running> {
+        std::mem::take(&mut self.processes)
+    }
+
+    /// Hands the coordinator over, to be observed.
+    pub fn take_coordinator(&mut self) -> Option<Running> {
+        self.coordinator.take()
+    }
+
+    /// The next event, when there is one. May be dropped while it waits; no event is lost.
+    pub async fn next(&mut self) -> Event {
+        match self.try_next() {
+            Some(event) => event,
+            None => self.receive().await,
+        }
+    }
+
+    /// The next event, if there is one already.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.kept.pop_front().or_else(|| {
+            let event = self.received.try_recv().ok()?;
+            self.book(&event);
+            Some(event)
+        })
+    }
+
+    /// The next event; none when no process is left or at `deadline`.
+    pub async fn next_while_alive(&mut self, deadline: Instant) -> Option<Event> {
+        if !self.is_alive() {
+            return None;
+        }
+        timeout_at(deadline, self.next()).await.ok()
+    }
+
+    /// Puts an event, or one that was given out, behind those that are there.
+    #[cfg(test)]
+    pub(in crate::execute) fn keep(&mut self, event: Event) {
+        self.kept.push_back(event);
+    }
+
+    async fn receive(&mut self) -> Event {
+        match self.received.recv().await {
+            Some(event) => {
+                self.book(&event);
+                event
+            }
+            // Not while a sender is ours.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn book(&mut self, event: &Event) {
+        let Event::Ended(role, exit) = event else { return };
+        if *role == Role::Coordinator {
+            if let Some(running) = &mut self.coordinator {
+                running.exit = Some(exit.clone());
+            }
+        } else if let Some(running) = self.processes.iter_mut().find(|running| running.role == *role) {
+            self.sweep.awaited.remove(&running.pid);
+            running.exit = Some(exit.clone());
+        }
+    }
+
+    /// Waits until all that the processes wrote to stdout is among the events: that they ended may be known before.
+    pub async fn drain_output(&mut self) {
+        let deadline = Instant::now() + deadline::LEAVING;
+        for running in &mut self.processes {
+            running.drain_output(deadline).await;
+        }
+    }
+
+    /// Sends SIGTERM, to ranks first, and waits until all are gone, `grace` is over or the user presses a second time.
+    pub async fn terminate(&self, grace: Duration, cancel: &Cancel) {
+        let (ranks, others): (Vec<Process>, Vec<Process>) =
+            self.sweep.find().into_iter().partition(|process| process.rank.is_some());
+        for process in ranks.iter().chain(&others) {
+            process.signal(Signal::TERM);
+            // A stopped process would keep the signal for later.
+            process.signal(Signal::CONT);
+        }
+        // By their own handles: a sweep sees nobody where no descriptor is left to look with.
+        let unseen = |running: &&Running| !ranks.iter().chain(&others).any(|process| process.pid == running.pid);
+        for running in self.unfinished().filter(unseen) {
+            running.signal(Signal::TERM);
+        }
+        let grace = Instant::now() + grace;
+        tokio::select! {
+            _ = self.sweep.wait(ranks.into_iter().chain(others).collect(), grace) => {}
+            () = cancel.raised(2) => {}
+        }
+    }
+
+    /// Gives helpers on their way out the time to go.
+    pub async fn let_leave(&self, cancel: &Cancel) {
+        let deadline = Instant::now() + deadline::LEAVING;
+        loop {
+            let leaving = self.sweep.leftovers();
+            if leaving.is_empty() || Instant::now() >= deadline {
+                return;
+            }
+            tokio::select! {
+                _ = self.sweep.wait(leaving, deadline) => {}
+                () = cancel.raised(2) => return,
+            }
+        }
+    }
+
+    /// Kills what is left, except the coordinator. What ended is among the events soon after: see
+    /// [`ProcessTree::next_while_alive`].
+    pub async fn kill(&self) -> Swept {
+        let swept = self.sweep.clear(deadline::KILLED).await;
+        self.kill_unfinished();
+        swept
+    }
+
+    /// As [`ProcessTree::kill`], where all processes ended by themselves.
+    pub async fn kill_leftovers(&self) -> Swept {
+        let swept = self.sweep.clear_leftovers(deadline::KILLED).await;
+        self.kill_unfinished();
+        swept
+    }
+
+    fn kill_unfinished(&self) {
+        self.unfinished().for_each(|running| running.signal(Signal::KILL));
+    }
+
+    /// Ends everything but the coordinator: SIGTERM, `grace`, SIGKILL, reaping.
+    pub async fn escalate(&mut self, grace: Duration, cancel: &Cancel) -> Swept {
+        self.terminate(grace, cancel).await;
+        let swept = self.kill().await;
+        let deadline = Instant::now() + deadline::KILLED;
+        while self.is_alive() {
+            match timeout_at(deadline, self.receive()).await {
+                Ok(event) => self.kept.push_back(event),
+                Err(_) => break,
+            }
+        }
+        swept
+    }
+
+    /// Ends the coordinator: SIGTERM, the time to write its report, SIGKILL. Afterwards nobody is spared.
+    ///
+    /// # Errors
+    /// One sentence: it did not end by itself.
+    pub async fn stop_coordinator(&mut self, cancel: &Cancel) -> Result<(), String> {
+        let Some(running) = self.running_coordinator() else {
+            self.spare_nobody();
+            return Ok(());
+        };
+        let mut sweep = Sweep::new(self.sweep.cookie.part(COORDINATOR));
+        sweep.awaited.insert(running.pid);
+        let alive = sweep.leftovers();
+        if alive.is_empty() {
+            // As in `terminate`.
+            running.signal(Signal::TERM);
+        }
+        for process in &alive {
+            process.signal(Signal::TERM);
+        }
+        let left = tokio::select! {
+            left = sweep.wait(alive, Instant::now() + deadline::COORDINATOR_REPORT) => Some(left),
+            () = cancel.raised(2) => None,
+        };
+        let late = left.as_ref().is_some_and(|left| !left.is_empty());
+        if left.is_none() || late {
+            sweep.clear(deadline::KILLED).await;
+        }
+        for _ in 0..2 {
+            let deadline = Instant::now() + deadline::KILLED;
+            while self.running_coordinator().is_some() {
+                let Ok(event) = timeout_at(deadline, self.receive()).await else { break };
+                self.kept.push_back(event);
+            }
+            if let Some(running) = self.running_coordinator() {
+                running.signal(Signal::KILL);
+            }
+        }
+        self.spare_nobody();
+        if late {
+            let limit = deadline::COORDINATOR_REPORT.as_secs();
+            return Err(format!("the coordinator did not end within {limit} s after SIGTERM"));
+        }
+        Ok(())
+    }
+
+    fn spare_nobody(&mut self) {
+        self.sweep.spared.clear();
+        self.sweep.spared_cookie = None;
+    }
+
+    /// How the coordinator ended, once it did.
+    pub fn coordinator_exit(&self) -> Option<&Exit> {
+        self.coordinator.as_ref()?.exit.as_ref()
+    }
+}
