@@ -1,7 +1,38 @@
 //! How bytes move between ranks. No CUDA here: the shim's NCCL is a thin layer above.
 //!
-//! A rank's `Process` meets the others and forms communicators; a `Communicator` runs the operations of one rank in order and moves
-//! their bytes through `shared` memory or over `sockets`, each with its own collectives, transfers and one-sided operations.
+//! - [`process::Process`] is this process among the others: it meets them and forms communicators.
+//! - [`communicator::Communicator`] runs the operations of one rank in their order. Each is a [`call::Call`] on [`call::Buffer`]s.
+//! - Bytes move through shared memory, where all ranks map each other's [`arena`], or over sockets.
+//! - [`kernels`] has the reductions and large copies.
+//! - [`Failure`] is why an operation ended: a code for the program and a sentence that names the rank.
+//!
+//! Two ranks as threads of one process add their numbers:
+//!
+//! ```
+//! use dataplane::call::{Buffer, Call};
+//! use dataplane::process::{Process, Seat};
+//! use dataplane::settings::Settings;
+//! use protocol::datatype::{Datatype, Operation, ReductionOp};
+//!
+//! let process = &Process::join(Settings::default()).unwrap();
+//! let sums: Vec<i32> = std::thread::scope(|scope| {
+//!     let ranks = [0u32, 1].map(|rank| {
+//!         scope.spawn(move || {
+//!             let seat = Seat { global_rank: rank, device: rank, arena: None };
+//!             let communicator = process.init_communicator(b"an id", 2, rank, seat).unwrap();
+//!             let mut number = [10i32 + rank as i32];
+//!             let buffer = Buffer::host(number.as_mut_ptr().cast());
+//!             let mut call = Call::new(Operation::AllReduce, 1, Datatype::Int32);
+//!             call.reduction = Some(ReductionOp::Sum);
+//!             (call.send, call.receive) = (buffer, buffer);
+//!             communicator.run(&[call]).unwrap();
+//!             number[0]
+//!         })
+//!     });
+//!     ranks.map(|rank| rank.join().unwrap()).into()
+//! });
+//! assert_eq!(sums, [21, 21]);
+//! ```
 #![expect(unsafe_code, reason = "shared memory")]
 
 pub mod arena;
@@ -12,6 +43,7 @@ mod fault;
 pub mod host;
 mod journal;
 pub mod kernels;
+pub mod lock;
 mod losses;
 mod operation;
 pub mod process;

@@ -1,10 +1,11 @@
 //! Ranks of a communicator that will not come again, as far as this process knows.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use protocol::record::ErrorCode;
 
+use crate::lock::Mutex;
 use crate::wake::Wake;
 
 /// A rank that will not come again, why, and that in a sentence.
@@ -24,7 +25,7 @@ impl Losses {
     }
 
     fn by_rank(&self) -> MutexGuard<'_, BTreeMap<u32, (ErrorCode, String)>> {
-        self.by_rank.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_rank.lock()
     }
 
     /// What rings at every loss, for threads that poll.

@@ -80,3 +80,16 @@ pub fn with_file_size<T>(length: u64, make: impl FnOnce() -> io::Result<T>) -> i
     set(limits.rlim_cur, limits.rlim_max);
     made
 }
+
+/// Room for connections to `peers` other ranks: the soft limit on descriptors of a process that will need more is raised to
+/// the hard one, as NCCL does for its bootstrap (`setFilesLimit`). Where that is not enough, the connection that fails says so.
+pub fn make_room_for(peers: usize) {
+    // Two connections to each, and what the program has open.
+    let needed = 2 * peers as u64 + 256;
+    let Some(limits) = get(libc::RLIMIT_NOFILE).filter(|limits| limits.rlim_cur < needed.min(limits.rlim_max)) else {
+        return;
+    };
+    let raised = libc::rlimit { rlim_cur: limits.rlim_max, ..limits };
+    // SAFETY: the structure is live for the call.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) };
+}

@@ -21,8 +21,32 @@ pub type LoadProfile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 /// Most ranks of a cluster.
 pub const MAX_RANKS: u32 = 4096;
 
-const TOP_KEYS: &[&str] = &["version", "cluster", "name", "nodes", "gpus_per_node", "profile", "fabric"];
-const FABRIC_KEYS: &[&str] = &["type", "bandwidth_gbps", "latency_us", "oversubscription"];
+/// The keys of each mapping in a cluster file.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// The file itself.
+    pub file: &'static [&'static str],
+    /// `cluster`.
+    pub cluster: &'static [&'static str],
+    /// An item of `nodes`.
+    pub node: &'static [&'static str],
+    /// An item of a node's `gpus`.
+    pub gpu: &'static [&'static str],
+    /// `fabric`.
+    pub fabric: &'static [&'static str],
+    /// `fabric.intra_node` and `fabric.inter_node`.
+    pub link: &'static [&'static str],
+}
+
+/// The keys that [`parse`] and [`from_node`] accept.
+pub const KEYS: Keys = Keys {
+    file: &["version", "cluster", "name", "nodes", "gpus_per_node", "profile", "fabric"],
+    cluster: &["name", "default_backend"],
+    node: &["id", "host", "ranks", "gpus"],
+    gpu: &["profile"],
+    fabric: &["intra_node", "inter_node"],
+    link: &["type", "bandwidth_gbps", "latency_us", "oversubscription"],
+};
 
 /// The fabrics of a cluster whose file names none: (type, Gbit/s, us).
 const DEFAULT_INTRA: (&str, f64, f64) = ("nvlink", 300.0, 3.0);
@@ -90,7 +114,7 @@ impl Reader<'_> {
         {
             self.check.mistake(&policies.key_span, "`policies` has no effect", "remove the section");
         }
-        let known: Vec<&str> = TOP_KEYS.iter().copied().chain(["policies"]).collect();
+        let known: Vec<&str> = KEYS.file.iter().copied().chain(["policies"]).collect();
         let Value::Map(entries) = &node.value else {
             let message = format!("a cluster must be a mapping, found {}", node.value.kind());
             self.check.mistake(&node.span, message, "the shortest is `{nodes: 2, gpus_per_node: 4, profile: h100}`");
@@ -98,7 +122,7 @@ impl Reader<'_> {
         };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let message = format!("unknown key `{}`", entry.key);
-            self.check.mistake(&entry.key_span, message, yaml::did_you_mean(&entry.key, TOP_KEYS));
+            self.check.mistake(&entry.key_span, message, yaml::did_you_mean(&entry.key, KEYS.file));
         }
         if let Some(version) = find(entries, "version")
             && version.node.value != Value::Integer(1)
@@ -142,7 +166,7 @@ impl Reader<'_> {
             name = self.check.text("name", &entry.node).map(str::to_owned);
         }
         if let Some(section) = find(entries, "cluster")
-            && let Some(fields) = self.check.mapping("cluster", &section.node, &["name", "default_backend"])
+            && let Some(fields) = self.check.mapping("cluster", &section.node, KEYS.cluster)
         {
             if let Some(entry) = find(fields, "name") {
                 if find(entries, "name").is_some() {
@@ -201,7 +225,7 @@ impl Reader<'_> {
     }
 
     fn long_node(&mut self, item: &Node, ids: &mut BTreeSet<String>) -> Option<WrittenNode> {
-        let entries = self.check.mapping("nodes[]", item, &["id", "host", "ranks", "gpus"])?;
+        let entries = self.check.mapping("nodes[]", item, KEYS.node)?;
         let start = entries.first().map_or(item.span.clone(), |entry| entry.key_span.clone());
         let mut complete = true;
         let id = self.check.required(entries, "id", &start, "id: node0");
@@ -245,7 +269,7 @@ impl Reader<'_> {
             self.check.mistake(&item.span, "a gpu must be a mapping", format!("write `- profile: {text}`"));
             return None;
         }
-        let entries = self.check.mapping("gpus[]", item, &["profile"])?;
+        let entries = self.check.mapping("gpus[]", item, KEYS.gpu)?;
         let entry = self.check.required(entries, "profile", &item.span, "profile: a100")?;
         self.profile(&entry.node)
     }
@@ -347,7 +371,7 @@ impl Reader<'_> {
         let Some(fabric) = fabric else {
             return if short { (Some(plan(DEFAULT_INTRA)), Some(plan(DEFAULT_INTER))) } else { (None, None) };
         };
-        let Some(fields) = self.check.mapping("fabric", &fabric.node, &["intra_node", "inter_node"]) else {
+        let Some(fields) = self.check.mapping("fabric", &fabric.node, KEYS.fabric) else {
             return (None, None);
         };
         let mut section = |key: &str, required: bool, default: (&str, f64, f64)| match find(fields, key) {
@@ -368,7 +392,7 @@ impl Reader<'_> {
     }
 
     fn fabric(&mut self, what: &str, section: &Entry) -> Option<FabricPlan> {
-        let fields = self.check.mapping(what, &section.node, FABRIC_KEYS)?;
+        let fields = self.check.mapping(what, &section.node, KEYS.link)?;
         let kind = self.check.required(fields, "type", &section.key_span, "type: nvlink");
         let kind = kind.and_then(|entry| self.check.text("type", &entry.node));
         let bandwidth = self.check.required(fields, "bandwidth_gbps", &section.key_span, "bandwidth_gbps: 300");

@@ -1,8 +1,30 @@
 //! The rules of the simulated cluster as pure values: no sockets, files, clocks, environment or threads.
 //!
-//! Files become values in [`cluster_file`] (through [`yaml`], with every mistake a [`diagnostic`]). A run is one
-//! [`cluster::Cluster`]: inputs and the time go in, messages to send come out, and [`protocol::report::ClusterReport`]s
-//! can be taken at any moment. Tensor values are not here: ranks compute them.
+//! - [`cluster_file`] makes a plan from YAML, or [`diagnostic`]s with file, line and column ([`yaml`] and [`node`] read, [`checker`] collects).
+//! - [`cluster::Cluster`] is one run: an [`exchange::Input`] and the time go in, [`exchange::Output`]s come out.
+//! - [`cost`] and [`topology`] say how long an operation would take and over which links.
+//! - [`protocol::report::ClusterReport`] can be taken at any moment; [`report_markdown`] prints it.
+//!
+//! Tensor values are not here: ranks compute them.
+//!
+//! ```
+//! use model::cluster::{Cluster, Settings};
+//! use model::cluster_file;
+//! use model::exchange::{ConnectionId, Input};
+//! use protocol::message::ProcessInfo;
+//!
+//! let no_files = |path: &str| Err(format!("{path}: there are no files here"));
+//! let plan = cluster_file::parse("two.yaml", "nodes: 2\ngpus_per_node: 4\nprofile: h100", &no_files).unwrap();
+//! assert_eq!(plan.nodes.len(), 2);
+//!
+//! let mistakes = cluster_file::parse("bad.yaml", "node: 2", &no_files).unwrap_err();
+//! assert_eq!(mistakes[0].message, "unknown key `node`");
+//!
+//! let mut cluster = Cluster::new(Settings { plan: Some(plan), ..Settings::default() });
+//! let info = ProcessInfo { pid: 7, rank: None, world_size: None, program: "demo".into(), backlog: None };
+//! cluster.step(Input::Joined { connection: ConnectionId(1), info }, 0);
+//! assert_eq!(cluster.processes().count(), 1);
+//! ```
 
 #![warn(missing_docs)]
 

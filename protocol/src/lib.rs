@@ -1,7 +1,29 @@
 //! The words that shim, coordinator and runner exchange: ids, datatypes, GPU profiles, messages, reports, variable names.
 //!
-//! No sockets, files or clocks here. Compatibility rule: a peer whose [`message::VERSION`] differs is refused by name;
-//! a changed encoding needs a new version and new goldens.
+//! No sockets, files or clocks here: everything is a value. A tour:
+//!
+//! - [`env`] lists every environment variable; [`launcher`] reads those of torchrun.
+//! - [`profile`] has the GPU models of `profiles/`, built in; [`plan`] is a cluster made of them.
+//! - [`message`] is what ranks and coordinator send each other, each in a [`frame`].
+//! - [`route`] knows how many bytes each collective moves between which ranks.
+//! - [`report`] is the cluster report, [`device_report`] that of one process.
+//!
+//! ```
+//! use protocol::message::{Role, ToCoordinator, VERSION};
+//! use protocol::{frame, profile};
+//!
+//! // A message survives the wire.
+//! let hello = ToCoordinator::Hello { version: VERSION, token: String::new(), role: Role::Control };
+//! let mut bytes = frame::encode(&hello);
+//! assert_eq!(frame::decode(&mut bytes, frame::MAX_HELLO), Ok(Some(hello)));
+//!
+//! // An H100 has 80 GiB.
+//! let h100 = profile::builtin("h100").unwrap();
+//! assert_eq!(h100.memory.bytes, 80 << 30);
+//! ```
+//!
+//! Compatibility rule: a peer whose [`message::VERSION`] differs is refused by name; a changed encoding needs a new version and new
+//! goldens.
 
 #![warn(missing_docs)]
 
@@ -13,6 +35,7 @@ pub mod device_report;
 pub mod driver;
 pub mod env;
 pub mod fault;
+pub mod finding;
 pub mod frame;
 pub mod ids;
 pub mod launcher;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::datatype::{Datatype, Operation, ReductionOp};
+use crate::finding::FindingKind;
 use crate::ids::{CommunicatorId, Rank, Sequence};
 use crate::record::{BufferTransport, ErrorCode};
 
@@ -46,6 +47,9 @@ report! {
         node_pairs: Vec<NodePair>,
         /// Every rank of the cluster.
         ranks: Vec<RankTotals>,
+        /// What went wrong between ranks, whatever the program made of it, in the order of communicators and positions.
+        #[serde(default)]
+        findings: Vec<Finding>,
         /// Failures and recoveries.
         resilience: Resilience,
         /// Why nothing moved any more, when that was found out.
@@ -245,6 +249,26 @@ report! {
         point_to_point_calls: u64,
         /// Barriers it completed.
         barrier_calls: u64,
+    }
+
+    /// One thing that went wrong.
+    Finding {
+        /// From 1.
+        index: u64,
+        /// What kind.
+        kind: FindingKind,
+        /// What happened, in one sentence.
+        sentence: String,
+        /// Number of the communicator in this report; absent before one formed.
+        comm_id: Option<CommunicatorId>,
+        /// Position of the operation, 0 when it was none.
+        seqno: Sequence,
+        /// The operation; "init" for a rendezvous.
+        operation: String,
+        /// Global ranks at fault or missing, sorted.
+        ranks: Vec<Rank>,
+        /// Global ranks that it stopped, sorted.
+        observed_ranks: Vec<Rank>,
     }
 
     /// Failures and recoveries.

@@ -1,4 +1,4 @@
-//! Keeps docs/environment.md equal to the table in `protocol::env`. `UPDATE_GOLDENS=1` rewrites it.
+//! Keeps docs/environment.md equal to the table in `protocol::env`. `cargo xtask regen environment` rewrites it.
 
 use std::fmt::Write as _;
 use std::{env, fs, path::Path};
@@ -7,9 +7,12 @@ use std::{env, fs, path::Path};
 fn the_page_is_the_table() {
     let mut page = String::from(
         "# Environment variables\n\n\
-         Made from `protocol/src/env.rs`; `UPDATE_GOLDENS=1 cargo test -p protocol` rewrites it. A value that is not listed is an error\n\
-         that names the variable. `ftest` and `fgpu` set what their flags say; a flag wins over the variable. An empty variable counts\n\
-         as one that is not set, these and those of others (`TMPDIR`, `PATH`, `HOME`, `CI`, ...); a relative path starts in the working directory.\n\n\
+         After reading this page you can configure every part of ftest by variables, also where there is no flag for it.\n\n\
+         - A flag of `ftest` or `fgpu` wins over its variable.\n\
+         - A value that is not listed is an error that names the variable.\n\
+         - An empty variable counts as unset, including those of others (`TMPDIR`, `PATH`, `HOME`, `CI`, ...).\n\
+         - A relative path starts in the working directory.\n\n\
+         Generated from `protocol/src/env.rs` by `cargo xtask regen environment`.\n\n\
          | variable | values | default | meaning |\n|---|---|---|---|\n",
     );
     for variable in protocol::env::ALL {
@@ -25,12 +28,12 @@ fn the_page_is_the_table() {
         .expect("writing to a string");
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/environment.md");
-    if env::var_os("UPDATE_GOLDENS").is_some() {
+    if env::var_os("FTEST_REGEN").is_some() {
         fs::write(&path, &page).expect("docs/ is writable");
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == page,
-        "docs/environment.md is not the table of protocol/src/env.rs; UPDATE_GOLDENS=1 rewrites it"
+        "docs/environment.md is not the table of protocol/src/env.rs; run `cargo xtask regen environment`"
     );
 }

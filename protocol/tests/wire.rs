@@ -1,4 +1,4 @@
-//! One encoded sample per message. A changed byte needs a new `message::VERSION`; `UPDATE_GOLDENS=1` rewrites them.
+//! One encoded sample per message. A changed byte needs a new `message::VERSION`; `cargo xtask regen wire` rewrites them.
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
@@ -217,7 +217,7 @@ where
         let mut encoded = frame::encode(&message);
         let path = directory.join(format!("{direction}.{name}.hex"));
         let text = hex(&encoded);
-        if std::env::var_os("UPDATE_GOLDENS").is_some() {
+        if std::env::var_os("FTEST_REGEN").is_some() {
             std::fs::create_dir_all(&directory).unwrap();
             std::fs::write(&path, &text).unwrap();
         }

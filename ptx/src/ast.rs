@@ -156,3 +156,18 @@ pub(crate) struct Ast {
     /// `.calltargets` and `.callprototype` outside functions.
     pub(crate) prototypes: Vec<(Span, Prototype)>,
 }
+
+/// Where the arguments and results of a call lie in the area that both sides share.
+pub(crate) fn call_layout(variables: &[Variable]) -> (Vec<u64>, u64) {
+    let mut at: u64 = 0;
+    let offsets = variables
+        .iter()
+        .map(|variable| {
+            at = at.next_multiple_of(variable.align.max(1));
+            let offset = at;
+            at += variable.bytes();
+            offset
+        })
+        .collect();
+    (offsets, at)
+}

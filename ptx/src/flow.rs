@@ -2,7 +2,7 @@
 
 use crate::helper::Helper;
 use crate::ir::*;
-use crate::machine::SyncOp;
+use crate::sync::SyncOp;
 
 /// A set of registers.
 #[derive(Clone, PartialEq)]
@@ -201,7 +201,7 @@ fn use_def(program: &Program, block: usize) -> (Set, Set) {
     let framed = program.functions[program.blocks[block].function as usize].recursive;
     let mut read = |defs: &Set, value: &Val| match value {
         Val::Reg(reg) if !defs.has(*reg) => uses.insert(*reg),
-        Val::Local(_) if framed && !defs.has(crate::decode::FRAME) => uses.insert(crate::decode::FRAME),
+        Val::Local(_) if framed && !defs.has(FRAME) => uses.insert(FRAME),
         _ => {}
     };
     for inst in &program.blocks[block].insts {
@@ -218,10 +218,10 @@ fn use_def(program: &Program, block: usize) -> (Set, Set) {
         // Calls and returns read and move both.
         match program.blocks[block].end {
             Terminator::Call { .. } | Terminator::CallIndirect { .. } | Terminator::Return => {
-                read(&defs, &Val::Reg(crate::decode::FRAME));
-                read(&defs, &Val::Reg(crate::decode::STACK));
-                defs.insert(crate::decode::FRAME);
-                defs.insert(crate::decode::STACK);
+                read(&defs, &Val::Reg(FRAME));
+                read(&defs, &Val::Reg(STACK));
+                defs.insert(FRAME);
+                defs.insert(STACK);
             }
             _ => {}
         }
@@ -303,7 +303,7 @@ pub(crate) fn analyse(program: &Program, owners: &[u32]) -> Flow {
         }
         let kept: Vec<Reg> = live[back as usize]
             .iter()
-            .filter(|reg| *reg > crate::decode::STACK && own.component.contains(&owners[*reg as usize]))
+            .filter(|reg| *reg > STACK && own.component.contains(&owners[*reg as usize]))
             .collect();
         for reg in &kept {
             // They are read here and written behind the call.

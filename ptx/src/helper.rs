@@ -63,3 +63,16 @@ helpers! {
     Free = thread::free,
     AssertFail = print::assert_fail,
 }
+
+/// Functions that the device's own library would bring, and their arguments' sizes.
+pub(crate) const BUILTINS: [(&str, Helper, &[u32], u32); 4] = [
+    ("vprintf", Helper::Vprintf, &[8, 8], 4),
+    ("malloc", Helper::Malloc, &[8], 8),
+    ("free", Helper::Free, &[8], 0),
+    ("__assertfail", Helper::AssertFail, &[8, 8, 4, 8, 8], 0),
+];
+
+/// Whether a function without a body is one of [`BUILTINS`].
+pub(crate) fn is_builtin(name: &str) -> bool {
+    BUILTINS.iter().any(|builtin| builtin.0 == name)
+}

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ast::{Ast, Function, Init, Performance, Prototype, Space, Variable};
-use crate::decode::{call_layout, is_builtin};
+use crate::ast::{Ast, Function, Init, Performance, Prototype, Space, Variable, call_layout};
 use crate::error::{ParseError, Source, Span};
+use crate::helper::is_builtin;
 use crate::parser;
 use crate::types::Scalar;
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Place, Span};
 use crate::helper::Helper;
+use crate::memory_ops::Place3;
 use crate::types::Scalar;
 
 pub(crate) type Reg = u32;
@@ -132,15 +133,6 @@ pub(crate) enum Logic {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place3 {
-    Generic,
-    Global,
-    Shared,
-    Local,
-    KernelParam,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub(crate) space: Place3,
     pub(crate) scalar: Scalar,
@@ -233,7 +225,7 @@ pub(crate) struct Inst {
 /// A `Sync` operation: what the machine does with the threads that came to it.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncPoint {
-    pub(crate) op: crate::machine::SyncOp,
+    pub(crate) op: crate::sync::SyncOp,
     pub(crate) meeting: Meeting,
     pub(crate) dst: Vec<Reg>,
     pub(crate) src: Vec<Val>,
@@ -346,3 +338,7 @@ pub(crate) struct Program {
     /// Recursive functions or `alloca`: the thread has a stack in local memory.
     pub(crate) stack: bool,
 }
+
+/// Registers that every program has: where the current frame begins, and where the next one will.
+pub(crate) const FRAME: Reg = 0;
+pub(crate) const STACK: Reg = 1;

@@ -13,7 +13,9 @@ use crate::helper;
 use crate::image::{Entry, Image};
 use crate::ir::{Meeting, Program, Terminator, Val};
 use crate::lower;
-use crate::machine::{Context, Slot, Source, SyncOp, Warp};
+use crate::slot::{Slot, Source};
+use crate::state::{Context, Warp};
+use crate::sync::SyncOp;
 
 /// Executable memory with a kernel's code.
 #[derive(Debug)]

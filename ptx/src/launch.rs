@@ -1,48 +1,13 @@
 //! A launch: what the caller gives, how blocks are spread over threads, and how a launch that stopped is reported.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::host::{Host, Memory};
 use crate::kernel::Kernel;
-use crate::machine::{self, Context, Machine, Shape, SiteCache, Status, Stop, Unit};
-
-/// Which global memory a kernel may touch. Addresses are the process's own.
-pub trait Memory: Sync {
-    /// The allocation that holds an address, or `None`. What is inside is read and written without further questions until the
-    /// launch ends, so an allocation must not go away meanwhile.
-    fn range(&self, address: u64) -> Option<Range<u64>>;
-}
-
-/// A failed `assert` of device code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assertion {
-    /// The condition.
-    pub message: String,
-    /// Source file.
-    pub file: String,
-    /// Its line.
-    pub line: u32,
-    /// The function.
-    pub function: String,
-    /// Block index.
-    pub block: [u32; 3],
-    /// Thread index.
-    pub thread: [u32; 3],
-}
-
-/// What kernels ask of their host. Called from all workers.
-pub trait Host: Sync {
-    /// `printf`: the formatted text.
-    fn print(&self, text: &[u8]);
-    /// A failed `assert`; the launch stops behind it.
-    fn assertion(&self, assertion: &Assertion);
-    /// Memory of the device's heap, in reach of [`Memory::range`] at once; 0 where there is none left.
-    fn malloc(&self, bytes: u64) -> u64;
-    /// Gives it back.
-    fn free(&self, address: u64);
-}
+use crate::machine::{Machine, Status, Stop, Unit};
+use crate::state::{self, Context, Shape, SiteCache};
 
 /// One kernel launch.
 #[derive(Clone, Copy)]
@@ -388,7 +353,7 @@ impl Kernel {
             globals: launch.globals.as_ptr(),
             local_bytes: shared.shape.local_bytes,
             grid: launch.grid_id,
-            fuel: machine::FUEL,
+            fuel: state::FUEL,
             trap: 0,
             lane: 0,
             site: 0,
@@ -420,15 +385,15 @@ impl Kernel {
 
     fn describe(&self, stop: Stop) -> Trap {
         let kind = match stop.kind {
-            machine::TRAP_ILLEGAL => TrapKind::IllegalAddress,
-            machine::TRAP_MISALIGNED => TrapKind::MisalignedAddress,
-            machine::TRAP_TRAP => TrapKind::Trap,
-            machine::TRAP_ASSERT => TrapKind::Assert,
-            machine::TRAP_BREAKPOINT => TrapKind::Breakpoint,
-            machine::TRAP_STACK => TrapKind::StackOverflow,
-            machine::TRAP_POINTER => TrapKind::InvalidPointer,
-            machine::TRAP_BARRIER => TrapKind::InvalidBarrier,
-            machine::TRAP_DEADLOCK => TrapKind::Deadlock,
+            state::TRAP_ILLEGAL => TrapKind::IllegalAddress,
+            state::TRAP_MISALIGNED => TrapKind::MisalignedAddress,
+            state::TRAP_TRAP => TrapKind::Trap,
+            state::TRAP_ASSERT => TrapKind::Assert,
+            state::TRAP_BREAKPOINT => TrapKind::Breakpoint,
+            state::TRAP_STACK => TrapKind::StackOverflow,
+            state::TRAP_POINTER => TrapKind::InvalidPointer,
+            state::TRAP_BARRIER => TrapKind::InvalidBarrier,
+            state::TRAP_DEADLOCK => TrapKind::Deadlock,
             _ => TrapKind::Cancelled,
         };
         let place = self.places.get(stop.site as usize);

@@ -1,6 +1,7 @@
 //! Matrix fragments: which element lies where, and products of them.
 
-use crate::machine::{Slot, Source, Warp};
+use crate::slot::{Slot, Source};
+use crate::state::Warp;
 use crate::types::Scalar;
 
 use Scalar::*;

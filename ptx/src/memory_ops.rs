@@ -20,3 +20,13 @@ pub(crate) const MBARRIER_DROP: u64 = 5;
 pub(crate) const MBARRIER_TEST: u64 = 6;
 pub(crate) const MBARRIER_TEST_PARITY: u64 = 7;
 pub(crate) const MBARRIER_PENDING: u64 = 8;
+
+/// The address space of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place3 {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    KernelParam,
+}

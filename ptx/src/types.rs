@@ -113,3 +113,8 @@ impl Scalar {
         matches!(self, F16 | Bf16 | F32 | F64)
     }
 }
+
+/// The lowest `bits` bits.
+pub(crate) fn truncate(value: u64, bits: u32) -> u64 {
+    if bits >= 64 { value } else { value & ((1 << bits) - 1) }
+}

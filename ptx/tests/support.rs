@@ -1,5 +1,5 @@
 //! docs/kernels.md says what is executed and what is a gap, by section of the PTX ISA; here each line of it is tried.
-//! `UPDATE_DOCS=1` writes the table.
+//! `cargo xtask regen` writes the table.
 
 mod device;
 mod forms;
@@ -232,10 +232,10 @@ fn the_documentation_has_the_table() {
     let text = std::fs::read_to_string(path).unwrap();
     let (begin, end) = ("<!-- support: begin -->\n", "<!-- support: end -->");
     let (from, to) = (text.find(begin).unwrap() + begin.len(), text.find(end).unwrap());
-    if std::env::var_os("UPDATE_DOCS").is_some() {
+    if std::env::var_os("FTEST_REGEN").is_some() {
         std::fs::write(path, format!("{}{}{}", &text[..from], table(), &text[to..])).unwrap();
     } else {
-        assert_eq!(text[from..to], table(), "UPDATE_DOCS=1 cargo test -p ptx --test support");
+        assert_eq!(text[from..to], table(), "docs/kernels.md is stale; run `cargo xtask regen kernels`");
     }
 }
 

@@ -1,5 +1,5 @@
-//! What is made from the code is committed as the code says: the JSON Schema, the tables of keys, options and exit codes.
-//! `UPDATE_DOCS=1 cargo test -p runner --test docs` writes them anew.
+//! The files generated from the code are up to date: the JSON Schemas, the tables of keys, options and exit codes.
+//! `cargo xtask regen docs` rewrites them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn docs(name: &str) -> PathBuf {
 }
 
 fn must_be(path: &Path, expected: &str) {
-    if std::env::var_os("UPDATE_DOCS").is_some() {
+    if std::env::var_os("FTEST_REGEN").is_some() {
         fs::write(path, expected).unwrap();
         return;
     }
@@ -22,11 +22,7 @@ fn must_be(path: &Path, expected: &str) {
         .unified_diff()
         .header("committed", "code")
         .to_string();
-    assert!(
-        committed == expected,
-        "{} is behind the code; run `UPDATE_DOCS=1 cargo test -p runner --test docs`\n{diff}",
-        path.display()
-    );
+    assert!(committed == expected, "{} is stale; run `cargo xtask regen docs`\n{diff}", path.display());
 }
 
 #[test]
@@ -42,7 +38,7 @@ fn the_schema_of_the_event_log_is_the_code_s() {
 
 #[test]
 fn the_generated_parts_are_the_code_s() {
-    for name in ["suites.md", "cli.md", "reports.md"] {
+    for name in ["suites.md", "cli.md", "reports.md", "findings.md"] {
         let text = fs::read_to_string(docs(name)).unwrap();
         must_be(&docs(name), &manual::fill(&text).unwrap_or_else(|error| panic!("docs/{name}: {error}")));
     }
@@ -50,7 +46,7 @@ fn the_generated_parts_are_the_code_s() {
 
 #[test]
 fn every_section_command_and_exit_code_is_documented_once() {
-    if std::env::var_os("UPDATE_DOCS").is_some() {
+    if std::env::var_os("FTEST_REGEN").is_some() {
         // The files are being written.
         return;
     }

@@ -1,5 +1,5 @@
 //! Black-box cases: `tests/cases/<outcome>/<name>/suite.yaml` is run by the built `ftest`, and stdout, stderr and exit
-//! code must be the texts beside it. `FTEST_REWRITE=1 cargo test -p runner --test outcomes` writes them anew.
+//! code must be the texts beside it. `cargo xtask regen outcomes` rewrites them.
 
 mod program;
 
@@ -38,7 +38,7 @@ fn outcome(kind: &str, codes: &[i32]) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Runs one case and tells what differs.
+/// Runs one case and returns what differs.
 fn run(case: &Path, codes: &[i32]) -> Vec<String> {
     let words = fs::read_to_string(case.join("args")).unwrap_or_else(|_| "run suite.yaml --no-fail-fast".to_owned());
     let runs = tempfile::tempdir().unwrap();
@@ -52,16 +52,18 @@ fn run(case: &Path, codes: &[i32]) -> Vec<String> {
         .output()
         .unwrap();
     let code = output.status.code().unwrap_or(-1);
-    let mut differences = Vec::new();
     if !codes.contains(&code) {
-        differences.push(format!("{}: exit code {code}, not one of {codes:?}", case.display()));
+        // Not rewritten either: this is not the output that the case is about.
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        return vec![format!("{}: exit code {code}, not one of {codes:?}\n{printed}", case.display())];
     }
+    let mut differences = Vec::new();
     let texts = [
         ("stdout", plain(case, runs.path(), &output.stdout)),
         ("stderr", plain(case, runs.path(), &output.stderr)),
         ("exit", format!("{code}\n")),
     ];
-    let rewrite = std::env::var_os("FTEST_REWRITE").is_some();
+    let rewrite = std::env::var_os("FTEST_REGEN").is_some();
     for (name, text) in texts {
         let path = case.join(name);
         let expected = fs::read_to_string(&path).unwrap_or_default();

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use protocol::driver::Driver;
 use protocol::env::{BadValue, Variable};
 use protocol::ids::Rank;
+use protocol::launcher::Launcher;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile};
 
@@ -180,9 +181,9 @@ fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {
 
 /// The node that torchrun's variables describe exactly, or else every GPU of the cluster in rank order.
 fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, BadValue> {
-    let number = |name: &str| lookup(name).and_then(|value| value.trim().parse::<u32>().ok());
-    let mine = match (number("RANK"), number("LOCAL_RANK"), number("LOCAL_WORLD_SIZE")) {
-        (Some(rank), Some(local), Some(size)) if local <= rank => {
+    let launcher = Launcher::read(lookup);
+    let mine = match (launcher.rank, launcher.local_rank, launcher.local_world_size) {
+        (Some(Rank(rank)), Some(local), Some(size)) if local <= rank => {
             let ranks: Vec<Rank> = (rank - local..(rank - local).saturating_add(size)).map(Rank).collect();
             cluster.nodes.iter().position(|node| {
                 let mut own = node.ranks.clone();

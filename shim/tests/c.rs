@@ -104,8 +104,13 @@ fn check_with(cuda: &Cuda, name: &str, more: &[&str]) {
     check_under("allow", cuda, name, more);
 }
 
-/// [`check_with`], under this policy for gaps. The answer is what the program printed.
+/// [`check_with`], under this policy for gaps. Returns what the program printed.
 fn check_under(policy: &str, cuda: &Cuda, name: &str, more: &[&str]) -> String {
+    check_in(&[], policy, cuda, name, more)
+}
+
+/// [`check_under`], with these variables as well.
+fn check_in(environment: &[(&str, &str)], policy: &str, cuda: &Cuda, name: &str, more: &[&str]) -> String {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
     let work = tempfile::tempdir().unwrap();
     let (runtime, program, shim) = (work.path().join(cuda.runtime), work.path().join(name), shim());
@@ -142,7 +147,7 @@ fn check_under(policy: &str, cuda: &Cuda, name: &str, more: &[&str]) -> String {
         }
     }
     command.args([OsStr::new("60"), program.as_os_str()]).env("LD_LIBRARY_PATH", paths);
-    command.env("FAKEGPU_PROFILES", "a100:2").env("FAKEGPU_UNSUPPORTED_API", policy);
+    command.env("FAKEGPU_PROFILES", "a100:2").env("FAKEGPU_UNSUPPORTED_API", policy).envs(environment.iter().copied());
     run(&mut command, &format!("{name}.c on {}", cuda.runtime))
 }
 
@@ -154,6 +159,17 @@ fn check(name: &str) {
 #[test]
 fn device() {
     check("device");
+}
+
+#[test]
+fn a_rank_between_spaces_is_that_rank_in_the_device_report() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("report-{rank}.json");
+    let environment = [("RANK", " 3\n"), ("FAKEGPU_REPORT_PATH", path.to_str().unwrap())];
+    check_in(&environment, "allow", &CUDA_13, "device", &[]);
+    let report = fs::read_to_string(work.path().join("report-3.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["measured"]["rank"], 3);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! What the library exports is what its tables say, what the committed lists say, and at least what PyTorch's wheels link
-//! and what NVIDIA's libraries and headers have. `UPDATE_GOLDENS=1` rewrites the lists; with `FTEST_TORCH_LIB=.../torch/lib`
+//! and what NVIDIA's libraries and headers have. `cargo xtask regen exports` rewrites the lists; with `FTEST_TORCH_LIB=.../torch/lib`
 //! also that wheel's list of needs, with `FTEST_NVIDIA=.../site-packages/nvidia` also those of NVIDIA's names.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ fn directory() -> PathBuf {
 }
 
 fn updating() -> bool {
-    std::env::var_os("UPDATE_GOLDENS").is_some_and(|value| value == "1")
+    std::env::var_os("FTEST_REGEN").is_some()
 }
 
 /// The shared library that cargo built beside this test.
@@ -110,11 +110,7 @@ fn the_committed_lists_are_the_tables() {
             fs::write(&path, text(names)).unwrap();
         } else {
             let found = fs::read_to_string(&path).unwrap_or_default();
-            assert_eq!(
-                found,
-                text(names),
-                "shim/exports/{file} is old: UPDATE_GOLDENS=1 cargo test -p shim --test exports"
-            );
+            assert_eq!(found, text(names), "shim/exports/{file} is stale; run `cargo xtask regen exports`");
         }
     }
     if !updating() {

@@ -2,3 +2,5 @@
 
 pub mod architecture;
 pub mod drill;
+pub mod pictures;
+pub mod regen;

@@ -1,35 +1,61 @@
 //! Chores of the repository. `cargo xtask help` lists them.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use xtask::architecture::{self, Crate};
-use xtask::drill;
+use xtask::{drill, pictures, regen};
 
 const HELP: &str = "\
 Chores of the repository:
 
-  cargo xtask circles ROOT...   import circles between the files of a crate; ROOT is its lib.rs
-  cargo xtask drill             the reliability drill: 20 minutes, rewrites docs/reliability.md; --quick, --only NAME, --list";
+  cargo xtask regen [NAME]...   rewrite every generated file; --check lists the stale ones, --list names the groups
+  cargo xtask check             formatting, clippy and the documentation of the code, as CI checks them
+  cargo xtask ci [STEP]...      everything that has to pass before a change lands: .ci/run
+  cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, torch, compute, runner
+  cargo xtask drill             the reliability drill: 20 minutes, rewrites docs/reliability.md; --quick, --only NAME, --list
+  cargo xtask pictures          run docs/example and redraw docs/terminal.svg and docs/report.png
+  cargo xtask circles ROOT...   import circles between the files of a crate; ROOT is its lib.rs";
+
+/// Commands of `cargo xtask check`.
+const CHECKS: &[&str] = &[
+    "cargo fmt --all -- --check",
+    "cargo clippy --workspace --all-targets --locked -- -D warnings",
+    "RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
+     cargo doc --workspace --no-deps --document-private-items --locked --quiet",
+];
+
+/// The benchmarks: their names and commands.
+const BENCHES: &[(&str, &str)] = &[
+    ("all_reduce", "cargo build --release -p coordinator && cargo bench -p shim --bench all_reduce"),
+    ("nccl", "./ftest bench"),
+    ("torch", "./ftest exec --profile a100 --device-count 4 -- torchrun --nproc-per-node 4 benches/collectives.py"),
+    ("compute", "./ftest exec --profile a100 -- python benches/compute.py"),
+    ("runner", "./ftest --version && python3 benches/runner.py"),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.split_first() {
+    let root = root();
+    let done = match arguments.split_first() {
         Some((command, roots)) if command == "circles" => circles(roots),
-        Some((command, rest)) if command == "drill" => match drill::run(&root(), rest) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::FAILURE,
-            Err(error) => {
-                eprintln!("xtask: {error}");
-                ExitCode::from(2)
-            }
-        },
+        Some((command, rest)) if command == "drill" => drill::run(&root, rest),
+        Some((command, rest)) if command == "regen" => regen::run(&root, rest),
+        Some((command, [])) if command == "pictures" => pictures::run(&root).map(|()| true),
+        Some((command, [])) if command == "check" => shell_each(&root, CHECKS.iter().copied()),
+        Some((command, steps)) if command == "ci" => command_succeeds(Command::new(".ci/run").args(steps), &root),
+        Some((command, names)) if command == "bench" => bench(&root, names),
         Some((command, _)) if command == "help" => {
             println!("{HELP}");
-            ExitCode::SUCCESS
+            return ExitCode::SUCCESS;
         }
-        _ => {
-            eprintln!("{HELP}");
+        _ => Err(HELP.to_owned()),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
             ExitCode::from(2)
         }
     }
@@ -40,20 +66,39 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
 }
 
-fn circles(roots: &[String]) -> ExitCode {
-    let mut found = false;
+fn bench(root: &Path, names: &[String]) -> Result<bool, String> {
+    if let Some(unknown) = names.iter().find(|name| !BENCHES.iter().any(|(known, _)| known == name)) {
+        let known: Vec<&str> = BENCHES.iter().map(|(name, _)| *name).collect();
+        return Err(format!("`{unknown}` is not a benchmark; there are {}", known.join(", ")));
+    }
+    let wanted = BENCHES.iter().filter(|(name, _)| names.is_empty() || names.iter().any(|wanted| wanted == name));
+    shell_each(root, wanted.map(|(_, line)| *line))
+}
+
+/// Runs the lines one after the other, and stops at the first that fails.
+fn shell_each<'a>(root: &Path, lines: impl Iterator<Item = &'a str>) -> Result<bool, String> {
+    for line in lines {
+        eprintln!("$ {line}");
+        if !command_succeeds(Command::new("sh").args(["-c", line]), root)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn command_succeeds(command: &mut Command, root: &Path) -> Result<bool, String> {
+    let status = command.current_dir(root).status();
+    status.map(|status| status.success()).map_err(|error| format!("{}: {error}", command.get_program().display()))
+}
+
+fn circles(roots: &[String]) -> Result<bool, String> {
+    let mut none = true;
     for root in roots {
-        let krate = match Crate::read(Path::new(root)) {
-            Ok(krate) => krate,
-            Err(error) => {
-                eprintln!("xtask: {error}");
-                return ExitCode::from(2);
-            }
-        };
+        let krate = Crate::read(Path::new(root)).map_err(|error| error.to_string())?;
         for circle in architecture::circles(&krate) {
-            found = true;
+            none = false;
             println!("{root}: {circle}");
         }
     }
-    if found { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    Ok(none)
 }

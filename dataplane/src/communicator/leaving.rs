@@ -1,6 +1,5 @@
 //! How a rank stops: it aborts, revokes or leaves, and the others hear why.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use protocol::ids::Rank;
@@ -39,7 +38,7 @@ impl Communicator {
     /// Ends this rank's part in all operations. Answers the reason that the others hear.
     fn stop(&self, code: ErrorCode, detail: &str) -> (ErrorCode, String) {
         let earlier = {
-            let mut held = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = self.failure.lock();
             let earlier = held.clone();
             held.get_or_insert_with(|| Failure::new(code, detail));
             earlier
@@ -61,7 +60,7 @@ impl Communicator {
     /// Tells the others that this rank will not come, but for a revoke.
     fn hang_up(&self, code: ErrorCode, detail: &str) {
         let idle = self.running.try_lock();
-        self.way().stop(&self.context(0), code, detail, idle.is_ok());
+        self.way().stop(&self.context(0), code, detail, idle.is_some());
     }
 
     /// `ncclCommDestroy`: this rank takes no part any more. Call it when its operations are complete.
@@ -70,7 +69,6 @@ impl Communicator {
         self.leave_as(false, ErrorCode::RankLost, &detail);
         self.failure
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
             .get_or_insert(Failure::new(ErrorCode::UnknownCommunicator, "the communicator was destroyed"));
     }
 
@@ -115,7 +113,7 @@ mod tests {
                     let communicator = join(&process, &arenas[0], 0);
                     assert_eq!(communicator.shared.get().is_none(), force_sockets);
                     let failure = Failure::new(ErrorCode::InjectedRankFailure, "the link is cut");
-                    *communicator.failure.lock().unwrap() = Some(failure);
+                    *communicator.failure.lock() = Some(failure);
                     communicator.abort();
                     communicator
                 });

@@ -7,7 +7,7 @@ mod turns;
 mod windows;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use protocol::activity::Activity;
@@ -21,6 +21,7 @@ use crate::call::Call;
 use crate::failure::Failure;
 use crate::fault::{self, Armed, Site};
 use crate::journal::Journal;
+use crate::lock::Mutex;
 use crate::losses::{Loss, Losses};
 use crate::operation::context::{OpContext, Timing};
 use crate::operation::history::OpHistory;
@@ -205,7 +206,7 @@ impl Communicator {
 
     /// The first failure; it stays.
     pub fn failure(&self) -> Option<Failure> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failure.lock().clone()
     }
 
     /// What this rank is in here, and what it did last.
@@ -217,7 +218,7 @@ impl Communicator {
 
     /// Number of the next split of this communicator, from 1; taken when the program asks for the split.
     pub fn split_ticket(&self) -> Sequence {
-        let mut splits = self.splits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut splits = self.splits.lock();
         *splits += 1;
         Sequence(*splits)
     }
@@ -247,7 +248,7 @@ impl Communicator {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         for call in calls.iter().filter(|call| !call.operation.is_for_two()) {
             // NCCL returns at once from a collective of nothing; only our own barrier has no elements.
             if call.count == 0 && call.operation != Operation::Barrier {
@@ -344,7 +345,7 @@ impl Communicator {
     /// Keeps the first failure, tells the others and the journal, and returns what is kept.
     fn fail(&self, failure: Failure, call: &Call, sequence: u64) -> Failure {
         let kept = {
-            let mut held = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = self.failure.lock();
             held.get_or_insert_with(|| failure.clone()).clone()
         };
         let detail = format!("rank {} failed: {}", self.rank, kept.detail);

@@ -1,7 +1,7 @@
 //! The shrinks and grows that a program asked of a communicator: which is which, so that the ranks' calls match.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use protocol::ids::{CommunicatorId, Sequence};
 use protocol::record::ErrorCode;
@@ -80,7 +80,7 @@ impl GrowTicket {
 
 impl Communicator {
     fn remembered(&self) -> MutexGuard<'_, Resizes> {
-        self.resizes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.resizes.lock()
     }
 
     /// A place among the shrinks without `excluded`, taken when the program asks. `abort` is `NCCL_SHRINK_ABORT`.

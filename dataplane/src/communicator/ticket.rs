@@ -1,6 +1,6 @@
 //! A communicator's order of operations as the program sees it.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use protocol::record::ErrorCode;
@@ -36,7 +36,7 @@ impl Ticket {
                 communicator.settings.timeout.as_millis()
             );
             let failure = Failure::new(ErrorCode::TimeoutWaitingForCollective, detail);
-            communicator.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure.clone());
+            communicator.failure.lock().get_or_insert(failure.clone());
             return Err(failure);
         }
         communicator.execute(calls)

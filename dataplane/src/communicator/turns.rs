@@ -2,8 +2,9 @@
 //! stream each of them is on.
 
 use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
+
+use crate::lock::{Condvar, Mutex};
 
 #[derive(Debug, Default)]
 struct State {
@@ -26,27 +27,27 @@ pub(crate) struct Turns {
 impl Turns {
     /// The next number.
     pub(crate) fn issue(&self) -> u64 {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.issued += 1;
         state.issued - 1
     }
 
     /// Numbers given out behind the one whose turn it is or will be next.
     pub(crate) fn behind(&self, running: bool) -> u64 {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         (state.issued - state.turn).saturating_sub(state.returned.len() as u64 + u64::from(running))
     }
 
     /// Waits for `number`'s turn; false when `deadline` comes first.
     pub(crate) fn wait(&self, number: u64, deadline: Instant) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         while state.turn != number {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
             state.waiting += 1;
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, left);
             state.waiting -= 1;
         }
         true
@@ -54,7 +55,7 @@ impl Turns {
 
     /// `number` is done, or will never be run.
     pub(crate) fn finish(&self, number: u64) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.returned.insert(number);
         while state.returned.first() == Some(&state.turn) {
             state.returned.pop_first();

@@ -1,13 +1,13 @@
 //! What a communicator's rank is in and what it did last: written by operations as they go, read when somebody asks.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use protocol::activity::Activation;
 use protocol::ids::{Rank, Sequence};
 
 use crate::call::Call;
+use crate::lock::Mutex;
 
 /// Operations that are remembered.
 const KEPT: usize = 64;
@@ -75,7 +75,7 @@ impl OpHistory {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

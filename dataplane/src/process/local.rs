@@ -1,7 +1,6 @@
 //! The rendezvous of ranks that are threads of one process, for programs that need no coordinator.
 
 use std::collections::HashMap;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use protocol::ids::{CommunicatorId, Rank, Sequence};
@@ -11,6 +10,7 @@ use protocol::record::ErrorCode;
 use super::wanted::Wanted;
 use crate::communicator::Formed;
 use crate::failure::{Failure, name_ranks};
+use crate::lock::{Condvar, Mutex};
 
 #[derive(Default)]
 struct State {
@@ -64,7 +64,7 @@ impl LocalRendezvous {
         member: Member,
         deadline: Instant,
     ) -> Result<Option<Formed>, Failure> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let expected = wanted.ranks();
         let in_order = |key: Key| (key, Some(0), rank as i32);
         let (key, color, order) = match wanted {
@@ -145,7 +145,7 @@ impl LocalRendezvous {
                 );
                 return Err(Failure::new(code, detail).blaming(missing));
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, left);
         }
     }
 }

@@ -10,11 +10,12 @@ mod wanted;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::launcher::Launcher;
 use protocol::message::{Member, SharedFile, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
 use protocol::record::ErrorCode;
@@ -31,6 +32,7 @@ use crate::failure::Failure;
 use crate::fault;
 use crate::host;
 use crate::journal::Journal;
+use crate::lock::Mutex;
 use crate::losses::Loss;
 use crate::refusal;
 use crate::settings::{Address, Settings};
@@ -82,7 +84,7 @@ impl Process {
     /// A bad variable, an unreachable coordinator, or a process forked from one that had joined: that one's part cannot be
     /// used by its children.
     pub fn current() -> Result<Arc<Self>, Failure> {
-        let mut current = CURRENT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = CURRENT.get_or_init(Mutex::default).lock();
         if let Some(process) = &*current {
             if process.pid != std::process::id() {
                 let detail = "this process was forked from one that used NCCL; NCCL does not survive fork";
@@ -99,7 +101,7 @@ impl Process {
 
     /// The process's part of the run if it has joined and was not forked since.
     pub fn joined() -> Option<Arc<Self>> {
-        let current = CURRENT.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = CURRENT.get()?.lock();
         current.as_ref().filter(|process| process.pid == std::process::id()).cloned()
     }
 
@@ -142,7 +144,7 @@ impl Process {
                 }
             }));
         }
-        let rank = std::env::var("RANK").ok().and_then(|rank| rank.trim().parse().ok());
+        let rank = Launcher::read(|name| std::env::var(name).ok()).rank.map(|rank| rank.0);
         let announcer = Arc::downgrade(&process);
         let fires = move |record| announcer.upgrade().map(|process| process.fault_fires(record));
         fault::start_clock(&process.settings.faults, rank, process.joined, fires);
@@ -231,14 +233,14 @@ impl Process {
         let (id, rank) = (formed.communicator, formed.rank.0);
         let journal: Arc<dyn Journal> = Arc::new(ProcessJournal(Arc::downgrade(self)));
         let register = |communicator: &Arc<Communicator>| {
-            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = self.held.lock();
             held.communicators.retain(|_, communicator| communicator.strong_count() > 0);
             held.communicators.insert((id, rank), Arc::downgrade(communicator));
             held.early.get(&id).cloned().unwrap_or_default()
         };
         let faults = match formed.members.get(rank as usize) {
             Some(own) if !self.settings.faults.is_empty() => {
-                let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut held = self.held.lock();
                 let number = held.formed.entry(own.global_rank).or_default();
                 *number += 1;
                 fault::arm(&self.settings.faults, self.joined, &formed.members, rank, *number)
@@ -269,7 +271,7 @@ impl Process {
     fn tell(&self, request: u64) {
         let Some(session) = self.rendezvous.session() else { return };
         let held: Vec<Arc<Communicator>> = {
-            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let held = self.held.lock();
             held.communicators.values().filter_map(Weak::upgrade).collect()
         };
         let mut activities: Vec<_> = held.iter().map(|communicator| communicator.activity()).collect();
@@ -288,7 +290,7 @@ impl Process {
     /// A member of one of our communicators is gone.
     fn lose(&self, communicator: CommunicatorId, rank: u32, code: ErrorCode, detail: String) {
         let mine: Vec<Arc<Communicator>> = {
-            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = self.held.lock();
             held.early.entry(communicator).or_default().push((rank, code, detail.clone()));
             if held.early.len() > REMEMBERED {
                 held.early.pop_first();

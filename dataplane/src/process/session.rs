@@ -6,15 +6,17 @@ use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use protocol::frame;
+use protocol::launcher::Launcher;
 use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
 use protocol::plan::ClusterPlan;
 use protocol::record::{ErrorCode, OperationRecord};
 
 use crate::failure::Failure;
+use crate::lock::{Condvar, Mutex};
 use crate::process::backlog::Backlog;
 use crate::refusal;
 use crate::settings::{Address, Settings};
@@ -68,11 +70,11 @@ impl Session {
             Failure::system(&format!("cannot reach the coordinator at {place} (FAKEGPU_COORDINATOR_ADDR)"), &error)
         };
         let backlog = Backlog::create().ok();
-        let number = |name| std::env::var(name).ok().and_then(|value| value.trim().parse::<u32>().ok());
+        let launcher = Launcher::read(|name| std::env::var(name).ok());
         let info = ProcessInfo {
             pid: std::process::id(),
-            rank: number("RANK").map(protocol::ids::Rank),
-            world_size: number("WORLD_SIZE"),
+            rank: launcher.rank,
+            world_size: launcher.world_size,
             program: program(),
             backlog: backlog.as_ref().map(Backlog::address),
         };
@@ -148,10 +150,10 @@ impl Session {
     ) -> Result<ToRank, Failure> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::channel();
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(number, sender);
+        self.answers.lock().insert(number, sender);
         self.send(&message(number));
         let answer = receiver.recv_timeout(timeout + ANSWER_MARGIN);
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        self.answers.lock().remove(&number);
         match answer {
             Ok(ToRank::RequestFailed { code, detail, .. }) => Err(Failure::new(code, detail)),
             Ok(answer) => Ok(answer),
@@ -167,7 +169,7 @@ impl Session {
 
     /// Sends a message after all records noted so far.
     pub(crate) fn send(&self, message: &ToCoordinator) {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         self.flush_to(&mut writer);
         // A broken connection shows itself to the reader, which knows what to do.
         let _ = writer.write_all(&frame::encode(message));
@@ -193,7 +195,7 @@ impl Session {
 
     /// Sends all records noted so far.
     pub(crate) fn flush(&self) {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         self.flush_to(&mut writer);
     }
 
@@ -211,7 +213,7 @@ impl Session {
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 
     /// Sends what is left and says that this process ends on purpose.
@@ -227,7 +229,7 @@ impl Session {
             {
                 let mut pending = self.pending();
                 while pending.records.is_empty() {
-                    pending = self.filled.wait(pending).unwrap_or_else(PoisonError::into_inner);
+                    pending = self.filled.wait(pending);
                 }
             }
             std::thread::sleep(LINGER);
@@ -240,7 +242,7 @@ impl Session {
             match read_message(&mut stream, &mut buffer) {
                 Ok(message) => self.hear(message),
                 Err(error) => {
-                    self.answers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                    self.answers.lock().clear();
                     if !self.closing.load(Ordering::Acquire) {
                         self.orphaned(&error);
                     }
@@ -259,7 +261,7 @@ impl Session {
             _ => None,
         };
         if let Some(number) = number {
-            let sender = self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+            let sender = self.answers.lock().remove(&number);
             if let Some(sender) = sender {
                 let _ = sender.send(message);
             }
@@ -269,7 +271,7 @@ impl Session {
             ToRank::Flush { request } => self.send(&ToCoordinator::Flushed { request }),
             ToRank::ShuttingDown => {
                 self.closing.store(true, Ordering::Release);
-                self.answers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                self.answers.lock().clear();
             }
             ToRank::RunLost => self.end("ftest is gone"),
             other => {

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::arena::Arena;
 use crate::call::Place;
+use crate::lock::Mutex;
 
 type Key = (u32, u64);
 
@@ -47,7 +48,7 @@ impl Mappings {
 }
 
 fn open(key: Key, place: &Place) -> io::Result<Arc<Arena>> {
-    let mut registry = registry().lock().unwrap_or_else(PoisonError::into_inner);
+    let mut registry = registry().lock();
     if let Some(arena) = registry.get(&key).and_then(Weak::upgrade) {
         return Ok(arena);
     }

@@ -8,8 +8,8 @@ mod reach;
 mod segment;
 mod transfers;
 
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use protocol::message::Member;
 use protocol::record::{BufferTransport, ErrorCode};
@@ -17,6 +17,7 @@ use protocol::record::{BufferTransport, ErrorCode};
 use crate::arena::Arena;
 use crate::call::{Buffer, Call};
 use crate::failure::Failure;
+use crate::lock::Mutex;
 use crate::operation::context::{OpContext, Timing};
 use crate::operation::one_sided::{Counts, PeerWindow, run};
 use crate::transport::Transport;
@@ -70,7 +71,7 @@ impl Shared {
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use protocol::record::ErrorCode;
@@ -14,6 +14,7 @@ use protocol::record::ErrorCode;
 use super::request::{DONE, REFUSED, Request};
 use super::socket;
 use super::wire::{HEADER, notice};
+use crate::lock::{Condvar, Mutex};
 use crate::operation::one_sided::within;
 use crate::wake::Wake;
 
@@ -49,7 +50,7 @@ impl Inbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The number of a new window.
@@ -80,7 +81,7 @@ impl Inbox {
     /// Waits until nobody writes into `windows` any more. Connections that were shut down let go at once.
     fn written(&self, state: MutexGuard<'_, State>, windows: impl Fn(u64) -> bool) {
         let busy = |state: &mut State| state.writing.values().any(|window| windows(*window));
-        drop(self.changed.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner));
+        drop(self.changed.wait_while(state, busy));
     }
 
     /// Where the `bytes` at `offset` of window `number` lie.
@@ -189,7 +190,7 @@ impl Inbox {
                 let detail = format!("window {window} was not registered within {} ms", self.timeout.as_millis());
                 return Err((ErrorCode::TimeoutWaitingForP2p, detail));
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, left);
         }
         if state.over.is_some() {
             return Err((ErrorCode::RankLost, "its rank takes nothing any more".to_owned()));

@@ -7,7 +7,7 @@ use std::net::{IpAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 
 use super::connect::prepare;
 use super::greeter::{self, Door};
@@ -15,6 +15,7 @@ use super::hello::Route;
 use super::inbox::Inbox;
 use super::socket;
 use super::wire::{HEADER, ONE_SIDED_CHANNEL, WELCOME};
+use crate::lock::Mutex;
 use crate::wake::Wake;
 
 /// Ranks that failed or left and are remembered; who comes for an earlier one waits until its deadline.
@@ -84,7 +85,7 @@ impl Listener {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// From now on, `wake` is rung when a connection for `rank` of `communicator` comes.

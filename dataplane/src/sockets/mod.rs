@@ -15,14 +15,16 @@ mod transfers;
 pub(crate) mod wire;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use protocol::record::{BufferTransport, ErrorCode};
 
 use crate::call::{Buffer, Call};
 use crate::failure::{Failure, name_ranks};
+use crate::lock::Mutex;
 use crate::operation::context::{OpContext, Timing};
 use crate::operation::one_sided::{Counts, PeerWindow, run};
+use crate::refusal;
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::wake::Wake;
@@ -107,6 +109,7 @@ impl Sockets {
             })
         };
         let mut all = yes;
+        refusal::make_room_for(context.size as usize);
         if self.rank == 0 {
             let answers: Vec<_> = (1..context.size).map(|other| mesh.receive_own(other, SETUP_CHANNEL, 1)).collect();
             mesh.finish(context).map_err(stopped)?;
@@ -128,7 +131,7 @@ impl Sockets {
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 
     fn refuse_large_pieces(&self, context: &OpContext, call: &Call) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! The cluster as a value: [`Cluster::step`] takes one input and the time and says what to send. Nothing else happens.
 
 mod departures;
+mod findings;
 mod forming;
 pub mod hang;
 pub mod report;

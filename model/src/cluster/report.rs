@@ -11,7 +11,7 @@ use protocol::report::{
     TimelineEntry,
 };
 
-use super::Cluster;
+use super::{Cluster, findings};
 use crate::cost::{MODEL, throughput_gbps};
 use crate::ledger::{NO_SEQUENCE, Traffic};
 use crate::resize::Recovery;
@@ -78,6 +78,7 @@ impl Cluster {
             links: self.links(),
             node_pairs: self.node_pairs(),
             ranks: self.ranks(),
+            findings: findings::of(&resilience.failure_events, &failures),
             resilience,
             hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang.clone()),
             operation_timeline,

@@ -1,4 +1,4 @@
-//! The committed schema is that of the types, and reports satisfy it. `UPDATE_GOLDENS=1` rewrites it.
+//! The committed schema is that of the types, and reports satisfy it. `cargo xtask regen` rewrites it.
 
 use std::path::Path;
 
@@ -22,14 +22,14 @@ fn generated() -> Value {
 fn committed() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema/cluster_report.v1.json");
     let generated = serde_json::to_string_pretty(&generated()).unwrap() + "\n";
-    if std::env::var_os("UPDATE_GOLDENS").is_some() {
+    if std::env::var_os("FTEST_REGEN").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, &generated).unwrap();
     }
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         text == generated,
-        "schema/cluster_report.v1.json is not the schema of protocol/src/report.rs; UPDATE_GOLDENS=1 rewrites it"
+        "schema/cluster_report.v1.json is not the schema of protocol/src/report.rs; run `cargo xtask regen report-schema`"
     );
     serde_json::from_str(&text).unwrap()
 }

@@ -1,5 +1,5 @@
 //! Conversations with a cluster, as text: `> command` lines are said, what follows each is what came back.
-//! `UPDATE_GOLDENS=1` rewrites the answers.
+//! `cargo xtask regen` rewrites the answers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,10 +20,15 @@ fn scripts() {
         let path = entry.unwrap().path();
         let script = std::fs::read_to_string(&path).unwrap();
         let played = play(&script);
-        if std::env::var_os("UPDATE_GOLDENS").is_some() {
+        if std::env::var_os("FTEST_REGEN").is_some() {
             std::fs::write(&path, &played).unwrap();
         } else {
-            assert_eq!(played, script, "{}: answers differ; UPDATE_GOLDENS=1 rewrites them", path.display());
+            assert_eq!(
+                played,
+                script,
+                "{}: answers differ; `cargo xtask regen model-scripts` rewrites them",
+                path.display()
+            );
         }
         seen += 1;
     }

@@ -2,18 +2,7 @@
 
 use super::*;
 use crate::ast::Prototype;
-
-/// Functions that the device's own library would bring, and their arguments' sizes.
-const BUILTINS: [(&str, Helper, &[u32], u32); 4] = [
-    ("vprintf", Helper::Vprintf, &[8, 8], 4),
-    ("malloc", Helper::Malloc, &[8], 8),
-    ("free", Helper::Free, &[8], 0),
-    ("__assertfail", Helper::AssertFail, &[8, 8, 4, 8, 8], 0),
-];
-
-pub(crate) fn is_builtin(name: &str) -> bool {
-    BUILTINS.iter().any(|builtin| builtin.0 == name)
-}
+use crate::helper::BUILTINS;
 
 impl<'a> Decoder<'a> {
     pub(super) fn control(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
@@ -52,11 +41,11 @@ impl<'a> Decoder<'a> {
             }
             "trap" => {
                 operands::<0>(ops)?;
-                self.end(Terminator::Trap(crate::machine::TRAP_TRAP));
+                self.end(Terminator::Trap(crate::state::TRAP_TRAP));
             }
             "brkpt" => {
                 operands::<0>(ops)?;
-                self.end(Terminator::Trap(crate::machine::TRAP_BREAKPOINT));
+                self.end(Terminator::Trap(crate::state::TRAP_BREAKPOINT));
             }
             "alloca" => {
                 let scalar = m.scalar()?;

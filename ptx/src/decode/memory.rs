@@ -5,10 +5,10 @@ use crate::memory_ops as mem;
 
 use Scalar::*;
 
-const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
+pub(super) const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
 
 impl<'a> Decoder<'a> {
-    fn space(&mut self, m: &mut Modifiers<'a>) -> Option<Space> {
+    pub(super) fn space(&mut self, m: &mut Modifiers<'a>) -> Option<Space> {
         let names = [
             ("global", Space::Global),
             ("shared", Space::Shared),
@@ -75,7 +75,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The address as one 64-bit value, for helpers.
-    fn whole_address(&mut self, operand: &Operand, space: Option<Space>) -> Check<(Val, u64)> {
+    pub(super) fn whole_address(&mut self, operand: &Operand, space: Option<Space>) -> Check<(Val, u64)> {
         let (value, offset, place) = self.address(operand, space)?;
         let value = match value {
             Val::Reg(reg) if self.scalar_of(reg).bits() == 32 => {
@@ -92,7 +92,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Whether the access is more than weak.
-    fn semantics(&mut self, m: &mut Modifiers<'a>) -> bool {
+    pub(super) fn semantics(&mut self, m: &mut Modifiers<'a>) -> bool {
         let mmio = m.take("mmio");
         let strong = m.take_any(&["volatile", "relaxed", "acquire", "release", "acq_rel"]).is_some();
         m.take("weak");
@@ -318,25 +318,6 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn red_async(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
-        self.semantics(m);
-        m.take_any(&SCOPES);
-        self.space(m);
-        m.one_of(&["mbarrier::complete_tx::bytes"])?;
-        let names = ["add", "min", "max", "inc", "dec", "and", "or", "xor"];
-        let name = m.one_of(&names)?;
-        let scalar = m.scalar()?;
-        let [a, b, barrier] = operands::<3>(ops)?;
-        let (address, place) = self.whole_address(a, Some(Space::Shared))?;
-        let b = self.src(b, scalar)?;
-        let op = names.iter().position(|n| *n == name).unwrap_or(0) as u64;
-        self.push(Op::System(Helper::Atomic, op | (scalar as u64) << 8 | place << 16), vec![], vec![address, b]);
-        let (barrier, _) = self.whole_address(barrier, Some(Space::Shared))?;
-        let bytes = Val::Imm(u64::from(scalar.bytes()));
-        self.push(Op::System(Helper::Mbarrier, mem::MBARRIER_COMPLETE_TX), vec![], vec![barrier, bytes]);
-        Ok(())
-    }
-
     fn convert_address(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let to = m.take("to");
         let Some(space) = self.space(m) else { return invalid("the state space is missing") };
@@ -361,286 +342,6 @@ impl<'a> Decoder<'a> {
         } else {
             let op = if to { IntOp::Sub } else { IntOp::Add };
             self.push(Op::Int(op, U64), vec![dst], vec![a, Val::Imm(base)]);
-        }
-        Ok(())
-    }
-
-    fn copy(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
-        let reduce = m.take("reduce");
-        m.one_of(&["async"])?;
-        if m.take("bulk") {
-            return self.bulk(reduce, m, ops);
-        }
-        if m.take("commit_group") || m.take("wait_all") {
-            operands::<0>(ops)?;
-            return Ok(());
-        }
-        if m.take("wait_group") {
-            operands::<1>(ops)?;
-            return Ok(());
-        }
-        if m.take("mbarrier::arrive") {
-            let no_increment = m.take("noinc");
-            self.space(m);
-            m.one_of(&["b64"])?;
-            let [a] = operands::<1>(ops)?;
-            let (address, place) = self.whole_address(a, Some(Space::Shared))?;
-            // Copies are done when they are issued; without .noinc the pending count goes up and down again.
-            if no_increment {
-                let mode = mem::MBARRIER_ARRIVE | place << 16;
-                self.push(Op::System(Helper::Mbarrier, mode), vec![], vec![address, Val::Imm(1)]);
-            }
-            return Ok(());
-        }
-        let kind = m.one_of(&["ca", "cg"])?;
-        if !(m.take("shared") || m.take("shared::cta")) || !m.take("global") {
-            return invalid("cp.async copies from .global to .shared");
-        }
-        let policy = m.hints();
-        if ops.len() < 3 || ops.len() > 5 {
-            return invalid("the operands of cp.async");
-        }
-        let Operand::Int(size) = ops[2] else { return invalid("the size is a number") };
-        if !(size == 16 || (kind == "ca" && matches!(size, 4 | 8))) {
-            return invalid("the size is 4, 8 or 16 (.cg: 16)");
-        }
-        let (to, _) = self.whole_address(&ops[0], Some(Space::Shared))?;
-        let (from, _) = self.whole_address(&ops[1], Some(Space::Global))?;
-        let mut valid = Val::Imm(size);
-        if let Some(extra) = ops.get(3).filter(|_| ops.len() == 5 || !policy) {
-            valid = match extra {
-                Operand::Name(name) if matches!(self.lookup(*name)?, Symbol::Reg(r) if self.scalar_of(r) == Pred) => {
-                    let ignore = self.src(extra, Pred)?;
-                    self.emit(Op::Select, B32, vec![Val::Imm(0), Val::Imm(size), ignore])
-                }
-                other => self.src(other, U32)?,
-            };
-        }
-        self.push(Op::System(Helper::CopyAsync, size), vec![], vec![to, from, valid]);
-        Ok(())
-    }
-
-    fn bulk(&mut self, reduce: bool, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
-        if m.take("commit_group") {
-            operands::<0>(ops)?;
-            return Ok(());
-        }
-        if m.take("wait_group") {
-            m.take("read");
-            operands::<1>(ops)?;
-            return Ok(());
-        }
-        let prefetch = m.take("prefetch");
-        let tensor = m.take("tensor");
-        if prefetch {
-            m.take("L2");
-            m.take("global");
-            m.take("tile");
-            m.list.retain(|m| !m.ends_with('d'));
-            m.hints();
-            return Ok(());
-        }
-        let dims = ["1d", "2d", "3d", "4d", "5d"].iter().position(|d| m.take(d)).map(|at| at as u64 + 1);
-        let im2col = m.list.iter().any(|m| m.starts_with("im2col") || m.starts_with("tile::"));
-        if im2col {
-            return unsupported("tensor copies in im2col, gather and scatter modes");
-        }
-        m.take("tile");
-        if m.list.iter().any(|m| m.starts_with("cta_group") || *m == "cp_mask" || *m == "ignore_oob") {
-            return unsupported("this form of bulk copy");
-        }
-        let shared_target = m.take("shared::cluster");
-        let mut from_cta = m.take("shared::cta");
-        let mut to_shared = shared_target;
-        let global = m.take("global");
-        if !shared_target && from_cta && global && m.list.contains(&"mbarrier::complete_tx::bytes") {
-            // `.shared::cta.global`: the destination is this block's own memory.
-            to_shared = true;
-            from_cta = false;
-        }
-        let barrier = m.take("mbarrier::complete_tx::bytes");
-        let group = m.take("bulk_group");
-        let multicast = m.take("multicast::cluster");
-        let policy = m.hints();
-        if barrier == group || (to_shared && !global && !from_cta) || (multicast && !to_shared) {
-            return invalid("the state spaces or the completion of a bulk copy");
-        }
-        let mut mode = u64::from(to_shared)
-            | u64::from(global) << 1
-            | u64::from(barrier) << 2
-            | u64::from(multicast) << 3
-            | dims.unwrap_or(0) << 4
-            | u64::from(reduce) << 7;
-        if reduce {
-            let names = ["add", "min", "max", "inc", "dec", "and", "or", "xor"];
-            let name = m.one_of(&names)?;
-            mode |= (names.iter().position(|n| *n == name).unwrap_or(0) as u64) << 8;
-            m.take("noftz");
-            if !tensor {
-                let scalar = m.scalar()?;
-                mode |= (scalar as u64) << 12;
-            }
-        }
-        let shared = Some(Space::Shared);
-        let global_space = Some(Space::Global);
-        let mut src = Vec::new();
-        let mut used;
-        if tensor {
-            let Some(dims) = dims else { return invalid("the number of dimensions is missing") };
-            let (map, memory, rest) = if to_shared {
-                let [memory, map, rest @ ..] = ops else { return invalid("the operands of a tensor copy") };
-                (map, memory, rest)
-            } else {
-                let [map, memory, rest @ ..] = ops else { return invalid("the operands of a tensor copy") };
-                (map, memory, rest)
-            };
-            let Operand::Address { base, coordinates, .. } = map else { return invalid("[map, {x, ...}] is expected") };
-            let [Operand::Vector(coordinates)] = &coordinates[..] else {
-                return invalid("the coordinates stand in braces");
-            };
-            if coordinates.len() as u64 != dims {
-                return invalid(format!("{dims} coordinates are expected"));
-            }
-            let (memory, _) = self.whole_address(memory, shared)?;
-            let map = match &**base {
-                Operand::Name(name) => match self.lookup(*name)? {
-                    Symbol::KernelParam(at) => {
-                        let offset = Val::Imm(at as u64);
-                        let base = Val::Special(Special::ParamBase);
-                        self.emit(Op::Int(IntOp::Add, U64), U64, vec![offset, base])
-                    }
-                    _ => self.src(base, B64)?,
-                },
-                other => self.src(other, B64)?,
-            };
-            src.push(memory);
-            src.push(map);
-            for coordinate in coordinates {
-                src.push(self.src(coordinate, S32)?);
-            }
-            src.resize(7, Val::Imm(0));
-            used = rest;
-        } else {
-            let [to, from, size, rest @ ..] = ops else { return invalid("the operands of a bulk copy") };
-            let (to, _) = self.whole_address(to, if to_shared { shared } else { global_space })?;
-            let (from, _) = self.whole_address(from, if to_shared && global { global_space } else { shared })?;
-            let size = self.src(size, U32)?;
-            src.extend([to, from, size]);
-            used = rest;
-        }
-        if barrier {
-            let [address, rest @ ..] = used else { return invalid("the mbarrier is missing") };
-            let (address, _) = self.whole_address(address, shared)?;
-            src.push(address);
-            used = rest;
-        } else {
-            src.push(Val::Imm(0));
-        }
-        if multicast {
-            let [mask, rest @ ..] = used else { return invalid("the mask of blocks is missing") };
-            src.push(self.src(mask, U16)?);
-            used = rest;
-        } else {
-            src.push(Val::Imm(0));
-        }
-        if used.len() != usize::from(policy) {
-            return invalid("the number of operands");
-        }
-        let helper = if tensor { Helper::CopyTensor } else { Helper::CopyBulk };
-        self.push(Op::System(helper, mode), vec![], src);
-        Ok(())
-    }
-
-    fn mbarrier(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
-        // The operation before its qualifier: `arrive.expect_tx`.
-        let names = [
-            "init",
-            "inval",
-            "arrive_drop",
-            "arrive",
-            "test_wait",
-            "try_wait",
-            "pending_count",
-            "expect_tx",
-            "complete_tx",
-        ];
-        let name = m.one_of(&names)?;
-        if name == "pending_count" {
-            m.one_of(&["b64"])?;
-            let [d, state] = operands::<2>(ops)?;
-            let dst = self.dst(d, U32)?;
-            let state = self.src(state, B64)?;
-            self.push(Op::System(Helper::Mbarrier, mem::MBARRIER_PENDING), vec![dst], vec![state]);
-            return Ok(());
-        }
-        let expect = name != "expect_tx" && m.take("expect_tx");
-        let no_complete = m.take("noComplete");
-        let parity = m.take("parity");
-        self.semantics(m);
-        m.take_any(&SCOPES);
-        let space = self.space(m);
-        m.one_of(&["b64"])?;
-        let mut rest = ops;
-        let destination = if matches!(name, "arrive" | "arrive_drop" | "test_wait" | "try_wait") {
-            let (first, tail) = match rest.split_first() {
-                Some(pair) if !matches!(pair.0, Operand::Address { .. }) => (Some(pair.0), pair.1),
-                _ => (None, rest),
-            };
-            rest = tail;
-            first
-        } else {
-            None
-        };
-        let [address, rest @ ..] = rest else { return invalid("the mbarrier is missing") };
-        let (address, place) = self.whole_address(address, space)?;
-        let mut src = vec![address];
-        let count = |this: &mut Self, at: usize| rest.get(at).map(|o| this.src(o, U32)).transpose();
-        let op = match name {
-            "init" => {
-                let [count] = operands::<1>(rest)?;
-                src.push(self.src(count, U32)?);
-                mem::MBARRIER_INIT
-            }
-            "inval" => mem::MBARRIER_INVAL,
-            "expect_tx" | "complete_tx" => {
-                let [bytes] = operands::<1>(rest)?;
-                src.push(self.src(bytes, U32)?);
-                if name == "expect_tx" { mem::MBARRIER_EXPECT_TX } else { mem::MBARRIER_COMPLETE_TX }
-            }
-            "arrive" | "arrive_drop" => {
-                if expect {
-                    let [bytes] = operands::<1>(rest)?;
-                    src.push(Val::Imm(1));
-                    src.push(self.src(bytes, U32)?);
-                } else {
-                    src.push(count(self, 0)?.unwrap_or(Val::Imm(1)));
-                    src.push(Val::Imm(0));
-                }
-                let _ = no_complete;
-                if name == "arrive" { mem::MBARRIER_ARRIVE } else { mem::MBARRIER_DROP }
-            }
-            _ => {
-                let [state, ..] = rest else { return invalid("the state or the parity is missing") };
-                src.push(self.src(state, if parity { U32 } else { B64 })?);
-                if parity { mem::MBARRIER_TEST_PARITY } else { mem::MBARRIER_TEST }
-            }
-        };
-        let mode = op | place << 16;
-        let dst = match destination {
-            None => vec![],
-            Some(Operand::Name(name)) if self.text(*name) == "_" => vec![],
-            Some(d) => vec![self.dst(d, if matches!(name, "test_wait" | "try_wait") { Pred } else { B64 })?],
-        };
-        self.push(Op::System(Helper::Mbarrier, mode), dst.clone(), src.clone());
-        if name == "try_wait" {
-            // A wait that has to go on lets the other threads run first.
-            let [p] = dst[..] else { return invalid("a predicate is expected") };
-            let (done, wait) = (self.new_block(), self.new_block());
-            self.end(Terminator::Branch { reg: p, negated: false, then: done, other: wait });
-            self.block = wait;
-            self.sync(SyncOp::Yield, Meeting::Alone, vec![], vec![]);
-            self.end(Terminator::Jump(done));
-            self.block = done;
         }
         Ok(())
     }

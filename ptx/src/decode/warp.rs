@@ -1,7 +1,7 @@
 //! Instructions by which threads meet: shuffles, votes, reductions, barriers of warp, block and cluster.
 
 use super::*;
-use crate::machine::{BarrierKind, ReduxOp, ShflMode, VoteMode};
+use crate::sync::{BarrierKind, ReduxOp, ShflMode, VoteMode};
 
 use Scalar::*;
 

@@ -1,8 +1,8 @@
 //! Bulk and tensor copies: done when they are issued, then counted at their mbarrier.
 
 use super::thread::{complete, fail, resolve_any};
-use crate::ir::Place3;
-use crate::machine::{Context, TRAP_ILLEGAL, Warp};
+use crate::memory_ops::Place3;
+use crate::state::{Context, TRAP_ILLEGAL, Warp};
 use crate::tensor_map::TensorMap;
 
 /// The blocks that a multicast writes to, and the bits that their shared addresses carry; (0) is this block.
@@ -31,7 +31,7 @@ pub(super) extern "C" fn copy(context: &mut Context, warp: &mut Warp, mode: u64)
     let from_space = if to_shared && global { Place3::Global } else { Place3::Shared };
     let to_space = if to_shared { Place3::Shared } else { Place3::Global };
     if !size.is_multiple_of(16) {
-        return fail(context, crate::machine::TRAP_MISALIGNED, size);
+        return fail(context, crate::state::TRAP_MISALIGNED, size);
     }
     let Some(source) = resolve_any(context, from, size, 16, from_space, false) else { return };
     for target in targets(context, mode, mask) {

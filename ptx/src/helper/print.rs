@@ -3,9 +3,9 @@
 use std::ffi::CString;
 
 use super::thread::resolve_any;
-use crate::ir::Place3;
-use crate::launch::Assertion;
-use crate::machine::{Context, TRAP_ASSERT, Warp};
+use crate::host::Assertion;
+use crate::memory_ops::Place3;
+use crate::state::{Context, TRAP_ASSERT, Warp};
 
 /// A text that ends in zero, by its generic address; at most 64 KiB.
 fn text(context: &mut Context, address: u64) -> Option<Vec<u8>> {

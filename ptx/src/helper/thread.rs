@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::ir::Place3;
-use crate::machine::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, Warp};
 use crate::memory_ops as mem;
+use crate::memory_ops::Place3;
 use crate::soft::{self, Format};
+use crate::state::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, Warp};
 use crate::types::Scalar;
 
 pub(crate) fn fail(context: &mut Context, kind: u64, address: u64) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::helper::resolve_any;
-use crate::ir::Place3;
+use crate::memory_ops::Place3;
 
 impl Machine<'_> {
     /// Executes a point for these lanes; `mask` is the member mask that they agreed on.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{exit, gap, hang, invariant, output, perf, report, snapshot};
+use super::{exit, finding, gap, hang, invariant, output, perf, report, snapshot};
 use crate::source::SourceLocation;
 
 /// The expected results of a case.
@@ -26,6 +26,8 @@ pub struct Expectations {
     pub leaks: Leaks,
     /// A hang that is found.
     pub hang: Option<hang::HangExpectation>,
+    /// Findings that occur.
+    pub findings: Vec<finding::FindingExpectation>,
     /// Gaps that occur.
     pub gaps: Vec<gap::GapExpectation>,
 }

@@ -4,6 +4,7 @@ pub mod capture;
 pub mod exit;
 pub mod expectations;
 pub mod failure;
+pub mod finding;
 pub mod gap;
 pub mod hang;
 pub mod invariant;

@@ -21,7 +21,7 @@ use crate::commands::top::TopArgs;
 use crate::schedule::arguments::PaceArgs;
 use crate::verdict::exit_code;
 
-/// Runs distributed GPU programs on pretended clusters and checks what they did. No GPU is needed.
+/// Runs distributed GPU programs on simulated clusters and checks their results. No GPU is needed.
 ///
 /// `ftest SUITE...` is short for `ftest run SUITE...`.
 #[derive(Debug, Parser)]
@@ -50,33 +50,33 @@ pub enum Color {
 /// What `ftest` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run suites and check what they expect
+    /// Run suites and check the expected results
     Run(RunArgs),
-    /// List the kept runs, the last one first
+    /// List the kept runs, latest first
     Runs(ListRunsArgs),
-    /// Show a kept run again, and write its reports
+    /// Print a kept run again, and write its reports
     Replay(ReplayArgs),
-    /// Show several runs as one, and write its reports: the shards of a run
+    /// Merge several runs, such as the shards of one, and write the reports
     Merge(MergeArgs),
     /// Read suites and report every mistake, without running anything
     Check(CheckArgs),
-    /// Show snapshots that wait, one after the other, and accept or reject them
+    /// Review pending snapshots one by one: accept, reject or skip each
     Review(Waiting),
-    /// Accept all snapshots that wait
+    /// Accept all pending snapshots
     Accept(Waiting),
-    /// Remove all snapshots that wait
+    /// Remove all pending snapshots
     Reject(RejectArgs),
-    /// Show what cases are in the end: defaults applied, expressions worked out, every value with its place
+    /// Show cases fully resolved: defaults applied, expressions evaluated, each value with its source line
     Explain(ExplainArgs),
-    /// Lay out suite files in one way; values and comments stay
+    /// Format suite files; values and comments stay
     Fmt(FmtArgs),
     /// Print the JSON Schema of the suite language
     Schema,
     /// List the built-in GPU profiles
     Profiles,
-    /// Run one command on a pretended cluster
+    /// Run one command on a simulated cluster
     Exec(ExecArgs),
-    /// Show the clusters that run on this machine, live
+    /// Show the clusters running on this machine, live
     Top(TopArgs),
     /// Time collectives over a range of sizes and check every element, as nccl-tests does
     Bench(BenchArgs),
@@ -114,22 +114,22 @@ pub struct RunArgs {
     /// Where runs are kept
     #[command(flatten)]
     pub runs: RunsArgs,
-    /// How many runs are kept, this one counted
+    /// How many runs to keep, including this one
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Runs")]
     pub keep_runs: usize,
     /// Accept new and changed snapshots of cases whose other checks hold
     #[arg(long)]
     pub accept: bool,
-    /// What the whole run may take (10m): then what runs is ended, and the rest is not started; both have the verdict timeout
+    /// Time for the whole run (10m): after that, running cases are ended and the rest is not started; both get the verdict timeout
     #[arg(long, value_name = "TIME", value_parser = crate::suite::quantity::duration)]
     pub global_timeout: Option<std::time::Duration>,
-    /// A case whose `requires` are not met fails instead of being skipped
+    /// Fail a case whose `requires` are not met instead of skipping it
     #[arg(long)]
     pub deny_skip: bool,
-    /// After more failed cases than this, none is tried again (`retries`): that is no flake
+    /// Once more cases than this have failed, retry none (`retries`): that is not flakiness
     #[arg(long, value_name = "N", default_value_t = crate::schedule::RETRY_LIMIT)]
     pub retry_limit: u32,
-    /// Keep the files of all cases, also of those that passed
+    /// Keep the files of all cases, including those that passed
     #[arg(long)]
     pub keep: bool,
 }
@@ -137,7 +137,7 @@ pub struct RunArgs {
 /// Arguments of `ftest check`.
 #[derive(Args, Clone, Debug)]
 pub struct CheckArgs {
-    /// End with 2 when there is a warning
+    /// Exit with 2 if there is a warning
     #[arg(long)]
     pub deny_warnings: bool,
     /// Names of suites, suite files, or directories of them

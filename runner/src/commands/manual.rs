@@ -1,7 +1,8 @@
 //! The parts of docs/*.md that are made from the program: between `<!-- generated: NAME -->` and `<!-- /generated -->`.
-//! NAME is `keys SECTION`, `commands`, `options COMMAND`, `exit codes` or `events`.
+//! NAME is `keys SECTION`, `commands`, `options COMMAND`, `exit codes`, `events` or `findings`.
 
 use clap::{Arg, Command, CommandFactory};
+use protocol::finding;
 
 use crate::commands::cli::Cli;
 use crate::commands::fgpu::FgpuArgs;
@@ -46,8 +47,23 @@ fn part(name: &str) -> Option<String> {
         "commands" => Some(commands()),
         "exit codes" => Some(exit_codes()),
         "events" => Some(record::schema::table()),
+        "findings" => Some(findings()),
         _ => None,
     }
+}
+
+/// Every kind of finding.
+fn findings() -> String {
+    let section = |row: &finding::Row| {
+        format!(
+            "### {}\n\n{}\n\n- On a cluster: {}\n- To fix it: {}\n\n",
+            row.word,
+            row.meaning.trim(),
+            row.hardware,
+            row.fix
+        )
+    };
+    finding::KINDS.iter().map(section).collect()
 }
 
 /// The commands that have options of their own, as `options NAME` takes them.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use model::node::{Entry, Node, Value};
+use protocol::finding;
 
 use crate::check::exit::{ExitExpectation, ExitWant, Placed};
+use crate::check::finding::FindingExpectation;
 use crate::check::gap::GapExpectation;
 use crate::check::hang::HangExpectation;
 use crate::check::invariant::{self, Invariant};
@@ -75,6 +77,9 @@ pub(super) fn read(
         };
         expect.hang = contains.map(|contains| HangExpectation { contains, place: reader.place(&node.span) });
     }
+    if let Some(items) = mapping.get("findings").and_then(|node| reader.list("findings", node)) {
+        expect.findings = items.iter().filter_map(|item| read_finding(reader, item, world)).collect();
+    }
     if let Some(items) = mapping.get("gaps").and_then(|node| reader.list("gaps", node)) {
         expect.gaps = items
             .iter()
@@ -85,6 +90,38 @@ pub(super) fn read(
     }
     mapping.finish();
     expect
+}
+
+fn read_finding(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Option<FindingExpectation> {
+    let place = reader.place(&node.span);
+    let kind = |node: &Node| reader.choice("finding", node, finding::WORDS).map(|index| finding::KINDS[index].kind);
+    if !matches!(node.value, Value::Map(_)) {
+        return Some(FindingExpectation {
+            kind: kind(node)?,
+            ranks: None,
+            contains: Vec::new(),
+            optional: false,
+            place,
+        });
+    }
+    let mapping = reader.section(&language::FINDING, node)?;
+    let expectation = FindingExpectation {
+        kind: mapping.required("kind", "kind: count_mismatch").and_then(kind)?,
+        ranks: mapping.get("ranks").map(|node| read_ranks(reader, node, world)),
+        contains: mapping.get("contains").and_then(|node| read_words(reader, node)).unwrap_or_default(),
+        optional: mapping.get("optional").and_then(|node| reader.boolean("optional", node)).unwrap_or(false),
+        place,
+    };
+    mapping.finish();
+    Some(expectation)
+}
+
+/// A text, or a list of them.
+fn read_words(reader: &Reader<'_>, node: &Node) -> Option<Vec<String>> {
+    if let Value::List(_) = &node.value {
+        return reader.words("contains", node);
+    }
+    Some(vec![reader.word("contains", node)?])
 }
 
 fn read_exit(reader: &Reader<'_>, node: &Node, world: Option<u32>, exit: &mut ExitExpectation) {

@@ -40,6 +40,7 @@ pub(super) fn expectations(reader: &Reader<'_>, node: Option<&Node>, expect: &Ex
         && expect.perf.is_empty()
         && expect.snapshots.is_empty()
         && expect.hang.is_none()
+        && expect.findings.is_empty()
         && expect.gaps.is_empty()
         && expect.within.is_none()
         && expect.exit.ranks.is_empty()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::environment;
 use crate::case::{Case, KillTarget, cluster};
 use crate::check::snapshot::{Owner, SnapshotMode};
-use crate::check::{Failure, Leaks, capture, exit, gap, need, report_shape};
+use crate::check::{Failure, Leaks, capture, exit, finding, gap, need, report_shape};
 use crate::expression::Context;
 use crate::filter;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
@@ -101,7 +101,7 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
         got,
         next,
     };
-    let mut failures = Vec::new();
+    let mut failures = finding::failures(&case.expect.findings, &killed(case), observation);
     if observation.timed_out && !hang_wanted(case, observation) && failed_early(case, observation).is_empty() {
         let deadline = case.timeout.kill.as_secs_f64();
         let got = still_running(observation);
@@ -139,6 +139,20 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
         failures.push(failure("leak", "nothing is left behind".to_owned(), leak.clone(), String::new()));
     }
     failures
+}
+
+/// The global ranks that a `kill` of the case ends.
+fn killed(case: &Case) -> Vec<u32> {
+    let of_node = |node: u32| {
+        let nodes = case.cluster.as_ref().map(|cluster| cluster.nodes.as_slice()).unwrap_or_default();
+        nodes.get(node as usize).map(|node| node.ranks.iter().map(|rank| rank.0).collect()).unwrap_or_default()
+    };
+    let ranks = case.kill.iter().flat_map(|kill| match kill.target {
+        KillTarget::Rank(rank) => vec![rank],
+        KillTarget::Node(node) => of_node(node),
+        KillTarget::Coordinator => Vec::new(),
+    });
+    ranks.collect()
 }
 
 /// Processes that failed before the case was ended: no deadline is to blame then.
@@ -232,6 +246,7 @@ fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>)
     failures.extend(too_late(case, observation));
     failures.extend(expect.perf.iter().filter_map(|check| check.check(observation, &captures).1));
     failures.extend(expect.hang.iter().flat_map(|hang| hang.check(observation)));
+    failures.extend(expect.findings.iter().filter_map(|finding| finding.check(observation)));
     failures.extend(expect.gaps.iter().filter_map(|gap| gap.check(observation)));
     false
 }

@@ -15,6 +15,8 @@ pub(crate) struct Rules {
     pub(crate) arrive: fn() -> Result<(), u32>,
     /// Whether the function of this name may run now, where CUDA can be used at all.
     pub(crate) admit: fn(&str) -> Result<(), u32>,
+    /// What a call that succeeded answers after all: an error of the device that it worked on.
+    pub(crate) settle: fn() -> Result<(), u32>,
     /// Gets every code other than success.
     pub(crate) failed: fn(u32),
     /// Whether what the GPU does not have is answered with NotSupported yet.
@@ -24,7 +26,14 @@ pub(crate) struct Rules {
 impl Rules {
     /// Nothing but the guard.
     pub(crate) const fn of(library: Library) -> Self {
-        Self { library, arrive: || Ok(()), admit: |_| Ok(()), failed: |_| (), is_initialized: || true }
+        Self {
+            library,
+            arrive: || Ok(()),
+            admit: |_| Ok(()),
+            settle: || Ok(()),
+            failed: |_| (),
+            is_initialized: || true,
+        }
     }
 }
 
@@ -42,7 +51,10 @@ pub(crate) fn call<E: Into<u32>>(
     let code = if is_lost || settings::get().is_err() {
         library.not_initialized()
     } else {
-        (rules.admit)(name).map_or_else(|code| code, |()| run(library, name, body))
+        match (rules.admit)(name).map_or_else(|code| code, |()| run(library, name, body)) {
+            0 => (rules.settle)().err().unwrap_or(0),
+            code => code,
+        }
     };
     finish(rules, code)
 }

@@ -1,6 +1,8 @@
 //! Handles given to C: kind, generation and slot of a table, never a pointer, so a stale or invented one is recognized.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use dataplane::lock::RwLock;
 
 /// Objects of one kind behind handles. Handle values are never 0, 1 or 2, which CUDA's default streams use.
 pub(crate) struct Handles<T> {
@@ -26,7 +28,7 @@ impl<T> Handles<T> {
 
     /// Keeps `object` and returns its handle.
     pub(crate) fn insert(&self, object: Arc<T>) -> usize {
-        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.write();
         let index = match slots.free.pop() {
             Some(index) => index,
             None => {
@@ -42,20 +44,20 @@ impl<T> Handles<T> {
     /// The object behind `handle`, if it is alive.
     pub(crate) fn get(&self, handle: usize) -> Option<Arc<T>> {
         let (generation, index) = self.decode(handle)?;
-        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let slots = self.slots.read();
         let slot = slots.entries.get(index as usize)?;
         if slot.generation == generation { slot.object.clone() } else { None }
     }
 
     /// Some living object that `wanted` accepts.
     pub(crate) fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<Arc<T>> {
-        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let slots = self.slots.read();
         slots.entries.iter().filter_map(|slot| slot.object.as_ref()).find(|object| wanted(object)).cloned()
     }
 
     /// Takes out all objects that `unwanted` accepts.
     pub(crate) fn remove_all(&self, unwanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
-        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.write();
         let Slots { entries, free } = &mut *slots;
         let mut removed = Vec::new();
         for (index, slot) in entries.iter_mut().enumerate() {
@@ -71,7 +73,7 @@ impl<T> Handles<T> {
     /// Takes the object out; the handle is dead from now on.
     pub(crate) fn remove(&self, handle: usize) -> Option<Arc<T>> {
         let (generation, index) = self.decode(handle)?;
-        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.write();
         let slot = slots.entries.get_mut(index as usize)?;
         if slot.generation != generation {
             return None;

@@ -260,3 +260,48 @@ pub(super) struct Integers {
     pub(super) data: *const i64,
     pub(super) length: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes that g++ gives to these types on 64-bit Linux.
+    #[test]
+    fn objects_have_the_sizes_of_libstdcxx() {
+        assert_eq!(size_of::<CxxString>(), 32);
+        assert_eq!(size_of::<CxxVector<u64>>(), 24);
+        assert_eq!(size_of::<OperatorName>(), 64);
+        assert_eq!(size_of::<IValue>(), 16);
+        assert_eq!(size_of::<DataPtr>(), 32);
+        assert_eq!(size_of::<Device>(), 2);
+    }
+
+    /// libstdc++ keeps 15 characters in the string itself; longer ones are on the heap with their capacity in its place.
+    #[test]
+    fn short_strings_are_in_the_object_and_long_ones_on_the_heap() {
+        for (text, is_local) in [("", true), ("fifteen letters", true), ("sixteen letters!", false)] {
+            CxxString::with(text, |string| {
+                // SAFETY: a live string, read only.
+                let string = unsafe { &*string };
+                assert_eq!(string.text(), text);
+                assert_eq!(std::ptr::eq(string.data, string.local.as_ptr()), is_local, "{text}");
+                // SAFETY: C++ strings end with a zero.
+                assert_eq!(unsafe { string.data.add(text.len()).read() }, 0);
+                if !is_local {
+                    assert_eq!(string.local[..8], 16u64.to_ne_bytes());
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_vector_keeps_its_values_while_it_grows() {
+        let mut vector = CxxVector::new();
+        assert!(vector.items().is_empty());
+        (0..100u64).for_each(|value| vector.push(value * value));
+        assert_eq!(vector.len(), 100);
+        assert!(vector.items().iter().zip(0..).all(|(value, index)| *value == index * index));
+        vector.free();
+        assert_eq!(vector.len(), 0);
+    }
+}

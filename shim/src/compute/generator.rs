@@ -4,7 +4,9 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use dataplane::lock::Mutex;
 
 use super::cxx::{IValue, MaybeDouble};
 use super::symbols::Engine;
@@ -49,7 +51,7 @@ impl Drawing {
             let cuda = cuda.unwrap_or_else(|| *(symbols.cuda_generator)(index));
             (cuda, (symbols.cuda_seed)(cuda), (symbols.cuda_offset)(cuda))
         };
-        let mut stands = STANDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stands = STANDS.lock();
         let known = stands.iter().position(|stand| stand.seed == seed && stand.offset == offset);
         let stand = known.map_or_else(|| Stand::new(seed, offset), |index| stands.remove(index));
         Self { cuda, stand: Some(stand), stands }
@@ -64,7 +66,7 @@ impl Drawing {
     /// Seed and offset of the CUDA generator before the operator draws, which [`again`] takes.
     pub(super) fn place(&self) -> (u64, u64) {
         let Some(stand) = &self.stand else { return (0, 0) };
-        let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = PLACES.lock();
         if places.len() == REMEMBERED {
             places.pop_front();
         }
@@ -113,7 +115,7 @@ const REMEMBERED: usize = 256;
 
 /// A CPU generator that draws what was drawn at a [`Drawing::place`]; no CUDA generator moves.
 pub(super) fn again(seed: u64, offset: u64) -> Value {
-    let places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let places = PLACES.lock();
     let known = places.iter().rfind(|place| (place.0, place.1) == (seed, offset));
     let engine = known.map_or_else(|| Box::new(Engine::at(seed, offset / PER_DRAW)), |place| place.2.clone());
     drop(places);
@@ -171,4 +173,27 @@ fn half_pair(seed: u64, draws: u64) -> MaybeDouble {
     let (first, second) = (engine.uniform(), engine.uniform());
     let radius = (-2.0 * (-second).ln_1p()).sqrt();
     MaybeDouble { value: radius * (2.0 * std::f64::consts::PI * first).sin(), is_some: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The second number of `torch.manual_seed(seed); torch.randn(2, dtype=torch.float64)` on the CPU (torch 2.9).
+    #[test]
+    fn the_kept_half_of_a_pair_is_pytorchs_second_normal_number() {
+        for (seed, expected) in [(0, -0.293_428_905_760_946_4), (42, 0.128_809_405_136_589_7)] {
+            let half = half_pair(seed, DRAWS_PER_PAIR);
+            assert!(half.is_some && (half.value - expected).abs() < 1e-15, "{seed}: {}", half.value);
+        }
+    }
+
+    /// `torch.rand(dtype=torch.float64)` with seed 0: the first three numbers, and the one after 5000.
+    #[test]
+    fn uniform_numbers_are_pytorchs() {
+        let mut engine = Engine::new(0);
+        let drawn = [engine.uniform(), engine.uniform(), engine.uniform()];
+        assert_eq!(drawn, [0.970_053_001_806_553_1, 0.707_819_864_399_788, 0.459_382_943_127_450_87]);
+        assert_eq!(Engine::at(0, 2 * 5000).uniform(), 0.165_883_895_689_035_94);
+    }
 }

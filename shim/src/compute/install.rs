@@ -3,8 +3,9 @@
 
 use std::collections::HashSet;
 use std::ffi::{CStr, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use dataplane::lock::Mutex;
 
 use super::cxx::{CxxString, CxxVector, IValue, KernelFunction, MaybeKey, MaybeSignature, OperatorName, Stack};
 use super::kernel::{self, Method};
@@ -37,7 +38,7 @@ pub(crate) fn before_call() {
 #[cold]
 fn look() {
     // A CUDA call from inside of what follows, or from another thread meanwhile, goes on without.
-    let Ok(mut done) = DONE.try_lock() else { return };
+    let Some(mut done) = DONE.try_lock() else { return };
     if settings::get().map_or(true, |settings| settings.compute != Compute::Cpu) {
         CHANGED.store(false, Ordering::Relaxed);
         return;

@@ -348,7 +348,7 @@ fn wait_for_all(operator: &Operator, arguments: &[IValue]) {
 /// Work that the GPU's current stream still owes happens first.
 fn wait_for_streams(index: i8) {
     let Ok(device) = device::get(i32::from(index)) else { return };
-    if device.streams.is_quiet() {
+    if device.streams.is_quiet() && device.alive().is_ok() {
         return;
     }
     let symbols = &torch().symbols;
@@ -359,6 +359,9 @@ fn wait_for_streams(index: i8) {
     };
     if let Ok(stream) = stream::resolve(handle) {
         stream.synchronize();
+    }
+    if device.alive().is_err() {
+        exception::fail("CUDA error: the launch timed out and was terminated");
     }
 }
 

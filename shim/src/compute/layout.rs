@@ -245,3 +245,74 @@ pub(super) fn schema(symbols: &Symbols, handle: &OperatorHandle) -> String {
         schema
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `TORCH_FORALL_TAGS` of ATen/core/ivalue.h, torch 2.8; 2.9 has `UInt` after `Int`.
+    const TORCH_2_8: [&str; 27] = [
+        "None",
+        "Tensor",
+        "Storage",
+        "Double",
+        "ComplexDouble",
+        "Int",
+        "SymInt",
+        "SymFloat",
+        "SymBool",
+        "Bool",
+        "Tuple",
+        "String",
+        "Blob",
+        "GenericList",
+        "GenericDict",
+        "Future",
+        "Await",
+        "Device",
+        "Stream",
+        "Object",
+        "PyObject",
+        "Uninitialized",
+        "Capsule",
+        "RRef",
+        "Quantizer",
+        "Generator",
+        "Enum",
+    ];
+
+    #[test]
+    fn tags_are_those_of_the_header() {
+        let mut torch_2_9 = TORCH_2_8.to_vec();
+        torch_2_9.insert(6, "UInt");
+        for names in [&TORCH_2_8[..], &torch_2_9] {
+            let tag = |name: &str| names.iter().position(|known| *known == name).map(|place| place as u32);
+            let tags = Tags::find(tag("Bool").unwrap()).unwrap();
+            assert_eq!(Some(tags.list), tag("GenericList"));
+            assert_eq!(Some(tags.device), tag("Device"));
+            assert_eq!(Some(tags.generator), tag("Generator"));
+            assert_eq!([Some(tag::NONE), Some(tag::TENSOR)], [tag("None"), tag("Tensor")]);
+            assert_eq!([Some(tag::DOUBLE), Some(tag::INT)], [tag("Double"), tag("Int")]);
+            // `IValue::isIntrusivePtr` lists those that are counted.
+            for counted in
+                ["Tensor", "Storage", "ComplexDouble", "Tuple", "String", "GenericList", "GenericDict", "Generator"]
+            {
+                assert!(!tags.is_plain(tag(counted).unwrap()), "{counted}");
+            }
+            for plain in ["None", "Double", "Int", "Bool", "Device", "Uninitialized"] {
+                assert!(tags.is_plain(tag(plain).unwrap()), "{plain}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_tag_of_a_boolean_is_not_guessed() {
+        assert!((0..40).filter(|tag| Tags::find(*tag).is_some()).eq([9, 10]));
+    }
+
+    /// c10/core/impl/SizesAndStrides.h: five inline dimensions, 88 bytes in all.
+    #[test]
+    fn sizes_and_strides_take_eleven_words() {
+        assert_eq!(SIZES_LENGTH, 88);
+    }
+}

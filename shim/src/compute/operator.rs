@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, OnceLock, PoisonError};
+
+use dataplane::lock::Mutex;
 
 use super::cxx::{BoxedFunction, IValue, MaybeHandle, OperatorHandle, OperatorName, Stack};
 use super::symbols::Symbols;
@@ -209,7 +211,7 @@ pub(super) fn kernel(symbols: &Symbols, handle: &OperatorHandle, key: u16) -> Op
 /// An operator that the bridge calls by name, looked up once.
 pub(super) fn named(name: &'static str) -> &'static Operator {
     static KNOWN: Mutex<Option<HashMap<&'static str, &'static Operator>>> = Mutex::new(None);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     let known = known.get_or_insert_default();
     if let Some(operator) = known.get(name) {
         return operator;

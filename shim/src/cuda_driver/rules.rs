@@ -2,10 +2,15 @@
 
 use crate::boundary::guard::{self, Rules};
 use crate::boundary::library::Library;
-use crate::device::context;
 use crate::device::error::CudaError;
+use crate::device::{self, context};
 
-pub(crate) const RULES: Rules = Rules { arrive: guard::outside_host_function, admit, ..Rules::of(Library::CudaDriver) };
+pub(crate) const RULES: Rules = Rules {
+    arrive: guard::outside_host_function,
+    admit,
+    settle: device::current_alive,
+    ..Rules::of(Library::CudaDriver)
+};
 
 fn admit(name: &str) -> Result<(), u32> {
     if context::is_initialized() || name == "cuInit" { Ok(()) } else { Err(CudaError::NOT_INITIALIZED.0) }

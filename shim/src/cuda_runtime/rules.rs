@@ -4,12 +4,13 @@ use super::error;
 use crate::boundary::guard::{self, Rules};
 use crate::boundary::library::Library;
 use crate::compute;
-use crate::device::{context, version};
+use crate::device::{self, context, version};
 
 /// `cudaErrorInsufficientDriver`
 const INSUFFICIENT_DRIVER: u32 = 35;
 
-pub(crate) const RULES: Rules = Rules { arrive, admit, failed: error::note, ..Rules::of(Library::CudaRuntime) };
+pub(crate) const RULES: Rules =
+    Rules { arrive, admit, settle: device::current_alive, failed: error::note, ..Rules::of(Library::CudaRuntime) };
 
 fn arrive() -> Result<(), u32> {
     guard::outside_host_function()?;

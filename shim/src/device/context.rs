@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use dataplane::lock::Mutex;
 
 use super::error::{CudaError, CudaResult};
 use super::{Device, all, make_current, neighbors};
@@ -86,7 +88,7 @@ impl Peers {
         if !can_reach(device, peer) {
             return Err(CudaError::PEER_ACCESS_UNSUPPORTED);
         }
-        let added = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(peer.ordinal);
+        let added = self.0.lock().insert(peer.ordinal);
         if added { Ok(()) } else { Err(CudaError::PEER_ACCESS_ALREADY_ENABLED) }
     }
 
@@ -95,7 +97,7 @@ impl Peers {
     /// # Errors
     /// `PEER_ACCESS_NOT_ENABLED`.
     pub(crate) fn disable(&self, peer: &Device) -> CudaResult {
-        let removed = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer.ordinal);
+        let removed = self.0.lock().remove(&peer.ordinal);
         if removed { Ok(()) } else { Err(CudaError::PEER_ACCESS_NOT_ENABLED) }
     }
 }

@@ -1,8 +1,10 @@
 //! Events: a point in a stream, with the time when the stream got there.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
+
+use dataplane::lock::Mutex;
 
 use super::Device;
 use super::error::{CudaError, CudaResult};
@@ -70,7 +72,7 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
 
 impl Event {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Places the event after what `stream` was given so far.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use dataplane::call::Place;
+use dataplane::lock::Mutex;
 use dataplane::refusal;
 
 use super::error::{CudaError, CudaResult};
@@ -41,7 +42,7 @@ struct Opened {
 static OPENED: Mutex<BTreeMap<usize, Opened>> = Mutex::new(BTreeMap::new());
 
 fn opened() -> MutexGuard<'static, BTreeMap<usize, Opened>> {
-    OPENED.lock().unwrap_or_else(PoisonError::into_inner)
+    OPENED.lock()
 }
 
 /// The handle of the allocation that `address` points into.

@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use dataplane::lock::Mutex;
 
 use super::error::{CudaError, CudaResult};
 use super::{Device, attribute};
@@ -36,7 +38,7 @@ pub(crate) struct Function {
 
 /// Keeps a kernel of the program: the address of its host function and its name, which lives as long as the program.
 pub(crate) fn register(host: usize, name: *const c_char) {
-    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut registered = REGISTERED.lock();
     registered.functions.push((host, name as usize));
 }
 
@@ -55,7 +57,7 @@ impl Kernel {
         if let Some(function) = FUNCTIONS.get(handle) {
             return Some(Self::Loaded(function));
         }
-        let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registered = REGISTERED.lock();
         if registered.sorted < registered.functions.len() {
             registered.functions.sort_unstable();
             registered.sorted = registered.functions.len();
@@ -93,7 +95,7 @@ pub(crate) fn load() -> usize {
 /// `INVALID_HANDLE`.
 pub(crate) fn unload(handle: usize) -> CudaResult {
     let module = MODULES.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
-    for function in module.functions.lock().unwrap_or_else(PoisonError::into_inner).values() {
+    for function in module.functions.lock().values() {
         FUNCTIONS.remove(*function);
     }
     Ok(())
@@ -105,7 +107,7 @@ pub(crate) fn unload(handle: usize) -> CudaResult {
 /// `INVALID_HANDLE`.
 pub(crate) fn lookup(module: usize, name: &CStr) -> CudaResult<usize> {
     let owner = MODULES.get(module).ok_or(CudaError::INVALID_HANDLE)?;
-    let mut functions = owner.functions.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut functions = owner.functions.lock();
     let key = name.to_string_lossy().into_owned();
     Ok(*functions.entry(key).or_insert_with(|| FUNCTIONS.insert(Arc::new(Function { name: name.to_owned(), module }))))
 }

@@ -2,8 +2,9 @@
 //! wants them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
+use dataplane::lock::Mutex;
 use dataplane::refusal;
 
 use super::allocator::PAGE;
@@ -44,7 +45,7 @@ static SPACE: Mutex<Space> = Mutex::new(Space { reserved: BTreeMap::new(), mappe
 static PHYSICAL: Handles<Physical> = Handles::new(7);
 
 fn space() -> MutexGuard<'static, Space> {
-    SPACE.lock().unwrap_or_else(PoisonError::into_inner)
+    SPACE.lock()
 }
 
 /// What sizes and offsets must be multiples of, bytes.

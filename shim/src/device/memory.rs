@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{MutexGuard, OnceLock};
 
 use dataplane::arena::Arena;
+use dataplane::lock::{Mutex, RwLock};
 use dataplane::refusal;
 
 use super::allocator::Allocator;
@@ -104,7 +105,7 @@ impl DeviceMemory {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock()
     }
 
     /// The memory file, made at the first use.
@@ -115,7 +116,7 @@ impl DeviceMemory {
         if let Some(arena) = self.arena.get() {
             return Ok(arena);
         }
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making.lock();
         if let Some(arena) = self.arena.get() {
             return Ok(arena);
         }
@@ -130,7 +131,7 @@ impl DeviceMemory {
             // SAFETY: the range is the mapping just made.
             unsafe { libc::madvise(arena.base().cast(), length, advice) };
         }
-        let mut arenas = ARENAS.write().unwrap_or_else(PoisonError::into_inner);
+        let mut arenas = ARENAS.write();
         arenas.push((arena.base() as usize, length, device.ordinal));
         arenas.sort_unstable();
         Ok(self.arena.get_or_init(|| arena))
@@ -245,7 +246,7 @@ fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize) -> Cu
 }
 
 fn arena_at(address: usize) -> Option<(&'static Device, usize)> {
-    let arenas = ARENAS.read().unwrap_or_else(PoisonError::into_inner);
+    let arenas = ARENAS.read();
     let index = arenas.partition_point(|(base, _, _)| *base <= address).checked_sub(1)?;
     let (base, length, ordinal) = arenas[index];
     (address - base < length).then(|| (&all()[ordinal as usize], address - base))
@@ -264,7 +265,7 @@ pub(crate) fn in_arena(address: usize) -> Option<Option<Location>> {
 
 /// What host memory known to CUDA `address` points into.
 pub(crate) fn locate_host(address: usize) -> Option<HostRange> {
-    let host = HOST.read().unwrap_or_else(PoisonError::into_inner);
+    let host = HOST.read();
     let (_, range) = host.range(..=address).next_back()?;
     (address - range.base < range.size).then_some(*range)
 }
@@ -293,7 +294,7 @@ pub(crate) fn allocate_host(size: usize, kind: HostKind, device: u32, flags: u32
         return Err(CudaError::MEMORY_ALLOCATION);
     }
     let base = base as usize;
-    let mut host = HOST.write().unwrap_or_else(PoisonError::into_inner);
+    let mut host = HOST.write();
     host.insert(base, HostRange { base, size, kind, device, flags });
     Ok(base)
 }
@@ -303,7 +304,7 @@ pub(crate) fn allocate_host(size: usize, kind: HostKind, device: u32, flags: u32
 /// # Errors
 /// `INVALID_VALUE` when no such allocation starts at `base`.
 pub(crate) fn free_host(base: usize, kinds: &[HostKind]) -> CudaResult {
-    let mut host = HOST.write().unwrap_or_else(PoisonError::into_inner);
+    let mut host = HOST.write();
     let range = host.get(&base).copied().filter(|range| kinds.contains(&range.kind)).ok_or(CudaError::INVALID_VALUE)?;
     host.remove(&base);
     // SAFETY: the range was mapped by `allocate_host` and is in the table once; whoever frees it no longer uses it.
@@ -319,7 +320,7 @@ pub(crate) fn register_host(base: usize, size: usize, device: u32, flags: u32) -
     if base == 0 || size == 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    let mut host = HOST.write().unwrap_or_else(PoisonError::into_inner);
+    let mut host = HOST.write();
     let before = host.range(..base + size).next_back().is_some_and(|(_, range)| range.base + range.size > base);
     if before {
         return Err(CudaError::HOST_MEMORY_ALREADY_REGISTERED);
@@ -333,7 +334,7 @@ pub(crate) fn register_host(base: usize, size: usize, device: u32, flags: u32) -
 /// # Errors
 /// `HOST_MEMORY_NOT_REGISTERED` when none starts at `base`.
 pub(crate) fn unregister_host(base: usize) -> CudaResult {
-    let mut host = HOST.write().unwrap_or_else(PoisonError::into_inner);
+    let mut host = HOST.write();
     match host.get(&base) {
         Some(range) if range.kind == HostKind::Registered => {
             host.remove(&base);

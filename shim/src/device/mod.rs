@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use crate::report::{self, counters::Counters};
 use crate::settings::Gpu;
@@ -45,6 +45,8 @@ pub(crate) struct Device {
     pub(crate) share: neighbors::Share,
     /// Its streams.
     pub(crate) streams: stream::Streams,
+    /// A kernel on it never ended; see [`Device::lose`].
+    is_lost: AtomicBool,
     /// What was done with it.
     pub(crate) counters: &'static Counters,
     /// Times its primary context is retained by the driver API, plus one once the runtime has made it.
@@ -70,6 +72,7 @@ pub(crate) fn all() -> &'static [Device] {
             memory: memory::DeviceMemory::new(visible.gpu.profile.memory.bytes),
             share: neighbors::Share::default(),
             streams: stream::Streams::default(),
+            is_lost: AtomicBool::new(false),
             counters: &report::counters::all()[ordinal],
             primary: context::Primary::default(),
             peers: context::Peers::default(),
@@ -79,6 +82,35 @@ pub(crate) fn all() -> &'static [Device] {
         };
         visible::gpus().iter().enumerate().map(device).collect()
     })
+}
+
+/// Some device is lost: what calls look at first.
+static ANY_LOST: AtomicBool = AtomicBool::new(false);
+
+impl Device {
+    /// From now on every call on the device answers `cudaErrorLaunchTimeout`, in this process and for good, as CUDA documents:
+    /// "this leaves the process in an inconsistent state and any further CUDA work will return the same error".
+    pub(crate) fn lose(&self) {
+        self.is_lost.store(true, Ordering::Release);
+        ANY_LOST.store(true, Ordering::Release);
+    }
+
+    /// # Errors
+    /// `LAUNCH_TIMEOUT` once the device is lost.
+    pub(crate) fn alive(&self) -> CudaResult {
+        if self.is_lost.load(Ordering::Acquire) { Err(CudaError::LAUNCH_TIMEOUT) } else { Ok(()) }
+    }
+}
+
+/// Whether the calling thread's device still works; what every successful call of libcuda and libcudart ends with.
+///
+/// # Errors
+/// As [`Device::alive`].
+pub(crate) fn current_alive() -> Result<(), u32> {
+    if !ANY_LOST.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    current().and_then(Device::alive).map_err(u32::from)
 }
 
 /// The device with this ordinal.

@@ -10,8 +10,9 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
+use dataplane::lock::Mutex;
 use dataplane::refusal;
 
 use super::Device;
@@ -130,14 +131,14 @@ impl Board {
 
     /// Nobody else allocates meanwhile, in this process or another. Who holds it does nothing that waits.
     fn lock(&self) -> io::Result<Turn<'_>> {
-        let guard = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.turn.lock();
         self.fcntl(libc::F_SETLKW, libc::F_WRLCK, ALLOCATION)?;
         Ok(Turn { board: self, _guard: guard })
     }
 
     /// [`Board::lock`], unless another thread has it.
     fn lock_if_free(&self) -> io::Result<Option<Turn<'_>>> {
-        let Ok(guard) = self.turn.try_lock() else { return Ok(None) };
+        let Some(guard) = self.turn.try_lock() else { return Ok(None) };
         self.fcntl(libc::F_SETLKW, libc::F_WRLCK, ALLOCATION)?;
         Ok(Some(Turn { board: self, _guard: guard }))
     }
@@ -206,7 +207,7 @@ impl Drop for Turn<'_> {
 
 impl Share {
     fn index(&self, board: &Board, gpu: u32) -> Option<usize> {
-        let mut index = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.0.lock();
         if index.is_none() {
             *index = board.claim(gpu);
         }
@@ -217,7 +218,7 @@ impl Share {
 /// Says that this process now holds `bytes` of the device.
 pub(crate) fn publish(device: &Device, bytes: u64) {
     let Some(board) = board() else { return };
-    let known = *device.share.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = *device.share.0.lock();
     let index = known.or_else(|| {
         let _turn = board.lock().ok()?;
         device.share.index(board, number(device.gpu))
@@ -249,7 +250,7 @@ pub(crate) fn take(device: &Device, bytes: u64, limit: u64) -> bool {
 /// This process no longer uses the device.
 pub(crate) fn withdraw(device: &Device) {
     let Some(board) = board() else { return };
-    if let Some(index) = device.share.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(index) = device.share.0.lock().take() {
         board.entries()[index].gpu.store(0, Ordering::Release);
         let _ = board.fcntl(libc::F_SETLK, libc::F_UNLCK, byte_of(index));
     }

@@ -1,6 +1,8 @@
 //! Memory pools of the stream-ordered allocator. Our pools keep no freed memory back, so what is reserved is what is used.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use dataplane::lock::Mutex;
 
 use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind};
@@ -71,7 +73,7 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
 
 impl Pool {
     fn change(&self, body: impl FnOnce(&mut State)) {
-        body(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        body(&mut self.state.lock());
     }
 
     /// An attribute of `cudaMemPoolAttr`.
@@ -79,7 +81,7 @@ impl Pool {
     /// # Errors
     /// `INVALID_VALUE` for one that does not exist.
     pub(crate) fn get(&self, attribute: u32) -> CudaResult<Value> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         Ok(match attribute {
             1..=3 => Value::Switch(state.reuse[attribute as usize - 1]),
             4 => Value::Bytes(state.threshold),
@@ -95,7 +97,7 @@ impl Pool {
     /// # Errors
     /// `INVALID_VALUE` for one that does not exist or cannot be set.
     pub(crate) fn set(&self, attribute: u32, value: Value) -> CudaResult {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         match (attribute, value) {
             (1..=3, Value::Switch(value)) => state.reuse[attribute as usize - 1] = value,
             (4, Value::Bytes(bytes)) => state.threshold = bytes,

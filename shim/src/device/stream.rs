@@ -9,8 +9,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
+
+use dataplane::lock::{Condvar, Mutex};
 
 use super::error::{CudaError, CudaResult};
 use super::{Device, all, current};
@@ -157,7 +159,7 @@ impl Point {
             }
             let least = queue.awaited.map_or(self.sequence, |other| other.min(self.sequence));
             queue.awaited = Some(least);
-            queue = stream.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = stream.changed.wait(queue);
         }
         stream.hand_over(&mut queue);
     }
@@ -194,7 +196,7 @@ impl Stream {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     /// Everything issued to it so far.
@@ -322,11 +324,11 @@ impl Stream {
                 return;
             } else if std::mem::take(&mut queue.was_helped) {
                 self.hand_over(&mut queue);
-                queue = self.work.wait_timeout(queue, DOZE).unwrap_or_else(PoisonError::into_inner).0;
+                queue = self.work.wait_timeout(queue, DOZE);
             } else {
                 self.hand_over(&mut queue);
                 queue.is_parked = true;
-                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self.work.wait(queue);
                 queue.is_parked = false;
             }
         }
@@ -339,7 +341,7 @@ impl Stream {
         self.issued.fetch_add(1, Ordering::SeqCst);
         queue.items.push_back(item);
         if !self.is_listed.swap(true, Ordering::SeqCst) {
-            let mut busy = streams.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut busy = streams.busy.lock();
             busy.push(Arc::clone(self));
             // Nobody may ever ask for them.
             if busy.len() >= LISTED {
@@ -412,7 +414,7 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 impl Streams {
     /// The streams that owe something.
     fn busy(&self) -> Vec<Arc<Stream>> {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut busy = self.busy.lock();
         Self::drop_idle(&mut busy);
         busy.clone()
     }

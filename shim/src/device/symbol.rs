@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_char};
-use std::sync::{Mutex, PoisonError};
+
+use dataplane::lock::Mutex;
 
 use super::error::{CudaError, CudaResult};
 use super::image::{self, Initial};
@@ -32,13 +33,13 @@ type Places = HashMap<(usize, u32), usize>;
 /// Keeps a variable of the program: the address of its host twin, its name, its size in bytes and the fat binary that it is in.
 pub(crate) fn register(host: usize, name: *const c_char, size: usize, image: usize) {
     let variable = Variable { name: name as usize, size, image, is_managed: false, is_filled: false };
-    VARIABLES.lock().unwrap_or_else(PoisonError::into_inner).insert(host, variable);
+    VARIABLES.lock().insert(host, variable);
 }
 
 /// [`register`], for managed memory at `address`.
 pub(crate) fn register_managed(address: usize, name: *const c_char, size: usize, image: usize) {
     let variable = Variable { name: name as usize, size, image, is_managed: true, is_filled: false };
-    VARIABLES.lock().unwrap_or_else(PoisonError::into_inner).insert(address, variable);
+    VARIABLES.lock().insert(address, variable);
 }
 
 /// A variable on a device.
@@ -73,13 +74,13 @@ pub(crate) fn size(host: usize) -> CudaResult<usize> {
 }
 
 fn find(host: usize) -> CudaResult<Variable> {
-    let variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    let variables = VARIABLES.lock();
     variables.get(&host).copied().ok_or(CudaError::INVALID_SYMBOL)
 }
 
 /// The host twin of the variable that a fat binary calls `name`.
 fn twin(image: usize, name: &str) -> Option<usize> {
-    let variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    let variables = VARIABLES.lock();
     variables.iter().find(|(_, known)| known.image == image && text(known.name) == name).map(|(host, _)| *host)
 }
 
@@ -88,7 +89,7 @@ fn twin(image: usize, name: &str) -> Option<usize> {
 /// # Errors
 /// `INVALID_SYMBOL`, `MEMORY_ALLOCATION`.
 pub(crate) fn place(host: usize, device: &'static Device) -> CudaResult<Symbol> {
-    let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut places = PLACES.lock();
     place_in(places.get_or_insert_with(HashMap::new), host, device)
 }
 
@@ -135,7 +136,7 @@ fn fill(variable: &Variable, address: usize, mut place_of: impl FnMut(usize, &st
 /// Fills the managed variables of a fat binary, which the program is about to read by itself.
 pub(crate) fn fill_managed(image: usize) {
     let waiting: Vec<(usize, Variable)> = {
-        let mut variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut variables = VARIABLES.lock();
         let waiting =
             variables.iter_mut().filter(|(_, known)| known.image == image && known.is_managed && !known.is_filled);
         waiting

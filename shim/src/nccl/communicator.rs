@@ -17,8 +17,8 @@ use super::error::{NcclError, NcclResult, code, note};
 use crate::boundary::handle::Handles;
 use crate::device::{self, Device};
 
-/// Longest time for which the stream of a failed operation is held: more than PyTorch's watchdog takes on a busy machine.
-const HOLD: Duration = Duration::from_secs(5);
+/// How long the stream of a failed operation waits for an abort: more than PyTorch's watchdog takes on a busy machine.
+const HOLD: Duration = Duration::from_secs(30);
 
 /// The handles of all communicators.
 pub(crate) static COMMUNICATORS: Handles<Communicator> = Handles::new(13);
@@ -253,8 +253,8 @@ impl Communicator {
     }
 
     /// Keeps the stream of a failed operation where it is until the program gives the communicator up. On a GPU its kernel
-    /// spins until the abort: what comes behind it in the stream must not take its buffers for results. A program that
-    /// never aborts goes on after a while, with a message on stderr.
+    /// spins until the abort: what comes behind it in the stream must not take its buffers for results. Where no abort
+    /// comes, the device is lost, so that nothing ever reads what was not exchanged.
     fn hold(&self, mut state: MutexGuard<'_, State>) {
         let patience = match &*state {
             State::Ready(ranks) => HOLD.min(ranks.patience()),
@@ -264,9 +264,13 @@ impl Communicator {
         while !self.released.load(Ordering::Acquire) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let line =
-                    "fakegpu: nobody aborted the failed communicator: its stream goes on with what was not exchanged\n";
+                let line = format!(
+                    "fakegpu: nobody aborted the failed communicator within {:.0?}: a GPU would be stuck in it; CUDA calls on \
+                     device {} answer cudaErrorLaunchTimeout from now on\n",
+                    patience, self.device.ordinal
+                );
                 let _ = std::io::stderr().write_all(line.as_bytes());
+                self.device.lose();
                 self.released.store(true, Ordering::Release);
                 return;
             }

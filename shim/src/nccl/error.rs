@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::mem::ManuallyDrop;
-use std::sync::{Mutex, PoisonError};
 
 use dataplane::Failure;
+use dataplane::lock::Mutex;
 use protocol::record::ErrorCode;
 
 use super::log;
@@ -100,12 +100,12 @@ thread_local! {
 /// Keeps the sentence of the process's last error.
 pub(crate) fn note(detail: String) {
     log::warn(device::current().map_or(0, |device| device.ordinal), &detail);
-    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = detail;
+    *LAST.lock() = detail;
 }
 
 /// The sentence of the process's last error.
 pub(super) fn last_text() -> String {
-    LAST.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    LAST.lock().clone()
 }
 
 /// The last error of any thread, as `ncclGetLastError` returns it; valid until the thread asks again.

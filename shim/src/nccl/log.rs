@@ -4,7 +4,9 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
+
+use dataplane::lock::{Mutex, RwLock};
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,14 +64,14 @@ static SETTINGS: RwLock<Option<Arc<Settings>>> = RwLock::new(None);
 
 /// `ncclResetDebugInit`: the variables are read again before the next line.
 pub(crate) fn reset() {
-    *SETTINGS.write().unwrap_or_else(PoisonError::into_inner) = None;
+    *SETTINGS.write() = None;
 }
 
 fn settings() -> Arc<Settings> {
-    if let Some(known) = &*SETTINGS.read().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(known) = &*SETTINGS.read() {
         return Arc::clone(known);
     }
-    let mut known = SETTINGS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut known = SETTINGS.write();
     Arc::clone(known.get_or_insert_with(|| {
         let get = |name: &str| std::env::var(name).ok();
         let level = get("NCCL_DEBUG").map_or(Level::None, |text| level(&text));
@@ -136,7 +138,7 @@ fn say(settings: &Settings, device: u32, text: &str) {
 /// In one piece: other ranks write to the same stream.
 fn write(settings: &Settings, line: &str) {
     let written = match &settings.file {
-        Some(file) => file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes()),
+        Some(file) => file.lock().write_all(line.as_bytes()),
         None => {
             let mut stdout = std::io::stdout().lock();
             stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush())

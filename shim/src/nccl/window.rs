@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use dataplane::call::Buffer;
+use dataplane::lock::Mutex;
 
 use super::collective::place_in_arena;
 use super::communicator::{Communicator, process, resolve};
@@ -42,7 +43,7 @@ pub(super) struct Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        for address in self.peers.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        for address in self.peers.lock().values() {
             let _ = ipc::close(*address);
         }
         if let Some(address) = self.owned {
@@ -64,7 +65,7 @@ impl Window {
         if peer == ranks.rank() {
             return Ok(self.base);
         }
-        let known = self.peers.lock().unwrap_or_else(PoisonError::into_inner).get(&peer).copied();
+        let known = self.peers.lock().get(&peer).copied();
         if let Some(address) = known {
             return Ok(address);
         }
@@ -78,7 +79,7 @@ impl Window {
             return Err(NcclError::INVALID_USAGE.because(format!("the window of rank {peer} is host memory")));
         }
         let address = ipc::open_range(&window.place, pid, window.bytes as usize, communicator.device)?;
-        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peers = self.peers.lock();
         if let Some(earlier) = peers.insert(peer, address) {
             // Another thread was quicker; both got one mapping, which counts its users.
             let _ = ipc::close(earlier);

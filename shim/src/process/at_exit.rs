@@ -1,7 +1,8 @@
 //! Actions at the end of the process that used CUDA; its forked children do not run them.
 
 use std::panic::catch_unwind;
-use std::sync::Mutex;
+
+use dataplane::lock::Mutex;
 
 use crate::process::fork;
 
@@ -10,7 +11,7 @@ static ACTIONS: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 /// Runs `action` when this process exits (not when it is killed). The last one registered runs first; a second
 /// registration of the same function is ignored.
 pub(crate) fn at_exit(action: fn()) {
-    let mut actions = ACTIONS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut actions = ACTIONS.lock();
     if actions.is_empty() {
         // SAFETY: the handler is a function of this library, which is never unloaded (`-z nodelete`).
         unsafe { libc::atexit(run) };
@@ -24,10 +25,7 @@ extern "C" fn run() {
     if !fork::is_owner() {
         return;
     }
-    let actions = match ACTIONS.lock() {
-        Ok(mut actions) => std::mem::take(&mut *actions),
-        Err(_) => return,
-    };
+    let actions = std::mem::take(&mut *ACTIONS.lock());
     for action in actions.into_iter().rev() {
         let _ = catch_unwind(action);
     }

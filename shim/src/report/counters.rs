@@ -1,8 +1,10 @@
 //! What was done with each device.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+
+use dataplane::lock::Mutex;
 
 use crate::settings::visible;
 
@@ -82,7 +84,7 @@ pub(crate) fn all() -> &'static [Counters] {
 impl Counters {
     /// One more launch of the kernel `name`.
     pub(crate) fn launched(&self, name: &str) {
-        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kernels = self.kernels.lock();
         if let Some(count) = kernels.get_mut(name) {
             *count += 1;
         } else {
@@ -93,6 +95,6 @@ impl Counters {
 
     /// Launches by kernel name.
     pub(crate) fn kernels(&self) -> BTreeMap<String, u64> {
-        self.kernels.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.kernels.lock().clone()
     }
 }

@@ -1,7 +1,9 @@
 //! How often each gap was used: by library, name and detail (a kernel's name, a datatype).
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use dataplane::lock::Mutex;
 
 /// Details kept apart per name; further ones are counted together under `_other_`.
 const DETAILS: usize = 10_000;
@@ -14,7 +16,7 @@ type Gaps = BTreeMap<(&'static str, &'static str), Details>;
 static GAPS: Mutex<Gaps> = Mutex::new(Gaps::new());
 
 fn gaps() -> MutexGuard<'static, Gaps> {
-    GAPS.lock().unwrap_or_else(PoisonError::into_inner)
+    GAPS.lock()
 }
 
 /// Counts one use. For a detail that is new, the number of details known before it.

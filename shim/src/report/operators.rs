@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use dataplane::lock::Mutex;
 
 /// Names and counters, one of each per registration; a name may come more than once.
 static OPERATORS: Mutex<Vec<(&'static str, &'static AtomicU64)>> = Mutex::new(Vec::new());
 
 /// Adds the counter of an operator to the report.
 pub(crate) fn register(name: &'static str, calls: &'static AtomicU64) {
-    OPERATORS.lock().unwrap_or_else(PoisonError::into_inner).push((name, calls));
+    OPERATORS.lock().push((name, calls));
 }
 
 /// Operators that were computed, and how often.
 pub(crate) fn calls() -> BTreeMap<String, u64> {
     let mut calls = BTreeMap::new();
-    for (name, counter) in OPERATORS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    for (name, counter) in OPERATORS.lock().iter() {
         let count = counter.load(Ordering::Relaxed);
         if count > 0 {
             *calls.entry((*name).to_owned()).or_default() += count;

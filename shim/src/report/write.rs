@@ -10,6 +10,7 @@ use protocol::device_report::{
     DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REFUSED, REPORT_VERSION,
     Summary, Tally, UNWRITTEN,
 };
+use protocol::launcher::Launcher;
 
 use super::counters::{self, Counters};
 use super::{gaps, operators};
@@ -94,8 +95,9 @@ fn within_limits(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// The rank that the launcher gave this process.
 fn rank() -> Option<u32> {
-    env::var("RANK").ok().and_then(|rank| rank.parse().ok())
+    Launcher::read(|name| env::var(name).ok()).rank.map(|rank| rank.0)
 }
 
 /// Written beside its place and moved there, so that a reader never sees half of it.

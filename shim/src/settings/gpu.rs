@@ -2,6 +2,7 @@
 
 use protocol::ids::Rank;
 use protocol::profile::GpuProfile;
+use xxhash_rust::xxh64::xxh64;
 
 /// One GPU of the machine that this process runs on, before `CUDA_VISIBLE_DEVICES`.
 #[derive(Clone, Debug)]
@@ -21,13 +22,8 @@ impl Gpu {
     pub(crate) fn uuid(&self) -> [u8; 16] {
         let seed = format!("ftest gpu {} {} {}", self.node, self.local, self.profile.id);
         let mut bytes = [0; 16];
-        for (half, salt) in bytes.chunks_exact_mut(8).zip([0u64, 0x9e37_79b9_7f4a_7c15]) {
-            // FNV-1a, 64 bit.
-            let hash = seed.bytes().fold(0xcbf2_9ce4_8422_2325 ^ salt, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-            half.copy_from_slice(&hash.to_be_bytes());
-        }
+        bytes[..8].copy_from_slice(&xxh64(seed.as_bytes(), 0).to_be_bytes());
+        bytes[8..].copy_from_slice(&xxh64(seed.as_bytes(), 1).to_be_bytes());
         // Version 4, variant 1 of RFC 9562, as NVIDIA's are.
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, PoisonError};
+
+use dataplane::lock::Mutex;
 
 use super::objects::{Answer, Code, Refusals};
 use super::release;
@@ -45,19 +46,19 @@ exports! {
 
 fn create(out: Out<c_int>) -> Answer {
     let out = out.required().map_err(REFUSALS.null())?;
-    let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut plans = PLANS.lock();
     let plan = (1..).find(|plan| !plans.contains_key(plan)).unwrap_or(c_int::MAX);
     plans.insert(plan, Plan { auto_allocation: true, ..Plan::default() });
     out.set(plan).map_err(REFUSALS.null())
 }
 
 fn destroy(plan: c_int) -> Answer {
-    let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut plans = PLANS.lock();
     plans.remove(&plan).map(drop).ok_or(Code(REFUSALS.handle))
 }
 
 fn with(plan: c_int, change: impl FnOnce(&mut Plan)) -> Answer {
-    let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut plans = PLANS.lock();
     plans.get_mut(&plan).map(change).ok_or(Code(REFUSALS.handle))
 }
 

@@ -1,6 +1,6 @@
 //! Connections that have no business there, on every port that a run has open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -199,41 +199,47 @@ impl<'a> Crowded<'a> {
         })
     }
 
-    /// Strangers knock at all doors, so often; what their hosts need meanwhile is measured.
+    /// Strangers knock at all doors, so often or until the hosts are gone; what their hosts need meanwhile is measured.
     fn crowd(&self, hosts: &[(u32, Vec<Door>)], times: usize, tally: &mut Tally) {
         let before: BTreeMap<u32, u64> = hosts.iter().filter_map(|(pid, _)| Some((*pid, size(*pid)?.0))).collect();
         let all: Vec<&Door> = hosts.iter().flat_map(|(_, doors)| doors).collect();
-        let (mut held, mut most, mut refused) = (std::collections::VecDeque::new(), (0, 0, 0), 0);
-        for number in 0..times {
+        let (mut held, mut most) = (VecDeque::new(), (0, 0, 0));
+        let (mut tried, mut refused, mut measured) = (0, 0, 0);
+        'crowd: for number in 0..times {
             let began = Instant::now();
             match all[number % all.len()].knock() {
                 Ok(mut stranger) => {
                     stranger.send(&words(number / all.len()));
-                    if number % 1000 == 5 {
+                    if number % 5000 == 5 {
                         stranger.receive();
                     }
                     held.push_back(stranger);
                 }
                 Err(_) => refused += 1,
             }
+            tried += 1;
             tally.add("a stranger", began.elapsed(), Ok(()));
             if held.len() > HELD {
                 held.pop_front();
             }
             if number % 200 == 199 {
                 for (pid, _) in hosts {
-                    let Some((memory, descriptors, threads)) = size(*pid) else { continue };
+                    let Some((memory, descriptors, threads)) = size(*pid) else { break 'crowd };
                     let more = memory.saturating_sub(before.get(pid).copied().unwrap_or_default());
                     most = (most.0.max(more), most.1.max(descriptors), most.2.max(threads));
                 }
+                measured += 1;
             }
+        }
+        if measured < 5 {
+            tally.fault(format!("the ranks were done after {tried} strangers"));
         }
         let (memory, descriptors, threads) = most;
         if memory > MEMORY || descriptors > MOST || threads > MOST {
             tally.fault(format!("{memory} KiB more memory, {descriptors} descriptors, {threads} threads"));
         }
-        if refused > times / 10 {
-            tally.fault(format!("{refused} of {times} could not even connect"));
+        if refused > tried / 10 {
+            tally.fault(format!("{refused} of {tried} could not even connect"));
         }
         tally.note(format!("{} MiB more memory, {descriptors} descriptors, {threads} threads", memory.div_ceil(1024)));
     }
@@ -254,12 +260,12 @@ impl<'a> Crowded<'a> {
 /// The coordinator's port, before its ranks come and while they work.
 pub(super) fn coordinator(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("connections");
-    let mut crowded = Crowded::start(workspace, "tcp", workspace.times(200, 5_000))?;
+    let mut crowded = Crowded::start(workspace, "tcp", workspace.times(5_000, 50_000))?;
     let hosts = crowded.hosts("fakegpu-coordinator", 1)?;
     crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
     crowded.open()?;
     crowded.hosts("fixture-bench", 4)?;
-    crowded.crowd(&hosts, workspace.times(200, 10_000), &mut tally);
+    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
     crowded.end(&mut tally)?;
     Ok(tally)
 }
@@ -267,7 +273,7 @@ pub(super) fn coordinator(workspace: &Workspace) -> Result<Tally, String> {
 /// The ports on which ranks exchange their data.
 pub(super) fn ranks(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("connections");
-    let mut crowded = Crowded::start(workspace, "tcp", workspace.times(2_000, 40_000))?;
+    let mut crowded = Crowded::start(workspace, "tcp", workspace.times(5_000, 100_000))?;
     crowded.open()?;
     let hosts = crowded.hosts("fixture-bench", 4)?;
     crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);

@@ -52,7 +52,8 @@ const FILTERS: &[Text] = &[
     ("a filter of alternatives", |n| format!("a{}", "|a".repeat(n)), ""),
     ("a filter of conjunctions", |n| format!("a{}", "&a".repeat(n)), ""),
     ("a filter of stars", |n| format!("case({})", "*a".repeat(n)), ""),
-    ("a filter with a regular expression", |n| format!("case(/{}/)", "(a{9}){9}".repeat(n)), ""),
+    // An argument has at most 128 KiB.
+    ("a filter with a regular expression", |n| format!("case(/{}/)", "(a{9}){9}".repeat(n.min(14_000))), ""),
 ];
 
 /// How large each is made.

@@ -7,18 +7,18 @@ const MAX_RANKS: u32 = model::cluster_file::MAX_RANKS;
 pub(crate) static CLUSTER: Section = Section {
     name: "cluster",
     what: "a cluster",
-    about: "Pretended machines: see [clusters](clusters.md).",
+    about: "Simulated machines: see [clusters](clusters.md).",
     keys: &[&[
-        optional("file", Shape::Text, "a cluster file, from the suite's directory; then nothing else stands here"),
+        optional("file", Shape::Text, "a cluster file, from the suite's directory; no other key is allowed then"),
         optional(
             "extends",
             Shape::Text,
-            "a cluster under `clusters`, written out there, whose keys count where this one has none; of `fabric` each \
-             of its two. One level",
+            "a cluster under `clusters`, written out there, whose keys apply where this one has none; within `fabric`, each of \
+             its two. Cannot be chained",
         ),
         optional("version", Shape::Exactly(1), "version of cluster files"),
         optional("name", Shape::Text, "its name; else the name under `clusters`, or the case's id"),
-        optional("cluster", Shape::Section(&NAMES), "the same, long"),
+        optional("cluster", Shape::Section(&NAMES), "the same, in the long form"),
         optional(
             "nodes",
             Shape::Either(&[Shape::Integer(1, MAX_RANKS), Shape::List(1, &Shape::Section(&NODE))]),
@@ -86,7 +86,7 @@ pub(crate) static LINKS: Section = Section {
         required("type", Shape::Text, "`nvlink`, `infiniband`, ..."),
         required("bandwidth_gbps", Shape::Positive, "Gbit/s"),
         required("latency_us", Shape::NotNegative, "microseconds"),
-        or("oversubscription", Shape::Positive, "1", "by how much more is sold than there is"),
+        or("oversubscription", Shape::Positive, "1", "factor by which the link is oversubscribed"),
     ]],
     rules: &[],
 };

@@ -1,15 +1,17 @@
-//! The keys of `expect`: what must come of a case.
+//! The keys of `expect`: the expected results of a case.
+
+use protocol::finding;
 
 use super::{Key, Rule, Section, Shape, optional, or, required};
 
-const BECAUSE: Key = optional("because", Shape::Text, "why; shown instead of the advice when it does not hold");
+const BECAUSE: Key = optional("because", Shape::Text, "why; shown instead of the advice if the check fails");
 const OF: Key = or(
     "of",
     Shape::Choice(&["cluster", "report", "device"]),
     "`cluster`",
     "the cluster report, or the list of all device reports",
 );
-const FATAL: Key = or("fatal", Shape::Bool, "`false`", "when it does not hold, no check after it is made");
+const FATAL: Key = or("fatal", Shape::Bool, "`false`", "if the check fails, no later check is made");
 const RANKS: Shape = Shape::List(1, &Shape::Integer(0, u32::MAX));
 const SCALAR: Shape = Shape::Word;
 const SCALARS: Shape = Shape::Either(&[SCALAR, Shape::List(1, &SCALAR)]);
@@ -17,7 +19,7 @@ const SCALARS: Shape = Shape::Either(&[SCALAR, Shape::List(1, &SCALAR)]);
 pub(crate) static EXPECT: Section = Section {
     name: "expect",
     what: "`expect`",
-    about: "What must come of a case. All checks are made and told together, up to one that is `fatal`.",
+    about: "The expected results of a case. All checks are made and reported together, up to one that is `fatal`.",
     keys: &[&[
         or(
             "exit",
@@ -30,40 +32,58 @@ pub(crate) static EXPECT: Section = Section {
             Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]),
             "what they [write](#stdout-stderr)",
         ),
-        optional("stderr", Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]), "likewise"),
+        optional("stderr", Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]), "the same for stderr"),
         optional("report", Shape::List(0, &Shape::Section(&REPORT)), "values of [reports](#report)"),
         optional(
             "invariants",
             Shape::List(0, &Shape::Either(&[Shape::Expression, Shape::Section(&INVARIANT)])),
-            "[expressions](#invariants) that are true",
+            "[expressions](#invariants) that must be true",
         ),
-        optional("perf", Shape::List(0, &Shape::Section(&PERF)), "[numbers](#perf) against a reference"),
+        optional("perf", Shape::List(0, &Shape::Section(&PERF)), "[numbers](#perf) to compare with a reference"),
         optional(
             "snapshot",
             Shape::Either(&[Shape::Section(&SNAPSHOT), Shape::List(0, &Shape::Section(&SNAPSHOT))]),
-            "accepted parts of reports",
+            "parts of reports that must equal an accepted [snapshot](#snapshot)",
         ),
         optional(
             "within",
             Shape::Duration,
-            "from the first start to the last end at most this: survivors of a fault notice it",
+            "most time from the first start to the last end: do the survivors of a fault notice it?",
         ),
         or(
             "leaks",
             Shape::Choice(&["none", "allow"]),
             "no process, no socket",
-            "what may be [left behind](#verdicts). `none`: nothing in `/dev/shm` either; `allow`: anything, and processes are ended all the same",
+            "what may be [left behind](#verdicts). `none`: nothing in `/dev/shm` either; `allow`: anything; processes are still ended",
         ),
         optional(
             "hang",
             Shape::Either(&[Shape::Text, Shape::List(0, &Shape::Text)]),
-            "parts of the sentence of a [hang](#hang), which is wanted here",
+            "parts of the sentence of a [hang](#hang), which is the expected result then",
+        ),
+        optional(
+            "findings",
+            Shape::List(0, &Shape::Either(&[Shape::Choice(finding::WORDS), Shape::Section(&FINDING)])),
+            "[findings](findings.md) that must occur, and do not fail the case; a kind alone is `{kind: KIND}`",
         ),
         optional(
             "gaps",
             Shape::List(0, &Shape::Text),
-            "patterns of [gaps](gaps.md) that the case must run into, and is not broken by",
+            "patterns of [gaps](gaps.md) that the case must run into, and that do not break it",
         ),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static FINDING: Section = Section {
+    name: "finding",
+    what: "a finding",
+    about: "A finding that must occur, unless it is `optional`.",
+    keys: &[&[
+        required("kind", Shape::Choice(finding::WORDS), "its [kind](findings.md)"),
+        optional("ranks", RANKS, "the global ranks at fault, all of them"),
+        optional("contains", SCALARS, "parts of its sentence"),
+        or("optional", Shape::Bool, "`false`", "it may occur, and need not: timing decides"),
     ]],
     rules: &[],
 };
@@ -82,7 +102,7 @@ static CODE_OR_SIGNAL: &[Key] = &[
 pub(crate) static ONE_EXIT: Section = Section {
     name: "one_exit",
     what: "`exit`",
-    about: "How one process ends, long.",
+    about: "How one process ends, written out.",
     keys: &[CODE_OR_SIGNAL],
     rules: &[Rule::OneOf(&["code", "signal"])],
 };
@@ -90,13 +110,13 @@ pub(crate) static ONE_EXIT: Section = Section {
 pub(crate) static EXIT: Section = Section {
     name: "exit",
     what: "`exit`",
-    about: "How processes end. A rank takes its own rule, else `others`, else `all`; what is not said ends with code 0.",
+    about: "How processes end. A rank follows its own rule, else `others`, else `all`; the default is code 0.",
     keys: &[
         &[
             optional(
                 "all",
                 EXIT_WANT,
-                "every rank and launcher without a rule of its own: a code, `nonzero`, `any`, `{code: ...}` or `{signal: ...}`",
+                "every rank and launcher without its own rule: a code, `nonzero`, `any`, `{code: ...}` or `{signal: ...}`",
             ),
             optional("rank", Shape::Names(&EXIT_WANT), "by global rank"),
             optional("others", EXIT_WANT, "the ranks not in `rank`"),
@@ -117,11 +137,15 @@ pub(crate) static OUTPUT: Section = Section {
             "rank",
             Shape::Either(&[Shape::Integer(0, u32::MAX), RANKS, Shape::Choice(&["any", "all", "launcher"])]),
             "`any`; `all` for `absent`",
-            "whose: a global rank, each of several, at least one, every, or the launcher's. In a case without ranks all words mean the one process",
+            "whose: a global rank, each of several, at least one, every, or the launcher's. In a case without ranks every word means the one process",
         ),
-        optional("contains", SCALARS, "texts that stand in it"),
-        optional("matches", SCALARS, "Rust regexes over bytes that match somewhere; `^` and `$` are ends of lines"),
-        optional("absent", SCALARS, "texts that stand nowhere in it"),
+        optional("contains", SCALARS, "texts that must occur"),
+        optional(
+            "matches",
+            SCALARS,
+            "Rust regexes over bytes that must match somewhere; `^` and `$` are the start and end of a line",
+        ),
+        optional("absent", SCALARS, "texts that must not occur"),
         optional(
             "capture",
             Shape::Either(&[Shape::Text, Shape::List(0, &Shape::Text)]),
@@ -145,22 +169,22 @@ static OPERATORS: &[Key] = &[
     optional(
         "near",
         Shape::Either(&[Shape::AnyNumber, Shape::List(0, &Shape::AnyNumber)]),
-        "within the larger of both tolerances of this number; of a list each item. Infinities are near by their sign",
+        "within the larger of the two tolerances of this number; for a list, item by item. Infinities are near if their signs agree",
     ),
-    optional("rel", Shape::NotNegative, "tolerance of `near`, as a part of the larger number"),
+    optional("rel", Shape::NotNegative, "tolerance of `near`, relative to the larger number"),
     optional("abs", Shape::NotNegative, "tolerance of `near`, in units of the value"),
     optional(
         "dtype",
         Shape::Choice(&["float64", "float32", "float16", "bfloat16"]),
-        "the tolerances of `torch.testing` for this datatype, where `rel` or `abs` is not given: see [near](#near)",
+        "the tolerances of `torch.testing` for this datatype, unless `rel` or `abs` is given: see [near](#near)",
     ),
     or("nan", Shape::Choice(&["equal", "unequal"]), "`unequal`", "whether NaN is `near` NaN"),
-    optional("unordered", Shape::Bool, "`true`: `eq` compares lists without their order"),
+    optional("unordered", Shape::Bool, "`true`: `eq` ignores the order of lists"),
     optional("in", Shape::List(0, &Shape::Any), "one of a list"),
     optional(
         "contains",
         Shape::Any,
-        "a text with this part, a list with this item; of several selected values: one of them",
+        "a text that contains this, a list with this item, or one of several selected values",
     ),
     optional("matches", Shape::Regex, "a text that this Rust regex matches somewhere"),
     optional(
@@ -169,8 +193,8 @@ static OPERATORS: &[Key] = &[
         "what the value is",
     ),
     optional("len", Shape::Integer(0, u32::MAX), "length of a list, mapping or text"),
-    optional("unique", Shape::Bool, "`true`: a list that holds nothing twice"),
-    optional("sorted", Shape::Choice(&["ascending", "descending"]), "a list in this order; equal neighbours are fine"),
+    optional("unique", Shape::Bool, "`true`: a list without duplicates"),
+    optional("sorted", Shape::Choice(&["ascending", "descending"]), "a list in this order; equal neighbors are fine"),
 ];
 
 pub(crate) static OF_EACH: Section = Section {
@@ -187,7 +211,7 @@ pub(crate) static COUNT: Section = Section {
     about: "How many of the selected values there are. A number alone is `{eq: NUMBER}`.",
     keys: &[&[
         or("where", Shape::Section(&OF_EACH), "all", "only values for which these comparisons hold count"),
-        optional("eq", Shape::Integer(0, u32::MAX), "exactly so many"),
+        optional("eq", Shape::Integer(0, u32::MAX), "exactly"),
         optional("min", Shape::Integer(0, u32::MAX), "at least"),
         optional("max", Shape::Integer(0, u32::MAX), "at most"),
     ]],
@@ -197,21 +221,21 @@ pub(crate) static COUNT: Section = Section {
 pub(crate) static PERF: Section = Section {
     name: "perf",
     what: "`perf`",
-    about: "A number to watch. What was measured is kept with the outcome, whatever the bounds say.",
+    about: "A number to watch. The measured value is kept, whatever the bounds say.",
     keys: &[&[
         required("metric", Shape::Path, "the path of one number, or an expression over `captures`"),
         OF,
         or("name", Shape::Text, "the metric", "its name in reports"),
         optional("unit", Shape::Text, "for people"),
-        optional("reference", Shape::Number, "what is usual"),
+        optional("reference", Shape::Number, "the usual value"),
         optional(
             "lower",
             Shape::Either(&[Shape::Bound, Shape::Null]),
-            "the case fails below it: a number, or so many percent away from the reference (`-10%`); `~` is no bound",
+            "the case fails below it: a number, or a percentage from the reference (`-10%`); `~` for no bound",
         ),
         optional("upper", Shape::Either(&[Shape::Bound, Shape::Null]), "the case fails above it"),
-        optional("warn_lower", Shape::Either(&[Shape::Bound, Shape::Null]), "a note is made below it"),
-        optional("warn_upper", Shape::Either(&[Shape::Bound, Shape::Null]), "a note is made above it"),
+        optional("warn_lower", Shape::Either(&[Shape::Bound, Shape::Null]), "the case gets a note below it"),
+        optional("warn_upper", Shape::Either(&[Shape::Bound, Shape::Null]), "the case gets a note above it"),
         BECAUSE,
     ]],
     rules: &[Rule::AnyOf(&["lower", "upper", "warn_lower", "warn_upper"])],
@@ -220,10 +244,10 @@ pub(crate) static PERF: Section = Section {
 pub(crate) static REPORT: Section = Section {
     name: "report",
     what: "a `report` check",
-    about: "A check of report values. Without a quantifier exactly one value must be selected; a path that selects nothing fails unless nothing is asked for.",
+    about: "A check of report values. Without a quantifier exactly one value must be selected; a path that selects nothing fails unless the check asks for nothing.",
     keys: &[
         &[
-            required("path", Shape::Path, "what of the report: RFC 9535 JSONPath"),
+            required("path", Shape::Path, "the part of the report: RFC 9535 JSONPath"),
             OF,
             optional(
                 "rank",
@@ -236,8 +260,8 @@ pub(crate) static REPORT: Section = Section {
             optional("exists", Shape::Bool, "something is selected, or (`false`) nothing is"),
             optional("absent", Shape::Bool, "nothing is selected, or (`false`) something is"),
             optional("all", Shape::Section(&OF_EACH), "these comparisons hold for each selected value"),
-            optional("any", Shape::Section(&OF_EACH), "they hold for at least one selected value"),
-            optional("none", Shape::Section(&OF_EACH), "they hold for no selected value"),
+            optional("any", Shape::Section(&OF_EACH), "these comparisons hold for at least one selected value"),
+            optional("none", Shape::Section(&OF_EACH), "these comparisons hold for no selected value"),
             optional(
                 "count",
                 Shape::Either(&[Shape::Integer(0, u32::MAX), Shape::Section(&COUNT)]),
@@ -253,7 +277,7 @@ pub(crate) static REPORT: Section = Section {
 pub(crate) static INVARIANT: Section = Section {
     name: "invariant",
     what: "an invariant",
-    about: "An expression that is true. The expression alone is `{that: EXPRESSION}`.",
+    about: "An expression that must be true. The expression alone is `{that: EXPRESSION}`.",
     keys: &[&[
         optional("id", Shape::Text, "a name for messages"),
         required("that", Shape::Expression, "the expression, without `${{ }}`"),
@@ -266,17 +290,17 @@ pub(crate) static INVARIANT: Section = Section {
 pub(crate) static SNAPSHOT: Section = Section {
     name: "snapshot",
     what: "a snapshot",
-    about: "An accepted part of a report. The keys work in this order; `measured` is always left out.",
+    about: "An accepted part of a report. The keys apply in this order; `measured` is always left out.",
     keys: &[&[
         or("name", Shape::Name, "`report`", "its name, part of the file's name"),
         OF,
         or("select", Shape::List(0, &Shape::Path), "the whole report", "the parts. One that selects nothing fails"),
         optional("redact", Shape::Names(&Shape::Word), "path → text that replaces the value"),
-        optional("round", Shape::Names(&Shape::Integer(0, 15)), "path → decimals"),
+        optional("round", Shape::Names(&Shape::Integer(0, 15)), "path → number of decimals"),
         optional(
             "sort",
             Shape::Names(&Shape::List(0, &Shape::Text)),
-            "path of a list → fields to sort its items by (`[]`: by the items)",
+            "path of a list → fields to sort its items by (`[]`: by the items themselves)",
         ),
     ]],
     rules: &[],

@@ -7,26 +7,26 @@ const NAMES: Shape = Shape::Literal(&Shape::List(0, &Shape::Literal(&Shape::Text
 pub(crate) static FIXTURE: Section = Section {
     name: "fixture",
     what: "a fixture",
-    about: "What is made around cases that name it in `uses`.",
+    about: "Set-up that cases share by naming it in `uses`.",
     keys: &[&[
         or(
             "scope",
             Shape::Literal(&Shape::Choice(&["case", "suite"])),
             "`case`",
-            "`case`: made anew for each attempt of each case. `suite`: made once, when the first case needs it, and taken down after the last",
+            "`case`: set up for each attempt of each case. `suite`: set up once, when the first case needs it, and torn down after the last",
         ),
         required(
             "setup",
             Shape::Section(&STEP),
-            "makes it: ends with 0, having written every output to the file `$FTEST_OUTPUT`",
+            "sets it up: exits with 0 after writing every output to the file `$FTEST_OUTPUT`",
         ),
         optional(
             "teardown",
             Shape::Section(&STEP),
-            "takes it down, however the cases ended. The outputs are in its environment",
+            "tears it down, however the cases ended. The outputs are in its environment",
         ),
         optional("outputs", NAMES, "names of variables that the setup writes, one line `NAME=VALUE` each"),
-        optional("uses", NAMES, "fixtures that are made before"),
+        optional("uses", NAMES, "fixtures to set up first"),
         optional(
             "env",
             Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
@@ -50,7 +50,7 @@ pub(crate) static FIXTURE: Section = Section {
 pub(crate) static STEP: Section = Section {
     name: "step",
     what: "a step",
-    about: "A program that makes a fixture or takes it down.",
+    about: "A program that sets a fixture up or tears it down.",
     keys: &[&[
         optional("argv", Shape::List(0, &Shape::Word), "program and arguments; no shell"),
         optional("shell", Shape::Text, "text for `sh -c`"),

@@ -21,17 +21,17 @@ pub(crate) static SUITE: Section = Section {
         optional(
             "clusters",
             Shape::Literal(&Shape::Names(&Shape::Section(&cluster::CLUSTER))),
-            "[clusters](clusters.md) that cases name: `{file: PATH}`, or what a cluster file holds",
+            "[clusters](clusters.md) that cases use by name: `{file: PATH}`, or the contents of a cluster file",
         ),
         optional(
             "timeout",
             Shape::Literal(&Shape::Duration),
-            "what its cases may take together, from the first; then they have the verdict timeout, also those not started",
+            "time for all its cases together, from the start of the first; after that their verdict is timeout, including those not started",
         ),
         optional(
             "groups",
             Shape::Literal(&Shape::Names(&Shape::Section(&GROUP))),
-            "[groups](#resources) of cases of which only so many run at once",
+            "[groups](#resources) of cases, with a limit on how many of a group run at once",
         ),
         optional(
             "fixtures",
@@ -41,7 +41,7 @@ pub(crate) static SUITE: Section = Section {
         optional(
             "defaults",
             Shape::Literal(&Shape::Section(&DEFAULTS)),
-            "what every case has unless it says otherwise",
+            "values for every case that does not set its own",
         ),
         required("cases", Shape::Literal(&Shape::List(1, &Shape::Section(&CASE))), "the cases"),
     ]],
@@ -71,8 +71,8 @@ static COMMON: &[Key] = &[
     or(
         "env_inherit",
         TEXTS,
-        "everything but an outer launcher's",
-        "the only variables that are inherited: names, or `LC_*`. ftest sets its own in any case",
+        "everything except what an outer launcher set",
+        "the only variables to inherit: names, or `LC_*`. ftest always sets its own",
     ),
     or(
         "timeout",
@@ -83,20 +83,20 @@ static COMMON: &[Key] = &[
     optional(
         "requires",
         Shape::List(0, &Shape::Section(&REQUIREMENT)),
-        "[conditions](#requires); an unmet one skips the case, with the reason",
+        "[conditions](#requires); if one is not met, the case is skipped with the reason",
     ),
     optional(
         "python",
         Shape::Either(&[TEXTS, Shape::Names(&Shape::Word), Shape::Choice(&["system"])]),
-        "a [managed environment](python.md): `{torch: \"2.15.0\"}` or `[torch==2.15.0, numpy]`; `system`: [the one on PATH](python.md#which-python-runs). Left out, torchrun gets a managed one and any other program the one on PATH",
+        "a [managed environment](python.md): `{torch: \"2.15.0\"}` or `[torch==2.15.0, numpy]`; `system`: [the one on PATH](python.md#which-python-runs). Without it, torchrun gets a managed one and any other program the one on PATH",
     ),
-    optional("uses", TEXTS, "[fixtures](#fixtures) that are made around the case"),
-    optional("resources", Shape::Section(&RESOURCES), "what the case takes from the machine"),
+    optional("uses", TEXTS, "[fixtures](#fixtures) to set up before the case and tear down after it"),
+    optional("resources", Shape::Section(&RESOURCES), "what the case needs of the machine"),
     or(
         "retries",
         Shape::Either(&[Shape::Integer(0, MOST_RETRIES), Shape::Section(&RETRIES)]),
         "0",
-        "[attempts](#retries) after one that did not pass",
+        "further [attempts](#retries) after one that did not pass",
     ),
     optional("tags", TEXTS, "words for `--filter 'tag(...)'`"),
     optional("allow_gaps", TEXTS, "patterns of [gaps](gaps.md) that do not break the case"),
@@ -105,7 +105,7 @@ static COMMON: &[Key] = &[
 pub(crate) static DEFAULTS: Section = Section {
     name: "defaults",
     what: "`defaults`",
-    about: "What every case has unless it says otherwise. `tags`, `allow_gaps`, `requires`, `uses` and `env` add up.",
+    about: "Values for every case that does not set its own. `tags`, `allow_gaps`, `requires`, `uses` and `env` are combined.",
     keys: &[COMMON],
     rules: &[],
 };
@@ -113,7 +113,7 @@ pub(crate) static DEFAULTS: Section = Section {
 pub(crate) static CASE: Section = Section {
     name: "case",
     what: "a case",
-    about: "One launch and what must come of it; with a matrix, several.",
+    about: "One launch and its expected results; with a matrix, several.",
     keys: &[
         &[
             required(
@@ -123,15 +123,15 @@ pub(crate) static CASE: Section = Section {
             ),
             optional("title", Shape::Text, "free text, shown when the case does not pass"),
             required("launch", Shape::Section(&LAUNCH), "what is started"),
-            or("expect", Shape::Section(&expect::EXPECT), "everything exits with 0", "what must come of it"),
+            or("expect", Shape::Section(&expect::EXPECT), "everything exits with 0", "the expected results"),
             optional(
                 "xfail",
                 Shape::Either(&[Shape::Text, Shape::Section(&XFAIL)]),
-                "that it [fails is known](#xfail): a failure counts as `xfailed`, a pass is a failure",
+                "it is [known to fail](#xfail): a failure counts as `xfailed`, a pass is a failure",
             ),
             optional("matrix", Shape::Literal(&Shape::Section(&MATRIX)), "several cases from one"),
             optional("kill", Shape::List(0, &Shape::Section(&KILL)), "processes to kill while it runs"),
-            optional("faults", Shape::List(0, &Shape::Section(&FAULT)), "what goes wrong on purpose in NCCL"),
+            optional("faults", Shape::List(0, &Shape::Section(&FAULT)), "faults to inject into NCCL"),
         ],
         COMMON,
     ],
@@ -150,14 +150,14 @@ pub(crate) static TIMEOUT: Section = Section {
             "idle",
             Shape::Either(&[Shape::Choice(&["never"]), Shape::Duration]),
             "never",
-            "the case has [hung](#hang) when no collective, send or recv ended for this long while a rank waits in one",
+            "the case has [hung](#hang) if no collective, send or recv ended for this long while a rank waits in one",
         ),
         or(
             "survivors",
             Shape::Either(&[Shape::Choice(&["never"]), Shape::Duration]),
             "10s",
-            "how long the others may go on after a rank or launcher ended with an error that `expect.exit` does not allow: then they \
-             are [ended](#death), and the verdict is failed",
+            "how long the others may continue after a rank or launcher ended with an error that `expect.exit` does not allow: then \
+             they are [ended](#death), and the verdict is failed",
         ),
     ]],
     rules: &[],
@@ -166,11 +166,15 @@ pub(crate) static TIMEOUT: Section = Section {
 pub(crate) static RESOURCES: Section = Section {
     name: "resources",
     what: "`resources`",
-    about: "What a case takes from the machine.",
+    about: "What a case needs of the machine.",
     keys: &[&[
         or("cpus", Shape::Integer(1, 1024), "1", "slots of `--jobs`"),
-        or("memory", Shape::Size, "none", "the sum over the running cases stays below what the machine has: `4GiB`"),
-        optional("groups", TEXTS, "names of `groups` at the top: of each only so many cases run at once"),
+        or("memory", Shape::Size, "none", "memory, `4GiB`: the running cases together stay below what the machine has"),
+        optional(
+            "groups",
+            TEXTS,
+            "names of `groups` at the top of the suite, which limit how many of their cases run at once",
+        ),
     ]],
     rules: &[],
 };
@@ -178,8 +182,12 @@ pub(crate) static RESOURCES: Section = Section {
 pub(crate) static GROUP: Section = Section {
     name: "group",
     what: "a group",
-    about: "Cases of which only so many run at once. Suites of a run share groups by name.",
-    keys: &[&[required("max", Shape::Literal(&Shape::Integer(1, 1024)), "so many; 1 excludes each other")]],
+    about: "A limit on how many cases run at once. Suites of a run share groups by name.",
+    keys: &[&[required(
+        "max",
+        Shape::Literal(&Shape::Integer(1, 1024)),
+        "how many run at once; with 1, one at a time",
+    )]],
     rules: &[],
 };
 
@@ -189,21 +197,21 @@ const CLASS: Shape =
 pub(crate) static RETRIES: Section = Section {
     name: "retries",
     what: "`retries`",
-    about: "Attempts after one that did not pass.",
+    about: "Further attempts after one that did not pass.",
     keys: &[&[
-        required("count", Shape::Integer(0, MOST_RETRIES), "attempts after the first, at most"),
+        required("count", Shape::Integer(0, MOST_RETRIES), "most attempts after the first"),
         or(
             "only_if",
             Shape::Either(&[CLASS, Shape::List(1, &CLASS)]),
-            "every failure but a gap is tried again",
-            "only an attempt of one of these classes is tried again",
+            "every failure except a gap is retried",
+            "only an attempt of one of these classes is retried",
         ),
         or("delay", Shape::Duration, "none", "between two attempts"),
         or(
             "flaky",
             Shape::Choice(&["pass", "fail"]),
-            "`fail` where `CI` is set, else `pass`",
-            "what a pass after a failure is",
+            "`fail` if `CI` is set, else `pass`",
+            "what a pass after a failure counts as",
         ),
     ]],
     rules: &[],
@@ -223,16 +231,16 @@ pub(crate) static RETRY_CLASS: Section = Section {
 pub(crate) static XFAIL: Section = Section {
     name: "xfail",
     what: "`xfail`",
-    about: "That the case fails is known. A text alone is the reason.",
+    about: "The case is known to fail. A text alone is the reason.",
     keys: &[&[
         required("reason", Shape::Text, "why it fails"),
         optional("issue", Shape::Word, "where that is tracked"),
         or("strict", Shape::Bool, "`true`", "a pass is a failure"),
-        optional("until", Shape::Word, "the last day on which the mark counts, `2027-03-01` (UTC)"),
+        optional("until", Shape::Word, "the last day on which the mark applies, `2027-03-01` (UTC)"),
         optional(
             "if",
             Shape::Either(&[Shape::Bool, Shape::Expression]),
-            "only where this is true, an expression without `${{ }}`: `matrix.world > 4`",
+            "only if this is true, an expression without `${{ }}`: `matrix.world > 4`",
         ),
     ]],
     rules: &[],
@@ -250,12 +258,12 @@ pub(crate) static REQUIREMENT: Section = Section {
         optional(
             "python_module",
             Shape::Either(&[Shape::Word, Shape::Section(&MODULE)]),
-            "a module that the case's Python can import, with a version where that matters",
+            "a module that the case's Python can import, with a version if that matters",
         ),
-        optional("cpus", Shape::Integer(1, 1024), "so many CPUs that ftest may use"),
-        optional("memory", Shape::Size, "so much memory, free or not"),
-        optional("shm", Shape::Size, "so much room in `/dev/shm`"),
-        optional("not", Shape::Section(&REQUIREMENT), "that this condition is not met"),
+        optional("cpus", Shape::Integer(1, 1024), "at least this many CPUs that ftest may use"),
+        optional("memory", Shape::Size, "at least this much memory, free or not"),
+        optional("shm", Shape::Size, "at least this much room in `/dev/shm`"),
+        optional("not", Shape::Section(&REQUIREMENT), "this condition is not met"),
         optional("any", Shape::List(1, &CONDITION), "at least one of these"),
         optional("all", Shape::List(1, &CONDITION), "each of these"),
         optional(
@@ -287,7 +295,7 @@ pub(crate) static MODULE: Section = Section {
     what: "`python_module`",
     about: "A module of the case's Python.",
     keys: &[&[
-        required("name", Shape::Text, "its name, as it is imported"),
+        required("name", Shape::Text, "the name to import"),
         optional("version", Shape::Word, "versions of its package, as pip writes them: `>=2.6,<3`"),
     ]],
     rules: &[],
@@ -318,8 +326,8 @@ pub(crate) static TORCHRUN: Section = Section {
         required("nproc_per_node", Shape::Integer(1, MAX_RANKS), "ranks per node"),
         or("nnodes", Shape::Integer(1, MAX_RANKS), "1", "nodes"),
         required("script", Shape::Text, "the Python script, from the suite's directory"),
-        optional("args", WORDS, "its arguments; they may also stand beside `torchrun`"),
-        or("max_restarts", Shape::Integer(0, 100), "0", "how often the workers are started again"),
+        optional("args", WORDS, "its arguments; they may also be next to `torchrun`"),
+        or("max_restarts", Shape::Integer(0, 100), "0", "how often the workers are restarted"),
     ]],
     rules: &[],
 };
@@ -336,12 +344,12 @@ pub(crate) static MATRIX: Section = Section {
         optional(
             "include",
             Shape::Literal(&Shape::List(0, &Shape::Names(&CELL))),
-            "more values for the combinations that agree with it, or a combination of its own: GitHub's meaning",
+            "more values for the combinations that match it, or a combination of its own: GitHub's meaning",
         ),
         optional(
             "exclude",
             Shape::Literal(&Shape::List(0, &Shape::Names(&CELL))),
-            "combinations to leave out; one that leaves out nothing is a mistake",
+            "combinations to leave out; an item that matches none is a mistake",
         ),
         or("max", Shape::Literal(&Shape::Integer(1, 10_000)), "256", "most combinations"),
     ]],
@@ -356,7 +364,7 @@ pub(crate) static KILL: Section = Section {
         required(
             "target",
             Shape::Either(&[Shape::Choice(&["coordinator"]), Shape::Section(&TARGET)]),
-            "whom: `{rank: 1}`, `{node: 0}` or `coordinator`",
+            "`{rank: 1}`, `{node: 0}` or `coordinator`",
         ),
         or("signal", Shape::Text, "SIGKILL", "the signal's name"),
         required("when", Shape::Section(&WHEN), "the trigger"),
@@ -367,7 +375,7 @@ pub(crate) static KILL: Section = Section {
 pub(crate) static TARGET: Section = Section {
     name: "target",
     what: "`target`",
-    about: "Whom a `kill` hits.",
+    about: "What a `kill` hits.",
     keys: &[&[
         optional("rank", RANK, "a global rank"),
         optional("node", RANK, "all processes of a node, by its index"),
@@ -389,7 +397,7 @@ pub(crate) static WHEN: Section = Section {
 pub(crate) static FAULT: Section = Section {
     name: "fault",
     what: "`faults`",
-    about: "What goes wrong on purpose. A fault that never fires fails the case.",
+    about: "A failure to inject. A fault that never fires fails the case.",
     keys: &[&[
         optional("at", Shape::Section(&AT), "when; a link fails from the start unless it says otherwise"),
         required(
@@ -432,8 +440,8 @@ pub(crate) static AT: Section = Section {
             "the first of that kind",
             "its position among all collectives of the communicator, or among the rank's own sends or recvs in it, from 1",
         ),
-        or("communicator", Shape::Integer(1, u32::MAX), "1", "which of the communicators that the rank came into"),
-        optional("after", Shape::Duration, "or after this time, from the process's first NCCL call"),
+        or("communicator", Shape::Integer(1, u32::MAX), "1", "the n-th communicator that the rank joined"),
+        optional("after", Shape::Duration, "or after this time, counted from the process's first NCCL call"),
     ]],
     rules: &[Rule::With("seq", "collective"), Rule::With("communicator", "collective")],
 };
@@ -443,7 +451,7 @@ pub(crate) static FAULT_ACTION: Section = Section {
     what: "`do`",
     about: "A fault that takes a value.",
     keys: &[&[
-        optional("delay", Shape::Duration, "the rank comes so much later"),
+        optional("delay", Shape::Duration, "the rank arrives this much later"),
         optional("slow_link", Shape::Section(&SLOW_LINK), "every operation that crosses the link takes longer"),
         optional("cut_link", Shape::Section(&CUT_LINK), "every operation that crosses the link fails"),
     ]],

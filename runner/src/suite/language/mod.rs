@@ -1,7 +1,7 @@
 //! The keys of the suite language, once: the reader knows no other, and the JSON Schema and the tables of docs/suites.md are made from here.
 //!
 //! To add a key: one [`Key`] in its [`Section`] (`keys.rs`, `expect.rs`, `cluster.rs`), its reading
-//! (`mapping.get("key")`), a use of it in `WHOLE` (the tests of `suite`), and `UPDATE_DOCS=1 cargo test -p runner --test docs`.
+//! (`mapping.get("key")`), a use of it in `WHOLE` (the tests of `suite`), and `cargo xtask regen docs`.
 //! Tests fail for a key of a table that nobody reads, a key that is read without a table, and for texts that are behind.
 
 pub(crate) mod cluster;

@@ -180,3 +180,21 @@ pub(super) fn affine_grid_backward(arguments: Arguments) -> Vec<Value> {
 fn sizes_of_grid(arguments: &Arguments) -> Value {
     Value::ints(&["N", "C", "H", "W"].map(|name| arguments.get(name).as_int().unwrap_or(0)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Worked out by hand: the transformed dimensions are the innermost, in their order; the others keep the input's order.
+    #[test]
+    fn a_transform_puts_its_dimensions_innermost() {
+        // Contiguous, transformed along the last: contiguous.
+        assert_eq!(transformed(&[2, 3, 4], &[12, 4, 1], &[2]), [12, 4, 1]);
+        // Along the first: 3 and 4 are the batch, so 2 is innermost.
+        assert_eq!(transformed(&[2, 3, 4], &[12, 4, 1], &[0]), [1, 8, 2]);
+        // Along the last of a transposed batch: the batch stays transposed.
+        assert_eq!(transformed(&[2, 3, 4], &[4, 8, 1], &[2]), [4, 8, 1]);
+        // Along two, named in reverse.
+        assert_eq!(transformed(&[2, 3, 4], &[12, 4, 1], &[2, 1]), [12, 1, 3]);
+    }
+}

@@ -178,3 +178,18 @@ fn empty(data_type: i64) -> Value {
     let no_options = [Value::int(data_type), Value::NONE, Value::NONE, Value::NONE, Value::NONE];
     one("aten::empty.memory_format", std::iter::once(Value::ints(&[0])).chain(no_options))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn an_operator_has_one_mapping() {
+        let all: BTreeSet<_> = names().collect();
+        assert_eq!(all.len(), names().count());
+        assert!(all.iter().all(|name| name.starts_with("aten::") && of(name).is_some()));
+        assert!(of("aten::add.Tensor").is_none());
+    }
+}

@@ -109,3 +109,48 @@ pub(in crate::compute) fn takes_indices_of_cpu(name: &str) -> bool {
     const PREFIXES: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_that_compute_have_a_twin_and_views_have_none() {
+        for (name, dense, special) in [
+            ("aten::add.Tensor", true, true),
+            ("aten::mm", true, true),
+            ("torchvision::nms", true, false),
+            ("quantized::add", true, false),
+            // A view of the same memory.
+            ("aten::view", false, false),
+            ("aten::as_strided", false, false),
+            ("aten::empty.memory_format", false, false),
+            // `view_as_real` is kept; `view_as_real_copy` copies.
+            ("aten::view_as_real_copy", true, true),
+            // Of a sparse tensor, only its parts are looked at.
+            ("aten::_indices", true, false),
+            ("aten::copy_", true, false),
+            // Not PyTorch's: nothing says that both kernels do the same.
+            ("my_library::add", false, false),
+            ("add", false, false),
+        ] {
+            assert_eq!((has_twin(name), has_special_twin(name)), (dense, special), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_indexing_takes_indices_of_the_cpu() {
+        for name in ["aten::index.Tensor", "aten::index_put_", "aten::index_put.out", "aten::_index_put_impl_"] {
+            assert!(takes_indices_of_cpu(name), "{name}");
+        }
+        for name in ["aten::index_select", "aten::index_add", "aten::gather", "aten::indices"] {
+            assert!(!takes_indices_of_cpu(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_name_is_listed_twice() {
+        let all: std::collections::BTreeSet<_> = KEPT.iter().chain(&KEPT_SPECIAL).collect();
+        assert_eq!(all.len(), KEPT.len() + KEPT_SPECIAL.len());
+    }
+}

@@ -131,19 +131,19 @@ pub(crate) fn trim_graphs(ordinal: c_int) -> CudaResult {
 }
 
 /// The pool that `cudaMallocAsync` uses, by device; the default pool until another is set.
-struct Current(std::sync::Mutex<std::collections::BTreeMap<u32, usize>>);
+struct Current(dataplane::lock::Mutex<std::collections::BTreeMap<u32, usize>>);
 
-static CURRENT: Current = Current(std::sync::Mutex::new(std::collections::BTreeMap::new()));
+static CURRENT: Current = Current(dataplane::lock::Mutex::new(std::collections::BTreeMap::new()));
 
 impl Current {
     fn get(&self, device: u32) -> usize {
-        let chosen = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&device).copied();
+        let chosen = self.0.lock().get(&device).copied();
         chosen
             .filter(|pool| pool::resolve(*pool).is_ok())
             .unwrap_or_else(|| pool::default_of(&device::all()[device as usize]))
     }
 
     fn set(&self, device: u32, pool: usize) {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(device, pool);
+        self.0.lock().insert(device, pool);
     }
 }

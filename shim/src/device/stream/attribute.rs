@@ -1,7 +1,8 @@
 //! What a program sets on a stream by `cudaStreamSetAttribute`: kept and given back. None changes a value that is computed here.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+
+use dataplane::lock::Mutex;
 
 use super::{PRIORITIES, Stream};
 use crate::device::attribute;
@@ -34,7 +35,7 @@ impl Stream {
     /// # Errors
     /// `INVALID_VALUE` for one that streams do not have.
     pub(crate) fn attribute(&self, id: u32) -> CudaResult<Value> {
-        let known = self.attributes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.attributes.0.lock();
         if let Some(value) = known.get(&id) {
             return Ok(*value);
         }
@@ -59,14 +60,14 @@ impl Stream {
         if !self.could_keep(id, &value) {
             return Err(CudaError::INVALID_VALUE);
         }
-        self.attributes.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, value);
+        self.attributes.0.lock().insert(id, value);
         Ok(())
     }
 
     /// Takes over what was set on another stream.
     pub(crate) fn copy_attributes(&self, from: &Stream) {
-        let values = from.attributes.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        *self.attributes.0.lock().unwrap_or_else(PoisonError::into_inner) = values;
+        let values = from.attributes.0.lock().clone();
+        *self.attributes.0.lock() = values;
     }
 
     fn could_keep(&self, id: u32, value: &Value) -> bool {

@@ -1,7 +1,8 @@
 //! A cuBLAS handle: its stream, modes and workspace, and what statuses are called.
 
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, PoisonError};
+
+use dataplane::lock::Mutex;
 
 use crate::boundary::args::Out;
 use crate::device;
@@ -40,7 +41,7 @@ pub(super) fn destroy(handle: usize) -> Answer {
 /// The stream that `handle` works in, and whether alpha and beta are device pointers.
 pub(crate) fn working(handle: usize) -> Answer<(usize, bool)> {
     let handle = HANDLES.get(handle)?;
-    let pointer = handle.modes.lock().unwrap_or_else(PoisonError::into_inner).pointer;
+    let pointer = handle.modes.lock().pointer;
     Ok((handle.stream.get(), pointer == 1))
 }
 
@@ -63,7 +64,7 @@ pub(super) fn set_stream(handle: usize, stream: usize) -> Answer {
     let handle = HANDLES.get(handle)?;
     handle.stream.set(stream);
     // NVIDIA's documentation: choosing a stream resets the workspace to the library's own.
-    handle.modes.lock().unwrap_or_else(PoisonError::into_inner).workspace = (0, 0);
+    handle.modes.lock().workspace = (0, 0);
     Ok(())
 }
 
@@ -76,7 +77,7 @@ pub(super) fn set_workspace(handle: usize, workspace: *mut c_void, bytes: usize)
     if !(workspace as usize).is_multiple_of(256) {
         return REFUSALS.value();
     }
-    handle.modes.lock().unwrap_or_else(PoisonError::into_inner).workspace = (workspace as usize, bytes);
+    handle.modes.lock().workspace = (workspace as usize, bytes);
     Ok(())
 }
 
@@ -100,14 +101,14 @@ pub(super) fn set(
     if !allowed.contains(&value) {
         return REFUSALS.value();
     }
-    *field(&mut handle.modes.lock().unwrap_or_else(PoisonError::into_inner)) = value;
+    *field(&mut handle.modes.lock()) = value;
     Ok(())
 }
 
 /// Answers with a mode.
 pub(super) fn get(handle: usize, out: Out<c_int>, field: fn(&Modes) -> c_int) -> Answer {
     let handle = HANDLES.get(handle)?;
-    let value = field(&handle.modes.lock().unwrap_or_else(PoisonError::into_inner));
+    let value = field(&handle.modes.lock());
     out.set(value).map_err(REFUSALS.null())
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use dataplane::lock::Mutex;
 
 use crate::boundary::args::Out;
 use crate::stubs::cublas::handle::REFUSALS;
@@ -19,7 +21,7 @@ pub(crate) struct Descriptor(Mutex<BTreeMap<c_int, Vec<u8>>>);
 impl Descriptor {
     /// An attribute of up to 8 bytes as a number, `default` where it was not set.
     pub(crate) fn number(&self, attribute: c_int, default: i64) -> i64 {
-        let attributes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let attributes = self.0.lock();
         match attributes.get(&attribute).map(Vec::as_slice) {
             Some(bytes @ [_, _, _, _]) => i64::from(i32::from_ne_bytes(bytes.try_into().unwrap_or_default())),
             Some(bytes @ [_, _, _, _, _, _, _, _]) => i64::from_ne_bytes(bytes.try_into().unwrap_or_default()),
@@ -69,7 +71,7 @@ pub(super) unsafe fn set(descriptor: usize, attribute: c_int, value: *const c_vo
     }
     // SAFETY: the caller vouches for `bytes` bytes at `value`, which is not null.
     let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), bytes) }.to_vec();
-    descriptor.0.lock().unwrap_or_else(PoisonError::into_inner).insert(attribute, bytes);
+    descriptor.0.lock().insert(attribute, bytes);
     Ok(())
 }
 
@@ -85,7 +87,7 @@ pub(super) unsafe fn get(
     written: Out<usize>,
 ) -> Answer {
     let descriptor = DESCRIPTORS.get(descriptor)?;
-    let attributes = descriptor.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let attributes = descriptor.0.lock();
     let Some(found) = attributes.get(&attribute) else { return REFUSALS.value() };
     written.set_if_wanted(found.len());
     if bytes == 0 && !written.is_null() {

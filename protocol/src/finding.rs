@@ -1,0 +1,155 @@
+//! Findings: what went wrong between ranks, whatever the program made of it. One table has every kind; the report, the suite
+//! language and docs/findings.md come from it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::ErrorCode;
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident $word:literal hardware $hardware:literal fix $fix:literal;)*) => {
+        /// The kind of a finding. Its word in reports and suites is in snake_case.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "snake_case")]
+        pub enum FindingKind { $($(#[doc = $doc])+ $kind,)* }
+
+        /// Every kind, in the order of the documentation.
+        pub const KINDS: &[Row] = &[$(Row {
+            kind: FindingKind::$kind,
+            word: $word,
+            meaning: concat!($($doc),+),
+            hardware: $hardware,
+            fix: $fix,
+        },)*];
+
+        /// The words of [`KINDS`].
+        pub const WORDS: &[&str] = &[$($word,)*];
+    };
+}
+
+/// What is known of a kind of finding.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The kind.
+    pub kind: FindingKind,
+    /// Its word in reports and suites.
+    pub word: &'static str,
+    /// What it says of a run.
+    pub meaning: &'static str,
+    /// What happens on a cluster.
+    pub hardware: &'static str,
+    /// What to change.
+    pub fix: &'static str,
+}
+
+kinds! {
+    /// Ranks called different collectives at the same position of a communicator.
+    CollectiveTypeMismatch "collective_type_mismatch"
+        hardware "NCCL does not compare calls: the job hangs, or each rank reads the other's bytes as its own operation's."
+        fix "Let every rank of the communicator call the same collectives in the same order; look for a branch on the rank, the data or the step.";
+    /// Ranks gave different element counts for one collective, or the two sides of a send and recv did.
+    CountMismatch "count_mismatch"
+        hardware "The job hangs, or bytes of one tensor arrive in another."
+        fix "Pad or gather the sizes first; the last batch of an epoch and uneven shards are the usual cause.";
+    /// Ranks gave different datatypes for one operation.
+    DtypeMismatch "dtype_mismatch"
+        hardware "The bytes of one type are read as another: wrong numbers without an error, or a hang."
+        fix "Cast to the same type on all ranks; look for autocast or a parameter that only one rank converted.";
+    /// Ranks gave different reduction operators for one collective.
+    ReduceOpMismatch "reduce_op_mismatch"
+        hardware "Each rank reduces in its own way: replicas end up with different numbers, without an error."
+        fix "Give all ranks the same operator.";
+    /// Ranks named different roots for one broadcast or reduce.
+    RootMismatch "root_mismatch"
+        hardware "The job hangs, or ranks keep what they had."
+        fix "Compute the root from what all ranks share, and mind that PyTorch's `src` is a global rank.";
+    /// Ranks want to shrink a communicator to different sets of ranks.
+    ShrinkExcludedRanksMismatch "shrink_excluded_ranks_mismatch"
+        hardware "The new communicator does not form: the survivors wait for each other."
+        fix "Let the survivors agree on who is gone, over the store, before they shrink.";
+    /// Ranks named different sizes for one communicator, or more ranks than the cluster has.
+    WorldSizeMismatch "world_size_mismatch"
+        hardware "The communicator does not form: the job waits until its timeout."
+        fix "Give all ranks the same WORLD_SIZE.";
+    /// Two processes came as the same rank of a communicator.
+    DuplicateRank "duplicate_rank"
+        hardware "NCCL fails with a duplicate rank, or the job waits for the rank that nobody is."
+        fix "Set RANK differently for every process.";
+    /// A rank ended, returned or raised while others waited for it in an operation.
+    RankLost "rank_lost"
+        hardware "The others wait in the operation until NCCL's or PyTorch's timeout ends them, 10 minutes later by default."
+        fix "Let every rank take the same number of steps (`Join`, `drop_last`), and let an error on one rank end all.";
+    /// Not every rank came to the forming of a communicator in time.
+    TimeoutWaitingForRanks "timeout_waiting_for_ranks"
+        hardware "The job waits until the store's timeout."
+        fix "Look at what the missing ranks did instead; `timeout.idle` shows their stacks.";
+    /// Not every rank came to a collective in time.
+    TimeoutWaitingForCollective "timeout_waiting_for_collective"
+        hardware "The others wait in the collective until PyTorch's watchdog ends them."
+        fix "Look at what the missing ranks did instead; `timeout.idle` shows their stacks.";
+    /// The other side of a send or recv did not come in time.
+    TimeoutWaitingForP2p "timeout_waiting_for_p2p"
+        hardware "The waiting side hangs until PyTorch's watchdog ends it."
+        fix "Let the two sides call send and recv in matching order, or in one group.";
+    /// Not every rank came to the split of a communicator in time.
+    TimeoutWaitingForSplit "timeout_waiting_for_split"
+        hardware "The others wait in the split."
+        fix "ncclCommSplit and `new_group` are collectives of the parent: every rank must call them, also those outside the new group.";
+    /// Not every survivor came to the shrink of a communicator in time.
+    TimeoutWaitingForShrink "timeout_waiting_for_shrink"
+        hardware "The survivors wait in the shrink."
+        fix "Every rank that is not excluded must call ncclCommShrink.";
+}
+
+impl FindingKind {
+    /// What is known of it.
+    pub fn row(self) -> &'static Row {
+        // In the order of the enum.
+        &KINDS[self as usize]
+    }
+
+    /// Its word in reports and suites.
+    pub fn word(self) -> &'static str {
+        self.row().word
+    }
+
+    /// The finding that a failure of this code is. What a program does on purpose (an abort), what a case injects and what the
+    /// machine refuses is none; nor are arguments that the call itself refuses.
+    pub fn of(code: ErrorCode) -> Option<Self> {
+        Some(match code {
+            ErrorCode::CollectiveTypeMismatch => Self::CollectiveTypeMismatch,
+            ErrorCode::CountMismatch => Self::CountMismatch,
+            ErrorCode::DtypeMismatch => Self::DtypeMismatch,
+            ErrorCode::ReduceOpMismatch => Self::ReduceOpMismatch,
+            ErrorCode::RootMismatch => Self::RootMismatch,
+            ErrorCode::ShrinkExcludedRanksMismatch => Self::ShrinkExcludedRanksMismatch,
+            ErrorCode::WorldSizeMismatch => Self::WorldSizeMismatch,
+            ErrorCode::DuplicateRank => Self::DuplicateRank,
+            ErrorCode::RankLost => Self::RankLost,
+            ErrorCode::TimeoutWaitingForRanks => Self::TimeoutWaitingForRanks,
+            ErrorCode::TimeoutWaitingForCollective => Self::TimeoutWaitingForCollective,
+            ErrorCode::TimeoutWaitingForP2p => Self::TimeoutWaitingForP2p,
+            ErrorCode::TimeoutWaitingForSplit => Self::TimeoutWaitingForSplit,
+            ErrorCode::TimeoutWaitingForShrink => Self::TimeoutWaitingForShrink,
+            ErrorCode::InvalidArgument
+            | ErrorCode::Aborted
+            | ErrorCode::Revoked
+            | ErrorCode::UnknownCommunicator
+            | ErrorCode::InjectedRankFailure
+            | ErrorCode::System => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_serde_and_rows_those_of_the_enum() {
+        for row in KINDS {
+            assert_eq!(row.kind.row().word, row.word);
+            assert_eq!(serde_json::to_value(row.kind).unwrap(), row.word);
+        }
+    }
+}

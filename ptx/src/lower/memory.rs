@@ -1,0 +1,113 @@
+//! Loads and stores: each access is checked against the range that it last fell into.
+
+use super::*;
+use crate::memory_ops::Place3;
+
+impl<'a> Lowering<'a> {
+    /// The host address of an access, checked.
+    pub(super) fn resolve(&mut self, memory: &Memory, base: Val, bytes: u32, write: bool) -> Value {
+        let base = self.int(base, 64);
+        let address = if memory.offset == 0 { base } else { self.b.ins().iadd_imm_s(base, memory.offset) };
+        let shift = i64::from(bytes.trailing_zeros());
+        let (slow, good) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(slow);
+        self.b.append_block_param(good, types::I64);
+        let (fits, host) = match memory.space {
+            Place3::Global | Place3::Generic => {
+                let sites = self.load_context(types::I64, offset_of!(Context, sites));
+                let at = self.site as usize * size_of::<SiteCache>();
+                let lowest = self.b.ins().load(types::I64, trusted(), sites, (at + offset_of!(SiteCache, low)) as i32);
+                let count = self.b.ins().load(types::I64, trusted(), sites, (at + offset_of!(SiteCache, count)) as i32);
+                let distance = self.b.ins().isub(address, lowest);
+                let turned = if shift == 0 { distance } else { self.b.ins().rotr_imm_u(distance, shift) };
+                (self.b.ins().icmp(IntCC::UnsignedLessThan, turned, count), address)
+            }
+            Place3::Shared | Place3::Local | Place3::KernelParam => {
+                let (start, length) = match memory.space {
+                    Place3::Shared => {
+                        let start = self.load_context(types::I64, offset_of!(Context, shared));
+                        (start, self.load_context(types::I64, offset_of!(Context, shared_bytes)))
+                    }
+                    Place3::Local => (self.local, self.load_context(types::I64, offset_of!(Context, local_bytes))),
+                    _ => {
+                        let start = self.load_context(types::I64, offset_of!(Context, params));
+                        (start, self.load_context(types::I64, offset_of!(Context, param_bytes)))
+                    }
+                };
+                let turned = if shift == 0 { address } else { self.b.ins().rotr_imm_u(address, shift) };
+                let limit = if shift == 0 { length } else { self.b.ins().ushr_imm_u(length, shift) };
+                (self.b.ins().icmp(IntCC::UnsignedLessThan, turned, limit), self.b.ins().iadd(start, address))
+            }
+        };
+        self.b.ins().brif(fits, good, &[BlockArg::Value(host)], slow, &[]);
+        self.b.switch_to_block(slow);
+        self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
+        let site = self.site_value();
+        let mode = u64::from(bytes) | (memory.space as u64) << 16 | u64::from(write) << 24;
+        let mode = self.b.ins().iconst(types::I64, mode as i64);
+        let warp_at = offset_of!(Context, warp) as i32;
+        self.b.ins().store(trusted(), self.warp, self.context, warp_at);
+        let function = self.helper(Helper::Resolve);
+        let context = self.context;
+        let call = self.b.ins().call_indirect(self.resolve, function, &[context, address, mode, site]);
+        let host = self.b.inst_results(call)[0];
+        let bad = self.b.create_block();
+        self.b.set_cold_block(bad);
+        self.b.ins().brif(host, good, &[BlockArg::Value(host)], bad, &[]);
+        self.b.switch_to_block(bad);
+        self.b.ins().return_(&[]);
+        self.b.switch_to_block(good);
+        self.b.block_params(good)[0]
+    }
+
+    pub(super) fn load(&mut self, memory: &Memory, inst: &Inst) {
+        let bits = memory.scalar.bits();
+        let each = memory.scalar.bytes();
+        let host = self.resolve(memory, inst.src[0], each * inst.dst.len() as u32, false);
+        let ordered = memory.strong && memory.space != Place3::Shared && memory.space != Place3::Local && bits <= 64;
+        for (index, dst) in inst.dst.iter().enumerate() {
+            if *dst == SINK {
+                continue;
+            }
+            let offset = (index as u32 * each) as i32;
+            let want = self.variable_type(*dst);
+            let kind = if want.bits() == bits { want } else { int_type(bits) };
+            let value = if ordered {
+                let at = if offset == 0 { host } else { self.b.ins().iadd_imm_s(host, i64::from(offset)) };
+                self.b.ins().atomic_load(int_type(bits), trusted(), at)
+            } else {
+                self.b.ins().load(kind, checked(), host, offset)
+            };
+            let value = if memory.scalar.signed() && want.is_int() && want.bits() > bits {
+                self.b.ins().sextend(want, value)
+            } else {
+                value
+            };
+            self.set(*dst, value);
+        }
+    }
+
+    pub(super) fn store(&mut self, memory: &Memory, inst: &Inst) {
+        let bits = memory.scalar.bits();
+        let each = memory.scalar.bytes();
+        let values = &inst.src[1..];
+        let host = self.resolve(memory, inst.src[0], each * values.len() as u32, true);
+        let ordered = memory.strong && memory.space != Place3::Shared && memory.space != Place3::Local && bits <= 64;
+        for (index, value) in values.iter().enumerate() {
+            let offset = (index as u32 * each) as i32;
+            let value = match value {
+                Val::Reg(reg) if self.float[*reg as usize] && self.variable_type(*reg).bits() == bits && !ordered => {
+                    let value = self.read(*reg);
+                    if self.arithmetic[*reg as usize] && bits == 32 { self.canonical(value) } else { value }
+                }
+                other => self.int(*other, bits.max(8)),
+            };
+            if ordered {
+                let at = if offset == 0 { host } else { self.b.ins().iadd_imm_s(host, i64::from(offset)) };
+                self.b.ins().atomic_store(trusted(), value, at);
+            } else {
+                self.b.ins().store(checked(), value, host, offset);
+            }
+        }
+    }
+}

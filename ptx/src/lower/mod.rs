@@ -1,0 +1,275 @@
+//! Operations to Cranelift's IR. One function per kernel runs the lanes that its mask names, each from where it stopped to its next
+//! synchronisation; values that other lanes or a later call need are in homes, all others in registers of the processor.
+
+mod call;
+mod control;
+mod float;
+mod integer;
+mod memory;
+mod operation;
+mod registers;
+mod special;
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
+use cranelift_codegen::ir::{
+    self, AbiParam, BlockArg, BlockCall, Function, InstBuilder, JumpTableData, MemFlagsData, SigRef, Signature, Type,
+    UserFuncName, Value, types,
+};
+use cranelift_codegen::isa::{CallConv, TargetIsa};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
+
+use crate::flow::{self, Flow, sync_of_yield};
+use crate::helper::Helper;
+use crate::ir::*;
+use crate::state::{Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
+use crate::types::Scalar;
+
+use registers::classes;
+
+pub(crate) fn lower(program: &Program, flow: &Flow, isa: &dyn TargetIsa) -> Function {
+    let call_conv = isa.default_call_conv();
+    let mut signature = Signature::new(call_conv);
+    for kind in [types::I64, types::I64, types::I32] {
+        signature.params.push(AbiParam::new(kind));
+    }
+    let mut function = Function::with_name_signature(UserFuncName::user(0, 0), signature);
+    let mut context = FunctionBuilderContext::new();
+    let builder = FunctionBuilder::new(&mut function, &mut context);
+    Lowering::new(program, flow, builder, call_conv).run(isa);
+    function
+}
+
+struct Lowering<'a> {
+    program: &'a Program,
+    flow: &'a Flow,
+    b: FunctionBuilder<'a>,
+    blocks: Vec<ir::Block>,
+    variables: Vec<Option<Variable>>,
+    float: Vec<bool>,
+    arithmetic: Vec<bool>,
+    context: Value,
+    warp: Value,
+    lane: Value,
+    rest: Value,
+    slots: Value,
+    /// Homes of this lane for sizes 1, 2, 4, 8 and 16.
+    home_base: [Value; 5],
+    local: Value,
+    head: ir::Block,
+    pure: SigRef,
+    system: SigRef,
+    resolve: SigRef,
+    function: u32,
+    site: u32,
+    local_bytes: Vec<u64>,
+}
+
+fn int_type(bits: u32) -> Type {
+    match bits {
+        0..=8 => types::I8,
+        16 => types::I16,
+        32 => types::I32,
+        64 => types::I64,
+        _ => types::I128,
+    }
+}
+
+fn trusted() -> MemFlagsData {
+    MemFlagsData::trusted()
+}
+
+fn constant() -> MemFlagsData {
+    MemFlagsData::trusted().with_readonly().with_can_move()
+}
+
+/// The program's own accesses were checked; they can be of any alignment where homes of wide types are.
+fn checked() -> MemFlagsData {
+    MemFlagsData::trusted()
+}
+
+impl<'a> Lowering<'a> {
+    fn new(program: &'a Program, flow: &'a Flow, mut b: FunctionBuilder<'a>, call_conv: CallConv) -> Self {
+        let blocks = program.blocks.iter().map(|_| b.create_block()).collect();
+        let signature = |params: usize, returns: bool| {
+            let mut signature = Signature::new(call_conv);
+            signature.params.extend(std::iter::repeat_n(AbiParam::new(types::I64), params));
+            if returns {
+                signature.returns.push(AbiParam::new(types::I64));
+            }
+            signature
+        };
+        let pure = b.import_signature(signature(4, true));
+        let system = b.import_signature(signature(3, false));
+        let resolve = b.import_signature(signature(4, true));
+        let none = Value::from_u32(0);
+        let (float, arithmetic) = classes(program);
+        let head = b.create_block();
+        Self {
+            program,
+            flow,
+            b,
+            blocks,
+            variables: vec![None; program.regs.len()],
+            float,
+            arithmetic,
+            context: none,
+            warp: none,
+            lane: none,
+            rest: none,
+            slots: none,
+            home_base: [none; 5],
+            local: none,
+            head,
+            pure,
+            system,
+            resolve,
+            function: 0,
+            site: 0,
+            local_bytes: Vec::new(),
+        }
+    }
+
+    fn run(mut self, isa: &dyn TargetIsa) {
+        self.frames();
+        let entry = self.b.create_block();
+        self.b.append_block_params_for_function_params(entry);
+        self.b.switch_to_block(entry);
+        let params = self.b.block_params(entry).to_vec();
+        (self.context, self.warp) = (params[0], params[1]);
+        let mask = params[2];
+        self.slots = self.load_from(types::I64, constant(), self.warp, offset_of!(Warp, slots));
+        let local = self.load_from(types::I64, constant(), self.warp, offset_of!(Warp, local));
+        let local_bytes = self.load_context(types::I64, offset_of!(Context, local_bytes));
+        let head = self.head;
+        self.b.append_block_param(head, types::I32);
+        self.jump(head, &[mask]);
+        self.b.switch_to_block(head);
+        let mask = self.b.block_params(head)[0];
+        let (body, done) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(mask, body, &[], done, &[]);
+        self.b.switch_to_block(done);
+        self.b.ins().return_(&[]);
+        self.b.switch_to_block(body);
+        let lane = self.b.ins().ctz(mask);
+        let less = self.b.ins().iadd_imm_s(mask, -1);
+        self.rest = self.b.ins().band(mask, less);
+        self.lane = self.b.ins().uextend(types::I64, lane);
+        for (index, base) in [0, 1, 2, 3, 4].into_iter().zip(0..5) {
+            let scaled = self.b.ins().ishl_imm_u(self.lane, index);
+            self.home_base[base] = self.b.ins().iadd(self.slots, scaled);
+        }
+        let mine = self.b.ins().imul(self.lane, local_bytes);
+        self.local = self.b.ins().iadd(local, mine);
+        let start = self.b.create_block();
+        self.dispatch(start);
+        self.b.switch_to_block(start);
+        for reg in self.flow.zeroed.iter() {
+            let kind = self.variable_type(reg);
+            let value =
+                if reg == STACK { self.b.ins().iconst(types::I64, self.program.local as i64) } else { self.zero(kind) };
+            self.define(reg, value);
+        }
+        let first = self.blocks[self.program.functions[0].entry as usize];
+        self.jump(first, &[]);
+        for index in 0..self.program.blocks.len() {
+            if self.flow.reachable[index] {
+                self.block(index);
+            }
+        }
+        self.b.seal_all_blocks();
+        self.b.finalize(isa.frontend_config());
+    }
+
+    /// Bytes of each recursive function's frame with what it saves.
+    fn frames(&mut self) {
+        self.local_bytes = self.program.functions.iter().map(|f| f.frame.next_multiple_of(16)).collect();
+        for (index, function) in self.program.functions.iter().enumerate() {
+            let own = |block: &usize| self.program.blocks[*block].function == index as u32;
+            let most = (0..self.program.blocks.len()).filter(own).map(|b| self.flow.saves[b].len()).max().unwrap_or(0);
+            if function.recursive {
+                self.local_bytes[index] += most as u64 * 16;
+            }
+        }
+    }
+
+    fn dispatch(&mut self, start: ir::Block) {
+        if self.program.syncs.is_empty() {
+            self.jump(start, &[]);
+            return;
+        }
+        let four = self.home_base4();
+        let resume = self.b.ins().load(types::I32, trusted(), four, offset_of!(Warp, resume) as i32);
+        let fail = self.b.create_block();
+        let mut targets = vec![start];
+        for sync in &self.program.syncs {
+            let _ = sync;
+            targets.push(self.b.create_block());
+        }
+        let call = |this: &mut Self, block| {
+            BlockCall::new(block, std::iter::empty::<BlockArg>(), &mut this.b.func.dfg.value_lists)
+        };
+        let default = call(self, fail);
+        let table: Vec<_> = targets.iter().map(|block| call(self, *block)).collect();
+        let table = self.b.create_jump_table(JumpTableData::new(default, &table));
+        self.b.ins().br_table(resume, table);
+        self.b.switch_to_block(fail);
+        let (head, rest) = (self.head, self.rest);
+        self.jump(head, &[rest]);
+        for (sync, stub) in self.program.syncs.iter().zip(&targets[1..]) {
+            self.b.switch_to_block(*stub);
+            let resume = sync.resume as usize;
+            if self.flow.reachable[resume] {
+                for reg in self.flow.loads[resume].iter() {
+                    let value = self.load_home(reg);
+                    self.define(reg, value);
+                }
+                let next = self.blocks[resume];
+                self.jump(next, &[]);
+            } else {
+                self.jump(head, &[rest]);
+            }
+        }
+    }
+
+    /// warp + lane * 4
+    fn home_base4(&mut self) -> Value {
+        let scaled = self.b.ins().ishl_imm_u(self.lane, 2);
+        self.b.ins().iadd(self.warp, scaled)
+    }
+
+    fn jump(&mut self, block: ir::Block, args: &[Value]) {
+        let args: Vec<BlockArg> = args.iter().map(|v| BlockArg::Value(*v)).collect();
+        self.b.ins().jump(block, &args);
+    }
+
+    fn load_from(&mut self, kind: Type, flags: MemFlagsData, base: Value, offset: usize) -> Value {
+        self.b.ins().load(kind, flags, base, offset as i32)
+    }
+
+    fn load_context(&mut self, kind: Type, offset: usize) -> Value {
+        self.load_from(kind, constant(), self.context, offset)
+    }
+
+    fn zero(&mut self, kind: Type) -> Value {
+        match kind {
+            types::F32 => self.b.ins().f32const(0.0),
+            types::F64 => self.b.ins().f64const(0.0),
+            types::I128 => {
+                let zero = self.b.ins().iconst(types::I64, 0);
+                self.b.ins().iconcat(zero, zero)
+            }
+            kind => self.b.ins().iconst(kind, 0),
+        }
+    }
+
+    // ---- registers ----
+
+    // ---- calls ----
+
+    // ---- blocks ----
+
+    // ---- operations ----
+}

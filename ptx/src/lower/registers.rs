@@ -1,0 +1,234 @@
+//! Registers as Cranelift variables, their homes in the warp's memory, and operands as values of a width.
+
+use super::*;
+
+impl<'a> Lowering<'a> {
+    pub(super) fn variable_type(&self, reg: Reg) -> Type {
+        let bits = self.program.regs[reg as usize].scalar.bits();
+        match (self.float[reg as usize], bits) {
+            (true, 32) => types::F32,
+            (true, 64) => types::F64,
+            _ => int_type(bits),
+        }
+    }
+
+    fn variable(&mut self, reg: Reg) -> Variable {
+        if let Some(variable) = self.variables[reg as usize] {
+            return variable;
+        }
+        let kind = self.variable_type(reg);
+        let variable = self.b.declare_var(kind);
+        self.variables[reg as usize] = Some(variable);
+        variable
+    }
+
+    /// Sets a register to a value that has its type.
+    pub(super) fn define(&mut self, reg: Reg, value: Value) {
+        if reg != SINK {
+            let variable = self.variable(reg);
+            self.b.def_var(variable, value);
+        }
+    }
+
+    /// Sets a register to an integer of any width (cut or zero-extended) or a float of its width.
+    pub(super) fn set(&mut self, reg: Reg, value: Value) {
+        if reg == SINK {
+            return;
+        }
+        let want = self.variable_type(reg);
+        let value = self.coerce(value, want, false);
+        self.define(reg, value);
+    }
+
+    /// As `set`, for results of f32 arithmetic: NaN becomes the one that PTX gives.
+    pub(super) fn set_float(&mut self, reg: Reg, value: Value) {
+        if reg == SINK {
+            return;
+        }
+        let want = self.variable_type(reg);
+        let value = self.coerce(value, want, true);
+        self.define(reg, value);
+    }
+
+    pub(super) fn canonical(&mut self, value: Value) -> Value {
+        let nan = self.b.ins().f32const(Ieee32::with_bits(0x7fff_ffff));
+        let ordered = self.b.ins().fcmp(FloatCC::Equal, value, value);
+        self.b.ins().select(ordered, value, nan)
+    }
+
+    pub(super) fn coerce(&mut self, value: Value, want: Type, arithmetic: bool) -> Value {
+        let have = self.b.func.dfg.value_type(value);
+        if have == want {
+            return value;
+        }
+        if have.is_float() {
+            let value = if arithmetic && have == types::F32 { self.canonical(value) } else { value };
+            let bits = self.b.ins().bitcast(int_type(have.bits()), MemFlagsData::new(), value);
+            return self.coerce(bits, want, false);
+        }
+        if want.is_float() {
+            let bits = self.coerce(value, int_type(want.bits()), false);
+            return self.b.ins().bitcast(want, MemFlagsData::new(), bits);
+        }
+        if have.bits() > want.bits() { self.b.ins().ireduce(want, value) } else { self.b.ins().uextend(want, value) }
+    }
+
+    pub(super) fn read(&mut self, reg: Reg) -> Value {
+        let variable = self.variable(reg);
+        self.b.use_var(variable)
+    }
+
+    fn home_offset(&self, reg: Reg) -> Option<(u32, usize)> {
+        let offset = self.flow.homes[reg as usize]?;
+        Some((offset, flow::size_of(self.program, reg).trailing_zeros() as usize))
+    }
+
+    pub(super) fn load_home(&mut self, reg: Reg) -> Value {
+        let kind = self.variable_type(reg);
+        match self.home_offset(reg) {
+            Some((offset, size)) => {
+                let base = self.home_base[size];
+                self.b.ins().load(kind, trusted(), base, offset as i32)
+            }
+            None => self.zero(kind),
+        }
+    }
+
+    pub(super) fn store_home(&mut self, reg: Reg) {
+        let Some((offset, size)) = self.home_offset(reg) else { return };
+        let mut value = self.read(reg);
+        if self.arithmetic[reg as usize] && self.b.func.dfg.value_type(value) == types::F32 {
+            value = self.canonical(value);
+        }
+        let base = self.home_base[size];
+        self.b.ins().store(trusted(), value, base, offset as i32);
+    }
+
+    /// A value as an integer of `bits`.
+    pub(super) fn int(&mut self, value: Val, bits: u32) -> Value {
+        let kind = int_type(bits);
+        match value {
+            Val::Reg(reg) => {
+                let value = self.read(reg);
+                let arithmetic = self.arithmetic[reg as usize];
+                self.coerce(value, kind, arithmetic)
+            }
+            Val::Imm(value) if kind == types::I128 => {
+                let low = self.b.ins().iconst(types::I64, value as i64);
+                let high = self.b.ins().iconst(types::I64, 0);
+                self.b.ins().iconcat(low, high)
+            }
+            Val::Imm(value) => {
+                let value = crate::types::truncate(value, kind.bits());
+                self.b.ins().iconst(kind, value as i64)
+            }
+            other => {
+                let value = self.wide(other);
+                self.coerce(value, kind, false)
+            }
+        }
+    }
+
+    /// A value as a float.
+    pub(super) fn float(&mut self, value: Val, double: bool) -> Value {
+        match value {
+            Val::Imm(bits) if double => self.b.ins().f64const(Ieee64::with_bits(bits)),
+            Val::Imm(bits) => self.b.ins().f32const(Ieee32::with_bits(bits as u32)),
+            Val::Reg(reg) => {
+                let value = self.read(reg);
+                self.coerce(value, if double { types::F64 } else { types::F32 }, false)
+            }
+            other => {
+                let value = self.wide(other);
+                self.coerce(value, if double { types::F64 } else { types::F32 }, false)
+            }
+        }
+    }
+
+    /// Addresses and special registers.
+    pub(super) fn wide(&mut self, value: Val) -> Value {
+        match value {
+            Val::Global(index, offset) => {
+                let globals = self.load_context(types::I64, offset_of!(Context, globals));
+                let address = self.load_from(types::I64, constant(), globals, index as usize * 8);
+                self.b.ins().iadd_imm_s(address, offset)
+            }
+            Val::Shared(index, offset) => {
+                let at = self.program.shared[index as usize].offset as i64 + offset;
+                self.b.ins().iconst(types::I64, at)
+            }
+            Val::Local(offset) => {
+                let function = &self.program.functions[self.function as usize];
+                if function.recursive {
+                    let frame = self.read(FRAME);
+                    self.b.ins().iadd_imm_s(frame, offset)
+                } else {
+                    self.b.ins().iconst(types::I64, function.base as i64 + offset)
+                }
+            }
+            Val::Param(offset) => self.b.ins().iconst(types::I64, offset),
+            Val::Function(index) => {
+                let handle = crate::image::FUNCTION_HANDLE + u64::from(index) * 16;
+                self.b.ins().iconst(types::I64, handle as i64)
+            }
+            Val::Special(special) => self.special(special),
+            Val::Reg(_) | Val::Imm(_) => self.int(value, 64),
+        }
+    }
+}
+
+/// Which registers are better kept as floats, and which have results of f32 arithmetic.
+pub(super) fn classes(program: &Program) -> (Vec<bool>, Vec<bool>) {
+    let mut votes = vec![0i32; program.regs.len()];
+    let mut arithmetic = vec![false; program.regs.len()];
+    for (reg, info) in program.regs.iter().enumerate() {
+        votes[reg] = i32::from(info.scalar.float()) * 2;
+    }
+    let vote = |votes: &mut Vec<i32>, reg: Reg, by: i32| {
+        if reg != SINK {
+            votes[reg as usize] += by;
+        }
+    };
+    let src = |votes: &mut Vec<i32>, inst: &Inst, by: i32| {
+        for value in &inst.src {
+            if let Val::Reg(reg) = value {
+                votes[*reg as usize] += by;
+            }
+        }
+    };
+    for inst in program.blocks.iter().flat_map(|block| &block.insts) {
+        let dst = inst.dst.first().copied().unwrap_or(SINK);
+        match &inst.op {
+            Op::Float { op, double, .. } => {
+                vote(&mut votes, dst, 1);
+                src(&mut votes, inst, 1);
+                if !double && dst != SINK && !matches!(op, FloatOp::Neg | FloatOp::Abs) {
+                    arithmetic[dst as usize] = true;
+                }
+            }
+            Op::Demote { .. } => {
+                vote(&mut votes, dst, 1);
+                src(&mut votes, inst, 1);
+                if dst != SINK {
+                    arithmetic[dst as usize] = true;
+                }
+            }
+            Op::FromInt { .. } => vote(&mut votes, dst, 1),
+            Op::Promote { .. } => {
+                vote(&mut votes, dst, 1);
+                src(&mut votes, inst, 1);
+            }
+            Op::FromBf16 => vote(&mut votes, dst, 1),
+            Op::ToInt { .. } => src(&mut votes, inst, 1),
+            Op::Setp { scalar, .. } if scalar.float() => src(&mut votes, inst, 1),
+            Op::Mov | Op::Select | Op::Load(_) | Op::Store(_) => {}
+            _ => {
+                inst.dst.iter().for_each(|reg| vote(&mut votes, *reg, -1));
+                src(&mut votes, inst, -1);
+            }
+        }
+    }
+    let float =
+        votes.iter().zip(&program.regs).map(|(v, info)| *v > 0 && matches!(info.scalar.bits(), 32 | 64)).collect();
+    (float, arithmetic)
+}

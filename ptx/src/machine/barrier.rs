@@ -1,0 +1,118 @@
+//! Barriers of blocks and clusters: who arrived, who waits, and when all go on.
+
+use super::*;
+
+impl Machine<'_> {
+    pub(super) fn deadlock(&mut self, unit: &Unit) -> Stop {
+        let mut sites = Vec::new();
+        let mut first = None;
+        for (index, block) in unit.blocks.iter().enumerate() {
+            for (number, warp) in block.warps.iter().enumerate() {
+                for lane in lanes(warp.live()) {
+                    let sync = warp.resume[lane as usize].wrapping_sub(1);
+                    if let Some(point) = self.kernel.syncs.get(sync as usize) {
+                        first = first.or(Some((index, number, lane, sync)));
+                        sites.push(point.site);
+                    }
+                }
+            }
+        }
+        sites.sort_unstable();
+        sites.dedup();
+        let (block, warp, lane, sync) = first.unwrap_or_default();
+        let mut stop = self.trap(unit, block, warp, lane, sync, TRAP_DEADLOCK, 0);
+        stop.waiting = sites;
+        stop
+    }
+
+    pub(super) fn arrive(&mut self, unit: &mut Unit, block: usize, index: usize, group: u32) -> Result<(), Stop> {
+        for lane in lanes(group) {
+            let warp = &unit.blocks[block].warps[index];
+            let sync = warp.resume[lane as usize] - 1;
+            let point = &self.kernel.syncs[sync as usize];
+            let SyncOp::Barrier { kind, aligned } = point.op else { continue };
+            let id = point.src[0].read(warp, lane);
+            let count = point.src[1].read(warp, lane) as u32;
+            let value = point.src.get(2).map(|source| source.read(warp, lane));
+            let (live, exited) = (warp.live(), warp.exited);
+            if id >= 16 || !count.is_multiple_of(32) || (kind == BarrierKind::Arrive && count == 0) {
+                return Err(self.trap(unit, block, index, lane, sync, TRAP_BARRIER, 0));
+            }
+            let block_state = &mut unit.blocks[block];
+            let barrier = &mut block_state.barriers[id as usize];
+            if barrier.arrived > 0 && barrier.expected != count {
+                return Err(self.trap(unit, block, index, lane, sync, TRAP_BARRIER, 0));
+            }
+            barrier.expected = count;
+            barrier.arrived += 1;
+            if let Some(value) = value {
+                barrier.reds += 1;
+                barrier.popc += u32::from(value & 1 != 0);
+            }
+            // A warp counts with all its threads, those that are gone included.
+            if aligned && count > 0 && exited != 0 && lane == 31 - live.leading_zeros() {
+                barrier.arrived += exited.count_ones();
+            }
+            let warp = &mut block_state.warps[index];
+            if kind == BarrierKind::Arrive {
+                warp.runnable |= 1 << lane;
+            } else {
+                warp.counted |= 1 << lane;
+                barrier.waiting.push((index as u32, lane, sync));
+            }
+            self.check_barriers(unit, block, Some(id as usize));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_barriers(&mut self, unit: &mut Unit, block: usize, only: Option<usize>) {
+        let state = &mut unit.blocks[block];
+        let range = only.map_or(0..16, |id| id..id + 1);
+        for id in range {
+            let barrier = &mut state.barriers[id];
+            let expected = if barrier.expected == 0 { state.alive } else { barrier.expected };
+            if barrier.arrived == 0 || barrier.arrived < expected {
+                continue;
+            }
+            let done = std::mem::take(barrier);
+            for (warp, lane, sync) in done.waiting {
+                let warp = &mut state.warps[warp as usize];
+                warp.counted &= !(1 << lane);
+                warp.runnable |= 1 << lane;
+                let point = &self.kernel.syncs[sync as usize];
+                if let (SyncOp::Barrier { kind, .. }, Some(Some(dst))) = (point.op, point.dst.first()) {
+                    let value = match kind {
+                        BarrierKind::And => u64::from(done.popc == done.reds),
+                        BarrierKind::Or => u64::from(done.popc > 0),
+                        _ => u64::from(done.popc),
+                    };
+                    dst.write(warp, lane, value);
+                }
+            }
+        }
+    }
+
+    pub(super) fn cluster(&mut self, unit: &mut Unit, block: usize, index: usize, sync: u32, group: u32) -> Outcome {
+        let phase = unit.phase;
+        let warp = &mut unit.blocks[block].warps[index];
+        let here = at(warp, group, sync);
+        if self.kernel.syncs[sync as usize].op == SyncOp::ClusterArrive {
+            for lane in lanes(here) {
+                warp.phase[lane as usize] = phase + 1;
+            }
+            unit.arrived += here.count_ones();
+            self.check_cluster(unit);
+            return Outcome::Moved(here);
+        }
+        let ready: u32 = lanes(here).filter(|lane| warp.phase[*lane as usize] <= phase).map(|lane| 1 << lane).sum();
+        if ready != 0 { Outcome::Moved(ready) } else { Outcome::Wait }
+    }
+
+    pub(super) fn check_cluster(&mut self, unit: &mut Unit) {
+        let alive: u32 = unit.blocks.iter().map(|block| block.alive).sum();
+        if unit.arrived > 0 && unit.arrived >= alive {
+            unit.arrived = 0;
+            unit.phase += 1;
+        }
+    }
+}

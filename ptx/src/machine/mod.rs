@@ -1,0 +1,308 @@
+//! The state that code and machine share, and the scheduler: warps run until their threads meet, meetings are carried out, and a group of
+//! blocks that only waits for others gives way to them.
+
+mod barrier;
+use crate::kernel::{Code, Kernel};
+use crate::slot::{lanes, lowest};
+use crate::state::*;
+use crate::sync::*;
+
+/// Blocks that are scheduled together: a cluster, or one block.
+pub(crate) struct Unit {
+    pub(crate) blocks: Vec<Block>,
+    arrived: u32,
+    phase: u32,
+}
+
+pub(crate) enum Status {
+    Done,
+    /// Nothing to do but to wait for other blocks.
+    Waiting,
+}
+
+/// Where a thread stopped for good.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop {
+    pub(crate) kind: u64,
+    pub(crate) address: u64,
+    pub(crate) site: u32,
+    pub(crate) ctaid: [u32; 3],
+    pub(crate) tid: [u32; 3],
+    pub(crate) waiting: Vec<u32>,
+}
+
+impl Unit {
+    pub(crate) fn new(shape: &Shape) -> Self {
+        Self { blocks: (0..shape.cluster).map(|_| Block::new(shape)).collect(), arrived: 0, phase: 0 }
+    }
+
+    pub(crate) fn start(&mut self, coordinates: &[[u32; 3]], shape: &Shape) {
+        (self.arrived, self.phase) = (0, 0);
+        for (rank, (block, ctaid)) in self.blocks.iter_mut().zip(coordinates).enumerate() {
+            block.start(*ctaid, rank as u32, shape.threads);
+        }
+    }
+}
+
+/// One worker's side of a launch.
+pub(crate) struct Machine<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) code: &'a Code,
+    pub(crate) context: Box<Context>,
+    /// What `Context::sites` points to.
+    pub(crate) _sites: Vec<SiteCache>,
+    pub(crate) shape: &'a Shape,
+}
+
+struct Turn {
+    progress: bool,
+    yielded: bool,
+}
+
+impl Machine<'_> {
+    pub(crate) fn run(&mut self, unit: &mut Unit) -> Result<Status, Stop> {
+        self.context.blocks = unit.blocks.as_mut_ptr();
+        let mut idle = 0;
+        loop {
+            let mut turn = Turn { progress: false, yielded: false };
+            for index in 0..unit.blocks.len() {
+                if unit.blocks[index].alive > 0 {
+                    self.enter(&mut unit.blocks[index]);
+                    self.run_block(unit, index, &mut turn)?;
+                }
+            }
+            if unit.blocks.iter().all(|block| block.alive == 0) {
+                return Ok(Status::Done);
+            }
+            if turn.progress {
+                idle = 0;
+                continue;
+            }
+            if !turn.yielded {
+                return Err(self.deadlock(unit));
+            }
+            idle += 1;
+            if idle == 8 {
+                return Ok(Status::Waiting);
+            }
+        }
+    }
+
+    /// What of the context belongs to a block.
+    fn enter(&mut self, block: &mut Block) {
+        let context = &mut *self.context;
+        context.shared = block.shared.as_mut_ptr().cast();
+        context.shared_bytes = block.shared_bytes;
+        context.ctaid[..3].copy_from_slice(&block.ctaid);
+        context.cluster_rank = block.rank;
+        for axis in 0..3 {
+            let size = context.cluster_nctaid[axis].max(1);
+            context.clusterid[axis] = block.ctaid[axis] / size;
+            context.cluster_ctaid[axis] = block.ctaid[axis] % size;
+        }
+    }
+
+    fn run_block(&mut self, unit: &mut Unit, index: usize, turn: &mut Turn) -> Result<(), Stop> {
+        for warp in 0..unit.blocks[index].warps.len() {
+            self.run_warp(unit, index, warp, turn)?;
+        }
+        Ok(())
+    }
+
+    fn run_warp(&mut self, unit: &mut Unit, block: usize, index: usize, turn: &mut Turn) -> Result<(), Stop> {
+        loop {
+            let warp = &mut unit.blocks[block].warps[index];
+            let mask = warp.runnable;
+            if mask != 0 {
+                self.context.fuel = FUEL;
+                self.context.warp = warp;
+                warp.runnable = 0;
+                self.code.call(&mut self.context, warp, mask);
+                if self.context.trap != 0 {
+                    let lane = self.context.lane as u32;
+                    return Err(self.stop(&unit.blocks[block], index, lane));
+                }
+                let warp = &mut unit.blocks[block].warps[index];
+                let mut gone = 0;
+                for lane in 0..32 {
+                    gone |= u32::from(warp.resume[lane] == EXITED) << lane;
+                }
+                gone &= mask;
+                if gone != 0 {
+                    turn.progress = true;
+                    warp.exited |= gone;
+                    unit.blocks[block].alive -= gone.count_ones();
+                    if unit.blocks[block].alive > 0 {
+                        self.check_barriers(unit, block, None);
+                    }
+                    self.check_cluster(unit);
+                }
+            }
+            if !self.meet(unit, block, index, turn)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Carries out what lanes of the warp wait for. True where lanes can go on at once.
+    fn meet(&mut self, unit: &mut Unit, block: usize, index: usize, turn: &mut Turn) -> Result<bool, Stop> {
+        let mut yielded = false;
+        loop {
+            let warp = &unit.blocks[block].warps[index];
+            let waiting = warp.live() & !warp.runnable & !warp.counted;
+            if waiting == 0 {
+                return Ok(unit.blocks[block].warps[index].runnable != 0 && !yielded);
+            }
+            let mut done = 0u32;
+            let mut moved = false;
+            while let Some(first) = lowest(waiting & !done) {
+                let warp = &unit.blocks[block].warps[index];
+                let sync = warp.resume[first as usize] - 1;
+                let point = &self.kernel.syncs[sync as usize];
+                // Lanes at the same operation, wherever in the code.
+                let mut group = 0u32;
+                for lane in lanes(waiting & !done) {
+                    let other = warp.resume[lane as usize] - 1;
+                    let same = other == sync || (self.kernel.syncs[other as usize].key == point.key && point.key != 0);
+                    group |= u32::from(same) << lane;
+                }
+                done |= group;
+                match self.meet_group(unit, block, index, sync, group)? {
+                    Outcome::Wait => {}
+                    Outcome::Moved(lanes) => {
+                        moved = true;
+                        turn.progress = true;
+                        unit.blocks[block].warps[index].runnable |= lanes;
+                    }
+                    Outcome::Counted => {
+                        moved = true;
+                        turn.progress = true;
+                    }
+                    Outcome::Yielded(lanes) => {
+                        yielded = true;
+                        turn.yielded = true;
+                        unit.blocks[block].warps[index].runnable |= lanes;
+                    }
+                    Outcome::Chained => {
+                        moved = true;
+                        turn.progress = true;
+                        done &= !group;
+                        // The lanes stand at the next operation already.
+                        continue;
+                    }
+                }
+            }
+            if !moved || unit.blocks[block].warps[index].runnable != 0 {
+                return Ok(unit.blocks[block].warps[index].runnable != 0 && !yielded);
+            }
+        }
+    }
+
+    fn meet_group(
+        &mut self,
+        unit: &mut Unit,
+        block: usize,
+        index: usize,
+        sync: u32,
+        group: u32,
+    ) -> Result<Outcome, Stop> {
+        use crate::ir::Meeting;
+        let kernel = self.kernel;
+        let point = &kernel.syncs[sync as usize];
+        let warp = &mut unit.blocks[block].warps[index];
+        let live = warp.live();
+        match point.meeting {
+            Meeting::Alone => Ok(Outcome::Yielded(group)),
+            Meeting::Arrived => {
+                let here = at(warp, group, sync);
+                self.execute(unit, block, index, sync, here, here)?;
+                Ok(self.go_on(unit, block, index, here))
+            }
+            Meeting::Warp => {
+                let here = at(warp, group, sync);
+                if here != live {
+                    return Ok(Outcome::Wait);
+                }
+                self.execute(unit, block, index, sync, here, here)?;
+                Ok(self.go_on(unit, block, index, here))
+            }
+            Meeting::Mask(which) => {
+                let (mut left, mut released) = (group, 0);
+                while let Some(first) = lowest(left) {
+                    let warp = &unit.blocks[block].warps[index];
+                    let mask_of = |lane: u32| {
+                        kernel.syncs[warp.resume[lane as usize] as usize - 1].src[which as usize].read(warp, lane)
+                            as u32
+                    };
+                    let mask = mask_of(first);
+                    let members =
+                        lanes(left).filter(|lane| mask_of(*lane) == mask).fold(0, |all, lane| all | 1 << lane);
+                    left &= !members;
+                    if mask & live & !members == 0 {
+                        self.execute(unit, block, index, sync, members, mask)?;
+                        released |= members;
+                    }
+                }
+                Ok(if released != 0 { self.go_on(unit, block, index, released) } else { Outcome::Wait })
+            }
+            Meeting::Block => {
+                self.arrive(unit, block, index, group)?;
+                Ok(Outcome::Counted)
+            }
+            Meeting::Cluster => Ok(self.cluster(unit, block, index, sync, group)),
+        }
+    }
+
+    /// Lanes that are done go on in code, or straight to the next operation where nothing is between.
+    fn go_on(&mut self, unit: &mut Unit, block: usize, index: usize, group: u32) -> Outcome {
+        let warp = &mut unit.blocks[block].warps[index];
+        let Some(first) = lowest(group) else { return Outcome::Wait };
+        let resume = warp.resume[first as usize];
+        let chain = self.kernel.syncs[resume as usize - 1].chain;
+        if chain != 0 && lanes(group).all(|lane| warp.resume[lane as usize] == resume) {
+            for lane in lanes(group) {
+                warp.resume[lane as usize] = chain;
+            }
+            return Outcome::Chained;
+        }
+        Outcome::Moved(group)
+    }
+
+    fn stop(&self, block: &Block, warp: usize, lane: u32) -> Stop {
+        let base = warp * 96 + lane as usize;
+        let table = &self.shape.table;
+        Stop {
+            kind: self.context.trap,
+            address: self.context.trap_address,
+            site: self.context.site as u32,
+            ctaid: block.ctaid,
+            tid: [table[base], table[base + 32], table[base + 64]],
+            waiting: Vec::new(),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "who, where, what")]
+    fn trap(&mut self, unit: &Unit, block: usize, warp: usize, lane: u32, sync: u32, kind: u64, address: u64) -> Stop {
+        self.context.trap = kind;
+        self.context.trap_address = address;
+        self.context.site = u64::from(self.kernel.syncs[sync as usize].site);
+        self.stop(&unit.blocks[block], warp, lane)
+    }
+
+    // ---- barriers ----
+}
+
+enum Outcome {
+    Wait,
+    Moved(u32),
+    Counted,
+    Yielded(u32),
+    Chained,
+}
+
+/// The lanes of the group that are at exactly this point.
+fn at(warp: &Warp, group: u32, sync: u32) -> u32 {
+    lanes(group).filter(|lane| warp.resume[*lane as usize] == sync + 1).fold(0, |all, lane| all | 1 << lane)
+}
+
+mod exchange;

@@ -1,0 +1,187 @@
+//! The state that compiled code and the machine share: contexts, warps, blocks, and the codes of traps.
+
+use crate::host::{Host, Memory};
+
+/// In `Warp::resume`: the thread has ended.
+pub(crate) const EXITED: u32 = u32::MAX;
+
+/// Turns of a loop that could wait before the thread lets others run.
+pub(crate) const FUEL: i64 = 64;
+
+pub(crate) const TRAP_ILLEGAL: u64 = 1;
+
+pub(crate) const TRAP_MISALIGNED: u64 = 2;
+
+pub(crate) const TRAP_TRAP: u64 = 3;
+
+pub(crate) const TRAP_ASSERT: u64 = 4;
+
+pub(crate) const TRAP_BREAKPOINT: u64 = 5;
+
+pub(crate) const TRAP_STACK: u64 = 6;
+
+pub(crate) const TRAP_POINTER: u64 = 7;
+
+pub(crate) const TRAP_BARRIER: u64 = 8;
+
+pub(crate) const TRAP_DEADLOCK: u64 = 9;
+
+/// The range that an access last fell into: `rotate(address - low) < count` is the whole check, alignment included.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct SiteCache {
+    pub(crate) low: u64,
+    pub(crate) count: u64,
+}
+
+/// What code sees of the machine. One per worker.
+#[repr(C)]
+pub(crate) struct Context {
+    pub(crate) helpers: *const usize,
+    pub(crate) params: *const u8,
+    pub(crate) param_bytes: u64,
+    pub(crate) shared: *mut u8,
+    pub(crate) shared_bytes: u64,
+    pub(crate) sites: *mut SiteCache,
+    pub(crate) globals: *const u64,
+    pub(crate) local_bytes: u64,
+    pub(crate) grid: u64,
+    pub(crate) fuel: i64,
+    pub(crate) trap: u64,
+    pub(crate) lane: u64,
+    pub(crate) site: u64,
+    pub(crate) warp: *mut Warp,
+    pub(crate) args: [u128; 16],
+    pub(crate) result: u128,
+    pub(crate) ntid: [u32; 4],
+    pub(crate) ctaid: [u32; 4],
+    pub(crate) nctaid: [u32; 4],
+    pub(crate) clusterid: [u32; 4],
+    pub(crate) nclusterid: [u32; 4],
+    pub(crate) cluster_ctaid: [u32; 4],
+    pub(crate) cluster_nctaid: [u32; 4],
+    pub(crate) cluster_rank: u32,
+    pub(crate) cluster_size: u32,
+    pub(crate) explicit_cluster: u32,
+    pub(crate) nwarp: u32,
+    pub(crate) sm: u32,
+    pub(crate) nsm: u32,
+    pub(crate) dynamic_shared: u32,
+    pub(crate) total_shared: u32,
+    // What only the machine uses.
+    pub(crate) trap_address: u64,
+    pub(crate) blocks: *mut Block,
+    pub(crate) memory: *const dyn Memory,
+    pub(crate) host: *const dyn Host,
+}
+
+/// A warp's threads.
+#[repr(C)]
+pub(crate) struct Warp {
+    pub(crate) resume: [u32; 32],
+    pub(crate) slots: *mut u8,
+    pub(crate) local: *mut u8,
+    /// %tid.x, .y and .z of the lanes.
+    pub(crate) threads: *const u32,
+    pub(crate) index: u32,
+    pub(crate) exists: u32,
+    pub(crate) runnable: u32,
+    pub(crate) exited: u32,
+    /// Lanes that a barrier of the block (or cluster) has counted.
+    pub(crate) counted: u32,
+    /// Phase of the cluster's barrier at which each lane arrived, plus one.
+    pub(crate) phase: [u32; 32],
+}
+
+impl Warp {
+    pub(crate) fn live(&self) -> u32 {
+        self.exists & !self.exited
+    }
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Barrier {
+    pub(crate) arrived: u32,
+    /// 0: all threads of the block.
+    pub(crate) expected: u32,
+    pub(crate) popc: u32,
+    pub(crate) reds: u32,
+    /// Lanes that wait, by warp.
+    pub(crate) waiting: Vec<(u32, u32, u32)>,
+}
+
+/// A block's threads and memory.
+pub(crate) struct Block {
+    pub(crate) ctaid: [u32; 3],
+    pub(crate) rank: u32,
+    pub(crate) warps: Vec<Warp>,
+    _slots: Vec<u128>,
+    _local: Vec<u128>,
+    pub(crate) shared: Vec<u128>,
+    pub(crate) shared_bytes: u64,
+    pub(crate) barriers: Vec<Barrier>,
+    pub(crate) alive: u32,
+}
+
+/// Facts of a launch that all blocks share.
+pub(crate) struct Shape {
+    pub(crate) threads: u32,
+    pub(crate) shared_bytes: u64,
+    pub(crate) local_bytes: u64,
+    pub(crate) home_bytes: u32,
+    pub(crate) cluster: u32,
+    /// %tid.x, .y and .z of each warp's lanes: 96 numbers a warp.
+    pub(crate) table: Vec<u32>,
+}
+
+impl Block {
+    pub(crate) fn new(shape: &Shape) -> Self {
+        let warps = shape.threads.div_ceil(32) as usize;
+        let mut slots = vec![0u128; warps * (shape.home_bytes as usize).div_ceil(16)];
+        let mut local = vec![0u128; warps * 32 * (shape.local_bytes as usize).div_ceil(16)];
+        let shared = vec![0u128; (shape.shared_bytes as usize).div_ceil(16)];
+        let mut list = Vec::with_capacity(warps);
+        for index in 0..warps {
+            let lanes = (shape.threads - index as u32 * 32).min(32);
+            list.push(Warp {
+                resume: [0; 32],
+                slots: slots[index * (shape.home_bytes as usize).div_ceil(16)..].as_mut_ptr().cast(),
+                local: local[index * 32 * (shape.local_bytes as usize).div_ceil(16)..].as_mut_ptr().cast(),
+                threads: shape.table[index * 96..].as_ptr(),
+                index: index as u32,
+                exists: if lanes == 32 { u32::MAX } else { (1 << lanes) - 1 },
+                runnable: 0,
+                exited: 0,
+                counted: 0,
+                phase: [0; 32],
+            });
+        }
+        Self {
+            ctaid: [0; 3],
+            rank: 0,
+            warps: list,
+            _slots: slots,
+            _local: local,
+            shared,
+            shared_bytes: shape.shared_bytes,
+            barriers: vec![Barrier::default(); 16],
+            alive: 0,
+        }
+    }
+
+    pub(crate) fn start(&mut self, ctaid: [u32; 3], rank: u32, threads: u32) {
+        self.ctaid = ctaid;
+        self.rank = rank;
+        self.alive = threads;
+        for warp in &mut self.warps {
+            warp.resume = [0; 32];
+            warp.phase = [0; 32];
+            (warp.runnable, warp.exited, warp.counted) = (warp.exists, 0, 0);
+        }
+        for barrier in &mut self.barriers {
+            if barrier.arrived != 0 || !barrier.waiting.is_empty() {
+                *barrier = Barrier::default();
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What threads do where they meet: shuffles, votes, barriers, matrix operations.
+
+use crate::matrix::{Fragment, MatrixAccess, Mma};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShflMode {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VoteMode {
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReduxOp {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    FloatMin { absolute: bool, nan: bool },
+    FloatMax { absolute: bool, nan: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BarrierKind {
+    Sync,
+    Arrive,
+    Popc,
+    And,
+    Or,
+}
+
+/// What is done with threads that have met.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum SyncOp {
+    Yield,
+    Shfl(ShflMode),
+    Vote(VoteMode),
+    Match {
+        all: bool,
+        wide: bool,
+    },
+    /// Signed where the flag is set.
+    Redux(ReduxOp, bool),
+    ActiveMask,
+    Elect,
+    WarpSync,
+    Barrier {
+        kind: BarrierKind,
+        aligned: bool,
+    },
+    ClusterArrive,
+    ClusterWait,
+    Mma(Mma),
+    LoadMatrix(MatrixAccess),
+    StoreMatrix(MatrixAccess),
+    MoveMatrix,
+    /// The flag: in shared memory, else generic.
+    LoadFragment(Fragment, bool),
+    StoreFragment(Fragment, bool),
+}

@@ -1,0 +1,195 @@
+//! Findings: what went wrong between ranks. One that the case does not expect fails it; one that it expects must occur.
+
+use protocol::finding::FindingKind;
+use protocol::report::{FaultKind, Finding, InjectedFault};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::check::Failure;
+use crate::observation::{Exit, Observation, Role};
+use crate::source::SourceLocation;
+
+/// A finding that must occur, and does not fail the case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FindingExpectation {
+    /// What kind.
+    pub kind: FindingKind,
+    /// The global ranks at fault, sorted; any where it is left out.
+    pub ranks: Option<Vec<u32>>,
+    /// Parts of its sentence.
+    pub contains: Vec<String>,
+    /// It need not occur.
+    pub optional: bool,
+    /// Where it is written.
+    pub place: SourceLocation,
+}
+
+impl FindingExpectation {
+    fn means(&self, finding: &Finding) -> bool {
+        let ranks = || finding.ranks.iter().map(|rank| rank.0);
+        self.kind == finding.kind
+            && self.ranks.as_ref().is_none_or(|wanted| wanted.iter().copied().eq(ranks()))
+            && self.contains.iter().all(|part| finding.sentence.contains(part.as_str()))
+    }
+
+    /// The failure, if no finding is of this kind.
+    pub fn check(&self, observation: &Observation) -> Option<Failure> {
+        let found = findings(observation);
+        if self.optional || found.iter().any(|finding| self.means(finding)) {
+            return None;
+        }
+        let mut expected = format!("a finding {}", self.kind.word());
+        if let Some(ranks) = &self.ranks {
+            expected.push_str(&format!(" of ranks {ranks:?}"));
+        }
+        if !self.contains.is_empty() {
+            expected.push_str(&format!(" with `{}`", self.contains.join("`, `")));
+        }
+        let seen: Vec<String> =
+            found.iter().map(|finding| format!("{}: {}", finding.kind.word(), finding.sentence)).collect();
+        Some(Failure {
+            place: Some(self.place.clone()),
+            kind: "finding".into(),
+            expected,
+            got: if seen.is_empty() { "no finding".to_owned() } else { seen.join("\n") },
+            next: String::new(),
+        })
+    }
+}
+
+/// The findings of the cluster report.
+pub fn findings(observation: &Observation) -> Vec<Finding> {
+    part(observation, "/findings")
+}
+
+fn part<T: DeserializeOwned>(observation: &Observation, pointer: &str) -> Vec<T> {
+    let value = observation.cluster_report.as_ref().and_then(|report| report.pointer(pointer));
+    // A report of another form is a failure of its own.
+    value.and_then(|value| serde_json::from_value(Value::clone(value)).ok()).unwrap_or_default()
+}
+
+/// One failure for every finding that is neither expected nor what `killed` ranks and the case's faults must lead to.
+pub fn failures(expected: &[FindingExpectation], killed: &[u32], observation: &Observation) -> Vec<Failure> {
+    let faults: Vec<InjectedFault> = part(observation, "/resilience/injected_faults");
+    let unexpected = findings(observation).into_iter().filter(|finding| {
+        !expected.iter().any(|expectation| expectation.means(finding))
+            && !is_meant(finding, killed, &faults, observation)
+    });
+    let failure = |finding: Finding| {
+        let word = finding.kind.word();
+        Failure {
+            place: None,
+            kind: "finding".into(),
+            expected: "no finding".to_owned(),
+            got: format!("{word}: {}", finding.sentence),
+            next: format!("{} (docs/findings.md#{word})", finding.kind.row().fix),
+        }
+    };
+    unexpected.map(failure).collect()
+}
+
+/// Whether it is what the case did to the ranks at fault; or whether it is the loss of ranks that ended with an error, which
+/// `expect.exit` is about.
+fn is_meant(finding: &Finding, killed: &[u32], faults: &[InjectedFault], observation: &Observation) -> bool {
+    let stops = |fault: &InjectedFault| {
+        // A rank that is late or sends a wrong number still calls what it must.
+        !matches!(fault.kind, FaultKind::Corrupt) && fault.rank.is_none_or(|rank| finding.ranks.contains(&rank))
+    };
+    let did_fail = |rank: u32| {
+        let process = observation.process(Role::Rank(rank));
+        process.is_some_and(|process| !matches!(process.exit, Exit::Code(0) | Exit::Unknown))
+    };
+    let is_about_calls = matches!(
+        finding.kind,
+        FindingKind::CollectiveTypeMismatch
+            | FindingKind::CountMismatch
+            | FindingKind::DtypeMismatch
+            | FindingKind::ReduceOpMismatch
+            | FindingKind::RootMismatch
+            | FindingKind::ShrinkExcludedRanksMismatch
+            | FindingKind::WorldSizeMismatch
+            | FindingKind::DuplicateRank
+    );
+    !is_about_calls
+        && (faults.iter().any(stops)
+            || (!finding.ranks.is_empty()
+                && finding.ranks.iter().all(|rank| killed.contains(&rank.0) || did_fail(rank.0))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::observation::{Captured, ProcessObservation};
+
+    fn finding(kind: &str, ranks: &[u32]) -> Value {
+        json!({ "index": 1, "kind": kind, "sentence": format!("ranks {ranks:?}"), "comm_id": 1, "seqno": 4,
+            "operation": "all_reduce", "ranks": ranks, "observed_ranks": [0] })
+    }
+
+    fn seen(findings: &[Value], faults: &[Value], exits: &[Exit]) -> Observation {
+        let process = |(rank, exit): (usize, &Exit)| ProcessObservation {
+            role: Role::Rank(rank as u32),
+            exit: exit.clone(),
+            stdout: Captured::default(),
+            stderr: Captured::default(),
+        };
+        Observation {
+            cluster_report: Some(json!({ "findings": findings, "resilience": { "injected_faults": faults } })),
+            processes: exits.iter().enumerate().map(process).collect(),
+            scratch: PathBuf::new(),
+            ..Observation::default()
+        }
+    }
+
+    fn expect(kind: FindingKind, ranks: Option<&[u32]>) -> FindingExpectation {
+        FindingExpectation {
+            kind,
+            ranks: ranks.map(<[u32]>::to_vec),
+            contains: Vec::new(),
+            optional: false,
+            place: SourceLocation::default(),
+        }
+    }
+
+    #[test]
+    fn a_finding_fails_unless_it_is_expected() {
+        let observation = seen(&[finding("count_mismatch", &[1])], &[], &[]);
+        let failures_with = |expected: &[FindingExpectation]| failures(expected, &[], &observation).len();
+        assert_eq!(failures_with(&[]), 1);
+        assert_eq!(failures_with(&[expect(FindingKind::CountMismatch, None)]), 0);
+        assert_eq!(failures_with(&[expect(FindingKind::CountMismatch, Some(&[1]))]), 0);
+        assert_eq!(failures_with(&[expect(FindingKind::CountMismatch, Some(&[0]))]), 1);
+        assert_eq!(failures_with(&[expect(FindingKind::DtypeMismatch, None)]), 1);
+        let absent = expect(FindingKind::DtypeMismatch, Some(&[2])).check(&observation).unwrap();
+        assert_eq!(absent.expected, "a finding dtype_mismatch of ranks [2]");
+        assert_eq!(absent.got, "count_mismatch: ranks [1]");
+        let optional = FindingExpectation { optional: true, ..expect(FindingKind::DtypeMismatch, None) };
+        assert_eq!(optional.check(&observation), None);
+    }
+
+    #[test]
+    fn what_a_case_does_to_a_rank_is_no_finding() {
+        let fault = |kind: &str, rank: Option<u32>| json!({ "index": 1, "kind": kind, "rank": rank, "comm_id": null, "seqno": 0, "operation": "none" });
+        let lost = finding("rank_lost", &[1]);
+        let none: [Value; 0] = [];
+        for (findings, faults, killed, exits, expected) in [
+            (&lost, &none[..], &[][..], &[Exit::Code(0), Exit::Code(0)][..], 1),
+            (&lost, &none, &[], &[Exit::Code(0), Exit::Unknown], 1),
+            (&lost, &none, &[], &[Exit::Code(0), Exit::Code(7)], 0),
+            (&lost, &none, &[], &[Exit::Code(0), Exit::Signal(9)], 0),
+            (&lost, &none, &[1], &[], 0),
+            (&lost, &none, &[2], &[], 1),
+            (&lost, &[fault("kill", Some(1))], &[], &[], 0),
+            (&lost, &[fault("kill", Some(2))], &[], &[], 1),
+            (&lost, &[fault("corrupt", Some(1))], &[], &[], 1),
+            (&finding("count_mismatch", &[1]), &[fault("kill", Some(1))], &[1], &[], 1),
+        ] {
+            let observation = seen(std::slice::from_ref(findings), faults, exits);
+            assert_eq!(failures(&[], killed, &observation).len(), expected, "{faults:?} {killed:?} {exits:?}");
+        }
+    }
+}
