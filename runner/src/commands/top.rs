@@ -9,7 +9,7 @@ use protocol::env;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::execute::control::Control;
+use crate::execute::control::{Control, ControlError};
 use crate::execute::discover;
 use crate::execute::launch::environment::Endpoint;
 use crate::host::output;
@@ -60,9 +60,9 @@ struct Watched {
 }
 
 async fn if_possible(arguments: &TopArgs, live: bool) -> Result<(), String> {
-    let mut watched = find(arguments).await;
+    let (mut watched, mut refusals) = find(arguments).await;
     if watched.is_empty() && !live {
-        return Err(nothing(arguments));
+        return Err(nothing(arguments, &refusals));
     }
     if !live {
         print(&picture(&mut watched, false).await);
@@ -76,9 +76,9 @@ async fn if_possible(arguments: &TopArgs, live: bool) -> Result<(), String> {
             _ = tokio::signal::ctrl_c() => break,
             _ = tick.tick() => {
                 if watched.is_empty() {
-                    watched = find(arguments).await;
+                    (watched, refusals) = find(arguments).await;
                 }
-                let text = if watched.is_empty() { nothing(arguments) } else { picture(&mut watched, true).await };
+                let text = if watched.is_empty() { nothing(arguments, &refusals) } else { picture(&mut watched, true).await };
                 print(&format!("\x1b[H\x1b[2J{text}\n\nCtrl-C ends"));
             }
         }
@@ -87,7 +87,11 @@ async fn if_possible(arguments: &TopArgs, live: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn nothing(arguments: &TopArgs) -> String {
+/// Why there is nothing to show: coordinators that do not want us, or none.
+fn nothing(arguments: &TopArgs, refusals: &[ControlError]) -> String {
+    if !refusals.is_empty() {
+        return refusals.iter().map(ControlError::to_string).collect::<Vec<_>>().join("\n");
+    }
     match &arguments.addr {
         Some(address) => format!("no coordinator answers at {address}"),
         None => {
@@ -96,19 +100,23 @@ fn nothing(arguments: &TopArgs) -> String {
     }
 }
 
-async fn find(arguments: &TopArgs) -> Vec<Watched> {
+/// The coordinators that answer, and the refusals of others.
+async fn find(arguments: &TopArgs) -> (Vec<Watched>, Vec<ControlError>) {
     let get = |variable: &env::Variable| std::env::var(variable.name).ok().filter(|value| !value.is_empty());
     let endpoints = match arguments.addr.clone().or_else(|| get(&env::COORDINATOR_ADDR)) {
         Some(address) => vec![discover::at(address, get(&env::COORDINATOR_TOKEN).unwrap_or_default())],
         None => discover::coordinators(),
     };
-    let mut watched = Vec::new();
+    let (mut watched, mut refusals) = (Vec::new(), Vec::new());
     for endpoint in endpoints {
-        if let Ok(control) = Control::connect(&endpoint).await {
-            watched.push(Watched { endpoint, control, moved: BTreeMap::new(), looked: Instant::now() });
+        match Control::connect(&endpoint).await {
+            Ok(control) => watched.push(Watched { endpoint, control, moved: BTreeMap::new(), looked: Instant::now() }),
+            Err(refused @ ControlError::Refused { .. }) => refusals.push(refused),
+            // It may have ended since.
+            Err(_) => {}
         }
     }
-    watched
+    (watched, refusals)
 }
 
 /// Asks everybody; who does not answer any more is taken off.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::clock::{Instant, sleep_until};
+use super::context::PythonUnavailable;
+use super::control::ControlError;
 use super::deaths::Deaths;
 use super::kills::Kills;
 use super::limit::Limit;
@@ -99,8 +101,8 @@ impl CaseExecution<'_> {
         let python = match &need {
             Some(need) => match self.context.python(need).await {
                 Ok(python) => Some(python),
-                Err(_) if self.context.cancel.is_raised() => None,
-                Err(error) => return Err(error),
+                Err(PythonUnavailable::Interrupted) => None,
+                Err(error) => return Err(error.to_string()),
             },
             None => None,
         };
@@ -113,7 +115,7 @@ impl CaseExecution<'_> {
             return Ok(());
         }
         self.room = tokio::select! {
-            room = self.context.descriptors.room(self.case) => Some(room?),
+            room = self.context.descriptors.room(self.case) => Some(room.map_err(|error| error.to_string())?),
             () = self.context.cancel.raised(1) => {
                 self.interrupted();
                 return Ok(());
@@ -145,7 +147,7 @@ impl CaseExecution<'_> {
             python: python.as_ref().map(|python| python.program.as_path()),
             port: port.as_ref().map_or(0, |port| port.number),
         };
-        let mut planned = ranks::plan(self.case, &shared)?;
+        let mut planned = ranks::plan(self.case, &shared).map_err(|error| error.to_string())?;
         if self.context.no_capture {
             no_capture::show(self.case, &mut planned);
         }
@@ -274,11 +276,9 @@ impl CaseExecution<'_> {
     }
 
     /// Who waits for whom, as the coordinator says before anything is ended. An error where it cannot be asked.
-    async fn hang(&self, idle: bool) -> Result<Option<Hang>, String> {
-        let endpoint = self.endpoint.as_ref().ok_or("the case has no coordinator")?;
-        if self.tree.running_coordinator().is_none() {
-            return Err("the coordinator ended".to_owned());
-        }
+    async fn hang(&self, idle: bool) -> Result<Option<Hang>, ControlError> {
+        let running = self.endpoint.as_ref().filter(|_| self.tree.running_coordinator().is_some());
+        let endpoint = running.ok_or(ControlError::Ended)?;
         let ranks: Vec<Process> =
             self.tree.sweep().find().into_iter().filter(|process| process.rank.is_some()).collect();
         // Nobody reads the stacks of a hang that was asked for.

@@ -31,7 +31,18 @@ use crate::observation::Observation;
 /// Says what everybody waits for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
 
-type Provided = Arc<OnceCell<Result<Python, String>>>;
+type Provided = Arc<OnceCell<Result<Python, PythonUnavailable>>>;
+
+/// Why there is no Python for a need.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PythonUnavailable {
+    /// The user wanted to stop before it was ready.
+    #[error("interrupted while the Python environment was being made")]
+    Interrupted,
+    /// It could not be found or made.
+    #[error("{0}")]
+    Failed(String),
+}
 
 /// A run.
 pub struct RunContext {
@@ -145,8 +156,8 @@ impl RunContext {
     /// The Python for `need`, made once per run however many cases ask.
     ///
     /// # Errors
-    /// One sentence: why there is none.
-    pub async fn python(&self, need: &PythonNeed) -> Result<Python, String> {
+    /// [`PythonUnavailable`].
+    pub async fn python(&self, need: &PythonNeed) -> Result<Python, PythonUnavailable> {
         let provided = Arc::clone(self.pythons.lock().await.entry(need.clone()).or_default());
         let make = async || {
             let (need, announce) = (need.clone(), Arc::clone(&self.announce));
@@ -162,12 +173,12 @@ impl RunContext {
                         Sweep::new(tools.clone()).clear(deadline::KILLED).await;
                         let _ = tokio::time::timeout(deadline::PYTHON_TOOLS, &mut made).await;
                     }
-                    return Err("interrupted while the Python environment was being made".to_owned());
+                    return Err(PythonUnavailable::Interrupted);
                 }
             };
             match result {
-                Ok(result) => result.map_err(|error| error.to_string()),
-                Err(error) => Err(format!("making the Python environment failed: {error}")),
+                Ok(result) => result.map_err(|error| PythonUnavailable::Failed(error.to_string())),
+                Err(error) => Err(PythonUnavailable::Failed(format!("making the Python environment failed: {error}"))),
             }
         };
         provided.get_or_init(make).await.clone()

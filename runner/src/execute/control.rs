@@ -1,4 +1,4 @@
-//! Asking a coordinator: a connection that speaks for nobody and only wants to know.
+//! Asking a coordinator: a connection of no rank, for questions.
 
 use protocol::frame;
 use protocol::message::{Role, ToCoordinator, ToRank, VERSION};
@@ -9,6 +9,39 @@ use tokio::time::timeout;
 
 use crate::execute::launch::environment::Endpoint;
 use crate::host::deadline::COORDINATOR_ANSWER;
+
+/// Why a coordinator did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Nobody listens there.
+    #[error("cannot reach the coordinator at {address}: {source}")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It does not want us: another version, another token.
+    #[error("the coordinator at {address}: {reason}")]
+    Refused {
+        /// Where.
+        address: String,
+        /// What it said.
+        reason: String,
+    },
+    /// It ended, or closed the connection.
+    #[error("the coordinator ended")]
+    Ended,
+    /// It did not answer in time.
+    #[error("the coordinator did not answer in {} s", COORDINATOR_ANSWER.as_secs())]
+    Late,
+    /// The connection broke.
+    #[error("the connection to the coordinator: {0}")]
+    Broken(#[from] std::io::Error),
+    /// It answered something else.
+    #[error("the coordinator answered with {0}")]
+    Unexpected(String),
+}
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
@@ -23,11 +56,11 @@ impl Control {
     /// Connects and is welcomed.
     ///
     /// # Errors
-    /// One sentence: nobody listens there, or it does not want us.
-    pub async fn connect(endpoint: &Endpoint) -> Result<Control, String> {
-        with_deadline("connecting", async {
-            let failed =
-                |error: std::io::Error| format!("cannot reach the coordinator at {}: {error}", endpoint.address);
+    /// [`ControlError`].
+    pub async fn connect(endpoint: &Endpoint) -> Result<Control, ControlError> {
+        with_deadline(async {
+            let address = || endpoint.address.clone();
+            let failed = |source| ControlError::Unreachable { address: address(), source };
             let stream: Box<dyn Stream> = if endpoint.transport == "unix" {
                 Box::new(UnixStream::connect(&endpoint.address).await.map_err(failed)?)
             } else {
@@ -38,8 +71,8 @@ impl Control {
             control.send(&hello).await?;
             match control.receive().await? {
                 ToRank::Welcome { .. } => Ok(control),
-                ToRank::Refused { reason } => Err(format!("the coordinator at {}: {reason}", endpoint.address)),
-                other => Err(format!("the coordinator answered hello with {}", other.kind())),
+                ToRank::Refused { reason } => Err(ControlError::Refused { address: address(), reason }),
+                other => Err(ControlError::Unexpected(other.kind().to_owned())),
             }
         })
         .await
@@ -48,28 +81,28 @@ impl Control {
     /// What ranks wait for, and what each is in: `{hang, waits_ms, activities}`. With `last` it goes into the report as well.
     ///
     /// # Errors
-    /// One sentence.
-    pub async fn diagnose(&mut self, last: bool) -> Result<Value, String> {
+    /// [`ControlError`].
+    pub async fn diagnose(&mut self, last: bool) -> Result<Value, ControlError> {
         self.ask(ToCoordinator::Diagnose { last }).await
     }
 
     /// Who is there and what they did so far.
     ///
     /// # Errors
-    /// One sentence.
-    pub async fn status(&mut self) -> Result<Value, String> {
+    /// [`ControlError`].
+    pub async fn status(&mut self) -> Result<Value, ControlError> {
         self.ask(ToCoordinator::QueryStatus).await
     }
 
-    async fn ask(&mut self, question: ToCoordinator) -> Result<Value, String> {
-        with_deadline("asking", async {
+    async fn ask(&mut self, question: ToCoordinator) -> Result<Value, ControlError> {
+        with_deadline(async {
             self.send(&question).await?;
             match self.receive().await? {
                 ToRank::Diagnosis { json } | ToRank::Status { json } => {
-                    serde_json::from_str(&json).map_err(|error| format!("the coordinator's answer is no JSON: {error}"))
+                    serde_json::from_str(&json).map_err(|error| ControlError::Unexpected(format!("bad JSON: {error}")))
                 }
-                ToRank::ShuttingDown => Err("the coordinator ended".to_owned()),
-                other => Err(format!("the coordinator answered with {}", other.kind())),
+                ToRank::ShuttingDown => Err(ControlError::Ended),
+                other => Err(ControlError::Unexpected(other.kind().to_owned())),
             }
         })
         .await
@@ -78,28 +111,52 @@ impl Control {
     /// Says something that is not answered.
     ///
     /// # Errors
-    /// One sentence: nobody takes it.
-    pub(super) async fn send(&mut self, message: &ToCoordinator) -> Result<(), String> {
-        self.stream.write_all(&frame::encode(message)).await.map_err(|error| error.to_string())
+    /// [`ControlError::Broken`].
+    pub(super) async fn send(&mut self, message: &ToCoordinator) -> Result<(), ControlError> {
+        Ok(self.stream.write_all(&frame::encode(message)).await?)
     }
 
-    async fn receive(&mut self) -> Result<ToRank, String> {
+    async fn receive(&mut self) -> Result<ToRank, ControlError> {
         loop {
-            if let Some(message) =
-                frame::decode(&mut self.buffer, frame::MAX_TO_RANK).map_err(|error| error.to_string())?
+            if let Some(message) = frame::decode(&mut self.buffer, frame::MAX_TO_RANK)
+                .map_err(|error| ControlError::Unexpected(error.to_string()))?
             {
                 return Ok(message);
             }
-            let read = self.stream.read_buf(&mut self.buffer).await.map_err(|error| error.to_string())?;
+            let read = self.stream.read_buf(&mut self.buffer).await?;
             if read == 0 {
-                return Err("the coordinator closed the connection".to_owned());
+                return Err(ControlError::Ended);
             }
         }
     }
 }
 
-async fn with_deadline<T>(what: &str, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    timeout(COORDINATOR_ANSWER, work).await.unwrap_or_else(|_| {
-        Err(format!("{what}: the coordinator did not answer in {} s", COORDINATOR_ANSWER.as_secs()))
-    })
+async fn with_deadline<T>(work: impl Future<Output = Result<T, ControlError>>) -> Result<T, ControlError> {
+    timeout(COORDINATOR_ANSWER, work).await.unwrap_or(Err(ControlError::Late))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_coordinator_that_refuses_is_not_one_that_is_not_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let endpoint = Endpoint { transport: "tcp", address, token: "wrong".to_owned() };
+        let refuse = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let refused = ToRank::Refused { reason: "the token is not this run's".to_owned() };
+            stream.write_all(&frame::encode(&refused)).await.unwrap();
+            // Until it has been read.
+            stream.read_to_end(&mut Vec::new()).await
+        };
+        let (error, _) = tokio::join!(async { Control::connect(&endpoint).await.err() }, refuse);
+        assert!(matches!(error, Some(ControlError::Refused { .. })), "{error:?}");
+        drop(listener);
+        let error = Control::connect(&endpoint).await.err();
+        assert!(matches!(error, Some(ControlError::Unreachable { .. })), "{error:?}");
+    }
 }

@@ -16,6 +16,21 @@ const CASE: u64 = 4;
 /// For everything else: sweeps through `/proc`, the run's log and reports, steps of fixtures.
 const RESERVE: u64 = 16;
 
+/// A case needs more descriptors than this process can ever have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "too few open descriptors: ftest needs {needed} for the {processes} processes of this case, and the {}limit (`ulimit -Hn`) is \
+     {limit}: raise it, or start fewer ranks",
+    if *.hard { "hard " } else { "" }
+)]
+pub(super) struct TooFewDescriptors {
+    needed: u64,
+    processes: u64,
+    /// Whether the limit is the hard one.
+    hard: bool,
+    limit: u64,
+}
+
 /// What is left for cases.
 #[derive(Debug)]
 pub(super) struct Descriptors {
@@ -41,21 +56,16 @@ impl Descriptors {
     /// Waits until there is room for `case`, which lasts as long as the permit.
     ///
     /// # Errors
-    /// One sentence: it needs more than there can ever be.
-    pub(super) async fn room(&self, case: &Case) -> Result<OwnedSemaphorePermit, String> {
+    /// [`TooFewDescriptors`].
+    pub(super) async fn room(&self, case: &Case) -> Result<OwnedSemaphorePermit, TooFewDescriptors> {
         let (processes, needed) = needs(case);
         if needed > self.all {
             let hard = rustix::process::getrlimit(Resource::Nofile).maximum;
-            let whose = if hard == Some(self.limit) { "hard limit" } else { "limit" };
-            return Err(format!(
-                "too few open descriptors: ftest needs {} for the {processes} processes of this case, and the {whose} \
-                 (`ulimit -Hn`) is {}: raise it, or start fewer ranks",
-                needed + (self.limit - self.all),
-                self.limit
-            ));
+            let needed = needed + (self.limit - self.all);
+            return Err(TooFewDescriptors { needed, processes, hard: hard == Some(self.limit), limit: self.limit });
         }
         let permits = u32::try_from(needed).unwrap_or(u32::MAX);
-        Arc::clone(&self.free).acquire_many_owned(permits).await.map_err(|error| error.to_string())
+        Ok(Arc::clone(&self.free).acquire_many_owned(permits).await.expect("the semaphore is never closed"))
     }
 }
 
@@ -94,7 +104,8 @@ mod tests {
         drop(first);
         assert!(third().await.unwrap().is_ok());
         let error = descriptors.room(&case(5)).await.unwrap_err();
-        assert!(error.contains("needs 65 for the 5 processes") && error.contains("(`ulimit -Hn`) is 64"), "{error}");
+        assert_eq!((error.needed, error.processes, error.limit), (65, 5, 64));
+        assert!(error.to_string().contains("needs 65 for the 5 processes"), "{error}");
         assert!(Descriptors::of(1 << 40, 10).all >= 1 << 31);
     }
 }

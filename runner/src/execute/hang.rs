@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::control::Control;
+use super::control::{Control, ControlError};
 use super::native_state;
 use super::process_tree::sweep::Process;
 use crate::execute::flight_record;
@@ -15,14 +15,14 @@ use crate::observation::Hang;
 /// Asks the coordinator, and looks at the ranks' processes; with `stacks` into them. `None`: no rank waits for another.
 ///
 /// # Errors
-/// One sentence: the coordinator cannot be asked.
+/// The coordinator cannot be asked.
 pub(super) async fn look(
     endpoint: &Endpoint,
     idle: bool,
     ranks: &[Process],
     stacks: bool,
     scratch: &Path,
-) -> Result<Option<Hang>, String> {
+) -> Result<Option<Hang>, ControlError> {
     let document = Control::connect(endpoint).await?.diagnose(true).await?;
     let Some(hang) = document.get("hang").filter(|hang| !hang.is_null()) else { return Ok(None) };
     let missing = hang["missing"].as_array().into_iter().flatten().filter_map(Value::as_u64).map(|rank| rank as u32);

@@ -1,4 +1,4 @@
-//! Which processes a launch needs and where on the cluster each stands: from a case to programs and variables.
+//! Which processes a launch needs and where on the cluster each runs: from a case to programs and variables.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,6 +15,22 @@ use crate::case::{Case, Launch};
 use crate::check::output::{OutputWant, Stream};
 use crate::execute::launch::environment::Environment;
 use crate::observation::Role;
+
+/// A launch that cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// More ranks than the cluster has GPUs.
+    #[error("the launch has {ranks} ranks and the cluster only {gpus} GPUs")]
+    TooFewGpus {
+        /// Of the launch.
+        ranks: u32,
+        /// Of the cluster.
+        gpus: u32,
+    },
+    /// torchrun is a Python program.
+    #[error("torchrun needs a Python environment and the case has none")]
+    NoPython,
+}
 
 /// What all processes of a case share.
 #[derive(Debug)]
@@ -43,8 +59,8 @@ struct Placement {
 /// The processes of `case`, in the order in which they are started.
 ///
 /// # Errors
-/// One sentence when the launch does not fit the cluster or lacks its interpreter.
-pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, String> {
+/// [`PlacementError`].
+pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, PlacementError> {
     match &case.launch {
         Launch::Argv { argv, ranks } => {
             let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
@@ -74,11 +90,11 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, String
                 .collect())
         }
         Launch::Torchrun { nproc_per_node, nnodes, script, args, max_restarts } => {
-            let python = shared.python.ok_or("torchrun needs a Python environment and the case has none")?;
+            let python = shared.python.ok_or(PlacementError::NoPython)?;
             if let Some(cluster) = &case.cluster {
-                let (world, there) = (nproc_per_node * nnodes, cluster.world_size());
-                if world > there {
-                    return Err(format!("torchrun starts {world} ranks and the cluster has {there} GPUs"));
+                let (ranks, gpus) = (nproc_per_node * nnodes, cluster.world_size());
+                if ranks > gpus {
+                    return Err(PlacementError::TooFewGpus { ranks, gpus });
                 }
             }
             let torchrun = Torchrun {
@@ -137,13 +153,13 @@ pub fn node_cookie(cookie: &Cookie, node: u32) -> Cookie {
 /// The environment of each of `size` ranks on `cluster`, from what they share.
 ///
 /// # Errors
-/// One sentence when the cluster has too few GPUs.
+/// [`PlacementError::TooFewGpus`].
 pub fn environments(
     environment: &Environment,
     cookie: &Cookie,
     cluster: &ClusterPlan,
     size: u32,
-) -> Result<Vec<Environment>, String> {
+) -> Result<Vec<Environment>, PlacementError> {
     let shared = Shared { environment: environment.clone(), cookie, scratch: Path::new(""), python: None, port: 0 };
     let placements = placements(Some(cluster), size)?;
     Ok((0..size).zip(placements).map(|(rank, placement)| placed_environment(&shared, rank, size, placement)).collect())
@@ -170,12 +186,12 @@ fn placed_environment(shared: &Shared<'_>, rank: u32, size: u32, placement: Plac
 }
 
 /// The seats of ranks `0..size`, by rank.
-fn placements(cluster: Option<&ClusterPlan>, size: u32) -> Result<Vec<Placement>, String> {
+fn placements(cluster: Option<&ClusterPlan>, size: u32) -> Result<Vec<Placement>, PlacementError> {
     let Some(cluster) = cluster else {
         return Ok((0..size).map(|rank| Placement { node: 0, nodes: 1, local_rank: rank, local_size: size }).collect());
     };
     if size > cluster.world_size() {
-        return Err(format!("the launch has {size} ranks and the cluster only {} GPUs", cluster.world_size()));
+        return Err(PlacementError::TooFewGpus { ranks: size, gpus: cluster.world_size() });
     }
     let used: Vec<Vec<u32>> = cluster
         .nodes
@@ -239,6 +255,6 @@ mod tests {
                 .iter()
                 .all(|placement| (placement.node, placement.nodes, placement.local_size) == (0, 1, 2))
         );
-        assert!(placements(Some(&two), 5).unwrap_err().contains("5 ranks"));
+        assert_eq!(placements(Some(&two), 5), Err(PlacementError::TooFewGpus { ranks: 5, gpus: 4 }));
     }
 }

@@ -291,10 +291,10 @@ mod tests {
     #[test]
     fn a_suite_may_be_called_as_the_files_of_a_run_are() {
         let directory = tempfile::tempdir().unwrap();
-        let shelf = ArtifactStore::new(directory.path(), Secrets::default());
+        let artifacts = ArtifactStore::new(directory.path(), Secrets::default());
         for file in [LOG, LOCK] {
             fs::write(directory.path().join(file), "").unwrap();
-            assert_eq!(shelf.make(file, "c").unwrap(), Path::new(&format!("_{file}/c")));
+            assert_eq!(artifacts.make(file, "c").unwrap(), Path::new(&format!("_{file}/c")));
         }
     }
 
@@ -353,7 +353,7 @@ mod tests {
     fn reports_are_kept_of_every_attempt_and_all_files_of_one_that_did_not_pass() {
         let directory = tempfile::tempdir().unwrap();
         let secrets = Secrets::of([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]);
-        let shelf = ArtifactStore::new(&directory.path().join("run"), secrets);
+        let artifacts = ArtifactStore::new(&directory.path().join("run"), secrets);
         let case = case();
         for (number, kept, relative) in [(1, true, "s/c.w=2"), (2, false, "s/c.w=2.attempt-2"), (1, false, "s/c.w=2~1")]
         {
@@ -368,7 +368,7 @@ mod tests {
                 fs::remove_dir_all(&scratch).unwrap();
             }
             let mut attempt = Attempt::of(number, &case, &outcome);
-            shelf.keep(&case, &outcome, &mut attempt);
+            artifacts.keep(&case, &outcome, &mut attempt);
             assert_eq!(attempt.cluster_report, Some(Path::new(relative).join("cluster-report.json")));
             assert_eq!(attempt.device_reports, Some(Path::new(relative).join(DEVICES)));
             let kept_at = directory.path().join("run").join(relative);

@@ -12,11 +12,13 @@ use crate::case::Case;
 use crate::case::fixture;
 use crate::case::fixture::{Fixture, Outputs, Scope, Step, StepTimeout};
 use crate::check::{Failure, exit};
-use crate::execute::launch::builder::EnvironmentBuilder;
+use crate::execute::context::PythonUnavailable;
+use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Environment, OUTPUT};
 use crate::execute::limit::Limit;
 use crate::execute::process_tree::capture;
 use crate::execute::process_tree::cookie::Cookie;
+use crate::execute::python::Python;
 use crate::execute::step::{self, StepEnd};
 use crate::observation::{Exit, FixtureError, Observation};
 use crate::record::event::Stream;
@@ -246,6 +248,14 @@ async fn make(
         })
     };
     let infra = |error: String| refused(&fixture.place, "can be run", error, None);
+    let python = match &fixture.python {
+        Some(need) => match resources.execution.python(need).await {
+            Ok(python) => Some(python),
+            Err(PythonUnavailable::Interrupted) => return Err(Refused::Interrupted),
+            Err(error) => return Err(infra(error.to_string())),
+        },
+        None => None,
+    };
     let (directory, cookie) = resources.execution.open_fixture().map_err(infra)?;
     let scratch = directory.join("files");
     let own = scratch.display().to_string();
@@ -254,7 +264,8 @@ async fn make(
         step.argv.iter_mut().for_each(|word| fixture::fill(word, outputs, Some(&own)));
         step
     };
-    let mut environment = environment(fixture, resources, &directory, &cookie).await.map_err(infra)?;
+    let mut environment = environment(fixture, resources, python.as_ref(), &directory, &cookie)
+        .map_err(|error| infra(error.to_string()))?;
     for (name, value) in &fixture.env {
         let mut value = value.clone();
         fixture::fill(&mut value, outputs, Some(&own));
@@ -307,20 +318,16 @@ async fn make(
 }
 
 /// The environment of both steps, before what the suite sets.
-async fn environment(
+fn environment(
     fixture: &Fixture,
     resources: &RunResources,
+    python: Option<&Python>,
     directory: &Path,
     cookie: &Cookie,
-) -> Result<Environment, String> {
-    let python = match &fixture.python {
-        Some(need) => Some(resources.execution.python(need).await?),
-        None => None,
-    };
+) -> Result<Environment, EnvironmentError> {
     let install = &resources.execution.install;
-    let mut environment = EnvironmentBuilder::isolated(install, None, &fixture.env_unset, python.as_ref())
-        .directories(directory, "files")
-        .map_err(|error| error.to_string())?
+    let mut environment = EnvironmentBuilder::isolated(install, None, &fixture.env_unset, python)
+        .directories(directory, "files")?
         .finish();
     // Nothing of the shim: a fixture runs on this machine and not on the simulated one.
     environment.remove("LD_PRELOAD").set(OUTPUT, directory.join("output"));

@@ -68,13 +68,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes note of an iteration and gives its event; none for one that did not run. Files of the first failed one go to `shelf`. `discard` is called for the
+    /// Takes note of an iteration and gives its event; none for one that did not run. Files of the first failed one go to `artifacts`. `discard` is called for the
     /// scratch directory of a failed one that is not the first.
     pub fn add(
         &mut self,
         case: &Case,
         mut conclusion: Conclusion,
-        shelf: Option<&ArtifactStore>,
+        artifacts: Option<&ArtifactStore>,
         discard: impl Fn(&Outcome),
     ) -> Option<Event> {
         self.last = Some(conclusion.verdict.clone());
@@ -94,8 +94,8 @@ impl Tally {
         }
         let mut attempt = event::Attempt::of(self.made, case, outcome);
         attempt.verdict = conclusion.verdict.clone();
-        if let Some(shelf) = shelf.filter(|_| first) {
-            shelf.keep(case, outcome, &mut attempt);
+        if let Some(artifacts) = artifacts.filter(|_| first) {
+            artifacts.keep(case, outcome, &mut attempt);
         }
         if !first {
             // Thousands of them must not fill the memory; the first failed one tells what happened.

@@ -404,7 +404,13 @@ cases:
   - {at: {rank: 1, collective: all_reduce, seq: 1, communicator: 1}, do: {delay: 1s}}
   - {at: {after: 1s}, do: {slow_link: {between: [node0, node1], delay: 1ms, gbps: 1}}}
   - {do: {cut_link: {between: [node0, node1]}}}
-  expect: {within: 1s, leaks: none, hang: [x], exit: {code: 1}, report: [{path: $.a, gt: 1, abs: 1, near: 2, exists: true}]}
+  expect:
+    within: 1s
+    leaks: none
+    hang: [x]
+    exit: {code: 1}
+    report: [{path: $.a, gt: 1, abs: 1, near: 2, exists: true}]
+    findings: [count_mismatch, {kind: count_mismatch, ranks: [0], contains: x, optional: true}]
 ";
 
     #[test]
