@@ -84,8 +84,8 @@ variables! {
         "Who computes. Only `simulate` needs no GPU; `passthrough` preloads nothing; `hybrid` is refused for want of a GPU.";
     OOM_POLICY = "FAKEGPU_OOM_POLICY", "clamp, managed, mapped_host, spill_cpu", "clamp",
         "Oversubscription in hybrid mode.";
-    UNSUPPORTED_API = "FAKEGPU_UNSUPPORTED_API", "allow, warn, error", "warn",
-        "What a gap does: `allow` records it, `warn` also names each kernel or call once on stderr (the first 16 of a function), `error` returns NotSupported where it would be recorded.";
+    UNSUPPORTED_API = "FAKEGPU_UNSUPPORTED_API", "allow, warn, stop, error", "stop; warn with FAKEGPU_COMPUTE=skip and in a case that allows gaps",
+        "What a gap does: `allow` records it, `warn` also names each kernel or call once on stderr (the first 16 of a function), `stop` also lets the launch of a kernel that is not executed fail with cudaErrorNoKernelImageForDevice, `error` returns NotSupported wherever a gap would be recorded.";
     STRICT_COMPAT = "FAKEGPU_STRICT_COMPAT", "0 or 1", "1",
         "Refuse cuBLAS datatypes that the profile does not list.";
     PROFILES = "FAKEGPU_PROFILES", "id[:count],id[:count],...", "-",
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn a_bad_value_names_variable_choices_and_hint() {
-        let error = UNSUPPORTED_API.choose("wran", &["allow", "warn", "error"]).unwrap_err();
+        let error = UNSUPPORTED_API.choose("wran", &["allow", "warn", "stop", "error"]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "FAKEGPU_UNSUPPORTED_API=wran: expected allow, warn, error; did you mean `warn`?"
+            "FAKEGPU_UNSUPPORTED_API=wran: expected allow, warn, stop, error; did you mean `warn`?"
         );
         assert!(DEVICE_COUNT.integer("0", 1, 1024).is_err());
         assert_eq!(DEVICE_COUNT.integer("4", 1, 1024), Ok(4));

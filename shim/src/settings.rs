@@ -23,6 +23,8 @@ pub(crate) enum GapPolicy {
     Allow,
     /// Counted, and reported once per name on stderr.
     Warn,
+    /// As `Warn`, but a kernel that is not executed is an error at its launch: a program must not go on without its numbers.
+    Stop,
     /// Counted, and NotSupported to the caller.
     Error,
 }
@@ -33,6 +35,7 @@ impl GapPolicy {
         match self {
             Self::Allow => "allow",
             Self::Warn => "warn",
+            Self::Stop => "stop",
             Self::Error => "error",
         }
     }
@@ -137,9 +140,11 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         Some(value) => [Compute::Cpu, Compute::Skip][names::COMPUTE.choose(&value, &["cpu", "skip"])?],
     };
     let gap_policy = match given(&names::UNSUPPORTED_API) {
-        None => GapPolicy::Warn,
-        Some(value) => [GapPolicy::Allow, GapPolicy::Warn, GapPolicy::Error]
-            [names::UNSUPPORTED_API.choose(&value, &["allow", "warn", "error"])?],
+        // Who computes nothing on purpose goes on.
+        None if compute == Compute::Skip => GapPolicy::Warn,
+        None => GapPolicy::Stop,
+        Some(value) => [GapPolicy::Allow, GapPolicy::Warn, GapPolicy::Stop, GapPolicy::Error]
+            [names::UNSUPPORTED_API.choose(&value, &["allow", "warn", "stop", "error"])?],
     };
     let cluster = given(&names::CLUSTER).map(|value| cluster(&value)).transpose()?;
     let gpus = match &cluster {

@@ -289,7 +289,7 @@ fn a_launch_is_checked_and_an_unknown_kernel_refused() {
             function => usize, Dim3(grid, 1, 1) => Dim3, Dim3(block, 1, 1) => Dim3, 0 => usize, 0 => usize, 0 => usize
         ))
     };
-    assert_eq!(launch(host, 1, 1), 0);
+    assert_eq!(launch(host, 1, 1), 209, "cudaErrorNoKernelImageForDevice");
     assert_eq!(launch(host, 0, 1), 9, "cudaErrorInvalidConfiguration");
     assert_eq!(launch(host, 1, 1025), 9);
     assert_eq!(launch(host + 1, 1, 1), 98, "cudaErrorInvalidDeviceFunction");

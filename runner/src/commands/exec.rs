@@ -171,6 +171,9 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     environment.set(env::COOKIE.name, ranks::node_cookie(&cookie, 0).to_string());
     environment.machine(&reports::machine(&execution.scratch));
     environment.journal(&reports::journal(&execution.scratch));
+    if !arguments.allow.is_empty() && environment.get(env::UNSUPPORTED_API.name).is_none() {
+        environment.set(env::UNSUPPORTED_API.name, "warn");
+    }
     let environments = match arguments.ranks {
         None => Ok(vec![environment]),
         Some(size) => {

@@ -54,13 +54,13 @@ pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
         journal::note(library.name(), name, detail);
     }
     let Some(known) = known.filter(|known| *known <= gaps::NAMED) else { return };
-    if policy() == GapPolicy::Warn {
+    if matches!(policy(), GapPolicy::Warn | GapPolicy::Stop) {
         let colon = if detail.is_empty() { "" } else { ": " };
         let library = library.name();
         match known {
             0 => eprintln!(
                 "fakegpu: {name} ({library}){colon}{detail}: not supported on this simulated GPU; counted as a gap \
-                 (FAKEGPU_UNSUPPORTED_API=allow silences this, =error refuses it)"
+                 (FAKEGPU_UNSUPPORTED_API=warn goes on, =allow silences this)"
             ),
             gaps::NAMED => {
                 eprintln!("fakegpu: {name} ({library}): more of them follow, which are counted but not listed")
@@ -70,7 +70,7 @@ pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
     }
 }
 
-/// [`record`], for a call that can go on without the effect (a kernel launch): an error only under the policy `error`.
+/// [`record`], for a call that can go on without the effect: an error only under the policy `error`.
 ///
 /// # Errors
 /// [`Refused`] under FAKEGPU_UNSUPPORTED_API=error.
@@ -87,6 +87,7 @@ pub(crate) fn panicked(library: Library, name: &'static str) {
     let _ = std::panic::catch_unwind(|| record(library, name, "internal error"));
 }
 
-fn policy() -> GapPolicy {
-    settings::get().map_or(GapPolicy::Warn, |settings| settings.gap_policy)
+/// What a gap does.
+pub(crate) fn policy() -> GapPolicy {
+    settings::get().map_or(GapPolicy::Stop, |settings| settings.gap_policy)
 }

@@ -51,7 +51,7 @@ fn write() {
             eprintln!("fakegpu: {sentence}");
         }
     }
-    if settings.gap_policy == GapPolicy::Warn {
+    if matches!(settings.gap_policy, GapPolicy::Warn | GapPolicy::Stop) {
         gaps::print_totals();
         // Where ftest reads the journal it says so itself, once for all processes.
         if settings.journal.is_none() && !report.gaps.is_empty() {

@@ -17,6 +17,9 @@ impl CaseExecution<'_> {
         let mut environment = builder.gpus(None)?.cluster(cluster).machine(&reports::machine(&self.scratch)).finish();
         environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
         environment.journal(&reports::journal(&self.scratch));
+        if !case.allow_gaps.is_empty() || !case.expect.gaps.is_empty() {
+            environment.set(protocol::env::UNSUPPORTED_API.name, "warn");
+        }
         Ok(environment)
     }
 
