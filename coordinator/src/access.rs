@@ -1,4 +1,4 @@
-//! Who may speak: version and token of a hello, and the peer's user where there is no token.
+//! Who may connect: version and token of a hello, and the peer's user where there is no token.
 
 use protocol::message::VERSION;
 
@@ -20,7 +20,7 @@ pub(crate) fn refusal(version: u32, token: &str, expected: Option<&str>, same_us
             Some("wrong token; FAKEGPU_COORDINATOR_TOKEN must be the one the coordinator was started with".to_owned())
         }
         Some(_) => None,
-        None if same_user == Some(false) => Some("the peer runs as another user and there is no token".to_owned()),
+        None if same_user == Some(false) => Some("the peer runs as another user and the run has no token".to_owned()),
         None => None,
     }
 }

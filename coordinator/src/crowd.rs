@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// So many are heard at one time. A rank says hello at once: only a hostile crowd gets this large.
+/// Most connections without a hello at one time. A rank sends its hello at once, so only an attack reaches this.
 const ROOM: usize = 128;
 
-/// Those that are heard, by their number, which grows.
+/// Connections whose hello is being read, by number, which grows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Crowd(Arc<Mutex<BTreeMap<u64, oneshot::Sender<()>>>>);
 
@@ -25,7 +25,7 @@ impl Crowd {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for connection `number`; the oldest loses its own where there is no room.
+    /// A place for connection `number`; the oldest loses its place when there is no room.
     pub(crate) fn enter(&self, number: u64) -> Place {
         let (sender, taken_away) = oneshot::channel();
         let mut places = self.places();
@@ -43,7 +43,7 @@ impl Crowd {
 }
 
 impl Place {
-    /// Until somebody else needs the place.
+    /// Until someone else needs the place.
     pub(crate) async fn taken_away(&mut self) {
         // Only a dropped sender says so.
         let _ = (&mut self.taken_away).await;

@@ -30,7 +30,7 @@ const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 /// Why a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Somebody asked for it: ranks are through, or can do without.
+    /// Someone asked for it: ranks are through, or can do without.
     Asked,
     /// Whoever started the run is gone: nobody else would end the ranks.
     RunLost,
@@ -156,7 +156,7 @@ impl Driver {
         }
         let written = self.report.as_ref().map_or(Ok(()), |report| report.write(&self.cluster));
         for client in self.clients.values() {
-            // A peer whose queue is full has stopped reading; the end of the connection tells it the same.
+            // A peer whose queue is full has stopped reading; closing the connection has the same meaning.
             let _ = client.outbound.try_send(farewell.clone());
         }
         written
@@ -306,7 +306,7 @@ impl Driver {
         }
     }
 
-    /// Takes a client off the list, which ends its session; what the cluster must hear of it.
+    /// Takes a client off the list, which ends its session; returns what the cluster must learn of it.
     fn forget(&mut self, connection: ConnectionId, reason: Option<String>) -> Option<Input> {
         let client = self.clients.remove(&connection)?;
         if let Some(flush) = &mut self.flush {
@@ -318,7 +318,7 @@ impl Driver {
         client.is_process.then_some(Input::Disconnected { connection, reason })
     }
 
-    /// Books what a process completed and did not tell of: it died, or does not answer.
+    /// Books what a process completed and did not report: it died, or does not answer.
     fn take_what_is_left(&mut self, connection: ConnectionId) {
         let left_behind = self.clients.get(&connection).and_then(|client| client.left_behind.as_ref());
         let records = left_behind.map(LeftBehind::records).unwrap_or_default();
@@ -356,7 +356,7 @@ impl Driver {
         if inquiry.last {
             self.cluster.hangs(diagnosis);
         }
-        // Somebody who only watches does not disturb the clock.
+        // Someone who only watches does not disturb the clock.
         if inquiry.askers.is_empty() {
             self.quiet.asked(self.cluster.revision(), hang);
         }

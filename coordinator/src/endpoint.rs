@@ -82,13 +82,13 @@ impl Endpoint {
     }
 }
 
-/// Removes the socket file, unless somebody has put another one there.
+/// Removes the socket file, unless someone has put another one there.
 impl Drop for Endpoint {
     fn drop(&mut self) {
         if let Listener::Unix { path, inode, .. } = &self.listener
             && std::fs::symlink_metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == *inode)
         {
-            // Nobody is left to hear about a file that cannot be removed.
+            // Nobody is left to report an error to.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// Processes have this long to answer; whoever does not is reported as silent.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
-/// A wait that is shorter than this is no news to somebody who asks.
+/// Waits shorter than this are left out of an answer.
 const SHORT: Duration = Duration::from_millis(500);
 
 /// Processes that were asked.

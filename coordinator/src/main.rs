@@ -94,7 +94,7 @@ fn stop_requests(lifeline_fd: Option<u32>) -> Result<impl Future<Output = End>, 
     })
 }
 
-/// Waits for the end of a pipe; for ever without one.
+/// Waits for the end of a pipe; forever without one.
 async fn ended(lifeline: Option<pipe::Receiver>) {
     let Some(mut lifeline) = lifeline else { return std::future::pending().await };
     let mut ignored = [0; 64];

@@ -22,7 +22,7 @@ use crate::settings::Settings;
 const PENDING_EVENTS: usize = 256;
 /// After the farewell, peers have this long to read it.
 const FAREWELL_DEADLINE: Duration = Duration::from_secs(1);
-/// Connections accepted before those that came are heard.
+/// Connections accepted before those that arrived are read.
 const ACCEPTED_AT_ONCE: u64 = 32;
 /// Pause of accepting when the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -100,21 +100,21 @@ async fn accept(endpoint: Endpoint, shared: Shared) {
             match endpoint.accept().await {
                 Ok(stream) => break stream,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                // Out of descriptors or memory: who has not said hello goes first, then only time or a closed connection helps.
+                // Out of descriptors or memory: who has not sent its hello goes first, then only time or a closed connection helps.
                 Err(_) if crowd.push_out_oldest() => yield_now().await,
                 Err(_) => sleep(ACCEPT_PAUSE).await,
             }
         };
         let place = crowd.enter(number);
         tokio::spawn(session::serve(stream, ConnectionId(number), place, shared.clone()));
-        // A hello that has come is heard before its connection can be pushed out.
+        // A hello that has arrived is read before its connection can be dropped.
         if number % ACCEPTED_AT_ONCE == 0 {
             yield_now().await;
         }
     }
 }
 
-/// Wall clock when the monotonic clock, by which ranks tell when they did something, was zero; ms since 1970.
+/// Wall clock when the monotonic clock, by which ranks time what they did, was zero; ms since 1970.
 fn monotonic_zero_ms() -> Option<u64> {
     let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
     let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

@@ -1,4 +1,4 @@
-//! One connection: frames in, frames out, and no way for its peer to hurt anybody else.
+//! One connection: frames in, frames out, and no way for its peer to hurt anyone else.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -58,7 +58,7 @@ pub(crate) enum Opener {
 pub(crate) struct Shared {
     pub(crate) token: Option<String>,
     pub(crate) events: mpsc::Sender<Event>,
-    /// Changes when the run ends: nobody is waited for who has not said hello.
+    /// Changes when the run ends: nobody is waited for who has not sent its hello.
     pub(crate) closing: watch::Receiver<bool>,
 }
 
@@ -87,7 +87,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// Until its process is dead; for ever where that cannot be seen. Its connection need not close with it: processes that it
+    /// Until its process is dead; forever where that cannot be seen. Its connection need not close with it: processes that it
     /// forked have it, too.
     async fn dies(self) {
         let open = || {

@@ -34,13 +34,13 @@ pub struct Arguments {
     /// Where to write it as Markdown; `none` for nowhere [env: FAKEGPU_CLUSTER_REPORT_MARKDOWN_PATH; default: beside the report]
     #[arg(long, value_name = "FILE|none")]
     pub markdown_report: Option<String>,
-    /// Say who waits for whom when no operation has ended for this long; 0 for never [env: FAKEGPU_COORDINATOR_IDLE_MS; default: 0]
+    /// Report which ranks wait for which when no operation has ended for this long; 0 for never [env: FAKEGPU_COORDINATOR_IDLE_MS; default: 0]
     #[arg(long, value_name = "N")]
     pub idle_ms: Option<String>,
     /// Write the address as one line to this inherited file descriptor once ranks can connect
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
-    /// When this inherited pipe closes, tell ranks to end and end in order
+    /// When this inherited pipe closes, ask ranks to end, then end in order
     #[arg(long, value_name = "N")]
     pub lifeline_fd: Option<u32>,
     /// When the lifeline closes, start this program; given again for each of its arguments

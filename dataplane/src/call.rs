@@ -1,11 +1,11 @@
-//! What a rank asks of a communicator: the operation, its arguments and where its buffers lie.
+//! What a rank asks of a communicator: the operation, its arguments and where its buffers are.
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 
 use crate::failure::Failure;
 use protocol::record::ErrorCode;
 
-/// Where in a memory file a buffer lies, so that ranks of other processes can map it.
+/// Where in a memory file a buffer is, so that ranks of other processes can map it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Place {
@@ -21,7 +21,7 @@ pub struct Place {
     pub valid: u32,
 }
 
-/// A buffer of the caller: its address here and, when it lies in an arena, its place there.
+/// A buffer of the caller: its address here and, when it is in an arena, its place there.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer {
     /// First byte in this process; null where the operation does not use the buffer.
@@ -50,7 +50,7 @@ impl Buffer {
 pub enum Scalar {
     /// Its bytes, as an element of the operation's datatype.
     Immediate([u8; 8]),
-    /// Where it lies; read when the operation runs.
+    /// Where it is; read when the operation runs.
     Memory(*const u8),
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Armed {
     fault: Fault,
     /// It was announced; a fault at a collective is over then.
     announced: AtomicBool,
-    /// One that is about a link begins so long after the process joined.
+    /// One that is about a link begins that long after the process joined.
     joined: Instant,
     after: Duration,
     /// For a link, the end of it that each member is on, in rank order.

@@ -1,4 +1,4 @@
-//! Who hears what a communicator did.
+//! The trait that receives what a communicator did.
 
 use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank};

@@ -20,7 +20,7 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The guard, or `None` while somebody holds it.
+    /// The guard, or `None` while someone holds it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -73,7 +73,7 @@ impl Condvar {
         self.0.wait_while(guard, holds).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a notification, at most so long; it can also return without one.
+    /// Waits for a notification, at most that long; it can also return without one.
     pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, limit: Duration) -> MutexGuard<'a, T> {
         self.0.wait_timeout(guard, limit).unwrap_or_else(PoisonError::into_inner).0
     }

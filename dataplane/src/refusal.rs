@@ -1,5 +1,5 @@
-//! What the operating system refuses for want of something: a limit of the shell, a full machine. That is not a mistake of the
-//! program, so whoever loaded this library hears of it, and the message says what to do.
+//! What the operating system refuses for lack of a resource: a limit of the shell, a full machine. That is not a mistake of the
+//! program, so whoever loaded this library is notified, and the message says what to do.
 
 use std::io;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ pub fn listen(listener: fn(&str)) {
     let _ = LISTENER.set(listener);
 }
 
-/// `what` could not be done because of `error`, as a sentence. Where the error is for want of something the listener is
+/// `what` could not be done because of `error`, as a sentence. Where the error is for lack of a resource the listener is
 /// told, and the sentence has what to do.
 pub fn explain(what: &str, error: &io::Error) -> String {
     // A socket answers "again" when it waited long enough.

@@ -31,13 +31,13 @@ pub(crate) trait Transport: Send + Sync {
     /// Window `number` of rank `peer`, once it is registered; `None` when ranks do not map each other's memory.
     fn peer_window(&self, context: &OpContext, number: u64, peer: u32) -> Result<Option<PeerWindow>, Failure>;
 
-    /// `rank` will not come again: whoever waits for it in this transport's memory hears of it.
+    /// `rank` will not come again: wakes everyone who waits for it in this transport's memory.
     fn lose(&self, rank: u32, code: ErrorCode, detail: &str);
 
-    /// This rank's operation failed: tells the other ranks, but for a revoke. No operation is running.
+    /// This rank's operation failed: notifies the other ranks, except for a revoke. No operation is running.
     fn fail(&self, context: &OpContext, code: ErrorCode, detail: &str);
 
-    /// This rank takes part in no operation any more: tells the other ranks, but for a revoke. An operation that is running unless
+    /// This rank takes part in no more operations: notifies the other ranks, except for a revoke. An operation that is running unless
     /// `idle` was woken and does its part with [`Self::fail`].
     fn stop(&self, context: &OpContext, code: ErrorCode, detail: &str, idle: bool);
 }

@@ -9,7 +9,7 @@ use std::io;
 pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
-        // SAFETY: the range lies within `bytes`.
+        // SAFETY: the range is within `bytes`.
         let got = unsafe { libc::getrandom(bytes[filled..].as_mut_ptr().cast(), bytes.len() - filled, 0) };
         if got < 0 {
             let error = io::Error::last_os_error();

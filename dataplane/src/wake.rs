@@ -1,4 +1,4 @@
-//! A descriptor that becomes readable when somebody rings: lets a thread that polls sockets hear of a lost rank.
+//! A descriptor that becomes readable when it is rung, so that a thread that polls sockets notices a lost rank.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -32,7 +32,7 @@ impl Wake {
         unsafe { libc::write(self.fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Sleeps until somebody rings, or for `time`.
+    /// Sleeps until someone rings, or for `time`.
     pub(crate) fn wait(&self, time: Duration) {
         let milliseconds = time.as_micros().div_ceil(1000).try_into().unwrap_or(i32::MAX);
         let mut polled = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };

@@ -170,7 +170,7 @@ impl Reader<'_> {
         {
             if let Some(entry) = find(fields, "name") {
                 if find(entries, "name").is_some() {
-                    self.check.mistake(&entry.key_span, "the name stands here a second time", "keep one of the two");
+                    self.check.mistake(&entry.key_span, "the name is given twice", "keep one of the two");
                 }
                 name = self.check.text("cluster.name", &entry.node).map(str::to_owned);
             }
@@ -233,7 +233,7 @@ impl Reader<'_> {
         if let Some((id, span)) = id
             && !ids.insert(id.to_owned())
         {
-            self.check.mistake(span, format!("duplicate node id `{id}`"), "give each node an id of its own");
+            self.check.mistake(span, format!("duplicate node id `{id}`"), "give each node its own id");
         }
         let host = find(entries, "host").and_then(|entry| self.check.text("host", &entry.node));
         let ranks_entry = self.check.required(entries, "ranks", &start, "ranks: [0, 1]");
@@ -285,7 +285,7 @@ impl Reader<'_> {
                 self.check.mistake(
                     span,
                     format!("duplicate rank detected: {rank}"),
-                    "each rank stands on one node once",
+                    "list each rank once, on one node",
                 );
             }
         }
@@ -351,7 +351,7 @@ impl Reader<'_> {
         let differs = |other: &GpuProfile| *other != profile;
         if profile::builtin(&id).is_some_and(differs) || self.custom.get(&id).is_some_and(differs) {
             let message = format!("{path} has the id `{id}` of another profile");
-            self.check.mistake(span, message, "give it an id of its own");
+            self.check.mistake(span, message, "give it its own id");
             return None;
         }
         self.custom.insert(id.clone(), profile);

@@ -22,7 +22,7 @@ pub(crate) struct Seat {
     pub(crate) connection: ConnectionId,
     pub(crate) member: Member,
     pub(crate) presence: Presence,
-    /// It takes part in no operation any more; the others do not hear of it.
+    /// It takes part in no more operations; the others are not notified.
     pub(crate) revoked: bool,
 }
 
@@ -90,7 +90,7 @@ impl Communicator {
         connections
     }
 
-    /// Tells the members still there, but for the process of `from`, that `rank` is lost.
+    /// Tells the members still there, except for the process of `from`, that `rank` is lost.
     pub(crate) fn tell_others(
         &self,
         rank: Rank,

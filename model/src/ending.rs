@@ -35,7 +35,7 @@ impl Endings {
         self.ended.insert(rank, (pid, short(how)));
     }
 
-    /// How `rank` ended, unless a process with that rank is still connected: what that one said may not have been heard yet.
+    /// How `rank` ended, unless a process with that rank is still connected: what it sent may not have been read yet.
     pub(crate) fn how_ended(&self, rank: Rank, processes: &Processes) -> Option<&str> {
         let (_, how) = self.ended.get(&rank)?;
         (!processes.has_rank(rank)).then_some(how.as_str())

@@ -51,7 +51,7 @@ pub(crate) struct RankFailure<'a> {
     pub(crate) attempted_bytes: u64,
 }
 
-/// Events beyond this many are not kept: no run of use to anybody has them.
+/// Events beyond this many are not kept: no run of use to anyone has them.
 const MAX_EVENTS: usize = 10_000;
 
 /// All failures of a run, in the order in which they came.
@@ -122,7 +122,7 @@ impl Failures {
             *operation = noticed.operation.min(*operation);
         }
         event.observed.insert(global);
-        // Ranks hear of a loss from each other too; one that is still there only passed it on.
+        // Ranks learn of a loss from each other too; one that is still there only passed it on.
         let is = |presence| communicator.seats.iter().any(|seat| seat.presence == presence);
         let (died, aborted) = (is(Presence::Gone), is(Presence::Aborted));
         let passed_on = |seat: &Seat| {

@@ -157,7 +157,7 @@ impl Ledger {
             return wrong("with a rank that it does not have");
         }
         if !(record.wait_us.is_finite() && record.execute_us.is_finite()) {
-            return wrong("with a time that is no number");
+            return wrong("with a time that is not a number");
         }
         let own = communicator.global_rank(record.rank).unwrap_or_default();
         let kind = match record.operation {

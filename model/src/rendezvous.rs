@@ -30,7 +30,7 @@ pub(crate) struct Rendezvous {
 #[derive(Debug)]
 struct GivenUp {
     size: u32,
-    /// Ranks that have not heard of it.
+    /// Ranks that do not know of it.
     unaware: BTreeSet<Rank>,
     code: ErrorCode,
     detail: String,
@@ -43,7 +43,7 @@ pub(crate) enum Outcome {
     Waits,
     /// Everybody is there, in the order of ranks.
     Complete(Vec<Applicant>),
-    /// There is no communicator for these.
+    /// These get no communicator.
     Failed(Failed),
 }
 
@@ -74,7 +74,7 @@ impl Rendezvous {
         let gathering = self.pending.entry(unique_id.clone()).or_insert_with(|| Gathering::new(size, deadline_us));
         let clash = if gathering.size() != size {
             let other = gathering.seated().next();
-            let (other_rank, other) = other.expect("a pending rendezvous has somebody");
+            let (other_rank, other) = other.expect("a pending rendezvous has a rank");
             Some((
                 ErrorCode::WorldSizeMismatch,
                 format!(
@@ -166,7 +166,7 @@ impl Rendezvous {
         }
     }
 
-    /// Why `rank` comes too late for a rendezvous that failed without it; it hears so once.
+    /// Why `rank` comes too late for a rendezvous that failed without it; it gets this once.
     fn turned_away(&mut self, unique_id: &[u8], size: u32, rank: Rank) -> Option<(ErrorCode, String)> {
         let given_up = self.given_up.get_mut(unique_id).filter(|given_up| given_up.size == size)?;
         if !given_up.unaware.remove(&rank) {

@@ -84,7 +84,7 @@ pub(crate) struct Resizes {
 #[derive(Debug, Default)]
 struct OfParent {
     pending: BTreeMap<Resize, Resizing>,
-    /// Failed ones that some ranks have not heard of: these must not wait for the others.
+    /// Failed ones that some ranks do not know of: these must not wait for the others.
     refused: BTreeMap<Resize, Refusal>,
     /// Grows that came about.
     grown: u64,
@@ -99,7 +99,7 @@ struct Resizing {
 
 #[derive(Debug)]
 struct Refusal {
-    /// Ranks that have not heard of it.
+    /// Ranks that do not know of it.
     unaware: BTreeSet<Rank>,
     code: ErrorCode,
     detail: String,
@@ -379,7 +379,7 @@ impl OfParent {
         both.iter().filter_map(|resize| self.fail(resize, why, &[], &aware)).collect()
     }
 
-    /// Takes `resize` out for those who wait. Whoever comes later and is neither among them nor `aware` hears why, too.
+    /// Takes `resize` out for those who wait. A rank that comes later and is neither among them nor `aware` gets the reason, too.
     fn fail(
         &mut self,
         resize: &Resize,
@@ -399,7 +399,7 @@ impl OfParent {
         Some(Failed { resize, gathering, code, detail, culprits })
     }
 
-    /// Why `rank` comes too late for a resize that failed without it; it hears so once.
+    /// Why `rank` comes too late for a resize that failed without it; it gets this once.
     fn turned_away(&mut self, resize: &Resize, rank: Rank) -> Option<(ErrorCode, String)> {
         let refusal = self.refused.get_mut(resize)?;
         if !refusal.unaware.remove(&rank) {

@@ -81,7 +81,7 @@ pub fn diagnose(file: &str, text: &str, error: &Error) -> Diagnostic {
 pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     match suggest::nearest(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => "nothing may stand here".to_owned(),
+        None if known.is_empty() => "nothing is allowed here".to_owned(),
         None => format!("expected one of: {}", known.join(", ")),
     }
 }
@@ -106,7 +106,7 @@ fn explain(mut error: &Error) -> (String, Option<String>) {
         }
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().map_or_else(String::new, |key| format!(" `{key}`"));
-            (format!("the key{key} stands here a second time"), Some("keep one of the two".to_owned()))
+            (format!("the key{key} is given twice"), Some("keep one of the two".to_owned()))
         }
         Error::InvalidBooleanStrict { .. } => {
             ("expected a boolean".to_owned(), Some("write `true` or `false`".to_owned()))
@@ -125,9 +125,7 @@ fn explain(mut error: &Error) -> (String, Option<String>) {
 /// A limit that a file exceeds.
 fn limit(breach: &BudgetBreach) -> (String, Option<String>) {
     match breach {
-        BudgetBreach::Depth { .. } => {
-            (format!("lists and mappings stand more than {MAX_DEPTH} deep in each other"), None)
-        }
+        BudgetBreach::Depth { .. } => (format!("lists and mappings are nested more than {MAX_DEPTH} deep"), None),
         BudgetBreach::Aliases { .. } => (format!("there are more than {MAX_ALIASES} aliases"), None),
         BudgetBreach::Nodes { .. } => {
             (format!("there are more than {MAX_NODES} values, counting those of aliases each time"), None)
@@ -180,11 +178,7 @@ mod tests {
         let cases = [
             ("retris: 1\n", "s.yaml:1:1: unknown key `retris`", Some("did you mean `retries`?")),
             ("retries: 1\nenabled: yes\n", "s.yaml:2:10: expected a boolean", Some("write `true` or `false`")),
-            (
-                "retries: 1\nretries: 2\n",
-                "s.yaml:2:1: the key `retries` stands here a second time",
-                Some("keep one of the two"),
-            ),
+            ("retries: 1\nretries: 2\n", "s.yaml:2:1: the key `retries` is given twice", Some("keep one of the two")),
             ("retries: 1\n", "s.yaml:1:1: `enabled` is missing", Some("add `enabled: ...` here")),
             (
                 "retries: 1\nenabled: true\n---\nretries: 1\n",

@@ -99,7 +99,7 @@ fn each_rule_has_its_message() {
         ("{profile: H100}", "{profile: ./own.yaml}", "cannot read the profile ./own.yaml: no file"),
         ("{profile: H100}", "{profile: gpus/own}", "cannot read the profile gpus/own: no file"),
         ("{profile: H100}", "{profile: own.yaml}", "cannot read the profile own.yaml: no file"),
-        ("version: 1", "version: 1\nversion: 1", "the key `version` stands here a second time"),
+        ("version: 1", "version: 1\nversion: 1", "the key `version` is given twice"),
         ("version: 1", "version: 1\nprofile: a100", "`profile` goes with `nodes: NUMBER` only"),
         ("version: 1", "version: [", "4:7: while parsing a flow"),
     ] {
@@ -122,7 +122,7 @@ fn each_rule_has_its_message() {
 fn a_repeated_key_does_not_hide_the_other_mistakes() {
     let found = mistakes(&LONG.replace("version: 1", "version: 1\nversion: 1").replace("type: nvlink", "tipe: nvlink"));
     assert!(
-        found[0].contains("second time") && found.iter().any(|mistake| mistake.contains("unknown key `tipe`")),
+        found[0].contains("is given twice") && found.iter().any(|mistake| mistake.contains("unknown key `tipe`")),
         "{found:?}"
     );
 }

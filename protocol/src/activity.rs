@@ -1,4 +1,4 @@
-//! What a rank does in a communicator, reported when somebody asks: the coordinator, because nothing moves any more, or a person.
+//! What a rank does in a communicator, reported when someone asks: the coordinator, because nothing moves any more, or a person.
 
 use serde::{Deserialize, Serialize};
 

@@ -39,7 +39,7 @@ impl Backlog {
     /// A record as it is in a slot: at most [`Backlog::SLOT_BYTES`].
     ///
     /// # Panics
-    /// Never: a record always serialises, into less than a slot.
+    /// Never: a record always serializes, into less than a slot.
     pub fn slot(record: &OperationRecord) -> ([u8; Self::SLOT_BYTES], usize) {
         let mut slot = [0; Self::SLOT_BYTES];
         let used = postcard::to_slice(record, &mut slot).expect("a record fits its slot").len();

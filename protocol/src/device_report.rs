@@ -16,6 +16,22 @@ pub const REFUSED: &str = ".refused";
 /// The same, on why the report could not be written; an empty or half-written file where not even a link could be made.
 pub const UNWRITTEN: &str = ".unwritten";
 
+/// A line of the journal (`FTEST_JOURNAL`): a gap, written the moment a process met it for the first time. It outlives what a
+/// report does not: `_exit`, `exec`, SIGKILL.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalEntry {
+    /// The process.
+    pub pid: u32,
+    /// Its global rank, where it has one.
+    pub rank: Option<u32>,
+    /// As [`GapEntry::library`].
+    pub library: String,
+    /// As [`GapEntry::name`].
+    pub name: String,
+    /// As [`GapEntry::detail`].
+    pub detail: String,
+}
+
 /// One process's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -109,8 +109,8 @@ variables! {
     CPU_GEMM_MAX_OPS = "FAKEGPU_CPU_GEMM_MAX_OPS", "an integer, 0 = unlimited", "0",
         "Products above this many multiply-adds are a gap, never zero-filled.";
     DIST_MODE = "FAKEGPU_DIST_MODE", "disabled, simulate, proxy, passthrough", "simulate when a coordinator address is set, else disabled",
-        "Who plays NCCL.";
-    COORDINATOR_TRANSPORT = "FAKEGPU_COORDINATOR_TRANSPORT", "unix, tcp", "told from the address: an absolute path is unix",
+        "What implements NCCL.";
+    COORDINATOR_TRANSPORT = "FAKEGPU_COORDINATOR_TRANSPORT", "unix, tcp", "from the address: an absolute path is unix",
         "How ranks reach the coordinator.";
     COORDINATOR_ADDR = "FAKEGPU_COORDINATOR_ADDR", "host:port or an absolute path", "-",
         "Where the coordinator listens.";
@@ -127,7 +127,7 @@ variables! {
     COORDINATOR_TIMEOUT_MS = "FAKEGPU_COORDINATOR_TIMEOUT_MS", "a positive integer", "600000",
         "How long a rank waits for the others at a rendezvous or in an operation.";
     COORDINATOR_IDLE_MS = "FAKEGPU_COORDINATOR_IDLE_MS", "an integer, 0 = never", "0",
-        "When no operation has ended for this long, the coordinator says who waits for whom.";
+        "When no operation has ended for this long, the coordinator reports which ranks wait for which.";
     CLUSTER_REPORT_PATH = "FAKEGPU_CLUSTER_REPORT_PATH", "a path", "-",
         "Where the coordinator writes the cluster report.";
     CLUSTER_REPORT_MARKDOWN_PATH = "FAKEGPU_CLUSTER_REPORT_MARKDOWN_PATH", "a path; 0, off or none disables", "the JSON path with .md",
@@ -148,6 +148,8 @@ variables! {
         "The faults of the case.";
     GPUS = "FTEST_GPUS", "a file", "set by ftest, and by fgpu where it is not set",
         "Makes processes one machine: what each holds of the GPUs is written there, so they share the devices' memory and monitors see all of them.";
+    JOURNAL = "FTEST_JOURNAL", "a file", "set by ftest",
+        "Processes append every gap to it the moment they meet it, so that none is lost however they end.";
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so that none outlives it.";
     HOME = "FTEST_HOME", "a directory", "relative to the binary",

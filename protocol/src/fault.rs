@@ -14,7 +14,7 @@ use crate::report::FaultKind;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// Position in the case's list, from 1. 0: `FAKEGPU_NCCL_FAULT_*` asked, and nobody waits to hear that it fired.
+    /// Position in the case's list, from 1. 0: `FAKEGPU_NCCL_FAULT_*` asked, and nobody waits for the news that it fired.
     pub number: u32,
     /// Who asked, for messages: "suite.yaml:12:9".
     pub origin: String,

@@ -30,7 +30,7 @@ pub enum FrameError {
 /// One message as a frame: prefix and body.
 ///
 /// # Panics
-/// Never for the message types of this crate: all of them are serialisable by construction.
+/// Never for the message types of this crate: all of them are serializable by construction.
 pub fn encode<M: Serialize>(message: &M) -> Vec<u8> {
     let body = postcard::to_stdvec(message).expect("protocol messages always serialise");
     let length = u32::try_from(body.len()).expect("a message is shorter than 4 GiB");

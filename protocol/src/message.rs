@@ -84,7 +84,7 @@ pub enum ToCoordinator {
     },
     /// The process ends on purpose.
     Goodbye,
-    /// Control: write the report, tell everyone, end. Answered by `ShuttingDown`.
+    /// Control: write the report, notify everyone, end. Answered by `ShuttingDown`.
     Shutdown,
     /// Control: answered by `Status`.
     QueryStatus,
@@ -139,7 +139,7 @@ pub enum ToCoordinator {
         /// How the others reach this rank in the child.
         member: Member,
     },
-    /// `ncclCommRevoke`: the sender stays a member and takes part in no operation any more. The others do not hear of it.
+    /// `ncclCommRevoke`: the sender stays a member and takes part in no more operations. The others are not notified.
     RevokeCommunicator {
         /// Which.
         communicator: CommunicatorId,
@@ -184,7 +184,7 @@ pub struct ProcessInfo {
     pub world_size: Option<u32>,
     /// Program name, for messages.
     pub program: String,
-    /// Where the coordinator finds what the process completed and did not tell before it died.
+    /// Where the coordinator finds what the process completed and did not report before it died.
     pub backlog: Option<Backlog>,
 }
 

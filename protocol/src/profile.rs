@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-// The types stand in a file of their own because build.rs reads the YAML with the very same ones.
+// The types have a file of their own because build.rs reads the YAML with the same ones.
 include!("profile_types.rs");
 
 /// The built-in profiles, sorted by id.

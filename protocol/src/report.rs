@@ -430,7 +430,7 @@ report! {
         /// Longest time from all present to done, us.
         execution_time_us: f64,
         /// When each of the entry's ranks came, us since the first operation of the timeline began; null for one that
-        /// did not tell. Ranks on machines of their own have clocks of their own.
+        /// did not report it. Ranks on machines of their own have clocks of their own.
         #[serde(default)]
         began_us: Vec<Option<f64>>,
         /// When each was done.

@@ -21,7 +21,7 @@ pub(crate) struct Linking {
     pub(crate) common: bool,
 }
 
-/// One value of an initialiser.
+/// One value of an initializer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Init {
     Int(u64),
@@ -48,7 +48,7 @@ pub(crate) struct Variable {
     pub(crate) dims: Vec<Option<u64>>,
     pub(crate) init: Vec<Init>,
     pub(crate) managed: bool,
-    /// `%r<10>`: how many registers the name stands for.
+    /// `%r<10>`: how many registers the name covers.
     pub(crate) count: Option<u32>,
 }
 
@@ -157,7 +157,7 @@ pub(crate) struct Ast {
     pub(crate) prototypes: Vec<(Span, Prototype)>,
 }
 
-/// Where the arguments and results of a call lie in the area that both sides share.
+/// Where the arguments and results of a call are in the area that both sides share.
 pub(crate) fn call_layout(variables: &[Variable]) -> (Vec<u64>, u64) {
     let mut at: u64 = 0;
     let offsets = variables

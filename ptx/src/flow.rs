@@ -1,4 +1,4 @@
-//! What lives where: which registers need a home in the warp's memory, and what is stored and loaded around each point of synchronisation.
+//! What lives where: which registers need a home in the warp's memory, and what is stored and loaded around each point of synchronization.
 
 use crate::helper::Helper;
 use crate::ir::*;
@@ -67,7 +67,7 @@ pub(crate) struct Flow {
     /// Offset of each register's home, `None` where it needs none; and the bytes of all homes of a warp.
     pub(crate) homes: Vec<Option<u32>>,
     pub(crate) home_bytes: u32,
-    /// By block: registers stored when it ends in a synchronisation or yields.
+    /// By block: registers stored when it ends in a synchronization or yields.
     pub(crate) stores: Vec<Set>,
     /// By block: registers loaded when a thread goes on in it.
     pub(crate) loads: Vec<Set>,
@@ -167,7 +167,7 @@ pub(crate) fn insert_yields(program: &mut Program) {
         program.blocks.push(empty(Terminator::Yield { next: header, resume }));
         program.syncs.push(SyncPoint {
             op: SyncOp::Yield,
-            meeting: Meeting::Alone,
+            convergence: Convergence::Alone,
             dst: vec![],
             src: vec![],
             site,
@@ -186,7 +186,7 @@ pub(crate) fn insert_yields(program: &mut Program) {
                 swap(other);
             }
             Terminator::Table { targets, .. } => targets.iter_mut().for_each(swap),
-            // Calls and synchronisations have other places to give way.
+            // Calls and synchronizations have other places to give way.
             _ => {}
         }
     }

@@ -508,7 +508,7 @@ impl Image {
     pub(crate) fn find(&self, module: u32, name: &str) -> Option<Item> {
         let own = self.names[module as usize].get(name).copied();
         match own {
-            // A declaration of shared memory or of a builtin gives way to a definition elsewhere.
+            // A declaration of shared memory or of a builtin yields to a definition elsewhere.
             Some(Item::Function(index)) if !self.functions[index as usize].body => {
                 self.shared_names.get(name).copied().or(own)
             }

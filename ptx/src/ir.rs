@@ -2,7 +2,7 @@
 
 use crate::error::{Place, Span};
 use crate::helper::Helper;
-use crate::memory_ops::Place3;
+use crate::memory_ops::AddressSpace;
 use crate::types::Scalar;
 
 pub(crate) type Reg = u32;
@@ -134,7 +134,7 @@ pub(crate) enum Logic {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
-    pub(crate) space: Place3,
+    pub(crate) space: AddressSpace,
     pub(crate) scalar: Scalar,
     pub(crate) offset: i64,
     /// Not weak: neither removed nor merged, and ordered as the scope wants.
@@ -143,7 +143,7 @@ pub(crate) struct Memory {
 
 /// How a group of threads comes together for a `Sync` operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meeting {
+pub(crate) enum Convergence {
     /// All threads of the warp that have not exited.
     Warp,
     /// The lanes that the member mask names (the source with this index).
@@ -226,7 +226,7 @@ pub(crate) struct Inst {
 #[derive(Clone, Debug)]
 pub(crate) struct SyncPoint {
     pub(crate) op: crate::sync::SyncOp,
-    pub(crate) meeting: Meeting,
+    pub(crate) convergence: Convergence,
     pub(crate) dst: Vec<Reg>,
     pub(crate) src: Vec<Val>,
     pub(crate) site: u32,
@@ -250,7 +250,7 @@ pub(crate) enum Terminator {
         index: Val,
         targets: Vec<u32>,
     },
-    /// The thread arrives at a synchronisation point.
+    /// The thread arrives at a synchronization point.
     Sync(u32),
     /// Counts down; on zero the thread yields and goes on in `resume`.
     Yield {

@@ -11,7 +11,7 @@ use crate::error::Refusal;
 use crate::flow;
 use crate::helper;
 use crate::image::{Entry, Image};
-use crate::ir::{Meeting, Program, Terminator, Val};
+use crate::ir::{Convergence, Program, Terminator, Val};
 use crate::lower;
 use crate::slot::{Slot, Source};
 use crate::state::{Context, Warp};
@@ -55,7 +55,7 @@ impl Code {
         }
     }
 
-    /// Runs the lanes of the mask to their next synchronisation or end.
+    /// Runs the lanes of the mask to their next synchronization or end.
     pub(crate) fn call(&self, context: &mut Context, warp: &mut Warp, mask: u32) {
         // SAFETY: the memory holds the function that `lower` made, of this signature; context and warp belong to one launch of this
         // kernel, so that all that the code reaches through them is there.
@@ -75,11 +75,11 @@ impl Drop for Code {
     }
 }
 
-/// A synchronisation as the machine needs it.
+/// A synchronization as the machine needs it.
 #[derive(Debug)]
 pub(crate) struct Point {
     pub(crate) op: SyncOp,
-    pub(crate) meeting: Meeting,
+    pub(crate) convergence: Convergence,
     pub(crate) dst: Vec<Option<Slot>>,
     pub(crate) src: Vec<Source>,
     pub(crate) site: u32,
@@ -252,8 +252,8 @@ fn points(program: &Program, flow: &flow::Flow) -> Vec<Point> {
         Some(Slot { offset, shift: flow::size_of(program, reg).trailing_zeros() })
     };
     let mut keys: Vec<SyncOp> = Vec::new();
-    let mut key = |op: SyncOp, meeting: Meeting| match meeting {
-        Meeting::Mask(_) | Meeting::Block => match keys.iter().position(|known| *known == op) {
+    let mut key = |op: SyncOp, convergence: Convergence| match convergence {
+        Convergence::Mask(_) | Convergence::Block => match keys.iter().position(|known| *known == op) {
             Some(at) => at as u32 + 1,
             None => {
                 keys.push(op);
@@ -275,7 +275,7 @@ fn points(program: &Program, flow: &flow::Flow) -> Vec<Point> {
             };
             Point {
                 op: sync.op,
-                meeting: sync.meeting,
+                convergence: sync.convergence,
                 dst: sync.dst.iter().map(|reg| slot(*reg)).collect(),
                 src: sync
                     .src
@@ -288,7 +288,7 @@ fn points(program: &Program, flow: &flow::Flow) -> Vec<Point> {
                     .collect(),
                 site: sync.site,
                 chain,
-                key: key(sync.op, sync.meeting),
+                key: key(sync.op, sync.convergence),
             }
         })
         .collect()

@@ -54,7 +54,7 @@ pub struct Stats {
 /// Why a launch stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrapKind {
-    /// Memory that is nobody's: `cudaErrorIllegalAddress`.
+    /// Memory outside every allocation: `cudaErrorIllegalAddress`.
     IllegalAddress,
     /// `cudaErrorMisalignedAddress`.
     MisalignedAddress,
@@ -66,7 +66,7 @@ pub enum TrapKind {
     Breakpoint,
     /// Recursion deeper than the stack: `cudaErrorIllegalAddress` on hardware.
     StackOverflow,
-    /// A call through a pointer that is no function: `cudaErrorInvalidPc`.
+    /// A call through a pointer that is not a function: `cudaErrorInvalidPc`.
     InvalidPointer,
     /// A barrier number or count that is not allowed, or counts that differ.
     InvalidBarrier,
@@ -322,7 +322,7 @@ impl Kernel {
         }
     }
 
-    /// Of several errors that of the first block is told, so that the same program says the same.
+    /// Of several errors, the first block's is reported, so that a program gives the same report each time.
     fn stop(&self, shared: &Shared<'_>, number: u64, stop: Stop) {
         let mut stopped = shared.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         if stopped.as_ref().is_none_or(|(other, _)| number < *other) {

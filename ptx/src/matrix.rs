@@ -1,4 +1,4 @@
-//! Matrix fragments: which element lies where, and products of them.
+//! Matrix fragments: which element is where, and products of them.
 
 use crate::slot::{Slot, Source};
 use crate::state::Warp;

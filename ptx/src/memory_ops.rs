@@ -23,7 +23,7 @@ pub(crate) const MBARRIER_PENDING: u64 = 8;
 
 /// The address space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place3 {
+pub(crate) enum AddressSpace {
     Generic,
     Global,
     Shared,

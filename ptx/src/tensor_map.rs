@@ -1,4 +1,4 @@
-//! Tensor maps: what `cuTensorMapEncodeTiled` is told, in 128 bytes of this machine's own layout.
+//! Tensor maps: the arguments of `cuTensorMapEncodeTiled`, in 128 bytes of this machine's own layout.
 
 /// Bytes that mark a tensor map of this machine.
 const MAGIC: u32 = 0x7054_6d31;
@@ -12,7 +12,7 @@ pub struct TensorMap {
     pub rank: u8,
     /// Elements by dimension, the innermost first.
     pub sizes: [u64; 5],
-    /// Bytes between neighbours of dimension 1 and up.
+    /// Bytes between neighbors of dimension 1 and up.
     pub strides: [u64; 4],
     /// Elements of a box.
     pub box_sizes: [u16; 5],

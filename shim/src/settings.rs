@@ -96,6 +96,8 @@ pub(crate) struct Settings {
     pub(crate) gemm: GemmPolicy,
     /// Where the device report goes, with its placeholders.
     pub(crate) report_path: Option<String>,
+    /// Where gaps are noted at once.
+    pub(crate) journal: Option<String>,
     /// Print a summary at exit.
     pub(crate) terminal_report: bool,
 }
@@ -168,6 +170,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         compute,
         gemm,
         report_path: given(&names::REPORT_PATH),
+        journal: given(&names::JOURNAL),
         terminal_report,
     })
 }

@@ -17,13 +17,8 @@ Chores of the repository:
   cargo xtask pictures          run docs/example and redraw docs/terminal.svg and docs/report.png
   cargo xtask circles ROOT...   import circles between the files of a crate; ROOT is its lib.rs";
 
-/// Commands of `cargo xtask check`.
-const CHECKS: &[&str] = &[
-    "cargo fmt --all -- --check",
-    "cargo clippy --workspace --all-targets --locked -- -D warnings",
-    "RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
-     cargo doc --workspace --no-deps --document-private-items --locked --quiet",
-];
+/// Steps of `.ci/run` that need no program of ours.
+const CHECKS: [&str; 3] = ["format", "clippy", "rustdoc"];
 
 /// The benchmarks: their names and commands.
 const BENCHES: &[(&str, &str)] = &[
@@ -42,7 +37,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "drill" => drill::run(&root, rest),
         Some((command, rest)) if command == "regen" => regen::run(&root, rest),
         Some((command, [])) if command == "pictures" => pictures::run(&root).map(|()| true),
-        Some((command, [])) if command == "check" => shell_each(&root, CHECKS.iter().copied()),
+        Some((command, [])) if command == "check" => command_succeeds(Command::new(".ci/run").args(CHECKS), &root),
         Some((command, steps)) if command == "ci" => command_succeeds(Command::new(".ci/run").args(steps), &root),
         Some((command, names)) if command == "bench" => bench(&root, names),
         Some((command, _)) if command == "help" => {

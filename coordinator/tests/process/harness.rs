@@ -145,7 +145,7 @@ pub(crate) fn read_report(path: &Path) -> ClusterReport {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Waits for a process to end by itself; polling, for want of a wait with a deadline in std.
+/// Waits for a process to end by itself; polling, for lack of a wait with a deadline in std.
 pub(crate) fn wait(child: &mut Child) -> ExitStatus {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! How a rank stops: it aborts, revokes or leaves, and the others hear why.
+//! How a rank stops: it aborts, revokes or leaves, and the others get the reason.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ impl Communicator {
     }
 
     /// `ncclCommRevoke`: whatever runs or waits on this rank fails, and it takes part in no operation any more. It may still
-    /// split, shrink and grow the communicator. The other ranks do not hear of it: they revoke, too.
+    /// split, shrink and grow the communicator. The other ranks are not notified: they revoke, too.
     pub fn revoke(&self) {
         if self.revoked.swap(true, Ordering::AcqRel) {
             return;
@@ -35,7 +35,7 @@ impl Communicator {
         self.stop(ErrorCode::Aborted, &format!("rank {} aborted the communicator to shrink it", self.rank));
     }
 
-    /// Ends this rank's part in all operations. Answers the reason that the others hear.
+    /// Ends this rank's part in all operations. Returns the reason that the others get.
     fn stop(&self, code: ErrorCode, detail: &str) -> (ErrorCode, String) {
         let earlier = {
             let mut held = self.failure.lock();
@@ -43,7 +43,7 @@ impl Communicator {
             held.get_or_insert_with(|| Failure::new(code, detail));
             earlier
         };
-        // What failed before is the reason, also where the others could not hear of it yet.
+        // What failed before is the reason, even if the others do not know it yet.
         let (why, reason) = match earlier.filter(|failure| failure.code != ErrorCode::Revoked) {
             Some(failure) => (failure.code, format!("rank {} failed: {}", self.rank, failure.detail)),
             None => (code, detail.to_owned()),
@@ -57,7 +57,7 @@ impl Communicator {
         (why, reason)
     }
 
-    /// Tells the others that this rank will not come, but for a revoke.
+    /// Notifies the others that this rank will not come, except for a revoke.
     fn hang_up(&self, code: ErrorCode, detail: &str) {
         let idle = self.running.try_lock();
         self.way().stop(&self.context(0), code, detail, idle.is_some());
@@ -101,14 +101,14 @@ mod tests {
         process.init_communicator(b"the same id", 2, rank, seat).unwrap()
     }
 
-    /// A program sees its rank's failure a moment before the other ranks hear of it, and may abort in that moment.
+    /// A program sees its rank's failure a moment before the other ranks do, and may abort in that moment.
     #[test]
     fn an_abort_passes_on_the_failure_that_came_before() {
         for force_sockets in [false, true] {
             let timeout = Duration::from_secs(20);
             let process = Process::join(Settings { force_sockets, timeout, ..Settings::default() }).unwrap();
             let arenas = [0, 1].map(|_| Arena::create("test arena", 1 << 20).unwrap());
-            let told = std::thread::scope(|scope| {
+            let failure = std::thread::scope(|scope| {
                 let first = scope.spawn(|| {
                     let communicator = join(&process, &arenas[0], 0);
                     assert_eq!(communicator.shared.get().is_none(), force_sockets);
@@ -118,12 +118,12 @@ mod tests {
                     communicator
                 });
                 let second = join(&process, &arenas[1], 1);
-                let told = second.run(&[Call::new(Operation::Barrier, 0, Datatype::Uint8)]).unwrap_err();
+                let failure = second.run(&[Call::new(Operation::Barrier, 0, Datatype::Uint8)]).unwrap_err();
                 first.join().unwrap();
-                told
+                failure
             });
-            assert_eq!(told.code, ErrorCode::InjectedRankFailure, "{told}");
-            assert!(told.detail.contains("rank 0 failed: the link is cut"), "{told}");
+            assert_eq!(failure.code, ErrorCode::InjectedRankFailure, "{failure}");
+            assert!(failure.detail.contains("rank 0 failed: the link is cut"), "{failure}");
         }
     }
 }

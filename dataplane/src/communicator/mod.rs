@@ -1,4 +1,4 @@
-//! A communicator as one of its ranks holds it: runs operations in order, keeps the first failure, hears of lost ranks.
+//! A communicator as one of its ranks holds it: runs operations in order, keeps the first failure, records lost ranks.
 
 mod leaving;
 mod resizes;
@@ -82,7 +82,7 @@ struct Running {
 impl Communicator {
     /// Sets up the bytes' way between the members: shared memory when all of them are on one host and can map each other's
     /// memory, else sockets. Every rank comes to the same decision. `control` is the memory file this rank offered; `register`
-    /// makes the communicator known and answers the losses heard of before.
+    /// makes the communicator known and returns the losses that were reported before.
     ///
     /// # Errors
     /// A lost member, the deadline, or the system's refusal.
@@ -223,7 +223,7 @@ impl Communicator {
         Sequence(*splits)
     }
 
-    /// Checks a call's arguments, as far as this rank can tell alone.
+    /// Checks a call's arguments, as far as this rank can alone.
     ///
     /// # Errors
     /// `InvalidArgument`; the communicator stays usable.
@@ -342,7 +342,7 @@ impl Communicator {
         });
     }
 
-    /// Keeps the first failure, tells the others and the journal, and returns what is kept.
+    /// Keeps the first failure, notifies the others and the journal, and returns what is kept.
     fn fail(&self, failure: Failure, call: &Call, sequence: u64) -> Failure {
         let kept = {
             let mut held = self.failure.lock();

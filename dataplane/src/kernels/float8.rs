@@ -135,7 +135,7 @@ mod tests {
         assert_eq!((f32_to_e4m3(f32::INFINITY), f32_to_e5m2(f32::MAX)), (0x7e, 0x7b));
     }
 
-    /// Half way between neighbours, and a little to either side, for both types and signs.
+    /// Half way between neighbors, and a little to either side, for both types and signs.
     #[test]
     fn every_border_between_two_codes() {
         for (decode, encode, last) in

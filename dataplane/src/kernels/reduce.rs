@@ -374,7 +374,7 @@ unsafe fn each<E: Element, const N: usize>(
     combine: impl Fn(E::Lane, E::Lane) -> E::Lane + Copy,
     finish: impl Fn(E::Lane) -> E::Lane,
 ) {
-    // SAFETY: for the caller `N` elements at `at` lie within all sources.
+    // SAFETY: for the caller `N` elements at `at` are within all sources.
     let row = |sources: &[*const u8], at: usize| unsafe {
         let mut lanes = [E::Lane::default(); N];
         for (rank, source) in sources.iter().enumerate() {
@@ -388,7 +388,7 @@ unsafe fn each<E: Element, const N: usize>(
         lanes.iter_mut().for_each(|lane| *lane = finish(*lane));
         E::encode(&lanes)
     };
-    // SAFETY: rows lie within the buffers, which hold `count` elements; each is read before it is written.
+    // SAFETY: rows are within the buffers, which hold `count` elements; each is read before it is written.
     unsafe {
         rows::each::<E::Stored, N>(sources, destinations, count, row);
     }

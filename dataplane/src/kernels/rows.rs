@@ -26,7 +26,7 @@ pub(crate) unsafe fn each<T: Copy, const N: usize>(
     let write = |at: usize| {
         let result = row(sources, at);
         for destination in destinations {
-            // SAFETY: the row lies within the destination; what is streamed begins on a cache line.
+            // SAFETY: the row is within the destination; what is streamed begins on a cache line.
             unsafe {
                 let target = destination.add(at);
                 if streams {
@@ -41,7 +41,7 @@ pub(crate) unsafe fn each<T: Copy, const N: usize>(
     let part = |at: usize, bytes: usize| {
         let mut aside = vec![0u8; sources.len() * length];
         let mut copies = Vec::with_capacity(sources.len());
-        // SAFETY: the part lies within all buffers and is no longer than a row.
+        // SAFETY: the part is within all buffers and is no longer than a row.
         unsafe {
             for (source, copy) in sources.iter().zip(aside.chunks_exact_mut(length)) {
                 std::ptr::copy_nonoverlapping(source.add(at), copy.as_mut_ptr(), bytes);

@@ -39,7 +39,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize, written: u
 unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
     let head = to.align_offset(LINE).min(bytes);
     let done = head + (bytes - head) / GROUP * GROUP;
-    // SAFETY: everything lies within `bytes`, the caller's promise; destinations are aligned to lines behind the head.
+    // SAFETY: everything is within `bytes`, the caller's promise; destinations are aligned to lines behind the head.
     unsafe {
         std::ptr::copy_nonoverlapping(from, to, head);
         for group in (head..done).step_by(GROUP) {
@@ -55,7 +55,7 @@ unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Streams whole cache lines. [`finish`] must follow before anybody else reads them.
+/// Streams whole cache lines. [`finish`] must follow before anyone else reads them.
 ///
 /// # Safety
 /// As for [`copy`]; `to` is aligned to a line and `bytes` are whole lines.
@@ -99,7 +99,7 @@ mod tests {
         for (skip, shift) in [(0, 0), (1, 0), (0, 1), (63, 17), (16, 64), (5, 127)] {
             for bytes in [0, 1, 63, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP + 63, 3 * GROUP] {
                 let mut target = vec![255u8; source.len()];
-                // SAFETY: both ranges lie within their vectors.
+                // SAFETY: both ranges are within their vectors.
                 unsafe {
                     copy(source.as_ptr().add(skip), target.as_mut_ptr().add(shift), bytes, FROM_MEMORY, FROM_MEMORY)
                 };

@@ -49,7 +49,7 @@ impl OpContext<'_> {
         }
     }
 
-    /// How long an operation waits for other ranks, as sentences tell it.
+    /// How long an operation waits for other ranks, as messages show it.
     pub(crate) fn timeout_ms(&self) -> u128 {
         self.timeout.as_millis()
     }

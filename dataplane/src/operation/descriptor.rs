@@ -1,4 +1,4 @@
-//! What ranks tell each other before a collective moves any byte, and the comparison that finds their disagreements.
+//! What ranks publish before a collective moves any byte, and the comparison that finds disagreements.
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::record::ErrorCode;

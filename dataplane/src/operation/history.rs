@@ -1,4 +1,4 @@
-//! What a communicator's rank is in and what it did last: written by operations as they go, read when somebody asks.
+//! What a communicator's rank is in and what it did last: written by operations as they go, read when someone asks.
 
 use std::collections::VecDeque;
 use std::time::Instant;

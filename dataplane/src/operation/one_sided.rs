@@ -112,7 +112,7 @@ pub(crate) fn late(context: &OpContext, what: &str, peer: u32) -> Failure {
     Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(vec![peer])
 }
 
-/// Checks that a range lies in a window of `length` bytes.
+/// Checks that a range is in a window of `length` bytes.
 pub(crate) fn within(offset: u64, bytes: u64, length: u64) -> Result<(), String> {
     match offset.checked_add(bytes) {
         Some(end) if end <= length => Ok(()),

@@ -45,7 +45,7 @@ impl Backlog {
     /// One more, in case it is never reported.
     pub(crate) fn note(&mut self, record: &OperationRecord) {
         let (slot, used) = Layout::slot(record);
-        // SAFETY: slots lie within the mapping; no reader looks at this one before the word below says so.
+        // SAFETY: slots are within the mapping; no reader looks at this one before the word below says so.
         unsafe {
             std::ptr::copy_nonoverlapping(slot.as_ptr(), self.file.base().add(Layout::place(self.written)), used);
         }

@@ -43,7 +43,7 @@ impl Journal for ProcessJournal {
             Some(session) if code == ErrorCode::Revoked => {
                 session.send(&ToCoordinator::RevokeCommunicator { communicator, rank });
             }
-            // The coordinator hears of it with the abort or the shrink.
+            // The coordinator learns of it from the abort or the shrink.
             Some(_) => {}
             None => process.lose(communicator, rank.0, code, detail.to_owned()),
         }

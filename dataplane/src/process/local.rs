@@ -89,7 +89,7 @@ impl LocalRendezvous {
         let gathering = state.gatherings.entry(key.clone()).or_insert_with(new);
         let number = gathering.number;
         let mistake = if gathering.expected.len() != size {
-            let detail = format!("rank {rank} says size {size}, others said {}", gathering.expected.len());
+            let detail = format!("rank {rank} gives size {size}, the others gave {}", gathering.expected.len());
             Some(Failure::new(ErrorCode::WorldSizeMismatch, detail).blaming(vec![rank]))
         } else if gathering.seats.contains_key(&rank) {
             Some(Failure::new(ErrorCode::DuplicateRank, format!("rank {rank} came twice")).blaming(vec![rank]))
@@ -151,7 +151,7 @@ impl LocalRendezvous {
 }
 
 impl State {
-    /// Tells those who wait, if anybody does.
+    /// Tells those who wait, if anyone does.
     fn fail(&mut self, key: &Key, failure: &Failure) {
         if let Some(gathering) = self.gatherings.remove(key).filter(|gathering| !gathering.seats.is_empty()) {
             self.results.insert(gathering.number, (gathering.seats.len(), Err(failure.clone())));

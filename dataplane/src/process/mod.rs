@@ -66,7 +66,7 @@ pub struct Process {
 #[derive(Default)]
 struct Held {
     communicators: HashMap<(CommunicatorId, u32), Weak<Communicator>>,
-    /// Losses heard of before the communicator was set up here; of the latest communicators.
+    /// Losses that were reported before the communicator was set up here, for the latest communicators.
     early: BTreeMap<CommunicatorId, Vec<Loss>>,
     /// Communicators formed so far, per global rank.
     formed: HashMap<Rank, u64>,
@@ -119,7 +119,7 @@ impl Process {
             _ => Scope::Host,
         };
         let listener = Listener::open(scope, settings.token.clone())
-            // Of all this only starting the thread may fail for want of something.
+            // Of all this only starting the thread may fail for lack of a resource.
             .map_err(|error| refusal::explain_thread("cannot listen for data connections", &error))
             .map_err(|detail| Failure::new(ErrorCode::System, detail))?;
         let process = Arc::new(Self {
@@ -139,7 +139,7 @@ impl Process {
                     ToRank::MemberLost { communicator, rank, code, detail } => {
                         process.lose(communicator, rank.0, code, detail);
                     }
-                    ToRank::Inquire { request } => process.tell(request),
+                    ToRank::Inquire { request } => process.report_activity(request),
                     _ => {}
                 }
             }));
@@ -267,8 +267,8 @@ impl Process {
         }
     }
 
-    /// Tells the coordinator what every communicator of this process is in.
-    fn tell(&self, request: u64) {
+    /// Reports to the coordinator which operation each communicator of this process is in.
+    fn report_activity(&self, request: u64) {
         let Some(session) = self.rendezvous.session() else { return };
         let held: Vec<Arc<Communicator>> = {
             let held = self.held.lock();
@@ -279,7 +279,7 @@ impl Process {
         session.send(&ToCoordinator::Active { request, activities });
     }
 
-    /// Tells the coordinator that a fault is about to fire. False when it must not: it fired before, or the coordinator cannot be reached.
+    /// Reports to the coordinator that a fault is about to fire. False when it must not: it fired before, or the coordinator cannot be reached.
     fn fault_fires(&self, record: FaultRecord) -> bool {
         let Some(session) = self.rendezvous.session() else { return true };
         let answer =
@@ -336,18 +336,18 @@ mod tests {
             process.meet(&wanted, rank, (member, control)).unwrap()
         };
         let start = Instant::now();
-        let told = std::thread::scope(|scope| {
+        let failure = std::thread::scope(|scope| {
             let first = scope.spawn(|| {
                 let (mut formed, control) = meet(0);
                 formed.members[1].data_address = "unix:@ftest-nobody-is-there".to_owned();
                 process.form(formed, control).map(drop).unwrap_err()
             });
             let (formed, control) = meet(1);
-            let told = process.form(formed, control).map(drop).unwrap_err();
+            let failure = process.form(formed, control).map(drop).unwrap_err();
             assert!(first.join().unwrap().detail.contains("rank 1"));
-            told
+            failure
         });
-        assert!(told.detail.contains("rank 0 could not set the communicator up"), "{told}");
+        assert!(failure.detail.contains("rank 0 could not set the communicator up"), "{failure}");
         assert!(start.elapsed() < timeout / 2, "it waited for its deadline");
     }
 }

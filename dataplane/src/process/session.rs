@@ -60,7 +60,7 @@ struct Pending {
 }
 
 impl Session {
-    /// Connects, says hello and waits for the welcome.
+    /// Connects, sends its hello and waits for the welcome.
     pub(crate) fn connect(address: &Address, settings: &Settings) -> Result<Arc<Self>, Failure> {
         let failed = |error: io::Error| {
             let place = match address {
@@ -136,7 +136,7 @@ impl Session {
         self.local
     }
 
-    /// Who hears what the coordinator says unasked. Set once, before the first request.
+    /// Receives messages that answer no request. Set once, before the first request.
     pub(crate) fn listen(&self, notices: Notices) {
         let _ = self.notices.set(notices);
     }
@@ -240,7 +240,7 @@ impl Session {
     fn read(&self, mut stream: Stream, mut buffer: Vec<u8>) {
         loop {
             match read_message(&mut stream, &mut buffer) {
-                Ok(message) => self.hear(message),
+                Ok(message) => self.dispatch(message),
                 Err(error) => {
                     self.answers.lock().clear();
                     if !self.closing.load(Ordering::Acquire) {
@@ -252,7 +252,7 @@ impl Session {
         }
     }
 
-    fn hear(&self, message: ToRank) {
+    fn dispatch(&self, message: ToRank) {
         let number = match &message {
             ToRank::CommunicatorFormed { request, .. }
             | ToRank::NoCommunicator { request }
@@ -407,7 +407,7 @@ impl Stream {
         };
         let mut sent = 0;
         while sent < bytes.len() {
-            // SAFETY: the range lies within `bytes`.
+            // SAFETY: the range is within `bytes`.
             let result =
                 unsafe { libc::send(fd, bytes[sent..].as_ptr().cast(), bytes.len() - sent, libc::MSG_NOSIGNAL) };
             if result < 0 {

@@ -1,6 +1,6 @@
 //! Collectives through memory that all ranks map: descriptors meet at a barrier, then every rank reads the others' buffers
-//! where they lie and writes its part of the result, and a second barrier lets the buffers go. A rank that gave up before the first
-//! barrier takes no part, nor does anybody then; who is past it is waited for at the second, whatever it hears meanwhile.
+//! where they are and writes its part of the result, and a second barrier lets the buffers go. A rank that gave up before the first
+//! barrier takes no part, nor does anyone then; who is past it is waited for at the second, whatever it hears meanwhile.
 
 use std::time::Instant;
 
@@ -60,7 +60,7 @@ impl Collectives {
         let scalars: Vec<[u8; 8]> = descriptors.iter().map(|call| call.scalar).collect();
         if beside {
             let sends: Vec<*const u8> = calls.iter().map(|(_, payload)| *payload).collect();
-            // SAFETY: each payload lies in its slot; the receive buffer is the caller's promise.
+            // SAFETY: each payload is in its slot; the receive buffer is the caller's promise.
             unsafe { pull(call, rank, size, &sends, &scalars, call.receive.address) };
         } else {
             let moved = self.move_bytes(context, call, &descriptors, &scalars, &own);
@@ -309,8 +309,8 @@ mod tests {
             buffers[0].fill(7.0);
             let second = Collectives::new().run(&segment, &stage.context(1, SOON), &calls[1]).unwrap_err();
             // A revoke is a rank's own: rank 1 waits for it.
-            let told = if given_up == Revoked { TimeoutWaitingForCollective } else { given_up };
-            assert_eq!((second.code, &second.culprits[..]), (told, &[protocol::ids::Rank(0)][..]), "{second}");
+            let expected = if given_up == Revoked { TimeoutWaitingForCollective } else { given_up };
+            assert_eq!((second.code, &second.culprits[..]), (expected, &[protocol::ids::Rank(0)][..]), "{second}");
             assert!(buffers[0].iter().all(|value| *value == 7.0) && buffers[1].iter().all(|value| *value == 1.0));
         }
     }
@@ -339,8 +339,8 @@ mod tests {
                     }
                     other.join().unwrap()
                 });
-                let told = other.err().map(|failure| failure.code);
-                assert_eq!(told, (!comes).then_some(ErrorCode::TimeoutWaitingForCollective));
+                let expected = other.err().map(|failure| failure.code);
+                assert_eq!(expected, (!comes).then_some(ErrorCode::TimeoutWaitingForCollective));
             }
         }
     }

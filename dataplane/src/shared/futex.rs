@@ -1,4 +1,4 @@
-//! Sleeping on a word of shared memory until somebody changes it, and waking those who sleep. Works across processes.
+//! Sleeping on a word of shared memory until someone changes it, and waking those who sleep. Works across processes.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;

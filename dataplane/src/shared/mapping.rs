@@ -11,7 +11,7 @@ use crate::lock::Mutex;
 
 type Key = (u32, u64);
 
-/// Files mapped by this process, by (pid, file id), as long as somebody uses them.
+/// Files mapped by this process, by (pid, file id), as long as someone uses them.
 fn registry() -> &'static Mutex<HashMap<Key, Weak<Arena>>> {
     static REGISTRY: OnceLock<Mutex<HashMap<Key, Weak<Arena>>>> = OnceLock::new();
     REGISTRY.get_or_init(Mutex::default)
@@ -24,7 +24,7 @@ pub(crate) struct Mappings {
 }
 
 impl Mappings {
-    /// Where `place` of process `pid` lies in this process.
+    /// Where `place` of process `pid` is in this process.
     ///
     /// # Errors
     /// `NotFound` when the process is gone, `InvalidData` when the range is not in the file or the file was replaced.

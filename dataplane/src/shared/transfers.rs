@@ -99,7 +99,7 @@ fn drive(
     }
 }
 
-/// Takes back every announced message that lies in this rank's buffers, which its program may use again. Who copies one now is
+/// Takes back every announced message that is in this rank's buffers, which its program may use again. Who copies one now is
 /// waited for, unless it is gone.
 fn withdraw(segment: &Segment, context: &OpContext, transfers: &[Transfer]) {
     use std::sync::atomic::Ordering::Acquire;
@@ -327,8 +327,8 @@ mod tests {
             sent.fill(7);
             let second = run(&segment, &mut Mappings::default(), &stage.context(1, SOON), &[receive]).unwrap_err();
             // A revoke is a rank's own: rank 1 waits for it.
-            let told = if given_up == Revoked { TimeoutWaitingForP2p } else { given_up };
-            assert_eq!((second.code, &second.culprits[..]), (told, &[protocol::ids::Rank(0)][..]), "{second}");
+            let expected = if given_up == Revoked { TimeoutWaitingForP2p } else { given_up };
+            assert_eq!((second.code, &second.culprits[..]), (expected, &[protocol::ids::Rank(0)][..]), "{second}");
             assert!(received.iter().all(|byte| *byte == 0));
         }
     }

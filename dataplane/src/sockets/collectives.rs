@@ -111,7 +111,7 @@ impl Exchange<'_> {
             let (first, bytes) = piece(rank, index);
             for other in self.others() {
                 let (offset, length) = piece(other, index);
-                // SAFETY: pieces lie within the contribution and within the scratch, one block for each rank; both outlive
+                // SAFETY: pieces are within the contribution and within the scratch, one block for each rank; both outlive
                 // `finish`, and a failure clears the mesh before they go.
                 unsafe {
                     self.mesh.send(other, CHANNEL, call.send.address.add(offset), length);
@@ -120,7 +120,7 @@ impl Exchange<'_> {
                 }
             }
             self.finish()?;
-            // SAFETY: pieces lie within the buffers; each source has as many elements as the destination. What is still to be sent
+            // SAFETY: pieces are within the buffers; each source has as many elements as the destination. What is still to be sent
             // of the last piece's result is done.
             let result = unsafe {
                 // Where the result is not wanted here, our block of the scratch holds it.
@@ -185,7 +185,7 @@ impl Exchange<'_> {
         let mut arrived: Vec<(u32, *const u8)> = Vec::new();
         for other in self.others() {
             let offset = if per_rank { other as usize * block } else { 0 };
-            // SAFETY: blocks lie within the contribution and the result; what was moved aside outlives `finish`.
+            // SAFETY: blocks are within the contribution and the result; what was moved aside outlives `finish`.
             unsafe {
                 if comes(rank, other, root) {
                     self.mesh.send(other, CHANNEL, send.add(offset), block);
@@ -201,7 +201,7 @@ impl Exchange<'_> {
             self.mesh.clear();
         }
         finished?;
-        // `pull` finds the block for this rank `rank * block` into a per-rank contribution; the base may lie outside it.
+        // `pull` finds the block for this rank `rank * block` into a per-rank contribution; the base may be outside it.
         let skip = if per_rank { rank as usize * block } else { 0 };
         let mut sends = vec![send; size as usize];
         for (from, block) in &arrived {

@@ -1,4 +1,4 @@
-//! Judges who connects to a data socket: one thread for a bounded crowd of strangers. Until its hello is judged, a connection
+//! Judges who connects to a data socket: one thread for a bounded number of strangers. Until its hello is judged, a connection
 //! costs a descriptor and some bytes, for at most ten seconds; when there are too many, the one that has waited longest goes.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use super::socket::progress;
 
 /// How long a stranger may take to say who it is.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
-/// Strangers that are heard at one time. A rank says hello at once: only a hostile crowd gets this large.
+/// Most connections without a hello at one time. A rank sends its hello at once, so only an attack reaches this.
 pub(crate) const CROWD: usize = 64;
 /// Connections accepted before the others are looked at again.
 const BATCH: usize = 64;
@@ -48,66 +48,66 @@ enum Judgement {
 
 /// Accepts and judges for the rest of the process's life. For a thread of its own; the door must not block.
 pub(crate) fn keep(door: &impl Door, host: &impl Host) {
-    let mut crowd: VecDeque<Stranger> = VecDeque::new();
+    let mut pending: VecDeque<Stranger> = VecDeque::new();
     let mut closed_until: Option<Instant> = None;
     loop {
         closed_until = closed_until.filter(|until| *until > Instant::now());
-        let ready = wait(closed_until.is_none().then(|| door.as_raw_fd()), closed_until, &crowd);
+        let ready = wait(closed_until.is_none().then(|| door.as_raw_fd()), closed_until, &pending);
         for at in ready.into_iter().rev() {
-            look(at, &mut crowd, host);
+            look(at, &mut pending, host);
         }
-        crowd.retain(|stranger| stranger.until > Instant::now());
-        if closed_until.is_none() && !accept(door, &mut crowd, host) {
+        pending.retain(|stranger| stranger.until > Instant::now());
+        if closed_until.is_none() && !accept(door, &mut pending, host) {
             closed_until = Some(Instant::now() + PAUSE);
         }
     }
 }
 
-/// Sleeps until somebody knocks or speaks, or a time is up; positions in the crowd of those who spoke, ascending.
-fn wait(door: Option<RawFd>, closed_until: Option<Instant>, crowd: &VecDeque<Stranger>) -> Vec<usize> {
+/// Sleeps until a connection or bytes arrive, or the time is up; returns the positions of connections with bytes, ascending.
+fn wait(door: Option<RawFd>, closed_until: Option<Instant>, pending: &VecDeque<Stranger>) -> Vec<usize> {
     let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // A negative descriptor is passed over.
     let mut polled = vec![entry(door.unwrap_or(-1))];
-    polled.extend(crowd.iter().map(|stranger| entry(stranger.stream.as_raw_fd())));
-    let due = crowd.front().map(|oldest| oldest.until).into_iter().chain(closed_until).min();
+    polled.extend(pending.iter().map(|stranger| entry(stranger.stream.as_raw_fd())));
+    let due = pending.front().map(|oldest| oldest.until).into_iter().chain(closed_until).min();
     let timeout = due.map_or(-1, |due| {
         i32::try_from(due.saturating_duration_since(Instant::now()).as_millis() + 1).unwrap_or(i32::MAX)
     });
     // SAFETY: the array is live and as long as said.
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
-    (0..crowd.len()).filter(|at| polled[at + 1].revents != 0).collect()
+    (0..pending.len()).filter(|at| polled[at + 1].revents != 0).collect()
 }
 
-/// Hears the stranger at `at`; it stays in the crowd only while its hello is not finished.
-fn look(at: usize, crowd: &mut VecDeque<Stranger>, host: &impl Host) {
-    let Some(stranger) = crowd.get_mut(at) else { return };
-    let judgement = hear(stranger, host.token());
+/// Reads from the stranger at `at`, which stays pending only while its hello is unfinished.
+fn look(at: usize, pending: &mut VecDeque<Stranger>, host: &impl Host) {
+    let Some(stranger) = pending.get_mut(at) else { return };
+    let judgement = judge(stranger, host.token());
     if matches!(judgement, Judgement::Unfinished) {
         return;
     }
-    let Some(stranger) = crowd.remove(at) else { return };
+    let Some(stranger) = pending.remove(at) else { return };
     if let Judgement::Welcome(route) = judgement {
         host.admit(stranger.stream, route);
     }
 }
 
 /// Takes those who knock. False when the process has no descriptor for them.
-fn accept(door: &impl Door, crowd: &mut VecDeque<Stranger>, host: &impl Host) -> bool {
+fn accept(door: &impl Door, pending: &mut VecDeque<Stranger>, host: &impl Host) -> bool {
     for _ in 0..BATCH {
         match door.next() {
             Ok(stream) => {
                 let until = Instant::now() + HELLO_DEADLINE;
-                crowd.push_back(Stranger { stream, hello: Vec::new(), until });
-                // Most have said hello before they are accepted.
-                look(crowd.len() - 1, crowd, host);
-                if crowd.len() > CROWD {
-                    dismiss_oldest(crowd, host);
+                pending.push_back(Stranger { stream, hello: Vec::new(), until });
+                // Most have sent their hello before they are accepted.
+                look(pending.len() - 1, pending, host);
+                if pending.len() > CROWD {
+                    dismiss_oldest(pending, host);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
             // Out of descriptors: those of strangers come first, then who waits has a deadline.
             Err(error) if is_shortage(&error) => {
-                if !dismiss_oldest(crowd, host) {
+                if !dismiss_oldest(pending, host) {
                     return false;
                 }
             }
@@ -118,12 +118,12 @@ fn accept(door: &impl Door, crowd: &mut VecDeque<Stranger>, host: &impl Host) ->
     true
 }
 
-/// Lets the stranger go that has waited longest, unless it has said hello meanwhile. False when there is none.
-fn dismiss_oldest(crowd: &mut VecDeque<Stranger>, host: &impl Host) -> bool {
-    let before = crowd.len();
-    look(0, crowd, host);
-    if crowd.len() == before {
-        crowd.pop_front();
+/// Lets the stranger go that has waited longest, unless it has sent its hello meanwhile. False when there is none.
+fn dismiss_oldest(pending: &mut VecDeque<Stranger>, host: &impl Host) -> bool {
+    let before = pending.len();
+    look(0, pending, host);
+    if pending.len() == before {
+        pending.pop_front();
     }
     before > 0
 }
@@ -132,8 +132,8 @@ fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
-/// Reads what has come of a hello and no byte behind it.
-fn hear(stranger: &mut Stranger, token: &str) -> Judgement {
+/// Reads what has arrived of a hello, and not a byte beyond it.
+fn judge(stranger: &mut Stranger, token: &str) -> Judgement {
     loop {
         let Some(length) = hello::length_of(&stranger.hello) else { return Judgement::Refused };
         if stranger.hello.len() == length && length > hello::HEAD {

@@ -63,16 +63,16 @@ impl Inbox {
         number
     }
 
-    /// Forgets a window. What is being written into it ends, and its sender hears so: the memory is the program's again when this
+    /// Forgets a window. Writes in progress end, and their senders get the reason: the memory is the program's again when this
     /// returns.
     pub(crate) fn deregister(&self, number: u64) {
         let mut state = self.lock();
         state.windows.remove(&number);
         let detail = format!("window {number} was deregistered while bytes for it were on their way");
-        let told = refusal(ErrorCode::InvalidArgument, &detail);
+        let notice_bytes = refusal(ErrorCode::InvalidArgument, &detail);
         for (writer, _) in state.writing.iter().filter(|(_, window)| **window == number) {
             if let Some(connection) = state.serving.get(writer) {
-                hang_up(connection, &told);
+                hang_up(connection, &notice_bytes);
             }
         }
         self.written(state, |window| window == number);
@@ -84,10 +84,10 @@ impl Inbox {
         drop(self.changed.wait_while(state, busy));
     }
 
-    /// Where the `bytes` at `offset` of window `number` lie.
+    /// Where the `bytes` at `offset` of window `number` are.
     ///
     /// # Errors
-    /// A sentence: there is no such window, or it is too short.
+    /// One sentence, when the window does not exist or is too short.
     pub(crate) fn place(&self, number: u64, offset: u64, bytes: u64) -> Result<usize, String> {
         self.lock().place(number, offset, bytes)
     }
@@ -103,15 +103,15 @@ impl Inbox {
         self.wake.ring();
     }
 
-    /// Takes nothing any more and tells those who come why. Nobody writes into a window when this returns.
+    /// Takes nothing more and sends later connections the reason. Nobody writes into a window when this returns.
     pub(crate) fn close(&self, code: ErrorCode, detail: &str) {
-        let told = notice(code, detail);
+        let notice_bytes = notice(code, detail);
         let mut state = self.lock();
         if state.over.is_some() {
             return;
         }
-        state.serving.values().for_each(|connection| hang_up(connection, &told));
-        state.over = Some(told);
+        state.serving.values().for_each(|connection| hang_up(connection, &notice_bytes));
+        state.over = Some(notice_bytes);
         self.changed.notify_all();
         self.written(state, |_| true);
     }
@@ -123,8 +123,8 @@ impl Inbox {
         let Ok(twin) = stream.try_clone() else { return };
         let number = {
             let mut state = self.lock();
-            if let Some(told) = &state.over {
-                socket::last_words(&stream, told);
+            if let Some(notice_bytes) = &state.over {
+                socket::last_words(&stream, notice_bytes);
                 return;
             }
             state.served += 1;
@@ -150,7 +150,7 @@ impl Inbox {
                     read?;
                 }
                 Err((code, detail)) => {
-                    // Its sender hears of it only when it got rid of the rest.
+                    // Its sender reads the answer only after it has sent the rest.
                     io::copy(&mut (&mut *stream).take(request.bytes), &mut io::sink())?;
                     stream.write_all(&refusal(code, &detail))?;
                     return Err(io::ErrorKind::InvalidInput.into());
@@ -160,7 +160,7 @@ impl Inbox {
         self.acknowledge(stream, from)
     }
 
-    /// One more signal from `from`, which hears that it counts unless it is gone. Both in one step, before anything that a rank
+    /// One more signal from `from`, which gets a confirmation unless it is gone. Both in one step, before anything that a rank
     /// says which leaves because it has all its signals.
     fn acknowledge(&self, stream: &UnixStream, from: u32) -> io::Result<()> {
         let mut answer = [0; HEADER];
@@ -169,15 +169,15 @@ impl Inbox {
         if state.over.is_some() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        let heard = socket::at_once(stream, &answer);
+        let received = socket::at_once(stream, &answer);
         // A sender reads each answer before it asks again: there is room.
-        if heard.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-            return heard;
+        if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            return received;
         }
         *state.received.entry(from).or_default() += 1;
         drop(state);
         self.wake.ring();
-        heard
+        received
     }
 
     /// As [`Self::place`], when the window is registered. Connection `number` writes into it from then on.
@@ -204,7 +204,7 @@ impl Inbox {
 impl State {
     /// See [`Inbox::place`].
     fn place(&self, window: u64, offset: u64, bytes: u64) -> Result<usize, String> {
-        let (address, length) = self.windows.get(&window).copied().ok_or(format!("there is no window {window}"))?;
+        let (address, length) = self.windows.get(&window).copied().ok_or(format!("window {window} does not exist"))?;
         within(offset, bytes, length)?;
         Ok(address + offset as usize)
     }
@@ -217,8 +217,8 @@ fn refusal(code: ErrorCode, detail: &str) -> Vec<u8> {
     refusal
 }
 
-fn hang_up(connection: &UnixStream, told: &[u8]) {
-    socket::last_words(connection, told);
+fn hang_up(connection: &UnixStream, notice_bytes: &[u8]) {
+    socket::last_words(connection, notice_bytes);
     let _ = connection.shutdown(Shutdown::Both);
 }
 
@@ -226,7 +226,7 @@ fn read_to(stream: &mut UnixStream, address: usize, bytes: u64) -> io::Result<()
     let mut position = 0;
     while position < bytes as usize {
         let target = (address + position) as *mut libc::c_void;
-        // SAFETY: the range is in a registered window, which the program keeps alive; `recv` writes no more than it is told.
+        // SAFETY: the range is in a registered window, which the program keeps alive; `recv` writes no more than it was asked for.
         let got = unsafe { libc::recv(stream.as_raw_fd(), target, bytes as usize - position, 0) };
         match got {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -269,12 +269,12 @@ mod tests {
 
     /// Bytes of `tag` among what the other end of a connection has got.
     fn answers(stream: &mut UnixStream) -> usize {
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).unwrap();
-        heard.windows(4).filter(|four| *four == DONE.to_le_bytes()).count()
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        received.windows(4).filter(|four| *four == DONE.to_le_bytes()).count()
     }
 
-    /// Whoever waits for a signal may leave as soon as it counts, and its sender must hear that it counted.
+    /// Whoever waits for a signal may leave as soon as it counts, and its sender must get the confirmation.
     #[test]
     fn a_signal_counts_only_if_its_sender_hears_of_it() {
         for deaf in [false, true] {
@@ -318,9 +318,9 @@ mod tests {
             serving.join().unwrap();
         });
         assert!(memory.iter().all(|byte| *byte == 7), "the rest of the put came");
-        let mut told = Vec::new();
-        let _ = theirs.read_to_end(&mut told);
-        assert!(told.starts_with(&REFUSED.to_le_bytes()), "{}", String::from_utf8_lossy(&told));
+        let mut notice_bytes = Vec::new();
+        let _ = theirs.read_to_end(&mut notice_bytes);
+        assert!(notice_bytes.starts_with(&REFUSED.to_le_bytes()), "{}", String::from_utf8_lossy(&notice_bytes));
         assert_eq!(inbox.received(3), 0);
     }
 }

@@ -31,11 +31,11 @@ pub(crate) struct Listener {
 #[derive(Default)]
 struct State {
     arrived: HashMap<Route, OwnedFd>,
-    /// Whom to tell of an arrival, by communicator and rank.
+    /// What to wake when a connection arrives, by communicator and rank.
     waiting: HashMap<(u64, u32), Weak<Wake>>,
     /// Who takes puts and signals.
     inboxes: HashMap<(u64, u32), Weak<Inbox>>,
-    /// What to tell those who come for a rank that has failed or left.
+    /// What to send to connections for a rank that has failed or left.
     closed: HashMap<(u64, u32), Vec<u8>>,
     /// The keys of `closed`, the oldest first.
     order: VecDeque<(u64, u32)>,
@@ -150,7 +150,7 @@ impl greeter::Host for Listener {
         &self.token
     }
 
-    /// Gives a connection its place and welcomes its other end, or tells it why nobody comes for it.
+    /// Registers a connection and welcomes its other end, or sends it the reason why nobody will take it.
     fn admit(&self, stream: OwnedFd, route: Route) {
         let mut state = self.lock();
         if let Some(notice) = state.closed.get(&(route.communicator, route.to)) {

@@ -255,7 +255,7 @@ impl Mesh {
         let notice = notice(code, detail);
         self.listener.close(self.communicator, context.rank, notice.clone());
         for peer in context.rank + 1..context.size {
-            // Those who would wait for us to connect; best effort, the coordinator tells them too.
+            // Ranks that would wait for us to connect; best effort, the coordinator notifies them too.
             self.links.entry((peer, 0)).or_default();
         }
         for ((peer, channel), link) in &mut self.links {

@@ -143,7 +143,7 @@ pub(crate) fn gone(context: &OpContext, what: &str, peer: u32) -> Result<(), Fai
     }
 }
 
-/// Sleeps until one of `links` is ready, somebody rings, or for `time`.
+/// Sleeps until one of `links` is ready, someone rings, or for `time`.
 pub(crate) fn sleep(context: &OpContext, links: &[(&Link, i16)], time: Duration) {
     let mut polled = vec![libc::pollfd { fd: context.losses.wake().fd(), events: libc::POLLIN, revents: 0 }];
     let entry =
@@ -281,8 +281,8 @@ mod tests {
             });
             let signal = Request { window: None, offset: 0, bytes: 0 };
             // SAFETY: a signal has no payload.
-            let told = unsafe { exchange(&caller, &context, "a signal", (1, &mut link), signal, std::ptr::null()) };
-            assert_eq!(told, Ok(()));
+            let answer = unsafe { exchange(&caller, &context, "a signal", (1, &mut link), signal, std::ptr::null()) };
+            assert_eq!(answer, Ok(()));
         });
     }
 }

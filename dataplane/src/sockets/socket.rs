@@ -75,9 +75,9 @@ pub(crate) mod tests {
     fn last_words_arrive_or_do_no_harm() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         last_words(&ours, b"gone");
-        let mut heard = [0; 4];
-        theirs.read_exact(&mut heard).unwrap();
-        assert_eq!(&heard, b"gone");
+        let mut received = [0; 4];
+        theirs.read_exact(&mut received).unwrap();
+        assert_eq!(&received, b"gone");
         drop(theirs);
         assert!(!raises_sigpipe(|| last_words(&ours, b"gone")));
         let mut file = File::from(OwnedFd::from(ours));

@@ -208,7 +208,7 @@ impl Group<'_> {
                     let number = checked.as_ref().err().map_or(0, |failure| number_of(failure.code));
                     let answer = self.mesh.send_own(peer, BACKWARD, head(call.count, call.datatype.code(), number));
                     if checked.is_err() {
-                        // The sender must hear of it before our connections close.
+                        // The sender must know before our connections close.
                         while !self.mesh.is_done(answer) && self.mesh.step(self.context).is_ok() {}
                     }
                 }

@@ -32,7 +32,7 @@ impl Cluster {
         seat.presence = if aborted.is_some() { Presence::Aborted } else { Presence::Left };
         let name = describe(self.settings.plan.as_ref(), &seat.member);
         if let Some((code, why)) = aborted {
-            // What failed before is the reason, whoever of the two is heard first.
+            // What failed before is the reason, whichever of the two arrives first.
             let detail = if code == ErrorCode::Aborted { format!("{name} called ncclCommAbort") } else { why };
             communicator.tell_others(rank, from, code, &detail, out);
         }
@@ -48,7 +48,7 @@ impl Cluster {
         if communicator.seat_of(rank, from).is_none() {
             return close(out, from, format!("revoked communicator {id} as rank {rank}, which it is not"));
         }
-        // The others do not hear of it: they wait until they revoke, too.
+        // The others are not notified: they wait until they revoke, too.
         if let Some(seat) = communicator.seats.get_mut(rank.0 as usize) {
             seat.revoked = true;
         }
@@ -102,7 +102,7 @@ impl Cluster {
                     self.failures.lost(communicator, rank, &detail);
                     self.revision += 1;
                 }
-                // Of one that aborted the others heard; they may have waited for what it still moved.
+                // The others know of one that aborted; they may have waited for what it still moved.
                 if !aborted {
                     last = Some(detail);
                 }

@@ -239,7 +239,7 @@ impl Cluster {
         CommunicatorId(self.communicators.len() as u64 + 1)
     }
 
-    /// Until when somebody waits who comes now, us.
+    /// Until when someone waits who comes now, us.
     fn deadline_from_now(&self) -> u64 {
         self.now_us.saturating_add(self.settings.timeout_us)
     }

@@ -108,7 +108,7 @@ impl Cluster {
         self.revision
     }
 
-    /// When somebody's patience ends next, us: pass [`Input::Tick`] then.
+    /// When someone's patience ends next, us: pass [`Input::Tick`] then.
     pub fn deadline(&self) -> Option<u64> {
         self.rendezvous.deadlines().chain(self.splits.deadlines()).chain(self.resizes.deadlines()).min()
     }

@@ -14,7 +14,7 @@ use crate::harness::{World, failure, plan, record};
 
 const SIZE: u32 = 4;
 
-/// What every rank of a communicator of four does: collectives, and transfers between neighbours.
+/// What every rank of a communicator of four does: collectives, and transfers between neighbors.
 fn workload() -> impl Strategy<Value = Vec<(Operation, u64, Datatype)>> {
     let operation = prop::sample::select(vec![
         Operation::AllReduce,

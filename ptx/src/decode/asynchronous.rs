@@ -157,7 +157,7 @@ impl<'a> Decoder<'a> {
             };
             let Operand::Address { base, coordinates, .. } = map else { return invalid("[map, {x, ...}] is expected") };
             let [Operand::Vector(coordinates)] = &coordinates[..] else {
-                return invalid("the coordinates stand in braces");
+                return invalid("the coordinates must be in braces");
             };
             if coordinates.len() as u64 != dims {
                 return invalid(format!("{dims} coordinates are expected"));
@@ -299,7 +299,7 @@ impl<'a> Decoder<'a> {
             let (done, wait) = (self.new_block(), self.new_block());
             self.end(Terminator::Branch { reg: p, negated: false, then: done, other: wait });
             self.block = wait;
-            self.sync(SyncOp::Yield, Meeting::Alone, vec![], vec![]);
+            self.sync(SyncOp::Yield, Convergence::Alone, vec![], vec![]);
             self.end(Terminator::Jump(done));
             self.block = done;
         }

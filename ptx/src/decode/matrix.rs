@@ -54,16 +54,16 @@ impl<'a> Decoder<'a> {
                     return invalid(format!("{count} registers are expected"));
                 }
                 let (address, place) = self.matrix_address(address, space)?;
-                let access = MatrixAccess { count: count as u32, transposed, shared: place == Place3::Shared };
+                let access = MatrixAccess { count: count as u32, transposed, shared: place == AddressSpace::Shared };
                 if load {
                     let dst = values.iter().map(|v| self.dst(v, B32)).collect::<Check<Vec<_>>>()?;
-                    self.sync(SyncOp::LoadMatrix(access), Meeting::Warp, dst, vec![address]);
+                    self.sync(SyncOp::LoadMatrix(access), Convergence::Warp, dst, vec![address]);
                 } else {
                     let mut src = vec![address];
                     for value in values {
                         src.push(self.src(value, B32)?);
                     }
-                    self.sync(SyncOp::StoreMatrix(access), Meeting::Warp, vec![], src);
+                    self.sync(SyncOp::StoreMatrix(access), Convergence::Warp, vec![], src);
                 }
             }
             "movmatrix" => {
@@ -75,7 +75,7 @@ impl<'a> Decoder<'a> {
                 let [d, a] = operands::<2>(ops)?;
                 let dst = vec![self.dst(d, B32)?];
                 let src = vec![self.src(a, B32)?];
-                self.sync(SyncOp::MoveMatrix, Meeting::Warp, dst, src);
+                self.sync(SyncOp::MoveMatrix, Convergence::Warp, dst, src);
             }
             "wgmma" if m.take("fence") || m.take("commit_group") || m.take("wait_group") => {
                 m.one_of(&["sync"])?;
@@ -87,7 +87,7 @@ impl<'a> Decoder<'a> {
         Ok(true)
     }
 
-    fn matrix_address(&mut self, operand: &Operand, space: Option<Space>) -> Check<(Val, Place3)> {
+    fn matrix_address(&mut self, operand: &Operand, space: Option<Space>) -> Check<(Val, AddressSpace)> {
         let (value, offset, place) = self.address(operand, space)?;
         let value = match value {
             Val::Reg(reg) if self.scalar_of(reg).bits() == 32 => {
@@ -175,7 +175,7 @@ impl<'a> Decoder<'a> {
             return invalid(format!("{count} destinations are expected"));
         }
         let dst = values.iter().map(|v| self.dst(v, scalar)).collect::<Check<Vec<_>>>()?;
-        self.sync(SyncOp::Mma(mma), Meeting::Warp, dst, src);
+        self.sync(SyncOp::Mma(mma), Convergence::Warp, dst, src);
         Ok(())
     }
 
@@ -240,16 +240,16 @@ impl<'a> Decoder<'a> {
         }
         let (address, place) = self.matrix_address(address, space)?;
         let stride = stride.map_or(Ok(Val::Imm(u64::from(fragment.leading()))), |s| self.src(s, U32))?;
-        let shared = place == Place3::Shared;
+        let shared = place == AddressSpace::Shared;
         let mut src = vec![address, stride];
         if action == "load" {
             let dst = values.iter().map(|v| self.dst(v, register)).collect::<Check<Vec<_>>>()?;
-            self.sync(SyncOp::LoadFragment(fragment, shared), Meeting::Warp, dst, src);
+            self.sync(SyncOp::LoadFragment(fragment, shared), Convergence::Warp, dst, src);
         } else {
             for value in values {
                 src.push(self.src(value, register)?);
             }
-            self.sync(SyncOp::StoreFragment(fragment, shared), Meeting::Warp, vec![], src);
+            self.sync(SyncOp::StoreFragment(fragment, shared), Convergence::Warp, vec![], src);
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Base, offset and place of `[a + n]`.
-    pub(super) fn address(&mut self, operand: &Operand, space: Option<Space>) -> Check<(Val, i64, Place3)> {
+    pub(super) fn address(&mut self, operand: &Operand, space: Option<Space>) -> Check<(Val, i64, AddressSpace)> {
         let Operand::Address { base, offset, coordinates } = operand else {
             return invalid("an address in brackets is expected");
         };
@@ -39,26 +39,28 @@ impl<'a> Decoder<'a> {
         };
         let function = self.function != 0;
         let by_space = match space {
-            None => Place3::Generic,
-            Some(Space::Global | Space::Const) => Place3::Global,
-            Some(Space::Shared) => Place3::Shared,
-            Some(Space::Local) => Place3::Local,
-            Some(Space::Param) if function => Place3::Local,
-            Some(Space::Param) => Place3::KernelParam,
+            None => AddressSpace::Generic,
+            Some(Space::Global | Space::Const) => AddressSpace::Global,
+            Some(Space::Shared) => AddressSpace::Shared,
+            Some(Space::Local) => AddressSpace::Local,
+            Some(Space::Param) if function => AddressSpace::Local,
+            Some(Space::Param) => AddressSpace::KernelParam,
             Some(Space::Reg) => return invalid("registers have no address"),
         };
         let place = match &symbol {
-            Some(Symbol::Local(..)) if matches!(space, Some(Space::Param | Space::Local) | None) => Place3::Local,
-            Some(Symbol::KernelParam(..)) if matches!(space, Some(Space::Param) | None) => Place3::KernelParam,
-            Some(Symbol::Shared(_)) if matches!(space, Some(Space::Shared) | None) => Place3::Shared,
-            Some(Symbol::Global(_)) if matches!(space, Some(Space::Global | Space::Const) | None) => Place3::Global,
+            Some(Symbol::Local(..)) if matches!(space, Some(Space::Param | Space::Local) | None) => AddressSpace::Local,
+            Some(Symbol::KernelParam(..)) if matches!(space, Some(Space::Param) | None) => AddressSpace::KernelParam,
+            Some(Symbol::Shared(_)) if matches!(space, Some(Space::Shared) | None) => AddressSpace::Shared,
+            Some(Symbol::Global(_)) if matches!(space, Some(Space::Global | Space::Const) | None) => {
+                AddressSpace::Global
+            }
             Some(Symbol::Reg(_)) | None => by_space,
             _ => return invalid("the address is of another state space"),
         };
         let value = match symbol {
             Some(Symbol::Reg(reg)) => {
                 if !matches!(self.scalar_of(reg).bits(), 32 | 64)
-                    || (by_space == Place3::Generic && self.scalar_of(reg).bits() != 64)
+                    || (by_space == AddressSpace::Generic && self.scalar_of(reg).bits() != 64)
                 {
                     return invalid("the register of an address has 64 bits");
                 }

@@ -24,7 +24,7 @@ use crate::error::{Refusal, RefusalKind, Span};
 use crate::helper::Helper;
 use crate::image::{Image, Item};
 use crate::ir::*;
-use crate::memory_ops::Place3;
+use crate::memory_ops::AddressSpace;
 use crate::sync::SyncOp;
 use crate::types::{Scalar, truncate};
 
@@ -190,16 +190,16 @@ impl<'a> Decoder<'a> {
         self.push(Op::Pure(helper), vec![dst], src);
     }
 
-    fn sync(&mut self, op: SyncOp, meeting: Meeting, dst: Vec<Reg>, src: Vec<Val>) {
+    fn sync(&mut self, op: SyncOp, convergence: Convergence, dst: Vec<Reg>, src: Vec<Val>) {
         let resume = self.new_block();
         let src = src.into_iter().map(|value| self.homeable(value)).collect();
-        self.program.syncs.push(SyncPoint { op, meeting, dst, src, site: self.site, resume });
+        self.program.syncs.push(SyncPoint { op, convergence, dst, src, site: self.site, resume });
         let index = self.program.syncs.len() as u32 - 1;
         self.end(Terminator::Sync(index));
         self.block = resume;
     }
 
-    /// A synchronisation reads registers and numbers only.
+    /// A synchronization reads registers and numbers only.
     fn homeable(&mut self, value: Val) -> Val {
         match value {
             Val::Reg(_) | Val::Imm(_) => value,

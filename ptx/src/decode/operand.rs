@@ -31,7 +31,7 @@ impl<'a> Decoder<'a> {
         let want = scalar.bits().max(8);
         let bits = have.bits().max(8);
         let size = (have == Scalar::Pred) == (scalar == Scalar::Pred) && (bits == want || (wider && bits > want));
-        // An integer register is no float and the other way round; untyped ones are either.
+        // Integer registers do not hold floats, nor the reverse; untyped ones hold either.
         let clash = !wider && ((have.float() && scalar.integer()) || (scalar.float() && have.integer()));
         if !size || clash {
             return invalid(format!("a .{} register where .{} is expected", have.name(), scalar.name()));

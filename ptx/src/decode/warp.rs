@@ -24,13 +24,13 @@ impl<'a> Decoder<'a> {
                     return invalid("the number of operands");
                 }
                 let mut src = vec![self.src(&rest[0], B32)?, self.src(&rest[1], U32)?, self.src(&rest[2], U32)?];
-                let meeting = if sync {
+                let convergence = if sync {
                     src.push(self.src(&rest[3], B32)?);
-                    Meeting::Mask(3)
+                    Convergence::Mask(3)
                 } else {
-                    Meeting::Arrived
+                    Convergence::Arrived
                 };
-                self.sync(SyncOp::Shfl(mode), meeting, dst, src);
+                self.sync(SyncOp::Shfl(mode), convergence, dst, src);
             }
             "vote" => {
                 let sync = m.take("sync");
@@ -45,8 +45,8 @@ impl<'a> Decoder<'a> {
                 let [d, a, rest @ ..] = ops else { return invalid("the number of operands") };
                 let dst = vec![self.dst(d, scalar)?];
                 let mut src = vec![self.plain_predicate(a)?];
-                let meeting = self.mask(sync, rest, &mut src)?;
-                self.sync(SyncOp::Vote(mode), meeting, dst, src);
+                let convergence = self.mask(sync, rest, &mut src)?;
+                self.sync(SyncOp::Vote(mode), convergence, dst, src);
             }
             "match" => {
                 let all = m.one_of(&["any", "all"])? == "all";
@@ -59,7 +59,7 @@ impl<'a> Decoder<'a> {
                 let (d, p) = pair(d);
                 let dst = vec![self.dst(d, B32)?, p.map_or(Ok(SINK), |p| self.dst(p, Pred))?];
                 let src = vec![self.src(a, scalar)?, self.src(mask, B32)?];
-                self.sync(SyncOp::Match { all, wide: scalar == B64 }, Meeting::Mask(1), dst, src);
+                self.sync(SyncOp::Match { all, wide: scalar == B64 }, Convergence::Mask(1), dst, src);
             }
             "redux" => {
                 m.one_of(&["sync"])?;
@@ -85,13 +85,13 @@ impl<'a> Decoder<'a> {
                 let [d, a, mask] = operands::<3>(ops)?;
                 let dst = vec![self.dst(d, scalar)?];
                 let src = vec![self.src(a, scalar)?, self.src(mask, B32)?];
-                self.sync(SyncOp::Redux(op, scalar == S32), Meeting::Mask(1), dst, src);
+                self.sync(SyncOp::Redux(op, scalar == S32), Convergence::Mask(1), dst, src);
             }
             "activemask" => {
                 m.one_of(&["b32"])?;
                 let [d] = operands::<1>(ops)?;
                 let dst = vec![self.dst(d, B32)?];
-                self.sync(SyncOp::ActiveMask, Meeting::Arrived, dst, vec![]);
+                self.sync(SyncOp::ActiveMask, Convergence::Arrived, dst, vec![]);
             }
             "elect" => {
                 m.one_of(&["sync"])?;
@@ -100,7 +100,7 @@ impl<'a> Decoder<'a> {
                 let Some(p) = p else { return invalid("elect has the destination d|p") };
                 let dst = vec![self.dst(d, B32)?, self.dst(p, Pred)?];
                 let src = vec![self.src(mask, B32)?];
-                self.sync(SyncOp::Elect, Meeting::Mask(0), dst, src);
+                self.sync(SyncOp::Elect, Convergence::Mask(0), dst, src);
             }
             "bar" | "barrier" => self.barrier(base, m, ops)?,
             _ => return Ok(false),
@@ -108,13 +108,13 @@ impl<'a> Decoder<'a> {
         Ok(true)
     }
 
-    fn mask(&mut self, sync: bool, rest: &[Operand], src: &mut Vec<Val>) -> Check<Meeting> {
+    fn mask(&mut self, sync: bool, rest: &[Operand], src: &mut Vec<Val>) -> Check<Convergence> {
         match (sync, rest) {
             (true, [mask]) => {
                 src.push(self.src(mask, B32)?);
-                Ok(Meeting::Mask(src.len() as u8 - 1))
+                Ok(Convergence::Mask(src.len() as u8 - 1))
             }
-            (false, []) => Ok(Meeting::Arrived),
+            (false, []) => Ok(Convergence::Arrived),
             _ => invalid("the number of operands"),
         }
     }
@@ -124,7 +124,7 @@ impl<'a> Decoder<'a> {
             m.one_of(&["sync"])?;
             let [mask] = operands::<1>(ops)?;
             let src = vec![self.src(mask, B32)?];
-            self.sync(SyncOp::WarpSync, Meeting::Mask(0), vec![], src);
+            self.sync(SyncOp::WarpSync, Convergence::Mask(0), vec![], src);
             return Ok(());
         }
         if m.take("cluster") {
@@ -133,7 +133,7 @@ impl<'a> Decoder<'a> {
             m.take("aligned");
             operands::<0>(ops)?;
             let op = if arrive { SyncOp::ClusterArrive } else { SyncOp::ClusterWait };
-            self.sync(op, Meeting::Cluster, vec![], vec![]);
+            self.sync(op, Convergence::Cluster, vec![], vec![]);
             return Ok(());
         }
         m.take("cta");
@@ -155,7 +155,7 @@ impl<'a> Decoder<'a> {
             let dst = vec![self.dst(d, if op == "popc" { U32 } else { Pred })?];
             let count = count.map_or(Ok(Val::Imm(0)), |c| self.src(c, U32))?;
             let src = vec![self.src(id, U32)?, count, self.plain_predicate(p)?];
-            self.sync(SyncOp::Barrier { kind, aligned }, Meeting::Block, dst, src);
+            self.sync(SyncOp::Barrier { kind, aligned }, Convergence::Block, dst, src);
             return Ok(());
         }
         let (id, count) = match ops {
@@ -166,7 +166,7 @@ impl<'a> Decoder<'a> {
         let count = count.map_or(Ok(Val::Imm(0)), |c| self.src(c, U32))?;
         let src = vec![self.src(id, U32)?, count];
         let kind = if kind == "sync" { BarrierKind::Sync } else { BarrierKind::Arrive };
-        self.sync(SyncOp::Barrier { kind, aligned }, Meeting::Block, vec![], src);
+        self.sync(SyncOp::Barrier { kind, aligned }, Convergence::Block, vec![], src);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Bulk and tensor copies: done when they are issued, then counted at their mbarrier.
 
 use super::thread::{complete, fail, resolve_any};
-use crate::memory_ops::Place3;
+use crate::memory_ops::AddressSpace;
 use crate::state::{Context, TRAP_ILLEGAL, Warp};
 use crate::tensor_map::TensorMap;
 
@@ -28,8 +28,8 @@ pub(super) extern "C" fn copy(context: &mut Context, warp: &mut Warp, mode: u64)
     let (to, from, size) = (args[0] as u64, args[1] as u64, args[2] as u64 & 0xffff_ffff);
     let (barrier, mask) = (args[3] as u64, args[4] as u64 & 0xffff);
     let (to_shared, global, reduce) = (mode & 1 != 0, mode & 2 != 0, mode >> 7 & 1 != 0);
-    let from_space = if to_shared && global { Place3::Global } else { Place3::Shared };
-    let to_space = if to_shared { Place3::Shared } else { Place3::Global };
+    let from_space = if to_shared && global { AddressSpace::Global } else { AddressSpace::Shared };
+    let to_space = if to_shared { AddressSpace::Shared } else { AddressSpace::Global };
     if !size.is_multiple_of(16) {
         return fail(context, crate::state::TRAP_MISALIGNED, size);
     }
@@ -69,7 +69,7 @@ pub(super) extern "C" fn tensor(context: &mut Context, warp: &mut Warp, mode: u6
     let coordinates: [i64; 5] = std::array::from_fn(|index| i64::from(args[2 + index] as u32 as i32));
     let (barrier, mask) = (args[7] as u64, args[8] as u64 & 0xffff);
     let (load, reduce, dims) = (mode & 1 != 0, mode >> 7 & 1 != 0, (mode >> 4 & 7) as usize);
-    let Some(place) = resolve_any(context, map, 128, 64, Place3::Generic, false) else { return };
+    let Some(place) = resolve_any(context, map, 128, 64, AddressSpace::Generic, false) else { return };
     // SAFETY: resolved for 128 bytes.
     let bytes = unsafe { place.cast::<[u8; 128]>().read() };
     let Some(tensor) = TensorMap::decode(&bytes).filter(|tensor| tensor.rank as usize == dims) else {
@@ -91,7 +91,7 @@ pub(super) extern "C" fn tensor(context: &mut Context, warp: &mut Warp, mode: u6
             }
             let base = in_block(shared, target);
             let at = base & !0xff_ffff | tensor.swizzled(plain(base), element * size);
-            let Some(near) = resolve_any(context, at, size, size, Place3::Shared, load) else { return };
+            let Some(near) = resolve_any(context, at, size, size, AddressSpace::Shared, load) else { return };
             if !inside {
                 if load {
                     let fill = if tensor.fill_nan { u64::MAX >> 1 >> (64 - 8 * size) } else { 0 };
@@ -100,7 +100,7 @@ pub(super) extern "C" fn tensor(context: &mut Context, warp: &mut Warp, mode: u6
                 }
                 continue;
             }
-            let Some(far) = resolve_any(context, address, size, size, Place3::Global, !load) else { return };
+            let Some(far) = resolve_any(context, address, size, size, AddressSpace::Global, !load) else { return };
             // SAFETY: both were resolved for `size` bytes.
             unsafe {
                 if load {

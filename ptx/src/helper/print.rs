@@ -4,14 +4,14 @@ use std::ffi::CString;
 
 use super::thread::resolve_any;
 use crate::host::Assertion;
-use crate::memory_ops::Place3;
+use crate::memory_ops::AddressSpace;
 use crate::state::{Context, TRAP_ASSERT, Warp};
 
 /// A text that ends in zero, by its generic address; at most 64 KiB.
 fn text(context: &mut Context, address: u64) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     while all.len() < 1 << 16 {
-        let place = resolve_any(context, address + all.len() as u64, 1, 1, Place3::Generic, false)?;
+        let place = resolve_any(context, address + all.len() as u64, 1, 1, AddressSpace::Generic, false)?;
         // SAFETY: resolved for one byte.
         match unsafe { *place } {
             0 => break,
@@ -22,7 +22,7 @@ fn text(context: &mut Context, address: u64) -> Option<Vec<u8>> {
 }
 
 fn read<const N: usize>(context: &mut Context, address: u64) -> Option<[u8; N]> {
-    let place = resolve_any(context, address, N as u64, 1, Place3::Generic, false)?;
+    let place = resolve_any(context, address, N as u64, 1, AddressSpace::Generic, false)?;
     // SAFETY: resolved for N bytes.
     Some(unsafe { place.cast::<[u8; N]>().read_unaligned() })
 }

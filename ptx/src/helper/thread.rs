@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::memory_ops as mem;
-use crate::memory_ops::Place3;
+use crate::memory_ops::AddressSpace;
 use crate::soft::{self, Format};
 use crate::state::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, Warp};
 use crate::types::Scalar;
@@ -21,7 +21,7 @@ pub(crate) fn resolve_any(
     address: u64,
     bytes: u64,
     align: u64,
-    space: Place3,
+    space: AddressSpace,
     _write: bool,
 ) -> Option<*mut u8> {
     let inside = |at: u64, limit: u64| at <= limit && bytes <= limit - at;
@@ -30,12 +30,12 @@ pub(crate) fn resolve_any(
         return None;
     }
     let found = match space {
-        Place3::Shared => shared_place(context, address, bytes),
-        Place3::KernelParam => {
+        AddressSpace::Shared => shared_place(context, address, bytes),
+        AddressSpace::KernelParam => {
             inside(address, context.param_bytes).then(|| context.params.wrapping_add(address as usize).cast_mut())
         }
-        Place3::Local => local_place(context, address, bytes),
-        Place3::Global | Place3::Generic => match address >> 56 {
+        AddressSpace::Local => local_place(context, address, bytes),
+        AddressSpace::Global | AddressSpace::Generic => match address >> 56 {
             1 => shared_place(context, address - mem::SHARED_WINDOW, bytes),
             2 => local_place(context, address - mem::LOCAL_WINDOW, bytes),
             _ => global_place(context, address, bytes),
@@ -88,15 +88,15 @@ fn global_place(context: &Context, address: u64, bytes: u64) -> Option<*mut u8> 
 pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64, site: u64) -> u64 {
     let (bytes, write) = (mode & 0xffff, mode >> 24 & 1 != 0);
     let space = match mode >> 16 & 0xff {
-        0 => Place3::Generic,
-        1 => Place3::Global,
-        2 => Place3::Shared,
-        3 => Place3::Local,
-        _ => Place3::KernelParam,
+        0 => AddressSpace::Generic,
+        1 => AddressSpace::Global,
+        2 => AddressSpace::Shared,
+        3 => AddressSpace::Local,
+        _ => AddressSpace::KernelParam,
     };
     context.site = site;
     let Some(place) = resolve_any(context, address, bytes, bytes, space, write) else { return 0 };
-    if matches!(space, Place3::Generic | Place3::Global) && address >> 56 == 0 {
+    if matches!(space, AddressSpace::Generic | AddressSpace::Global) && address >> 56 == 0 {
         // SAFETY: as in `global_place`; there is a cache for every site.
         unsafe {
             if let Some(range) = (*context.memory).range(address) {
@@ -109,13 +109,13 @@ pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64,
     place as u64
 }
 
-fn space_of(mode: u64) -> Place3 {
+fn space_of(mode: u64) -> AddressSpace {
     match mode >> 16 & 0xff {
-        0 => Place3::Generic,
-        1 => Place3::Global,
-        2 => Place3::Shared,
-        3 => Place3::Local,
-        _ => Place3::KernelParam,
+        0 => AddressSpace::Generic,
+        1 => AddressSpace::Global,
+        2 => AddressSpace::Shared,
+        3 => AddressSpace::Local,
+        _ => AddressSpace::KernelParam,
     }
 }
 
@@ -316,7 +316,7 @@ fn state_of(pending: u64, expected: u64, phase: u64, bytes: u64) -> u64 {
 }
 
 /// Changes an mbarrier; false with the trap set where there is none.
-pub(super) fn change(context: &mut Context, address: u64, space: Place3, by: impl Fn(u64) -> u64) -> Option<u64> {
+pub(super) fn change(context: &mut Context, address: u64, space: AddressSpace, by: impl Fn(u64) -> u64) -> Option<u64> {
     let place = resolve_any(context, address, 8, 8, space, true)?;
     let place = place.cast::<u64>();
     // SAFETY: resolved and aligned; the blocks of a cluster run on one worker, so nobody else is here.
@@ -328,7 +328,7 @@ pub(super) fn change(context: &mut Context, address: u64, space: Place3, by: imp
 }
 
 pub(super) fn complete(context: &mut Context, address: u64, bytes: u64) {
-    change(context, address, Place3::Shared, |state| {
+    change(context, address, AddressSpace::Shared, |state| {
         let left = (state >> 41).wrapping_sub(bytes);
         settle(state_of(state & COUNT, state >> 20 & COUNT, state >> 40 & 1, left))
     });
@@ -339,7 +339,7 @@ pub(super) extern "C" fn mbarrier(context: &mut Context, warp: &mut Warp, mode: 
     let (op, space) = (mode & 0xff, space_of(mode));
     let (address, count, bytes) =
         (context.args[0] as u64, context.args[1] as u64 & 0xffff_ffff, context.args[2] as u64 & 0xffff_ffff);
-    let space = if matches!(op, mem::MBARRIER_COMPLETE_TX) && mode >> 16 == 0 { Place3::Shared } else { space };
+    let space = if matches!(op, mem::MBARRIER_COMPLETE_TX) && mode >> 16 == 0 { AddressSpace::Shared } else { space };
     match op {
         mem::MBARRIER_INIT => {
             change(context, address, space, |_| state_of(count & COUNT, count & COUNT, 0, 0));
@@ -384,10 +384,10 @@ pub(super) extern "C" fn copy_async(context: &mut Context, warp: &mut Warp, size
     context.warp = warp;
     let (to, from, valid) =
         (context.args[0] as u64, context.args[1] as u64, (context.args[2] as u64 & 0xffff_ffff).min(size));
-    let Some(target) = resolve_any(context, to, size, size, Place3::Shared, true) else { return };
+    let Some(target) = resolve_any(context, to, size, size, AddressSpace::Shared, true) else { return };
     // Where nothing is copied the source need not be there.
     let source = if valid > 0 {
-        let Some(source) = resolve_any(context, from, valid, size, Place3::Generic, false) else { return };
+        let Some(source) = resolve_any(context, from, valid, size, AddressSpace::Generic, false) else { return };
         source
     } else {
         target

@@ -1,4 +1,4 @@
-//! Blocks and their ends: jumps, calls, returns, traps and synchronisations.
+//! Blocks and their ends: jumps, calls, returns, traps and synchronizations.
 
 use super::*;
 
@@ -91,7 +91,7 @@ impl<'a> Lowering<'a> {
             }
             Terminator::Table { index, targets } => {
                 let index = self.int(*index, 32);
-                // Behind the end of the list the behaviour is not defined: the last label serves.
+                // Behind the end of the list the behavior is not defined: the last label serves.
                 self.table(index, targets);
             }
             Terminator::Sync(sync) => self.arrive(index, *sync),

@@ -1,7 +1,7 @@
 //! Loads and stores: each access is checked against the range that it last fell into.
 
 use super::*;
-use crate::memory_ops::Place3;
+use crate::memory_ops::AddressSpace;
 
 impl<'a> Lowering<'a> {
     /// The host address of an access, checked.
@@ -13,7 +13,7 @@ impl<'a> Lowering<'a> {
         self.b.set_cold_block(slow);
         self.b.append_block_param(good, types::I64);
         let (fits, host) = match memory.space {
-            Place3::Global | Place3::Generic => {
+            AddressSpace::Global | AddressSpace::Generic => {
                 let sites = self.load_context(types::I64, offset_of!(Context, sites));
                 let at = self.site as usize * size_of::<SiteCache>();
                 let lowest = self.b.ins().load(types::I64, trusted(), sites, (at + offset_of!(SiteCache, low)) as i32);
@@ -22,13 +22,15 @@ impl<'a> Lowering<'a> {
                 let turned = if shift == 0 { distance } else { self.b.ins().rotr_imm_u(distance, shift) };
                 (self.b.ins().icmp(IntCC::UnsignedLessThan, turned, count), address)
             }
-            Place3::Shared | Place3::Local | Place3::KernelParam => {
+            AddressSpace::Shared | AddressSpace::Local | AddressSpace::KernelParam => {
                 let (start, length) = match memory.space {
-                    Place3::Shared => {
+                    AddressSpace::Shared => {
                         let start = self.load_context(types::I64, offset_of!(Context, shared));
                         (start, self.load_context(types::I64, offset_of!(Context, shared_bytes)))
                     }
-                    Place3::Local => (self.local, self.load_context(types::I64, offset_of!(Context, local_bytes))),
+                    AddressSpace::Local => {
+                        (self.local, self.load_context(types::I64, offset_of!(Context, local_bytes)))
+                    }
                     _ => {
                         let start = self.load_context(types::I64, offset_of!(Context, params));
                         (start, self.load_context(types::I64, offset_of!(Context, param_bytes)))
@@ -64,7 +66,8 @@ impl<'a> Lowering<'a> {
         let bits = memory.scalar.bits();
         let each = memory.scalar.bytes();
         let host = self.resolve(memory, inst.src[0], each * inst.dst.len() as u32, false);
-        let ordered = memory.strong && memory.space != Place3::Shared && memory.space != Place3::Local && bits <= 64;
+        let ordered =
+            memory.strong && memory.space != AddressSpace::Shared && memory.space != AddressSpace::Local && bits <= 64;
         for (index, dst) in inst.dst.iter().enumerate() {
             if *dst == SINK {
                 continue;
@@ -92,7 +95,8 @@ impl<'a> Lowering<'a> {
         let each = memory.scalar.bytes();
         let values = &inst.src[1..];
         let host = self.resolve(memory, inst.src[0], each * values.len() as u32, true);
-        let ordered = memory.strong && memory.space != Place3::Shared && memory.space != Place3::Local && bits <= 64;
+        let ordered =
+            memory.strong && memory.space != AddressSpace::Shared && memory.space != AddressSpace::Local && bits <= 64;
         for (index, value) in values.iter().enumerate() {
             let offset = (index as u32 * each) as i32;
             let value = match value {

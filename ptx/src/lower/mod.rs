@@ -1,5 +1,5 @@
 //! Operations to Cranelift's IR. One function per kernel runs the lanes that its mask names, each from where it stopped to its next
-//! synchronisation; values that other lanes or a later call need are in homes, all others in registers of the processor.
+//! synchronization; values that other lanes or a later call need are in homes, all others in registers of the processor.
 
 mod call;
 mod control;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::helper::resolve_any;
-use crate::memory_ops::Place3;
+use crate::memory_ops::AddressSpace;
 
 impl Machine<'_> {
     /// Executes a point for these lanes; `mask` is the member mask that they agreed on.
@@ -278,7 +278,7 @@ impl Machine<'_> {
     ) -> Result<*mut u8, Stop> {
         self.context.lane = u64::from(lane);
         self.context.warp = &mut unit.blocks[block].warps[index];
-        let space = if shared { Place3::Shared } else { Place3::Generic };
+        let space = if shared { AddressSpace::Shared } else { AddressSpace::Generic };
         match resolve_any(&mut self.context, address, bytes, align, space, write) {
             Some(place) => Ok(place),
             None => {

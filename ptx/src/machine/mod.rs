@@ -1,5 +1,5 @@
-//! The state that code and machine share, and the scheduler: warps run until their threads meet, meetings are carried out, and a group of
-//! blocks that only waits for others gives way to them.
+//! The scheduler: warps run until their threads converge, the operation there is carried out, and a group of blocks that only waits for
+//! others yields to them.
 
 mod barrier;
 use crate::kernel::{Code, Kernel};
@@ -138,14 +138,14 @@ impl Machine<'_> {
                     self.check_cluster(unit);
                 }
             }
-            if !self.meet(unit, block, index, turn)? {
+            if !self.converge(unit, block, index, turn)? {
                 return Ok(());
             }
         }
     }
 
     /// Carries out what lanes of the warp wait for. True where lanes can go on at once.
-    fn meet(&mut self, unit: &mut Unit, block: usize, index: usize, turn: &mut Turn) -> Result<bool, Stop> {
+    fn converge(&mut self, unit: &mut Unit, block: usize, index: usize, turn: &mut Turn) -> Result<bool, Stop> {
         let mut yielded = false;
         loop {
             let warp = &unit.blocks[block].warps[index];
@@ -167,7 +167,7 @@ impl Machine<'_> {
                     group |= u32::from(same) << lane;
                 }
                 done |= group;
-                match self.meet_group(unit, block, index, sync, group)? {
+                match self.converge_group(unit, block, index, sync, group)? {
                     Outcome::Wait => {}
                     Outcome::Moved(lanes) => {
                         moved = true;
@@ -187,7 +187,7 @@ impl Machine<'_> {
                         moved = true;
                         turn.progress = true;
                         done &= !group;
-                        // The lanes stand at the next operation already.
+                        // The lanes are already at the next operation.
                         continue;
                     }
                 }
@@ -198,7 +198,7 @@ impl Machine<'_> {
         }
     }
 
-    fn meet_group(
+    fn converge_group(
         &mut self,
         unit: &mut Unit,
         block: usize,
@@ -206,19 +206,19 @@ impl Machine<'_> {
         sync: u32,
         group: u32,
     ) -> Result<Outcome, Stop> {
-        use crate::ir::Meeting;
+        use crate::ir::Convergence;
         let kernel = self.kernel;
         let point = &kernel.syncs[sync as usize];
         let warp = &mut unit.blocks[block].warps[index];
         let live = warp.live();
-        match point.meeting {
-            Meeting::Alone => Ok(Outcome::Yielded(group)),
-            Meeting::Arrived => {
+        match point.convergence {
+            Convergence::Alone => Ok(Outcome::Yielded(group)),
+            Convergence::Arrived => {
                 let here = at(warp, group, sync);
                 self.execute(unit, block, index, sync, here, here)?;
                 Ok(self.go_on(unit, block, index, here))
             }
-            Meeting::Warp => {
+            Convergence::Warp => {
                 let here = at(warp, group, sync);
                 if here != live {
                     return Ok(Outcome::Wait);
@@ -226,7 +226,7 @@ impl Machine<'_> {
                 self.execute(unit, block, index, sync, here, here)?;
                 Ok(self.go_on(unit, block, index, here))
             }
-            Meeting::Mask(which) => {
+            Convergence::Mask(which) => {
                 let (mut left, mut released) = (group, 0);
                 while let Some(first) = lowest(left) {
                     let warp = &unit.blocks[block].warps[index];
@@ -245,11 +245,11 @@ impl Machine<'_> {
                 }
                 Ok(if released != 0 { self.go_on(unit, block, index, released) } else { Outcome::Wait })
             }
-            Meeting::Block => {
+            Convergence::Block => {
                 self.arrive(unit, block, index, group)?;
                 Ok(Outcome::Counted)
             }
-            Meeting::Cluster => Ok(self.cluster(unit, block, index, sync, group)),
+            Convergence::Cluster => Ok(self.cluster(unit, block, index, sync, group)),
         }
     }
 

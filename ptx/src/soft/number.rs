@@ -8,7 +8,7 @@ use Number::{Finite, Infinity, Nan};
 pub(super) enum Number {
     Nan,
     Infinity(bool),
-    /// Sign, and magnitude = mantissa * 2^exponent; the lowest bit of the mantissa can stand for what was lost below it.
+    /// Sign, and magnitude = mantissa * 2^exponent; the lowest bit of the mantissa can represent what was lost below it.
     Finite {
         negative: bool,
         mantissa: u128,
@@ -128,7 +128,7 @@ pub(super) fn flush(number: Number, bits: u64, format: Format) -> Number {
     }
 }
 
-/// The sum, exact but for a lowest bit that stands for everything below it.
+/// The sum, exact except for a lowest bit that represents everything below it.
 pub(super) fn add(a: Number, b: Number, round: u64) -> Number {
     let (a, b) = match (a, b) {
         (Nan, _) | (_, Nan) => return Nan,

@@ -19,7 +19,7 @@ pub(crate) fn flush(value: f32) -> f32 {
     if value.is_subnormal() { 0f32.copysign(value) } else { value }
 }
 
-/// A number that f64 holds but for an error whose sign is known.
+/// A number that f64 holds except for an error whose sign is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Exact(pub(crate) f64, pub(crate) f64);
 
@@ -117,7 +117,7 @@ pub(crate) fn table(exponent: u32, fraction: u32, last: u64, nan: u64, infinite:
 }
 
 impl Table {
-    /// The code of a number that f64 holds but for an error.
+    /// The code of a number that f64 holds except for an error.
     pub(crate) fn code(&self, exact: Exact, round: Round, saturate: bool) -> u64 {
         let Exact(value, error) = exact;
         if value.is_nan() {

@@ -110,5 +110,6 @@ fn run_ranks(arguments: &BenchArgs) -> Result<i32, Trouble> {
         report: arguments.report.as_deref(),
         command: &arguments.command(program),
         ranks: Some(arguments.ranks),
+        allow: &[],
     })
 }

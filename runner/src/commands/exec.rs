@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::case::Transport;
 use crate::check::exit::describe;
+use crate::commands::seen::Seen;
 use crate::execute::clock::{Instant, sleep_until};
 use crate::execute::deaths::DeathNotices;
 use crate::execute::launch::builder::EnvironmentBuilder;
@@ -45,6 +46,9 @@ pub struct ExecArgs {
     /// The devices
     #[command(flatten)]
     pub devices: DeviceArguments,
+    /// Let gaps (`libcublas.*`) or findings (`rank_lost`) of this kind pass; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub allow: Vec<String>,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -89,6 +93,7 @@ pub fn run(arguments: &ExecArgs) -> i32 {
                 report: arguments.report.as_deref(),
                 command: &arguments.command,
                 ranks: None,
+                allow: &arguments.allow,
             })
         }),
     )
@@ -102,6 +107,8 @@ pub(super) struct ExecPlan<'a> {
     pub(super) command: &'a [OsString],
     /// Runs the command once for each of so many ranks, each on its GPU. Only rank 0 writes to stdout.
     pub(super) ranks: Option<u32>,
+    /// Patterns of gaps, and kinds of findings, that change no exit code.
+    pub(super) allow: &'a [String],
 }
 
 /// The cluster of `file`, else one node with `devices`.
@@ -163,6 +170,7 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     environment.coordinator(&endpoint);
     environment.set(env::COOKIE.name, ranks::node_cookie(&cookie, 0).to_string());
     environment.machine(&reports::machine(&execution.scratch));
+    environment.journal(&reports::journal(&execution.scratch));
     let environments = match arguments.ranks {
         None => Ok(vec![environment]),
         Some(size) => {
@@ -175,8 +183,9 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
         Err(trouble) => Err(trouble),
     };
     let trouble = execution.end().await;
+    let seen = Seen::read(&execution.scratch, report.as_deref(), arguments.allow);
     drop(execution);
-    let code = ended?;
+    let code = seen.judge(ended?);
     match trouble {
         Some(message) if code == 0 => Err(Trouble::infra(message)),
         Some(message) => {

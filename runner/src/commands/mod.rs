@@ -19,6 +19,7 @@ pub mod review;
 pub mod run;
 pub mod runs;
 pub mod schema;
+mod seen;
 pub mod select;
 pub mod show;
 mod signals;

@@ -358,6 +358,7 @@ impl CaseExecution<'_> {
         self.observation.machine = self.memory.machine();
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
+        reports::add_journal(&mut self.observation.gaps, &reports::journal(&self.scratch));
         self.observation.gaps.extend(loader::gaps(&self.observation.processes));
         self.observation.gaps.extend(reports::gaps_in_output(&self.observation.processes));
     }
@@ -365,6 +366,7 @@ impl CaseExecution<'_> {
     /// Sockets that should have gone with their owner.
     fn find_files(&mut self) {
         let _ = std::fs::remove_file(reports::machine(&self.scratch));
+        let _ = std::fs::remove_file(reports::journal(&self.scratch));
         let socket = self.scratch.join("c.sock");
         if socket.exists() && !self.kills.coordinator_hit {
             self.observation.leaked.push(format!("socket {}", socket.display()));

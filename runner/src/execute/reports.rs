@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use protocol::device_report::{REFUSED, UNWRITTEN};
+use protocol::device_report::{JournalEntry, REFUSED, UNWRITTEN};
 use regex::bytes::Regex;
 use serde_json::Value;
 
@@ -21,6 +21,11 @@ pub fn device_report_pattern(scratch: &Path) -> PathBuf {
 /// The file by which the processes of a case share the memory of their GPUs.
 pub fn machine(scratch: &Path) -> PathBuf {
     scratch.join("gpus")
+}
+
+/// The file in which the processes of a case note their gaps at once.
+pub fn journal(scratch: &Path) -> PathBuf {
+    scratch.join("gaps.jsonl")
 }
 
 /// The cluster report, with those of its long lists that are needed, and its file; `None` when there is none.
@@ -101,6 +106,31 @@ pub fn gaps(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
     gaps
 }
 
+/// Adds what only the journal knows: the gaps of processes that left no report (`_exit`, SIGKILL), or left this program (`exec`).
+pub fn add_journal(gaps: &mut Vec<Gap>, journal: &Path) {
+    let text = std::fs::read_to_string(journal).unwrap_or_default();
+    for line in text.lines() {
+        // The end of a line may be missing where the disk was full: a gap it is all the same.
+        let gap = match serde_json::from_str::<JournalEntry>(line) {
+            Ok(JournalEntry { rank, library, name, detail, .. }) => Gap { library, name, detail, count: 1, rank },
+            Err(_) => Gap {
+                library: "unknown".to_owned(),
+                name: "unknown".to_owned(),
+                detail: line.to_owned(),
+                count: 1,
+                rank: None,
+            },
+        };
+        let known = |other: &Gap| {
+            (&other.library, &other.name, &other.detail, other.rank) == (&gap.library, &gap.name, &gap.detail, gap.rank)
+        };
+        if !gaps.iter().any(known) {
+            gaps.push(gap);
+        }
+    }
+    gaps.sort();
+}
+
 /// What a program says of what it needed and did not find, and no call of it could show: the compiler of
 /// `torch.compile` writes kernels with Triton, which is looked for in Python and not there.
 pub fn gaps_in_output(processes: &[ProcessObservation]) -> Vec<Gap> {
@@ -159,6 +189,28 @@ mod tests {
         );
         std::fs::write(scratch.path().join("device-7.json"), "{").unwrap();
         assert!(devices(scratch.path()).unwrap_err().contains("device-7.json"));
+    }
+
+    #[test]
+    fn a_journal_adds_what_no_report_has() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = journal(scratch.path());
+        let gap = |name: &str, count| Gap {
+            library: "libcudart".into(),
+            name: name.into(),
+            detail: String::new(),
+            count,
+            rank: Some(0),
+        };
+        let entry =
+            |name: &str| json!({"pid": 7, "rank": 0, "library": "libcudart", "name": name, "detail": ""}).to_string();
+        std::fs::write(&path, format!("{}\n{}\n{}\n", entry("cudaA"), entry("cudaB"), entry("cudaB"))).unwrap();
+        let mut gaps = vec![gap("cudaA", 3)];
+        add_journal(&mut gaps, &path);
+        assert_eq!(gaps, [gap("cudaA", 3), gap("cudaB", 1)]);
+        std::fs::write(&path, "{\"pid\"").unwrap();
+        add_journal(&mut gaps, &path);
+        assert_eq!(gaps.len(), 3, "half a line is a gap too");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use super::library::Library;
 use crate::process::fork;
-use crate::report::{self, gaps};
+use crate::report::{self, gaps, journal};
 use crate::settings::{self, GapPolicy};
 
 thread_local! {
@@ -50,6 +50,9 @@ pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
     }
     let known = gaps::count(library.name(), name, detail);
     report::used();
+    if known.is_some() {
+        journal::note(library.name(), name, detail);
+    }
     let Some(known) = known.filter(|known| *known <= gaps::NAMED) else { return };
     if policy() == GapPolicy::Warn {
         let colon = if detail.is_empty() { "" } else { ": " };

@@ -1,4 +1,4 @@
-//! The allocator of CPU memory that stands before PyTorch's own: while a CPU kernel computes for a CUDA operator, what it
+//! The allocator of CPU memory that comes before PyTorch's own: while a CPU kernel computes for a CUDA operator, what it
 //! allocates comes from PyTorch's CUDA caching allocator. So results need no copy, and statistics, limits and
 //! out-of-memory errors are those of the GPU.
 

@@ -1,5 +1,5 @@
 //! Random numbers. A CUDA generator keeps its own state, seed and offset; what it draws is the CPU generator's sequence
-//! for that seed, and the offset says how far into it the generator stands. So seeding, saving, restoring and forking the
+//! for that seed, and the offset says how far into it the generator is. So seeding, saving, restoring and forking the
 //! state work as on a GPU, and the numbers are those of the CPU device (NVIDIA's would be Philox's).
 
 use std::collections::VecDeque;
@@ -13,11 +13,11 @@ use super::symbols::Engine;
 use super::value::Value;
 use super::{object, torch};
 
-/// CPU generators kept at the places where CUDA generators stand: a few, for programs that go back and forth.
+/// CPU generators kept, one per position of a CUDA generator: a few, for programs that go back and forth.
 const KEPT: usize = 8;
 
 /// A CPU generator that continues the sequence of a seed at an offset.
-struct Stand {
+struct CpuGenerator {
     seed: u64,
     offset: u64,
     cpu: *mut c_void,
@@ -25,9 +25,9 @@ struct Stand {
 }
 
 // SAFETY: the generator is used under the lock only.
-unsafe impl Send for Stand {}
+unsafe impl Send for CpuGenerator {}
 
-static STANDS: Mutex<Vec<Stand>> = Mutex::new(Vec::new());
+static POOL: Mutex<Vec<CpuGenerator>> = Mutex::new(Vec::new());
 
 /// CUDA wants offsets in fours: draws count eight each, and four more say that half of a pair of normal numbers is left.
 const PER_DRAW: u64 = 8;
@@ -38,8 +38,8 @@ const DRAWS_PER_PAIR: u64 = 4;
 /// An operator's use of a CUDA generator; nobody else draws meanwhile.
 pub(super) struct Drawing {
     cuda: *mut c_void,
-    stand: Option<Stand>,
-    stands: MutexGuard<'static, Vec<Stand>>,
+    generator: Option<CpuGenerator>,
+    pool: MutexGuard<'static, Vec<CpuGenerator>>,
 }
 
 impl Drawing {
@@ -51,10 +51,10 @@ impl Drawing {
             let cuda = cuda.unwrap_or_else(|| *(symbols.cuda_generator)(index));
             (cuda, (symbols.cuda_seed)(cuda), (symbols.cuda_offset)(cuda))
         };
-        let mut stands = STANDS.lock();
-        let known = stands.iter().position(|stand| stand.seed == seed && stand.offset == offset);
-        let stand = known.map_or_else(|| Stand::new(seed, offset), |index| stands.remove(index));
-        Self { cuda, stand: Some(stand), stands }
+        let mut pool = POOL.lock();
+        let known = pool.iter().position(|generator| generator.seed == seed && generator.offset == offset);
+        let generator = known.map_or_else(|| CpuGenerator::new(seed, offset), |index| pool.remove(index));
+        Self { cuda, generator: Some(generator), pool }
     }
 
     /// True when `generator` is of PyTorch's class for CUDA.
@@ -65,18 +65,18 @@ impl Drawing {
 
     /// Seed and offset of the CUDA generator before the operator draws, which [`again`] takes.
     pub(super) fn place(&self) -> (u64, u64) {
-        let Some(stand) = &self.stand else { return (0, 0) };
+        let Some(generator) = &self.generator else { return (0, 0) };
         let mut places = PLACES.lock();
         if places.len() == REMEMBERED {
             places.pop_front();
         }
-        places.push_back((stand.seed, stand.offset, stand.engine.clone()));
-        (stand.seed, stand.offset)
+        places.push_back((generator.seed, generator.offset, generator.engine.clone()));
+        (generator.seed, generator.offset)
     }
 
     /// The CPU generator, as an argument that the callee takes over.
     pub(super) fn argument(&self) -> IValue {
-        let cpu = self.stand.as_ref().map_or(std::ptr::null_mut(), |stand| stand.cpu);
+        let cpu = self.generator.as_ref().map_or(std::ptr::null_mut(), |generator| generator.cpu);
         // SAFETY: a live generator.
         unsafe { object::retain(cpu) };
         IValue::new(torch().layout.tags.generator, cpu as u64)
@@ -87,21 +87,21 @@ impl Drop for Drawing {
     /// Moves the CUDA generator on by what was drawn.
     fn drop(&mut self) {
         let symbols = &torch().symbols;
-        let Some(mut stand) = self.stand.take() else { return };
+        let Some(mut generator) = self.generator.take() else { return };
         let mut engine = Engine::new(0);
         // SAFETY: live generators; `engine` fills the place that it is given.
         let has_half = unsafe {
-            (symbols.engine)(&raw mut engine, stand.cpu);
-            (symbols.next_normal)(stand.cpu).is_some
+            (symbols.engine)(&raw mut engine, generator.cpu);
+            (symbols.next_normal)(generator.cpu).is_some
         };
-        let draws = stand.offset / PER_DRAW + stand.engine.draws_until(&engine);
-        stand.offset = draws * PER_DRAW + if has_half { HALF_PAIR } else { 0 };
-        *stand.engine = engine;
+        let draws = generator.offset / PER_DRAW + generator.engine.draws_until(&engine);
+        generator.offset = draws * PER_DRAW + if has_half { HALF_PAIR } else { 0 };
+        *generator.engine = engine;
         // SAFETY: a live CUDA generator; the offset is a multiple of four.
-        unsafe { (symbols.set_cuda_offset)(self.cuda, stand.offset) };
-        self.stands.push(stand);
-        if self.stands.len() > KEPT {
-            let oldest = self.stands.remove(0);
+        unsafe { (symbols.set_cuda_offset)(self.cuda, generator.offset) };
+        self.pool.push(generator);
+        if self.pool.len() > KEPT {
+            let oldest = self.pool.remove(0);
             // SAFETY: the reference that came from `createCPUGenerator`.
             unsafe { object::release(oldest.cpu) };
         }
@@ -119,7 +119,7 @@ pub(super) fn again(seed: u64, offset: u64) -> Value {
     let known = places.iter().rfind(|place| (place.0, place.1) == (seed, offset));
     let engine = known.map_or_else(|| Box::new(Engine::at(seed, offset / PER_DRAW)), |place| place.2.clone());
     drop(places);
-    Value::own(IValue::new(torch().layout.tags.generator, Stand::with_engine(seed, offset, engine).cpu as u64))
+    Value::own(IValue::new(torch().layout.tags.generator, CpuGenerator::with_engine(seed, offset, engine).cpu as u64))
 }
 
 /// What a CUDA generator was before PyTorch's own kernel drew from it, which it is again when this is dropped.
@@ -147,7 +147,7 @@ impl Drop for Unmoved {
     }
 }
 
-impl Stand {
+impl CpuGenerator {
     fn new(seed: u64, offset: u64) -> Self {
         Self::with_engine(seed, offset, Box::new(Engine::at(seed, offset / PER_DRAW)))
     }

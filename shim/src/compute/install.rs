@@ -141,7 +141,7 @@ fn register_once(
     if let Some(method) = method(&name)
         && let Some(operator) = Operator::with_keys(&name, cpu, cuda)
     {
-        // A kernel for CUDA would stand in the way of the derivative that such an operator gets from its parts.
+        // A kernel for CUDA would shadow the derivative that such an operator gets from its parts.
         let is_made_of_parts = operator.is_implicit && matches!(method, Method::Twin);
         if is_made_of_parts {
             return;

@@ -126,7 +126,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
     keys: u64,
     stack: *mut Stack,
 ) {
-    // SAFETY: the object of `functor`, which lives for ever.
+    // SAFETY: the object of `functor`, which lives forever.
     let Functor { operator, method, .. } = unsafe { &*functor.cast::<Functor>() };
     // SAFETY: the stack is the caller's and ours until we return.
     let values = unsafe { (*stack).items() };
@@ -192,7 +192,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
         (_, None) => missing(operator),
     }
     views.adopt_changes();
-    // Results of PyTorch's own kernel lie where that put them.
+    // Results of PyTorch's own kernel are where that put them.
     if !matches!(method, Method::Filled(_)) {
         // SAFETY: as above.
         let results = unsafe { &mut (*stack).items()[below..] };

@@ -1,5 +1,5 @@
-//! Where the fields of libtorch's objects lie. The few places that moved between versions are found on a tensor made for the
-//! purpose; if what is there is not what must be there, the bridge stays off rather than guess.
+//! Where the fields of libtorch's objects are. The few places that moved between versions are found on a tensor made for the
+//! purpose; if anything else is there, the bridge stays off rather than guess.
 
 use std::ffi::c_void;
 
@@ -100,7 +100,7 @@ pub(super) struct Keys {
     pub(super) only_cuda: u64,
     /// Marks of a tensor that is conjugated, negated or zero without having been written so.
     pub(super) lazy: u64,
-    /// Keys of other kinds of tensors, (CPU, CUDA): coordinates, compressed, quantised.
+    /// Keys of other kinds of tensors, (CPU, CUDA): coordinates, compressed, quantized.
     pub(super) special: [(u16, u16); 3],
     /// Keys above the backend, which a view for a CPU kernel goes without.
     pub(super) above: u64,

@@ -1,4 +1,4 @@
-//! MT19937 as far as the bridge needs it: where in a seed's sequence an engine stands, and an engine that stands there.
+//! MT19937 as far as the bridge needs it: where in a seed's sequence an engine is, and an engine at a given place.
 //! Matsumoto and Nishimura, "Mersenne Twister", ACM TOMACS 8 (1998); the words are those of `at::mt19937`.
 
 use super::symbols::Engine;
@@ -26,7 +26,7 @@ impl Engine {
         }
     }
 
-    /// The engine after `draws` more numbers of 32 bits. Must stand at the start.
+    /// The engine after `draws` more numbers of 32 bits. It must be at the start.
     pub(super) fn at(seed: u64, draws: u64) -> Self {
         let mut engine = Self::new(seed);
         if draws > 0 {
@@ -45,7 +45,7 @@ impl Engine {
             Self::twist(&mut state);
             rounds += 1;
         }
-        // Nothing drawn yet counts as standing at the end of the round before the first.
+        // Before the first draw, the engine is at the end of the round before the first.
         let place = |engine: &Self| if engine.left == 1 && engine.next == 0 { WORDS as u32 } else { engine.next };
         rounds * WORDS as u64 + u64::from(place(later)) - u64::from(place(self))
     }

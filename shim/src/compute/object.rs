@@ -199,7 +199,7 @@ impl Tensor {
         Self(copy)
     }
 
-    /// What class it is of; None for those that the bridge has no view of (wrapped, nested, quantised...).
+    /// What class it is of; None for those that the bridge has no view of (wrapped, nested, quantized...).
     pub(super) fn form(self) -> Option<Form> {
         let symbols = &torch().symbols;
         // SAFETY: the first word of a live object is the address of its table's functions.
@@ -319,7 +319,7 @@ impl Tensor {
             .collect()
     }
 
-    /// Writes the elements of a tensor of whole numbers of 32 or 64 bits that lie in a row; nothing to others.
+    /// Writes the elements of a tensor of whole numbers of 32 or 64 bits that are contiguous; nothing to others.
     pub(super) fn write_integers(self, numbers: &[i64]) {
         if !self.is_contiguous() || self.elements() as usize != numbers.len() {
             return;
@@ -335,7 +335,7 @@ impl Tensor {
         }
     }
 
-    /// The elements of a tensor of whole numbers of 64 bits that lie in a row.
+    /// The elements of a tensor of whole numbers of 64 bits that are contiguous.
     pub(super) fn words<'a>(self) -> Option<&'a mut [u64]> {
         let is_word = matches!(self.data_type(), LONG | UNSIGNED_LONG) && self.is_contiguous();
         // SAFETY: the elements of a live tensor that only this call has to do with; a GPU's memory is this process's.
@@ -348,13 +348,13 @@ impl Tensor {
         unsafe { self.field::<i64>(torch().layout.storage_offset()).read() }
     }
 
-    /// True when it is one number that stands for a Python scalar.
+    /// True when it is one number that represents a Python scalar.
     pub(super) fn is_wrapped_number(self) -> bool {
         // SAFETY: the byte of flags of a live tensor.
         unsafe { self.field::<u8>(torch().layout.flags()).read() & 0x80 != 0 }
     }
 
-    /// True when its elements lie in a row. (Bit 0 of the flags.)
+    /// True when its elements are contiguous. (Bit 0 of the flags.)
     pub(super) fn is_contiguous(self) -> bool {
         // SAFETY: the byte of flags of a live tensor.
         unsafe { self.field::<u8>(torch().layout.flags()).read() & 1 != 0 }
@@ -369,7 +369,7 @@ impl Tensor {
     /// Exchanges shape with `other`, leaving identity, storage, keys, device and autograd state.
     pub(super) fn exchange_shape(self, other: Self) {
         let layout = &torch().layout;
-        // The flags between the two that do not tell of shape stay: storage_access_should_throw and is_wrapped_number.
+        // The flags between the two that are not about shape stay: storage_access_should_throw and is_wrapped_number.
         const SHAPE: u8 = 0b0111_1101;
         // SAFETY: both are plain tensors, so the fields have equal layout; a move of the bytes is a swap of the C++ values.
         unsafe {
@@ -463,7 +463,7 @@ impl Storage {
     }
 }
 
-/// The deleter of bytes that somebody else owns.
+/// The deleter of bytes that someone else owns.
 unsafe extern "C-unwind" fn keep(_context: *mut c_void) {}
 
 /// The values of a `c10::detail::ListImpl`.

@@ -109,7 +109,7 @@ impl Value {
         self.tensor().map_or_else(Vec::new, Tensor::integers)
     }
 
-    /// Writes the numbers of such a tensor, whose elements lie in a row.
+    /// Writes the numbers of such a tensor, whose elements are contiguous.
     pub(super) fn write_integers(&self, numbers: &[i64]) {
         if let Some(tensor) = self.tensor() {
             tensor.write_integers(numbers);

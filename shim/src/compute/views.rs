@@ -9,7 +9,7 @@ use super::{exception, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 
-/// A tensor argument and the view that stands for it.
+/// A tensor argument and the view that replaces it.
 struct Viewed {
     original: Tensor,
     view: Tensor,
@@ -139,7 +139,7 @@ impl Views {
                 continue;
             }
             match *twin {
-                // One twin may stand behind several views: its bytes change hands once.
+                // Several views may share one twin: its bytes change hands once.
                 Some(twin) => {
                     let is_first = self.tensors[..index].iter().all(|other| other.twin != Some(twin));
                     adopt_storage(original, view, twin, is_first);

@@ -365,7 +365,7 @@ pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
     mapping::unmap(address, size)
 }
 
-/// Access is not taken away from anybody: a mapping can be used at once. The range must be mapped all the same.
+/// Access is not taken away from anyone: a mapping can be used at once. The range must be mapped all the same.
 pub(crate) fn set_access(address: usize, size: usize, list: Out<AccessDescription>, count: usize) -> CudaResult {
     let list = list.required()?;
     for index in 0..count {
@@ -415,7 +415,7 @@ fn write(handle: usize, address: usize, value: &[u8], flags: c_uint) -> CudaResu
     stream.run(move || {
         use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
         let number = u64::from_le_bytes(number);
-        // SAFETY: the address is aligned, was checked to lie in memory known to CUDA, and freeing that waits for us.
+        // SAFETY: the address is aligned, was checked to be in memory known to CUDA, and freeing that waits for us.
         unsafe {
             if width == 4 {
                 AtomicU32::from_ptr(address as *mut u32).store(number as u32, Ordering::Release);

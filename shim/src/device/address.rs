@@ -40,7 +40,7 @@ impl PartialEq for Known {
 pub(crate) fn known(address: usize, length: usize) -> CudaResult<Known> {
     if let Some(location) = locate(address) {
         let mut reached = location.bytes_left;
-        // Mappings of virtual memory may lie one after another.
+        // Mappings of virtual memory may be one after another.
         while reached < length {
             match locate(address + reached) {
                 Some(next) if next.base == address + reached => reached += next.bytes_left,

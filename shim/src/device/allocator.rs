@@ -1,4 +1,4 @@
-//! Where in a device's memory an allocation lies: pure bookkeeping over offsets, as NVIDIA's driver does it. Above 1 MiB
+//! Where in a device's memory an allocation is: pure bookkeeping over offsets, as NVIDIA's driver does it. Above 1 MiB
 //! an allocation takes whole 2 MiB pages; smaller ones share pages at 512-byte steps.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ pub(crate) const ALIGNMENT: usize = 512;
 /// Allocations up to this size share pages.
 const SHARED: usize = 1 << 20;
 
-/// Free ranges; neighbours are merged.
+/// Free ranges; neighbors are merged.
 #[derive(Debug, Default)]
 struct Extents {
     by_offset: BTreeMap<usize, usize>,

@@ -120,7 +120,7 @@ pub(crate) fn copy(
         stream.synchronize();
     }
     if waits || (source == Known::Unknown && stream.is_idle()) {
-        // SAFETY: both boxes lie in live memory: device and known memory were checked, the rest C answers for.
+        // SAFETY: both boxes are in live memory: device and known memory were checked, the rest C answers for.
         unsafe { move_box(to, from, extent) };
     } else if source == Known::Unknown {
         // Not asked again whether the stream is idle: another thread may have changed that.
@@ -167,7 +167,7 @@ pub(crate) fn fill(
     }
     let task = move || {
         for (row, _) in rows(to, to, extent) {
-            // SAFETY: the box was checked to lie in live memory, and freeing it waits for this stream.
+            // SAFETY: the box was checked to be in live memory, and freeing it waits for this stream.
             let bytes = unsafe { std::slice::from_raw_parts_mut(row as *mut u8, extent.width) };
             match bytes_per_element {
                 1 => bytes.fill(pattern as u8),
@@ -223,7 +223,7 @@ fn rows(to: Layout, from: Layout, extent: Extent) -> impl Iterator<Item = (usize
 }
 
 /// # Safety
-/// Both boxes lie in live memory.
+/// Both boxes are in live memory.
 unsafe fn move_box(to: Layout, from: Layout, extent: Extent) {
     for (to, from) in rows(to, from, extent) {
         // SAFETY: rows of boxes that the caller answers for.
@@ -247,7 +247,7 @@ mod tests {
     fn a_pageable_source_may_be_reused_while_another_thread_uses_the_stream() {
         let device = crate::device::get(6).unwrap();
         let stream = stream::legacy(device);
-        // With many streams that are busy, it takes a while to tell whether this one is.
+        // With many streams that are busy, it takes a while to find out whether this one is.
         let busy: Vec<_> = (0..40).map(|_| stream::create(device, Kind::NonBlocking, 0)).collect();
         let (open, gate) = mpsc::channel::<()>();
         let first = stream::resolve(busy[0]).unwrap();

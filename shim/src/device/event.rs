@@ -198,12 +198,12 @@ mod tests {
         assert!(start.is_reached() && !end.is_reached());
         assert_eq!(start.elapsed_ms(&end), Err(CudaError::NOT_READY));
         end.hold_up(&second);
-        let (said, heard) = mpsc::channel();
-        second.run(move || said.send(()).unwrap());
-        assert!(heard.try_recv().is_err(), "the second stream waits for the event");
+        let (sender, receiver) = mpsc::channel();
+        second.run(move || sender.send(()).unwrap());
+        assert!(receiver.try_recv().is_err(), "the second stream waits for the event");
         open.send(()).unwrap();
         second.synchronize();
-        assert_eq!(heard.try_recv(), Ok(()));
+        assert_eq!(receiver.try_recv(), Ok(()));
         assert!(end.is_reached() && start.elapsed_ms(&end).unwrap() > 0.0);
         let elsewhere = stream::legacy(crate::device::get(4).unwrap());
         assert_eq!(start.record(&elsewhere), Err(CudaError::INVALID_HANDLE));

@@ -166,7 +166,7 @@ pub(crate) fn export_event(handle: usize) -> CudaResult<Handle> {
     Ok(Handle([EVENT, u64::from(std::process::id()) << 32, 0, 0, 0, 0, 0, 0]))
 }
 
-/// An event of this process that stands for one of another.
+/// An event of this process that mirrors one of another.
 ///
 /// # Errors
 /// `INVALID_HANDLE` for what is not the handle of an event.

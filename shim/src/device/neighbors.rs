@@ -158,7 +158,7 @@ impl Board {
         let of_gpu = |index: &usize| self.entries()[*index].gpu.load(Ordering::Acquire) == gpu;
         let (alive, dead): (Vec<_>, Vec<_>) =
             (1..self.entries().len()).filter(of_gpu).partition(|index| self.is_alive(*index));
-        // In a forked child the turn may be somebody's for ever; the dead are freed by the next who looks.
+        // In a forked child the turn may stay taken forever; the dead are freed by the next who looks.
         if !dead.is_empty()
             && let Ok(Some(_turn)) = self.lock_if_free()
         {

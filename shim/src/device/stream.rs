@@ -67,7 +67,7 @@ pub(crate) struct Stream {
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Item>,
-    /// Somebody does the task that was first.
+    /// Someone does the task that was first.
     is_busy: bool,
     has_worker: bool,
     /// The worker sleeps until it is called.
@@ -166,7 +166,7 @@ impl Point {
 }
 
 impl Streams {
-    /// True when no stream of the device owes anything.
+    /// True when every stream of the device is idle.
     pub(crate) fn is_quiet(&self) -> bool {
         self.unfinished.load(Ordering::Acquire) == 0
     }

@@ -77,7 +77,7 @@ pub(super) fn rank(operation: Operation, what: &str, value: c_int) -> NcclResult
         .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("{operation}: {what} {value} is not a rank")))
 }
 
-/// Where `bytes` at `address` lie. Refuses what a kernel on the communicator's device could not reach.
+/// Where `bytes` at `address` are. Refuses what a kernel on the communicator's device could not reach.
 pub(super) fn place(
     communicator: &Arc<Communicator>,
     what: &str,
@@ -101,7 +101,7 @@ pub(super) fn place(
     }
 }
 
-/// Where a range of device memory lies in its memory file. A range over several mappings is not contiguous there: it travels
+/// Where a range of device memory is in its memory file. A range over several mappings is not contiguous there: it travels
 /// as host memory does. So does memory of another process, which is in no arena of this one.
 pub(super) fn place_in_arena(address: usize, bytes: usize) -> Option<Place> {
     let location = address::locate(address)

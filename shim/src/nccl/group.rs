@@ -24,13 +24,13 @@ use crate::device::stream::{self, Stream};
 pub(crate) type Forming = Box<dyn FnOnce() + Send>;
 
 /// What communicators do together, waiting for other ranks, that is not an operation in a stream.
-pub(crate) type Chore = Box<dyn FnOnce() -> NcclResult + Send>;
+pub(crate) type Task = Box<dyn FnOnce() -> NcclResult + Send>;
 
 #[derive(Default)]
 struct Group {
     depth: u32,
     forming: Vec<Pending>,
-    chores: Vec<(Arc<Communicator>, Chore)>,
+    tasks: Vec<(Arc<Communicator>, Task)>,
     operations: Vec<Operation>,
     /// The first mistake: the whole group answers it and does nothing.
     mistake: Option<NcclError>,
@@ -79,7 +79,7 @@ pub(crate) fn end() -> NcclResult {
 }
 
 /// Body of `ncclGroupSimulateEnd`: the group's operations are dropped, and their modeled time is the answer, us. Without a cluster
-/// there is no time to give, which is a gap.
+/// no time can be given, which is a gap.
 pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
     let closed = close()?;
     let Some(group) = closed else { return Ok(()) };
@@ -171,17 +171,17 @@ pub(crate) fn form(communicator: Arc<Communicator>, out: Out<usize>, in_backgrou
     }
 }
 
-/// A communicator is to do a chore with its other ranks.
-pub(crate) fn manage(communicator: Arc<Communicator>, chore: Chore) -> NcclResult {
+/// A communicator is to do a task with its other ranks.
+pub(crate) fn manage(communicator: Arc<Communicator>, task: Task) -> NcclResult {
     let now = GROUP.with_borrow_mut(|group| {
         if group.depth > 0 {
-            group.chores.push((communicator, chore));
+            group.tasks.push((communicator, task));
             return None;
         }
-        Some((communicator, chore))
+        Some((communicator, task))
     });
     match now {
-        Some(pending) => execute(Group { chores: vec![pending], ..Group::default() }),
+        Some(pending) => execute(Group { tasks: vec![pending], ..Group::default() }),
         None => Ok(()),
     }
 }
@@ -223,7 +223,7 @@ fn execute(group: Group) -> NcclResult {
         result = launch(group.operations);
     }
     if result.is_ok() {
-        result = manage_all(group.chores, &mut in_progress);
+        result = manage_all(group.tasks, &mut in_progress);
     }
     result?;
     if in_progress { Err(NcclError::IN_PROGRESS) } else { Ok(()) }
@@ -266,25 +266,25 @@ fn form_all(forming: Vec<Pending>, in_progress: &mut bool) -> NcclResult {
     result
 }
 
-/// Does all chores side by side, each in a thread, since one may wait for another of the same process.
-fn manage_all(chores: Vec<(Arc<Communicator>, Chore)>, in_progress: &mut bool) -> NcclResult {
-    let alone = chores.len() == 1;
+/// Does all tasks side by side, each in a thread, since one may wait for another of the same process.
+fn manage_all(tasks: Vec<(Arc<Communicator>, Task)>, in_progress: &mut bool) -> NcclResult {
+    let alone = tasks.len() == 1;
     let mut waited_for = Vec::new();
-    for (communicator, chore) in chores {
+    for (communicator, task) in tasks {
         let in_background = communicator.in_background;
         if alone && !in_background {
-            return chore();
+            return task();
         }
         *in_progress |= in_background;
         communicator.manage(true);
         let work = move || {
-            let result = chore();
+            let result = task();
             communicator.manage(false);
             result
         };
         let thread = std::thread::Builder::new().name("fakegpu-nccl-manage".to_owned()).spawn(work);
         let thread = thread
-            .map_err(|error| NcclError::SYSTEM.because(refusal::explain_thread("no thread for a chore", &error)))?;
+            .map_err(|error| NcclError::SYSTEM.because(refusal::explain_thread("no thread for a task", &error)))?;
         if !in_background {
             waited_for.push(thread);
         }

@@ -81,7 +81,7 @@ pub(crate) unsafe fn init_all(out: Out<usize>, count: c_int, devices: *const c_i
     let mut chosen = Vec::with_capacity(count);
     for (index, ordinal) in ordinals.iter().enumerate() {
         let device = device::get(*ordinal)
-            .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("there is no device {ordinal}")))?;
+            .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("device {ordinal} does not exist")))?;
         if ordinals[..index].contains(ordinal) {
             return Err(NcclError::INVALID_USAGE.because(format!("device {ordinal} is listed twice")));
         }
@@ -97,7 +97,7 @@ pub(crate) unsafe fn init_all(out: Out<usize>, count: c_int, devices: *const c_i
     group::end()
 }
 
-/// The body of a call by which this process's one rank joins a communicator. Where it fails before anybody else is asked, whoever
+/// The body of a call by which this process's one rank joins a communicator. Where it fails before anyone else is asked, whoever
 /// waits for the rank finds out by the coordinator.
 fn joining(body: impl FnOnce() -> NcclResult) -> NcclResult {
     let result = group::within(body);

@@ -37,7 +37,7 @@ pub(crate) fn resume(handle: usize) -> NcclResult {
         if !communicator.is_suspended() {
             return Err(NcclError::INVALID_USAGE.because("the communicator is not suspended"));
         }
-        let chore = {
+        let task = {
             let communicator = Arc::clone(&communicator);
             move || {
                 meet(&communicator, &ranks)?;
@@ -45,7 +45,7 @@ pub(crate) fn resume(handle: usize) -> NcclResult {
                 Ok(())
             }
         };
-        group::manage(communicator, Box::new(chore))
+        group::manage(communicator, Box::new(task))
     })
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn statistic(handle: usize, statistic: c_int, out: Out<u64>) -> NcclR
         0 | 2 | 3 => 0,
         // ncclStatGpuMemSuspended.
         1 => u64::from(communicator.is_suspended()),
-        other => return Err(NcclError::INVALID_ARGUMENT.because(format!("there is no statistic {other}"))),
+        other => return Err(NcclError::INVALID_ARGUMENT.because(format!("statistic {other} does not exist"))),
     };
     Ok(out.set(value)?)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod counters;
 pub(crate) mod gaps;
+pub(crate) mod journal;
 pub(crate) mod operators;
 mod write;
 

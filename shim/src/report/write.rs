@@ -53,6 +53,13 @@ fn write() {
     }
     if settings.gap_policy == GapPolicy::Warn {
         gaps::print_totals();
+        // Where ftest reads the journal it says so itself, once for all processes.
+        if settings.journal.is_none() && !report.gaps.is_empty() {
+            let gaps = if report.gaps.len() == 1 { "1 gap" } else { &format!("{} gaps", report.gaps.len()) };
+            eprintln!(
+                "fakegpu: {gaps}: what the program took from there was not computed, and its result proves nothing"
+            );
+        }
     }
     if settings.terminal_report {
         eprint!("{}", summary(&report));
@@ -96,7 +103,8 @@ fn within_limits(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
 }
 
 /// The rank that the launcher gave this process.
-fn rank() -> Option<u32> {
+/// The global rank that the launcher gave this process.
+pub(super) fn rank() -> Option<u32> {
     Launcher::read(|name| env::var(name).ok()).rank.map(|rank| rank.0)
 }
 

@@ -180,7 +180,7 @@ impl Segment {
             if !moved {
                 return Some(Arrival::Lost(vec![rank]));
             }
-            // Somebody's move failed, or somebody died between its two marks of having come.
+            // Someone's move failed, or someone died between its two marks of having come.
             let failed = |other: &u32| match gate {
                 Gate::Shut(by) => *other == by && self.absence(by).is_some(),
                 _ => *other != rank && self.is_gone(*other),
@@ -192,7 +192,7 @@ impl Segment {
 
     /// What a wait for `missing` ends with at the deadline, once that has passed.
     fn late(&self, gate: Gate, missing: Vec<u32>, deadline: Instant) -> Option<Arrival> {
-        // If all have come, somebody keeps the barrier from completing.
+        // If all have come, someone keeps the barrier from completing.
         let missing = match gate {
             Gate::Shut(by) if missing.is_empty() => vec![by],
             _ => missing,

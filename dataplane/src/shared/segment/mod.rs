@@ -30,7 +30,7 @@ const MAGIC: u32 = 0x6674_6373;
 struct Header {
     magic: AtomicU32,
     size: AtomicU32,
-    /// The last barrier that somebody tried to shut.
+    /// The last barrier that someone tried to shut.
     shut_at: AtomicU64,
     /// Changes whenever a barrier completes or a rank is lost.
     bell: Line<AtomicU32>,
@@ -209,7 +209,7 @@ impl Segment {
         self.block(rank).gone.load(Ordering::Acquire) != 0
     }
 
-    /// Notes that `rank` will not come again and wakes everybody who waits for it. The first reason stays, but for a revoke.
+    /// Notes that `rank` will not come again and wakes everybody who waits for it. The first reason stays, except for a revoke.
     pub(crate) fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
         let block = self.block(rank);
         let before = block.status.0.load(Ordering::Acquire);

@@ -29,7 +29,7 @@ pub(crate) struct Ring {
 pub(crate) struct Message {
     pub(crate) count: u64,
     pub(crate) datatype: i32,
-    /// 1 when the payload lies in the slot.
+    /// 1 when the payload is in the slot.
     pub(crate) eager: u32,
     pub(crate) place: Place,
     pub(crate) address: u64,
@@ -40,7 +40,7 @@ struct MessageSlot {
     message: UnsafeCell<Message>,
     /// The receiver's answer: 0 taken, else the kind of mismatch.
     answer: AtomicU32,
-    /// Who has a payload that does not lie in the slot: [`OFFERED`], [`CLAIMED`] or [`WITHDRAWN`].
+    /// Who has a payload that does not be in the slot: [`OFFERED`], [`CLAIMED`] or [`WITHDRAWN`].
     payload_state: AtomicU32,
     /// The receiver's count and datatype, for the sender's sentence.
     receiver_count: AtomicU64,
@@ -82,7 +82,7 @@ impl Ring {
         self.head.0.store(index + 1, Ordering::Release);
     }
 
-    /// Message number `index` and where an eager payload lies. Only the receiver calls this, once it is announced.
+    /// Message number `index` and where an eager payload is. Only the receiver calls this, once it is announced.
     pub(crate) fn message(&self, index: u64) -> (Message, *const u8) {
         let slot = self.slot(index);
         // SAFETY: announced, hence written, and left alone until it is taken.

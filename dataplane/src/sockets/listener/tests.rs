@@ -33,12 +33,12 @@ fn stranger(listener: &Listener) -> UnixStream {
 
 /// What the other end says until it hangs up.
 fn last_words(mut stream: UnixStream) -> Vec<u8> {
-    let mut heard = Vec::new();
-    match stream.read_to_end(&mut heard) {
+    let mut received = Vec::new();
+    match stream.read_to_end(&mut received) {
         Ok(_) => {}
         Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "it does not hang up"),
     }
-    heard
+    received
 }
 
 /// A rank's connection, once it is welcomed.
@@ -65,7 +65,7 @@ fn who_came_and_hung_up_does_no_harm() {
     wake.wait(DEADLINE);
     assert!(listener.lock().arrived.contains_key(&route(0)), "it came");
     assert!(!raises_sigpipe(|| listener.close(7, 9, b"gone".to_vec())));
-    // Who comes later is told as well.
+    // A later connection gets the reason as well.
     let (ours, theirs) = UnixStream::pair().unwrap();
     drop(theirs);
     assert!(!raises_sigpipe(|| listener.admit(ours.into(), route(1))));
@@ -87,7 +87,7 @@ fn a_connection_has_its_place_before_it_is_welcomed() {
         listener.close(7, 9, b"gone".to_vec());
         for _ in 0..2 {
             let late = UnixStream::from(connect(&listener.address, "token", route(0), DEADLINE).unwrap());
-            assert_eq!(last_words(late), b"gone", "whoever comes is told");
+            assert_eq!(last_words(late), b"gone", "every later connection gets the reason");
         }
     }
 }
@@ -161,7 +161,7 @@ fn a_trickle_does_not_stay() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => break,
         }
-        assert!(started.elapsed() < DEADLINE, "it is heard for ever");
+        assert!(started.elapsed() < DEADLINE, "it is read from for ever");
     }
     assert!(trickle.write_all(b"x").and_then(|()| trickle.write_all(b"x")).is_err(), "it hung up");
 }

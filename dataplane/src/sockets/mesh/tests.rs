@@ -23,7 +23,7 @@ fn member(rank: u32, data_address: &str) -> Member {
     }
 }
 
-/// Who gives up tells the others why and then leaves; a second connection could be there before the first.
+/// A rank that gives up sends the reason and then closes; a second connection could arrive before the first.
 #[test]
 fn the_others_are_told_once_why_this_rank_will_not_come() {
     let name = format!("ftest-mesh-{:016x}", crate::unique::random_u64().unwrap());
@@ -47,11 +47,11 @@ fn the_others_are_told_once_why_this_rank_will_not_come() {
     let mut mesh = Mesh::new(1, String::new(), 1000, listener);
     mesh.close(&context, ErrorCode::InjectedRankFailure, "the link is cut");
     mesh.close(&context, ErrorCode::Aborted, "rank 0 aborted");
-    let (mut told, _) = peer.accept().expect("a connection is there as soon as it is made");
-    told.set_read_timeout(Some(timeout)).unwrap();
-    let mut heard = Vec::new();
-    told.read_to_end(&mut heard).unwrap();
-    assert!(heard.ends_with(&notice(ErrorCode::InjectedRankFailure, "the link is cut")));
+    let (mut accepted, _) = peer.accept().expect("a connection is there as soon as it is made");
+    accepted.set_read_timeout(Some(timeout)).unwrap();
+    let mut received = Vec::new();
+    accepted.read_to_end(&mut received).unwrap();
+    assert!(received.ends_with(&notice(ErrorCode::InjectedRankFailure, "the link is cut")));
     assert_eq!(peer.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "and no other");
 }
 

@@ -16,6 +16,7 @@ impl CaseExecution<'_> {
         let Some(cluster) = &case.cluster else { return Ok(builder.finish()) };
         let mut environment = builder.gpus(None)?.cluster(cluster).machine(&reports::machine(&self.scratch)).finish();
         environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
+        environment.journal(&reports::journal(&self.scratch));
         Ok(environment)
     }
 

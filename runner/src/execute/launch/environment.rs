@@ -201,6 +201,11 @@ impl Environment {
         self.set(env::GPUS.name, file)
     }
 
+    /// Where processes note their gaps at once.
+    pub fn journal(&mut self, file: &Path) -> &mut Self {
+        self.set(env::JOURNAL.name, file)
+    }
+
     /// `python` and the programs beside it come first in PATH.
     pub fn python(&mut self, bin: &Path) -> &mut Self {
         self.prepend("PATH", bin)

@@ -83,7 +83,7 @@ pub(crate) static FINDING: Section = Section {
         required("kind", Shape::Choice(finding::WORDS), "its [kind](findings.md)"),
         optional("ranks", RANKS, "the global ranks at fault, all of them"),
         optional("contains", SCALARS, "parts of its sentence"),
-        or("optional", Shape::Bool, "`false`", "it may occur, and need not: timing decides"),
+        or("optional", Shape::Bool, "`false`", "it may or may not occur, depending on timing"),
     ]],
     rules: &[],
 };

@@ -54,7 +54,7 @@ const KEPT: [&str; 36] = [
     "_empty_affine_quantized",
 ];
 
-/// Operators on sparse and quantised tensors that only look at the parts of their arguments.
+/// Operators on sparse and quantized tensors that only look at the parts of their arguments.
 const KEPT_SPECIAL: [&str; 30] = [
     "_coalesced_",
     "_dimI",

@@ -1,5 +1,5 @@
-//! Batch and layer normalisation as CUDA does them, which keeps the statistics of half precision in float32; batch
-//! normalisation of cuDNN and of synchronised layers; the backward of fused RMS normalisation.
+//! Batch and layer normalization as CUDA does them, which keeps the statistics of half precision in float32; batch
+//! normalization of cuDNN and of synchronized layers; the backward of fused RMS normalization.
 
 use super::arranged::ordered_like;
 use super::convolution::{per_channel, sum_per_channel, times};
@@ -300,7 +300,7 @@ pub(super) fn rms_norm_backward(arguments: Arguments) -> Vec<Value> {
     let (gradient, rstd) = (wide(&arguments.get("grad_out")), arguments.get("rstd"));
     let mask = arguments.get("output_mask").as_bools();
     let dimensions = input.sizes().len() as i64;
-    // rstd has the leading sizes of the input and ones for the normalised ones.
+    // rstd has the leading sizes of the input and ones for the normalized ones.
     let is_one = |place: &i64| rstd.sizes().get(*place as usize) == Some(&1);
     let inner: Vec<i64> = (0..dimensions).rev().take_while(is_one).collect();
     let inner = match weight.sizes().len() as i64 {

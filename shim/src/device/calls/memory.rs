@@ -37,7 +37,7 @@ pub(crate) fn release(address: usize) -> CudaResult {
     Ok(())
 }
 
-/// Managed memory lies on the device while that has room, and in host memory beyond.
+/// Managed memory is on the device while that has room, and in host memory beyond.
 pub(crate) fn allocate_managed(device: &'static Device, size: usize, flags: c_uint) -> CudaResult<usize> {
     if size == 0 || !(1..=2).contains(&flags) {
         return Err(CudaError::INVALID_VALUE);

@@ -1,4 +1,4 @@
-//! Variables in a cubin: an ELF file whose symbols lie in `.nv.global.init`, `.nv.constant3` or the empty `.nv.global`.
+//! Variables in a cubin: an ELF file whose symbols are in `.nv.global.init`, `.nv.constant3` or the empty `.nv.global`.
 
 use object::elf;
 use object::endian::Endianness;
@@ -6,7 +6,7 @@ use object::read::elf::{FileHeader as _, Rel as _, SectionHeader as _, Sym as _}
 
 use super::Initial;
 
-/// `R_CUDA_64` and `R_CUDA_G64`: the address of a symbol, also as a generic one, which is the same here, plus what stands there.
+/// `R_CUDA_64` and `R_CUDA_G64`: the address of a symbol, also as a generic one, which is the same here, plus what is there.
 const ADDRESSES: [u32; 2] = [2, 4];
 
 /// What the variable `name` begins with.
@@ -46,7 +46,7 @@ fn read(file: &[u8], name: &str) -> object::read::Result<Option<Initial>> {
             let target = String::from_utf8_lossy(target.name(endian, symbols.strings())?).into_owned();
             let stored = initial.bytes.get(within..within + 8).filter(|_| ADDRESSES.contains(&kind));
             let Some(stored) = stored else {
-                // Named as it stands, so that whoever looks for it sees what is not known.
+                // Named as it is in the file, so that one can see what is not known.
                 initial.addresses.push((within, format!("{target} (relocation {kind})"), 0));
                 return Ok(());
             };

@@ -7,7 +7,7 @@ pub(super) fn initial(text: &[u8], name: &str) -> Result<Initial, String> {
     let text = String::from_utf8_lossy(text);
     let text = without_comments(text.trim_end_matches('\0'));
     for statement in text.split(';') {
-        // What stands before a declaration in the same piece is a body's end or a directive's line.
+        // What comes before a declaration in the same piece is a body's end or a directive's line.
         let Some(start) = [".global", ".const"].iter().filter_map(|space| statement.rfind(space)).max() else {
             continue;
         };

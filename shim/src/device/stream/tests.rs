@@ -23,41 +23,41 @@ fn gate(stream: &Arc<Stream>) -> mpsc::Sender<()> {
 #[test]
 fn work_behind_a_busy_task_keeps_its_order() {
     let stream = stream(device(0), Kind::NonBlocking);
-    let (said, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let open = gate(&stream);
     for number in 0..100 {
-        let said = said.clone();
-        stream.run(move || said.send(number).unwrap());
+        let sender = sender.clone();
+        stream.run(move || sender.send(number).unwrap());
     }
     assert!(!stream.is_idle());
-    assert!(heard.try_recv().is_err(), "nothing ran before the gate");
+    assert!(receiver.try_recv().is_err(), "nothing ran before the gate");
     open.send(()).unwrap();
     stream.synchronize();
-    assert_eq!(heard.try_iter().collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
     let here = std::thread::current().id();
-    let (said, heard) = mpsc::channel();
-    stream.run(move || said.send(std::thread::current().id()).unwrap());
-    assert_eq!(heard.try_recv(), Ok(here), "an idle stream works in the caller");
+    let (sender, receiver) = mpsc::channel();
+    stream.run(move || sender.send(std::thread::current().id()).unwrap());
+    assert_eq!(receiver.try_recv(), Ok(here), "an idle stream works in the caller");
 }
 
 #[test]
 fn the_legacy_stream_waits_for_blocking_streams_and_they_for_it() {
     let device = device(1);
     let (legacy, blocking, free) = (legacy(device), stream(device, Kind::Blocking), stream(device, Kind::NonBlocking));
-    let (said, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let say = |word: &'static str| {
-        let said = said.clone();
-        move || said.send(word).unwrap()
+        let sender = sender.clone();
+        move || sender.send(word).unwrap()
     };
     let open = gate(&blocking);
     legacy.run(say("legacy"));
     free.run(say("free"));
-    assert_eq!(heard.recv_timeout(DEADLINE), Ok("free"));
+    assert_eq!(receiver.recv_timeout(DEADLINE), Ok("free"));
     blocking.run(say("blocking after legacy"));
-    assert!(!legacy.is_idle() && heard.try_recv().is_err());
+    assert!(!legacy.is_idle() && receiver.try_recv().is_err());
     open.send(()).unwrap();
     synchronize_device(device);
-    assert_eq!(heard.try_iter().collect::<Vec<_>>(), ["legacy", "blocking after legacy"]);
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["legacy", "blocking after legacy"]);
 }
 
 #[test]
@@ -72,15 +72,15 @@ fn who_waits_does_the_work_that_nobody_began() {
     second.synchronize();
     assert!(second.is_idle() && first.is_idle());
     // It has no thread of its own, so the caller must do both tasks, in order.
-    let (said, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     for number in 0..2 {
-        let said = said.clone();
-        let task = Box::new(move || said.send((number, std::thread::current().id())).unwrap());
+        let sender = sender.clone();
+        let task = Box::new(move || sender.send((number, std::thread::current().id())).unwrap());
         second.push(&mut second.lock(), Item::Task(task));
     }
     hold_up(&first, second.tail());
     first.synchronize();
-    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(0, here), (1, here)]);
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [(0, here), (1, here)]);
     assert_eq!(first.device().streams.unfinished.load(Ordering::Acquire), 0);
 }
 
@@ -89,14 +89,14 @@ fn a_destroyed_stream_finishes_its_work_and_its_handle_is_dead() {
     let device = device(2);
     let handle = create(device, Kind::NonBlocking, 0);
     let stream = resolve(handle).unwrap();
-    let (said, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let open = gate(&stream);
-    stream.run(move || said.send(()).unwrap());
+    stream.run(move || sender.send(()).unwrap());
     destroy(handle).unwrap();
     assert_eq!(destroy(handle), Err(CudaError::INVALID_HANDLE));
     assert!(resolve(handle).is_err());
     open.send(()).unwrap();
-    heard.recv_timeout(DEADLINE).unwrap();
+    receiver.recv_timeout(DEADLINE).unwrap();
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn a_threads_own_stream_ends_with_it_and_finishes_its_work() {
     thread_local! {
         static ENDS: RefCell<Option<Ends>> = const { RefCell::new(None) };
     }
-    let (said, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let mut gates = Vec::new();
     for _ in 0..THREADS {
-        let said = said.clone();
+        let sender = sender.clone();
         let program = move || {
             let stream = per_thread(device(7));
             let open = gate(&stream);
@@ -122,8 +122,8 @@ fn a_threads_own_stream_ends_with_it_and_finishes_its_work() {
             enqueue(
                 &stream,
                 Box::new(move || {
-                    said.send("done").unwrap();
-                    ENDS.set(Some(Ends(said)));
+                    sender.send("done").unwrap();
+                    ENDS.set(Some(Ends(sender)));
                 }),
             );
             // Nobody does this one but a thread that waits or ends the stream.
@@ -132,12 +132,12 @@ fn a_threads_own_stream_ends_with_it_and_finishes_its_work() {
         };
         gates.push(std::thread::spawn(program).join().unwrap());
     }
-    assert!(heard.try_recv().is_err(), "their work still waits");
-    drop(said);
+    assert!(receiver.try_recv().is_err(), "their work still waits");
+    drop(sender);
     for open in gates {
         open.send(()).unwrap();
     }
-    let mut words: Vec<_> = std::iter::from_fn(|| heard.recv_timeout(DEADLINE).ok()).collect();
+    let mut words: Vec<_> = std::iter::from_fn(|| receiver.recv_timeout(DEADLINE).ok()).collect();
     words.sort_unstable();
     assert_eq!(words, [["done"; THREADS], ["ended"; THREADS]].concat());
     assert!(device(7).streams.is_quiet());
@@ -154,13 +154,13 @@ fn a_thread_that_ends_has_the_default_stream_instead_of_its_own() {
     thread_local! {
         static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
     }
-    let (said, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         // What was made last is dropped first.
-        LATE.set(Some(Late(said)));
+        LATE.set(Some(Late(sender)));
         per_thread(device(7));
     })
     .join()
     .unwrap();
-    assert_eq!(heard.recv_timeout(DEADLINE), Ok(Kind::Legacy));
+    assert_eq!(receiver.recv_timeout(DEADLINE), Ok(Kind::Legacy));
 }

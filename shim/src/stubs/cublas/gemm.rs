@@ -74,7 +74,7 @@ pub(crate) fn scale_of(compute: c_int) -> Option<Element> {
     }
 }
 
-/// Alpha or beta, read now where it lies in host memory.
+/// Alpha or beta, read now where it is in host memory.
 ///
 /// # Safety
 /// A host pointer that is not null points to an `element`.

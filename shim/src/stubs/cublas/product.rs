@@ -53,7 +53,7 @@ impl Element {
     }
 
     /// # Safety
-    /// An element of this type lies at `address`.
+    /// An element of this type is at `address`.
     pub(crate) unsafe fn read(self, address: usize) -> f64 {
         // SAFETY: as promised by the caller; alignment is not needed.
         unsafe {
@@ -108,7 +108,7 @@ impl Matrix {
         self.address.wrapping_add(index.wrapping_mul(self.element.size()))
     }
 
-    /// The leading dimension holds a column of what is stored, and the `rows` x `columns` matrices of the whole batch lie
+    /// The leading dimension holds a column of what is stored, and the `rows` x `columns` matrices of the whole batch are
     /// in memory that CUDA knows.
     fn check(&self, rows: usize, columns: usize, batch: usize) -> Result<(), Fault> {
         let (rows, columns) = if self.transposed { (columns, rows) } else { (rows, columns) };
@@ -248,7 +248,7 @@ impl Product {
         let alphas: Vec<f64> = (0..m).map(|row| self.alpha.get(row)).collect();
         let mut a = Vec::with_capacity(m * k);
         for p in 0..k {
-            // SAFETY: (i, p) lies in A, which `check` saw whole.
+            // SAFETY: (i, p) is in A, which `check` saw whole.
             a.extend((0..m).map(|i| T::from_f64(unsafe { self.a.element.read(self.a.at(batch, i, p)) })));
         }
         let mut sums = vec![T::ZERO; m * COLUMNS];
@@ -258,7 +258,7 @@ impl Product {
             for p in 0..k {
                 let column = &a[p * m..(p + 1) * m];
                 for j in 0..columns {
-                    // SAFETY: (p, first + j) lies in B, which `check` saw whole.
+                    // SAFETY: (p, first + j) is in B, which `check` saw whole.
                     let factor = T::from_f64(unsafe { self.b.element.read(self.b.at(batch, p, first + j)) });
                     for (sum, value) in sums[j * m..(j + 1) * m].iter_mut().zip(column) {
                         *sum = sum.add_product(*value, factor);
@@ -270,7 +270,7 @@ impl Product {
                     let (row, column) = (i, first + j);
                     let mut value = sums[j * m + i].scaled(alphas[row], self.d.element);
                     if beta != 0.0 {
-                        // SAFETY: (i, j) lies in C, which `check` saw whole as beta was not known to be 0.
+                        // SAFETY: (i, j) is in C, which `check` saw whole as beta was not known to be 0.
                         let before = unsafe { self.c.element.read(self.c.at(batch, row, column)) };
                         value = T::sum(value, beta * before, self.d.element);
                     }
@@ -278,7 +278,7 @@ impl Product {
                         // SAFETY: the bias has m elements, as `check` saw.
                         value += unsafe { element.read(bias + row * element.size()) };
                     }
-                    // SAFETY: (i, j) lies in D, which `check` saw whole.
+                    // SAFETY: (i, j) is in D, which `check` saw whole.
                     unsafe { self.d.element.write(self.d.at(batch, row, column), activate(value, self.activation)) };
                 }
             }

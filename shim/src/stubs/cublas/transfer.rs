@@ -12,7 +12,7 @@ pub(crate) enum Way {
     Get = 2,
 }
 
-/// `count` elements of `bytes` bytes; neighbors lie `from_step` and `to_step` elements apart. `stream` of the asynchronous calls.
+/// `count` elements of `bytes` bytes; neighbors are `from_step` and `to_step` elements apart. `stream` of the asynchronous calls.
 pub(crate) fn vector(
     way: Way,
     [count, bytes]: [i64; 2],

@@ -119,7 +119,7 @@ fn a_rank_that_stops_once_everybody_came_takes_part() {
             assert_eq!(segment.wait(rank, 1, later), Arrival::All);
         }
     }
-    // Rank 0 is heard of as aborted and still moves bytes: rank 1 waits for it, as long as it waits for anybody.
+    // Rank 0 is known to have aborted and still moves bytes: rank 1 waits for it, as long as it waits for anyone.
     assert_eq!(segment.settle(1, 2, true, Instant::now()), Arrival::Missing(vec![0]));
 }
 

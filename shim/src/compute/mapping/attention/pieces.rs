@@ -1,4 +1,4 @@
-//! What attention works on: a whole batch, or the sequences that lie one behind the other in packed tensors.
+//! What attention works on: a whole batch, or the sequences that are one after the other in packed tensors.
 
 use super::super::one;
 use crate::compute::value::Value;
@@ -27,7 +27,7 @@ pub(super) fn cut(tensor: &Value, span: Span) -> Value {
     heads_first(&part.then("aten::unsqueeze", [Value::int(0)]))
 }
 
-/// The keys or values of sequence `index` that lie in pages, (pages, page size, heads, width), as (1, heads, length, width).
+/// The keys or values of sequence `index` that are in pages, (pages, page size, heads, width), as (1, heads, length, width).
 pub(super) fn gathered(pages: &Value, table: &Value, index: usize, length: i64) -> Value {
     let sizes = pages.sizes();
     let page = sizes.get(1).copied().unwrap_or(1).max(1);
