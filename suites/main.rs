@@ -104,7 +104,7 @@ fn build() -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     // .../target/debug/deps/suites-1234
     let profile = program.parent().and_then(Path::parent);
-    let target = profile.and_then(Path::parent).ok_or("this program stands outside of a build directory")?;
+    let target = profile.and_then(Path::parent).ok_or("this program is not in a build directory")?;
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet", "-p", "runner", "-p", "coordinator", "-p", "shim", "-p", "fixtures"]);
     command.arg("--target-dir").arg(target);
