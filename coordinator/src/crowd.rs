@@ -1,8 +1,9 @@
 //! Connections that have not said an acceptable hello: only so many at one time, and the one that has waited longest goes first.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Most connections without a hello at one time. A rank sends its hello at once, so only an attack reaches this.
@@ -22,7 +23,7 @@ pub(crate) struct Place {
 
 impl Crowd {
     fn places(&self) -> MutexGuard<'_, BTreeMap<u64, oneshot::Sender<()>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A place for connection `number`; the oldest loses its place when there is no room.

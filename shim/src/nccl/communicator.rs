@@ -2,12 +2,13 @@
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use dataplane::Failure;
 use dataplane::call::Scalar;
 use dataplane::communicator::Communicator as Ranks;
+use dataplane::lock::{Condvar, Mutex};
 use dataplane::process::{Process, Seat};
 use protocol::datatype::Datatype;
 use protocol::message::SharedFile;
@@ -89,7 +90,7 @@ impl Communicator {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// What C holds.
@@ -274,7 +275,7 @@ impl Communicator {
                 self.released.store(true, Ordering::Release);
                 return;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, left);
         }
     }
 
@@ -290,7 +291,7 @@ impl Communicator {
         let mut state = self.lock();
         self.draining.fetch_add(1, Ordering::Relaxed);
         while matches!(*state, State::Forming { .. }) || self.outstanding.load(Ordering::Acquire) > 0 {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state);
         }
         self.draining.fetch_sub(1, Ordering::Relaxed);
     }
@@ -305,7 +306,7 @@ impl Communicator {
             if left.is_zero() {
                 break;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, left);
         }
         self.draining.fetch_sub(1, Ordering::Relaxed);
     }
@@ -377,12 +378,7 @@ pub(crate) fn process() -> NcclResult<Arc<Process>> {
 /// When the device can have no memory.
 pub(crate) fn seat(device: &'static Device, one_rank: bool) -> NcclResult<Seat> {
     let arena = device::arena_of(device)?;
-    let global_rank = rank_of_process().filter(|_| one_rank).unwrap_or(device.gpu.rank.0);
+    let global_rank = crate::process::rank().filter(|_| one_rank).unwrap_or(device.gpu.rank.0);
     let arena = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
     Ok(Seat { global_rank, device: device.ordinal, arena: Some(arena) })
-}
-
-/// The place in the launch that the launcher gave this process.
-pub(super) fn rank_of_process() -> Option<u32> {
-    std::env::var("RANK").ok().and_then(|rank| rank.trim().parse::<u32>().ok())
 }

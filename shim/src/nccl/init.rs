@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::abi::{Config, NO_COLOR, UniqueId};
-use super::communicator::{COMMUNICATORS, Communicator, process, rank_of_process, resolve, seat};
+use super::communicator::{COMMUNICATORS, Communicator, process, resolve, seat};
 use super::config;
 use super::error::{self, NcclError, NcclResult};
 use super::{debug, group, memory, window};
@@ -104,7 +104,7 @@ fn joining(body: impl FnOnce() -> NcclResult) -> NcclResult {
     if result.is_err_and(|error| error != NcclError::IN_PROGRESS)
         && let Ok(process) = process()
     {
-        let rank = rank_of_process().or_else(|| device::current().ok().map(|device| device.gpu.rank.0));
+        let rank = crate::process::rank().or_else(|| device::current().ok().map(|device| device.gpu.rank.0));
         process.join_failed(rank.unwrap_or_default(), &error::last_text());
     }
     result

@@ -1,7 +1,6 @@
 //! Reduction operators: the built-in codes, and the pre-multiplied sums that a program makes for a communicator.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::PoisonError;
 
 use dataplane::call::Scalar;
 use protocol::datatype::{Datatype, ReductionOp};
@@ -40,7 +39,7 @@ pub(crate) fn operator(
         return Ok((op, None));
     }
     let slot = slot(communicator, code).ok_or_else(unknown)?;
-    let factors = communicator.factors.lock().unwrap_or_else(PoisonError::into_inner);
+    let factors = communicator.factors.lock();
     let (made_for, scalar) = factors.get(slot).copied().flatten().ok_or_else(unknown)?;
     if made_for != datatype {
         let detail = format!("the reduction operator was made for {made_for}, the call is for {datatype}");
@@ -90,7 +89,7 @@ pub(crate) unsafe fn create_premultiplied(
             return Err(NcclError::INVALID_ARGUMENT.because(format!("{other} is not a value of ncclScalarResidence_t")));
         }
     };
-    let mut factors = communicator.factors.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut factors = communicator.factors.lock();
     let free = factors.iter().position(Option::is_none).unwrap_or(factors.len());
     if free >= MOST {
         return Err(
@@ -113,6 +112,6 @@ pub(crate) fn destroy(given: c_int, handle: usize) -> NcclResult {
     let unknown =
         || NcclError::INVALID_ARGUMENT.because(format!("{given} is not a reduction operator of this communicator"));
     let slot = slot(&communicator, given).ok_or_else(unknown)?;
-    let mut factors = communicator.factors.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut factors = communicator.factors.lock();
     factors.get_mut(slot).and_then(Option::take).map(drop).ok_or_else(unknown)
 }

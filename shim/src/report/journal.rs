@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use dataplane::refusal;
 use protocol::device_report::JournalEntry;
 
-use super::write;
+use crate::process::rank;
 use crate::settings;
 
 /// No journal of use to anybody is larger, bytes.
@@ -17,7 +17,7 @@ pub(crate) fn note(library: &str, name: &str, detail: &str) {
     let Ok(Some(path)) = settings::get().map(|settings| settings.journal.as_deref()) else { return };
     let entry = JournalEntry {
         pid: std::process::id(),
-        rank: write::rank(),
+        rank: rank(),
         library: library.to_owned(),
         name: name.to_owned(),
         detail: detail.to_owned(),

@@ -10,11 +10,10 @@ use protocol::device_report::{
     DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REFUSED, REPORT_VERSION,
     Summary, Tally, UNWRITTEN,
 };
-use protocol::launcher::Launcher;
 
 use super::counters::{self, Counters};
 use super::{gaps, operators};
-use crate::process::at_exit;
+use crate::process::{at_exit, rank};
 use crate::settings::visible::{self, Visible};
 use crate::settings::{self, GapPolicy, Settings};
 
@@ -100,12 +99,6 @@ fn within_limits(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
         written
     }
-}
-
-/// The rank that the launcher gave this process.
-/// The global rank that the launcher gave this process.
-pub(super) fn rank() -> Option<u32> {
-    Launcher::read(|name| env::var(name).ok()).rank.map(|rank| rank.0)
 }
 
 /// Written beside its place and moved there, so that a reader never sees half of it.
