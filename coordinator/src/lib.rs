@@ -26,11 +26,11 @@
 mod access;
 mod address;
 pub mod console;
-mod crowd;
 mod driver;
 mod endpoint;
 mod inquiry;
 mod left_behind;
+mod pending;
 mod report_file;
 mod run;
 mod session;

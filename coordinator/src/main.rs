@@ -50,11 +50,11 @@ async fn simulate(settings: Settings) -> ExitCode {
         Ok(stop) => stop,
         Err((code, text)) => return fail(code, &text),
     };
-    let heir = settings.heir.clone();
+    let successor = settings.successor.clone();
     let stop = async move {
         let end = stop.await;
         if end == End::RunLost {
-            start_heir(&heir);
+            start_successor(&successor);
         }
         end
     };
@@ -101,8 +101,8 @@ async fn ended(lifeline: Option<pipe::Receiver>) {
     while lifeline.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
 }
 
-/// Starts what is to clear up after a run that was lost. It does not carry the mark by which it finds the others.
-fn start_heir(argv: &[OsString]) {
+/// Starts the program that cleans up after a lost run. It does not carry the mark by which it finds the others.
+fn start_successor(argv: &[OsString]) {
     let Some((program, arguments)) = argv.split_first() else { return };
     let mut command = Command::new(program);
     command.args(arguments).env_remove(protocol::env::COOKIE.name);

@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use crate::crowd::Crowd;
 use crate::driver::{Driver, End};
 use crate::endpoint::{BindError, Endpoint};
+use crate::pending::Pending;
 use crate::report_file::{ReportError, ReportFile};
 use crate::session::{self, Shared};
 use crate::settings::Settings;
@@ -94,19 +94,19 @@ pub async fn run(
 }
 
 async fn accept(endpoint: Endpoint, shared: Shared) {
-    let crowd = Crowd::default();
+    let pending = Pending::default();
     for number in 1.. {
         let stream = loop {
             match endpoint.accept().await {
                 Ok(stream) => break stream,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                // Out of descriptors or memory: who has not sent its hello goes first, then only time or a closed connection helps.
-                Err(_) if crowd.push_out_oldest() => yield_now().await,
+                // Out of descriptors or memory: a connection without a hello goes first, then only time or a closed connection helps.
+                Err(_) if pending.evict_oldest() => yield_now().await,
                 Err(_) => sleep(ACCEPT_PAUSE).await,
             }
         };
-        let place = crowd.enter(number);
-        tokio::spawn(session::serve(stream, ConnectionId(number), place, shared.clone()));
+        let slot = pending.admit(number);
+        tokio::spawn(session::serve(stream, ConnectionId(number), slot, shared.clone()));
         // A hello that has arrived is read before its connection can be dropped.
         if number % ACCEPTED_AT_ONCE == 0 {
             yield_now().await;

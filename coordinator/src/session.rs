@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::access;
-use crate::crowd::Place;
+use crate::pending::Slot;
 
 /// A connection that says nothing acceptable for this long is closed.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
@@ -62,19 +62,19 @@ pub(crate) struct Shared {
     pub(crate) closing: watch::Receiver<bool>,
 }
 
-/// Serves one connection to its end. `place` is its own until its hello is judged.
-pub(crate) async fn serve(stream: Stream, connection: ConnectionId, place: Place, shared: Shared) {
+/// Serves one connection to its end. `slot` is held until its hello is judged.
+pub(crate) async fn serve(stream: Stream, connection: ConnectionId, slot: Slot, shared: Shared) {
     match stream {
         Stream::Unix(stream) => {
             let credentials = stream.peer_cred().ok();
             let same_user = credentials.zip(own_user()).map(|(peer, own)| peer.uid() == own);
             let process = credentials.and_then(|peer| peer.pid());
             let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, Peer { same_user, process }, place, shared).await;
+            converse(reader, writer, connection, Peer { same_user, process }, slot, shared).await;
         }
         Stream::Tcp(stream) => {
             let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, Peer::default(), place, shared).await;
+            converse(reader, writer, connection, Peer::default(), slot, shared).await;
         }
     }
 }
@@ -111,14 +111,8 @@ fn own_user() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|entry| entry.uid())
 }
 
-async fn converse<R, W>(
-    reader: R,
-    mut writer: W,
-    connection: ConnectionId,
-    peer: Peer,
-    mut place: Place,
-    shared: Shared,
-) where
+async fn converse<R, W>(reader: R, mut writer: W, connection: ConnectionId, peer: Peer, mut slot: Slot, shared: Shared)
+where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
@@ -128,7 +122,7 @@ async fn converse<R, W>(
         biased;
         hello = timeout(HELLO_DEADLINE, frames.next(MAX_HELLO)) => hello,
         _ = closing.changed() => return,
-        () = place.taken_away() => return,
+        () = slot.evicted() => return,
     };
     let opener = match hello {
         Ok(Ok(Some(ToCoordinator::Hello { version, token: given, role }))) => {
@@ -145,7 +139,7 @@ async fn converse<R, W>(
         Ok(Err(error)) => return refuse(&mut writer, error.to_string()).await,
         Err(_) => return refuse(&mut writer, format!("no hello within {} s", HELLO_DEADLINE.as_secs())).await,
     };
-    drop(place);
+    drop(slot);
     let (outbound, queue) = mpsc::channel(OUTBOUND_MESSAGES);
     if events.send(Event::Opened { connection, opener, outbound }).await.is_err() {
         return;
@@ -235,7 +229,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
 #[cfg(test)]
 mod tests {
-    use crate::crowd::Crowd;
+    use crate::pending::Pending;
     use protocol::frame::MAX_TO_RANK;
     use protocol::message::VERSION;
     use tokio::io::{DuplexStream, duplex, split};
@@ -249,7 +243,7 @@ mod tests {
         let (events, received) = mpsc::channel(16);
         let (close, closing) = watch::channel(false);
         let shared = Shared { token: None, events, closing };
-        tokio::spawn(converse(reader, writer, ConnectionId(1), Peer::default(), Crowd::default().enter(1), shared));
+        tokio::spawn(converse(reader, writer, ConnectionId(1), Peer::default(), Pending::default().admit(1), shared));
         (peer, received, close)
     }
 

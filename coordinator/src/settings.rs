@@ -45,7 +45,7 @@ pub struct Arguments {
     pub lifeline_fd: Option<u32>,
     /// When the lifeline closes, start this program; given again for each of its arguments
     #[arg(long, value_name = "WORD", requires = "lifeline_fd", allow_hyphen_values = true)]
-    pub heir: Vec<OsString>,
+    pub successor: Vec<OsString>,
 }
 
 /// Everything resolved.
@@ -74,7 +74,7 @@ pub struct Settings {
     /// Inherited descriptor whose end ends the coordinator, and its ranks.
     pub lifeline_fd: Option<u32>,
     /// Program and arguments to start when that one ends.
-    pub heir: Vec<OsString>,
+    pub successor: Vec<OsString>,
 }
 
 /// Bad flags, variables or files. Exit code 2.
@@ -174,7 +174,7 @@ impl Settings {
             max_operations,
             ready_fd: arguments.ready_fd,
             lifeline_fd: arguments.lifeline_fd,
-            heir: arguments.heir,
+            successor: arguments.successor,
         })
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use dataplane::call::{Buffer, Call};
-//! use dataplane::process::{Process, Seat};
+//! use dataplane::process::{Participant, Process};
 //! use dataplane::settings::Settings;
 //! use protocol::datatype::{Datatype, Operation, ReductionOp};
 //!
@@ -18,8 +18,8 @@
 //! let sums: Vec<i32> = std::thread::scope(|scope| {
 //!     let ranks = [0u32, 1].map(|rank| {
 //!         scope.spawn(move || {
-//!             let seat = Seat { global_rank: rank, device: rank, arena: None };
-//!             let communicator = process.init_communicator(b"an id", 2, rank, seat).unwrap();
+//!             let participant = Participant { global_rank: rank, device: rank, arena: None };
+//!             let communicator = process.init_communicator(b"an id", 2, rank, participant).unwrap();
 //!             let mut number = [10i32 + rank as i32];
 //!             let buffer = Buffer::host(number.as_mut_ptr().cast());
 //!             let mut call = Call::new(Operation::AllReduce, 1, Datatype::Int32);

@@ -254,7 +254,7 @@ fn splits_follow_color_and_key() {
             };
             let parent = &player.communicator;
             let key = -(player.rank as i32);
-            let child = player.process.split(parent, parent.split_ticket(), color, key, player.seat()).unwrap();
+            let child = player.process.split(parent, parent.split_ticket(), color, key, player.participant()).unwrap();
             let told = child.as_ref().map(|child| (child.rank(), child.size()));
             assert_eq!(told, [Some((1, 2)), Some((0, 1)), Some((0, 2)), None][player.rank]);
             if let Some(child) = child {

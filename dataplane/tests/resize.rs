@@ -28,7 +28,7 @@ fn sum(player: &Player, on: &Arc<Communicator>, value: i32) -> Result<i32, Failu
 }
 
 fn shrink(player: &Player, excluded: &[u32], abort: bool) -> Result<Arc<Communicator>, Failure> {
-    player.process.shrink(player.communicator.shrink_ticket(excluded.to_vec(), abort)?, player.seat())
+    player.process.shrink(player.communicator.shrink_ticket(excluded.to_vec(), abort)?, player.participant())
 }
 
 /// Waits until two other ranks are done: a rank that ends before is lost, which is another story.
@@ -214,7 +214,7 @@ fn two_ranks_become_four() {
                             assert_eq!(GrowTicket::from_id(&bytes), Some(ticket));
                             id.set(bytes).unwrap();
                         }
-                        let grown = process.grow(Some(parent), ticket, 4, rank as u32, player.seat()).unwrap();
+                        let grown = process.grow(Some(parent), ticket, 4, rank as u32, player.participant()).unwrap();
                         if rank == 1 {
                             assert!(parent.grow_id().is_some(), "the next one");
                         }
@@ -223,8 +223,8 @@ fn two_ranks_become_four() {
                     } else {
                         let player = Player::new(Arc::clone(&process), &[rank as u8], 1, 0).unwrap();
                         let ticket = GrowTicket::from_id(id.wait()).unwrap();
-                        let grown = process.grow(None, ticket, 4, rank as u32, player.seat()).unwrap();
-                        *used.lock().unwrap() = Some((ticket, player.seat()));
+                        let grown = process.grow(None, ticket, 4, rank as u32, player.participant()).unwrap();
+                        *used.lock().unwrap() = Some((ticket, player.participant()));
                         (player, grown)
                     };
                     let (player, grown) = grown;
@@ -233,8 +233,8 @@ fn two_ranks_become_four() {
                 });
             }
         });
-        let (ticket, seat) = used.into_inner().unwrap().unwrap();
-        let again = process.grow(None, ticket, 4, 3, seat).err().unwrap();
+        let (ticket, participant) = used.into_inner().unwrap().unwrap();
+        let again = process.grow(None, ticket, 4, 3, participant).err().unwrap();
         assert_eq!(again.code, ErrorCode::InvalidArgument);
         assert!(again.detail.contains("was used before"), "{again}");
     }

@@ -1,4 +1,4 @@
-//! One communicator: who is in it, and who is still there.
+//! One communicator: its participants, and which of them are still there.
 
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::message::{Member, ToRank};
@@ -11,14 +11,14 @@ use crate::exchange::{ConnectionId, Output, send};
 pub(crate) struct Communicator {
     pub(crate) id: CommunicatorId,
     pub(crate) parent: Option<CommunicatorId>,
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) participants: Vec<Participant>,
     /// When its first failure was noticed.
     pub(crate) failed_at_us: Option<u64>,
 }
 
-/// One member.
+/// One rank of the communicator.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Participant {
     pub(crate) connection: ConnectionId,
     pub(crate) member: Member,
     pub(crate) presence: Presence,
@@ -45,45 +45,46 @@ impl Communicator {
         parent: Option<CommunicatorId>,
         members: Vec<(ConnectionId, Member)>,
     ) -> Self {
-        let seats = members
+        let participants = members
             .into_iter()
-            .map(|(connection, member)| Seat { connection, member, presence: Presence::Present, revoked: false })
+            .map(|(connection, member)| Participant { connection, member, presence: Presence::Present, revoked: false })
             .collect();
-        Self { id, parent, seats, failed_at_us: None }
+        Self { id, parent, participants, failed_at_us: None }
     }
 
     pub(crate) fn size(&self) -> u32 {
-        self.seats.len() as u32
+        self.participants.len() as u32
     }
 
-    /// The seat of `rank`, if `connection` holds it.
-    pub(crate) fn seat_of(&self, rank: Rank, connection: ConnectionId) -> Option<&Seat> {
-        self.seats.get(rank.0 as usize).filter(|seat| seat.connection == connection)
+    /// The participant with `rank`, if it belongs to `connection`.
+    pub(crate) fn participant(&self, rank: Rank, connection: ConnectionId) -> Option<&Participant> {
+        self.participants.get(rank.0 as usize).filter(|participant| participant.connection == connection)
     }
 
     /// The position of `rank` in the whole launch.
     pub(crate) fn global_rank(&self, rank: Rank) -> Option<Rank> {
-        self.seats.get(rank.0 as usize).map(|seat| seat.member.global_rank)
+        self.participants.get(rank.0 as usize).map(|participant| participant.member.global_rank)
     }
 
     /// All members' positions in the whole launch, in communicator order.
     pub(crate) fn global_ranks(&self) -> Vec<Rank> {
-        self.seats.iter().map(|seat| seat.member.global_rank).collect()
+        self.participants.iter().map(|participant| participant.member.global_rank).collect()
     }
 
     /// The first member that is not there any more.
-    pub(crate) fn first_absent(&self) -> Option<(Rank, &Seat)> {
-        let (rank, seat) = self.seats.iter().enumerate().find(|(_, seat)| seat.presence != Presence::Present)?;
-        Some((Rank(rank as u32), seat))
+    pub(crate) fn first_absent(&self) -> Option<(Rank, &Participant)> {
+        let (rank, participant) =
+            self.participants.iter().enumerate().find(|(_, participant)| participant.presence != Presence::Present)?;
+        Some((Rank(rank as u32), participant))
     }
 
     /// The connections of the members still there, each once, without `except`.
     pub(crate) fn listeners(&self, except: ConnectionId) -> Vec<ConnectionId> {
         let mut connections: Vec<ConnectionId> = self
-            .seats
+            .participants
             .iter()
-            .filter(|seat| seat.presence == Presence::Present && seat.connection != except)
-            .map(|seat| seat.connection)
+            .filter(|participant| participant.presence == Presence::Present && participant.connection != except)
+            .map(|participant| participant.connection)
             .collect();
         connections.sort_unstable();
         connections.dedup();

@@ -6,7 +6,7 @@ use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::record::{ErrorCode, FailureRecord};
 
-use crate::communicator::{Communicator, Presence, Seat};
+use crate::communicator::{Communicator, Participant, Presence};
 use crate::ledger::NO_SEQUENCE;
 
 /// One failure.
@@ -123,10 +123,10 @@ impl Failures {
         }
         event.observed.insert(global);
         // Ranks learn of a loss from each other too; one that is still there only passed it on.
-        let is = |presence| communicator.seats.iter().any(|seat| seat.presence == presence);
+        let is = |presence| communicator.participants.iter().any(|participant| participant.presence == presence);
         let (died, aborted) = (is(Presence::Gone), is(Presence::Aborted));
-        let passed_on = |seat: &Seat| {
-            let alive = match seat.presence {
+        let passed_on = |participant: &Participant| {
+            let alive = match participant.presence {
                 Presence::Present => died || aborted,
                 // Of a death, before it left itself.
                 Presence::Left | Presence::Aborted => died,
@@ -134,7 +134,9 @@ impl Failures {
             };
             noticed.code == ErrorCode::RankLost && alive
         };
-        let culprit = |rank: &&Rank| communicator.seats.get(rank.0 as usize).is_some_and(|seat| !passed_on(seat));
+        let culprit = |rank: &&Rank| {
+            communicator.participants.get(rank.0 as usize).is_some_and(|participant| !passed_on(participant))
+        };
         event.culprits.extend(noticed.culprits.iter().filter(culprit));
         event.attempted.insert((global, noticed.sequence), noticed.attempted_bytes);
     }

@@ -15,28 +15,28 @@ pub(crate) struct Applicant {
     pub(crate) member: Member,
 }
 
-/// (what, who is there, who is missing).
+/// (what, arrived ranks, missing ranks).
 pub(crate) type Waiting = (String, Vec<Rank>, Vec<Rank>);
 
-/// `size` seats, one per rank, filled one by one.
+/// The ranks below `size`, which arrive one by one.
 #[derive(Debug)]
 pub(crate) struct Gathering<T> {
     size: u32,
     deadline_us: u64,
-    seats: BTreeMap<Rank, T>,
-    /// Seats that nobody is to take.
+    arrivals: BTreeMap<Rank, T>,
+    /// Ranks that are not waited for.
     absent: BTreeSet<Rank>,
 }
 
 impl<T> Gathering<T> {
-    /// Nobody is there yet.
+    /// No rank has arrived yet.
     pub(crate) fn new(size: u32, deadline_us: u64) -> Self {
         Self::without(size, BTreeSet::new(), deadline_us)
     }
 
-    /// Nobody is there yet, and those of `absent` are not waited for.
+    /// No rank has arrived yet, and those of `absent` are not waited for.
     pub(crate) fn without(size: u32, absent: BTreeSet<Rank>, deadline_us: u64) -> Self {
-        Self { size, deadline_us, seats: BTreeMap::new(), absent }
+        Self { size, deadline_us, arrivals: BTreeMap::new(), absent }
     }
 
     pub(crate) fn size(&self) -> u32 {
@@ -47,40 +47,40 @@ impl<T> Gathering<T> {
         self.deadline_us
     }
 
-    /// Who holds the seat of `rank`.
-    pub(crate) fn seat(&self, rank: Rank) -> Option<&T> {
-        self.seats.get(&rank)
+    /// What arrived as `rank`.
+    pub(crate) fn arrival(&self, rank: Rank) -> Option<&T> {
+        self.arrivals.get(&rank)
     }
 
-    /// Takes the seat of `rank`, which must be free and below the size.
-    pub(crate) fn sit(&mut self, rank: Rank, who: T) {
-        debug_assert!(rank.0 < self.size && !self.seats.contains_key(&rank), "the caller looked");
-        self.seats.insert(rank, who);
+    /// `rank` arrives; it must be below the size and not have arrived before.
+    pub(crate) fn arrive(&mut self, rank: Rank, who: T) {
+        debug_assert!(rank.0 < self.size && !self.arrivals.contains_key(&rank), "the caller looked");
+        self.arrivals.insert(rank, who);
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.seats.len() + self.absent.len() == self.size as usize
+        self.arrivals.len() + self.absent.len() == self.size as usize
     }
 
-    /// Everybody who is there, by rank.
-    pub(crate) fn seated(&self) -> impl Iterator<Item = (Rank, &T)> {
-        self.seats.iter().map(|(rank, who)| (*rank, who))
+    /// All arrivals, by rank.
+    pub(crate) fn arrivals(&self) -> impl Iterator<Item = (Rank, &T)> {
+        self.arrivals.iter().map(|(rank, who)| (*rank, who))
     }
 
-    /// Everybody who came, by rank.
-    pub(crate) fn into_seated(self) -> impl Iterator<Item = (Rank, T)> {
-        self.seats.into_iter()
+    /// All arrivals, by rank.
+    pub(crate) fn into_arrivals(self) -> impl Iterator<Item = (Rank, T)> {
+        self.arrivals.into_iter()
     }
 
-    /// Who waits for whom in it; it is called `what`.
+    /// Its arrived and missing ranks, under the name `what`.
     pub(crate) fn waiting(&self, what: String) -> Waiting {
-        (what, self.seats.keys().copied().collect(), self.missing())
+        (what, self.arrivals.keys().copied().collect(), self.missing())
     }
 
-    /// Who has not come.
+    /// The ranks that have not arrived.
     pub(crate) fn missing(&self) -> Vec<Rank> {
         let expected = (0..self.size).map(Rank).filter(|rank| !self.absent.contains(rank));
-        expected.filter(|rank| !self.seats.contains_key(rank)).collect()
+        expected.filter(|rank| !self.arrivals.contains_key(rank)).collect()
     }
 }
 

@@ -73,7 +73,7 @@ impl Rendezvous {
         }
         let gathering = self.pending.entry(unique_id.clone()).or_insert_with(|| Gathering::new(size, deadline_us));
         let clash = if gathering.size() != size {
-            let other = gathering.seated().next();
+            let other = gathering.arrivals().next();
             let (other_rank, other) = other.expect("a pending rendezvous has a rank");
             Some((
                 ErrorCode::WorldSizeMismatch,
@@ -85,7 +85,7 @@ impl Rendezvous {
                 ),
             ))
         } else {
-            gathering.seat(rank).map(|other| {
+            gathering.arrival(rank).map(|other| {
                 let detail = format!(
                     "two processes came as rank {rank} of {size}: {} and {}",
                     whereabouts(plan, &other.member),
@@ -99,19 +99,19 @@ impl Rendezvous {
             let mut unaware = gathering.missing();
             unaware.retain(|missing| *missing != rank);
             self.give_up(unique_id, gathering.size(), unaware, code, &detail);
-            let mut applicants: Vec<Applicant> = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+            let mut applicants: Vec<Applicant> = gathering.into_arrivals().map(|(_, applicant)| applicant).collect();
             applicants.push(applicant);
             // Who differs in size depends on who came first; who came twice does not.
             let culprits = if code == ErrorCode::DuplicateRank { vec![rank] } else { Vec::new() };
             return Outcome::Failed(Failed { applicants, code, culprits, detail });
         }
-        gathering.sit(rank, applicant);
+        gathering.arrive(rank, applicant);
         if !gathering.is_full() {
             return Outcome::Waits;
         }
         let gathering = self.pending.remove(&unique_id).expect("it is there");
         self.spend(unique_id, next);
-        Outcome::Complete(gathering.into_seated().map(|(_, applicant)| applicant).collect())
+        Outcome::Complete(gathering.into_arrivals().map(|(_, applicant)| applicant).collect())
     }
 
     /// Why a rank cannot wait for the others, if it cannot.
@@ -185,14 +185,14 @@ impl Rendezvous {
         let waiting: Vec<Vec<u8>> = self
             .pending
             .iter()
-            .filter(|(_, gathering)| gathering.seated().any(|(_, applicant)| theirs(applicant)))
+            .filter(|(_, gathering)| gathering.arrivals().any(|(_, applicant)| theirs(applicant)))
             .map(|(id, _)| id.clone())
             .collect();
         let mut failed = Vec::new();
         for unique_id in waiting {
             let Some(gathering) = self.pending.remove(&unique_id) else { continue };
             let (size, unaware) = (gathering.size(), gathering.missing());
-            let (lost, others): (Vec<_>, Vec<_>) = gathering.into_seated().partition(|(_, who)| theirs(who));
+            let (lost, others): (Vec<_>, Vec<_>) = gathering.into_arrivals().partition(|(_, who)| theirs(who));
             let Some((_, first)) = lost.first() else { continue };
             let detail = format!("{} {how} before the communicator formed", describe(plan, &first.member));
             self.give_up(unique_id, size, unaware, ErrorCode::RankLost, &detail);
@@ -219,7 +219,7 @@ impl Rendezvous {
             );
             let code = ErrorCode::TimeoutWaitingForRanks;
             self.give_up(unique_id, gathering.size(), missing.clone(), code, &detail);
-            let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+            let applicants = gathering.into_arrivals().map(|(_, applicant)| applicant).collect();
             Failed { applicants, code, culprits: missing, detail }
         };
         late.into_iter().map(fail).collect()
@@ -246,7 +246,7 @@ impl Rendezvous {
             let culprits = if same { vec![rank] } else { Vec::new() };
             let code = ErrorCode::RankLost;
             self.give_up(unique_id, gathering.size(), gathering.missing(), code, &detail);
-            let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+            let applicants = gathering.into_arrivals().map(|(_, applicant)| applicant).collect();
             failed.push(Failed { applicants, code, culprits, detail });
         }
         failed
@@ -275,24 +275,24 @@ pub(crate) fn has_numbers_of_launch(
     plan: Option<&ClusterPlan>,
 ) -> bool {
     launched(gathering, processes).or_else(|| plan.map(ClusterPlan::world_size)) == Some(gathering.size())
-        && gathering.seated().all(|(seat, applicant)| applicant.member.global_rank == seat)
+        && gathering.arrivals().all(|(rank, applicant)| applicant.member.global_rank == rank)
 }
 
 /// How many ranks were launched, as one of those that wait there knows.
 fn launched(gathering: &Gathering<Applicant>, processes: &Processes) -> Option<u32> {
-    gathering.seated().find_map(|(_, applicant)| processes.get(applicant.connection)?.info.world_size)
+    gathering.arrivals().find_map(|(_, applicant)| processes.get(applicant.connection)?.info.world_size)
 }
 
 /// A rank that ended and without which `gathering` cannot be complete. `None` where that is not certain.
 fn missed_for_ever(gathering: &Gathering<Applicant>, endings: &Endings, processes: &Processes) -> Option<Rank> {
-    let seated: BTreeSet<Rank> = gathering.seated().map(|(_, applicant)| applicant.member.global_rank).collect();
+    let arrived: BTreeSet<Rank> = gathering.arrivals().map(|(_, applicant)| applicant.member.global_rank).collect();
     let launched = launched(gathering, processes)?;
     // A process with several devices sits down for each of them: then ranks are not processes.
-    if gathering.size() > launched || seated.len() < gathering.seated().count() {
+    if gathering.size() > launched || arrived.len() < gathering.arrivals().count() {
         return None;
     }
     let missing = gathering.missing().len();
-    let absent = || (0..launched).map(Rank).filter(|rank| !seated.contains(rank));
+    let absent = || (0..launched).map(Rank).filter(|rank| !arrived.contains(rank));
     let could_come = absent().filter(|rank| endings.how_ended(*rank, processes).is_none()).count();
     if could_come >= missing {
         return None;

@@ -158,7 +158,7 @@ pub(crate) fn shrink_of(
     let parent = communicator.id;
     let excluded: BTreeSet<Rank> = excluded.into_iter().collect();
     let wrong = |detail: String| Err((ErrorCode::InvalidArgument, detail));
-    if communicator.seat_of(rank, connection).is_none() {
+    if communicator.participant(rank, connection).is_none() {
         return wrong(format!("this process is not rank {rank} of communicator {parent}"));
     }
     if excluded.contains(&rank) {
@@ -188,7 +188,7 @@ impl Resizes {
         if let Some((code, detail)) = resizes.hindrance(communicator, &resize, rank, plan) {
             return Outcome::refused(applicant, code, detail);
         }
-        resizes.sit(&resize, rank, applicant, new);
+        resizes.arrive(&resize, rank, applicant, new);
         match resizes.contradicts(&resize) {
             Some(other) => {
                 Outcome { failed: resizes.contradict(communicator.id, [resize, other]), ..Outcome::default() }
@@ -209,7 +209,7 @@ impl Resizes {
     ) -> Outcome {
         let (parent, old) = (communicator.id, communicator.size());
         let resizes = self.by_parent.entry(parent).or_default();
-        let foreign = rank.0 < old && communicator.seat_of(rank, applicant.connection).is_none();
+        let foreign = rank.0 < old && communicator.participant(rank, applicant.connection).is_none();
         let argument = if size <= old {
             Some(format!("communicator {parent} has {old} ranks and cannot grow to {size}"))
         } else if rank.0 >= size {
@@ -238,7 +238,7 @@ impl Resizes {
         if let Some((code, detail)) = resizes.hindrance(communicator, &resize, rank, plan) {
             return Outcome::refused(applicant, code, detail);
         }
-        resizes.sit(&resize, rank, applicant, new);
+        resizes.arrive(&resize, rank, applicant, new);
         Outcome { complete: resizes.conclude(resize), ..Outcome::default() }
     }
 
@@ -253,10 +253,10 @@ impl Resizes {
         let Some(resizes) = self.by_parent.get_mut(&communicator.id) else { return Vec::new() };
         let mut hopeless = Vec::new();
         for (resize, Resizing { gathering, .. }) in &resizes.pending {
-            let seated = || gathering.seated().find(|(_, applicant)| Some(applicant.connection) == lost);
+            let arrived = || gathering.arrivals().find(|(_, applicant)| Some(applicant.connection) == lost);
             let gone = match absent(communicator, resize) {
-                Some(rank) => Some((rank, &communicator.seats[rank.0 as usize].member)),
-                None => seated().map(|(rank, applicant)| (rank, &applicant.member)),
+                Some(rank) => Some((rank, &communicator.participants[rank.0 as usize].member)),
+                None => arrived().map(|(rank, applicant)| (rank, &applicant.member)),
             };
             if let Some((rank, member)) = gone {
                 hopeless.push((resize.clone(), rank, format!("{} {how}", describe(plan, member))));
@@ -330,21 +330,21 @@ impl OfParent {
                 Resize::Shrink { .. } => "; leave it out too",
                 Resize::Grow { .. } => "",
             };
-            let member = &communicator.seats[rank.0 as usize].member;
+            let member = &communicator.participants[rank.0 as usize].member;
             return Some((ErrorCode::RankLost, format!("{} is not there any more{advice}", describe(plan, member))));
         }
         let gathering = &self.pending.get(resize)?.gathering;
-        gathering.seat(rank)?;
+        gathering.arrival(rank)?;
         let what = resize.describe(communicator.id, gathering.size());
         Some((ErrorCode::DuplicateRank, format!("rank {rank} came twice to {what}")))
     }
 
-    /// Lets `rank` take its seat, in `new` when it is the first.
-    fn sit(&mut self, resize: &Resize, rank: Rank, applicant: Applicant, new: Resizing) {
+    /// `rank` arrives, in `new` when it is the first.
+    fn arrive(&mut self, resize: &Resize, rank: Rank, applicant: Applicant, new: Resizing) {
         let abort = new.abort;
         let resizing = self.pending.entry(resize.clone()).or_insert(new);
         resizing.abort |= abort;
-        resizing.gathering.sit(rank, applicant);
+        resizing.gathering.arrive(rank, applicant);
     }
 
     /// Takes `resize` out once everybody is there.
@@ -366,7 +366,7 @@ impl OfParent {
         let mut parties: Vec<(Rank, String)> = Vec::new();
         for resize in &both {
             let Some(resizing) = self.pending.get(resize) else { continue };
-            let ranks: Vec<Rank> = resizing.gathering.seated().map(|(rank, _)| rank).collect();
+            let ranks: Vec<Rank> = resizing.gathering.arrivals().map(|(rank, _)| rank).collect();
             let who = if ranks.len() == 1 { "rank" } else { "ranks" };
             let excluded = resize.excluded().map(set).unwrap_or_default();
             parties.extend(ranks.first().map(|first| (*first, format!("{who} {} without {excluded}", list(&ranks)))));
@@ -416,7 +416,7 @@ impl OfParent {
     fn contradicts(&self, resize: &Resize) -> Option<Resize> {
         let stuck = |one: &Resize, other: &Resize| {
             let (here, there) = (&self.pending[one].gathering, &self.pending[other].gathering);
-            here.seated().any(|(rank, _)| !other.excludes(rank) && there.seat(rank).is_none())
+            here.arrivals().any(|(rank, _)| !other.excludes(rank) && there.arrival(rank).is_none())
         };
         let shrink = |resize: &Resize| matches!(resize, Resize::Shrink { .. });
         let different = |other: &&Resize| shrink(other) && other.excluded() != resize.excluded();
@@ -430,7 +430,7 @@ fn absent(communicator: &Communicator, resize: &Resize) -> Option<Rank> {
     let ranks = (0..communicator.size()).map(Rank);
     ranks
         .filter(|rank| !resize.excludes(*rank))
-        .find(|rank| communicator.seats[rank.0 as usize].presence != Presence::Present)
+        .find(|rank| communicator.participants[rank.0 as usize].presence != Presence::Present)
 }
 
 fn set(ranks: &BTreeSet<Rank>) -> String {

@@ -63,7 +63,7 @@ impl Splits {
         deadline_us: u64,
     ) -> Outcome {
         let parent = communicator.id;
-        if communicator.seat_of(rank, who.applicant.connection).is_none() {
+        if communicator.participant(rank, who.applicant.connection).is_none() {
             let detail = format!("this process is not rank {rank} of communicator {parent}");
             return Outcome::Refused(who.applicant, ErrorCode::InvalidArgument, detail);
         }
@@ -73,11 +73,11 @@ impl Splits {
         }
         let key = (parent, sequence);
         let gathering = self.pending.entry(key).or_insert_with(|| Gathering::new(communicator.size(), deadline_us));
-        if gathering.seat(rank).is_some() {
+        if gathering.arrival(rank).is_some() {
             let detail = format!("rank {rank} came to split {sequence} of communicator {parent} twice");
             return Outcome::Refused(who.applicant, ErrorCode::DuplicateRank, detail);
         }
-        gathering.sit(rank, who);
+        gathering.arrive(rank, who);
         if !gathering.is_full() {
             return Outcome::Waits;
         }
@@ -119,7 +119,7 @@ impl Splits {
 fn children(split: Gathering<SplitApplicant>) -> Children {
     let mut by_color: BTreeMap<u32, Vec<SplitApplicant>> = BTreeMap::new();
     let mut children = Children::default();
-    for (_, who) in split.into_seated() {
+    for (_, who) in split.into_arrivals() {
         match who.color {
             Some(color) => by_color.entry(color).or_default().push(who),
             None => children.colorless.push(who.applicant),

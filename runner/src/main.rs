@@ -25,7 +25,7 @@ fn run() -> ExitCode {
     execute::survive_file_limit();
     execute::hear_of_children();
     let mut arguments = std::env::args_os();
-    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT || first == guard::HEIR) {
+    if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT || first == guard::SUCCESSOR) {
         let rest: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
         return from_number(guard::main(&rest));
     }

@@ -131,12 +131,12 @@ fn what_a_dead_process_had_no_time_to_tell_is_in_the_report() {
 }
 
 #[test]
-fn ranks_are_told_to_end_when_the_run_is_lost_and_its_heir_is_started() {
+fn ranks_are_told_to_end_when_the_run_is_lost_and_its_successor_is_started() {
     let directory = tempfile::tempdir().unwrap();
     let (lost, marked) = (directory.path().join("lost"), directory.path().join("marked"));
     let script = format!("test -z \"$FTEST_CASE_COOKIE\" || touch {}; touch {}", marked.display(), lost.display());
     let mut coordinator = Coordinator::start_with("unix", |command| {
-        command.args(["--lifeline-fd", "0", "--heir", "sh", "--heir", "-c", "--heir", &script]);
+        command.args(["--lifeline-fd", "0", "--successor", "sh", "--successor", "-c", "--successor", &script]);
         command.env("FTEST_CASE_COOKIE", "a/b").env("PATH", "/usr/bin:/bin").stdin(Stdio::piped());
     });
     let mut rank = coordinator.process(100);
@@ -145,8 +145,8 @@ fn ranks_are_told_to_end_when_the_run_is_lost_and_its_heir_is_started() {
     assert_eq!(coordinator.ended().code(), Some(0));
     let start = Instant::now();
     while !lost.exists() {
-        assert!(start.elapsed() < DEADLINE, "the heir was not started");
+        assert!(start.elapsed() < DEADLINE, "the successor was not started");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(!marked.exists(), "a sweep would take the heir for a process of the run");
+    assert!(!marked.exists(), "a sweep would take the successor for a process of the run");
 }

@@ -92,13 +92,13 @@ mod tests {
     use super::*;
     use crate::arena::Arena;
     use crate::call::Call;
-    use crate::process::{Process, Seat};
+    use crate::process::{Participant, Process};
     use crate::settings::Settings;
 
     fn join(process: &Arc<Process>, arena: &Arena, rank: u32) -> Arc<Communicator> {
         let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-        let seat = Seat { global_rank: rank, device: 0, arena: Some(file) };
-        process.init_communicator(b"the same id", 2, rank, seat).unwrap()
+        let participant = Participant { global_rank: rank, device: 0, arena: Some(file) };
+        process.init_communicator(b"the same id", 2, rank, participant).unwrap()
     }
 
     /// A program sees its rank's failure a moment before the other ranks do, and may abort in that moment.

@@ -35,11 +35,11 @@ enum Key {
 struct Gathering {
     number: u64,
     expected: Vec<u32>,
-    seats: HashMap<u32, Seat>,
+    arrivals: HashMap<u32, Arrival>,
 }
 
 #[derive(Clone)]
-struct Seat {
+struct Arrival {
     color: Option<u32>,
     key: i32,
     member: Member,
@@ -81,17 +81,17 @@ impl LocalRendezvous {
                 in_order(Key::Grow(*parent, *sequence))
             }
         };
-        let seat = Seat { color, key: order, member };
+        let arrival = Arrival { color, key: order, member };
         let size = expected.len();
         state.met += 1;
         let number = state.met;
-        let new = || Gathering { number, expected: expected.clone(), seats: HashMap::new() };
+        let new = || Gathering { number, expected: expected.clone(), arrivals: HashMap::new() };
         let gathering = state.gatherings.entry(key.clone()).or_insert_with(new);
         let number = gathering.number;
         let mistake = if gathering.expected.len() != size {
             let detail = format!("rank {rank} gives size {size}, the others gave {}", gathering.expected.len());
             Some(Failure::new(ErrorCode::WorldSizeMismatch, detail).blaming(vec![rank]))
-        } else if gathering.seats.contains_key(&rank) {
+        } else if gathering.arrivals.contains_key(&rank) {
             Some(Failure::new(ErrorCode::DuplicateRank, format!("rank {rank} came twice")).blaming(vec![rank]))
         } else {
             None
@@ -101,8 +101,8 @@ impl LocalRendezvous {
             self.changed.notify_all();
             return Err(failure);
         }
-        gathering.seats.insert(rank, seat);
-        let full = gathering.seats.len() == size;
+        gathering.arrivals.insert(rank, arrival);
+        let full = gathering.arrivals.len() == size;
         if let Some((other, failure)) = state.contradiction(&key) {
             state.fail(&key, &failure);
             state.fail(&other, &failure);
@@ -129,8 +129,8 @@ impl LocalRendezvous {
             if left.is_zero() {
                 let missing: Vec<u32> = state.gatherings.get_mut(&key).map_or_else(Vec::new, |gathering| {
                     let missing =
-                        expected.iter().copied().filter(|other| !gathering.seats.contains_key(other)).collect();
-                    gathering.seats.remove(&rank);
+                        expected.iter().copied().filter(|other| !gathering.arrivals.contains_key(other)).collect();
+                    gathering.arrivals.remove(&rank);
                     missing
                 });
                 let code = match key {
@@ -153,8 +153,8 @@ impl LocalRendezvous {
 impl State {
     /// Tells those who wait, if anyone does.
     fn fail(&mut self, key: &Key, failure: &Failure) {
-        if let Some(gathering) = self.gatherings.remove(key).filter(|gathering| !gathering.seats.is_empty()) {
-            self.results.insert(gathering.number, (gathering.seats.len(), Err(failure.clone())));
+        if let Some(gathering) = self.gatherings.remove(key).filter(|gathering| !gathering.arrivals.is_empty()) {
+            self.results.insert(gathering.number, (gathering.arrivals.len(), Err(failure.clone())));
         }
     }
 
@@ -163,7 +163,7 @@ impl State {
         let Key::Shrink(parent, _, excluded) = key else { return None };
         let mine = self.gatherings.get(key)?;
         let needs = |one: &Gathering, other: &Gathering| {
-            one.seats.keys().any(|rank| other.expected.contains(rank) && !other.seats.contains_key(rank))
+            one.arrivals.keys().any(|rank| other.expected.contains(rank) && !other.arrivals.contains_key(rank))
         };
         self.gatherings.iter().find_map(|(other, theirs)| {
             let Key::Shrink(of, _, without) = other else { return None };
@@ -171,7 +171,7 @@ impl State {
                 return None;
             }
             let mut parties = [(mine, excluded), (theirs, without)].map(|(gathering, excluded)| {
-                let mut ranks: Vec<u32> = gathering.seats.keys().copied().collect();
+                let mut ranks: Vec<u32> = gathering.arrivals.keys().copied().collect();
                 ranks.sort_unstable();
                 let detail = format!("{} without {}", name_ranks(&ranks), name_ranks(excluded));
                 (ranks, detail)
@@ -184,12 +184,12 @@ impl State {
     }
 
     fn conclude(&mut self, gathering: Gathering) -> Outcome {
-        let mut seats: Vec<(u32, Seat)> = gathering.seats.into_iter().collect();
-        seats.sort_by_key(|(rank, seat)| (seat.color, seat.key, *rank));
-        let mut outcome: Outcome = seats.iter().map(|(rank, _)| (*rank, None)).collect();
-        for group in seats.chunk_by(|a, b| a.1.color == b.1.color).filter(|group| group[0].1.color.is_some()) {
+        let mut arrivals: Vec<(u32, Arrival)> = gathering.arrivals.into_iter().collect();
+        arrivals.sort_by_key(|(rank, arrival)| (arrival.color, arrival.key, *rank));
+        let mut outcome: Outcome = arrivals.iter().map(|(rank, _)| (*rank, None)).collect();
+        for group in arrivals.chunk_by(|a, b| a.1.color == b.1.color).filter(|group| group[0].1.color.is_some()) {
             self.formed += 1;
-            let members: Vec<Member> = group.iter().map(|(_, seat)| seat.member.clone()).collect();
+            let members: Vec<Member> = group.iter().map(|(_, arrival)| arrival.member.clone()).collect();
             for (index, (old, _)) in group.iter().enumerate() {
                 let formed = Formed {
                     communicator: CommunicatorId(self.formed),

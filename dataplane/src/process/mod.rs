@@ -41,9 +41,9 @@ use crate::sockets::listener::{Listener, Scope};
 
 pub use session::ORPHAN_EXIT;
 
-/// Where a rank sits: what the others must know of its device.
+/// A rank that takes part in a communicator: what the others must know of it and its device.
 #[derive(Clone, Copy, Debug)]
-pub struct Seat {
+pub struct Participant {
     /// Position in the whole launch.
     pub global_rank: u32,
     /// Device ordinal in this process.
@@ -170,10 +170,10 @@ impl Process {
         unique_id: &[u8],
         size: u32,
         rank: u32,
-        seat: Seat,
+        participant: Participant,
     ) -> Result<Arc<Communicator>, Failure> {
-        let offer = self.offer(seat, size);
-        let offer = offer.inspect_err(|failure| self.join_failed(seat.global_rank, &failure.detail))?;
+        let offer = self.offer(participant, size);
+        let offer = offer.inspect_err(|failure| self.join_failed(participant.global_rank, &failure.detail))?;
         let wanted = Wanted::Init { unique_id: unique_id.to_vec(), size };
         let (formed, control) = self.meet(&wanted, rank, offer)?;
         self.form(formed, control)
@@ -196,19 +196,19 @@ impl Process {
         sequence: Sequence,
         color: Option<u32>,
         key: i32,
-        seat: Seat,
+        participant: Participant,
     ) -> Result<Option<Arc<Communicator>>, Failure> {
         if let Some(failure) = parent.failure().filter(|_| !parent.revoked()) {
             return Err(failure);
         }
-        let (member, control) = self.offer(seat, parent.size())?;
+        let (member, control) = self.offer(participant, parent.size())?;
         let wanted = Wanted::Split { parent: parent.id(), sequence, size: parent.size(), color, key };
         let child = self.rendezvous.meet(&wanted, parent.rank(), member, self.settings.timeout)?;
         child.map(|formed| self.form(formed, control)).transpose()
     }
 
     /// What this process offers the others of a communicator of at most `size` ranks.
-    fn offer(&self, seat: Seat, size: u32) -> Result<(Member, Arena), Failure> {
+    fn offer(&self, participant: Participant, size: u32) -> Result<(Member, Arena), Failure> {
         if size == 0 {
             return Err(Failure::new(ErrorCode::InvalidArgument, "a communicator has at least one rank"));
         }
@@ -218,11 +218,11 @@ impl Process {
         let tcp = matches!(self.settings.coordinator, Some(Address::Tcp(_)));
         let sockets = self.settings.force_sockets || tcp;
         let member = Member {
-            global_rank: Rank(seat.global_rank),
-            device: seat.device,
+            global_rank: Rank(participant.global_rank),
+            device: participant.device,
             pid: self.pid,
             host: self.host.clone(),
-            arena: seat.arena.filter(|_| !sockets),
+            arena: participant.arena.filter(|_| !sockets),
             control: Some(file),
             data_address: self.listener.address.clone(),
         };
@@ -331,7 +331,8 @@ mod tests {
         let meet = |rank: u32| {
             let arena = &arenas[rank as usize];
             let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-            let (member, control) = process.offer(Seat { global_rank: rank, device: 0, arena: Some(file) }, 2).unwrap();
+            let (member, control) =
+                process.offer(Participant { global_rank: rank, device: 0, arena: Some(file) }, 2).unwrap();
             let wanted = Wanted::Init { unique_id: b"id".to_vec(), size: 2 };
             process.meet(&wanted, rank, (member, control)).unwrap()
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::wanted::Wanted;
-use super::{Process, Seat};
+use super::{Participant, Process};
 use crate::communicator::{Communicator, GrowTicket, ShrinkTicket};
 use crate::failure::Failure;
 
@@ -12,7 +12,11 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::init_communicator`]; the failure of the parent.
-    pub fn shrink(self: &Arc<Self>, ticket: ShrinkTicket, seat: Seat) -> Result<Arc<Communicator>, Failure> {
+    pub fn shrink(
+        self: &Arc<Self>,
+        ticket: ShrinkTicket,
+        participant: Participant,
+    ) -> Result<Arc<Communicator>, Failure> {
         let ShrinkTicket { parent, excluded, sequence, abort, .. } = &ticket;
         if let Some(failure) = parent.failure().filter(|_| !abort && !parent.revoked()) {
             let detail = format!("{}; a failed communicator shrinks only with NCCL_SHRINK_ABORT", failure.detail);
@@ -25,7 +29,7 @@ impl Process {
             excluded: excluded.clone(),
             abort: *abort,
         };
-        let offer = self.offer(seat, wanted.ranks().len() as u32)?;
+        let offer = self.offer(participant, wanted.ranks().len() as u32)?;
         let (child, control) = self.meet(&wanted, parent.rank(), offer)?;
         ticket.used();
         self.form(child, control)
@@ -41,13 +45,13 @@ impl Process {
         ticket: GrowTicket,
         size: u32,
         rank: u32,
-        seat: Seat,
+        participant: Participant,
     ) -> Result<Arc<Communicator>, Failure> {
         if let Some(failure) = parent.filter(|parent| !parent.revoked()).and_then(|parent| parent.failure()) {
             return Err(failure);
         }
         let GrowTicket { parent: id, sequence } = ticket;
-        let offer = self.offer(seat, size)?;
+        let offer = self.offer(participant, size)?;
         let (child, control) = self.meet(&Wanted::Grow { parent: id, sequence, size }, rank, offer)?;
         if let Some(parent) = parent {
             parent.has_grown(sequence);

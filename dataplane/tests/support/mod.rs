@@ -9,7 +9,7 @@ use dataplane::Failure;
 use dataplane::arena::Arena;
 use dataplane::call::{Buffer, Call, Place};
 use dataplane::communicator::Communicator;
-use dataplane::process::{Process, Seat};
+use dataplane::process::{Participant, Process};
 use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::message::SharedFile;
@@ -36,16 +36,16 @@ impl Player {
     pub(crate) fn new(process: Arc<Process>, id: &[u8], size: usize, rank: usize) -> Result<Self, Failure> {
         let arena = Arena::create("test arena", 1 << 30).unwrap();
         let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-        let seat = Seat { global_rank: rank as u32, device: 0, arena: Some(file) };
-        let communicator = process.init_communicator(id, size as u32, rank as u32, seat)?;
+        let participant = Participant { global_rank: rank as u32, device: 0, arena: Some(file) };
+        let communicator = process.init_communicator(id, size as u32, rank as u32, participant)?;
         let sockets = process.settings().force_sockets;
         assert_eq!(communicator.transport() == BufferTransport::SocketPayload, sockets, "bytes take the way asked for");
         Ok(Self { process, communicator, arena, rank, size, used: AtomicU64::new(64) })
     }
 
-    pub(crate) fn seat(&self) -> Seat {
+    pub(crate) fn participant(&self) -> Participant {
         let file = SharedFile { fd: self.arena.fd(), length: self.arena.length() as u64 };
-        Seat { global_rank: self.rank as u32, device: 0, arena: Some(file) }
+        Participant { global_rank: self.rank as u32, device: 0, arena: Some(file) }
     }
 
     /// Memory of the arena.

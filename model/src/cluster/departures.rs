@@ -22,15 +22,15 @@ impl Cluster {
         let Some(communicator) = self.communicators.get_mut(&id) else {
             return close(out, from, format!("left unknown communicator {id}"));
         };
-        if communicator.seat_of(rank, from).is_none() {
+        if communicator.participant(rank, from).is_none() {
             return close(out, from, format!("left communicator {id} as rank {rank}, which it is not"));
         }
-        let seat = &mut communicator.seats[rank.0 as usize];
-        if seat.presence != Presence::Present {
+        let participant = &mut communicator.participants[rank.0 as usize];
+        if participant.presence != Presence::Present {
             return;
         }
-        seat.presence = if aborted.is_some() { Presence::Aborted } else { Presence::Left };
-        let name = describe(self.settings.plan.as_ref(), &seat.member);
+        participant.presence = if aborted.is_some() { Presence::Aborted } else { Presence::Left };
+        let name = describe(self.settings.plan.as_ref(), &participant.member);
         if let Some((code, why)) = aborted {
             // What failed before is the reason, whichever of the two arrives first.
             let detail = if code == ErrorCode::Aborted { format!("{name} called ncclCommAbort") } else { why };
@@ -45,12 +45,12 @@ impl Cluster {
         let Some(communicator) = self.communicators.get_mut(&id) else {
             return close(out, from, format!("revoked unknown communicator {id}"));
         };
-        if communicator.seat_of(rank, from).is_none() {
+        if communicator.participant(rank, from).is_none() {
             return close(out, from, format!("revoked communicator {id} as rank {rank}, which it is not"));
         }
         // The others are not notified: they wait until they revoke, too.
-        if let Some(seat) = communicator.seats.get_mut(rank.0 as usize) {
-            seat.revoked = true;
+        if let Some(participant) = communicator.participants.get_mut(rank.0 as usize) {
+            participant.revoked = true;
         }
     }
 
@@ -83,19 +83,19 @@ impl Cluster {
         for id in ids {
             let Some(communicator) = self.communicators.get_mut(&id) else { continue };
             let mut last = None;
-            for index in 0..communicator.seats.len() {
-                let seat = &mut communicator.seats[index];
-                if seat.connection != connection || seat.presence == Presence::Gone {
+            for index in 0..communicator.participants.len() {
+                let participant = &mut communicator.participants[index];
+                if participant.connection != connection || participant.presence == Presence::Gone {
                     continue;
                 }
-                let aborted = seat.presence == Presence::Aborted;
+                let aborted = participant.presence == Presence::Aborted;
                 if aborted && !died {
                     continue;
                 }
-                let was_present = seat.presence == Presence::Present;
-                seat.presence = Presence::Gone;
+                let was_present = participant.presence == Presence::Present;
+                participant.presence = Presence::Gone;
                 let rank = Rank(index as u32);
-                let detail = format!("{} {how}", describe(self.settings.plan.as_ref(), &seat.member));
+                let detail = format!("{} {how}", describe(self.settings.plan.as_ref(), &participant.member));
                 communicator.tell_others(rank, connection, ErrorCode::RankLost, &detail, out);
                 if died && was_present {
                     communicator.failed_at_us.get_or_insert(self.now_us);

@@ -103,12 +103,15 @@ impl Cluster {
 
     /// Wakes those who wait for `rank`, which ended its operations to shrink. After a loss that is the loss's consequence.
     fn announce_stop(&self, communicator: &Communicator, rank: Rank, out: &mut Vec<Output>) {
-        let loss = communicator.seats.iter().any(|seat| matches!(seat.presence, Presence::Gone | Presence::Aborted));
+        let loss = communicator
+            .participants
+            .iter()
+            .any(|participant| matches!(participant.presence, Presence::Gone | Presence::Aborted));
         let code = if loss { ErrorCode::RankLost } else { ErrorCode::Aborted };
-        let seat = &communicator.seats[rank.0 as usize];
-        let name = describe(self.settings.plan.as_ref(), &seat.member);
+        let participant = &communicator.participants[rank.0 as usize];
+        let name = describe(self.settings.plan.as_ref(), &participant.member);
         let detail = format!("{name} called ncclCommShrink with NCCL_SHRINK_ABORT");
-        communicator.tell_others(rank, seat.connection, code, &detail, out);
+        communicator.tell_others(rank, participant.connection, code, &detail, out);
     }
 
     /// Does what comes of a rank that asked for a resize of `parent`.
@@ -124,11 +127,11 @@ impl Cluster {
         let failed_at = communicator.failed_at_us.unwrap_or(since_us);
         let recovery = resize.excluded().map(|excluded| {
             let global = |rank: &Rank| communicator.global_rank(*rank).unwrap_or(*rank);
-            let survivors: Vec<Rank> = gathering.seated().map(|(rank, _)| global(&rank)).collect();
+            let survivors: Vec<Rank> = gathering.arrivals().map(|(rank, _)| global(&rank)).collect();
             (excluded.iter().map(global).collect(), survivors)
         });
         let sequence = Sequence(self.ledger.completed(parent).0 + 1);
-        let applicants = gathering.into_seated().map(|(_, applicant)| applicant).collect();
+        let applicants = gathering.into_arrivals().map(|(_, applicant)| applicant).collect();
         let child = self.form(Some(parent), applicants, out);
         if let Some((excluded, survivors)) = recovery {
             let time_us = self.now_us.saturating_sub(failed_at);
@@ -172,7 +175,7 @@ impl Cluster {
             self.revision += 1;
             let detail = detail(&split);
             let missing = split.missing();
-            for (rank, SplitApplicant { applicant, .. }) in split.seated() {
+            for (rank, SplitApplicant { applicant, .. }) in split.arrivals() {
                 refuse(out, applicant.connection, applicant.request, code, detail.clone());
                 self.ledger.count_failure(applicant.member.global_rank, code);
                 let (operation, attempted_bytes) = (Operation::Split, 0);
@@ -190,7 +193,7 @@ impl Cluster {
         self.revision += 1;
         let shrinks = matches!(resize, Resize::Shrink { .. });
         let mut observed = Vec::new();
-        for (rank, applicant) in gathering.seated() {
+        for (rank, applicant) in gathering.arrivals() {
             refuse(out, applicant.connection, applicant.request, code, detail.clone());
             self.ledger.count_failure(applicant.member.global_rank, code);
             observed.push(applicant.member.global_rank);
@@ -230,8 +233,8 @@ impl Cluster {
                 },
             );
         }
-        let seats = applicants.into_iter().map(|applicant| (applicant.connection, applicant.member)).collect();
-        self.communicators.insert(id, Communicator::new(id, parent, seats));
+        let participants = applicants.into_iter().map(|applicant| (applicant.connection, applicant.member)).collect();
+        self.communicators.insert(id, Communicator::new(id, parent, participants));
         id
     }
 

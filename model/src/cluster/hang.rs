@@ -127,7 +127,7 @@ impl Cluster {
         for gathering in self.rendezvous.gatherings() {
             let world = has_numbers_of_launch(gathering, &self.processes, self.settings.plan.as_ref());
             let missing = gathering.missing();
-            for (_, applicant) in gathering.seated() {
+            for (_, applicant) in gathering.arrivals() {
                 waits.push(Wait {
                     rank: applicant.member.global_rank,
                     comm_id: None,
@@ -144,7 +144,7 @@ impl Cluster {
             for (sequence, split) in self.splits.of(communicator.id) {
                 let missing: Vec<Rank> =
                     split.missing().into_iter().filter_map(|rank| communicator.global_rank(rank)).collect();
-                for (_, SplitApplicant { applicant, .. }) in split.seated() {
+                for (_, SplitApplicant { applicant, .. }) in split.arrivals() {
                     waits.push(Wait {
                         rank: applicant.member.global_rank,
                         comm_id: Some(numbers[&communicator.id]),
@@ -162,7 +162,7 @@ impl Cluster {
                 let (known, new): (Vec<Rank>, Vec<Rank>) =
                     gathering.missing().into_iter().partition(|rank| rank.0 < communicator.size());
                 let known: Vec<Rank> = known.into_iter().filter_map(|rank| communicator.global_rank(rank)).collect();
-                for (_, applicant) in gathering.seated() {
+                for (_, applicant) in gathering.arrivals() {
                     waits.push(Wait {
                         rank: applicant.member.global_rank,
                         comm_id: Some(numbers[&communicator.id]),
@@ -183,13 +183,13 @@ impl Cluster {
     fn absence(&self, rank: Rank, waits: &[Wait], said: &BTreeMap<(CommunicatorId, Rank), &Activity>) -> String {
         let awaited = waits.iter().find(|wait| wait.missing.contains(&rank));
         let numbers = self.numbers();
-        let seat = awaited.and_then(|wait| wait.comm_id).and_then(|number| {
+        let place = awaited.and_then(|wait| wait.comm_id).and_then(|number| {
             let id = numbers.iter().find(|(_, known)| **known == number).map(|(id, _)| *id)?;
             let communicator = self.communicators.get(&id)?;
             let at = communicator.global_ranks().iter().position(|global| *global == rank)?;
             Some((id, number, communicator, Rank(at as u32)))
         });
-        let Some((id, number, communicator, local)) = seat else {
+        let Some((id, number, communicator, local)) = place else {
             if let Some(how) = self.endings.how_ended(rank, &self.processes) {
                 return format!("rank {rank} {how} without joining");
             }
@@ -200,10 +200,10 @@ impl Cluster {
             let what = if joined { "is in no NCCL call" } else { "has not called NCCL yet" };
             return format!("rank {rank} {what}");
         };
-        if communicator.seats[local.0 as usize].presence != Presence::Present {
+        if communicator.participants[local.0 as usize].presence != Presence::Present {
             return format!("rank {rank} has left communicator {number}");
         }
-        if communicator.seats[local.0 as usize].revoked {
+        if communicator.participants[local.0 as usize].revoked {
             return format!("rank {rank} has revoked communicator {number}");
         }
         let Some(activity) = said.get(&(id, local)) else {

@@ -186,7 +186,7 @@ impl Cluster {
                             format!("reported an operation of unknown communicator {}", record.communicator),
                         );
                     };
-                    if communicator.seat_of(record.rank, from).is_none() {
+                    if communicator.participant(record.rank, from).is_none() {
                         let (rank, id) = (record.rank, record.communicator);
                         return close(
                             out,
@@ -203,7 +203,7 @@ impl Cluster {
             ToCoordinator::Failed { failure } => {
                 let communicator = failure.communicator.and_then(|id| self.communicators.get(&id));
                 if failure.communicator.is_some()
-                    && communicator.is_none_or(|communicator| communicator.seat_of(failure.rank, from).is_none())
+                    && communicator.is_none_or(|communicator| communicator.participant(failure.rank, from).is_none())
                 {
                     return close(out, from, "reported a failure of a communicator that it is not in".to_owned());
                 }
@@ -244,7 +244,7 @@ impl Cluster {
     fn book_what_is_left(&mut self, from: ConnectionId, records: &[OperationRecord]) {
         for record in records {
             let communicator = self.communicators.get(&record.communicator);
-            let Some(communicator) = communicator.filter(|known| known.seat_of(record.rank, from).is_some()) else {
+            let Some(communicator) = communicator.filter(|known| known.participant(record.rank, from).is_some()) else {
                 continue;
             };
             // One that was reported is refused as a second.

@@ -26,10 +26,10 @@ impl Cluster {
             .values()
             .map(|communicator| {
                 let present: Vec<_> = communicator
-                    .seats
+                    .participants
                     .iter()
-                    .filter(|seat| seat.presence == Presence::Present)
-                    .map(|seat| seat.member.global_rank)
+                    .filter(|participant| participant.presence == Presence::Present)
+                    .map(|participant| participant.member.global_rank)
                     .collect();
                 let (collectives, transfers) = self.ledger.completed(communicator.id);
                 json!({

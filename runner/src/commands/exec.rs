@@ -236,7 +236,7 @@ impl Execution {
             report: report.unwrap_or(&inside),
             idle: None,
             environment: Environment::new(),
-            heir: execution.context.heir(),
+            successor: execution.context.successor(),
         };
         let started = match plan.start(&mut execution.tree) {
             Err(error) => Err(error),

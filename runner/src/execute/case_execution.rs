@@ -203,7 +203,7 @@ impl CaseExecution<'_> {
             report: &coordinator::report_path(&self.scratch),
             idle: self.case.timeout.idle,
             environment,
-            heir: self.context.heir(),
+            successor: self.context.successor(),
         };
         let starting = plan.start(&mut self.tree)?;
         let endpoint = tokio::select! {

@@ -112,10 +112,10 @@ impl RunContext {
     }
 
     /// What clears up after this run when its guard is gone as well.
-    pub fn heir(&self) -> Vec<OsString> {
+    pub fn successor(&self) -> Vec<OsString> {
         let program = self.install.ftest().ok();
         program
-            .map(|program| guard::argv(&program, guard::HEIR, &self.cookie, self.directory.path()))
+            .map(|program| guard::argv(&program, guard::SUCCESSOR, &self.cookie, self.directory.path()))
             .unwrap_or_default()
     }
 

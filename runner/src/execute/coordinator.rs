@@ -38,7 +38,7 @@ pub struct Plan<'a> {
     /// What differs from our environment.
     pub environment: Environment,
     /// What it starts when we vanish.
-    pub heir: Vec<OsString>,
+    pub successor: Vec<OsString>,
 }
 
 /// What ranks need to reach a coordinator that was started, apart from where it listens.
@@ -83,7 +83,7 @@ impl Plan<'_> {
             "--lifeline-fd".into(),
             "0".into(),
         ];
-        argv.extend(self.heir.iter().flat_map(|word| ["--heir".into(), word.clone()]));
+        argv.extend(self.successor.iter().flat_map(|word| ["--successor".into(), word.clone()]));
         if let Some(idle) = self.idle {
             argv.extend(["--idle-ms".into(), idle.as_millis().max(1).to_string().into()]);
         }

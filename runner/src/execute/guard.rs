@@ -24,7 +24,7 @@ use crate::host::deadline;
 pub const ARGUMENT: &str = "__guard";
 /// As [`ARGUMENT`], for the guard that a coordinator starts when everybody else is gone: by another word, so that who looks for
 /// guards does not find the coordinator, whose command line has it.
-pub const HEIR: &str = "__heir";
+pub const SUCCESSOR: &str = "__successor";
 /// What ftest says on the lifeline before an orderly end.
 const DONE: &[u8] = b"done";
 /// So many guards of one run are replaced: whoever kills more of them wants none.

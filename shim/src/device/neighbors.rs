@@ -37,7 +37,7 @@ struct Board {
     file: File,
     entries: NonNull<Entry>,
     /// Locks of a file belong to the process, not to a thread.
-    turn: Mutex<()>,
+    allocation: Mutex<()>,
 }
 
 // SAFETY: the mapping is only reached through atomics, and is never unmapped.
@@ -88,7 +88,7 @@ impl Board {
             libc::mmap(std::ptr::null_mut(), LENGTH, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
         let entries = NonNull::new(base.cast::<Entry>()).filter(|_| base != libc::MAP_FAILED);
-        let board = Self { file, entries: entries.ok_or_else(io::Error::last_os_error)?, turn: Mutex::new(()) };
+        let board = Self { file, entries: entries.ok_or_else(io::Error::last_os_error)?, allocation: Mutex::new(()) };
         // What has this process's id is of a program that it was before exec, or of a process long gone.
         let _turn = board.lock()?;
         for entry in board.entries()[1..].iter().filter(|entry| entry.pid.load(Ordering::Relaxed) == std::process::id())
@@ -130,17 +130,17 @@ impl Board {
     }
 
     /// Nobody else allocates meanwhile, in this process or another. Who holds it does nothing that waits.
-    fn lock(&self) -> io::Result<Turn<'_>> {
-        let guard = self.turn.lock();
+    fn lock(&self) -> io::Result<AllocationLock<'_>> {
+        let guard = self.allocation.lock();
         self.fcntl(libc::F_SETLKW, libc::F_WRLCK, ALLOCATION)?;
-        Ok(Turn { board: self, _guard: guard })
+        Ok(AllocationLock { board: self, _guard: guard })
     }
 
     /// [`Board::lock`], unless another thread has it.
-    fn lock_if_free(&self) -> io::Result<Option<Turn<'_>>> {
-        let Some(guard) = self.turn.try_lock() else { return Ok(None) };
+    fn lock_if_free(&self) -> io::Result<Option<AllocationLock<'_>>> {
+        let Some(guard) = self.allocation.try_lock() else { return Ok(None) };
         self.fcntl(libc::F_SETLKW, libc::F_WRLCK, ALLOCATION)?;
-        Ok(Some(Turn { board: self, _guard: guard }))
+        Ok(Some(AllocationLock { board: self, _guard: guard }))
     }
 
     /// Whether the process of the entry at `index` is there.
@@ -158,7 +158,7 @@ impl Board {
         let of_gpu = |index: &usize| self.entries()[*index].gpu.load(Ordering::Acquire) == gpu;
         let (alive, dead): (Vec<_>, Vec<_>) =
             (1..self.entries().len()).filter(of_gpu).partition(|index| self.is_alive(*index));
-        // In a forked child the turn may stay taken forever; the dead are freed by the next who looks.
+        // In a forked child the lock may stay taken forever; the entries of dead processes are freed by the next look.
         if !dead.is_empty()
             && let Ok(Some(_turn)) = self.lock_if_free()
         {
@@ -194,12 +194,12 @@ fn byte_of(index: usize) -> i64 {
     index as i64 + 1
 }
 
-struct Turn<'a> {
+struct AllocationLock<'a> {
     board: &'a Board,
     _guard: MutexGuard<'a, ()>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for AllocationLock<'_> {
     fn drop(&mut self) {
         let _ = self.board.fcntl(libc::F_SETLK, libc::F_UNLCK, ALLOCATION);
     }

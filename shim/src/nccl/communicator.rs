@@ -9,7 +9,7 @@ use dataplane::Failure;
 use dataplane::call::Scalar;
 use dataplane::communicator::Communicator as Ranks;
 use dataplane::lock::{Condvar, Mutex};
-use dataplane::process::{Process, Seat};
+use dataplane::process::{Participant, Process};
 use protocol::datatype::Datatype;
 use protocol::message::SharedFile;
 use protocol::record::ErrorCode;
@@ -376,9 +376,9 @@ pub(crate) fn process() -> NcclResult<Arc<Process>> {
 ///
 /// # Errors
 /// When the device can have no memory.
-pub(crate) fn seat(device: &'static Device, one_rank: bool) -> NcclResult<Seat> {
+pub(crate) fn participant(device: &'static Device, one_rank: bool) -> NcclResult<Participant> {
     let arena = device::arena_of(device)?;
     let global_rank = crate::process::rank().filter(|_| one_rank).unwrap_or(device.gpu.rank.0);
     let arena = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-    Ok(Seat { global_rank, device: device.ordinal, arena: Some(arena) })
+    Ok(Participant { global_rank, device: device.ordinal, arena: Some(arena) })
 }

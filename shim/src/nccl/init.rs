@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::abi::{Config, NO_COLOR, UniqueId};
-use super::communicator::{COMMUNICATORS, Communicator, process, resolve, seat};
+use super::communicator::{COMMUNICATORS, Communicator, participant, process, resolve};
 use super::config;
 use super::error::{self, NcclError, NcclResult};
 use super::{debug, group, memory, window};
 use crate::boundary::args::Out;
 use crate::device::{self, Device, context};
-use dataplane::process::Seat;
+use dataplane::process::Participant;
 
 /// How long an abort waits for operations that it has just woken.
 pub(super) const ABORT_PATIENCE: Duration = Duration::from_secs(10);
@@ -128,12 +128,12 @@ fn begin(
     if size < 1 || !(0..size).contains(&rank) {
         return Err(NcclError::INVALID_ARGUMENT.because(format!("rank {rank} of {size} ranks")));
     }
-    let (process, seat, id) = (process()?, seat(device, one_rank)?, id.0);
+    let (process, participant, id) = (process()?, participant(device, one_rank)?, id.0);
     let communicator = Communicator::forming(device, in_background);
     let forming = Arc::clone(&communicator);
     let work = move || {
         debug::begins("ncclCommInitRank", &forming, rank as u32, size as u32, &id);
-        let result = process.init_communicator(&id, size as u32, rank as u32, seat);
+        let result = process.init_communicator(&id, size as u32, rank as u32, participant);
         if let Ok(ranks) = &result {
             debug::formed("ncclCommInitRank", &forming, ranks, process.cluster(), &id);
         }
@@ -152,13 +152,13 @@ pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, co
                 .because(format!("color {color} is neither 0 or more nor NCCL_SPLIT_NOCOLOR")));
         }
         let in_background = config::in_background(config, parent.in_background)?;
-        let (process, seat) = (process()?, same_seat(&parent, &ranks)?);
+        let (process, participant) = (process()?, same_participant(&parent, &ranks)?);
         let color = u32::try_from(color).ok();
         let communicator = Communicator::forming(parent.device, in_background);
         let forming = Arc::clone(&communicator);
         let order = ranks.split_ticket();
         let work = move || {
-            let result = process.split(&ranks, order, color, key, seat);
+            let result = process.split(&ranks, order, color, key, participant);
             if let Ok(Some(child)) = &result {
                 debug::formed("ncclCommSplit", &forming, child, process.cluster(), &[]);
             }
@@ -168,10 +168,13 @@ pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, co
     })
 }
 
-/// The seat of `parent`'s rank: its place in the launch does not change.
-pub(super) fn same_seat(parent: &Communicator, ranks: &dataplane::communicator::Communicator) -> NcclResult<Seat> {
+/// `parent`'s rank as a participant: its place in the launch does not change.
+pub(super) fn same_participant(
+    parent: &Communicator,
+    ranks: &dataplane::communicator::Communicator,
+) -> NcclResult<Participant> {
     let global_rank = ranks.members()[ranks.rank() as usize].global_rank.0;
-    Ok(Seat { global_rank, ..seat(parent.device, false)? })
+    Ok(Participant { global_rank, ..participant(parent.device, false)? })
 }
 
 /// Body of `ncclCommFinalize`.

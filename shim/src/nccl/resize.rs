@@ -6,10 +6,10 @@ use std::sync::Arc;
 use dataplane::communicator::GrowTicket;
 
 use super::abi::{Config, REVOKE_DEFAULT, SHRINK_ABORT, UniqueId};
-use super::communicator::{Communicator, process, resolve, seat};
+use super::communicator::{Communicator, participant, process, resolve};
 use super::error::{NcclError, NcclResult};
 use super::group;
-use super::init::{ABORT_PATIENCE, device_now, same_seat};
+use super::init::{ABORT_PATIENCE, device_now, same_participant};
 use super::{config, debug};
 use crate::boundary::args::Out;
 
@@ -40,7 +40,7 @@ pub(crate) unsafe fn shrink(
         let ranks = parent.parent(true)?;
         let in_background = config::in_background(config, parent.in_background)?;
         let ticket = ranks.shrink_ticket(excluded, abort)?;
-        let (process, seat) = (process()?, same_seat(&parent, &ranks)?);
+        let (process, participant) = (process()?, same_participant(&parent, &ranks)?);
         if abort {
             ranks.stop_to_shrink();
             parent.release();
@@ -51,7 +51,7 @@ pub(crate) unsafe fn shrink(
             if abort {
                 parent.drain_for(ABORT_PATIENCE);
             }
-            let result = process.shrink(ticket, seat);
+            let result = process.shrink(ticket, participant);
             if let Ok(child) = &result {
                 debug::formed("ncclCommShrink", &forming, child, process.cluster(), &[]);
             }
@@ -96,11 +96,11 @@ pub(crate) fn grow(
             }
             let in_background = config::in_background(config, false)?;
             let device = device_now()?;
-            let (process, seat) = (process()?, seat(device, true)?);
+            let (process, participant) = (process()?, participant(device, true)?);
             let communicator = Communicator::forming(device, in_background);
             let forming = Arc::clone(&communicator);
             let work = move || {
-                let result = process.grow(None, ticket, size, rank, seat);
+                let result = process.grow(None, ticket, size, rank, participant);
                 if let Ok(grown) = &result {
                     debug::formed("ncclCommGrow", &forming, grown, process.cluster(), &[]);
                 }
@@ -120,11 +120,11 @@ pub(crate) fn grow(
             return Err(refuse("the id is not the communicator's next one".to_owned()));
         }
         let in_background = config::in_background(config, parent.in_background)?;
-        let (process, seat) = (process()?, same_seat(&parent, &ranks)?);
+        let (process, participant) = (process()?, same_participant(&parent, &ranks)?);
         let communicator = Communicator::forming(parent.device, in_background);
         let forming = Arc::clone(&communicator);
         let work = move || {
-            let result = process.grow(Some(&ranks), next, size, ranks.rank(), seat);
+            let result = process.grow(Some(&ranks), next, size, ranks.rank(), participant);
             if let Ok(grown) = &result {
                 debug::formed("ncclCommGrow", &forming, grown, process.cluster(), &[]);
             }
