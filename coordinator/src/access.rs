@@ -1,4 +1,4 @@
-//! Who may connect: version and token of a hello, and the peer's user where there is no token.
+//! Which clients may connect: version and token of a hello, and the peer's user where there is no token.
 
 use protocol::message::VERSION;
 

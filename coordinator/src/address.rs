@@ -15,10 +15,10 @@ pub enum Address {
 }
 
 impl Address {
-    /// Reads an address. `unix` says which kind it has to be; without it an absolute path is a socket file.
+    /// Reads an address. `unix` decides which kind it has to be; without it an absolute path is a socket file.
     ///
     /// # Errors
-    /// One sentence that says what to write.
+    /// One sentence with what to write.
     pub fn parse(text: &str, unix: Option<bool>) -> Result<Self, String> {
         if unix.unwrap_or_else(|| text.starts_with('/')) {
             if !text.starts_with('/') {

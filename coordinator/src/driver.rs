@@ -30,9 +30,9 @@ const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 /// Why a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Someone asked for it: ranks are through, or can do without.
+    /// A client or a signal asked for it: ranks are through, or can do without.
     Asked,
-    /// Whoever started the run is gone: nobody else would end the ranks.
+    /// The program that started the run is gone: nothing else would end the ranks.
     RunLost,
 }
 
@@ -101,7 +101,7 @@ impl Driver {
         })
     }
 
-    /// Runs until `stop` or a control client's Shutdown, then collects, writes the report and says farewell, as the end asks for.
+    /// Runs until `stop` or a control client's Shutdown, then collects, writes the report and sends the farewells that the end asks for.
     pub(crate) async fn drive(
         mut self,
         events: &mut mpsc::Receiver<Event>,
@@ -116,7 +116,7 @@ impl Driver {
             tokio::select! {
                 event = events.recv() => match event {
                     Some(event) => self.handle(event),
-                    // Nobody is left who could say anything: no use waiting for a flush.
+                    // No client is left to send anything: no use waiting for a flush.
                     None => {
                         self.end();
                         self.flush.iter_mut().for_each(|flush| flush.missing.clear());
@@ -150,7 +150,7 @@ impl Driver {
                 self.refresh();
             }
         }
-        // Who did not answer may be stopped, or dead.
+        // A process that did not answer may be stopped, or dead.
         for connection in self.processes() {
             self.take_what_is_left(connection);
         }
@@ -356,7 +356,7 @@ impl Driver {
         if inquiry.last {
             self.cluster.hangs(diagnosis);
         }
-        // Someone who only watches does not disturb the clock.
+        // A client that only watches does not disturb the clock.
         if inquiry.askers.is_empty() {
             self.quiet.asked(self.cluster.revision(), hang);
         }

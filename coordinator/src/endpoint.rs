@@ -69,7 +69,7 @@ impl Endpoint {
     /// The next connection.
     ///
     /// # Errors
-    /// What `accept` says; the listener stays usable.
+    /// What `accept` fails with; the listener stays usable.
     pub(crate) async fn accept(&self) -> io::Result<Stream> {
         match &self.listener {
             Listener::Unix { listener, .. } => Ok(Stream::Unix(listener.accept().await?.0)),

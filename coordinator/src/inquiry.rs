@@ -10,7 +10,7 @@ use protocol::activity::Activity;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// Processes have this long to answer; whoever does not is reported as silent.
+/// Processes have this long to answer; one that does not is reported as silent.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 /// Waits shorter than this are left out of an answer.
 const SHORT: Duration = Duration::from_millis(500);
@@ -21,7 +21,7 @@ pub(crate) struct Inquiry {
     pub(crate) missing: BTreeSet<ConnectionId>,
     pub(crate) deadline: Instant,
     activities: Vec<Activity>,
-    /// Who wants to know; nobody when it was asked because nothing moved.
+    /// Connections that want the answer; empty when the inquiry was made because nothing moved.
     pub(crate) askers: Vec<ConnectionId>,
     /// What is found goes into the report.
     pub(crate) last: bool,

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use crate::access;
 use crate::pending::Slot;
 
-/// A connection that says nothing acceptable for this long is closed.
+/// A connection that sends nothing acceptable for this long is closed.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// A peer that takes nothing for this long is closed.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ pub(crate) enum Event {
     Closed { connection: ConnectionId, reason: Option<String> },
 }
 
-/// Who opened a connection.
+/// The process that opened a connection.
 #[derive(Debug)]
 pub(crate) enum Opener {
     Process(ProcessInfo),
@@ -58,7 +58,7 @@ pub(crate) enum Opener {
 pub(crate) struct Shared {
     pub(crate) token: Option<String>,
     pub(crate) events: mpsc::Sender<Event>,
-    /// Changes when the run ends: nobody is waited for who has not sent its hello.
+    /// Changes when the run ends: connections without a hello are not waited for any longer.
     pub(crate) closing: watch::Receiver<bool>,
 }
 

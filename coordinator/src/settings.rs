@@ -61,17 +61,17 @@ pub struct Settings {
     pub report: Option<PathBuf>,
     /// Markdown report.
     pub markdown_report: Option<PathBuf>,
-    /// What a client must say, when it must say something.
+    /// The token that clients must send, if there is one.
     pub token: Option<String>,
     /// How long ranks wait for each other at a rendezvous.
     pub timeout: Duration,
-    /// How long nothing may move before it is reported who waits for whom.
+    /// How long nothing may move before it is reported which rank waits for which.
     pub idle: Option<Duration>,
     /// Operations kept in the report's timeline.
     pub max_operations: usize,
     /// Inherited descriptor to announce readiness on.
     pub ready_fd: Option<u32>,
-    /// Inherited descriptor whose end ends the coordinator, and its ranks.
+    /// Inherited pipe whose end ends the coordinator and its ranks.
     pub lifeline_fd: Option<u32>,
     /// Program and arguments to start when that one ends.
     pub successor: Vec<OsString>,

@@ -15,7 +15,7 @@ pub struct Arena {
     file_id: u64,
 }
 
-// SAFETY: the mapping is plain memory that any thread may address; who may write where is the program's own contract,
+// SAFETY: the mapping is plain memory that any thread may address; which thread may write where is the program's own contract,
 // as it is on a GPU.
 unsafe impl Send for Arena {}
 // SAFETY: as above; the struct itself is never mutated after construction.
@@ -33,7 +33,7 @@ impl Arena {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `fd` was just returned by the kernel and nobody else owns it.
+        // SAFETY: `fd` was just returned by the kernel and has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         refusal::with_file_size(length as u64, || {
             // SAFETY: plain system call on a descriptor we own.
@@ -117,7 +117,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: `base` and `length` describe the mapping made in `map`, which nobody uses once the arena is dropped.
+        // SAFETY: `base` and `length` describe the mapping made in `map`, which is unused once the arena is dropped.
         unsafe { libc::munmap(self.base.cast(), self.length) };
     }
 }

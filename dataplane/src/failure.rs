@@ -5,7 +5,7 @@ use protocol::record::ErrorCode;
 
 use crate::refusal;
 
-/// A failed operation or rendezvous: what kind, one sentence, and who is at fault.
+/// A failed operation or rendezvous: what kind, one sentence, and which ranks are at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Failure {
@@ -18,7 +18,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure nobody in particular is to blame for.
+    /// A failure without a culprit.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), culprits: Vec::new() }
     }

@@ -152,7 +152,7 @@ impl Spoiled {
     /// Spoils what was received, once it is there.
     pub(crate) fn finish(&self) {
         for call in self.received.iter().filter_map(|at| self.calls.get(*at)) {
-            // SAFETY: the receive buffer is the caller's promise; the operation is done and nobody else writes there yet.
+            // SAFETY: the receive buffer is the caller's promise; the operation is done and nothing else writes there yet.
             unsafe { flip(call.receive.address, call.block_bytes(), call.datatype.size()) };
         }
     }

@@ -1,5 +1,5 @@
 //! `Mutex`, `RwLock` and `Condvar` of the standard library without poisoning. A panic while a lock is held is caught and reported at
-//! the C boundary; whoever locks next works with the state as it is.
+//! the C boundary; the next thread that locks works with the state as it is.
 
 use std::sync::{self, MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::Duration;
@@ -9,18 +9,18 @@ use std::time::Duration;
 pub struct Mutex<T>(sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// A mutex that nobody holds.
+    /// An unlocked mutex.
     pub const fn new(value: T) -> Self {
         Self(sync::Mutex::new(value))
     }
 
-    /// Waits until nobody else holds it.
+    /// Waits until no other thread holds it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The guard, or `None` while someone holds it.
+    /// The guard, or `None` while another thread holds it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -35,18 +35,18 @@ impl<T> Mutex<T> {
 pub struct RwLock<T>(sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// A lock that nobody holds.
+    /// An unlocked lock.
     pub const fn new(value: T) -> Self {
         Self(sync::RwLock::new(value))
     }
 
-    /// Waits until nobody writes.
+    /// Waits until no thread writes.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else reads or writes.
+    /// Waits until no other thread reads or writes.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
@@ -58,7 +58,7 @@ impl<T> RwLock<T> {
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// A condition that nobody waits for.
+    /// A condition without waiters.
     pub const fn new() -> Self {
         Self(sync::Condvar::new())
     }

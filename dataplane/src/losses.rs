@@ -33,7 +33,7 @@ impl Losses {
         &self.wake
     }
 
-    /// Notes a loss and wakes whoever polls.
+    /// Notes a loss and wakes the pollers.
     pub(crate) fn note(&self, rank: u32, code: ErrorCode, detail: &str) {
         self.by_rank().entry(rank).or_insert_with(|| (code, detail.to_owned()));
         self.wake.ring();

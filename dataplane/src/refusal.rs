@@ -1,5 +1,5 @@
 //! What the operating system refuses for lack of a resource: a limit of the shell, a full machine. That is not a mistake of the
-//! program, so whoever loaded this library is notified, and the message says what to do.
+//! program, so the program that loaded this library is notified, and the message names the remedy.
 
 use std::io;
 use std::sync::OnceLock;
@@ -13,8 +13,8 @@ pub fn listen(listener: fn(&str)) {
     let _ = LISTENER.set(listener);
 }
 
-/// `what` could not be done because of `error`, as a sentence. Where the error is for lack of a resource the listener is
-/// told, and the sentence has what to do.
+/// `what` could not be done because of `error`, as a sentence. Where the error is for lack of a resource, the listener is
+/// notified, and the sentence names the remedy.
 pub fn explain(what: &str, error: &io::Error) -> String {
     // A socket answers "again" when it waited long enough.
     let errno = error.raw_os_error().filter(|errno| *errno != libc::EAGAIN);
@@ -82,7 +82,7 @@ pub fn with_file_size<T>(length: u64, make: impl FnOnce() -> io::Result<T>) -> i
 }
 
 /// Room for connections to `peers` other ranks: the soft limit on descriptors of a process that will need more is raised to
-/// the hard one, as NCCL does for its bootstrap (`setFilesLimit`). Where that is not enough, the connection that fails says so.
+/// the hard one, as NCCL does for its bootstrap (`setFilesLimit`). Where that is not enough, the failing connection reports it.
 pub fn make_room_for(peers: usize) {
     // Two connections to each, and what the program has open.
     let needed = 2 * peers as u64 + 256;

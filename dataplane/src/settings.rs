@@ -1,4 +1,4 @@
-//! What the environment says about moving bytes: deadlines, sockets, chunks, injected faults, and where the coordinator is.
+//! Settings from the environment for moving bytes: deadlines, sockets, chunks, injected faults, and where the coordinator is.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use protocol::fault::{self, Action, Fault, Trigger};
 use protocol::frame;
 use protocol::ids::{Rank, Sequence};
 
-/// How long a rank waits for the others unless the environment says otherwise.
+/// How long a rank waits for the others unless the environment sets another time.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Where the coordinator listens.

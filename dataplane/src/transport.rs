@@ -31,7 +31,7 @@ pub(crate) trait Transport: Send + Sync {
     /// Window `number` of rank `peer`, once it is registered; `None` when ranks do not map each other's memory.
     fn peer_window(&self, context: &OpContext, number: u64, peer: u32) -> Result<Option<PeerWindow>, Failure>;
 
-    /// `rank` will not come again: wakes everyone who waits for it in this transport's memory.
+    /// `rank` will not come again: wakes all that wait for it in this transport's memory.
     fn lose(&self, rank: u32, code: ErrorCode, detail: &str);
 
     /// This rank's operation failed: notifies the other ranks, except for a revoke. No operation is running.

@@ -17,7 +17,7 @@ impl Wake {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: fresh from the kernel, owned by nobody else.
+        // SAFETY: fresh from the kernel, with no other owner.
         Ok(Self { file: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 

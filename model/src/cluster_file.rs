@@ -71,7 +71,7 @@ pub fn parse(file: &str, text: &str, load_profile: LoadProfile<'_>) -> Result<Cl
 }
 
 /// A cluster that is part of another file: `node` was read from `text`, the whole content of `file`.
-/// `name` is the cluster's name unless it says one itself.
+/// `name` is the cluster's name unless the file has one.
 ///
 /// # Errors
 /// All mistakes of the cluster, in the order of the file.

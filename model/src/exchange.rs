@@ -4,7 +4,7 @@ use protocol::ids::Rank;
 use protocol::message::{ProcessInfo, ToCoordinator, ToRank};
 use protocol::record::{ErrorCode, OperationRecord};
 
-/// A connection, numbered by whoever accepts them.
+/// A connection, numbered by the acceptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
@@ -15,7 +15,7 @@ pub enum Input {
     Joined {
         /// Its connection, new.
         connection: ConnectionId,
-        /// Who it is.
+        /// The process behind it.
         info: ProcessInfo,
     },
     /// A process that joined said something.
@@ -39,7 +39,7 @@ pub enum Input {
         /// In the order of completion.
         records: Vec<OperationRecord>,
     },
-    /// The process that was started as a rank ended, as the one who started it saw. It need not have joined.
+    /// The process that was started as a rank ended, as its parent saw. It need not have joined.
     RankEnded {
         /// Place in the launch.
         rank: Rank,

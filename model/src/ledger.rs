@@ -81,7 +81,7 @@ impl Seen {
 struct Progress {
     /// Every rank reported all up to here.
     floor: u64,
-    /// Beyond the floor: who reported.
+    /// Beyond the floor: the ranks that reported.
     open: BTreeMap<u64, BTreeSet<Rank>>,
     /// Transfers by (sender, receiver, which of the operations on them).
     pairs: BTreeMap<(Rank, Rank, Operation), Seen>,

@@ -26,7 +26,7 @@ pub(crate) struct Rendezvous {
     spent: BTreeMap<Vec<u8>, CommunicatorId>,
 }
 
-/// A rendezvous that failed before everybody came: late ranks must not wait for those who were sent away.
+/// A rendezvous that failed before all ranks came: late ranks must not wait for those that were sent away.
 #[derive(Debug)]
 struct GivenUp {
     size: u32,
@@ -101,7 +101,7 @@ impl Rendezvous {
             self.give_up(unique_id, gathering.size(), unaware, code, &detail);
             let mut applicants: Vec<Applicant> = gathering.into_arrivals().map(|(_, applicant)| applicant).collect();
             applicants.push(applicant);
-            // Who differs in size depends on who came first; who came twice does not.
+            // Which rank differs in size depends on the order of arrival; which came twice does not.
             let culprits = if code == ErrorCode::DuplicateRank { vec![rank] } else { Vec::new() };
             return Outcome::Failed(Failed { applicants, code, culprits, detail });
         }
@@ -252,7 +252,7 @@ impl Rendezvous {
         failed
     }
 
-    /// When the patience of those who wait ends, us.
+    /// When the waiting ranks' patience ends, us.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = u64> {
         self.pending.values().map(Gathering::deadline_us)
     }
@@ -262,7 +262,7 @@ impl Rendezvous {
         self.pending.values()
     }
 
-    /// Who waits for whom.
+    /// Which ranks wait for which.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
         self.pending.values().map(|gathering| gathering.waiting(format!("communicator of {} ranks", gathering.size())))
     }

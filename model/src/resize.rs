@@ -1,4 +1,4 @@
-//! Communicators made from one by leaving ranks out (shrink) or adding some (grow): who has to come, and why nothing came of it.
+//! Communicators made from one by leaving ranks out (shrink) or adding some (grow): which ranks have to come, and why it failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -290,7 +290,7 @@ impl Resizes {
         late.into_iter().filter_map(fail).collect()
     }
 
-    /// When the patience of those who wait ends, us.
+    /// When the waiting ranks' patience ends, us.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = u64> {
         let pending = self.by_parent.values().flat_map(|resizes| resizes.pending.values());
         pending.map(|resizing| resizing.gathering.deadline_us())
@@ -302,7 +302,7 @@ impl Resizes {
         pending.map(|(resize, resizing)| (resize, &resizing.gathering))
     }
 
-    /// Who waits for whom.
+    /// Which ranks wait for which.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
         self.by_parent.iter().flat_map(|(parent, resizes)| {
             let pending = resizes.pending.iter();
@@ -379,7 +379,7 @@ impl OfParent {
         both.iter().filter_map(|resize| self.fail(resize, why, &[], &aware)).collect()
     }
 
-    /// Takes `resize` out for those who wait. A rank that comes later and is neither among them nor `aware` gets the reason, too.
+    /// Removes `resize` for its waiting ranks. A rank that comes later and is neither among them nor `aware` gets the reason, too.
     fn fail(
         &mut self,
         resize: &Resize,

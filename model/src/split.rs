@@ -97,7 +97,7 @@ impl Splits {
             .collect()
     }
 
-    /// When the patience of those who wait ends, us.
+    /// When the waiting ranks' patience ends, us.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = u64> {
         self.pending.values().map(Gathering::deadline_us)
     }
@@ -108,7 +108,7 @@ impl Splits {
         self.pending.range(of_parent).map(|((_, sequence), gathering)| (*sequence, gathering))
     }
 
-    /// Who waits for whom.
+    /// Which ranks wait for which.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
         self.pending.iter().map(|((parent, sequence), gathering)| {
             gathering.waiting(format!("split {sequence} of communicator {parent}"))

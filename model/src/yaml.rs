@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 32;
 const MAX_ALIASES: usize = 256;
 /// Most values of a file, with aliases written out.
 const MAX_NODES: usize = 250_000;
-/// Longest text that is read at all, bytes: nobody writes a larger one by hand.
+/// Longest text that is read at all, bytes: none written by hand is larger.
 const MAX_BYTES: usize = 4 << 20;
 
 /// `text`, the content of `file`, as a `T`. Booleans are only `true` and `false`; a repeated key is a mistake.
@@ -134,7 +134,7 @@ fn limit(breach: &BudgetBreach) -> (String, Option<String>) {
     }
 }
 
-/// The bytes that a location covers; nothing at 0 when it does not say.
+/// The bytes that a location covers; nothing at 0 when it has none.
 pub fn byte_range(location: Location) -> Range<usize> {
     let span = location.span();
     match (span.byte_offset(), span.byte_len()) {

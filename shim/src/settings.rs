@@ -140,7 +140,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         Some(value) => [Compute::Cpu, Compute::Skip][names::COMPUTE.choose(&value, &["cpu", "skip"])?],
     };
     let gap_policy = match given(&names::UNSUPPORTED_API) {
-        // Who computes nothing on purpose goes on.
+        // A program that computes nothing on purpose goes on.
         None if compute == Compute::Skip => GapPolicy::Warn,
         None => GapPolicy::Stop,
         Some(value) => [GapPolicy::Allow, GapPolicy::Warn, GapPolicy::Stop, GapPolicy::Error]
@@ -218,7 +218,7 @@ fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, B
     Ok(gpus)
 }
 
-/// A machine has one driver: what the variable says, else the first profile that names one, else the newest.
+/// A machine has one driver: the variable's, else that of the first profile that names one, else the newest.
 fn driver(given: Option<String>, gpus: &[Gpu]) -> Result<Driver, BadValue> {
     let bad = |value: &str| BadValue { expected: Driver::expected(), ..protocol::env::DRIVER.bad(value) };
     let text = given.or_else(|| gpus.iter().find_map(|gpu| gpu.profile.driver.clone()));

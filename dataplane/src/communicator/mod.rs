@@ -363,9 +363,9 @@ impl Communicator {
         kept
     }
 
-    /// A member will not come again: wakes those who wait for it. Operations that do not need it go on.
+    /// A member will not come again: wakes its waiters. Operations that do not need it go on.
     pub fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
-        // Another rank's revoke is its own: who waits for it waits on.
+        // A revoke is local to its rank: its waiters go on waiting.
         if rank >= self.size() || (code == ErrorCode::Revoked && rank != self.rank) {
             return;
         }

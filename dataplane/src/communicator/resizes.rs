@@ -20,7 +20,7 @@ pub(super) struct Resizes {
     id_given: bool,
 }
 
-/// A shrink that the program asked for. A dropped ticket gives the place back, so that who comes late and who comes again
+/// A shrink that the program asked for. A dropped ticket gives the place back, so that a late and a repeated call
 /// meet.
 pub struct ShrinkTicket {
     pub(crate) parent: Arc<Communicator>,
@@ -47,7 +47,7 @@ impl Drop for ShrinkTicket {
     }
 }
 
-/// Which grow of which communicator: what a unique id of `ncclCommGetUniqueId` says.
+/// Which grow of which communicator: the content of a unique id of `ncclCommGetUniqueId`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrowTicket {
     pub(crate) parent: CommunicatorId,

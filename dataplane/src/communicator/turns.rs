@@ -13,7 +13,7 @@ struct State {
     turn: u64,
     /// Tickets given back before their turn.
     returned: BTreeSet<u64>,
-    /// Threads in [`Turns::wait`]: without them nobody is woken, which is a system call.
+    /// Threads in [`Turns::wait`]: without them no wake-up is made, which is a system call.
     waiting: u32,
 }
 

@@ -1,5 +1,5 @@
 //! Copies of more than the caches hold. An ordinary store first reads the line that it overwrites; a streaming one does not, which
-//! saves a third of the memory's work, but leaves nothing in the caches for whoever reads the result next.
+//! saves a third of the memory's work, but leaves nothing in the caches for the next reader of the result.
 //!
 //! Measured on a Xeon of 2023 with 2 MiB of second-level cache for each core (`cargo bench -p shim --bench copy_limit`): from a MiB on
 //! it takes 0.7 to 0.85 of memcpy's time.

@@ -1,4 +1,4 @@
-//! What collectives have in common, however their bytes move: who works on which part, and the copies of a rank that can read
+//! What collectives have in common, however their bytes move: which rank works on which part, and the copies of a rank that can read
 //! everybody's contribution.
 
 use protocol::datatype::{Operation, ReductionOp};

@@ -23,7 +23,7 @@ pub(crate) struct OpContext<'a> {
     pub(crate) sequence: u64,
     pub(crate) deadline: Instant,
     pub(crate) timeout: Duration,
-    /// Who will not come again.
+    /// Ranks that will not come again.
     pub(crate) losses: &'a Losses,
     /// Where transfers note that they are done, while others of their group are not.
     pub(crate) history: &'a OpHistory,
@@ -123,7 +123,7 @@ impl Stage {
         Self { members: (0..size).map(member).collect(), history: OpHistory::default(), losses }
     }
 
-    /// Who will not come again.
+    /// Ranks that will not come again.
     pub(crate) fn losses(&self) -> &Losses {
         &self.losses
     }

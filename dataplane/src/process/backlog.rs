@@ -38,14 +38,14 @@ impl Backlog {
         debug_assert!(
             at.is_multiple_of(align_of::<AtomicU64>()) && at + size_of::<AtomicU64>() <= Layout::HEADER_BYTES
         );
-        // SAFETY: within the mapping, which is aligned to pages, and of plain memory that nobody reads otherwise.
+        // SAFETY: within the mapping, which is aligned to pages, and of plain memory that nothing reads otherwise.
         unsafe { AtomicU64::from_ptr(self.file.base().add(at).cast()) }
     }
 
     /// One more, in case it is never reported.
     pub(crate) fn note(&mut self, record: &OperationRecord) {
         let (slot, used) = Layout::slot(record);
-        // SAFETY: slots are within the mapping; no reader looks at this one before the word below says so.
+        // SAFETY: slots are within the mapping; no reader looks at this one before the word below announces it.
         unsafe {
             std::ptr::copy_nonoverlapping(slot.as_ptr(), self.file.base().add(Layout::place(self.written)), used);
         }

@@ -151,7 +151,7 @@ impl LocalRendezvous {
 }
 
 impl State {
-    /// Tells those who wait, if anyone does.
+    /// Notifies the waiters, if there are any.
     fn fail(&mut self, key: &Key, failure: &Failure) {
         if let Some(gathering) = self.gatherings.remove(key).filter(|gathering| !gathering.arrivals.is_empty()) {
             self.results.insert(gathering.number, (gathering.arrivals.len(), Err(failure.clone())));

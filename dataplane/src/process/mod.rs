@@ -151,7 +151,7 @@ impl Process {
         Ok(process)
     }
 
-    /// What the environment says.
+    /// The settings from the environment.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -260,7 +260,7 @@ impl Process {
     }
 
     /// The rank of the launch that this process is, or that one of its devices is, could not join a communicator, for a reason that
-    /// nobody else knows.
+    /// only it knows.
     pub fn join_failed(&self, global_rank: u32, why: &str) {
         if let Some(session) = self.rendezvous.session() {
             session.send(&ToCoordinator::JoinFailed { rank: Rank(global_rank), why: why.to_owned() });

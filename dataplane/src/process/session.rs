@@ -33,7 +33,7 @@ const WELCOME_TIMEOUT: Duration = Duration::from_secs(30);
 /// What a process whose coordinator is gone exits with.
 pub const ORPHAN_EXIT: i32 = 70;
 
-/// What the coordinator says without being asked.
+/// What the coordinator sends unasked.
 pub(crate) type Notices = Box<dyn Fn(ToRank) + Send + Sync>;
 
 /// The connection.
@@ -216,7 +216,7 @@ impl Session {
         self.pending.lock()
     }
 
-    /// Sends what is left and says that this process ends on purpose.
+    /// Sends what is left and announces that this process ends on purpose.
     pub(crate) fn goodbye(&self) {
         if !self.closing.swap(true, Ordering::AcqRel) {
             self.send(&ToCoordinator::Goodbye);
@@ -282,7 +282,7 @@ impl Session {
         }
     }
 
-    /// The coordinator is gone without a word: whoever started it is gone too, and nobody would end this process.
+    /// The coordinator is gone without a farewell: the program that started it is gone too, and nothing would end this process.
     fn orphaned(&self, error: &io::Error) -> ! {
         let reason = if error.kind() == io::ErrorKind::UnexpectedEof { String::new() } else { format!(" ({error})") };
         self.end(&format!("the coordinator is gone{reason}"))
@@ -297,8 +297,8 @@ impl Session {
     }
 }
 
-/// Connects, says `hello` and gives the answer. A connection that ended before any answer came is made again: a crowd of strangers
-/// at the coordinator's door may have pushed it out.
+/// Connects, sends `hello` and returns the answer. A connection that ended before any answer came is made again: too many
+/// connections without a hello may have evicted it at the coordinator.
 fn say_hello(address: &Address, hello: &ToCoordinator, buffer: &mut Vec<u8>) -> io::Result<(Stream, ToRank)> {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     let mut knocks = 0;
@@ -429,7 +429,7 @@ mod tests {
 
     use super::*;
 
-    /// A crowd of strangers at the coordinator's door pushes out who has waited longest, which may be a rank.
+    /// Too many connections without a hello evict the oldest at the coordinator, which may be a rank's.
     #[test]
     fn a_rank_that_was_pushed_out_before_it_was_heard_comes_again() {
         let path = std::env::temp_dir().join(format!("ftest-session-{:016x}", crate::unique::random_u64().unwrap()));

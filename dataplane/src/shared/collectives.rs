@@ -1,6 +1,6 @@
 //! Collectives through memory that all ranks map: descriptors meet at a barrier, then every rank reads the others' buffers
 //! where they are and writes its part of the result, and a second barrier lets the buffers go. A rank that gave up before the first
-//! barrier takes no part, nor does anyone then; who is past it is waited for at the second, whatever it hears meanwhile.
+//! barrier takes no part, and then no rank does; a rank past it is waited for at the second, whatever it learns meanwhile.
 
 use std::time::Instant;
 
@@ -98,7 +98,7 @@ impl Collectives {
         if contributed > 0 && (overlap || (call.send.place.is_none() && !one_process)) {
             let bounce = Bounce::of_at_least(&mut self.send_bounce, contributed)?;
             own.send = bounce.arena.base();
-            // SAFETY: the bounce is long enough and nobody else's; the send buffer is the caller's promise.
+            // SAFETY: the bounce is long enough and this thread's alone; the send buffer is the caller's promise.
             unsafe { std::ptr::copy_nonoverlapping(call.send.address, own.send, contributed) };
             descriptor.send = bounce.place();
             descriptor.send_address = own.send as u64;

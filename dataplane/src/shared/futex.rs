@@ -1,4 +1,4 @@
-//! Sleeping on a word of shared memory until someone changes it, and waking those who sleep. Works across processes.
+//! Sleeping on a word of shared memory until it changes, and waking the sleepers. Works across processes.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
@@ -16,7 +16,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Instant) {
     }
 }
 
-/// Wakes everybody who sleeps on `word`.
+/// Wakes all sleepers on `word`.
 pub(crate) fn wake_all(word: &AtomicU32) {
     // SAFETY: `word` is live for the call; the kernel only uses its address.
     unsafe {

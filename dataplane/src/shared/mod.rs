@@ -101,7 +101,7 @@ impl Transport for Shared {
             let detail = format!("{WINDOWS} windows are registered, which is the most at one time");
             return Err(Failure::new(ErrorCode::System, detail));
         }
-        // Who waits for it looks again.
+        // Its waiters look again.
         (0..self.size).for_each(|rank| self.segment.ring_bell(rank));
         Ok(number)
     }

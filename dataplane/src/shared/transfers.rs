@@ -1,6 +1,6 @@
 //! Send and recv through mapped memory. All transfers of a group are under way at once: announce what can be announced, take
 //! what has arrived, and sleep on the own bell only when nothing moved. A large message stays in its sender's buffer until it is
-//! taken: a sender that gives up takes back what nobody copies yet, and waits for who does.
+//! taken: a sender that gives up takes back what is not being copied yet, and waits for the rest.
 
 use std::time::Instant;
 
@@ -99,7 +99,7 @@ fn drive(
     }
 }
 
-/// Takes back every announced message that is in this rank's buffers, which its program may use again. Who copies one now is
+/// Takes back every announced message that is in this rank's buffers, which its program may use again. A rank that copies one now is
 /// waited for, unless it is gone.
 fn withdraw(segment: &Segment, context: &OpContext, transfers: &[Transfer]) {
     use std::sync::atomic::Ordering::Acquire;
@@ -216,7 +216,7 @@ fn take(
     } else {
         let what = || format!("recv from rank {}", transfer.peer);
         let place = reach(mappings, context, &what, transfer.peer, &message.place, message.address, bytes);
-        // Why a sender that left did so says more than that its memory is gone.
+        // The reason why a sender left is more useful than that its memory is gone.
         if place.is_err() && ring.is_withdrawn(index) {
             return Ok(false);
         }

@@ -82,7 +82,7 @@ impl Exchange<'_> {
         result
     }
 
-    /// Reductions: parts to their owners, reduced there, results to those who want them. Large parts go piece by piece, the results
+    /// Reductions: parts to their owners, reduced there, results to the ranks that want them. Large parts go piece by piece, the results
     /// of one together with the next one's contributions.
     fn reduction_in(&mut self, scratch: &mut Vec<u8>, scalars: &[[u8; 8]]) -> Result<(), Failure> {
         let (rank, size, call) = (self.context.rank, self.context.size, self.call);

@@ -1,4 +1,4 @@
-//! Judges who connects to a data socket: one thread for a bounded number of strangers. Until its hello is judged, a connection
+//! Judges connections to a data socket: one thread for a bounded number of strangers. Until its hello is judged, a connection
 //! costs a descriptor and some bytes, for at most ten seconds; when there are too many, the one that has waited longest goes.
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::hello::{self, Route};
 use super::socket::progress;
 
-/// How long a stranger may take to say who it is.
+/// How long a stranger may take to send its hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// Most connections without a hello at one time. A rank sends its hello at once, so only an attack reaches this.
 pub(crate) const CROWD: usize = 64;
@@ -23,7 +23,7 @@ pub(crate) trait Door: AsRawFd + Send + 'static {
     fn next(&self) -> io::Result<OwnedFd>;
 }
 
-/// Who the greeter works for.
+/// What the greeter works for.
 pub(crate) trait Host {
     /// What a hello of this run contains.
     fn token(&self) -> &str;
@@ -91,7 +91,7 @@ fn look(at: usize, pending: &mut VecDeque<Stranger>, host: &impl Host) {
     }
 }
 
-/// Takes those who knock. False when the process has no descriptor for them.
+/// Accepts connections. False when the process has no descriptor for them.
 fn accept(door: &impl Door, pending: &mut VecDeque<Stranger>, host: &impl Host) -> bool {
     for _ in 0..BATCH {
         match door.next() {
@@ -105,7 +105,7 @@ fn accept(door: &impl Door, pending: &mut VecDeque<Stranger>, host: &impl Host) 
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
-            // Out of descriptors: those of strangers come first, then who waits has a deadline.
+            // Out of descriptors: those of strangers are closed first; after that, waiting connections have a deadline.
             Err(error) if is_shortage(&error) => {
                 if !dismiss_oldest(pending, host) {
                     return false;

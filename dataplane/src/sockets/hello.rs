@@ -21,7 +21,7 @@ pub(crate) struct Route {
     pub(crate) channel: u8,
 }
 
-/// What a connecting side says first.
+/// What a connecting side sends first.
 pub(crate) fn hello(token: &str, route: Route) -> Vec<u8> {
     let mut hello = Vec::with_capacity(HEAD + token.len() + BODY);
     hello.extend_from_slice(&MAGIC.to_le_bytes());

@@ -78,7 +78,7 @@ impl Inbox {
         self.written(state, |window| window == number);
     }
 
-    /// Waits until nobody writes into `windows` any more. Connections that were shut down let go at once.
+    /// Waits until no thread writes into `windows` any more. Connections that were shut down let go at once.
     fn written(&self, state: MutexGuard<'_, State>, windows: impl Fn(u64) -> bool) {
         let busy = |state: &mut State| state.writing.values().any(|window| windows(*window));
         drop(self.changed.wait_while(state, busy));
@@ -161,7 +161,7 @@ impl Inbox {
     }
 
     /// One more signal from `from`, which gets a confirmation unless it is gone. Both in one step, before anything that a rank
-    /// says which leaves because it has all its signals.
+    /// sends when it leaves because it has all its signals.
     fn acknowledge(&self, stream: &UnixStream, from: u32) -> io::Result<()> {
         let mut answer = [0; HEADER];
         answer[..4].copy_from_slice(&DONE.to_le_bytes());

@@ -1,5 +1,5 @@
 //! Where other ranks reach this process with data connections: one listening socket per process, and the connections that
-//! have come but that nobody has asked for yet.
+//! have come but were not asked for yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -18,7 +18,7 @@ use super::wire::{HEADER, ONE_SIDED_CHANNEL, WELCOME};
 use crate::lock::Mutex;
 use crate::wake::Wake;
 
-/// Ranks that failed or left and are remembered; who comes for an earlier one waits until its deadline.
+/// Ranks that failed or left and are remembered; a connection for an earlier one waits until its deadline.
 const REMEMBERED: usize = 1024;
 /// The process's data socket.
 pub(crate) struct Listener {
@@ -33,7 +33,7 @@ struct State {
     arrived: HashMap<Route, OwnedFd>,
     /// What to wake when a connection arrives, by communicator and rank.
     waiting: HashMap<(u64, u32), Weak<Wake>>,
-    /// Who takes puts and signals.
+    /// The inboxes that take puts and signals.
     inboxes: HashMap<(u64, u32), Weak<Inbox>>,
     /// What to send to connections for a rank that has failed or left.
     closed: HashMap<(u64, u32), Vec<u8>>,
@@ -122,7 +122,7 @@ impl Listener {
         self.lock().arrived.remove(&route)
     }
 
-    /// Those who come for `rank` from now on get `notice`.
+    /// Connections for `rank` get `notice` from now on.
     pub(crate) fn close(&self, communicator: u64, rank: u32, notice: Vec<u8>) {
         let mut state = self.lock();
         state.waiting.remove(&(communicator, rank));
@@ -150,13 +150,13 @@ impl greeter::Host for Listener {
         &self.token
     }
 
-    /// Registers a connection and welcomes its other end, or sends it the reason why nobody will take it.
+    /// Registers a connection and welcomes its other end, or sends it the reason why it will not be taken.
     fn admit(&self, stream: OwnedFd, route: Route) {
         let mut state = self.lock();
         if let Some(notice) = state.closed.get(&(route.communicator, route.to)) {
             return socket::last_words(&stream, notice);
         }
-        // Before anything that its rank may say: that one cannot have the connection yet.
+        // Before anything that its rank may send: that one cannot have the connection yet.
         welcome(&stream);
         let inbox = state.inboxes.get(&(route.communicator, route.to)).and_then(Weak::upgrade);
         if let Some(inbox) = inbox.filter(|_| route.channel == ONE_SIDED_CHANNEL) {
@@ -175,7 +175,7 @@ fn serve_puts(inbox: Arc<Inbox>, stream: OwnedFd, from: u32) {
     let _ = std::thread::Builder::new().name("ftest-puts".to_owned()).spawn(serve);
 }
 
-/// A fresh connection has room for it; its end shows itself to whoever gets it.
+/// A fresh connection has room for it; its end shows at the first use.
 fn welcome(stream: &OwnedFd) {
     let mut welcome = [0; HEADER];
     welcome[..4].copy_from_slice(&WELCOME.to_le_bytes());

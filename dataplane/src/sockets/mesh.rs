@@ -144,7 +144,7 @@ impl Mesh {
     /// Moves what can be moved; sleeps when nothing can.
     pub(crate) fn step(&mut self, context: &OpContext) -> Result<(), Stop> {
         match self.advance(context) {
-            // What the coordinator knows of a closed connection's other end says more than the connection, and comes a
+            // What the coordinator knows of a closed connection's other end is more useful than the connection's error, and comes a
             // moment later.
             Err(Stop::Closed(peer, error)) => match self.reason(context, peer) {
                 Some(reason) => Err(Stop::Lost(peer, Some(reason))),
@@ -217,7 +217,7 @@ impl Mesh {
                 let left = context.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
                 let address = &context.members[*peer as usize].data_address;
                 let stream = connect(address, &self.token, route, left).map_err(|error| {
-                    // Only for whoever listens: the failure says that the other cannot be reached.
+                    // Only for the listener of refusals: the failure is that the other rank cannot be reached.
                     refusal::explain(&format!("cannot connect to {}", context.name(*peer)), &error);
                     Stop::Closed(*peer, error)
                 })?;

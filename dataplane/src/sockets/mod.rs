@@ -91,7 +91,7 @@ impl Sockets {
         self.listener.take_puts(self.communicator, self.rank, &self.inbox);
     }
 
-    /// Whether all ranks say `yes`: everybody asks rank 0, which also keeps rank 0 alive until all have asked.
+    /// Whether all ranks answer `yes`: every rank asks rank 0, which also keeps rank 0 alive until all have asked.
     ///
     /// # Errors
     /// A lost rank or the deadline.

@@ -74,7 +74,7 @@ impl Path for SocketPath<'_> {
         let caller = self.caller;
         for (call, needed) in open {
             let (peer, what) = (call.peer.unwrap_or(0), one_sided::describe(call));
-            // A connection shows that a rank left in order, which nobody else reports.
+            // A connection shows that a rank left in order, which nothing else reports.
             let seen = match peer == context.rank {
                 true => put_link::gone(context, &what, peer),
                 false => self

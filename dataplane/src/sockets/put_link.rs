@@ -24,7 +24,7 @@ pub(crate) struct Link {
     answer: Vec<u8>,
 }
 
-/// Who this rank is to those it connects to.
+/// What this rank announces to the ranks it connects to.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'a> {
     pub(crate) communicator: u64,
@@ -216,7 +216,7 @@ impl Link {
     }
 }
 
-/// The failure of what stopped. What the coordinator knows of the other end says more than its connection, and comes a moment
+/// The failure of what stopped. What the coordinator knows of the other end is more useful than the connection's error, and comes a moment
 /// later.
 fn stopped(context: &OpContext, what: &str, peer: u32, stop: Stop) -> Failure {
     match stop {

@@ -23,7 +23,7 @@ pub(crate) const MAX_NOTICE: usize = 4096;
 /// Tells a connecting side that its connection has its place: what it sends from now on reaches the rank although its sender
 /// leaves.
 pub(crate) const WELCOME: u32 = 0x636c_6577;
-/// How often a connection is made again that ended before it was welcomed: a hostile crowd at the door may have pushed it out.
+/// How often a connection is made again that ended before it was welcomed: too many connections without a hello may have evicted it.
 pub(crate) const KNOCKS: u32 = 32;
 
 /// A notice as it travels.

@@ -4,13 +4,13 @@ use protocol::finding::FindingKind;
 use protocol::ids::Rank;
 use protocol::report::{FailureEvent, Finding, MeasuredFailure};
 
-/// The findings among `events`, whose details are `measured`. A death that stopped nobody is none: how processes end is not
+/// The findings among `events`, whose details are `measured`. A death that stopped no other rank is not one: how processes end is not
 /// judged here.
 pub(super) fn of(events: &[FailureEvent], measured: &[MeasuredFailure]) -> Vec<Finding> {
     let found = events.iter().zip(measured).filter_map(|(event, measured)| {
         let kind = FindingKind::of(event.error_code)?;
-        let stopped_nobody = kind == FindingKind::RankLost && event.observed_ranks.is_empty();
-        (!stopped_nobody).then(|| (kind, sentence(kind, event, &measured.error_detail), event))
+        let harmless = kind == FindingKind::RankLost && event.observed_ranks.is_empty();
+        (!harmless).then(|| (kind, sentence(kind, event, &measured.error_detail), event))
     });
     let finding = |(index, (kind, sentence, event)): (u64, (FindingKind, String, &FailureEvent))| Finding {
         index,

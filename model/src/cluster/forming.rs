@@ -101,7 +101,7 @@ impl Cluster {
         self.resized(parent, outcome, out);
     }
 
-    /// Wakes those who wait for `rank`, which ended its operations to shrink. After a loss that is the loss's consequence.
+    /// Wakes the ranks that wait for `rank`, which ended its operations to shrink. After a loss that is the loss's consequence.
     fn announce_stop(&self, communicator: &Communicator, rank: Rank, out: &mut Vec<Output>) {
         let loss = communicator
             .participants
@@ -186,7 +186,7 @@ impl Cluster {
         }
     }
 
-    /// Answers everybody who waits for a resize of `parent` that came to nothing.
+    /// Answers all ranks that wait for a failed resize of `parent`.
     pub(super) fn fail_resize(&mut self, parent: CommunicatorId, failed: resize::Failed, out: &mut Vec<Output>) {
         let Some(communicator) = self.communicators.get(&parent) else { return };
         let resize::Failed { resize, gathering, code, detail, culprits } = failed;
@@ -209,7 +209,7 @@ impl Cluster {
         }
     }
 
-    /// A new communicator of `applicants`, who are in rank order.
+    /// A new communicator of `applicants`, which are in rank order.
     fn form(
         &mut self,
         parent: Option<CommunicatorId>,
@@ -242,7 +242,7 @@ impl Cluster {
         CommunicatorId(self.communicators.len() as u64 + 1)
     }
 
-    /// Until when someone waits who comes now, us.
+    /// Until when a rank that comes now waits, us.
     fn deadline_from_now(&self) -> u64 {
         self.now_us.saturating_add(self.settings.timeout_us)
     }

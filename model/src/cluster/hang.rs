@@ -1,4 +1,4 @@
-//! Who waits for whom: from what every rank says it is in to the sentence that explains why nothing moves any more.
+//! Which ranks wait for which: from the calls that every rank reports to the sentence that explains why nothing moves any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,14 +32,14 @@ struct Wait {
     operation: String,
     place: String,
     missing: Vec<Rank>,
-    /// Who is missing by its number there, where the number in the launch is not known.
+    /// The missing rank by its number there, where the number in the launch is not known.
     unknown: String,
     age_us: u64,
 }
 
 impl Cluster {
-    /// Who waits for ranks that do not come, from what all processes said they are in. Waits shorter than `at_least_us` do
-    /// not count. `None`: nobody waits.
+    /// The waits for ranks that do not come, from the calls that all processes reported. Waits shorter than `at_least_us` do
+    /// not count. `None`: no rank waits.
     pub fn diagnose(&self, activities: &[Activity], at_least_us: u64, now_us: u64) -> Option<Diagnosis> {
         let said: BTreeMap<(CommunicatorId, Rank), &Activity> =
             activities.iter().map(|activity| ((activity.communicator, activity.rank), activity)).collect();
@@ -179,7 +179,7 @@ impl Cluster {
         waits
     }
 
-    /// What is known of a rank that others wait for and that waits for nobody.
+    /// What is known of a rank that others wait for and that does not wait itself.
     fn absence(&self, rank: Rank, waits: &[Wait], said: &BTreeMap<(CommunicatorId, Rank), &Activity>) -> String {
         let awaited = waits.iter().find(|wait| wait.missing.contains(&rank));
         let numbers = self.numbers();

@@ -1,4 +1,4 @@
-//! The cluster as a value: [`Cluster::step`] takes one input and the time and says what to send. Nothing else happens.
+//! The cluster as a value: [`Cluster::step`] takes one input and the time and returns what to send. Nothing else happens.
 
 mod departures;
 mod findings;
@@ -113,7 +113,7 @@ impl Cluster {
         self.rendezvous.deadlines().chain(self.splits.deadlines()).chain(self.resizes.deadlines()).min()
     }
 
-    /// Who `rank` of communicator `id` is in the report.
+    /// `rank` of communicator `id` as the report names it.
     pub fn place(&self, id: CommunicatorId, rank: Rank) -> Option<Place> {
         let communicator = self.communicators.get(&id)?;
         let (global, members) = (communicator.global_rank(rank)?, communicator.global_ranks());
@@ -133,7 +133,7 @@ impl Cluster {
         self.processes.iter().map(|(connection, process)| (connection, &process.info))
     }
 
-    /// Takes one input at time `now_us` (of any clock that does not go back) and says what follows.
+    /// Takes one input at time `now_us` (of any clock that does not go back) and returns what follows.
     pub fn step(&mut self, input: Input, now_us: u64) -> Vec<Output> {
         let mut out = Vec::new();
         self.now_us = now_us;
@@ -272,7 +272,7 @@ impl Cluster {
         order
     }
 
-    /// Who waits for whom.
+    /// Which ranks wait for which.
     fn waiting(&self) -> impl Iterator<Item = Waiting> {
         self.rendezvous.waiting().chain(self.splits.waiting()).chain(self.resizes.waiting())
     }

@@ -20,7 +20,7 @@ use crate::topology::Topology;
 /// Clusters with more nodes than this list only the node pairs that saw traffic.
 const MAX_NODES_WITH_IDLE_PAIRS: usize = 64;
 
-/// What a report says about the run besides what happened in it.
+/// What a report has about the run besides what happened in it.
 #[derive(Clone, Debug, Default)]
 pub struct RunFacts {
     /// Version of the tool.

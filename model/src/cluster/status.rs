@@ -1,4 +1,4 @@
-//! The answer to "what is going on": who is there, what they completed, and who waits for whom.
+//! The answer to "what is going on": which ranks are there, what they completed, and which wait for which.
 
 use serde_json::{Value, json};
 

@@ -56,7 +56,7 @@ unsafe extern "C-unwind" fn allocate(result: *mut DataPtr, _this: *mut c_void, s
     }
     let cuda = torch().cuda_allocator();
     // SAFETY: `allocate` of the CUDA allocator, which fills `result`; the storage that takes it is a CPU tensor's until
-    // `view::promote` says otherwise.
+    // `view::promote` changes it.
     unsafe {
         let allocate: Allocate = std::mem::transmute((*cuda).add(method::ALLOCATE).read());
         allocate(result, cuda.cast(), size);
@@ -99,7 +99,7 @@ unsafe extern "C-unwind" fn raw_deleter(_this: *mut c_void) -> Option<Deleter> {
 }
 
 unsafe extern "C-unwind" fn copy_data(_this: *mut c_void, to: *mut c_void, from: *const c_void, count: usize) {
-    // SAFETY: both blocks have at least `count` bytes, says the caller.
+    // SAFETY: both blocks have at least `count` bytes, as the caller promises.
     unsafe { to.cast::<u8>().copy_from_nonoverlapping(from.cast(), count) };
 }
 

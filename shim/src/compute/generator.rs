@@ -35,7 +35,7 @@ const HALF_PAIR: u64 = 4;
 /// Numbers that a pair of normal doubles takes.
 const DRAWS_PER_PAIR: u64 = 4;
 
-/// An operator's use of a CUDA generator; nobody else draws meanwhile.
+/// An operator's use of a CUDA generator; no other thread draws meanwhile.
 pub(super) struct Drawing {
     cuda: *mut c_void,
     generator: Option<CpuGenerator>,

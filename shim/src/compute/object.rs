@@ -139,7 +139,7 @@ fn holds_object(value: &IValue) -> bool {
     !is_plain && value.payload != 0 && value.payload != torch().symbols.undefined as u64
 }
 
-/// True when nobody else holds `object`.
+/// True when this is the only reference to `object`.
 pub(super) fn is_sole(object: *mut c_void) -> bool {
     counts(object).load(Ordering::Acquire) & !HAS_PYTHON == 1 | WEAK_ONE
 }
@@ -230,7 +230,7 @@ impl Tensor {
         unsafe { self.field::<*mut c_void>(torch().layout.derived() + place).write(part.0) };
     }
 
-    /// Takes over what a sparse tensor of coordinates says of its indices.
+    /// Takes over the flags of a sparse tensor's coordinates.
     pub(super) fn copy_sparse_fields(self, from: Self, form: Form) {
         if form != Form::Coordinates {
             return;
@@ -243,14 +243,14 @@ impl Tensor {
         }
     }
 
-    /// `device()` as the field says.
+    /// `device()` from the field.
     pub(super) fn device(self) -> Device {
         // SAFETY: the field of a live tensor.
         unsafe { self.field::<Device>(torch().layout.device()).read() }
     }
 
     pub(super) fn set_device(self, device: Device) {
-        // SAFETY: the field of a live tensor that nobody else sees.
+        // SAFETY: the field of a live tensor that nothing else sees.
         unsafe { self.field::<Device>(torch().layout.device()).write(device) };
     }
 
@@ -261,7 +261,7 @@ impl Tensor {
     }
 
     pub(super) fn set_keys(self, keys: u64) {
-        // SAFETY: the field of a live tensor that nobody else sees.
+        // SAFETY: the field of a live tensor that nothing else sees.
         unsafe { self.field::<u64>(torch().layout.keys_at()).write(keys) };
     }
 
@@ -362,7 +362,7 @@ impl Tensor {
 
     /// Puts another storage in the place of its own; takes a reference and gives the one that it had.
     pub(super) fn exchange_storage(self, storage: Storage) -> Storage {
-        // SAFETY: the field of a live tensor that nobody else changes now.
+        // SAFETY: the field of a live tensor that nothing else changes now.
         Storage(unsafe { self.field::<*mut c_void>(at::STORAGE).replace(storage.0) })
     }
 
@@ -437,7 +437,7 @@ impl Storage {
 
     /// Exchanges the bytes with `other`: address, owner and size; each keeps its device.
     pub(super) fn exchange_bytes(self, other: Self) {
-        // SAFETY: fields of live storages that nobody else changes now; moved bytewise, as a C++ swap does.
+        // SAFETY: fields of live storages that nothing else changes now; moved bytewise, as a C++ swap does.
         unsafe {
             for (offset, length) in [(at::DATA, at::DATA_DEVICE - at::DATA), (at::SIZE, 8)] {
                 std::ptr::swap_nonoverlapping(
@@ -449,7 +449,7 @@ impl Storage {
         }
     }
 
-    /// Says that the bytes are a GPU's, and who allocates more of them.
+    /// Marks the bytes as a GPU's, and sets the allocator for more of them.
     pub(super) fn belong_to(self, device: Device) {
         let torch = torch();
         // SAFETY: the fields of a live storage that only the tensors of this call share.
@@ -469,7 +469,7 @@ unsafe extern "C-unwind" fn keep(_context: *mut c_void) {}
 /// The values of a `c10::detail::ListImpl`.
 ///
 /// # Safety
-/// `list` is a live one, and nobody else changes it meanwhile.
+/// `list` is a live one, and nothing else changes it meanwhile.
 pub(super) unsafe fn list_items<'a>(list: *mut c_void) -> &'a mut [IValue] {
     // SAFETY: the vector is the list's first member.
     unsafe { (*list.byte_add(at::LIST).cast::<Stack>()).items() }

@@ -112,7 +112,7 @@ impl Kernel {
     /// Calls it: it takes its arguments off the stack and puts its results there.
     ///
     /// # Safety
-    /// The stack ends with arguments as the operator's schema says.
+    /// The stack ends with arguments that match the operator's schema.
     pub(super) unsafe fn call(self, operator: *const OperatorHandle, keys: u64, stack: *mut Stack) {
         // SAFETY: by the caller.
         unsafe { (self.function)(self.functor, operator, keys, stack) };
@@ -174,7 +174,7 @@ impl Operator {
     /// Calls what computes on the CPU with `arguments`, which it takes over; gives the results, which the caller owns.
     ///
     /// # Safety
-    /// The arguments are as the schema says, and none is a CUDA tensor.
+    /// The arguments match the schema, and none is a CUDA tensor.
     pub(super) unsafe fn on_cpu(&self, arguments: &[IValue]) -> Vec<IValue> {
         let mut stack = Stack::new();
         arguments.iter().for_each(|value| stack.push(*value));

@@ -76,7 +76,7 @@ macro_rules! symbols {
             pub(super) fn find(libraries: &Libraries) -> Result<Self, &'static CStr> {
                 let find = |library: &Loaded, name: &'static CStr| library.symbol(name).ok_or(name);
                 Ok(Self {
-                    // SAFETY: the mangled name says what the symbol is, and `$type` says the same in Rust.
+                    // SAFETY: the mangled name gives the symbol's type, and `$type` is the same in Rust.
                     $($field: unsafe { std::mem::transmute_copy::<*mut c_void, $type>(&find(&libraries.$library, $name)?) },)*
                 })
             }

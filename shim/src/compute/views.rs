@@ -54,7 +54,7 @@ impl Views {
     }
 
     fn list(&mut self, list: *mut c_void) {
-        // SAFETY: the stack's reference keeps it alive now, ours later; while it has two holders nobody moves its values away.
+        // SAFETY: the stack's reference keeps it alive now, ours later; while it has two holders its values are not moved away.
         let items = unsafe {
             object::retain(list);
             object::list_items(list)

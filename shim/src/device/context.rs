@@ -52,7 +52,7 @@ impl Primary {
     /// One user less.
     ///
     /// # Errors
-    /// `INVALID_CONTEXT` when nobody retains it.
+    /// `INVALID_CONTEXT` when it is not retained.
     pub(crate) fn release(device: &Device) -> CudaResult {
         let primary = &device.primary;
         let less = primary.retained.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));

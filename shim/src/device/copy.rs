@@ -54,7 +54,7 @@ impl Extent {
     }
 }
 
-/// Who waits for whom.
+/// Which side waits for which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     /// The caller waits until it is done.

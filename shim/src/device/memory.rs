@@ -234,7 +234,7 @@ fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize) -> Cu
     if freed.pages.is_some() {
         neighbors::publish(device, device.memory.taken());
     }
-    // Under the lock: nobody may be given these pages before they are empty.
+    // Under the lock: these pages must not be given out before they are empty.
     if let Some((start, length)) = freed.pages
         && let Err(error) = arena.release(start, length)
     {
@@ -307,7 +307,7 @@ pub(crate) fn free_host(base: usize, kinds: &[HostKind]) -> CudaResult {
     let mut host = HOST.write();
     let range = host.get(&base).copied().filter(|range| kinds.contains(&range.kind)).ok_or(CudaError::INVALID_VALUE)?;
     host.remove(&base);
-    // SAFETY: the range was mapped by `allocate_host` and is in the table once; whoever frees it no longer uses it.
+    // SAFETY: the range was mapped by `allocate_host` and is in the table once; the caller no longer uses it.
     unsafe { libc::munmap(base as *mut libc::c_void, range.size) };
     Ok(())
 }

@@ -54,7 +54,7 @@ fn number(gpu: &Gpu) -> u32 {
     (gpu.node << 16 | gpu.local) + 1
 }
 
-/// The machine's board; none where nobody made the processes one machine.
+/// The machine's board; none where the processes were not made one machine.
 fn board() -> Option<&'static Board> {
     static BOARD: OnceLock<Option<Board>> = OnceLock::new();
     let board = BOARD.get_or_init(|| {
@@ -99,7 +99,7 @@ impl Board {
         Ok(board)
     }
 
-    /// Those that were ever used. The first one only says how many these are.
+    /// Those that were ever used. The first one only has their number.
     fn entries(&self) -> &[Entry] {
         let most = self.all()[0].pid.load(Ordering::Acquire) as usize;
         &self.all()[..(most + 1).min(ENTRIES)]
@@ -129,7 +129,7 @@ impl Board {
         }
     }
 
-    /// Nobody else allocates meanwhile, in this process or another. Who holds it does nothing that waits.
+    /// No other thread allocates meanwhile, in this process or another. Its holder does nothing that waits.
     fn lock(&self) -> io::Result<AllocationLock<'_>> {
         let guard = self.allocation.lock();
         self.fcntl(libc::F_SETLKW, libc::F_WRLCK, ALLOCATION)?;

@@ -18,7 +18,7 @@ use super::error::{CudaError, CudaResult};
 use super::{Device, all, current};
 use crate::boundary::handle::Handles;
 
-/// While those who wait for a stream do its work, its thread need not be called for every task: it looks this often whether
+/// While a stream's waiters do its work, its thread need not be called for every task: it looks this often whether
 /// one is left over.
 const DOZE: Duration = Duration::from_micros(200);
 
@@ -60,7 +60,7 @@ pub(crate) struct Stream {
     queue: Mutex<Queue>,
     /// For the worker: there is work, or the end.
     work: Condvar,
-    /// For those who wait: a task is done.
+    /// For the waiters: a task is done.
     changed: Condvar,
 }
 
@@ -74,7 +74,7 @@ struct Queue {
     is_parked: bool,
     /// A thread that waits did a task since the worker looked last.
     was_helped: bool,
-    /// The least number of done items that a sleeping thread waits for: nobody is woken before.
+    /// The least number of done items that a sleeping thread waits for: no wake-up comes before.
     awaited: Option<u64>,
     destroyed: bool,
 }
@@ -247,7 +247,7 @@ impl Stream {
         queue.is_busy = true;
         drop(queue);
         match item {
-            // A task's panic was printed by the hook; the stream goes on, as the task's own result says what failed.
+            // A task's panic was printed by the hook; the stream goes on, as the task's own result has what failed.
             Item::Task(task) => drop(catch_unwind(AssertUnwindSafe(task))),
             Item::After(point) => point.wait(),
         }
@@ -266,14 +266,14 @@ impl Stream {
         self.call_worker(queue);
     }
 
-    /// Wakes those who sleep in [`Point::wait`]; who has to sleep on says so again.
+    /// Wakes the sleepers in [`Point::wait`]; one that has to sleep on registers again.
     fn call_waiters(&self, queue: &mut MutexGuard<'_, Queue>) {
         if queue.awaited.take().is_some() {
             self.changed.notify_all();
         }
     }
 
-    /// The caller leaves the queue: what is left in it is for those who wait for it.
+    /// The caller leaves the queue: what is left in it is for its waiters.
     fn hand_over(&self, queue: &mut MutexGuard<'_, Queue>) {
         if !queue.is_busy && !queue.items.is_empty() {
             self.call_waiters(queue);

@@ -1,5 +1,5 @@
 //! Variables of the program on the device (`__device__`, `__constant__`, `__managed__`): given memory on each device at their first
-//! use, with the values that the device code says.
+//! use, with the values in the device code.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_char};
@@ -128,7 +128,7 @@ fn fill(variable: &Variable, address: usize, mut place_of: impl FnMut(usize, &st
             _ => missing = Some(format!("it holds the address of {target}")),
         }
     }
-    // SAFETY: fresh memory of the variable's size, which nobody else was given yet.
+    // SAFETY: fresh memory of the variable's size, which was not given out yet.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
     unknown.or(missing)
 }

@@ -34,7 +34,7 @@ pub(crate) struct Communicator {
     changed: Condvar,
     /// Operations in streams that are not done yet.
     outstanding: AtomicU64,
-    /// Threads in [`Communicator::drain`]: without them nobody is woken at an operation's end, which is a system call.
+    /// Threads in [`Communicator::drain`]: without them an operation's end makes no wake-up, which is a system call.
     draining: AtomicU32,
     finalized: AtomicBool,
     /// Streams of failed operations are not held any more.
@@ -108,7 +108,7 @@ impl Communicator {
         self.operations.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes how the rendezvous ended. Of an abort before, the other ranks hear now.
+    /// Notes how the rendezvous ended. The other ranks get an earlier abort now.
     pub(crate) fn formed(&self, result: Result<Option<Arc<Ranks>>, Failure>) {
         let mut state = self.lock();
         *state = match result {
@@ -128,7 +128,7 @@ impl Communicator {
         self.changed.notify_all();
     }
 
-    /// The program gives it up: its operations end, and the other ranks hear of it, as soon as it formed.
+    /// The program gives it up: its operations end, and the other ranks get the abort, as soon as it formed.
     pub(crate) fn abort(&self) {
         let ranks = match &mut *self.lock() {
             State::Ready(ranks) => Arc::clone(ranks),
@@ -266,7 +266,7 @@ impl Communicator {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let line = format!(
-                    "fakegpu: nobody aborted the failed communicator within {:.0?}: a GPU would be stuck in it; CUDA calls on \
+                    "fakegpu: the failed communicator was not aborted within {:.0?}: a GPU would be stuck in it; CUDA calls on \
                      device {} answer cudaErrorLaunchTimeout from now on\n",
                     patience, self.device.ordinal
                 );
@@ -357,7 +357,7 @@ pub(crate) fn resolve(handle: usize) -> NcclResult<Arc<Communicator>> {
     })
 }
 
-/// This process's part of the run; says goodbye when the process exits.
+/// This process's part of the run; it sends its goodbye when the process exits.
 ///
 /// # Errors
 /// A bad variable or an unreachable coordinator.

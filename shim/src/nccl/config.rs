@@ -10,7 +10,7 @@ use crate::boundary::args::Out;
 /// The most channels NCCL has.
 const CHANNELS: c_int = 64;
 
-/// True when the config asks not to wait for the other ranks; without a config, what the parent says.
+/// True when the config asks not to wait for the other ranks; without a config, as the parent has it.
 ///
 /// # Errors
 /// `ncclInvalidArgument` for a config that NCCL does not accept either.

@@ -1,5 +1,5 @@
 //! Device communicators: what kernels would be given to talk to other ranks by themselves. The host's part is here: the struct
-//! says who the ranks are and where in the resource window the barriers are, and that memory is taken from the device. Kernels
+//! has its ranks and where in the resource window the barriers are, and that memory is taken from the device. Kernels
 //! do not run, so what only they would follow (the window table, the flat address space of the team) is null.
 
 use std::ffi::{c_int, c_uint};

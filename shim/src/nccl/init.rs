@@ -97,8 +97,8 @@ pub(crate) unsafe fn init_all(out: Out<usize>, count: c_int, devices: *const c_i
     group::end()
 }
 
-/// The body of a call by which this process's one rank joins a communicator. Where it fails before anyone else is asked, whoever
-/// waits for the rank finds out by the coordinator.
+/// The body of a call by which this process's one rank joins a communicator. Where it fails before another rank is asked, the
+/// ranks that wait for it learn of it from the coordinator.
 fn joining(body: impl FnOnce() -> NcclResult) -> NcclResult {
     let result = group::within(body);
     if result.is_err_and(|error| error != NcclError::IN_PROGRESS)

@@ -144,7 +144,7 @@ fn write(settings: &Settings, line: &str) {
             stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush())
         }
     };
-    // That nobody reads it is not a reason to stop.
+    // An unread log is not a reason to stop.
     let _ = written;
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn max_clock(device: Handle, which: c_int, out: Out<c_uint>) -> NvmlR
     })?)
 }
 
-/// The power limit in force, which nobody changed.
+/// The power limit in force, which was not changed.
 pub(crate) fn power_limit(device: Handle, out: Out<c_uint>) -> NvmlResult {
     match device.gpu()?.profile.power.limit_mw {
         0 => Err(NvmlError::NOT_SUPPORTED),

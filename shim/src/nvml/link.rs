@@ -9,7 +9,7 @@ use super::system::gpus;
 use crate::boundary::args::Out;
 use crate::settings::{self, Gpu};
 
-/// True where the cluster file joins the GPUs of a node by NVLink, or says nothing and the model has links.
+/// True where the cluster file joins the GPUs of a node by NVLink, or does not name a link and the model has some.
 fn node_has_nvlink() -> bool {
     let cluster = settings::get().ok().and_then(|settings| settings.cluster.as_ref());
     cluster.is_none_or(|cluster| cluster.intra_node.kind.to_ascii_lowercase().starts_with("nv"))

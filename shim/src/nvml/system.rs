@@ -1,4 +1,4 @@
-//! Initialisation, which is counted, and what NVML says about the driver.
+//! Initialization, which is counted, and what NVML reports about the driver.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicU32, Ordering};

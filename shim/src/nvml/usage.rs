@@ -1,4 +1,4 @@
-//! Memory and processes: what the processes of the simulated machine hold of its GPUs. Where nobody made them one machine
+//! Memory and processes: what the processes of the simulated machine hold of its GPUs. Where they were not made one machine
 //! (`FTEST_GPUS`), only this process is known.
 
 use std::ffi::c_uint;

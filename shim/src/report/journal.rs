@@ -9,7 +9,7 @@ use protocol::device_report::JournalEntry;
 use crate::process::rank;
 use crate::settings;
 
-/// No journal of use to anybody is larger, bytes.
+/// No useful journal is larger, bytes.
 const LARGEST: u64 = 1 << 30;
 
 /// Appends a gap that this process met for the first time.

@@ -52,7 +52,7 @@ fn write() {
     }
     if matches!(settings.gap_policy, GapPolicy::Warn | GapPolicy::Stop) {
         gaps::print_totals();
-        // Where ftest reads the journal it says so itself, once for all processes.
+        // Where ftest reads the journal it prints this itself, once for all processes.
         if settings.journal.is_none() && !report.gaps.is_empty() {
             let gaps = if report.gaps.len() == 1 { "1 gap" } else { &format!("{} gaps", report.gaps.len()) };
             eprintln!(
@@ -65,7 +65,7 @@ fn write() {
     }
 }
 
-/// What says that the report at `path` could not be written.
+/// The file that marks the report at `path` as not written.
 fn unwritten(path: &Path) -> PathBuf {
     let mut marker = path.as_os_str().to_owned();
     marker.push(UNWRITTEN);
@@ -115,7 +115,7 @@ fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
         return fs::write(path, text);
     }
     fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
-        // A full disk still takes a name. Who reads the reports must not take a missing one for a process without gaps.
+        // A full disk still takes a name. A reader of the reports must not take a missing one for a process without gaps.
         let _ = fs::rename(&beside, unwritten(path));
     })
 }

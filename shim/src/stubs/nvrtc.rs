@@ -1,4 +1,4 @@
-//! libnvrtc: programs are real objects with a log; compiling one is a stub, for there is no GPU to compile for.
+//! libnvrtc: programs are real objects with a log; compiling one is a stub, as without a GPU there is no target.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -10,7 +10,7 @@ use crate::boundary::table::exports;
 /// NVRTC_ERROR_INVALID_PROGRAM and NVRTC_ERROR_INVALID_INPUT.
 const REFUSALS: Refusals = Refusals { handle: 4, value: 3 };
 static PROGRAMS: Objects<()> = Objects::new(kind::NVRTC, REFUSALS);
-/// What the log of every program says.
+/// The log of every program.
 const LOG: &CStr = c"fakegpu: this GPU is simulated, and code cannot be compiled for it";
 
 exports! {
@@ -66,7 +66,7 @@ fn log_size(program: usize, size: Out<usize>) -> Answer {
 }
 
 /// # Safety
-/// `log` has room for what [`log_size`] says.
+/// `log` has room for [`log_size`] bytes.
 unsafe fn log(program: usize, log: *mut c_char) -> Answer {
     PROGRAMS.get(program)?;
     if log.is_null() {

@@ -1,4 +1,4 @@
-//! The barriers around an operation: complete for all ranks or for none, and whoever moves bytes is waited for.
+//! The barriers around an operation: complete for all ranks or for none, and a rank that moves bytes is waited for.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::shared::segment::Segment;
 
 /// In the word of arrivals: a barrier was shut, hence never completes, nor does any after it.
 const SHUT: u64 = 1 << 63;
-/// Who shut it, above the count.
+/// The rank that shut it, above the count.
 const SHUT_BY: u32 = 48;
 /// The arrivals themselves.
 const COUNT: u64 = (1 << SHUT_BY) - 1;
@@ -44,13 +44,13 @@ impl Segment {
 
     fn count_arrival(&self, target: u64) {
         let arrivals = self.header().arrivals.0.fetch_add(1, Ordering::AcqRel) + 1;
-        // Who shut a barrier waits until the others are there.
+        // The rank that shut a barrier waits until the others are there.
         if arrivals & SHUT != 0 || arrivals >= target * u64::from(self.size) {
             self.wake_waiters();
         }
     }
 
-    /// Wakes everybody who waits at a barrier.
+    /// Wakes all ranks that wait at a barrier.
     pub(super) fn wake_waiters(&self) {
         let header = self.header();
         // Sequentially consistent with the sleeper's count: either it is seen here, or the sleeper sees the new bell.
@@ -107,7 +107,7 @@ impl Segment {
         (0..self.size).filter(|rank| self.block(*rank).progress.load(Ordering::Acquire) < target).collect()
     }
 
-    /// Waits until everybody came to barrier `target`, or until `leaves`, given the state of the barrier and who is missing whenever something changed, has a reason to go: the barrier is shut then, unless everybody came meanwhile.
+    /// Waits until all ranks came to barrier `target`, or until `leaves`, given the state of the barrier and who is missing whenever something changed, has a reason to go: the barrier is shut then, unless everybody came meanwhile.
     fn pass(
         &self,
         rank: u32,
@@ -133,7 +133,7 @@ impl Segment {
         }
     }
 
-    /// Waits until everybody came to barrier `target`, behind which an operation begins. `rank` is the waiter's: once it is lost
+    /// Waits until all ranks came to barrier `target`, behind which an operation begins. `rank` is the waiter's: once it is lost
     /// itself (aborted), it stops. If one rank stops here, the operation begins for none.
     pub(crate) fn wait(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
         self.pass(rank, target, deadline, |gate, missing| {
@@ -142,7 +142,7 @@ impl Segment {
             }
             let mut lost = self.lost_among(&missing, target);
             // One that came and aborted need not have waited for the others. Whatever else stopped one matters once all have come:
-            // who gave up at the deadline missed the same ranks as we do. A revoke is not announced.
+            // a rank that gave up at the deadline missed the same ranks as we do. A revoke is not announced.
             let stopped = |other: &u32| {
                 !missing.contains(other)
                     && self.absence(*other).is_some_and(|(code, _)| code == ErrorCode::Aborted || missing.is_empty())
@@ -167,7 +167,7 @@ impl Segment {
             let split = |missing: Vec<u32>| missing.into_iter().partition(|other| self.is_gone(*other));
             let (mut gone, mut moving): (Vec<u32>, Vec<u32>) = split(missing);
             if !gone.is_empty() && gate == Gate::Open {
-                // It cannot complete. Who comes from now on knows that, and wakes us; who came just before did not.
+                // It cannot complete. A rank that comes from now on knows that and wakes us; one that came just before did not.
                 self.shut(rank, target);
                 (gone, moving) = split(self.missing(target));
             }

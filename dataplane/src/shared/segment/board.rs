@@ -69,7 +69,7 @@ impl Board<'_> {
         self.counter(from, to).load(Ordering::Acquire)
     }
 
-    /// One more signal; what was written before is seen by who sees it.
+    /// One more signal; a rank that sees it also sees what was written before.
     pub(crate) fn signal(&self, from: u32, to: u32) {
         self.counter(from, to).fetch_add(1, Ordering::AcqRel);
     }
@@ -78,7 +78,7 @@ impl Board<'_> {
     pub(crate) fn post(&self, rank: u32, number: u64, window: &PeerWindow) -> bool {
         let free = |entry: &&Entry| entry.number.load(Ordering::Acquire) == 0;
         let Some(entry) = self.windows_of(rank).iter().find(free) else { return false };
-        // SAFETY: only the owner writes, one window at a time, and nobody reads an entry without a number.
+        // SAFETY: only the owner writes, one window at a time, and an entry without a number is never read.
         unsafe { entry.place.get().write_volatile(window.place) };
         entry.bytes.store(window.bytes, Ordering::Relaxed);
         entry.address.store(window.address, Ordering::Relaxed);

@@ -1,5 +1,5 @@
 //! The control segment: a small memory file of a communicator's rank 0 that all its ranks map. Descriptors, arrival counts,
-//! point-to-point rings and who is lost; no payload except messages small enough to travel beside their descriptor.
+//! point-to-point rings and lost ranks; no payload except messages small enough to travel beside their descriptor.
 
 mod barrier;
 mod board;
@@ -34,7 +34,7 @@ struct Header {
     shut_at: AtomicU64,
     /// Changes whenever a barrier completes or a rank is lost.
     bell: Line<AtomicU32>,
-    /// Ranks that sleep until the bell changes. One that died asleep stays counted: then a wake-up is for nobody.
+    /// Ranks that sleep until the bell changes. One that died asleep stays counted, which costs a wake-up in vain.
     sleepers: Line<AtomicU32>,
     /// Arrivals at all barriers so far, over all ranks (`COUNT`); and whether barrier `shut_at` is shut, and by whom. One word,
     /// so that a barrier is either complete for all ranks or for none.
@@ -168,7 +168,7 @@ impl Segment {
     pub(crate) unsafe fn publish(&self, rank: u32, descriptor: Descriptor, payload: *const u8, bytes: usize) {
         assert!(bytes <= INLINE_BYTES);
         let slot = self.slot(rank, descriptor.sequence);
-        // SAFETY: the caller's promise: nobody else touches this slot now.
+        // SAFETY: the caller's promise: nothing else touches this slot now.
         unsafe {
             slot.descriptor.get().write(descriptor);
             if bytes > 0 {
@@ -193,13 +193,13 @@ impl Segment {
         }
         let length = (block.detail_length.load(Ordering::Acquire) as usize).min(DETAIL_BYTES);
         let mut text = vec![0; length];
-        // SAFETY: whoever set the status wrote the text before, once, and its length is within the array. Two ranks that
+        // SAFETY: the text was written before the status, once, and its length is within the array. Two ranks that
         // notice a loss at once both write it: bytes may mix, which the lossy decoding below survives.
         unsafe { std::ptr::copy_nonoverlapping(block.detail.get().cast::<u8>(), text.as_mut_ptr(), length) };
         Some((code_of(number), String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// [`Self::status`] as it concerns the other ranks: a revoke is a rank's own, those who wait for it wait on.
+    /// [`Self::status`] as it concerns the other ranks: a revoke is local to its rank, so its waiters go on waiting.
     pub(crate) fn absence(&self, rank: u32) -> Option<(ErrorCode, String)> {
         self.status(rank).filter(|(code, _)| *code != ErrorCode::Revoked)
     }
@@ -209,7 +209,7 @@ impl Segment {
         self.block(rank).gone.load(Ordering::Acquire) != 0
     }
 
-    /// Notes that `rank` will not come again and wakes everybody who waits for it. The first reason stays, except for a revoke.
+    /// Notes that `rank` will not come again and wakes all that wait for it. The first reason stays, except for a revoke.
     pub(crate) fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
         let block = self.block(rank);
         let before = block.status.0.load(Ordering::Acquire);

@@ -40,7 +40,7 @@ struct MessageSlot {
     message: UnsafeCell<Message>,
     /// The receiver's answer: 0 taken, else the kind of mismatch.
     answer: AtomicU32,
-    /// Who has a payload that does not be in the slot: [`OFFERED`], [`CLAIMED`] or [`WITHDRAWN`].
+    /// The state of a payload that is not in the slot: [`OFFERED`], [`CLAIMED`] or [`WITHDRAWN`].
     payload_state: AtomicU32,
     /// The receiver's count and datatype, for the sender's sentence.
     receiver_count: AtomicU64,

@@ -132,7 +132,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
 }
 
-/// How the table says that an operator is done.
+/// How the table has an operator computed.
 pub(super) fn of(name: &str) -> Option<Method> {
     TABLE.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
 }

@@ -8,7 +8,7 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::Kernel;
 use crate::device::{Device, attribute};
 
-/// What we say of a kernel whose image we do not read: a middling register count and no static shared memory.
+/// The answer for a kernel whose image we do not read: a middling register count and no static shared memory.
 pub(crate) const ASSUMED_REGISTERS: c_int = 32;
 
 /// The attributes of a kernel as far as they follow from the device. Registers and static memory are assumed: a gap.

@@ -161,7 +161,7 @@ impl Attention {
         if self.query.data_type() == DOUBLE { DOUBLE } else { FLOAT }
     }
 
-    /// Gradients of query, key, value and scores, the last wide and none where nobody wants it. `output` and `logsumexp` may
+    /// Gradients of query, key, value and scores, the last wide, and none where it is not wanted. `output` and `logsumexp` may
     /// be of more keys than these (ring attention), so the weights are taken from them and not computed anew.
     fn backward(
         &self,
