@@ -319,7 +319,7 @@ mod tests {
         let part = check(Some(0.0), lower(Bound::Percent(-10.0)), OPEN);
         let (result, failure) = measured(&part, json!({"bw": 1}));
         assert_eq!(result.verdict, PerfVerdict::Failed);
-        assert!(failure.unwrap().got.contains("no bound"));
+        assert!(failure.unwrap().got.contains("not a bound"));
     }
 
     #[test]

@@ -12,13 +12,13 @@ use crate::observation::Exit;
 use crate::record::event::{Attempt, CaseInfo, Event, Process, RunInfo, Stream};
 use crate::verdict::Verdict;
 
-/// What stands in place of a secret.
+/// The replacement for a secret.
 const MASK: &str = "***";
 /// Endings of names, in capitals.
 const NAMES: [&str; 4] = ["_TOKEN", "KEY", "SECRET", "PASSWORD"];
 /// A shorter value is found in too many harmless words.
 const SHORTEST: usize = 6;
-/// Fields of events that say which case, kind or process is meant. They come from suites and from ftest.
+/// Fields of events that identify a case, kind or process. They come from suites and from ftest.
 const WORDS: [&str; 12] =
     ["event", "is", "case", "suite", "id", "kind", "role", "exit", "culprit", "run", "fixture", "verdict"];
 
@@ -31,7 +31,7 @@ struct Known {
     /// The longest first: one may be the beginning of another.
     values: Vec<String>,
     pattern: Option<Regex>,
-    /// The same for bytes that are no text.
+    /// The same for bytes that are not text.
     bytes: Option<regex::bytes::Regex>,
 }
 
@@ -167,7 +167,7 @@ fn bare_failure(failure: Failure) -> Failure {
     Failure { kind: failure.kind, expected: masked(), got: masked(), ..Failure::default() }
 }
 
-/// Masks every text below `value`; tells whether there was something.
+/// Masks every text below `value`; returns whether there was any.
 fn mask(value: &mut Value, values: &Regex) -> bool {
     match value {
         Value::String(text) => {
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(event, attempt("***"));
     }
 
-    /// Also where a path is no UTF-8, and where there is no other way.
+    /// Also where a path is not UTF-8, and where there is no other way.
     #[test]
     fn no_event_is_told_unmasked() {
         use std::os::unix::ffi::OsStrExt;
