@@ -1,4 +1,4 @@
-//! What the coordinator writes to stdout, a line each, for whoever started it.
+//! What the coordinator writes to stdout, a line each, for the process that started it.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ const HANG: &str = "hang: ";
 pub enum Announcement {
     /// It listens there: an absolute path, or `host:port`. The first line, once.
     Listening(String),
-    /// For the time of `--idle-ms` nothing has moved: a sentence on who waits for whom.
+    /// For the time of `--idle-ms` nothing has moved: a sentence on which ranks wait for which.
     Hang(String),
 }
 
 impl Announcement {
-    /// Reads a line; none for what is not an announcement.
+    /// Reads a line; `None` if it is not an announcement.
     ///
     /// ```
     /// use protocol::announcement::Announcement;

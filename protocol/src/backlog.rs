@@ -46,8 +46,8 @@ impl Backlog {
         (slot, used)
     }
 
-    /// The records in the `bytes` of the file that were not reported. None of a file that is not this one, and none behind a record
-    /// that is none: a process may have written there whatever it wanted.
+    /// The records in the `bytes` of the file that were not reported. None of a file of another kind, and none after something
+    /// that is not a record: a process can have written anything there.
     pub fn unreported(&self, bytes: &[u8]) -> Vec<OperationRecord> {
         let word = |at: usize| {
             let word = bytes.get(at..at + 8)?;

@@ -214,7 +214,7 @@ pub struct GapEntry {
     pub library: String,
     /// The function.
     pub name: String,
-    /// A kernel's name, a datatype; empty where the name says all.
+    /// A kernel's name, a datatype; empty where the name is enough.
     pub detail: String,
     /// Uses.
     pub count: u64,

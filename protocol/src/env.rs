@@ -7,23 +7,23 @@ use crate::suggest;
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// What it may hold.
+    /// The values it accepts.
     pub values: &'static str,
-    /// What holds when it is unset.
+    /// Its value when it is unset.
     pub default: &'static str,
     /// What it does.
     pub meaning: &'static str,
 }
 
-/// A variable holds something it must not.
+/// A variable has a value that it does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}={value}: expected {expected}{}", .hint.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
 pub struct BadValue {
     /// Name of the variable.
     pub variable: &'static str,
-    /// What it holds.
+    /// Its value.
     pub value: String,
-    /// What it may hold.
+    /// The values it accepts.
     pub expected: String,
     /// The nearest accepted value.
     pub hint: Option<String>,
@@ -81,7 +81,7 @@ macro_rules! variables {
 
 variables! {
     MODE = "FAKEGPU_MODE", "simulate, hybrid, passthrough", "simulate",
-        "Who computes. Only `simulate` needs no GPU; `passthrough` preloads nothing; `hybrid` is refused for want of a GPU.";
+        "What computes. Only `simulate` needs no GPU; `passthrough` preloads nothing; `hybrid` is refused: there is no GPU.";
     OOM_POLICY = "FAKEGPU_OOM_POLICY", "clamp, managed, mapped_host, spill_cpu", "clamp",
         "Oversubscription in hybrid mode.";
     UNSUPPORTED_API = "FAKEGPU_UNSUPPORTED_API", "allow, warn, stop, error", "stop; warn with FAKEGPU_COMPUTE=skip and in a case that allows gaps",
@@ -95,7 +95,7 @@ variables! {
     DEVICE_COUNT = "FAKEGPU_DEVICE_COUNT", "an integer from 1 to 1024", "8",
         "Number of devices.";
     DRIVER = "FAKEGPU_DRIVER", "a CUDA version, 13.0, or a driver's version and its CUDA, 580.95.05:13.0", "the profile's, else the newest known",
-        "The driver that the machine claims to have. One for an older CUDA than a program's answers as on hardware: cudaErrorInsufficientDriver.";
+        "The driver that the machine claims to have. If it is for an older CUDA than the program's, calls fail as on hardware: cudaErrorInsufficientDriver.";
     REPORT_PATH = "FAKEGPU_REPORT_PATH", "a path; `{pid}` and `{rank}` are replaced", "fake_gpu_report.{pid}.json under ftest, else none",
         "Where a process that used a device writes its device report.";
     TERMINAL_REPORT = "FAKEGPU_TERMINAL_REPORT", "0 or 1", "0",

@@ -14,9 +14,9 @@ use crate::report::FaultKind;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// Position in the case's list, from 1. 0: `FAKEGPU_NCCL_FAULT_*` asked, and nobody waits for the news that it fired.
+    /// Position in the case's list, from 1. 0: it is from `FAKEGPU_NCCL_FAULT_*`, and nothing waits for the report that it fired.
     pub number: u32,
-    /// Who asked, for messages: "suite.yaml:12:9".
+    /// Where it was requested, for messages: "suite.yaml:12:9".
     pub origin: String,
     /// When.
     pub at: Trigger,

@@ -27,14 +27,14 @@ macro_rules! kinds {
     };
 }
 
-/// What is known of a kind of finding.
+/// What is known about a kind of finding.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The kind.
     pub kind: FindingKind,
     /// Its word in reports and suites.
     pub word: &'static str,
-    /// What it says of a run.
+    /// What it means.
     pub meaning: &'static str,
     /// What happens on a cluster.
     pub hardware: &'static str,
@@ -66,24 +66,24 @@ kinds! {
     /// Ranks want to shrink a communicator to different sets of ranks.
     ShrinkExcludedRanksMismatch "shrink_excluded_ranks_mismatch"
         hardware "The new communicator does not form: the survivors wait for each other."
-        fix "Let the survivors agree on who is gone, over the store, before they shrink.";
+        fix "Let the survivors agree through the store on which ranks are gone before they shrink.";
     /// Ranks named different sizes for one communicator, or more ranks than the cluster has.
     WorldSizeMismatch "world_size_mismatch"
         hardware "The communicator does not form: the job waits until its timeout."
         fix "Give all ranks the same WORLD_SIZE.";
-    /// Two processes came as the same rank of a communicator.
+    /// Two processes claimed the same rank of a communicator.
     DuplicateRank "duplicate_rank"
-        hardware "NCCL fails with a duplicate rank, or the job waits for the rank that nobody is."
+        hardware "NCCL fails with a duplicate rank, or the job waits for the rank that no process has."
         fix "Set RANK differently for every process.";
     /// A rank ended, returned or raised while others waited for it in an operation.
     RankLost "rank_lost"
         hardware "The others wait in the operation until NCCL's or PyTorch's timeout ends them, 10 minutes later by default."
         fix "Let every rank take the same number of steps (`Join`, `drop_last`), and let an error on one rank end all.";
-    /// Not every rank came to the forming of a communicator in time.
+    /// Not every rank arrived at the creation of a communicator in time.
     TimeoutWaitingForRanks "timeout_waiting_for_ranks"
         hardware "The job waits until the store's timeout."
         fix "Look at what the missing ranks did instead; `timeout.idle` shows their stacks.";
-    /// Not every rank came to a collective in time.
+    /// Not every rank arrived at a collective in time.
     TimeoutWaitingForCollective "timeout_waiting_for_collective"
         hardware "The others wait in the collective until PyTorch's watchdog ends them."
         fix "Look at what the missing ranks did instead; `timeout.idle` shows their stacks.";
@@ -95,14 +95,14 @@ kinds! {
     TimeoutWaitingForSplit "timeout_waiting_for_split"
         hardware "The others wait in the split."
         fix "ncclCommSplit and `new_group` are collectives of the parent: every rank must call them, also those outside the new group.";
-    /// Not every survivor came to the shrink of a communicator in time.
+    /// Not every survivor arrived at the shrink of a communicator in time.
     TimeoutWaitingForShrink "timeout_waiting_for_shrink"
         hardware "The survivors wait in the shrink."
         fix "Every rank that is not excluded must call ncclCommShrink.";
 }
 
 impl FindingKind {
-    /// What is known of it.
+    /// What is known about it.
     pub fn row(self) -> &'static Row {
         // In the order of the enum.
         &KINDS[self as usize]
@@ -113,8 +113,8 @@ impl FindingKind {
         self.row().word
     }
 
-    /// The finding that a failure of this code is. What a program does on purpose (an abort), what a case injects and what the
-    /// machine refuses is none; nor are arguments that the call itself refuses.
+    /// The kind of finding for a failure with this code. None for what a program does on purpose (an abort), what a case injects, what the
+    /// machine refuses, and arguments that the call itself rejects.
     pub fn of(code: ErrorCode) -> Option<Self> {
         Some(match code {
             ErrorCode::CollectiveTypeMismatch => Self::CollectiveTypeMismatch,

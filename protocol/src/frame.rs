@@ -4,7 +4,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Longest token of a run, bytes.
 pub const MAX_TOKEN: usize = 1024;
-/// Largest hello, in bytes without the prefix: a token and who brings it. Until it is judged, a connection may hold no more.
+/// Largest hello, in bytes without the prefix: a token and the sender. Until it is checked, a connection may send no more.
 pub const MAX_HELLO: usize = 4096;
 /// Largest frame a rank may send to the coordinator, in bytes without the prefix.
 pub const MAX_TO_COORDINATOR: usize = 1 << 20;

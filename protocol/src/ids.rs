@@ -19,7 +19,7 @@ macro_rules! id {
 }
 
 id!(
-    /// A participant: its position in the whole launch (a *global* rank) or in one communicator, as the field says.
+    /// A participant: its position in the whole launch (a *global* rank) or in one communicator, depending on the field.
     Rank(u32)
 );
 id!(

@@ -1,4 +1,4 @@
-//! What a launcher such as torchrun says about this process: `RANK`, `LOCAL_RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE`.
+//! What a launcher such as torchrun sets for this process: `RANK`, `LOCAL_RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE`.
 
 use crate::ids::Rank;
 

@@ -64,7 +64,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What to do about a system call that answered `errno`, where that is for lack of a resource; `value_of` tells the limits
+/// What to do about a system call that answered `errno`, where that is for lack of a resource; `value_of` gives the limits
 /// that are set. None for every other error.
 pub fn advice(errno: i32, value_of: impl Fn(Limit) -> Option<u64>) -> Option<String> {
     let limit = match errno {

@@ -24,7 +24,7 @@ pub enum ToCoordinator {
         version: u32,
         /// The run's token; empty when the run has none.
         token: String,
-        /// Who is speaking.
+        /// The sender.
         role: Role,
     },
     /// `ncclCommInitRank`: answered by `CommunicatorFormed` once all `size` ranks asked with the same id.
@@ -146,7 +146,7 @@ pub enum ToCoordinator {
         /// Rank of the sender in it.
         rank: Rank,
     },
-    /// The sender could not join a communicator, for a reason of its own: nobody was asked.
+    /// The sender could not join a communicator, for a reason of its own: no other process was asked.
     JoinFailed {
         /// Its place in the launch.
         rank: Rank,
@@ -239,7 +239,7 @@ pub enum ToRank {
         communicator: CommunicatorId,
         /// The receiver's rank in it.
         rank: Rank,
-        /// Everybody, in rank order.
+        /// All members, in rank order.
         members: Vec<Member>,
     },
     /// The split is done and the receiver's color was none.
@@ -272,14 +272,14 @@ pub enum ToRank {
         /// Number to repeat.
         request: u64,
     },
-    /// The coordinator ends in order: no alarm for a process that nobody watches over.
+    /// The coordinator ends in order: not an error for a process that is not supervised.
     ShuttingDown,
     /// Answer to `QueryStatus`: a JSON document.
     Status {
         /// The document.
         json: String,
     },
-    /// Say what this process is in: `Active`.
+    /// Report what this process is doing: `Active`.
     Inquire {
         /// Number to repeat.
         request: u64,
@@ -293,15 +293,15 @@ pub enum ToRank {
     FaultNoted {
         /// Which request this answers.
         request: u64,
-        /// Nobody reported this fault before: a rank that was started again does not suffer it again.
+        /// This fault was not reported before: it does not fire again for a restarted rank.
         first: bool,
     },
-    /// Whoever started the run is gone, and with it everybody who would end this process.
+    /// The process that started the run is gone, and so is every process that would end this one.
     RunLost,
 }
 
 impl ToRank {
-    /// The kind of message, for who did not expect it.
+    /// The kind of message, for the error about an unexpected one.
     pub fn kind(&self) -> &'static str {
         match self {
             ToRank::Welcome { .. } => "a welcome",

@@ -91,13 +91,13 @@ pub enum ErrorCode {
     ReduceOpMismatch,
     /// Ranks gave different roots.
     RootMismatch,
-    /// Not everybody came to a rendezvous in time.
+    /// Not every rank arrived at a rendezvous in time.
     TimeoutWaitingForRanks,
-    /// Not everybody came to a collective in time.
+    /// Not every rank arrived at a collective in time.
     TimeoutWaitingForCollective,
-    /// The other side of a send or recv did not come in time.
+    /// The other side of a send or recv did not arrive in time.
     TimeoutWaitingForP2p,
-    /// Not everybody came to a split in time.
+    /// Not every rank arrived at a split in time.
     TimeoutWaitingForSplit,
     /// A process of the communicator ended.
     RankLost,
@@ -111,7 +111,7 @@ pub enum ErrorCode {
     System,
     /// Ranks want to shrink a communicator to different sets of ranks.
     ShrinkExcludedRanksMismatch,
-    /// Not every remaining rank came to a shrink in time.
+    /// Not every remaining rank arrived at a shrink in time.
     TimeoutWaitingForShrink,
     /// A rank called `ncclCommRevoke`.
     Revoked,

@@ -47,7 +47,7 @@ report! {
         node_pairs: Vec<NodePair>,
         /// Every rank of the cluster.
         ranks: Vec<RankTotals>,
-        /// What went wrong between ranks, whatever the program made of it, in the order of communicators and positions.
+        /// What went wrong between ranks, even if the program went on, in the order of communicators and positions.
         #[serde(default)]
         findings: Vec<Finding>,
         /// Failures and recoveries.
@@ -97,11 +97,11 @@ report! {
     Hang {
         /// The whole story in one or a few sentences.
         sentence: String,
-        /// Who waits.
+        /// The waiting rank.
         waits: Vec<HangWait>,
         /// Global ranks that others wait for and that wait for nobody themselves.
         missing: Vec<Rank>,
-        /// Global ranks of which each waits for the next and the last for the first; empty when there is no such circle.
+        /// Global ranks that each wait for the next, the last for the first; empty when there is no such cycle.
         cycle: Vec<Rank>,
     }
 

@@ -10,12 +10,12 @@ use runner::commands::{self, bench, check, env, exec, explain, fmt, profiles, re
 use runner::execute::{self, guard};
 use runner::host::output;
 
-/// Bytes of the stack that ftest runs on, whatever `ulimit -s` says.
+/// Bytes of the stack that ftest runs on, whatever `ulimit -s` is.
 const STACK: usize = 16 << 20;
 
 fn main() -> ExitCode {
     match std::thread::Builder::new().stack_size(STACK).spawn(run) {
-        // A panic has been told.
+        // A panic has been reported.
         Ok(thread) => thread.join().unwrap_or(ExitCode::from(101)),
         Err(_) => run(),
     }
@@ -54,7 +54,7 @@ fn run() -> ExitCode {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Env(arguments) => env::run(arguments),
         Command::Completions { shell } => {
-            // A reader who left is no error; anything else is remembered.
+            // A closed stdout is not an error; anything else is remembered.
             let _ = output::stdout().write_all(&Cli::completions(*shell));
             0
         }

@@ -36,21 +36,21 @@ pub struct Observation {
     pub timed_out: bool,
     /// A rank or launcher had ended with an error that the case does not expect, and the others were ended after a while.
     pub cut_short: bool,
-    /// Who was still running when the case was ended: how it ended was not its choice.
+    /// Processes still running when the case was ended: their exits do not count.
     pub unfinished: Vec<Role>,
-    /// Those of them that stood still by a signal (SIGSTOP).
+    /// Those of them that were stopped by a signal (SIGSTOP).
     pub stopped: Vec<Role>,
     /// Whose time was up before the case's own deadline: it was ended, or never started.
     pub past: Option<String>,
-    /// Why nothing moved any more, when somebody could tell.
+    /// Why nothing moved any more, if known.
     pub hang: Option<Hang>,
-    /// What the runner could not do (spawn, coordinator, environment): the case is broken, and says so.
+    /// What the runner could not do (spawn, coordinator, environment): the case is broken.
     pub infra_error: Option<String>,
     /// A fixture that the case uses could not be made: the case is broken.
     pub fixture_error: Option<FixtureError>,
     /// Processes, sockets or shared memory still there after the case, in words.
     pub leaked: Vec<String>,
-    /// Objects in `/dev/shm` that appeared while this case and no other ran, and that nobody uses any more.
+    /// Objects in `/dev/shm` that appeared while this case and no other ran, and that no process uses any more.
     pub shared_memory: Vec<PathBuf>,
     /// What was killed on purpose, and triggers that never came, in words.
     pub notes: Vec<String>,
@@ -114,9 +114,9 @@ pub struct FixtureError {
 pub struct Hang {
     /// The coordinator noticed it before the kill deadline: nothing moved for `timeout.idle`.
     pub idle: bool,
-    /// Who waits for whom, and what the missing did last.
+    /// Which ranks wait for which, and what the missing ones did last.
     pub sentence: String,
-    /// Global ranks that others waited for and that waited for nobody.
+    /// Global ranks that others waited for and that waited for none.
     pub missing: Vec<u32>,
     /// Each wait with its duration, and each rank's processes with the state they were in.
     pub details: Vec<String>,
@@ -206,7 +206,7 @@ impl Exit {
             Exit::Signal(number) => format!("was ended by {}", signal::name(*number)),
             Exit::NotStarted(why) => format!("never started: {why}"),
             Exit::Unkillable => "is still there after SIGKILL".to_owned(),
-            Exit::Unknown => "ended, how is not known".to_owned(),
+            Exit::Unknown => "ended in an unknown way".to_owned(),
         }
     }
 }
@@ -237,7 +237,7 @@ pub struct Gap {
     pub library: String,
     /// The function or operation.
     pub name: String,
-    /// What tells uses of one name apart: a kernel, a datatype. Empty where there is nothing.
+    /// What distinguishes uses of one name: a kernel, a datatype. Empty if nothing does.
     pub detail: String,
     /// How often.
     pub count: u64,

@@ -45,7 +45,7 @@ fn modules_are_looked_for_with_their_versions() {
 ");
     for line in [
         "s/old (requires the Python module versioned <2.9 (there is 2.9.1+cpu))",
-        "s/none (requires the Python module unversioned 1, whose version is not known)",
+        "s/none (requires the Python module unversioned 1, whose version is unknown)",
         "s/gone (requires the Python module missing, which ",
         "s/shell (requires the Python module versioned, and there is no Python)",
         "8 cases: 4 passed, 4 skipped",

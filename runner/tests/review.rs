@@ -43,10 +43,10 @@ fn without_a_terminal_review_shows_what_waits_and_accept_takes_it() {
     );
     assert_eq!(
         error,
-        "ftest: 0 accepted, 0 rejected, 1 left; `ftest accept` takes all that wait, `ftest reject` none\n"
+        "ftest: 0 accepted, 0 rejected, 1 left; `ftest accept` accepts all of them, `ftest reject` removes them\n"
     );
     let (code, out, error) = outcome(&ftest(root.path(), &["accept", "-E", "case(b)"]));
-    assert_eq!((code, &*out, &*error), (0, "", "ftest: no snapshot waits\n"));
+    assert_eq!((code, &*out, &*error), (0, "", "ftest: no snapshot is pending\n"));
     let (code, out, error) = outcome(&ftest(root.path(), &["accept", "s"]));
     assert_eq!((code, &*out, &*error), (0, "accepted s/a report: suites/snapshots/s/a.snap\n", ""));
     assert!(fs::read_to_string(snapshots.join("a.snap")).unwrap().contains("\"calls\": 4"));

@@ -96,7 +96,7 @@ fn a_second_run_is_compared_with_the_first() {
     let output = ftest(place.path(), &["suites/evil.yaml", "--html", "r.html", "--markdown", "r.md"], &[]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let page = fs::read_to_string(place.path().join("r.html")).unwrap();
-    assert!(page.contains("Since the run before") && page.contains("was failed"), "{page}");
+    assert!(page.contains("Compared with the previous run") && page.contains("was failed"), "{page}");
     let summary = fs::read_to_string(place.path().join("r.md")).unwrap();
     assert!(summary.contains("| <code>evil/commands</code> | failed | passed |"), "{summary}");
 }

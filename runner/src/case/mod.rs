@@ -32,11 +32,11 @@ pub struct Case {
     pub tags: Vec<String>,
     /// Name of the suite.
     pub suite: String,
-    /// Where the case stands.
+    /// Where the case is written.
     pub place: SourceLocation,
     /// Matrix values of this expansion, in order of their names.
     pub matrix: BTreeMap<String, serde_json::Value>,
-    /// The pretended machines; without one there is no coordinator and no shim.
+    /// The simulated machines; without one there is no coordinator and no shim.
     pub cluster: Option<ClusterPlan>,
     /// Whether a coordinator is started. Never true without a cluster.
     pub coordinator: bool,
@@ -261,7 +261,7 @@ pub struct Kill {
 /// A fault, and where it is written.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// As the ranks are told of it.
+    /// As it is passed to the ranks.
     pub fault: protocol::fault::Fault,
     /// Where it is written.
     pub place: SourceLocation,

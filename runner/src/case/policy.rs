@@ -1,4 +1,4 @@
-//! What a case says about its own failure: `retries` (try again) and `xfail` (a known one).
+//! What a case declares about its own failure: `retries` (try again) and `xfail` (a known one).
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ use crate::source::SourceLocation;
 pub struct Retries {
     /// Attempts after the first, at most.
     pub count: u32,
-    /// An attempt that matches none of these stands; without any, every failure but a gap is tried again.
+    /// An attempt that matches none of these is final; without any, every failure but a gap is tried again.
     pub only_if: Vec<RetryIf>,
     /// Between two attempts.
     pub delay: Duration,
@@ -28,11 +28,11 @@ pub struct Retries {
 /// A kind of failure.
 #[derive(Clone, Debug)]
 pub enum RetryIf {
-    /// The runner, the coordinator or a fixture could not play its part.
+    /// The runner, the coordinator or a fixture failed.
     Infra,
     /// A deadline passed, or nothing moved any more.
     Timeout,
-    /// A rank or launcher was ended by a signal that nobody wanted.
+    /// A rank or launcher was ended by an unexpected signal.
     Crash,
     /// Another check did not hold.
     Check,

@@ -106,7 +106,7 @@ impl Machine<'_> {
             (Some(has), Some(range)) => match has.parse::<Version>() {
                 Ok(version) if range.holds(&version) => None,
                 Ok(_) => Some(format!("requires the Python module {name}{wanted} (there is {has})")),
-                Err(_) => Some(format!("requires the Python module {name}{wanted}, whose version is not known")),
+                Err(_) => Some(format!("requires the Python module {name}{wanted}, whose version is unknown")),
             },
         }
     }
@@ -190,7 +190,7 @@ mod tests {
         let old = unmet_with(Some(">=2.6"), &has(Some("2.5.1"))).unwrap();
         assert_eq!(old, "requires the Python module torch >=2.6 (there is 2.5.1)");
         assert_eq!(unmet_with(None, &has(None)).unwrap(), "requires the Python module torch, which /p lacks");
-        assert!(unmet_with(Some("1"), &has(Some(""))).unwrap().contains("is not known"));
+        assert!(unmet_with(Some("1"), &has(Some(""))).unwrap().contains("is unknown"));
         assert_eq!(unmet(&case(None)), None, "that is for the executor to ask");
         assert!(unmet_by_python(&case(None), None).unwrap().contains("no Python"));
     }

@@ -23,7 +23,7 @@ pub struct Captures {
 /// An expression over `captures`, known only once the processes have ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Later {
-    /// As it is written, with its `${{ }}`.
+    /// Its source, with its `${{ }}`.
     pub text: String,
     /// The names that it may use besides.
     pub context: Arc<Value>,

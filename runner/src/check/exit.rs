@@ -25,7 +25,7 @@ pub enum ExitWant {
 /// An [`ExitWant`] and where it is written.
 pub type Placed = (ExitWant, SourceLocation);
 
-/// How the processes of a case must end. What is not said must end with code 0.
+/// How the processes of a case must end. Processes that are not listed must exit with 0.
 #[derive(Clone, Debug, Default)]
 pub struct ExitExpectation {
     /// Every rank and launcher without a rule of its own.
@@ -38,7 +38,7 @@ pub struct ExitExpectation {
     pub launcher: Option<Placed>,
     /// When it does not hold, no check after it is made.
     pub fatal: bool,
-    /// For failures of what is not said.
+    /// For failures of processes that are not listed.
     pub place: SourceLocation,
 }
 
@@ -79,7 +79,7 @@ pub fn describe(exit: &Exit) -> String {
         Exit::Signal(number) => signal::name(*number),
         Exit::NotStarted(why) => format!("never started: {why}"),
         Exit::Unkillable => "still there after SIGKILL".to_owned(),
-        Exit::Unknown => "ended, how is not known".to_owned(),
+        Exit::Unknown => "ended in an unknown way".to_owned(),
     }
 }
 
@@ -115,11 +115,11 @@ impl ExitExpectation {
             .iter()
             .filter(|process| matches!(process.role, Role::Launcher(_)))
             .all(|process| process.exit == Exit::Code(0));
-        // Ranks with the same want and the same end are told together.
+        // Ranks with the same expectation and the same exit are reported together.
         let mut groups: Vec<(Placed, &Exit, Vec<&ProcessObservation>)> = Vec::new();
         for process in observation.finished().filter(|process| process.role != Role::Coordinator) {
             let placed = self.want(process.role);
-            // torchrun returns 0 only if every worker did: its word stands for a worker that it reaped itself.
+            // torchrun returns 0 only if every worker did: its exit covers a worker that it reaped itself.
             let ended = observation.timed_out || observation.cut_short;
             let vouched = process.exit == Exit::Unknown && (ended || placed.0 == ExitWant::Code(0) && launchers_fine);
             if vouched || placed.0.accepts(&process.exit) {

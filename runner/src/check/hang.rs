@@ -1,4 +1,4 @@
-//! Hangs: one that nobody asked for fails the case with its sentence, one that was asked for has to be found and be that one.
+//! Hangs: an unexpected one fails the case with its sentence, an expected one has to be found and be that one.
 
 use crate::check::Failure;
 use crate::observation::Observation;
@@ -26,11 +26,11 @@ impl HangExpectation {
         let Some(hang) = &observation.hang else {
             let got =
                 if observation.timed_out { "the case was ended, and no rank waited for another" } else { "no hang" };
-            let next = "`timeout: {idle: 5s}` says how long nothing may move";
+            let next = "`timeout: {idle: 5s}` sets how long nothing may move";
             return vec![failure("ranks wait for ranks that do not come".to_owned(), got, next)];
         };
         let absent = self.contains.iter().filter(|part| !hang.sentence.contains(part.as_str()));
-        absent.map(|part| failure(format!("the hang is told with `{part}`"), &hang.sentence, "")).collect()
+        absent.map(|part| failure(format!("the report of the hang contains `{part}`"), &hang.sentence, "")).collect()
     }
 }
 
@@ -49,7 +49,7 @@ mod tests {
         let observation = Observation { hang: Some(hang), timed_out: true, ..Observation::default() };
         let failures = expectation.check(&observation);
         assert_eq!(failures.len(), 1);
-        assert_eq!(failures[0].expected, "the hang is told with `for rank 2`");
+        assert_eq!(failures[0].expected, "the report of the hang contains `for rank 2`");
         assert_eq!(expectation.check(&Observation::default())[0].got, "no hang");
     }
 }

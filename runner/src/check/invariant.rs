@@ -11,13 +11,13 @@ pub const NAMES: [&str; 7] = ["report", "devices", "matrix", "cluster", "ranks",
 /// One invariant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invariant {
-    /// A name for messages; else the expression stands for it.
+    /// A name for messages; else the expression is used.
     pub id: Option<String>,
     /// The expression.
     pub that: String,
     /// When it does not hold, no check after it is made.
     pub fatal: bool,
-    /// Why, as the suite says it.
+    /// The reason given in the suite.
     pub because: Option<String>,
     /// Where it is written.
     pub place: SourceLocation,
@@ -45,7 +45,7 @@ impl Invariant {
         })
     }
 
-    /// What came out, and the value of each part: a comparison's own line says that it is false.
+    /// The result, and the value of each part: a comparison's own line shows that it is false.
     fn parts(&self, what: &str, context: &Context) -> String {
         let mut lines = expression::explain(&self.that, context);
         if what != "false" || lines.is_empty() {

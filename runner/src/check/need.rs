@@ -66,7 +66,7 @@ impl Need {
         })
     }
 
-    /// Of what stands at or below the place to which `names` lead.
+    /// Of what is at or below the place to which `names` lead.
     fn of_names(names: &[String]) -> Need {
         let names: Vec<&str> = names.iter().take(2).map(String::as_str).collect();
         match names[..] {

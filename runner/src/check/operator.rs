@@ -213,11 +213,11 @@ impl Operator {
                 .map(|index| format!("item {index} is {} after {}", items[index], items[index - 1]))
                 .unwrap_or_default(),
             (Operator::EqUnordered(Value::Array(wanted)), Value::Array(items)) => unmatched(items, wanted),
-            (Operator::Unique | Operator::Sorted(_) | Operator::EqUnordered(_), _) => "it is no list".to_owned(),
+            (Operator::Unique | Operator::Sorted(_) | Operator::EqUnordered(_), _) => "it is not a list".to_owned(),
             (Operator::Lt(other) | Operator::Le(other) | Operator::Gt(other) | Operator::Ge(other), value)
                 if value.is_number() && tolerance::number(other).is_none() =>
             {
-                format!("{other} is no number")
+                format!("{other} is not a number")
             }
             _ => String::new(),
         }

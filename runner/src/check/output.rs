@@ -1,4 +1,4 @@
-//! What must and must not stand in the output of ranks and launchers. Matches bytes; nothing is decoded first.
+//! What the output of ranks and launchers must and must not contain. Matches bytes; nothing is decoded first.
 
 use regex::bytes::Regex;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub struct OutputCheck {
     pub capture: Vec<String>,
     /// When it does not hold, no check after it is made.
     pub fatal: bool,
-    /// Why, as the suite says it.
+    /// The reason given in the suite.
     pub because: Option<String>,
     /// Where it is written.
     pub place: SourceLocation,
@@ -52,11 +52,11 @@ pub enum Whose {
 /// What is wanted of a stream.
 #[derive(Clone, Debug)]
 pub enum OutputWant {
-    /// This text stands in it.
+    /// It contains this text.
     Contains(String),
     /// This expression matches somewhere; `^` and `$` are ends of lines.
     Matches(Regex),
-    /// This text stands nowhere in it.
+    /// It does not contain this text.
     Absent(String),
 }
 
@@ -111,7 +111,7 @@ impl OutputWant {
     }
 }
 
-/// Why a text or a match is not there; `unsearched` says what was not looked at.
+/// Why a text or a match is missing; `unsearched` is what was not searched.
 fn missing(stream: &Captured, unsearched: &str) -> String {
     if stream.bytes == 0 {
         return "the stream is empty".to_owned();

@@ -27,7 +27,7 @@ pub struct PerfCheck {
     pub fails: Bounds,
     /// Outside of these a note is made.
     pub warns: Bounds,
-    /// Why, as the suite says it.
+    /// The reason given in the suite.
     pub because: Option<String>,
     /// Where it is written.
     pub place: SourceLocation,
@@ -60,7 +60,7 @@ pub enum Bound {
     Percent(f64),
 }
 
-/// What came of one [`PerfCheck`]: kept in the outcome, for reports.
+/// The result of one [`PerfCheck`]: kept in the outcome, for reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Measured {
     /// The check's name.
@@ -85,11 +85,11 @@ pub struct Measured {
     /// Above this a note is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warn_upper: Option<f64>,
-    /// What the bounds say.
+    /// The result against the bounds.
     pub verdict: PerfVerdict,
 }
 
-/// What the bounds say of a number.
+/// How a number compares with the bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PerfVerdict {
@@ -98,7 +98,7 @@ pub enum PerfVerdict {
     Ok,
     /// Outside of the bounds for a note.
     Warning,
-    /// Outside of the bounds for a failure, or there is no number.
+    /// Outside the bounds for a failure, or not a number.
     Failed,
 }
 
@@ -120,7 +120,7 @@ impl Bound {
         match (self, reference) {
             (Bound::Number(number), _) => Ok(number),
             // Every percentage of 0 is 0: such a bound would hold for one number only, or be skipped.
-            (Bound::Percent(_), Some(0.0)) => Err(format!("`{self}` of the reference 0 is no bound")),
+            (Bound::Percent(_), Some(0.0)) => Err(format!("`{self}` of the reference 0 is not a bound")),
             (Bound::Percent(percent), Some(reference)) => Ok(reference + reference.abs() * percent / 100.0),
             (Bound::Percent(_), None) => Err(format!("`{self}` without a `reference`")),
         }
@@ -149,7 +149,7 @@ impl Metric {
                 }
             }
         };
-        tolerance::number(&value).filter(|number| number.is_finite()).ok_or_else(|| format!("{value} is no number"))
+        tolerance::number(&value).filter(|number| number.is_finite()).ok_or_else(|| format!("{value} is not a number"))
     }
 }
 
@@ -180,7 +180,7 @@ impl PerfCheck {
         if let Some(reference) = &self.reference {
             let value = reference.value(captures)?;
             let number = tolerance::number(&value).filter(|number| number.is_finite());
-            measured.reference = Some(number.ok_or_else(|| format!("the reference {value} is no number"))?);
+            measured.reference = Some(number.ok_or_else(|| format!("the reference {value} is not a number"))?);
         }
         let bound = |bound: Option<Bound>| bound.map(|bound| bound.resolve(measured.reference)).transpose();
         let resolved =
@@ -319,7 +319,7 @@ mod tests {
         let part = check(Some(0.0), lower(Bound::Percent(-10.0)), OPEN);
         let (result, failure) = measured(&part, json!({"bw": 1}));
         assert_eq!(result.verdict, PerfVerdict::Failed);
-        assert!(failure.unwrap().got.contains("no bound"));
+        assert!(failure.unwrap().got.contains("not a bound"));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct ReportCheck {
     pub exists: Option<bool>,
     /// When it does not hold, no check after it is made.
     pub fatal: bool,
-    /// Why, as the suite says it.
+    /// The reason given in the suite.
     pub because: Option<String>,
     /// Where it is written.
     pub place: SourceLocation,
@@ -160,7 +160,7 @@ impl ReportCheck {
             }
         };
         if values.is_empty() {
-            // Nothing satisfies everything: it counts only where somebody asked for nothing, and nobody for something.
+            // An empty result satisfies everything: it counts only where nothing was asked for.
             let empty = Value::Array(Vec::new());
             let of_nothing = |operator: &Operator| operator.is_of_list() && operator.holds(&empty);
             let wants_none = operators.iter().any(|operator| matches!(operator, Operator::Len(0)))

@@ -1,4 +1,4 @@
-//! Whether a cluster report is what its committed JSON Schema says.
+//! Whether a cluster report matches its committed JSON Schema.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// The committed schema, the same that users get.
 const SCHEMA: &str = include_str!("../../../schema/cluster_report.v1.json");
-/// Most deviations that are told.
+/// Most deviations that are shown.
 const LIMIT: usize = 5;
 
 /// Lists that are null where a report was read without them; their items were checked then.

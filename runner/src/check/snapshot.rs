@@ -89,7 +89,7 @@ impl SnapshotCheck {
         };
         let got = match &comparison {
             Comparison::Same => {
-                // A pending one from an earlier run has lost its reason. That it stays is no fault of the case.
+                // A pending one from an earlier run has lost its reason. That it stays is not a fault of the case.
                 let _ = file.forget_pending();
                 return None;
             }

@@ -188,7 +188,7 @@ impl SnapshotFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Comparison::New),
             Err(error) => return Err(error),
         };
-        // insta rewrites the end of a file on acceptance; line ends there say nothing.
+        // insta rewrites the end of a file on acceptance; line ends there mean nothing.
         if accepted.trim_end() == text.trim_end() { Ok(Comparison::Same) } else { Ok(Comparison::Changed(accepted)) }
     }
 

@@ -11,7 +11,7 @@ use crate::observation::Captured;
 
 /// Bytes of a stream that a regular expression sees, besides its end.
 const TEXT_LIMIT: u64 = 64 << 20;
-/// Bytes of what was kept last that only tell an expression what stands before the rest: a character and more.
+/// Bytes kept last that only give an expression its context before the rest: a character and more.
 const CONTEXT: usize = 4;
 
 /// Where a text is.
@@ -102,7 +102,7 @@ impl<'a> Text<'a> {
     pub fn captures(&self, regex: &Regex) -> Option<Captures<'_>> {
         let Some(cut) = self.cut else { return regex.captures(&self.bytes) };
         self.captures_before(regex, cut).or_else(|| {
-            // With what stands before it, so that `^` and `\b` are true; `\A` does not match here.
+            // With the text before it, so that `^` and `\b` are true; `\A` does not match here.
             let after = (cut + CONTEXT).min(self.bytes.len());
             regex.captures_at(&self.bytes, after)
         })

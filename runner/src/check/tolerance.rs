@@ -47,7 +47,7 @@ impl Tolerance {
         compare::near(left, right, self.relative, self.absolute)
     }
 
-    /// Why not, where that can be said.
+    /// Why not, if known.
     pub fn difference(&self, left: &Value, right: &Value) -> String {
         match (left, right) {
             (Value::Array(left), Value::Array(right)) if left.len() != right.len() => {

@@ -1,4 +1,4 @@
-//! `ftest bench`: a sweep of NCCL's operations over sizes on a pretended cluster, with nccl-tests' options and columns. The
+//! `ftest bench`: a sweep of NCCL's operations over sizes on a simulated cluster, with nccl-tests' options and columns. The
 //! work is done by the fixture `fixture-bench`, one process per rank.
 
 use std::ffi::OsString;
@@ -16,13 +16,13 @@ pub struct BenchArgs {
     /// Number of ranks, one GPU each
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
     pub ranks: u32,
-    /// The cluster to play; without one, a single node with a GPU of --profile for each rank
+    /// The cluster to simulate; without one, a single node with a GPU of --profile for each rank
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]
     pub cluster: Option<PathBuf>,
     /// Profile of every device [env: FAKEGPU_PROFILE; default: a100]
     #[arg(long, value_name = "ID")]
     pub profile: Option<String>,
-    /// Where the cluster report is written
+    /// Where to write the cluster report
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// How ranks reach the coordinator and each other
@@ -58,7 +58,7 @@ pub struct BenchArgs {
     /// Root, for operations that have one
     #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
     pub root: u32,
-    /// 0: time only; 1: also compare every element with what it must be
+    /// 0: time only; 1: also compare every element with its expected value
     #[arg(short = 'c', long, value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1))]
     pub check: u32,
 }

@@ -20,7 +20,7 @@ pub fn run(arguments: &CheckArgs) -> ExitCode {
         warnings += suite.warnings.count();
         let text = if suites::styled() { suite.warnings.styled() } else { suite.warnings.to_string() };
         let text = format!("{between}{text}");
-        // A reader who left is no reason to panic.
+        // A closed stdout must not panic.
         let _ = anstream::stderr().write_all(text.as_bytes());
     }
     for file in review::unreferenced(&loaded) {
@@ -30,14 +30,14 @@ pub fn run(arguments: &CheckArgs) -> ExitCode {
     for suite in &loaded {
         let count = suite.cases.len();
         let cases = if count == 1 { "case" } else { "cases" };
-        println!("{}: {count} {cases}, no mistake", suite.file.display());
+        println!("{}: {count} {cases}, no mistakes", suite.file.display());
     }
     if warnings == 0 {
         return ExitCode::Passed;
     }
     let plural = if warnings == 1 { "warning" } else { "warnings" };
     if arguments.deny_warnings {
-        eprintln!("ftest: {warnings} {plural}, which `--deny-warnings` denies");
+        eprintln!("ftest: {warnings} {plural}, which `--deny-warnings` turns into errors");
         return ExitCode::Usage;
     }
     eprintln!("ftest: {warnings} {plural}");

@@ -1,4 +1,4 @@
-//! The command line of `ftest`: what may be typed, and nothing of what it does.
+//! The command line of `ftest`: its syntax only.
 
 use super::ending;
 use std::ffi::OsString;
@@ -108,7 +108,7 @@ pub struct RunArgs {
     /// Which streams are shown
     #[command(flatten)]
     pub show: ShowArgs,
-    /// What is written besides
+    /// The reports to write
     #[command(flatten)]
     pub reports: ReportArgs,
     /// Where runs are kept
@@ -146,7 +146,7 @@ pub struct CheckArgs {
 }
 
 impl Cli {
-    /// Reads the command line; a first word that is no command is a suite to run.
+    /// Reads the command line; a first word that is not a command is a suite to run.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Cli {
         ending::parse(with_run(arguments.into_iter().collect()))
     }

@@ -19,7 +19,7 @@ pub fn parse<T: Parser>(arguments: impl IntoIterator<Item = OsString>) -> T {
     })
 }
 
-/// `code`, or what an incomplete stdout makes of it, which stderr says.
+/// `code`, or that of an incomplete stdout, which is reported on stderr.
 pub fn code(code: i32) -> i32 {
     match output::lost() {
         Some(error) => {

@@ -63,7 +63,7 @@ pub enum TransportName {
     Tcp,
 }
 
-/// Why a command could not be run, and the exit code that says so.
+/// Why a command could not be run, and the exit code for it.
 #[derive(Debug)]
 pub(super) struct Trouble {
     code: i32,
@@ -76,7 +76,7 @@ impl Trouble {
         Trouble { code: 2, message: message.to_string() }
     }
 
-    /// Something that the run needs is missing or failed.
+    /// Something the run needs is missing or failed.
     pub(super) fn infra(message: impl ToString) -> Trouble {
         Trouble { code: 3, message: message.to_string() }
     }

@@ -1,4 +1,4 @@
-//! `ftest explain`: what a case is in the end.
+//! `ftest explain`: a case with all defaults and expressions resolved.
 
 use std::io::Write;
 

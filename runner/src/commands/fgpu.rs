@@ -1,4 +1,4 @@
-//! `fgpu CMD`: becomes CMD, with the shim preloaded and everything said in flags or `FAKEGPU_*` variables set.
+//! `fgpu CMD`: becomes CMD, with the shim preloaded and everything from flags and `FAKEGPU_*` variables set.
 
 use std::ffi::OsString;
 use std::os::fd::IntoRawFd;
@@ -25,7 +25,7 @@ use crate::host::install::Install;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "fgpu", version)]
 pub struct FgpuArgs {
-    /// Who computes [env: FAKEGPU_MODE; default: simulate]
+    /// What computes [env: FAKEGPU_MODE; default: simulate]
     #[arg(long, value_name = "simulate|hybrid|passthrough")]
     pub mode: Option<String>,
     /// Oversubscription in hybrid mode [env: FAKEGPU_OOM_POLICY]
@@ -34,7 +34,7 @@ pub struct FgpuArgs {
     /// What a gap does [env: FAKEGPU_UNSUPPORTED_API; default: warn]
     #[arg(long, value_name = "allow|warn|error")]
     pub unsupported_api: Option<String>,
-    /// Who simulates NCCL [env: FAKEGPU_DIST_MODE]
+    /// What implements NCCL [env: FAKEGPU_DIST_MODE]
     #[arg(long, value_name = "disabled|simulate|proxy|passthrough")]
     pub dist_mode: Option<String>,
     /// The cluster file [env: FAKEGPU_CLUSTER_CONFIG]
@@ -88,7 +88,7 @@ fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trou
     match mode.as_str() {
         "hybrid" => {
             return Err(usage(
-                "FAKEGPU_MODE=hybrid: needs a GPU beside the simulated ones, which this version cannot use; use simulate, or passthrough",
+                "FAKEGPU_MODE=hybrid: needs a real GPU in addition to the simulated ones, which this version cannot use; use simulate, or passthrough",
             ));
         }
         "passthrough" => {}
@@ -152,7 +152,7 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
     let from_environment = environment.get(env::CLUSTER_CONFIG.name).filter(|file| !file.is_empty()).map(PathBuf::from);
     match arguments.cluster_config.clone().or(from_environment) {
         Some(_) if devices_given => {
-            let both = "a cluster file and --profile, --device-count or --devices: the cluster file says which devices there are, leave the others out";
+            let both = "a cluster file and --profile, --device-count or --devices: the cluster file names the devices, leave the others out";
             return Err(usage(both));
         }
         Some(file) => {
@@ -173,8 +173,8 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
     Ok(())
 }
 
-/// A file in memory that the command and what it starts have in common. It is gone with the last of them; the command holds it
-/// open for the others, who reach it through `/proc`.
+/// A file in memory that the command and its children share. It is gone with the last of them; the command holds it
+/// open for the others, which reach it through `/proc`.
 fn machine() -> std::io::Result<PathBuf> {
     let file = rustix::fs::memfd_create("fakegpu-machine", rustix::fs::MemfdFlags::empty())?;
     Ok(PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.into_raw_fd())))

@@ -14,7 +14,7 @@ use crate::verdict::exit_code::ExitCode;
 /// Arguments of `ftest fmt`.
 #[derive(Args, Clone, Debug)]
 pub struct FmtArgs {
-    /// Only tell which files are laid out otherwise; ends with 1 when there is one
+    /// Only list unformatted files; exit with 1 if there are any
     #[arg(long)]
     pub check: bool,
     /// Names of suites, suite or cluster files, or directories of them
@@ -56,10 +56,10 @@ fn one(file: &PathBuf, check: bool) -> Result<Option<&'static str>, String> {
         return Ok(None);
     }
     if check {
-        return Ok(Some("would be laid out otherwise"));
+        return Ok(Some("not formatted"));
     }
     replace(file, &formatted).map_err(at)?;
-    Ok(Some("laid out"))
+    Ok(Some("formatted"))
 }
 
 /// Whole or not at all, with the permissions it had.

@@ -1,4 +1,4 @@
-//! What the programs do, one file per command; parsing of the command line stands beside what it means.
+//! What the programs do, one file per command; each with its own part of the command line.
 
 pub mod bench;
 pub mod check;

@@ -30,7 +30,7 @@ use crate::schedule::run_resources::RunResources;
 use crate::schedule::{self, Settings, order};
 use crate::verdict::exit_code::ExitCode;
 
-/// How often reports that wait for their time are looked after.
+/// How often pending reports are checked.
 const REFRESH: Duration = Duration::from_secs(1);
 
 /// What is known before the first case.
@@ -79,7 +79,7 @@ pub(super) async fn execute(
     let cancel = Cancel::new();
     let (announcer, mut announced) = tokio::sync::mpsc::unbounded_channel();
     let announce = Arc::new(move |step: String| {
-        // The run may be over while a thread still speaks; nobody listens then.
+        // The run may end while a thread still sends; the receiver is gone then.
         let _ = announcer.send(step);
     });
     execute::keep_descriptors();
@@ -116,7 +116,7 @@ pub(super) async fn execute(
     let reports = Rc::new(RefCell::new(reports));
     let in_ci = variable::is_set("CI");
     let settings = Settings {
-        // Side by side they could not be told apart.
+        // Written side by side they could not be distinguished.
         slots: if shared { 1 } else { pace.slots() },
         fail_fast: pace.fail_fast(in_ci),
         rounds: pace.rounds(),
@@ -157,7 +157,7 @@ pub(super) async fn execute(
                     terminated.get_or_insert(code);
                     cancel.raise();
                     if first {
-                        eprintln!("ftest: ending the running cases; once more ends them at once");
+                        eprintln!("ftest: ending the running cases; press again to end them at once");
                     }
                 }
                 SignalAction::EndNow(code) => {
@@ -171,7 +171,7 @@ pub(super) async fn execute(
     let mut verdict = reports.borrow().run().verdict_code();
     if !strays.is_empty() {
         let names = strays.join(", ");
-        eprintln!("ftest: ended what some case left behind without its mark, its group and its parent: {names}");
+        eprintln!("ftest: ended processes that some case left behind outside its mark, group and parent: {names}");
         verdict = verdict.max(ExitCode::Failed);
     }
     if let Some((_, resume)) = &silence {
@@ -190,7 +190,7 @@ pub(super) async fn execute(
     }
 }
 
-/// Prints as it is. A closed stdout is no reason to fail: the exit code still tells.
+/// Prints without escaping. A closed stdout is not an error: the exit code still has the result.
 fn print(text: &str) {
     let _ = output::stdout().write_all(text.as_bytes());
 }

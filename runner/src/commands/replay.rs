@@ -1,4 +1,4 @@
-//! `ftest replay` and `ftest merge`: reports of runs that are over, from their logs.
+//! `ftest replay` and `ftest merge`: reports of past runs, from their logs.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub struct ReplayArgs {
     /// A run: its id, a part of it, or its directory [default: the last one]
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
-    /// What is written besides
+    /// The reports to write
     #[command(flatten)]
     pub reports: ReportArgs,
     /// Where runs are kept
@@ -33,7 +33,7 @@ pub struct MergeArgs {
     /// Runs: ids, parts of them, or directories
     #[arg(value_name = "RUN", required = true)]
     pub parts: Vec<String>,
-    /// What is written besides
+    /// The reports to write
     #[command(flatten)]
     pub reports: ReportArgs,
     /// Where runs are kept
@@ -54,7 +54,7 @@ pub fn replay(arguments: &ReplayArgs) -> ExitCode {
     };
     for event in events {
         match event {
-            // Nobody waits now.
+            // Nothing waits for it now.
             Ok(Event::Preparing { .. }) => {}
             Ok(event) => reports.on(event),
             Err(error) => return fail(&error, ExitCode::CouldNotRun),
@@ -74,11 +74,11 @@ pub fn merge(arguments: &MergeArgs) -> ExitCode {
         };
         match store::read(&directory) {
             Ok(run) if parts.iter().any(|part| part.info.run == run.info.run) => {
-                eprintln!("ftest: {name} is {}, which is named already", run.info.run);
+                eprintln!("ftest: {name} is {}, which is already named", run.info.run);
                 return ExitCode::Usage;
             }
             Ok(run) if run.end.is_none() => {
-                eprintln!("ftest: warning: {} did not end; what it did not run counts as not run", directory.display());
+                eprintln!("ftest: warning: {} did not end; its remaining cases count as not run", directory.display());
                 parts.push(run);
             }
             Ok(run) => parts.push(run),
@@ -99,7 +99,7 @@ fn reports(arguments: &ReportArgs, run: Run) -> Reports {
     Reports::new(arguments, run, Recorder::new(None, Secrets::default()), human)
 }
 
-/// The exit code of a run that is over.
+/// The exit code of a past run.
 fn ended(mut reports: Reports, directory: &Path) -> ExitCode {
     let verdict = reports.run().verdict_code();
     let code = match reports.run().end {
@@ -107,9 +107,9 @@ fn ended(mut reports: Reports, directory: &Path) -> ExitCode {
         None => {
             reports.write_files();
             let run = reports.run();
-            let state = if store::is_running(directory) { "goes on" } else { "was killed" };
+            let state = if store::is_running(directory) { "is still running" } else { "was killed" };
             println!("{} so far: {}", words::counted(run.cases.len(), "case"), counts(run));
-            eprintln!("ftest: the run {state}: its log has no end, and neither have its reports");
+            eprintln!("ftest: the run {state}: its log and its reports are incomplete");
             verdict.max(ExitCode::CouldNotRun)
         }
     };

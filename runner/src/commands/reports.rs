@@ -1,4 +1,4 @@
-//! What a run, a replay and a merge of shards have in common: the run as it is known, and the reports that follow it.
+//! What a run, a replay and a merge of shards have in common: the run so far, and the reports that follow it.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ impl RunsArgs {
     }
 }
 
-/// The run as it is known, and the reports that follow it.
+/// The run so far, and the reports that follow it.
 pub struct Reports {
     run: Run,
     recorder: Recorder,

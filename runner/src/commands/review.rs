@@ -1,4 +1,4 @@
-//! `ftest review`, `ftest accept`, `ftest reject`: what becomes of snapshots that wait.
+//! `ftest review`, `ftest accept`, `ftest reject`: deciding pending snapshots.
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
@@ -16,7 +16,7 @@ use crate::record::store;
 use crate::review::{self, Pending, Refused, dialog};
 use crate::verdict::exit_code::ExitCode;
 
-/// Which waiting snapshots.
+/// Which pending snapshots.
 #[derive(Args, Clone, Debug)]
 pub struct Waiting {
     /// Names of suites, suite files, or directories of them [default: those of the last run, else `suites`]
@@ -25,7 +25,7 @@ pub struct Waiting {
     /// Only snapshots of cases that this filter accepts, as for `ftest run`
     #[arg(long, short = 'E', value_name = "FILTER")]
     filter: Option<String>,
-    /// Take them from this directory, a downloaded CI artifact, and not from beside the accepted ones
+    /// Take them from this directory, a downloaded CI artifact, instead of next to the accepted ones
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
     /// Where runs are kept
@@ -50,7 +50,7 @@ pub struct RejectArgs {
     runs: RunsArgs,
 }
 
-/// Asks for each waiting snapshot what shall become of it. Without a terminal it only shows them.
+/// Asks what to do with each pending snapshot. Without a terminal it only shows them.
 pub fn review(arguments: &Waiting) -> ExitCode {
     let (pending, refused) = match find(arguments) {
         Ok(found) => found,
@@ -105,14 +105,14 @@ fn decide(
         Err(code) => return code,
     };
     if pending.is_empty() && refused.is_empty() {
-        eprintln!("ftest: no snapshot waits");
+        eprintln!("ftest: no snapshot is pending");
     }
     let mut out = output::stdout();
     for one in &pending {
         if let Err(error) = decision(one) {
             return could_not(&error);
         }
-        // A closed pipe is the reader's choice; the decision stands.
+        // A closed pipe is the reader's choice; the decision is made.
         let _ = writeln!(out, "{word} {}: {}", one.name(), one.file.path.display());
     }
     if refused.is_empty() { ExitCode::Passed } else { ExitCode::Failed }
@@ -187,10 +187,10 @@ fn key(terminal: &Term) -> io::Result<Option<char>> {
 fn report(decisions: dialog::Decisions) {
     let dialog::Decisions { accepted, rejected, left } = decisions;
     if (accepted, rejected, left) == (0, 0, 0) {
-        eprintln!("ftest: no snapshot waits");
+        eprintln!("ftest: no snapshot is pending");
         return;
     }
-    let hint = if left > 0 { "; `ftest accept` takes all that wait, `ftest reject` none" } else { "" };
+    let hint = if left > 0 { "; `ftest accept` accepts all of them, `ftest reject` removes them" } else { "" };
     eprintln!("ftest: {accepted} accepted, {rejected} rejected, {left} left{hint}");
 }
 

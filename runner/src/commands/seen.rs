@@ -1,4 +1,4 @@
-//! What `ftest exec` saw of its command besides the exit code: gaps and findings, in one summary on stderr.
+//! What `ftest exec` reports about its command besides the exit code: gaps and findings, in one summary on stderr.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::verdict::exit_code::ExitCode;
 /// Most gaps and findings that are listed; the rest is counted.
 const LISTED: usize = 10;
 
-/// Gaps and findings that nobody allowed.
+/// Gaps and findings that are not allowed.
 pub(super) struct Seen {
     gaps: Vec<Gap>,
     findings: Vec<Finding>,
@@ -26,7 +26,7 @@ impl Seen {
         reports::add_journal(&mut observation.gaps, &reports::journal(scratch));
         let inside = coordinator::report_path(scratch);
         let bytes = std::fs::read(report.unwrap_or(&inside)).unwrap_or_default();
-        // A coordinator that left no report is told elsewhere.
+        // A coordinator without a report is reported elsewhere.
         let report: Option<ClusterReport> = serde_json::from_slice(&bytes).ok();
         let allowed = |finding: &Finding| allow.iter().any(|word| word == finding.kind.word());
         Seen {

@@ -1,4 +1,4 @@
-//! From the words of the command line to the cases that are meant: suites, filters, the shard, scaled deadlines.
+//! From the words of the command line to the selected cases: suites, filters, the shard, scaled deadlines.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::host::install::Install;
 use crate::record::{Runs, store};
 use crate::verdict::exit_code::ExitCode;
 
-/// Which cases are meant.
+/// Which cases are selected.
 #[derive(Args, Clone, Debug)]
 pub struct SelectArgs {
     /// Names of suites, suite files, or directories of them
@@ -53,11 +53,11 @@ pub struct SelectArgs {
 /// What to do when no case is selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum NoTests {
-    /// End with 0 and say nothing
+    /// Exit with 0, print nothing
     Pass,
-    /// End with 0 and say so
+    /// Exit with 0 and print a warning
     Warn,
-    /// End with 4
+    /// Exit with 4
     #[default]
     Fail,
 }
@@ -73,7 +73,7 @@ fn factor(text: &str) -> Result<f64, String> {
 /// The selected cases, in suite order. None: an empty shard, or as `--no-tests` allows.
 ///
 /// # Errors
-/// The exit code, after stderr said why.
+/// The exit code, after the reason was printed to stderr.
 pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> Result<Vec<Arc<Case>>, ExitCode> {
     let open = arguments.failed.as_deref().map(|name| Open::of(runs, name)).transpose()?;
     if arguments.suites.is_empty() && open.is_none() {
@@ -132,12 +132,12 @@ pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> 
 struct Open {
     run: String,
     cases: BTreeSet<String>,
-    /// The suites of all its cases, as they are found from here.
+    /// The suites of all its cases, relative to this directory.
     files: Vec<String>,
 }
 
 impl Open {
-    /// Of the run that `name` means, or the last one.
+    /// From the run that `name` selects, or the last one.
     fn of(runs: &Runs, name: &str) -> Result<Open, ExitCode> {
         let name = Some(name).filter(|name| !name.is_empty());
         let directory = runs.find(name).map_err(|error| {
@@ -176,7 +176,7 @@ fn nothing(arguments: &SelectArgs) -> Result<(), ExitCode> {
     }
 }
 
-/// A misspelt axis accepts nothing, and its negation everything: neither is what anybody means.
+/// A misspelt axis accepts nothing, and its negation everything: neither is ever intended.
 fn warn_of_axes(filter: &Filter, cases: &[Arc<Case>]) {
     let known: BTreeSet<&str> = cases.iter().flat_map(|case| case.matrix.keys()).map(String::as_str).collect();
     for axis in filter.axes().into_iter().filter(|axis| !known.contains(axis)) {

@@ -1,4 +1,4 @@
-//! `--no-capture` and `--debug-rank`: the programs of a run before the user's eyes.
+//! `--no-capture` and `--debug-rank`: the programs of a run on the user's terminal.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ pub struct ShowArgs {
     /// Show what programs write as they write it, one case at a time (-j1); it is captured and checked all the same
     #[arg(long, conflicts_with = "jobs", help_heading = "Running")]
     pub no_capture: bool,
-    /// Stop this rank of the one selected case before its program starts, say how to attach a debugger, and hand it
+    /// Stop this rank of the one selected case before its program starts, print how to attach a debugger, and hand it
     /// standard input; no deadline counts
     #[arg(long, value_name = "RANK", conflicts_with_all = ["jobs", "repeat", "stress"], help_heading = "Running")]
     pub debug_rank: Option<u32>,
-    /// Start that rank below this command on the terminal instead: `gdb --args`, or `pdb` for Python
+    /// Start that rank under this command on the terminal instead: `gdb --args`, or `pdb` for Python
     #[arg(long, value_name = "COMMAND", requires = "debug_rank", help_heading = "Running")]
     pub debugger: Option<String>,
 }
@@ -32,7 +32,7 @@ impl ShowArgs {
     /// The rank to debug, and `cases` made ready for it.
     ///
     /// # Errors
-    /// The exit code, after stderr said why.
+    /// The exit code, after the reason was printed to stderr.
     pub(super) fn debug(&self, cases: &mut [Arc<Case>]) -> Result<Option<DebugRank>, ExitCode> {
         let Some(rank) = self.debug_rank else { return Ok(None) };
         let [case] = cases else {

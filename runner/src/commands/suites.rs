@@ -61,7 +61,7 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
             Err(SuiteError::Mistakes(found)) => {
                 mistakes += found.count();
                 let text = if styled() { found.styled() } else { found.to_string() };
-                // A reader who left is no reason to panic.
+                // A closed stdout must not panic.
                 let _ = anstream::stderr().write_all(text.as_bytes());
             }
             Err(error @ SuiteError::Read { .. }) => {
@@ -79,7 +79,7 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
         );
         return Err(ExitCode::Usage);
     }
-    // Neither the order of words nor that of files on disk tells two runs apart.
+    // Neither the order of words nor that of files on disk may change a run.
     suites.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(suites)
 }

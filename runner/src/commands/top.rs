@@ -16,7 +16,7 @@ use crate::host::output;
 use crate::report::live;
 use crate::verdict::exit_code::ExitCode;
 
-/// How often the picture is drawn anew.
+/// How often the screen is redrawn.
 const REFRESH: Duration = Duration::from_secs(1);
 /// A screen of its own, and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -28,7 +28,7 @@ pub struct TopArgs {
     /// The coordinator: a path or HOST:PORT [default: FAKEGPU_COORDINATOR_ADDR, else the clusters that run on this machine]
     #[arg(long, value_name = "ADDRESS")]
     pub addr: Option<String>,
-    /// Print one picture and end; always so when stdout is no terminal
+    /// Print once and exit; the default if stdout is not a terminal
     #[arg(long)]
     pub once: bool,
 }
@@ -79,7 +79,7 @@ async fn if_possible(arguments: &TopArgs, live: bool) -> Result<(), String> {
                     (watched, refusals) = find(arguments).await;
                 }
                 let text = if watched.is_empty() { nothing(arguments, &refusals) } else { picture(&mut watched, true).await };
-                print(&format!("\x1b[H\x1b[2J{text}\n\nCtrl-C ends"));
+                print(&format!("\x1b[H\x1b[2J{text}\n\nCtrl-C to quit"));
             }
         }
     }
@@ -87,7 +87,7 @@ async fn if_possible(arguments: &TopArgs, live: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Why there is nothing to show: coordinators that do not want us, or none.
+/// Why there is nothing to show: coordinators that refuse the connection, or none.
 fn nothing(arguments: &TopArgs, refusals: &[ControlError]) -> String {
     if !refusals.is_empty() {
         return refusals.iter().map(ControlError::to_string).collect::<Vec<_>>().join("\n");
@@ -119,7 +119,7 @@ async fn find(arguments: &TopArgs) -> (Vec<Watched>, Vec<ControlError>) {
     (watched, refusals)
 }
 
-/// Asks everybody; who does not answer any more is taken off.
+/// Asks every coordinator; one that no longer answers is dropped.
 async fn picture(watched: &mut Vec<Watched>, again: bool) -> String {
     let mut text = Vec::new();
     let mut alive = Vec::new();

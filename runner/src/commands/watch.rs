@@ -1,4 +1,4 @@
-//! `ftest run --watch`: the run again whenever something that it is made from changes.
+//! `ftest run --watch`: repeats the run whenever one of its files changes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -45,7 +45,7 @@ async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
         if let Ok(cases) = &selected {
             cases.iter().for_each(|case| sources.case(case));
         } else if sources.files.is_empty() {
-            // Nothing that could be corrected.
+            // Nothing that an edit could fix.
             return selected.err().unwrap_or(ExitCode::Usage);
         }
         // Before the run: what changes while it goes on counts.
@@ -62,7 +62,7 @@ async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
         {
             return code;
         }
-        eprintln!("ftest: waiting for a change of {}; Ctrl-C ends", sources.describe());
+        eprintln!("ftest: waiting for a change of {}; Ctrl-C to quit", sources.describe());
         let changed = tokio::select! {
             changed = settled(&mut changes) => changed,
             code = ended(&mut signals) => return code,
@@ -71,7 +71,7 @@ async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
     }
 }
 
-/// Until a signal wants the end.
+/// Until a signal asks for the end.
 async fn ended(signals: &mut Signals) -> ExitCode {
     loop {
         match signals.next().await {
@@ -93,7 +93,7 @@ async fn settled(changes: &mut UnboundedReceiver<PathBuf>) -> PathBuf {
 struct Sources {
     /// Suites, scripts and programs.
     files: BTreeSet<PathBuf>,
-    /// Files that lie beside a script and end alike: it may import them.
+    /// Files next to a script with the same extension: it may import them.
     beside: BTreeSet<(PathBuf, OsString)>,
     /// Directories that a program is given.
     trees: BTreeSet<PathBuf>,
@@ -181,7 +181,7 @@ fn is_source(path: &Path) -> bool {
     path.iter().all(|part| !part.as_encoded_bytes().starts_with(b".") && part != "__pycache__")
 }
 
-/// Not that somebody reads a file: the run itself does.
+/// Not mere reads of a file: the run itself does that.
 fn is_change(kind: &EventKind) -> bool {
     match kind {
         EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) => true,

@@ -15,7 +15,7 @@ impl Default for Cancel {
 }
 
 impl Cancel {
-    /// Nobody wants to stop yet.
+    /// No stop is requested yet.
     pub fn new() -> Cancel {
         Cancel::default()
     }

@@ -234,7 +234,7 @@ impl CaseExecution<'_> {
                     self.see(event);
                     if hangs {
                         match self.hang(true).await {
-                            // Who was late has come meanwhile.
+                            // A late rank has arrived meanwhile.
                             Ok(None) => {}
                             hang => {
                                 self.observation.timed_out = true;
@@ -275,13 +275,13 @@ impl CaseExecution<'_> {
         }
     }
 
-    /// Who waits for whom, as the coordinator says before anything is ended. An error where it cannot be asked.
+    /// Which ranks wait for which, as the coordinator reports before anything is ended. An error where it cannot be asked.
     async fn hang(&self, idle: bool) -> Result<Option<Hang>, ControlError> {
         let running = self.endpoint.as_ref().filter(|_| self.tree.running_coordinator().is_some());
         let endpoint = running.ok_or(ControlError::Ended)?;
         let ranks: Vec<Process> =
             self.tree.sweep().find().into_iter().filter(|process| process.rank.is_some()).collect();
-        // Nobody reads the stacks of a hang that was asked for.
+        // Stacks are not needed for an expected hang.
         let stacks = self.case.expect.hang.is_none();
         hang::look(endpoint, idle, &ranks, stacks, &self.scratch).await
     }
@@ -374,7 +374,7 @@ impl CaseExecution<'_> {
         }
     }
 
-    /// Objects in `/dev/shm` that nobody uses any more. A process that was killed could not remove its own.
+    /// Objects in `/dev/shm` that no process uses any more. A process that was killed could not remove its own.
     fn find_shared_memory(&mut self, watch: shared_memory::Watch) {
         let left = self.context.lives.end(watch);
         let killed = self.observation.processes.iter().any(|process| matches!(process.exit, Exit::Signal(_)));

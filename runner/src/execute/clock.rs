@@ -1,4 +1,4 @@
-//! The time of a run: monotonic, and it stands still while ftest is stopped (Ctrl-Z). Deadlines and durations of cases
+//! The time of a run: monotonic, and paused while ftest is stopped (Ctrl-Z). Deadlines and durations of cases
 //! are measured by it, so that a case that was stopped for an hour neither is too late nor took an hour.
 
 use std::ops::{Add, Sub};
@@ -20,7 +20,7 @@ fn stopped() -> Duration {
     Duration::from_micros(STOPPED.load(Ordering::Relaxed))
 }
 
-/// The run stood still for `time` until now.
+/// The run was stopped for `time` until now.
 pub fn pass_over(time: Duration) {
     STOPPED.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
@@ -57,7 +57,7 @@ impl Sub for Instant {
 /// Until `deadline`.
 pub async fn sleep_until(deadline: Instant) {
     while Instant::now() < deadline {
-        // Whoever is stopped meanwhile wakes too early and sleeps the rest.
+        // After a stop it wakes too early and sleeps the rest.
         tokio::time::sleep_until(deadline.0 + stopped()).await;
     }
 }

@@ -29,7 +29,7 @@ use crate::host::machine;
 use crate::host::secrets::Secrets;
 use crate::observation::Observation;
 
-/// Says what everybody waits for, as `Progress::Preparing` does.
+/// Reports what the cases wait for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
 
 type Provided = Arc<OnceCell<Result<Python, PythonUnavailable>>>;

@@ -13,12 +13,12 @@ use crate::host::deadline::COORDINATOR_ANSWER;
 /// Why a coordinator did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nobody listens there.
+    /// No process listens there.
     #[error("cannot reach the coordinator at {address}: {source}")]
     Unreachable {
         /// Where.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// It does not want us: another version, another token.
@@ -26,7 +26,7 @@ pub enum ControlError {
     Refused {
         /// Where.
         address: String,
-        /// What it said.
+        /// Its message.
         reason: String,
     },
     /// It ended, or closed the connection.
@@ -86,7 +86,7 @@ impl Control {
         self.ask(ToCoordinator::Diagnose { last }).await
     }
 
-    /// Who is there and what they did so far.
+    /// The ranks and their progress.
     ///
     /// # Errors
     /// [`ControlError`].
@@ -108,7 +108,7 @@ impl Control {
         .await
     }
 
-    /// Says something that is not answered.
+    /// Sends a message without an answer.
     ///
     /// # Errors
     /// [`ControlError::Broken`].

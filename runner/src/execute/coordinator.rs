@@ -1,4 +1,4 @@
-//! The coordinator of one case: started, waited for until it says where it listens, ended in order.
+//! The coordinator of one case: started, waited for until it reports where it listens, ended in order.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub const SOCKET_PATH_LIMIT: usize = 107;
 pub struct Plan<'a> {
     /// The binary.
     pub program: &'a Path,
-    /// The cluster that it plays.
+    /// The cluster that it simulates.
     pub cluster: Option<&'a ClusterPlan>,
     /// How ranks reach it.
     pub transport: Transport,
@@ -33,7 +33,7 @@ pub struct Plan<'a> {
     pub scratch: &'a Path,
     /// Where it writes the cluster report.
     pub report: &'a Path,
-    /// How long nothing may move before it says who waits for whom.
+    /// How long nothing may move before it reports which ranks wait for which.
     pub idle: Option<Duration>,
     /// What differs from our environment.
     pub environment: Environment,
@@ -63,7 +63,7 @@ impl Plan<'_> {
             return Err(format!("{address}: longer than the {SOCKET_PATH_LIMIT} bytes of a socket path; set TMPDIR"));
         }
         let mut environment = self.environment;
-        // What a rank is told does not concern the coordinator, and what the user said about it stands on the line.
+        // Settings of ranks do not concern the coordinator, and what the user set for it is on its command line.
         environment.remove(protocol::env::COORDINATOR_ADDR.name).remove(protocol::env::COORDINATOR_TRANSPORT.name);
         environment.remove(protocol::env::CLUSTER_CONFIG.name);
         environment.set(protocol::env::COORDINATOR_TOKEN.name, &token);
@@ -79,7 +79,7 @@ impl Plan<'_> {
             address.into(),
             "--report".into(),
             self.report.into(),
-            // Standard input: when we vanish it ends ranks, and whoever can clear up does so, should our guard be gone, too.
+            // Standard input: when we vanish it ends the ranks, and it cleans up if our guard is gone, too.
             "--lifeline-fd".into(),
             "0".into(),
         ];
@@ -111,7 +111,7 @@ impl Starting {
     /// Waits until it listens.
     ///
     /// # Errors
-    /// Why it does not: it ended, or did not say in time where it listens.
+    /// Why it does not: it ended, or did not report in time where it listens.
     pub async fn endpoint(self, tree: &mut ProcessTree) -> Result<Endpoint, String> {
         let limit = deadline::COORDINATOR_READY;
         let deadline = Instant::now() + limit;
@@ -126,7 +126,7 @@ impl Starting {
                     return Err(format!("it {} before it listened", exit.clause()));
                 }
                 Ok(_) => {}
-                Err(_) => return Err(format!("it did not say within {} s where it listens", limit.as_secs())),
+                Err(_) => return Err(format!("it did not report within {} s where it listens", limit.as_secs())),
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Ranks and launchers that end before the others: the coordinator hears of each, and the first that failed limits how long the
-//! others may go on. mpirun ends a job at once then; here survivors get the time to say what they saw.
+//! Ranks and launchers that end before the others: each is reported to the coordinator, and the first that failed limits how long the
+//! others may go on. mpirun ends a job at once then; here survivors get the time to report what they saw.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl DeathNotices {
 
     /// The process `pid`, which was started as `rank`, ended so.
     pub(crate) fn ended(&self, rank: u32, pid: u32, exit: &Exit) {
-        // Nobody listens any more only when the coordinator is gone.
+        // The receiver is gone only when the coordinator is.
         let _ = self.0.send(ToCoordinator::RankEnded { rank: Rank(rank), pid, how: how(exit) });
     }
 }
@@ -57,13 +57,13 @@ impl Deaths {
             let notices = self.notices.get_or_insert_with(|| DeathNotices::new(endpoint));
             notices.ended(rank, running.pid.unsigned_abs(), exit);
         }
-        // Where a hang is what is wanted, nobody asks how processes end.
+        // Where a hang is expected, the exits do not matter.
         if self.failed.is_none() && case.expect.hang.is_none() && is_unexpected(case, running.role, exit) {
             self.failed = Some(Failed { role: running.role, exit: exit.clone(), at: Instant::now() });
         }
     }
 
-    /// Who failed first.
+    /// The first that failed.
     pub(super) fn failed(&self) -> Option<&Failed> {
         self.failed.as_ref()
     }
@@ -88,7 +88,7 @@ fn how(exit: &Exit) -> String {
     }
 }
 
-/// Reports deaths to the coordinator until nobody hands any more over, or it cannot be reached: then it has ended, too.
+/// Reports deaths to the coordinator until there are no more, or it cannot be reached: then it has ended, too.
 async fn forward(endpoint: Endpoint, mut deaths: UnboundedReceiver<ToCoordinator>) {
     let Some(first) = deaths.recv().await else { return };
     let Ok(mut control) = Control::connect(&endpoint).await else { return };

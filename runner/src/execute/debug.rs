@@ -11,7 +11,7 @@ use crate::observation::Role;
 
 /// As good as never.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Stops rank `$1` and says how to get at it; every other rank passes. What is left becomes the process.
+/// Stops rank `$1` and prints how to attach to it; every other rank goes on. The remaining words become the process.
 const WAIT: &str = r#"
 if [ "${RANK-0}" = "$1" ]; then
     [ -t 0 ] && exec >&0 2>&0
@@ -48,7 +48,7 @@ exec "$@"
 pub struct DebugRank {
     /// The global rank; 0 is the one process of a case without ranks.
     pub rank: u32,
-    /// Words that stand before its program; without any it waits to be attached to.
+    /// Words before its program; without any it waits for a debugger to attach.
     pub debugger: Vec<String>,
 }
 
@@ -160,10 +160,10 @@ mod tests {
         let argv: Vec<OsString> = shell(EITHER, ["1".into(), "3".into()])
             .chain(words(&["echo", "first", "three", "echo", "all the", "rest", "of it"]))
             .collect();
-        for (rank, said) in [("1", "first three\n"), ("0", "all the rest of it\n")] {
+        for (rank, expected) in [("1", "first three\n"), ("0", "all the rest of it\n")] {
             let mut command = std::process::Command::new(&argv[0]);
             let output = command.args(&argv[1..]).env("RANK", rank).output().unwrap();
-            assert_eq!(String::from_utf8_lossy(&output.stdout), said);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
         }
     }
 

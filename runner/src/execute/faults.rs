@@ -1,4 +1,4 @@
-//! Which faults of a case fired, told from the cluster report.
+//! Which faults of a case fired, from the cluster report.
 
 use protocol::fault::Trigger;
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(super) fn look_up(case: &Case, report: Option<&Value>) -> Fired {
     fired
 }
 
-/// What a person who looks for the reason wants to know first.
+/// What a user who looks for the reason needs first.
 fn hint(fault: &protocol::fault::Fault, report: Option<&Value>) -> String {
     let Some(report) = report else { return "; the coordinator left no report".to_owned() };
     let Trigger::Collective { rank, communicator, operation, sequence } = &fault.at else {

@@ -37,7 +37,7 @@ fn records(activities: &[Value], now_ns: u64) -> BTreeMap<u64, Value> {
     for activity in activities {
         ranks.entry(activity["rank"].as_u64().unwrap_or(0)).or_default().push(activity.clone());
     }
-    // The analyser wants a file of every member; one that is gone has nothing to tell.
+    // The analyser wants a file of every member; one that is gone has no record.
     for activity in activities {
         for rank in activity["ranks"].as_array().into_iter().flatten().filter_map(Value::as_u64) {
             let silent = json!({ "comm_id": activity["comm_id"], "ranks": activity["ranks"] });
@@ -70,7 +70,7 @@ fn record(activities: &[Value], now_ns: u64) -> Value {
     json!({ "version": VERSION, "pg_config": groups, "pg_status": {}, "entries": entries })
 }
 
-/// Name and description of the process group; PyTorch's own name is not known to NCCL.
+/// Name and description of the process group; NCCL does not know PyTorch's own name.
 fn group(activity: &Value) -> [String; 2] {
     let number = &activity["comm_id"];
     [number.to_string(), if number == 1 { "default_pg".to_owned() } else { format!("communicator {number}") }]

@@ -20,14 +20,14 @@ use super::process_tree::sweep::Sweep;
 use crate::check::exit;
 use crate::host::deadline;
 
-/// First argument under which `ftest` plays the guard.
+/// First argument under which `ftest` is the guard.
 pub const ARGUMENT: &str = "__guard";
-/// As [`ARGUMENT`], for the guard that a coordinator starts when everybody else is gone: by another word, so that who looks for
+/// As [`ARGUMENT`], for the guard that a coordinator starts when all others are gone: another word, so that a search for
 /// guards does not find the coordinator, whose command line has it.
 pub const SUCCESSOR: &str = "__successor";
-/// What ftest says on the lifeline before an orderly end.
+/// What ftest writes to the lifeline before an orderly end.
 const DONE: &[u8] = b"done";
-/// So many guards of one run are replaced: whoever kills more of them wants none.
+/// At most so many guards of one run are replaced: killing more of them is deliberate.
 const REPLACED: u32 = 100;
 
 /// ftest's end of the lifeline. Dropping it without [`Guard::dismiss`] is the alarm.
@@ -38,7 +38,7 @@ pub struct Guard {
     watch: Option<JoinHandle<()>>,
 }
 
-/// The guard as it is now, and how another is made.
+/// The current guard, and how another is made.
 #[derive(Debug)]
 struct Post {
     argv: Vec<OsString>,
@@ -124,7 +124,7 @@ impl Guard {
         self.post.child().id() as i32
     }
 
-    /// Tells the guard that all is in order and waits for it.
+    /// Dismisses the guard and waits for it.
     pub fn dismiss(mut self) {
         self.leave_alone();
         let mut child = self.post.child();
@@ -135,7 +135,7 @@ impl Guard {
         let _ = child.wait();
     }
 
-    /// Nobody replaces it any more.
+    /// It is no longer replaced.
     fn leave_alone(&mut self) {
         if let Some(watch) = self.watch.take() {
             watch.abort();

@@ -16,7 +16,7 @@ pub(super) struct Kills<'a> {
     done: Vec<bool>,
     /// What was killed, in words.
     pub(super) notes: Vec<String>,
-    /// Roles hit on purpose: their end is no surprise.
+    /// Roles hit on purpose: their end is expected.
     pub(super) coordinator_hit: bool,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Kills<'a> {
     }
 }
 
-/// Sends the signal and says what it hit.
+/// Sends the signal and returns what it hit, in words.
 fn hit(kill: &Kill, sweep: &Sweep, coordinator: Option<i32>) -> String {
     let Some(signal) = Signal::from_named_raw(kill.signal) else {
         return format!("signal {} does not exist, nothing was killed", kill.signal);
@@ -98,7 +98,7 @@ fn hit(kill: &Kill, sweep: &Sweep, coordinator: Option<i32>) -> String {
     let hit: Vec<String> =
         targets.iter().filter(|process| process.signal(signal)).map(|process| process.describe()).collect();
     match hit.as_slice() {
-        [] => format!("signal {} found nobody", kill.signal),
+        [] => format!("signal {} found no process", kill.signal),
         _ => format!("signal {} sent to {}", kill.signal, hit.join(", ")),
     }
 }

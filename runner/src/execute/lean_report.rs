@@ -14,7 +14,7 @@ use crate::check::need::Need;
 /// Reads a report. A list that is left out is null.
 ///
 /// # Errors
-/// It does not parse, or an item of a list that is left out is not what the report's schema says.
+/// It does not parse, or an item of a list that is left out does not match the report's schema.
 pub(super) fn read(bytes: &[u8], need: Need) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let report = Report(need).deserialize(&mut deserializer)?;

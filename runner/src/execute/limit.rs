@@ -16,7 +16,7 @@ pub struct Limits {
     suites: Mutex<HashMap<String, Instant>>,
 }
 
-/// When a case has to be through, whatever its own deadline.
+/// When a case has to be finished, regardless of its own deadline.
 #[derive(Clone, Debug)]
 pub struct Limit {
     /// Then.

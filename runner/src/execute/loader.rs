@@ -1,4 +1,4 @@
-//! What the dynamic loader said of NVIDIA's libraries in the output of a case: a function or a library that we stand in for and
+//! What the dynamic loader printed about NVIDIA's libraries in the output of a case: a function or a library that we replace and
 //! do not have is a gap, not the program's failure.
 
 use std::collections::BTreeMap;

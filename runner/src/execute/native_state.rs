@@ -1,4 +1,4 @@
-//! Where the ranks of a hang stand below Python: every thread's state and system call, and where gdb may look, its stack. All
+//! Where the ranks of a hang are, below Python: every thread's state and system call, and where gdb may look, its stack. All
 //! of it goes into a file per process; one line of it is for people in a hurry.
 
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ use crate::host::deadline;
 /// Calls of a stack that are kept, from the innermost on.
 const DEPTH: u32 = 32;
 /// Calls of the main thread that the line has.
-const TOLD: usize = 4;
+const FRAMES: usize = 4;
 
 /// What was found out of all processes.
 pub(super) struct NativeState {
@@ -36,7 +36,7 @@ struct Thread {
     state: char,
     /// "futex", or "no system call".
     call: String,
-    /// Function of the kernel that it waits in; empty where that is not told.
+    /// Function of the kernel that it waits in; empty if unknown.
     channel: String,
 }
 
@@ -100,7 +100,7 @@ fn page(rank: u32, process: &Process, threads: &[Thread], stacks: &Result<String
     let mut page = format!("rank {rank}: {}, process {}\n\n", process.name, process.pid);
     for thread in threads {
         let (id, name, state) = (thread.id, &thread.name, word(thread.state));
-        // A String takes whatever is written.
+        // Writing to a String cannot fail.
         let _ = writeln!(page, "thread {id:<8} {name:<16} {state}, {}", thread.place());
     }
     let _ = match stacks {
@@ -157,9 +157,9 @@ fn threads(pid: i32) -> Vec<Thread> {
     threads
 }
 
-/// The name of what `/proc/PID/task/TID/syscall` tells.
+/// The name of the system call in `/proc/PID/task/TID/syscall`.
 fn system_call(text: &str) -> String {
-    /// Calls that threads wait in. Others are told by number.
+    /// Calls that threads wait in. Others are shown by number.
     const NAMES: [(libc::c_long, &str); 22] = [
         (libc::SYS_futex, "futex"),
         (libc::SYS_ppoll, "ppoll"),
@@ -248,7 +248,7 @@ fn main_calls(stacks: &str, pid: i32) -> Vec<String> {
     let [light, process] = [format!("(LWP {pid})"), format!("(process {pid})")];
     let lines = stacks.lines().skip_while(|line| !(line.contains(&light) || line.contains(&process))).skip(1);
     let frames = lines.take_while(|line| line.starts_with('#')).filter_map(|line| call.captures(line));
-    frames.map(|found| found[1].to_owned()).filter(|name| name != "??").take(TOLD).collect()
+    frames.map(|found| found[1].to_owned()).filter(|name| name != "??").take(FRAMES).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! A port that nobody else gets until its user takes it.
+//! A port reserved until its user takes it.
 
 use tokio::net::TcpSocket;
 
-/// A bound, not listening socket. The kernel gives its port to nobody who asks for any port, and to those who ask for
-/// this very one with `SO_REUSEADDR`, as torch's store does, it gives it.
+/// A bound, not listening socket. The kernel does not give its port to a process that asks for any port, only to one that asks for
+/// this one with `SO_REUSEADDR`, as torch's store does.
 #[derive(Debug)]
 pub(super) struct HeldPort {
     _socket: TcpSocket,

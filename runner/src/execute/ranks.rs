@@ -43,7 +43,7 @@ pub struct Shared<'a> {
     pub scratch: &'a Path,
     /// The interpreter that runs torchrun.
     pub python: Option<&'a Path>,
-    /// A port that the case holds and nobody else gets.
+    /// A port that the case reserves.
     pub port: u16,
 }
 

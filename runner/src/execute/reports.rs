@@ -1,4 +1,4 @@
-//! What a case leaves behind as reports, and the gaps told in them.
+//! The reports that a case leaves behind, and the gaps in them.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -74,7 +74,7 @@ pub fn refusals(scratch: &Path) -> Vec<String> {
         refusals.push(match std::fs::read_link(entry.path()) {
             Ok(sentence) => sentence.to_string_lossy().into_owned(),
             // There was no room for a link.
-            Err(_) => format!("a device report could not be written ({name}); the stderr of its process says why"),
+            Err(_) => format!("a device report could not be written ({name}); see the stderr of its process"),
         });
     }
     refusals.sort();
@@ -131,11 +131,11 @@ pub fn add_journal(gaps: &mut Vec<Gap>, journal: &Path) {
     gaps.sort();
 }
 
-/// What a program says of what it needed and did not find, and no call of it could show: the compiler of
-/// `torch.compile` writes kernels with Triton, which is looked for in Python and not there.
+/// Gaps that only the output of a program shows, not its calls: the compiler of
+/// `torch.compile` writes kernels with Triton, which is not installed.
 pub fn gaps_in_output(processes: &[ProcessObservation]) -> Vec<Gap> {
     static NEEDED: OnceLock<Option<Regex>> = OnceLock::new();
-    // An uncaught exception, with torchrun's prefix; in a log line, as of TORCHDYNAMO_SUPPRESS_ERRORS, it is another's affair.
+    // An uncaught exception, with torchrun's prefix; in a log line, as of TORCHDYNAMO_SUPPRESS_ERRORS, it is not the program's end.
     let pattern = r"(?m)^(?:\[[^\]\n]*\]:? ?)*torch\._inductor\.exc\.TritonMissing: ";
     let Some(regex) = NEEDED.get_or_init(|| Regex::new(pattern).ok()) else { return Vec::new() };
     let matches = |process: &&ProcessObservation| {

@@ -1,4 +1,4 @@
-//! The directory of a run and of each of its cases: short enough for sockets, removed when nobody needs it.
+//! The directory of a run and of each of its cases: short enough for sockets, removed when it is no longer needed.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ const LONGEST: usize = 64;
 const PREFIX: &str = "ft-";
 /// Digits in the name of a run directory.
 const WORD: usize = 8;
-/// A file in a run's directory that the run holds locked: a lock that can be had says that its run is gone, also from
+/// A file in a run's directory that the run holds locked: a free lock means that its run is gone, also from
 /// another container.
 const OWNER: &str = "owner";
 /// The same file before it has its name.
@@ -65,20 +65,20 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Removes the directory, unless something was left in it: that is then nobody's to clean up.
+    /// Removes the directory, unless something was kept in it.
     pub fn leave(&self) {
         let _ = std::fs::remove_file(self.path.join(OWNER));
         let _ = std::fs::remove_dir(&self.path);
     }
 }
 
-/// Locked before it has its name: nobody finds it without its lock.
+/// Locked before it has its name: it is never visible without its lock.
 fn own(directory: &Path) -> io::Result<File> {
     let unnamed = directory.join(UNNAMED);
     let mut owner = File::create(&unnamed)?;
     let _ = writeln!(owner, "{}", std::process::id());
     let lock = flock(&owner, FlockOperation::NonBlockingLockExclusive);
-    // Then who cleans up has it and is about to remove it. On a file system without locks nobody takes it for stale.
+    // Then a cleanup has it and is about to remove it. On a file system without locks it is never taken for stale.
     if lock == Err(rustix::io::Errno::WOULDBLOCK) {
         return Err(io::ErrorKind::NotFound.into());
     }

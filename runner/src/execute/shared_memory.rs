@@ -1,5 +1,5 @@
-//! Objects in `/dev/shm` that a case may have left behind. Nothing says who made one; that it appeared while the case and no
-//! other ran, and that nobody uses it when the case has ended, is as much as can be known. So none is removed.
+//! Objects in `/dev/shm` that a case may have left behind. Its creator is unknown; that it appeared while the case and no
+//! other ran, and that no process uses it when the case has ended, is all that can be known. So none is removed.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -50,7 +50,7 @@ impl Lives {
         seen.begin()
     }
 
-    /// A case and its processes have ended: what appeared in `/dev/shm` meanwhile, and is nobody's any more.
+    /// A case and its processes have ended: what appeared in `/dev/shm` meanwhile, and is no longer used.
     pub fn end(&self, watch: Watch) -> Left {
         let mut left = {
             let mut seen = self.0.lock();

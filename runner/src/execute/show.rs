@@ -1,7 +1,7 @@
 //! Streams that the user sees while a case runs: `--no-capture` and `--debug-rank`. They are captured all the same.
 //!
 //! Of what is only watched, colors and lines that are written over pass; everything else that a terminal would act on, or
-//! would answer into the shell, is shown as text. Who debugs a rank has its terminal as it is.
+//! would answer into the shell, is shown as text. A debugged rank has the terminal unfiltered.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub enum Streams {
         /// False: what it writes to stdout is dropped.
         stdout: bool,
     },
-    /// To files of this name, with `.stdout` and `.stderr` behind it: whoever outlives the process can go on writing.
+    /// To files of this name, with `.stdout` and `.stderr` behind it: a child that outlives the process can go on writing.
     Files(PathBuf),
 }
 
@@ -40,7 +40,7 @@ pub enum Streams {
 pub enum Name {
     /// `[rank 0] `.
     Role(Role),
-    /// torchrun of a node speaks for its workers; the first has this rank.
+    /// torchrun of a node writes for its workers; the first has this rank.
     Workers {
         /// The node.
         node: u32,
@@ -54,23 +54,23 @@ pub enum Name {
 pub struct Shown {
     name: Option<Name>,
     error: bool,
-    /// None where the user talks to the program.
+    /// `None` where the user types to the program.
     printable: Option<Printable>,
     /// What is masked.
     secrets: Secrets,
-    /// What came of a line that has not ended.
+    /// The part of a line that has not ended.
     line: Vec<u8>,
-    /// Who wrote the part of this line that was shown because it was long.
+    /// The writer of the part of this line that was shown because it was long.
     writer: Option<String>,
 }
 
 impl Shown {
-    /// To our standard error, or else to our standard output, for somebody who watches.
+    /// To our standard error, or else to our standard output, for a user who watches.
     pub fn watched(name: Option<Name>, error: bool, secrets: Secrets) -> Shown {
         Shown { name, error, printable: Some(Printable::watched()), secrets, line: Vec::new(), writer: None }
     }
 
-    /// The same for somebody who also answers: byte for byte.
+    /// The same for a user who also types: byte for byte.
     pub fn raw(error: bool) -> Shown {
         let secrets = Secrets::default();
         Shown { name: None, error, printable: None, secrets, line: Vec::new(), writer: None }
@@ -165,7 +165,7 @@ impl Shown {
         self.put(&self.masked(out));
     }
 
-    /// A closed terminal is no reason to fail: the files still hold everything.
+    /// A closed terminal is not an error: the files still hold everything.
     fn put(&self, bytes: &[u8]) {
         let _ = if self.error {
             std::io::stderr().write_all(bytes)
@@ -177,7 +177,7 @@ impl Shown {
 }
 
 impl Name {
-    /// Who wrote a line, and what of it is the writer's.
+    /// The writer of a line, and the writer's part of it.
     fn of(self, line: &[u8]) -> (String, &[u8]) {
         match self {
             Name::Role(role) => (role.to_string(), line),

@@ -1,4 +1,4 @@
-//! torchrun as a launcher: its command line, where it logs its workers, and what its summary says about their ends.
+//! torchrun as a launcher: its command line, where it logs its workers, and what its summary reports of their ends.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -38,11 +38,11 @@ impl Torchrun<'_> {
         flag("nnodes", &self.nnodes);
         flag("max-restarts", &self.max_restarts);
         if self.nnodes == 1 {
-            // Port 0: torchrun takes a free one and tells its workers.
+            // Port 0: torchrun takes a free one and passes it to its workers.
             flag("rdzv-backend", &"c10d");
             flag("rdzv-endpoint", &"localhost:0");
         } else {
-            // The static rendezvous gives node N the ranks of node N whatever order the launchers come in.
+            // The static rendezvous gives node N the ranks of node N in any order of the launchers.
             flag("rdzv-backend", &"static");
             flag("node-rank", &node);
             flag("master-addr", &"127.0.0.1");

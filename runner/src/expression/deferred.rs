@@ -1,5 +1,5 @@
 //! Values that are known only when a case runs: `${{ fixtures.NAME.OUTPUT }}` and, in a fixture, `${{ dir.scratch }}`. They
-//! stay in the text as they are written until then.
+//! stay in the text unchanged until then.
 
 use std::sync::OnceLock;
 
@@ -36,7 +36,7 @@ fn deferred(found: &Captures<'_>) -> Deferred {
     }
 }
 
-/// The text that stands for `expression` until its value is known; none for one that is known now.
+/// The placeholder of `expression` until its value is known; none for one that is known now.
 ///
 /// # Errors
 /// One sentence when it does more than to name a late value.
@@ -46,7 +46,7 @@ pub fn placeholder(expression: &str) -> Result<Option<String>, String> {
     if pattern().is_some_and(|pattern| pattern.find(&text).is_some_and(|found| found.as_str() == text)) {
         return Ok(Some(text));
     }
-    // A mistake in the expression is told by whoever evaluates it.
+    // A mistake in the expression is reported where it is evaluated.
     let names = expression::names(expression).unwrap_or_default();
     if names.iter().any(|name| name == "fixtures") {
         return Err("what a fixture gives is known only when the case runs; name it and no more: \
@@ -61,7 +61,7 @@ pub fn waits_for(text: &str) -> Vec<Deferred> {
     pattern().map(|pattern| pattern.captures_iter(text).map(|found| deferred(&found)).collect()).unwrap_or_default()
 }
 
-/// `text` with its late values; one that `value` does not have stays as it is.
+/// `text` with its late values; one that `value` does not have is unchanged.
 pub fn fill(text: &mut String, value: &dyn Fn(&Deferred) -> Option<String>) {
     if let Some(pattern) = pattern().filter(|_| text.contains("${{")) {
         let filled = pattern.replace_all(text, |found: &Captures<'_>| {

@@ -9,15 +9,15 @@ use minijinja::value::{Value as JinjaValue, ValueKind};
 use super::context::{self, Context, brief};
 use super::{ExpressionError, limit, print};
 
-/// Most parts that are told.
+/// Most parts that are shown.
 const PARTS: usize = 16;
 
-/// The values of the parts of `expression`, one line each, outermost first; empty where there is nothing to tell.
+/// The values of the parts of `expression`, one line each, outermost first; empty if there is nothing to show.
 ///
 /// A part behind an `and`, `or` or `if` that was not evaluated is not evaluated here either.
 pub(crate) fn explain(expression: &str, context: &Context) -> Vec<String> {
     let Some(tree) = parse(expression) else { return Vec::new() };
-    // What is shown is what was evaluated: a tree that cannot be written down again is not told in parts.
+    // What is shown is what was evaluated: the parts of a tree that cannot be printed are not shown.
     if !parse_expr(&print::text(&tree)).is_ok_and(|again| same(&tree, &again)) {
         return Vec::new();
     }
@@ -75,7 +75,7 @@ impl Parts<'_> {
         self.context.evaluate(&truth).is_ok_and(|value| context::truth(&value) == Some(wanted))
     }
 
-    /// A part that says yes or no: through `and`, `or`, `not` and `if` down to what was compared.
+    /// A part that is true or false: through `and`, `or`, `not` and `if` down to what was compared.
     fn condition(&mut self, expr: &Expr<'_>) {
         match expr {
             Expr::BinOp(binary) if matches!(binary.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
@@ -202,7 +202,7 @@ impl Parts<'_> {
                 self.arguments(&test.args);
             }
             Expr::Call(call) => self.arguments(&call.args),
-            // Of a path only its end is told, and what stands in brackets.
+            // Of a path only its end and the brackets are shown.
             Expr::GetAttr(get) => self.children(&get.expr),
             Expr::GetItem(get) => {
                 self.children(&get.expr);
@@ -320,7 +320,7 @@ fn argument<'e, 's>(arg: &'e CallArg<'s>) -> &'e Expr<'s> {
     }
 }
 
-/// Whether two trees are the same apart from where their parts stand.
+/// Whether two trees are the same apart from the positions of their parts.
 fn same(left: &Expr<'_>, right: &Expr<'_>) -> bool {
     let places = |expr: &Expr<'_>| {
         let text = format!("{expr:?}");

@@ -5,15 +5,15 @@ use minijinja::machinery::{Token, tokenize};
 
 use super::ExpressionError;
 
-/// Most operators, calls and brackets that stand one inside the other.
+/// Most nested operators, calls and brackets.
 const DEPTH: usize = 200;
 
-/// Whether `expression` nests so little that it may be parsed. What is no expression at all is left to the parser.
+/// Whether `expression` nests so little that it may be parsed. Text that is not an expression is left to the parser.
 ///
 /// # Errors
 /// It nests too deeply.
 pub(super) fn check(expression: &str) -> Result<(), ExpressionError> {
-    // One level for each open bracket: the operators so far of the item that is being read. Items of a list stand beside
+    // One level for each open bracket: the operators so far of the item that is being read. Items of a list are next to
     // each other, not inside.
     let (mut levels, mut depth) = (vec![0], 0);
     for (token, _) in tokenize(expression, true, Default::default()).map_while(Result::ok) {
@@ -36,14 +36,14 @@ pub(super) fn check(expression: &str) -> Result<(), ExpressionError> {
             _ => {}
         }
         if depth > DEPTH {
-            let wrong = format!("more than {DEPTH} operators, calls and brackets stand one inside the other; split it");
+            let wrong = format!("more than {DEPTH} nested operators, calls and brackets; split it");
             return Err(ExpressionError(wrong));
         }
     }
     Ok(())
 }
 
-/// Whether what a token stands for has parts of its own.
+/// Whether a token begins a part with parts of its own.
 fn nests(token: &Token<'_>) -> bool {
     match token {
         Token::Ident(word) => ["and", "or", "not", "in", "is", "if", "else"].contains(word),
@@ -93,13 +93,13 @@ mod tests {
             "f(",
         ] {
             let text = format!("{}1", part.repeat(20_000));
-            assert!(evaluate(&text, &context).unwrap_err().to_string().contains("one inside the other"), "{part}");
+            assert!(evaluate(&text, &context).unwrap_err().to_string().contains("nested"), "{part}");
             assert!(names(&text).is_err() && attributes(&text, "report").is_none(), "{part}");
             assert_eq!(explain(&text, &Context::new(&context)), [""; 0], "{part}");
         }
         for part in [".a", "[0]", "|abs", "()", " is odd", "[1:]"] {
             let text = format!("report{}", part.repeat(20_000));
-            assert!(evaluate(&text, &context).unwrap_err().to_string().contains("one inside the other"), "{part}");
+            assert!(evaluate(&text, &context).unwrap_err().to_string().contains("nested"), "{part}");
         }
     }
 

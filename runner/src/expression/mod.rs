@@ -68,7 +68,7 @@ fn compile<'a>(expression: &'a str) -> Result<Expression<'a, 'a>, ExpressionErro
     Ok(environment().compile_expression(expression)?)
 }
 
-/// `text` for a message: what nobody reads to its end is cut.
+/// `text` for a message: shortened where it is too long to read.
 pub(crate) fn cut(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len())),

@@ -25,7 +25,7 @@ pub(super) fn text(expr: &Expr<'_>) -> String {
     at(expr, Level::IfElse)
 }
 
-/// The text of `expr` where an operand of `or` may stand.
+/// The text of `expr` as an operand of `or`.
 pub(super) fn text_in_or(expr: &Expr<'_>) -> String {
     at(expr, Level::Or)
 }
@@ -53,7 +53,7 @@ pub(super) fn sign(op: BinOpKind) -> &'static str {
     }
 }
 
-/// Whether an operator says yes or no of its two sides.
+/// Whether an operator compares its two sides.
 pub(super) fn compares(op: BinOpKind) -> bool {
     level_of(op) == Level::Compare
 }
@@ -105,7 +105,7 @@ fn above(level: Level) -> Level {
     }
 }
 
-/// `expr` where a form of at least `place` may stand.
+/// `expr` where a form of at least `place` is allowed.
 fn at(expr: &Expr<'_>, place: Level) -> String {
     let (text, level) = form(expr);
     if level >= place { text } else { format!("({text})") }

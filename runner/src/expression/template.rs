@@ -31,7 +31,7 @@ pub fn value(text: &str, context: &Value) -> Result<Value, String> {
         match value_of(&inner[..end], context)? {
             Value::String(text) => out.push_str(&text),
             value @ (Value::Bool(_) | Value::Number(_)) => out.push_str(&value.to_string()),
-            other => return Err(format!("`{}` is {other}, which cannot stand inside text", inner[..end].trim())),
+            other => return Err(format!("`{}` is {other}, which cannot be part of a text", inner[..end].trim())),
         }
         rest = &inner[end + CLOSE.len()..];
     }

@@ -56,7 +56,7 @@ pub enum Filter {
 pub enum Matcher {
     /// The whole name; `*` and `?` as in globs.
     Glob(String),
-    /// The whole name, as it stands.
+    /// The whole name.
     Exact(String),
     /// Anywhere in the name.
     Part(String),
@@ -71,7 +71,7 @@ pub enum Comparison {
     Is(Matcher),
     /// `!=`.
     IsNot(Matcher),
-    /// `<`, `<=`, `>`, `>=`: never true of what is no number.
+    /// `<`, `<=`, `>`, `>=`: never true of what is not a number.
     Number(Bound, f64),
 }
 
@@ -99,7 +99,7 @@ pub struct FilterError {
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Around the place: nobody finds a caret under ten thousand characters.
+        // Around the place: a caret under ten thousand characters cannot be found.
         let from = self.at.saturating_sub(SHOWN / 2);
         let mut text: String = self.filter.chars().skip(from).take(SHOWN).collect();
         let mut space = " ".repeat(self.at - from);
@@ -115,7 +115,7 @@ impl fmt::Display for FilterError {
 }
 
 impl Filter {
-    /// Reads a filter. A word that is no function is a part of the id.
+    /// Reads a filter. A word that is not a function is a part of the id.
     ///
     /// # Errors
     /// Where and why an expression is wrong.
@@ -337,7 +337,7 @@ mod tests {
         for sign in ["(", "!", "not ", "!("] {
             let error = Filter::parse(&sign.repeat(50_000)).unwrap_err();
             let shown = error.to_string();
-            assert!(shown.starts_with("filter: more than 64 parentheses and negations stand one inside the other\n"));
+            assert!(shown.starts_with("filter: more than 64 nested parentheses and negations\n"));
             assert!(shown.lines().nth(1).is_some_and(|line| line.len() <= 170), "{shown}");
         }
     }

@@ -6,7 +6,7 @@ use regex::Regex;
 use super::{Bound, Comparison, Filter, FilterError, Matcher};
 
 const FUNCTIONS: [&str; 7] = ["tag", "suite", "case", "id", "world", "all", "none"];
-/// Most parentheses and negations that stand one inside the other: the parser calls itself for each.
+/// Most nested parentheses and negations: the parser calls itself for each.
 const DEPTH: usize = 64;
 /// They end a word, as spaces do.
 const SIGNS: [char; 5] = ['(', ')', '&', '|', '!'];
@@ -43,7 +43,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// A word that stands alone: `and`, not the beginning of `android`.
+    /// A whole word: `and`, not the beginning of `android`.
     fn take_word(&mut self, word: &str) -> bool {
         self.space();
         let found = self.peek() == word;
@@ -132,10 +132,10 @@ impl<'a> Parser<'a> {
         Ok(filter)
     }
 
-    /// What stands behind a negation or in parentheses.
+    /// What follows a negation or is in parentheses.
     fn inner(&mut self, read: impl FnOnce(&mut Self) -> Result<Filter, FilterError>) -> Result<Filter, FilterError> {
         if self.depth == DEPTH {
-            return Err(self.error(format!("more than {DEPTH} parentheses and negations stand one inside the other")));
+            return Err(self.error(format!("more than {DEPTH} nested parentheses and negations")));
         }
         self.depth += 1;
         let inner = read(self);
@@ -163,7 +163,7 @@ impl<'a> Parser<'a> {
         ["==", "!=", "<=", ">=", "=", "<", ">", "~"].into_iter().find(|sign| self.take(sign))
     }
 
-    /// What stands right of `sign`.
+    /// What is right of `sign`.
     fn comparison(&mut self, sign: &str, numbers_only: bool) -> Result<Comparison, FilterError> {
         self.space();
         let bound = match sign {
@@ -204,7 +204,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `/regex/`, a quoted text or a glob that ends where `word` says.
+    /// `/regex/`, a quoted text or a glob that ends where `word` does.
     fn matcher(&mut self, word: impl Fn(&Self) -> &'a str) -> Result<Matcher, FilterError> {
         self.space();
         if let Some(pattern) = self.rest().strip_prefix('/') {

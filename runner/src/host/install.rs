@@ -54,7 +54,7 @@ impl Install {
         let mut binaries: Vec<PathBuf> = homes.iter().map(|home| home.join("bin")).collect();
         if let Some(beside) = program.parent() {
             binaries.push(beside.to_owned());
-            // Test programs stand one level below the build directory, which stands two below the checkout.
+            // Test programs are one level below the build directory, which is two below the checkout.
             if beside.ends_with("deps") || beside.ends_with("examples") {
                 binaries.extend(beside.parent().map(Path::to_owned));
             }
@@ -89,7 +89,7 @@ impl Install {
         self.binary("the program of ftest bench", "fixture-bench")
     }
 
-    /// `ftest`, which also plays the guard of a run.
+    /// `ftest`, which is also the guard of a run.
     ///
     /// # Errors
     /// [`Missing`].

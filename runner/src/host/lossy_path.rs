@@ -1,4 +1,4 @@
-//! Paths in JSON. Bytes of a path that are no UTF-8 become U+FFFD: a log with such a path says more than none.
+//! Paths in JSON. Bytes of a path that are not UTF-8 become U+FFFD: a log with such a path is better than none.
 
 use std::path::{Path, PathBuf};
 

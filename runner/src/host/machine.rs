@@ -21,7 +21,7 @@ pub struct Machine {
     pub out_of_memory: Option<String>,
 }
 
-/// Bytes of memory: what the machine has, or less where a cgroup limits us. None where `/proc` does not tell.
+/// Bytes of memory: what the machine has, or less where a cgroup limits us. `None` if `/proc` does not have it.
 pub fn memory() -> Option<u64> {
     let installed = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text))?;
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -47,7 +47,7 @@ fn limits(own: &str, root: &Path) -> Vec<u64> {
         };
         let mut group: PathBuf = base.join(path.trim_start_matches('/'));
         loop {
-            // `max`, or no file at all, is no limit.
+            // `max`, or a missing file, means no limit.
             let limit = std::fs::read_to_string(group.join(file)).ok();
             found.extend(limit.and_then(|text| text.trim().parse::<u64>().ok()));
             if group == base || !group.pop() {
@@ -80,7 +80,7 @@ pub fn too_small() -> Option<String> {
     Some(format!("the limit on addresses (`ulimit -v`) is {limit}, and ftest itself needs {needed}: raise it"))
 }
 
-/// `error`, and what to do about it where it is for want of something.
+/// `error`, and what to do about it if a resource is exhausted.
 pub fn explained(error: &io::Error) -> String {
     // An error with words of its own has the number of its cause no more.
     let kind = match error.kind() {
@@ -113,7 +113,7 @@ pub fn inherited_limits() -> Option<String> {
         .then(|| format!("ftest was started under limits that programs inherit: {}", inherited.join(", ")))
 }
 
-/// How many processes the kernel has ended because memory ran out: in our control group, or where that does not say on the
+/// How many processes the kernel has ended because memory ran out: in our control group, or where that does not count them, on the
 /// whole machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {

@@ -1,4 +1,4 @@
-//! Where this crate prints. A reader who left (`ftest check suites | head -1`) did not want the rest; anything else that
+//! Where this crate prints. A reader that closed the pipe (`ftest check suites | head -1`) did not want the rest; anything else that
 //! keeps stdout from being written is an error, remembered here until the exit code is chosen. What goes to stderr is for
 //! people, and may name files or quote what a program wrote: nothing of it acts on the terminal.
 

@@ -68,7 +68,7 @@ impl Printable {
         Printable { purpose: Purpose::Watch, held: Vec::new() }
     }
 
-    /// What may be shown now. Bytes that are no UTF-8 pass.
+    /// What may be shown now. Bytes that are not UTF-8 pass.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         let whole = [held.as_slice(), bytes].concat();

@@ -1,4 +1,4 @@
-//! Environment variables that say something: an empty one counts as one that is not set, everywhere.
+//! Environment variables: an empty one counts as unset, everywhere.
 
 use std::ffi::OsString;
 

@@ -15,7 +15,7 @@ use crate::host::secrets::Secrets;
 use crate::record::event::{Attempt, Stream};
 use crate::verdict::conclusion::Outcome;
 
-/// Most bytes kept of one attempt: a checkpoint of a model is no diagnosis.
+/// Most bytes kept of one attempt: a checkpoint of a model is not a diagnosis.
 const LIMIT: u64 = 1 << 30;
 /// The device reports as one list.
 const DEVICES: &str = "device-reports.json";
@@ -35,7 +35,7 @@ impl ArtifactStore {
         ArtifactStore { directory: directory.to_owned(), secrets }
     }
 
-    /// Moves the files of an attempt here and tells `attempt` where they are. What cannot be kept is a note of it.
+    /// Moves the files of an attempt here and sets their paths in `attempt`. What cannot be kept becomes a note.
     pub fn keep(&self, case: &Case, outcome: &Outcome, attempt: &mut Attempt) {
         let observation = &outcome.observation;
         if !outcome.kept && observation.report_file.is_none() && observation.device_reports.is_empty() {
@@ -73,7 +73,7 @@ impl ArtifactStore {
         Ok(())
     }
 
-    /// Moves a directory that is no attempt's here; `name` is `suite/...`. Gives its new place.
+    /// Moves a directory of no attempt here; `name` is `suite/...`. Gives its new place.
     ///
     /// # Errors
     /// It cannot be moved.
@@ -140,7 +140,7 @@ impl ArtifactStore {
         Ok(())
     }
 
-    /// Whatever speaks of the scratch directory speaks of the new place, and streams there are masked.
+    /// Paths in the scratch directory are changed to the new place, and streams there are masked.
     fn rewrite(&self, attempt: &mut Attempt, scratch: &Path, relative: &Path) {
         let moved = |path: &mut Option<PathBuf>| {
             if let Some(rest) = path.as_deref().and_then(|path| path.strip_prefix(scratch).ok()) {
@@ -175,7 +175,7 @@ impl ArtifactStore {
     }
 
     /// # Errors
-    /// There is no room for what it would be. The file is gone then.
+    /// It would not fit. The file is removed then.
     fn mask_file(&self, path: &Path) -> io::Result<()> {
         // A stream that cannot be read now is not there: nothing to hide.
         let Some(masked) = fs::read(path).ok().and_then(|bytes| self.secrets.mask_bytes(&bytes)) else {
@@ -322,7 +322,7 @@ mod tests {
         suite.cases.into_iter().next().unwrap()
     }
 
-    /// What came of a case in `scratch` that a coordinator and a device reported of.
+    /// The result of a case in `scratch` with reports of a coordinator and a device.
     fn outcome(scratch: &Path, kept: bool) -> Outcome {
         let stdout = Captured { path: scratch.join("launcher-0.stdout"), bytes: 10, ..Captured::default() };
         let observation = Observation {
@@ -363,7 +363,7 @@ mod tests {
             let report = "{\n  \"cluster\": \"I \\\" am hunter2hunter2 \\\\\",\n  \"ranks\": [ 1, 2 ]\n}\n";
             fs::write(scratch.join("cluster-report.json"), report).unwrap();
             let outcome = outcome(&scratch, kept);
-            // As it is with a case: nothing is left of one that passed.
+            // As with a case: nothing is left of one that passed.
             if !kept {
                 fs::remove_dir_all(&scratch).unwrap();
             }

@@ -1,4 +1,4 @@
-//! What came of a case, as events.
+//! The result of a case, as events.
 
 use super::artifact_store::ArtifactStore;
 use super::event::{Attempt, Event};
@@ -6,7 +6,7 @@ use crate::case::Case;
 use crate::verdict::Verdict;
 use crate::verdict::conclusion::Conclusion;
 
-/// The events of `case`, which ended as `conclusion` says. The files of its attempts go to `artifacts`; without it they stay.
+/// The events of `case`, which ended with `conclusion`. The files of its attempts go to `artifacts`; without it they stay.
 pub fn events(conclusion: &Conclusion, case: &Case, artifacts: Option<&ArtifactStore>) -> Vec<Event> {
     let mut events = Vec::new();
     for (outcome, number) in conclusion.attempts.iter().zip(1..) {

@@ -44,26 +44,26 @@ pub enum Event {
     AttemptFinished {
         /// Which case.
         case: String,
-        /// What came of it.
+        /// Its result.
         attempt: Attempt,
     },
-    /// The verdict of a case stands. Cases end in any order.
+    /// A case has its verdict. Cases end in any order.
     CaseFinished {
         /// Which.
         case: String,
-        /// What counts: the last attempt's verdict unless a policy (`flaky`, `xfail`) says otherwise.
+        /// The last attempt's verdict unless a policy (`flaky`, `xfail`) changes it.
         verdict: Verdict,
         /// It passed after an attempt that did not.
         #[serde(default)]
         flaky: bool,
-        /// What the attempts do not tell: a policy that made the verdict.
+        /// Failures outside the attempts: a policy that made the verdict.
         #[serde(default)]
         failures: Vec<Failure>,
-        /// What a reader should know besides, in words.
+        /// Other things a reader should know.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
     },
-    /// A fixture could not be torn down: an error of the run, not of a case. A setup that fails is told by the cases
+    /// A fixture could not be torn down: an error of the run, not of a case. A setup that fails is reported by the cases
     /// that it breaks.
     TeardownFailed {
         /// `suite/fixture`.
@@ -145,7 +145,7 @@ pub struct CaseInfo {
     /// Words to filter by.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Where the case stands.
+    /// Where the case is written.
     pub place: SourceLocation,
     /// Matrix values of this expansion.
     #[serde(default)]
@@ -181,7 +181,7 @@ pub struct Attempt {
     /// Role of the process whose output explains most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub culprit: Option<Role>,
-    /// Who waited for whom.
+    /// Which ranks waited for which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hang: Option<Hang>,
     /// Uses of what ftest does not implement.
@@ -228,7 +228,7 @@ impl From<&ProcessObservation> for Process {
     }
 }
 
-/// One stream, as text: bytes that are no UTF-8 became U+FFFD.
+/// One stream, as text: bytes that are not UTF-8 became U+FFFD.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Stream {
     /// Bytes written in all.
@@ -286,7 +286,7 @@ impl From<&Case> for CaseInfo {
 }
 
 impl Attempt {
-    /// The attempt with this number, as it came out. What is kept of its files is for the run's directory to say.
+    /// The attempt with this number, as it came out. The paths of kept files are set by the run's directory.
     pub fn of(number: u32, case: &Case, outcome: &Outcome) -> Attempt {
         let observation = &outcome.observation;
         let process = |seen: &ProcessObservation| {

@@ -1,4 +1,4 @@
-//! What earlier runs tell about a case: how long it takes.
+//! What earlier runs know about a case: how long it takes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;

@@ -32,7 +32,7 @@ pub enum LogError {
         /// What it says.
         version: u32,
     },
-    /// A line that is no event.
+    /// A line that is not an event.
     #[error("{}:{line}: no event: {error}", .path.display())]
     Line {
         /// The log.

@@ -50,10 +50,10 @@ pub fn merge(mut parts: Vec<Run>) -> Merged {
     Merged { run: Run::of(&run.events()), conflicts }
 }
 
-/// Adds what another run (`other_run`) knows of a case of which one (`run`) is known. Says so where they disagree.
+/// Adds what another run (`other_run`) knows of a case of which one (`run`) is known. Reports where they disagree.
 fn join(known: &mut CaseRun, run: &str, other: CaseRun, other_run: &str) -> Option<String> {
     if !ran(&other) || !ran(known) {
-        // A reason to skip tells more than no verdict at all.
+        // A reason to skip is better than no verdict.
         if ran(&other) || known.end.is_none() {
             *known = other;
         }

@@ -25,7 +25,7 @@ impl Recorder {
         Recorder { store, secrets }
     }
 
-    /// Writes `event` and gives it as it was written. A log that cannot be written is given up, and stderr says so.
+    /// Writes `event` and returns it as written. A log that cannot be written is given up, with a message on stderr.
     pub fn record(&mut self, event: Event) -> Event {
         let mut event = self.secrets.mask(event);
         if let Event::AttemptFinished { attempt, .. } = &mut event {
@@ -57,7 +57,7 @@ fn bound(attempt: &mut Attempt) {
     }
 }
 
-/// Keeps the first quarter of `limit` bytes and the last three: the end says why it ended.
+/// Keeps the first quarter of `limit` bytes and the last three: the end shows why it ended.
 fn cut(stream: &mut Stream, limit: usize) {
     if stream.head.len() + stream.tail.len() <= limit {
         return;

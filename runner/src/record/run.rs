@@ -1,4 +1,4 @@
-//! A run as its events tell it: the one fold that every report, the exit code and later runs look at.
+//! A run, built from its events: the one fold that every report, the exit code and later runs use.
 
 use super::concluded;
 use std::collections::{BTreeMap, HashMap};
@@ -14,11 +14,11 @@ use crate::verdict::exit_code::ExitCode;
 /// A run, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// What its first line told; the cases are in `cases`.
+    /// The data of its first line; the cases are in `cases`.
     pub info: RunInfo,
-    /// The selected cases, in suite order, with what came of them.
+    /// The selected cases, in suite order, with their results.
     pub cases: Vec<CaseRun>,
-    /// Fixtures (`suite/fixture`) that could not be torn down, in the order in which that was told.
+    /// Fixtures (`suite/fixture`) that could not be torn down, in the order of the events.
     pub teardowns: Vec<(String, Failure)>,
     /// How it ended; none while it goes on, and in the log of a run that was killed.
     pub end: Option<RunEnd>,
@@ -55,7 +55,7 @@ pub struct CaseRun {
     pub end: Option<CaseEnd>,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseEnd {
     /// What counts.
@@ -136,7 +136,7 @@ impl CaseRun {
         self.end.as_ref().map(|end| end.notes.as_slice()).unwrap_or_default()
     }
 
-    /// Failures of a policy (`retries`, `xfail`), which no attempt tells.
+    /// Failures of a policy (`retries`, `xfail`), which are not in an attempt.
     pub fn policy_failures(&self) -> &[Failure] {
         self.end.as_ref().map(|end| end.failures.as_slice()).unwrap_or_default()
     }
@@ -203,7 +203,7 @@ impl Run {
         }
     }
 
-    /// Events that make this run: case by case, whatever order they came in.
+    /// Events that make this run: case by case, in any order of arrival.
     pub fn events(&self) -> Vec<Event> {
         let cases = self.cases.iter().map(|case| case.info.clone()).collect();
         let mut events = vec![Event::RunStarted(RunInfo { cases, ..self.info.clone() })];
@@ -267,7 +267,7 @@ impl Run {
     }
 }
 
-/// Joins the paths of `attempt` to `directory`, and lets go of its streams when `text` says that memory is full of them.
+/// Joins the paths of `attempt` to `directory`, and drops its streams when `text` is over its limit.
 fn settle(attempt: &mut Attempt, directory: &Path, text: &mut usize) {
     let absolute = |path: &mut Option<PathBuf>| {
         if let Some(path) = path {

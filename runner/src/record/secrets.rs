@@ -95,7 +95,7 @@ fn bare_failure(failure: Failure) -> Failure {
     Failure { kind: failure.kind, expected: masked(), got: masked(), ..Failure::default() }
 }
 
-/// Masks every text below `value`; tells whether there was something.
+/// Masks every text below `value`; returns whether there was any.
 fn mask(value: &mut Value, values: &Regex) -> bool {
     match value {
         Value::String(text) => {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(event, attempt("***"));
     }
 
-    /// Also where a path is no UTF-8, and where there is no other way.
+    /// Also where a path is not UTF-8, and where there is no other way.
     #[test]
     fn no_event_is_told_unmasked() {
         use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! The directory of runs, `.ftest/runs` unless told otherwise: one directory per run, named by its id.
+//! The directory of runs, `.ftest/runs` by default: one directory per run, named by its id.
 
 use super::log::{LOCK, LOG};
 use std::fs::{File, OpenOptions};
@@ -25,7 +25,7 @@ pub struct Runs {
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// No run is kept.
-    #[error("no run is kept in {}; `ftest run` keeps one, `--runs-dir` says where", .0.display())]
+    #[error("no run is kept in {}; `ftest run` keeps one, `--runs-dir` sets where", .0.display())]
     None(PathBuf),
     /// None has this id.
     #[error("no run in {} is called {name}; `ftest runs` lists them", .directory.display())]
@@ -109,7 +109,7 @@ impl Runs {
         };
         std::fs::create_dir_all(&self.directory).map_err(at(&self.directory))?;
         if let Some(parent) = self.directory.parent().filter(|_| self.own) {
-            // Nobody wants these in a repository; a file that is there was put there on purpose.
+            // Runs do not belong in a repository; an existing file was put there on purpose.
             if let Ok(mut ignore) = File::create_new(parent.join(".gitignore")) {
                 let _ = ignore.write_all(b"*\n");
             }

@@ -67,7 +67,7 @@ impl FileArgs {
         if self.to_github() {
             let workspace = variable::get("GITHUB_WORKSPACE").map(PathBuf::from);
             let text = github::annotations(run, workspace.as_deref());
-            // A closed stdout is no reason to fail: the exit code still tells.
+            // A closed stdout is not an error: the exit code still has the result.
             let _ = output::stdout().write_all(text.as_bytes());
             if let Err(error) = github::add_summary(|limit| markdown::render(run, before, limit)) {
                 mistakes.push(error);

@@ -34,7 +34,7 @@ pub fn group(title: &str, text: &str) -> String {
     format!("::group::{}\n{stop}{}{resume}::endgroup::\n", data(&title), text.trim_end_matches('\n'))
 }
 
-/// The two lines between which no line of a log is executed. The second begins anew, whatever stands before it.
+/// The two lines between which no line of a log is executed. The second starts a new line, whatever precedes it.
 pub fn silence() -> (String, String) {
     let word = format!("{}{}", random_word(), random_word());
     (format!("::stop-commands::{word}\n"), format!("\n::{word}::\n"))
@@ -89,7 +89,7 @@ pub fn add_summary(render: impl FnOnce(usize) -> String) -> Result<(), String> {
         .map_err(|error| format!("cannot write the job summary {}: {error}", path.display()))
 }
 
-/// 0 for the worst; none for what is no error.
+/// 0 for the worst; `None` if it is not an error.
 fn severity(verdict: &Verdict) -> Option<u8> {
     match verdict {
         Verdict::Broken => Some(0),

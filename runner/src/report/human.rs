@@ -47,7 +47,7 @@ pub struct HumanReport {
 }
 
 impl HumanReport {
-    /// A report to `out`, with a `bar` on a terminal that is no CI log.
+    /// A report to `out`, with a `bar` on a terminal that is not a CI log.
     pub fn new(out: Box<dyn Write>, bar: bool) -> HumanReport {
         let terminal = bar && std::io::stderr().is_terminal() && !variable::is_set("CI");
         HumanReport {
@@ -107,7 +107,7 @@ impl HumanReport {
 
     fn start(&mut self, run: &Run) {
         if let Some(seed) = run.info.seed {
-            self.print(&format!("{DIM}in random order; --shuffle={seed} gives it again{RESET}\n"));
+            self.print(&format!("{DIM}in random order; --shuffle={seed} repeats it{RESET}\n"));
         }
         if let Some(bar) = &self.bar {
             if let Ok(style) = ProgressStyle::with_template("{pos}/{len} [{bar:24}] {wide_msg}") {
@@ -217,7 +217,7 @@ impl HumanReport {
         self.print(&text);
     }
 
-    /// Prints above the bar. A closed stdout is no reason to fail: the exit code still tells.
+    /// Prints above the bar. A closed stdout is not an error: the exit code still has the result.
     fn print(&mut self, text: &str) {
         // Reasons and names may hold what a program or another person's suite wrote.
         let text = printable::on_terminal(text);
@@ -285,7 +285,7 @@ pub fn details(case: &CaseRun) -> String {
     printable::visible(&text)
 }
 
-/// What did not hold in one attempt, how its processes ended and what the one that explains most said last.
+/// What did not hold in one attempt, how its processes ended, and the last output of the one that explains most.
 pub fn attempt_details(attempt: &Attempt) -> String {
     let mut text = String::new();
     failures(&mut text, &attempt.failures);

@@ -24,11 +24,11 @@ pub enum Profile {
     /// With the file and line of each case, and properties
     #[default]
     Rich,
-    /// Only what the schema of Jenkins' xunit plugin allows; properties stand in the output
+    /// Only what the schema of Jenkins' xunit plugin allows; properties go to the output
     Strict,
 }
 
-/// The run as it stands.
+/// The run so far.
 ///
 /// # Errors
 /// It cannot be written as XML: what, in words.
@@ -166,7 +166,7 @@ fn test_case(case: &CaseRun, not_run: &str, profile: Profile) -> TestCase {
             }
         }
     }
-    // Output of passed cases makes the file large and tells nobody anything.
+    // Output of passed cases makes the file large and is of no use.
     if let Some(attempt) = case.shown().filter(|_| case.verdict().is_some_and(|verdict| !verdict.is_neutral())) {
         streams(&mut out, &attempt.processes, |process| &process.stdout);
         streams(&mut err, &attempt.processes, |process| &process.stderr);
@@ -201,7 +201,7 @@ fn message(verdict: &Verdict, first: Option<&Failure>) -> String {
     )
 }
 
-/// The attempts that did not pass, but for the one that the element itself tells of.
+/// The attempts that did not pass, except the one that the element itself reports.
 fn others<'a>(case: &'a CaseRun, shown: Option<&'a Attempt>) -> impl Iterator<Item = TestRerun> {
     let shown = shown.map(|attempt| attempt.number);
     case.attempts.iter().filter(move |attempt| Some(attempt.number) != shown && !attempt.verdict.is_neutral()).map(
@@ -257,7 +257,7 @@ fn properties(case: &CaseRun) -> Vec<(String, String)> {
     properties
 }
 
-/// The case that a failed teardown is: JUnit has no other place for an error that is no case's.
+/// A failed teardown as a case: JUnit has no other place for an error outside of cases.
 fn teardown(suite: &str, fixture: &str, failure: &Failure) -> TestCase {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
     status

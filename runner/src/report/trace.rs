@@ -37,7 +37,7 @@ pub fn render(run: &Run) -> String {
         }
         trace.case(case, track as u64, begin, end);
         for attempt in &case.attempts {
-            // A report that cannot be read is told by the page and by the checks; here are only times.
+            // The page and the checks report a report that cannot be read; this file has only times.
             let Some(Ok(report)) = cluster::read(attempt) else { continue };
             process += 1;
             trace.ranks(case, attempt, &report, process, run.info.at_ms, begin);

@@ -1,4 +1,4 @@
-//! Text that may stand in XML 1.0: the one way by which anything gets into a JUnit file.
+//! Text that is valid in XML 1.0: all text of a JUnit file goes through it.
 
 use quick_junit::XmlString;
 

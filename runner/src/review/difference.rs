@@ -13,7 +13,7 @@ const STRONG: &str = "\x1b[1;4m";
 const DIM: &str = "\x1b[2m";
 const RESET: &str = "\x1b[0m";
 
-/// The changes from `accepted` to `new`. Every line says by its sign what it is, not only by its color.
+/// The changes from `accepted` to `new`. Every line has a sign, not only a color.
 pub fn changes(accepted: &str, new: &str) -> String {
     let diff = TextDiff::from_lines(accepted.trim_end(), new.trim_end());
     let width = accepted.lines().count().max(new.lines().count()).to_string().len();

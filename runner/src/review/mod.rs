@@ -49,12 +49,12 @@ impl Pending {
         &self.file.expression
     }
 
-    /// Whether it says what the accepted one says.
+    /// Whether it is the same as the accepted one.
     fn is_accepted(&self) -> bool {
         self.accepted.as_ref().is_some_and(|accepted| accepted.trim_end() == self.text.trim_end())
     }
 
-    /// Makes it the accepted one. An artifact stays as it is.
+    /// Makes it the accepted one. An artifact is not changed.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -249,10 +249,10 @@ mod tests {
         assert!(why[1].ends_with("is another text for `s/b report`"), "{why:?}");
         pending[0].accept().unwrap();
         assert_eq!(snapshot_file::read(&root.path().join("snapshots/s/a.snap")).unwrap(), "2\n");
-        assert!(pending[0].found.exists(), "the artifact stays as it is");
+        assert!(pending[0].found.exists(), "the artifact is not changed");
         let (left, refused_now) = below(&artifact, &suites).unwrap();
         assert_eq!(names(&left), ["s/b report"], "what is accepted does not wait");
-        assert_eq!(refused_now, refused, "a second copy of it is no mistake");
+        assert_eq!(refused_now, refused, "a second copy of it is not an error");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The options that say how a run goes: how many cases at once, in which order, how often, and when to stop.
+//! The options that control a run: how many cases at once, in which order, how often, and when to stop.
 
 use clap::Args;
 
@@ -22,10 +22,10 @@ pub struct PaceArgs {
         help_heading = "Running"
     )]
     pub fail_fast: Option<u32>,
-    /// Go on after cases that did not pass
+    /// Continue after cases that did not pass
     #[arg(long, help_heading = "Running")]
     pub no_fail_fast: bool,
-    /// Run every case N times, whatever comes of it, without `retries`
+    /// Run every case N times, whatever the result, without `retries`
     #[arg(
         long,
         value_name = "N",

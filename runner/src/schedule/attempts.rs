@@ -20,7 +20,7 @@ use crate::verdict::Verdict;
 use crate::verdict::conclusion::{Conclusion, Outcome};
 use crate::verdict::{environment, judge, policy};
 
-/// Tells a program with `retries` which attempt it is in, from 1.
+/// The attempt number for a program with `retries`, from 1.
 const ATTEMPT: &str = "FTEST_ATTEMPT";
 
 /// What the attempts of a run share.
@@ -37,7 +37,7 @@ impl Shared {
         Shared { fixtures: Fixtures::new(cases), failed: Cell::new(0) }
     }
 
-    /// Takes down what still stands.
+    /// Takes down what is still set up.
     pub async fn finish(&self, resources: &RunResources, settings: Settings) {
         self.fixtures.finish(resources, settings.keep).await;
     }

@@ -1,4 +1,4 @@
-//! The fixtures of a run: made when the first case needs them, taken down after the last, whatever came of the cases.
+//! The fixtures of a run: made when the first case needs them, taken down after the last, whatever the results.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -46,7 +46,7 @@ struct Users {
 
 type Slot = OnceCell<Result<Made, Refused>>;
 
-/// A fixture that stands.
+/// A fixture that is set up.
 #[derive(Debug)]
 struct Made {
     fixture: Arc<Fixture>,
@@ -174,7 +174,7 @@ impl Fixtures {
         }
     }
 
-    /// Takes down all that still stands.
+    /// Takes down all that are still set up.
     pub async fn finish(&self, resources: &RunResources, keep: bool) {
         loop {
             let last = self.shared.borrow().last().map(|(name, _)| name.clone());
@@ -284,7 +284,7 @@ async fn make(
         cancel: (&resources.execution.cancel, 1),
     };
     let end = run.run().await;
-    // Whatever came of it: what it wrote may be told.
+    // Whatever the result: its output may be shown.
     let written = std::fs::read_to_string(directory.join("output")).unwrap_or_default();
     let variables = written.lines().filter_map(|line| line.split_once('='));
     resources.secrets.learn(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));

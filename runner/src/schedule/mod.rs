@@ -42,7 +42,7 @@ pub struct Settings {
     pub keep: bool,
     /// A requirement that is not met fails the case.
     pub deny_skip: bool,
-    /// After more cases than this failed their first attempt, none is tried again: that is no flake.
+    /// After more cases than this failed their first attempt, none is retried: that is not a flake.
     pub retry_limit: u32,
 }
 
@@ -60,10 +60,10 @@ impl Default for Settings {
     }
 }
 
-/// [`Settings::retry_limit`] unless the user says otherwise.
+/// [`Settings::retry_limit`] unless the user sets another.
 pub const RETRY_LIMIT: u32 = 10;
 
-/// Where a run tells what happens. Never called while it is being called.
+/// Where a run sends its events. Never called while it is being called.
 pub type Announce = Rc<dyn Fn(Event)>;
 
 /// Runs `cases`, which start in the order of their places in `order`, and announces their events. Returns when every
@@ -156,7 +156,7 @@ impl Fixtures {
         shared
     }
 
-    /// Tells of teardowns that failed, and takes down what still stands of rounds that are over.
+    /// Reports teardowns that failed, and takes down what is left of finished rounds.
     async fn finish(&mut self, all: bool, resources: &RunResources, settings: Settings, announce: &Announce) {
         let last = self.rounds.len().saturating_sub(1);
         for (index, shared) in self.rounds.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! In which order cases start. Reports show them in suite order whatever this says.
+//! In which order cases start. Reports always show them in suite order.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::case::Case;
 
-/// Places of `cases` in the order in which they start: with one slot as they stand; else the longest first, so that none
+/// Places of `cases` in the order in which they start: with one slot in suite order; else the longest first, so that none
 /// is left over at the end. A case that never ran may be the longest. `took` are durations by full id.
 pub fn longest_first(cases: &[Arc<Case>], slots: u32, took: &HashMap<String, Duration>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..cases.len()).collect();

@@ -117,7 +117,10 @@ mod tests {
         let (position, past) = pool.first([&other, &one, &wants(1, 0, &[]), &one]).unwrap();
         assert_eq!(position, 2, "the first that waits for no group");
         pool.give(past);
-        assert!(pool.first([&wants(4, 0, &[]), &wants(1, 0, &[])]).is_none(), "nobody overtakes who waits for CPUs");
+        assert!(
+            pool.first([&wants(4, 0, &[]), &wants(1, 0, &[])]).is_none(),
+            "no case overtakes one that waits for CPUs"
+        );
         pool.give(claim);
         let _port = pool.take(&other).unwrap();
         assert!(pool.take(&wants(1, 0, &[("disk", 1)])).is_some());

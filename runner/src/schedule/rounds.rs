@@ -1,4 +1,4 @@
-//! How often the cases of a run are run, and what comes of a case that ran several times.
+//! How often the cases of a run are run, and the result of a case that ran several times.
 
 use std::fmt;
 use std::str::FromStr;
@@ -57,7 +57,7 @@ impl fmt::Display for Rounds {
     }
 }
 
-/// What came of the iterations of one case so far.
+/// The results of the iterations of one case so far.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     made: u32,
@@ -98,7 +98,7 @@ impl Tally {
             artifacts.keep(case, outcome, &mut attempt);
         }
         if !first {
-            // Thousands of them must not fill the memory; the first failed one tells what happened.
+            // Thousands of them must not fill the memory; the first failed one shows what happened.
             for process in &mut attempt.processes {
                 (process.stdout, process.stderr) = Default::default();
             }

@@ -45,7 +45,7 @@ fn extend(shared: &mut Shared<'_>, own: &[Entry], extends: &Entry) -> Option<Nod
         }
     }
     let find = |entries: &[Entry], key: &str| entries.iter().find(|entry| entry.key == key).cloned();
-    // Both only say something about a number of nodes.
+    // Both only apply to a number of nodes.
     let lists_nodes = find(own, "nodes").is_some_and(|nodes| matches!(nodes.node.value, Value::List(_)));
     let mut merged: Vec<Entry> = own.iter().filter(|entry| entry.key != "extends").cloned().collect();
     for entry in base {

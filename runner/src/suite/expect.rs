@@ -23,7 +23,7 @@ use crate::suite::reader::{Reader, did_you_mean};
 use crate::suite::report::{Captured, read_kind, read_path};
 use crate::suite::{Shared, perf, report, slug};
 
-/// The expectations of a case that stands at `place`; without an `expect` every process must end with 0.
+/// The expectations of the case at `place`; without an `expect` every process must end with 0.
 pub(super) fn read(
     shared: &Shared<'_>,
     node: Option<&Node>,
@@ -146,7 +146,7 @@ fn read_exit(reader: &Reader<'_>, node: &Node, world: Option<u32>, exit: &mut Ex
             }
         }
     }
-    // `exit: {code: 1}` says the same as `exit: 1`.
+    // `exit: {code: 1}` is the same as `exit: 1`.
     if mapping.entry("code").is_some() || mapping.entry("signal").is_some() {
         let entries = mapping.entries().iter().filter(|entry| entry.key != "fatal").cloned().collect();
         exit.all = placed(&Node { value: Value::Map(entries), span: node.span.clone() });

@@ -1,4 +1,4 @@
-//! What a case is in the end: every key with its value, where that stands, and what counts where nothing stands.
+//! A case fully resolved: every key with its value, where it is written, and the default where it is not.
 
 use std::fmt::Write as _;
 
@@ -88,11 +88,11 @@ impl Lines<'_> {
         parts.join(", ")
     }
 
-    /// What counts for a key that nobody wrote.
+    /// The default of a key that is not written.
     fn absent(&mut self, depth: usize, key: &str, unless: Unless) {
         if let Unless::Default(value) = unless {
             let value = value.replace('`', "");
-            // A default that is no value is told in words; a link leads nowhere here.
+            // A default that is not a value is in words; a link leads nowhere here.
             if value.starts_with("see [") {
                 return;
             }

@@ -85,7 +85,7 @@ fn read_fault(
         (_, Some(at)) => read_trigger(reader, kind, at, world),
         (_, None) => {
             let help = "add `at: { rank: 1, collective: all_reduce, seq: 1 }`";
-            reader.mistake(&node.span, format!("`{}` says not when", kind.name()), help);
+            reader.mistake(&node.span, format!("`{}` does not say when", kind.name()), help);
             None
         }
     };
@@ -142,7 +142,7 @@ fn read_action(reader: &Reader<'_>, kind: FaultKind, value: Option<&Node>, clust
         (FaultKind::NcclError, _) => Action::NcclError,
         (FaultKind::Corrupt, _) => Action::Corrupt,
         (FaultKind::Drop, _) => Action::Drop,
-        // Told when the kind was read.
+        // Reported when the kind was read.
         (FaultKind::Delay | FaultKind::SlowLink | FaultKind::CutLink, None) => return None,
     })
 }
@@ -178,7 +178,7 @@ fn read_link(reader: &Reader<'_>, mapping: &Mapping<'_, '_>, cluster: &ClusterPl
         return None;
     };
     if one == other {
-        reader.mistake(&node.span, "a link is between two nodes", format!("`{one}` stands here twice"));
+        reader.mistake(&node.span, "a link is between two nodes", format!("`{one}` is here twice"));
         return None;
     }
     let items = reader.list("between", node)?;
@@ -200,7 +200,7 @@ fn read_link_time(reader: &Reader<'_>, kind: FaultKind, at: Option<&Node>) -> Op
     let at = reader.section(&keys::AT, node)?;
     for key in ["rank", "collective", "seq", "communicator"] {
         if let Some(entry) = at.entry(key) {
-            let help = "a link fails for everybody: leave `at` out or write `at: { after: 1s }`";
+            let help = "a link fails for all ranks: leave `at` out or write `at: { after: 1s }`";
             reader.mistake(&entry.key_span, format!("`{}` has no `{key}`", kind.name()), help);
             return None;
         }
@@ -249,7 +249,7 @@ fn read_trigger(reader: &Reader<'_>, kind: FaultKind, node: &Node, world: Option
         }
         (None, None) => {
             let help = "add `collective: all_reduce` or `after: 2s`";
-            reader.mistake(&node.span, format!("`{}` says not when", kind.name()), help);
+            reader.mistake(&node.span, format!("`{}` does not say when", kind.name()), help);
             None
         }
     }
@@ -261,7 +261,7 @@ fn read_collective(reader: &Reader<'_>, node: &Node) -> Option<Operation> {
     reader.choice("collective", node, &names).map(|index| choices[index])
 }
 
-/// What a fault may wait for. A barrier is no operation of NCCL's: frameworks make theirs of an all_reduce.
+/// What a fault may wait for. A barrier is not an operation of NCCL: frameworks use an all_reduce.
 fn operations() -> Vec<Operation> {
     let collectives = COLLECTIVES.into_iter().filter(|operation| *operation != Operation::Barrier);
     collectives.chain([Operation::Send, Operation::Recv]).collect()

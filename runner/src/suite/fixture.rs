@@ -50,7 +50,7 @@ pub(super) fn read<'a>(reader: &Reader<'_>, node: Option<&'a Node>) -> Definitio
             for (name, node) in names.iter().zip(reader.list("outputs", node)?) {
                 let head = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
                 if !head || !name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
-                    let message = format!("`{name}` is no name of a variable");
+                    let message = format!("`{name}` is not a valid name of a variable");
                     reader.mistake(&node.span, message, "use letters, digits and `_`");
                 }
             }
@@ -92,7 +92,7 @@ impl Definitions<'_> {
         }
     }
 
-    /// `a -> b -> a`, told by the first of its names alone.
+    /// `a -> b -> a`, reported once, for the first of its names.
     fn circle(&self, start: &str) -> Option<String> {
         let mut paths = vec![vec![start]];
         while let Some(path) = paths.pop() {
@@ -117,7 +117,7 @@ impl Definitions<'_> {
         reader.mistake(span, format!("unknown fixture `{name}`"), help);
     }
 
-    /// Notes the fixtures that nobody uses.
+    /// Reports the fixtures that are not used.
     pub(super) fn finish(&self, reader: &Reader<'_>) {
         for (name, definition) in self.by_name.iter().filter(|(_, definition)| !definition.used.get()) {
             let help = format!("remove it, or write `uses: [{name}]` in a case");
@@ -256,13 +256,13 @@ fn in_case(path: &[&str]) -> bool {
     }
 }
 
-/// Notes late values where none can stand, and those of fixtures that the case does not use.
+/// Reports late values where none is allowed, and those of fixtures that the case does not use.
 pub(super) fn check_case(shared: &Shared<'_>, rendered: &Node, uses: &[Arc<Fixture>]) {
     let names: Vec<String> = uses.iter().map(|fixture| fixture.name.clone()).collect();
     check_late(shared, rendered, &in_case, &names, false);
 }
 
-/// Notes late values: there is no case yet.
+/// Reports late values: there is no case yet.
 pub(super) fn check_none(shared: &Shared<'_>, rendered: &Node) {
     check_late(shared, rendered, &|_| false, &[], false);
 }
@@ -323,7 +323,7 @@ fn wrong(
         };
         return Some((
             format!("`fixtures.{fixture}.{output}` is known only when the case runs"),
-            format!("it can stand in {places}"),
+            format!("it can be used in {places}"),
         ));
     }
     (!uses.contains(fixture))

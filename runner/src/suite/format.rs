@@ -12,11 +12,11 @@ const WIDTH: usize = 180;
 /// Why a text was not formatted. It is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// It is no YAML that a suite may be.
+    /// It is not YAML that a suite may use.
     #[error("{0}")]
     Mistake(Diagnostic),
-    /// The layout would not say the same: a mistake of ours, not of the file.
-    #[error("{file}: the layout would change {what}; it was left as it is")]
+    /// The formatted file would mean something else: a bug of ours, not of the file.
+    #[error("{file}: formatting would change {what}; the file was not changed")]
     Changes {
         /// The file.
         file: String,
@@ -25,7 +25,7 @@ pub enum FormatError {
     },
 }
 
-/// `text`, the content of `file`, laid out.
+/// `text`, the content of `file`, formatted.
 ///
 /// # Errors
 /// It cannot be read, or would not be read the same afterwards.
@@ -33,12 +33,12 @@ pub fn format(file: &str, text: &str) -> Result<String, FormatError> {
     let before = read(file, text)?;
     let options = FormatOptions {
         layout: LayoutOptions { print_width: WIDTH, indent_width: 2, ..LayoutOptions::default() },
-        // Quotes around a number or a version are what makes it text; they stay as they are written.
+        // Quotes around a number or a version are what makes it text; they are kept.
         language: LanguageOptions { quotes: Quotes::PreferDouble, ..LanguageOptions::default() },
     };
     let changes = |what| FormatError::Changes { file: file.to_owned(), what };
     // What our reader accepts and the formatter does not is left alone.
-    let out = pretty_yaml::format_text(text, &options).map_err(|_| changes("everything (it cannot be laid out)"))?;
+    let out = pretty_yaml::format_text(text, &options).map_err(|_| changes("everything (it cannot be formatted)"))?;
     let after = read(file, &out)?;
     if !same((&before, text), (&after, &out)) {
         return Err(changes("a value"));

@@ -51,7 +51,7 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
             None
         }
         (None, None) => {
-            reader.mistake(&node.span, "`launch` says not what to start", "add `argv: [...]` or `torchrun: {...}`");
+            reader.mistake(&node.span, "`launch` does not say what to start", "add `argv: [...]` or `torchrun: {...}`");
             None
         }
     };
@@ -94,7 +94,7 @@ fn read_torchrun(
     });
     let inner_args = torchrun.get("args");
     if let (Some(_), Some(outer)) = (inner_args, outer_args) {
-        reader.mistake(&outer.span, "`args` stands here and in `torchrun`", "keep one of the two");
+        reader.mistake(&outer.span, "`args` is here and in `torchrun`", "keep one of the two");
     }
     let args = inner_args.or(outer_args).map_or(Some(Vec::new()), |node| reader.words("args", node));
     torchrun.finish();

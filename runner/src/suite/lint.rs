@@ -1,4 +1,4 @@
-//! What a suite says that is allowed, but hardly what was meant: warnings of `ftest check`.
+//! What is allowed in a suite but hardly meant: warnings of `ftest check`.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use crate::expression;
 use crate::suite::Shared;
 use crate::suite::reader::Reader;
 
-/// Of one item of `cases`, as it is written, under these `defaults`.
+/// Of one item of `cases`, as written, under these `defaults`.
 pub(super) fn case(reader: &Reader<'_>, node: &Node, defaults: Option<&Node>) {
     axes(reader, node, defaults);
     timeout(reader, node);
 }
 
-/// Of the expectations of a case, whose `expect` is `node` as it is written.
+/// Of the expectations of a case, whose `expect` is `node`, as written.
 pub(super) fn expectations(reader: &Reader<'_>, node: Option<&Node>, expect: &Expectations) {
     let Some(node) = node else { return };
     for check in &expect.output {
@@ -91,7 +91,7 @@ fn axes(reader: &Reader<'_>, node: &Node, defaults: Option<&Node>) {
     };
     let mut used: Option<BTreeSet<String>> = Some(BTreeSet::new());
     let mut see = |text: &str| {
-        // Most texts are no expressions; parsing each would be felt in a large suite.
+        // Most texts are not expressions; parsing each would be slow in a large suite.
         if !text.contains("matrix") && !text.contains("case") {
             return;
         }

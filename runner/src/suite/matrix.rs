@@ -12,7 +12,7 @@ use crate::suite::reader::{Reader, did_you_mean, to_json};
 /// One combination, by name.
 pub(crate) type Combination = BTreeMap<String, serde_json::Value>;
 
-/// Most combinations unless `max` says otherwise.
+/// Most combinations unless `max` is set.
 const DEFAULT_MAX: u32 = 256;
 /// Most combinations before `exclude`.
 const MOST: usize = 100_000;
@@ -41,7 +41,7 @@ pub(crate) fn expand(reader: &Reader<'_>, node: Option<&Node>) -> Vec<Combinatio
     for rule in &exclude {
         for name in rule.values.keys().filter(|name| !axes.iter().any(|(axis, _)| axis == *name)) {
             let help = did_you_mean(name, axes.iter().map(|(axis, _)| axis.as_str()));
-            reader.mistake(&rule.span, format!("`exclude` names `{name}`, which is no axis"), help);
+            reader.mistake(&rule.span, format!("`exclude` names `{name}`, which is not an axis"), help);
         }
         let before = combinations.len();
         combinations.retain(|combination| !agrees(combination, &rule.values));
@@ -222,7 +222,7 @@ mod tests {
         for (text, part) in [
             ("axes: {world: []}", "has no value"),
             ("axes: {w: [1]}\nexclude: [{w: 2}]", "excludes nothing"),
-            ("axes: {w: [1]}\nexclude: [{v: 1}]", "which is no axis"),
+            ("axes: {w: [1]}\nexclude: [{v: 1}]", "which is not an axis"),
             ("axes: {w: [1, 1]}", "comes twice"),
             ("axes: {w: [1, 2, 3]}\nmax: 2", "more than `max: 2`"),
             ("axes: {w: [[1]]}", "must be a scalar"),

@@ -1,6 +1,6 @@
 //! The suite language: a YAML file -> cases. All mistakes of a file are reported at once, each with its place.
 //!
-//! The keys stand in [`language`], which says how to add one; everything else (schema, documentation) follows from there.
+//! The keys are in [`language`], which explains how to add one; everything else (schema, documentation) follows from there.
 
 mod case;
 mod cluster;
@@ -50,7 +50,7 @@ pub struct Suite {
     pub description: Option<String>,
     /// The file as the user named it.
     pub file: PathBuf,
-    /// What it says that is hardly meant.
+    /// What is allowed in it but hardly meant.
     pub warnings: Warnings,
     /// In the order of the file; the expansions of a matrix in the order of its axes.
     pub cases: Vec<Arc<Case>>,
@@ -67,7 +67,7 @@ pub enum SuiteError {
         /// Why.
         error: std::io::Error,
     },
-    /// The file says something wrong.
+    /// The file has mistakes.
     #[error("{0}")]
     Mistakes(Mistakes),
 }
@@ -139,7 +139,7 @@ struct Shared<'a> {
     dir: PathBuf,
     /// By name; none for one with mistakes.
     clusters: BTreeMap<String, Option<ClusterPlan>>,
-    /// What stands under `clusters`, by name, for those that extend it.
+    /// The entries of `clusters`, by name, for those that extend them.
     definitions: BTreeMap<String, Node>,
     /// Clusters that a case names, or another cluster extends.
     used: BTreeSet<String>,
@@ -166,7 +166,7 @@ pub fn load(file: &Path) -> Result<Suite, SuiteError> {
     parse(file, &text, &dir)
 }
 
-/// Reads `text`, the content of `file`, which stands in the absolute directory `dir`.
+/// Reads `text`, the content of `file`, in the absolute directory `dir`.
 ///
 /// # Errors
 /// All its mistakes.
@@ -215,7 +215,7 @@ fn read(
     {
         reader.mistake(
             &version.1.span,
-            format!("`ftest: {}` is not known here", version.0),
+            format!("`ftest: {}` is not supported", version.0),
             "this ftest reads `ftest: 1`",
         );
     }
@@ -422,7 +422,7 @@ cases:
             read(&reader, &node, Path::new("/"), &mut Vec::new(), &mut None);
             asked.append(&mut reader.asked.take());
         }
-        // `model` reads clusters; sections with one key of several are read by what stands there, and refuse any other.
+        // `model` reads clusters; sections with one key of several are read by the key that is there, and refuse any other.
         let elsewhere = ["cluster", "cluster_names", "node", "gpu", "fabric", "links", "requires", "do", "only_if"];
         asked.retain(|(section, _)| !elsewhere.contains(section));
         let tables: BTreeSet<(&str, &str)> = language::all()

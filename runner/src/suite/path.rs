@@ -1,11 +1,11 @@
-//! JSONPath as users write it, within limits: the parser works by recursion, and tries again what stands in a filter, so
+//! JSONPath as users write it, within limits: the parser works by recursion, and retries the content of a filter, so
 //! that each filter inside another doubles its time.
 
 use serde_json_path::JsonPath;
 
-/// Most brackets and parentheses that stand one inside the other.
+/// Most nested brackets and parentheses.
 const DEPTH: usize = 32;
-/// Most filters `[?...]` that stand one inside the other.
+/// Most nested filters `[?...]`.
 const FILTERS: usize = 8;
 /// Longest path, bytes.
 const LENGTH: usize = 16 << 10;
@@ -41,10 +41,10 @@ pub(super) fn parse(text: &str) -> Result<JsonPath, String> {
             _ => {}
         }
         if open.len() > DEPTH {
-            return Err(format!("more than {DEPTH} brackets and parentheses stand one inside the other"));
+            return Err(format!("more than {DEPTH} nested brackets and parentheses"));
         }
         if open.iter().filter(|filter| **filter).count() > FILTERS {
-            return Err(format!("more than {FILTERS} filters stand one inside the other"));
+            return Err(format!("more than {FILTERS} nested filters"));
         }
     }
     JsonPath::parse(text).map_err(|error| error.to_string())
@@ -66,7 +66,7 @@ mod tests {
         ];
         for path in refused {
             let error = parse(&path).unwrap_err();
-            assert!(error.contains("one inside the other") || error.contains("the most that is read"), "{error}");
+            assert!(error.contains("nested") || error.contains("the most that is read"), "{error}");
         }
         for path in [
             format!("${}{}", "[?@".repeat(8), "]".repeat(8)),

@@ -1,4 +1,4 @@
-//! `retries` and `xfail`: what a case says about its own failure.
+//! `retries` and `xfail`: what a case declares about its own failure.
 
 use std::time::Duration;
 

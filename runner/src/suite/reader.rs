@@ -28,7 +28,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) asked: RefCell<std::collections::BTreeSet<(&'static str, &'static str)>>,
 }
 
-/// A mapping whose keys are asked for by name; [`Mapping::finish`] notes those that its section, or else nobody, knows.
+/// A mapping whose keys are asked for by name; [`Mapping::finish`] reports the unknown ones.
 #[derive(Debug)]
 pub(crate) struct Mapping<'r, 'n> {
     reader: &'r Reader<'r>,
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes something that is allowed, but hardly what was meant. `ftest check` tells it.
+    /// Notes something that is allowed but hardly meant. `ftest check` reports it.
     pub(crate) fn warning(&self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
         let diagnostic = Diagnostic::new(&self.name, self.text, span.clone(), message).with_help(help);
         let mut warnings = self.warnings.borrow_mut();
@@ -340,7 +340,7 @@ impl<'r, 'n> Mapping<'r, 'n> {
         self.entries
     }
 
-    /// Notes the keys that the section, or else nobody, knows.
+    /// Reports the unknown keys.
     pub(crate) fn finish(self) {
         let asked = match self.section {
             Some(section) => section.keys().map(|key| key.name).collect(),

@@ -66,7 +66,7 @@ impl Captured {
         Some(Later { text: text.clone(), context: Arc::clone(&self.context) })
     }
 
-    /// Notes captures where they cannot stand: in other keys than `allowed`, and deeper than their items.
+    /// Reports captures where they are not allowed: in other keys than `allowed`, and deeper than their items.
     pub(super) fn refuse(&self, reader: &Reader<'_>, mapping: &Mapping<'_, '_>, allowed: &[&str]) {
         for entry in mapping.entries().iter().filter(|entry| !NESTED.contains(&entry.key.as_str())) {
             let wrong = match &entry.node.value {
@@ -78,7 +78,7 @@ impl Captured {
             };
             if let Some(node) = wrong {
                 let deeper = if allowed.contains(&entry.key.as_str()) { " below" } else { " in" };
-                let message = format!("captures cannot stand{deeper} `{}`", entry.key);
+                let message = format!("captures are not allowed{deeper} `{}`", entry.key);
                 let allowed = if allowed.is_empty() { LATER.as_slice() } else { allowed };
                 reader.mistake(&node.span, message, format!("they may be a value of {}", allowed.join(", ")));
             }
@@ -179,7 +179,7 @@ fn read_check(
         reader.mistake(&node.span, "this check compares nothing", help);
     }
     if exists.is_some() && absent.is_some() {
-        reader.mistake(&node.span, "`exists` and `absent` say the same thing twice", "keep one of the two");
+        reader.mistake(&node.span, "`exists` and `absent` exclude each other", "keep one of the two");
     }
     mapping.finish();
     let check = ReportCheck {
@@ -290,7 +290,7 @@ fn read_operators(reader: &Reader<'_>, mapping: &Mapping<'_, '_>, captured: &Cap
     operators
 }
 
-/// `true`; that it is `false` says nothing.
+/// `true`; `false` means nothing.
 fn only_true(reader: &Reader<'_>, key: &str, node: &Node) -> Option<()> {
     if reader.boolean(key, node)? {
         return Some(());
@@ -299,7 +299,7 @@ fn only_true(reader: &Reader<'_>, key: &str, node: &Node) -> Option<()> {
     None
 }
 
-/// `near` with what says how near.
+/// `near` with its tolerance.
 fn read_near(reader: &Reader<'_>, mapping: &Mapping<'_, '_>, captured: &Captured) -> Option<Operator<Operand>> {
     let dtype = mapping.get("dtype").map(|node| {
         let names: Vec<&str> = DTYPES.iter().map(|(name, _, _)| *name).collect();

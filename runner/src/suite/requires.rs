@@ -74,8 +74,8 @@ fn one(reader: &Reader<'_>, entry: &Entry) -> Option<Requirement> {
         "any" => several(reader, "any", &entry.node).map(Requirement::Any),
         "all" => several(reader, "all", &entry.node).map(Requirement::All),
         "torch" => {
-            let help = "it is no condition: it makes the case's Python environment";
-            reader.mistake(&entry.key_span, "`torch` stands in `requires` itself", help);
+            let help = "it is not a condition: it makes the case's Python environment";
+            reader.mistake(&entry.key_span, "`torch` goes directly into `requires`", help);
             None
         }
         other => {

@@ -12,7 +12,7 @@ pub(super) fn read_env(reader: &Reader<'_>, node: &Node, env: &mut BTreeMap<Stri
     let Some(mapping) = reader.mapping("`env`", node) else { return };
     for entry in mapping.entries() {
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
-            reader.mistake(&entry.key_span, format!("`{}` is no name of a variable", entry.key), "");
+            reader.mistake(&entry.key_span, format!("`{}` is not a valid name of a variable", entry.key), "");
         }
         if entry.node.value == Value::Null {
             env.remove(&entry.key);

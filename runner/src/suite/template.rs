@@ -12,12 +12,12 @@ pub(crate) fn render(reader: &Reader<'_>, node: &Node, context: &serde_json::Val
     render_at(reader, node, context, Position::Elsewhere)
 }
 
-/// [`render`] of a case: what its `expect` says with captures stays, since those are known when its processes have ended.
+/// [`render`] of a case: captures in its `expect` stay, since their values are known only when its processes have ended.
 pub(crate) fn render_case(reader: &Reader<'_>, node: &Node, context: &serde_json::Value) -> Node {
     render_at(reader, node, context, Position::Case)
 }
 
-/// Where in a case: only below `expect.report` and `expect.perf` may captures stand.
+/// Where in a case: only below `expect.report` and `expect.perf` are captures allowed.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Elsewhere,
@@ -43,7 +43,7 @@ fn render_at(reader: &Reader<'_>, node: &Node, context: &serde_json::Value, plac
             Ok(value) => value,
             Err(error) => {
                 if uses_captures(text) {
-                    let help = "they may stand in `report` and `perf`, and without `${{ }}` in `invariants`";
+                    let help = "they are allowed in `report` and `perf`, and without `${{ }}` in `invariants`";
                     reader.mistake(&node.span, "captures are known when the processes have ended", help);
                 } else {
                     reader.mistake(&node.span, error, names(context));
@@ -99,7 +99,7 @@ fn from_json(value: serde_json::Value) -> Result<Value, String> {
             (Some(number), _, _) => Value::Integer(number.into()),
             (_, Some(number), _) => Value::Integer(number.into()),
             (_, _, Some(number)) => Value::Float(number),
-            _ => return Err(format!("{number} is no number")),
+            _ => return Err(format!("{number} is not a number")),
         },
         serde_json::Value::String(text) => Value::Text(text),
         serde_json::Value::Array(items) => {

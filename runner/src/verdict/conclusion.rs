@@ -1,4 +1,4 @@
-//! What came of a case, with everything that was seen: what the run knows before it becomes events.
+//! The result of a case, with all observations: what the run knows before it becomes events.
 
 use crate::case::{Case, KillTarget};
 use crate::check::Failure;
@@ -6,14 +6,14 @@ use crate::check::perf::Measured;
 use crate::observation::{Exit, Observation, Role};
 use crate::verdict::Verdict;
 
-/// What came of one case: its attempts, and what a policy (`retries`, `xfail`) makes of them.
+/// The result of one case: its attempts, and what a policy (`retries`, `xfail`) makes of them.
 #[derive(Clone, Debug)]
 pub struct Conclusion {
-    /// What counts: the last attempt's verdict unless a policy says otherwise.
+    /// The last attempt's verdict unless a policy changes it.
     pub verdict: Verdict,
     /// It passed after an attempt that did not.
     pub flaky: bool,
-    /// What the attempts do not tell: a policy that made the verdict.
+    /// Failures outside the attempts: a policy that made the verdict.
     pub failures: Vec<Failure>,
     /// What a reader should know besides, in words.
     pub notes: Vec<String>,
@@ -41,7 +41,7 @@ impl Conclusion {
     }
 }
 
-/// What came of one attempt of a case.
+/// The result of one attempt of a case.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The verdict.
@@ -67,13 +67,13 @@ pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
             _ => false,
         })
     };
-    // A rank that hangs is ended like those that wait for it: its stack tells most.
+    // A rank that hangs is ended like those that wait for it: its stack explains most.
     let missing = observation.hang.iter().flat_map(|hang| &hang.missing).map(|rank| Role::Rank(*rank));
     if let Some(role) = missing.into_iter().find(|role| observation.process(*role).is_some()) {
         return Some(role);
     }
     let bad = |exit: &Exit| !matches!(exit, Exit::Code(0));
-    // Who failed before the others were ended tells more than they do.
+    // The process that failed before the others were ended explains more than they do.
     let failed = case.expect.exit.failed_early(observation).into_iter().map(|process| process.role).min();
     if let Some(role) = failed.filter(|_| !observation.unfinished.is_empty()) {
         return Some(role);

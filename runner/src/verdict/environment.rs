@@ -1,5 +1,5 @@
 //! What the machine, the container or the shell did to a case: limits that were reached, memory that ran out. The program
-//! cannot help it, so the case is broken, and is told what to change.
+//! cannot help it, so the case is broken, and the failure explains what to change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ const SIGBUS: i32 = 7;
 const SIGKILL: i32 = 9;
 const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
-/// Less shared memory than this is soon used up; containers have 64 MiB unless told otherwise.
+/// Less shared memory than this is soon used up; containers have 64 MiB by default.
 const SMALL: u64 = 1 << 30;
-/// What Python says where PyTorch is not installed.
+/// Python's message where PyTorch is not installed.
 const NO_TORCH: &str = "No module named 'torch'";
 /// What glibc's loader writes around the reason, behind the library's name.
 const NOT_LOADED: [&str; 2] = ["libfakegpu.so' from LD_PRELOAD cannot be preloaded (", ")"];
@@ -37,7 +37,7 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     };
     let machine = &observation.machine;
     let mut failures = Vec::new();
-    // Ranks that met the same say the same, or the same of their device.
+    // Ranks with the same error print the same, apart from their device.
     let mut refused: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for sentence in &observation.refused {
         let (got, next) = sentence.rsplit_once("; ").unwrap_or((sentence, ""));
@@ -67,17 +67,17 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     // At the hard limit the kernel does not warn.
     if let (Some(value), Some(role)) = (machine.cpu_time, ended_by(&[SIGXCPU, SIGKILL])) {
         failures.push(failure(
-            format!("a signal ended {role}, which may have used more processor time than it may"),
+            format!("a signal ended {role}, which may have exceeded its processor time"),
             Limit::CpuTime.advice(value),
         ));
     }
     if let Some(sentence) = &machine.out_of_memory
         && (observation.timed_out || ended_by(&[SIGKILL]).is_some())
     {
-        let who = ended_by(&[SIGKILL]).map(|role| format!(": SIGKILL ended {role}")).unwrap_or_default();
+        let victim = ended_by(&[SIGKILL]).map(|role| format!(": SIGKILL ended {role}")).unwrap_or_default();
         let next = "give the machine or the container more memory, run fewer cases at once (`--jobs`), or make tensors \
                     smaller: what a program has in device memory is in this machine's";
-        failures.push(failure(format!("{sentence}{who}"), next.to_owned()));
+        failures.push(failure(format!("{sentence}{victim}"), next.to_owned()));
     }
     failures
 }

@@ -5,7 +5,7 @@ use crate::verdict::Verdict;
 /// How a run ended, as its exit code. The highest of what happened counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExitCode {
-    /// Every selected case passed, was skipped, or failed as its `xfail` says.
+    /// Every selected case passed, was skipped, or failed as its `xfail` expects.
     Passed = 0,
     /// A case failed or ran into its deadline.
     Failed = 1,
@@ -27,7 +27,7 @@ pub enum ExitCode {
 
 /// What each code means, for `--help` and docs/cli.md.
 pub const MEANINGS: &[(ExitCode, &str)] = &[
-    (ExitCode::Passed, "every selected case passed, was skipped, or failed as its `xfail` says"),
+    (ExitCode::Passed, "every selected case passed, was skipped, or failed as its `xfail` expects"),
     (ExitCode::Failed, "a case failed or ran into its deadline"),
     (ExitCode::Usage, "wrong usage, or a mistake in a suite"),
     (

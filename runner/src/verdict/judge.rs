@@ -126,7 +126,7 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
     }
     if case.expect.leaks == Leaks::Strict {
         for object in observation.shared_memory.iter().map(|object| object.display()) {
-            let next = format!("who makes it has to remove it; `rm {object}`");
+            let next = format!("the process that creates it has to remove it; `rm {object}`");
             failures.push(failure(
                 "leak",
                 "nothing is left behind".to_owned(),
@@ -161,7 +161,7 @@ fn failed_early<'a>(case: &Case, observation: &'a Observation) -> Vec<&'a Proces
     if ended && case.expect.hang.is_none() { case.expect.exit.failed_early(observation) } else { Vec::new() }
 }
 
-/// Who was ended, and who had ended before.
+/// Which processes were ended, and which had ended before.
 fn still_running(observation: &Observation) -> String {
     let names = |roles: &[Role]| roles.iter().map(Role::to_string).collect::<Vec<String>>().join(", ");
     let mut text = match observation.unfinished.as_slice() {

@@ -26,7 +26,7 @@ fn accepts(class: &RetryIf, case: &Case, outcome: &Outcome) -> bool {
 /// Whether an attempt with this outcome is repeated.
 pub fn again(retries: &Retries, case: &Case, outcome: &Outcome) -> bool {
     let failed = matches!(outcome.verdict, Verdict::Failed | Verdict::Timeout | Verdict::Broken);
-    // What we do not play is not there the next time either.
+    // A gap is still a gap the next time.
     let gap = outcome.failures.iter().any(|failure| failure.kind == "gap");
     let wanted = retries.only_if.is_empty() || retries.only_if.iter().any(|class| accepts(class, case, outcome));
     let time = outcome.observation.past.is_none();
@@ -70,13 +70,13 @@ pub fn apply(xfail: &Xfail, conclusion: &mut Conclusion) {
             conclusion.notes.push(format!("it passed; `xfail` ({}) expects: {}", xfail.place, xfail.describe()));
         }
         Verdict::Broken => {
-            conclusion.notes.push(format!("`xfail` ({}) does not cover what ftest could not play", xfail.place))
+            conclusion.notes.push(format!("`xfail` ({}) does not cover what ftest could not simulate", xfail.place))
         }
         Verdict::Skipped { .. } | Verdict::Xfailed { .. } => {}
     }
 }
 
-/// Why a failure is another than the known one, as far as that can be told.
+/// Why a failure differs from the known one, as far as that can be seen.
 fn other(outcome: &Outcome) -> Option<String> {
     if let Some(whose) = &outcome.observation.past {
         return Some(format!("the time of {whose} was up"));

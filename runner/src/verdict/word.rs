@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What came of a case or an attempt.
+/// The result of a case or an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Verdict {
@@ -20,7 +20,7 @@ pub enum Verdict {
         /// Why.
         reason: String,
     },
-    /// It did not pass, as its `xfail` says.
+    /// It did not pass, as its `xfail` expects.
     Xfailed {
         /// Why that is expected.
         reason: String,

@@ -20,7 +20,7 @@ fn path(path: &str) -> String {
     case(&format!("expect: {{ report: [{{ path: \"{path}\", ge: 0 }}] }}"))
 }
 
-const INSIDE: &str = "one inside the other";
+const INSIDE: &str = "nested";
 
 const SUITES: &[Text] = &[
     ("an expression of terms", |n| invariant(&format!("{}1", "1 + ".repeat(n))), INSIDE),

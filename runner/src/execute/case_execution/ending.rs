@@ -38,14 +38,14 @@ impl CaseExecution<'_> {
             self.tree.kill().await
         };
         for process in swept.unkillable {
-            self.observation.leaked.push(format!("process {process} does not go away"));
+            self.observation.leaked.push(format!("process {process} cannot be ended"));
         }
         self.pump(Instant::now() + deadline::KILLED).await;
         if let Err(wrong) = self.tree.stop_coordinator(cancel).await {
             self.observation.infra_error.get_or_insert(wrong);
         }
         if self.endpoint.is_some() || !normal {
-            // Nobody is spared any more: what a coordinator left goes too, whichever way it ended.
+            // No process is spared now: what a coordinator left is ended too, however it ended.
             if normal {
                 self.tree.kill_leftovers().await
             } else {
@@ -55,7 +55,7 @@ impl CaseExecution<'_> {
         self.collect().await;
     }
 
-    /// Whoever still runs does not choose how it ends. torchrun's workers are not our children; they are found by their rank.
+    /// Ends what still runs; those exits do not count. torchrun's workers are not our children; they are found by their rank.
     fn note_unfinished(&mut self) {
         let running: Vec<_> = self.tree.unfinished().collect();
         let mut unfinished: Vec<Role> = running.iter().map(|running| running.role).collect();
@@ -76,7 +76,7 @@ impl CaseExecution<'_> {
         self.observation.stopped = stopped;
     }
 
-    /// Says who is ended after somebody failed, and what they waited for where that is known.
+    /// Notes which processes are ended after a failure, and what they waited for, if known.
     fn note_survivors(&mut self) {
         let Some(failed) = self.deaths.failed() else { return };
         let left: Vec<String> = self.observation.unfinished.iter().map(Role::to_string).collect();

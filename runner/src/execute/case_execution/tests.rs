@@ -55,7 +55,7 @@ fn answer(listener: UnixListener, json: &'static str) {
     });
 }
 
-/// What becomes of a case whose coordinator announced a hang and says this when it is asked.
+/// The result of a case whose coordinator announced a hang and answers this.
 async fn after_a_hang(json: Option<&'static str>) -> Observation {
     let (case, context) = (case(&["true"]), context(&Cancel::new()));
     let mut execution = CaseExecution::new(&case, &context).unwrap();

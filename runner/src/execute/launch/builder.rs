@@ -21,10 +21,10 @@ pub enum EnvironmentError {
     Directory {
         /// Its path.
         directory: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The libraries that stand in for NVIDIA's cannot be made.
+    /// The libraries that replace NVIDIA's cannot be made.
     #[error("{0}")]
     Holders(String),
 }

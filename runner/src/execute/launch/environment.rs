@@ -179,12 +179,12 @@ impl Environment {
         self.append("LIBRARY_PATH", holders).prepend("LD_LIBRARY_PATH", holders)
     }
 
-    /// The pretended machines. A name of a profile in the environment no longer counts.
+    /// The simulated machines. A name of a profile in the environment no longer counts.
     pub fn cluster(&mut self, plan: &ClusterPlan) -> &mut Self {
         self.set(env::CLUSTER.name, cluster_json(plan))
     }
 
-    /// Where the coordinator is; NCCL is played by it.
+    /// Where the coordinator is; NCCL is simulated by it.
     pub fn coordinator(&mut self, endpoint: &Endpoint) -> &mut Self {
         self.set(env::COORDINATOR_TRANSPORT.name, endpoint.transport)
             .set(env::COORDINATOR_ADDR.name, &endpoint.address)

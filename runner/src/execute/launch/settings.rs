@@ -1,4 +1,4 @@
-//! What a person says about devices and cluster on a command line or in `FAKEGPU_*` variables, checked before anything
+//! The user's settings of devices and cluster, from a command line or `FAKEGPU_*` variables, checked before anything
 //! starts.
 
 use std::path::Path;
@@ -147,7 +147,7 @@ pub fn check(variable: &Variable, value: &str) -> Result<(), BadValue> {
     }
 }
 
-/// Checks every `FAKEGPU_*` variable of our own environment, so that a bad value is told before anything starts.
+/// Checks every `FAKEGPU_*` variable of our own environment, so that a bad value is reported before anything starts.
 ///
 /// # Errors
 /// The first [`BadValue`], in the order of the documentation.

@@ -93,12 +93,12 @@ impl Capture {
         Capture { kept, task, path }
     }
 
-    /// Waits for the end of the stream, at most until `deadline`, and tells whether it came. Every line was given on then.
+    /// Waits for the end of the stream, at most until `deadline`, and returns whether it came. Every line has been passed on by then.
     pub async fn ended(&mut self, deadline: Instant) -> bool {
         self.task.is_finished() || timeout_at(deadline, &mut self.task).await.is_ok()
     }
 
-    /// Waits for the end of the stream, at most until `deadline`, then lets go of it. The flag tells whether it ended.
+    /// Waits for the end of the stream, at most until `deadline`, then lets go of it. The flag is whether it ended.
     pub async fn finish(mut self, deadline: Instant) -> (Captured, bool) {
         let ended = self.ended(deadline).await;
         if !ended {
@@ -169,7 +169,7 @@ fn write(file: &mut Option<File>, path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// A stream that somebody else wrote to `path`; empty when there is no such file.
+/// A stream that another process wrote to `path`; empty when there is no such file.
 pub fn from_file(path: &Path) -> Captured {
     let read = || -> io::Result<Captured> {
         let mut file = File::open(path)?;

@@ -1,7 +1,7 @@
 //! The children of a process, from the kernel's own list. A look at all of `/proc` costs milliseconds on a busy machine; a
 //! case that left nothing behind need not pay them.
 
-/// The children of `pid`, dead ones that nobody took among them; `None` where the kernel keeps no such list.
+/// The children of `pid`, including unreaped ones; `None` where the kernel keeps no such list.
 ///
 /// While children come and go, one may be missing: what must not be overlooked is looked for twice.
 pub(super) fn of(pid: i32) -> Option<Vec<i32>> {

@@ -16,7 +16,7 @@ impl Cookie {
         }
     }
 
-    /// The mark as it stands in an environment.
+    /// The mark as written in an environment.
     pub fn from_text(text: impl Into<String>) -> Cookie {
         Cookie(text.into())
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Cookie {
     }
 }
 
-/// 32 hexadecimal digits that nobody can guess.
+/// 32 hexadecimal digits that cannot be guessed.
 pub fn random_word() -> String {
     let mut bytes = [0u8; 16];
     // The kernel's generator; a machine without it has no /proc either, and nothing here would work.

@@ -1,5 +1,5 @@
 //! What ftest changes for itself and programs get as the user had it: the limit on open descriptors. And the umask, which
-//! is the user's for whatever ftest writes, while no program of a case gets a looser one than 022.
+//! is the user's for the files of ftest, while no program of a case gets a looser one than 022.
 
 use std::sync::OnceLock;
 

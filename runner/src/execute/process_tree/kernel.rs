@@ -36,12 +36,12 @@ const ORDINARY: [c_int; 12] = [
     libc::SIGUSR2,
 ];
 
-/// Whatever ftest was started with besides its streams stays with it: a program that inherits a pipe of the shell's or of
-/// a CI agent keeps that one open, and hangs who reads from it.
+/// Programs inherit no descriptor of ftest's except its streams: one that inherits a pipe of the shell or of
+/// a CI agent keeps it open, and its reader hangs.
 pub fn keep_descriptors() {
     // SAFETY: no descriptor is closed here, and none of ours is meant to be inherited by its number.
     let done = unsafe { libc::syscall(libc::SYS_close_range, FIRST, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
-    // Before Linux 5.11 there is no such call, and programs inherit what they did.
+    // Before Linux 5.11 there is no such call, and programs inherit all descriptors.
     let _ = done;
 }
 
@@ -60,7 +60,7 @@ pub fn survive_file_limit() {
     let _ = done;
 }
 
-/// Where whoever started ftest ignores SIGCHLD, the kernel forgets how our children ended.
+/// If our parent ignored SIGCHLD, the kernel would drop our children's exit statuses: resets it to the default.
 pub fn hear_of_children() {
     // SAFETY: the structure is plain data; no handler is set.
     let done = unsafe {
@@ -98,7 +98,7 @@ pub(in crate::execute) struct Spawn<'a> {
     pub(in crate::execute) umask: UmaskOf,
     /// It shares our group, our terminal and what is ignored; else it leads a session of its own.
     pub(in crate::execute) foreground: bool,
-    /// What the kernel sends it when this process is gone: also where nobody is left who would look for it.
+    /// What the kernel sends it when this process dies, even if nothing is left to look for it.
     pub(in crate::execute) at_our_death: Option<c_int>,
 }
 
@@ -107,7 +107,7 @@ const STACK: usize = 64 << 10;
 /// How a child ends that could not become its program.
 const FAILED: c_int = 127;
 
-/// What a child needs until it becomes its program. It runs in our memory while our thread stands still.
+/// What a child needs until it becomes its program. It runs in our memory while our thread is suspended.
 struct Child {
     file: *const c_char,
     argv: *const *mut c_char,
@@ -126,7 +126,7 @@ impl Spawn<'_> {
     /// Starts it, in a session of its own unless it is to share ours: it has no terminal to take away, to wait for or to be
     /// stopped by, no signal is blocked or ignored, and its pid is also that of its group and of its session. Gives the pid.
     ///
-    /// As posix_spawn does it, which cannot say what is to happen at our death: a fork would copy the page tables of a run that
+    /// As posix_spawn does it, which cannot set what happens at our death: a fork would copy the page tables of a run that
     /// has seen ten thousand cases, and leave the child waiting in line for a processor.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl Spawn<'_> {
         let mut stack = vec![0_u128; STACK / size_of::<u128>()];
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         // SAFETY: the child uses nothing but `child` and its own stack, both of which live until it has become its program or
-        // is gone: until then this thread stands still. No handler of ours runs in it, since every signal is blocked.
+        // is gone: until then this thread is suspended. No handler of ours runs in it, since every signal is blocked.
         let pid = unsafe {
             let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
             libc::sigfillset(all.as_mut_ptr());
@@ -178,7 +178,7 @@ impl Spawn<'_> {
         match unsafe { (&raw const child.error).read_volatile() } {
             0 => Ok(pid),
             error => {
-                // SAFETY: our child, which nobody else waits for; no status is asked for.
+                // SAFETY: our child, for which only we wait; no status is asked for.
                 unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
                 Err(io::Error::from_raw_os_error(error))
             }
@@ -189,7 +189,7 @@ impl Spawn<'_> {
 /// The child's life until it becomes its program. Only what may be called between fork and exec: it shares our memory.
 extern "C" fn become_program(child: *mut c_void) -> c_int {
     let child = child.cast::<Child>();
-    // SAFETY: `start` passes its `Child`, which nobody else touches meanwhile; every pointer in it is live, every string ends with
+    // SAFETY: `start` passes its `Child`, which nothing else touches meanwhile; every pointer in it is live, every string ends with
     // a zero and both lists with null.
     unsafe {
         let error = 'failed: {
@@ -227,7 +227,7 @@ extern "C" fn become_program(child: *mut c_void) -> c_int {
 }
 
 /// No signal has a handler: those of ours are not to run in a child. None is ignored either, except by a program in the
-/// foreground, which keeps what whoever started us ignores: SIGPIPE is ignored by us.
+/// foreground, which keeps what our parent ignored; SIGPIPE is ignored by us.
 ///
 /// # Safety
 /// Only in a child whose signal dispositions are its own.

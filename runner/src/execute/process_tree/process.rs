@@ -95,7 +95,7 @@ pub enum StartError {
     Refused {
         /// The program's file.
         program: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file of a stream cannot be made.
@@ -103,7 +103,7 @@ pub enum StartError {
     Stream {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -314,7 +314,7 @@ pub fn exit_of(status: ExitStatus) -> Exit {
 fn lines_of(role: Role, events: &UnboundedSender<Event>) -> Lines {
     let events = events.clone();
     Box::new(move |line| {
-        // Nobody listens any more when the case is over.
+        // The receiver is gone when the case is over.
         let _ = events.send(Event::Line(role, line));
     })
 }

@@ -57,7 +57,7 @@ impl Process {
     }
 
     /// This process. Its group and session are 0 where they began outside of our process namespace, as in a container
-    /// that somebody entered; the system calls that tell them have no word for that.
+    /// that was entered; the system calls cannot express that.
     pub fn own() -> Option<Process> {
         Process::read(std::process::id() as i32)
     }
@@ -86,10 +86,10 @@ impl Process {
     }
 
     /// Kills it, and where its session is not ours its whole group, with what that forks meanwhile: a process that becomes
-    /// another all the time has no pid that one could hit. In a session that a case began there is nobody but the case.
+    /// another all the time has no pid to kill. A session that a case began has only the case's processes.
     /// False when the process is gone.
     fn end(&self) -> bool {
-        // Dead or alive, as long as it is there its group cannot be another's of the same number.
+        // Dead or alive, as long as it exists, no other group can have its number.
         let Some(pidfd) = self.open() else { return false };
         let own = Process::own().map(|own| own.session);
         if let Some(group) = Pid::from_raw(self.group).filter(|_| Some(self.session) != own) {
@@ -280,7 +280,7 @@ impl Sweep {
         let mut seen = HashSet::new();
         let mut clean = 0;
         while clean < 2 {
-            // Of all of /proc a look may be so slow that who forks is elsewhere when he is looked at.
+            // Of all of /proc a look may be so slow that a process that forks has moved on by then.
             let near = self.leftovers();
             let alive = if near.is_empty() { self.find() } else { near };
             if alive.is_empty() {
@@ -320,8 +320,8 @@ fn all_but(own: i32) -> Vec<Process> {
         .collect()
 }
 
-/// Ends the children of this process but `own`, and tells them: orphans that lost mark, group and parent. For the end of
-/// a run, when nobody waits for a child any more.
+/// Ends the children of this process but `own`, and returns them: orphans that lost mark, group and parent. For the end of
+/// a run, when nothing waits for a child any more.
 pub async fn end_strays(own: &[i32], limit: Duration) -> Vec<String> {
     let here = std::process::id() as i32;
     let sweep = Sweep::new(Cookie::from_text(String::new()));
@@ -334,7 +334,7 @@ pub async fn end_strays(own: &[i32], limit: Duration) -> Vec<String> {
         if alive.is_empty() || Instant::now() >= deadline {
             return ended;
         }
-        // Their children come to us when they are gone: until nobody is left.
+        // Their children become ours when they are gone: until none is left.
         ended.extend(alive.iter().filter(|process| process.end()).map(Process::describe));
         sweep.wait(alive, deadline).await;
     }

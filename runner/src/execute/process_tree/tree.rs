@@ -176,7 +176,7 @@ impl ProcessTree {
             // A stopped process would keep the signal for later.
             process.signal(Signal::CONT);
         }
-        // By their own handles: a sweep sees nobody where no descriptor is left to look with.
+        // By their own handles: a sweep sees no process when no descriptor is left.
         let unseen = |running: &&Running| !ranks.iter().chain(&others).any(|process| process.pid == running.pid);
         for running in self.unfinished().filter(unseen) {
             running.signal(Signal::TERM);
@@ -236,7 +236,7 @@ impl ProcessTree {
         swept
     }
 
-    /// Ends the coordinator: SIGTERM, the time to write its report, SIGKILL. Afterwards nobody is spared.
+    /// Ends the coordinator: SIGTERM, the time to write its report, SIGKILL. Afterwards no process is spared.
     ///
     /// # Errors
     /// One sentence: it did not end by itself.

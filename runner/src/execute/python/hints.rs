@@ -1,4 +1,4 @@
-//! What a managed environment says where a person expects what it lacks: pip, and NVIDIA's libraries outside of ftest.
+//! Messages of a managed environment about what it lacks: pip, and NVIDIA's libraries outside of ftest.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,8 +11,8 @@ const MODULE: &str = "_ftest_hint.py";
 const START: (&str, &str) = ("_ftest_hint.pth", "import _ftest_hint\n");
 const SCRIPT: &str = "#!/bin/sh\nexec \"$(dirname \"$0\")/python\" -m pip \"$@\"\n";
 
-/// Puts the hints into the environment in `directory`, made for `requirements`, unless they are there. What stands in the
-/// place of pip stays. An environment that cannot be written to goes without.
+/// Puts the hints into the environment in `directory`, made for `requirements`, unless they are there. A real pip
+/// is kept. An environment that cannot be written to gets no hints.
 pub(super) fn put(directory: &Path, requirements: &[String]) {
     for site in sites(directory) {
         let _ = write(&site.join(MODULE), include_str!("hints/_ftest_hint.py"));

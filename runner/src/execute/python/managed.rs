@@ -22,15 +22,15 @@ pub enum Error {
     Chosen {
         /// The variable that names it.
         variable: &'static str,
-        /// The interpreter it stands for.
+        /// The interpreter it names.
         program: PathBuf,
     },
-    /// The user named something that is none.
-    #[error("{program} does not work as a Python interpreter (FTEST_PYTHON, VIRTUAL_ENV, CONDA_PREFIX and PATH say which is taken): {source}", program = .program.display())]
+    /// The user named something that is not an interpreter.
+    #[error("{program} does not work as a Python interpreter (FTEST_PYTHON, VIRTUAL_ENV, CONDA_PREFIX and PATH select it): {source}", program = .program.display())]
     NoPython {
         /// What was named.
         program: PathBuf,
-        /// What came of running it.
+        /// The result of running it.
         source: Box<Error>,
     },
     /// The machine has none.
@@ -68,7 +68,7 @@ pub enum Error {
         /// What the file system answered.
         source: io::Error,
     },
-    /// Nobody knows where the cache is.
+    /// There is no directory for the cache.
     #[error("{0}")]
     NoCache(String),
     /// No such environment.
@@ -79,7 +79,7 @@ pub enum Error {
     },
 }
 
-/// What `.complete` says.
+/// The content of `.complete`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Complete {
     requirements: Vec<String>,
@@ -148,13 +148,13 @@ impl Plan {
 /// The environment for `requirements` if it is already there.
 ///
 /// # Errors
-/// [`Error`] when the machine has no tool to tell.
+/// [`Error`] when the machine has no tool to find out.
 pub fn present(requirements: &[String]) -> Result<Option<Python>, Error> {
     Ok(complete(&Plan::new(requirements)?.directory()))
 }
 
-/// The environment for `requirements`, made when it is missing. `announce` is told each step that takes time; the tools
-/// that make it carry `mark`, where it is not empty, so that who wants to stop can find them.
+/// The environment for `requirements`, made when it is missing. `announce` gets each step that takes time; the tools
+/// that make it carry `mark`, where it is not empty, so that they can be found and stopped.
 ///
 /// # Errors
 /// [`Error`]: what failed and what to do.

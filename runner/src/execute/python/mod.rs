@@ -14,7 +14,7 @@ mod requirement;
 pub use crate::execute::python::managed::Error;
 pub use crate::execute::python::progress::Steps;
 
-/// An interpreter and what stands beside it.
+/// An interpreter and what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Python {
     /// The interpreter.
@@ -98,7 +98,7 @@ fn chosen_from(get: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>,
     Ok(None)
 }
 
-/// The Python for `need`: the chosen one as it is, else what is needed. A managed environment is made when it is missing;
+/// The Python for `need`: the chosen one unchanged, else what is needed. A managed environment is made when it is missing;
 /// `mark` and `announce` as there.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! What is shown while an environment is made: a spinner with the elapsed time on a terminal, below the first sentence, which
-//! says what it costs; lines elsewhere.
+//! What is shown while an environment is made: a spinner with the elapsed time on a terminal, after the first sentence, which
+//! names the cost; lines elsewhere.
 
 use std::cell::Cell;
 use std::io::IsTerminal;
@@ -14,7 +14,7 @@ use crate::host::printable;
 pub struct Steps {
     bar: Option<ProgressBar>,
     started: Instant,
-    said: Cell<bool>,
+    announced: Cell<bool>,
 }
 
 impl Default for Steps {
@@ -30,14 +30,14 @@ impl Steps {
             let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}");
             ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
         });
-        Steps { bar, started: Instant::now(), said: Cell::new(false) }
+        Steps { bar, started: Instant::now(), announced: Cell::new(false) }
     }
 
     /// Shows that `step` is being done now.
     pub fn show(&self, step: &str) {
         match &self.bar {
             Some(bar) => {
-                if !self.said.replace(true) {
+                if !self.announced.replace(true) {
                     bar.println(format!("ftest: {}", printable::visible(step)));
                     return;
                 }

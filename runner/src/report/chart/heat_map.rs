@@ -1,4 +1,4 @@
-//! Who sent how much to whom, node by node.
+//! How much each node sent to each other.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Charts of a cluster report, each a piece of SVG that stands for itself.
+//! Charts of a cluster report, each a self-contained piece of SVG.
 
 pub mod bandwidth;
 pub mod heat_map;

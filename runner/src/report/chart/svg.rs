@@ -12,7 +12,7 @@ pub(crate) struct Svg {
     body: String,
 }
 
-/// Where a text stands at its point.
+/// How a text is anchored at its point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Anchor {
     /// It begins there.
@@ -78,7 +78,7 @@ impl Svg {
         self.body.push_str("\"/>");
     }
 
-    /// The element. `id` is unique in the page; `title` names the chart, `description` says in words what it shows.
+    /// The element. `id` is unique in the page; `title` names the chart, `description` describes it in words.
     pub(crate) fn finish(self, id: &str, title: &str, description: &str) -> String {
         let Svg { width, height, body } = self;
         let (width, height) = (width.ceil(), height.ceil());

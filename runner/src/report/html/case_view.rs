@@ -3,7 +3,7 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use protocol::report::ClusterReport;
+use protocol::report::{ClusterReport, FailureEvent};
 use serde::Serialize;
 
 use crate::check::Failure;
@@ -16,11 +16,11 @@ use crate::report::chart::{bandwidth, heat_map, histogram, timeline};
 use crate::report::{cluster, words};
 use crate::verdict::Verdict;
 
-/// Most characters of a stream of the process that tells most, of the others, and in a short view.
+/// Most characters of a stream: of the process that explains most, of the others, and in a short view.
 const LOG_LIMITS: [usize; 3] = [48 << 10, 12 << 10, 1 << 10];
 /// Most attempts that are shown: the last ones.
 const MOST_ATTEMPTS: usize = 5;
-/// Most processes that are shown: those that tell most.
+/// Most processes that are shown: those that explain most.
 const MOST_PROCESSES: usize = 64;
 /// Most rows of a table.
 const MOST_ROWS: usize = 200;
@@ -45,7 +45,7 @@ pub(super) struct CaseView {
     matrix: Vec<(String, String)>,
     world_size: Option<u32>,
     rerun: String,
-    /// Failures of a policy, which no attempt tells.
+    /// Failures of a policy, which are not in an attempt.
     failures: Vec<FailureView>,
     reason: Option<String>,
     started: Option<String>,
@@ -94,12 +94,12 @@ struct HangView {
     flight_record: Option<String>,
 }
 
-/// A gap, as a table tells it.
+/// A gap, as a row of a table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct GapView {
     /// `library.name`.
     pub(super) name: String,
-    /// What tells uses apart.
+    /// What distinguishes uses of one name.
     pub(super) detail: String,
     /// Whose.
     pub(super) rank: Option<u32>,
@@ -460,10 +460,28 @@ fn ranks(ranks: impl Iterator<Item = u32>) -> String {
     words.join(", ")
 }
 
+fn global_ranks(of: &[protocol::ids::Rank]) -> String {
+    ranks(of.iter().map(|rank| rank.0))
+}
+
+/// A failure in words. A rank that ends between operations fails outside of any, often unnoticed.
+fn failure(event: &FailureEvent, detail: Option<&str>) -> String {
+    let place = match &*event.operation {
+        "none" => "outside of operations".to_owned(),
+        operation => format!("in {operation}"),
+    };
+    let observers = match &*event.observed_ranks {
+        [] => String::new(),
+        [one] => format!(", seen by rank {one}"),
+        several => format!(", seen by ranks {}", global_ranks(several)),
+    };
+    let detail = detail.map_or_else(String::new, |detail| format!(": {detail}"));
+    format!("failure {} {place}{observers}{detail}", event.index)
+}
+
 /// Faults, failures and recoveries in words.
 fn events(report: &ClusterReport) -> Vec<String> {
     let resilience = &report.resilience;
-    let all = |of: &[protocol::ids::Rank]| ranks(of.iter().map(|rank| rank.0));
     let faults = resilience.injected_faults.iter().map(|fault| {
         let rank = fault.rank.map_or_else(|| "a link".to_owned(), |rank| format!("rank {rank}"));
         let at = match fault.comm_id {
@@ -474,16 +492,15 @@ fn events(report: &ClusterReport) -> Vec<String> {
     });
     let failures = resilience.failure_events.iter().map(|event| {
         let detail = report.measured.failures.iter().find(|measured| measured.index == event.index);
-        let detail = detail.map_or_else(String::new, |measured| format!(": {}", measured.error_detail));
-        format!("failure {} in {}, seen by ranks {}{detail}", event.index, event.operation, all(&event.observed_ranks))
+        failure(event, detail.map(|measured| &*measured.error_detail))
     });
     let recoveries = resilience.recovery_events.iter().map(|event| {
         format!(
             "communicator {} shrank to {}: without ranks {}, on with {}",
             event.parent_comm_id,
             event.new_comm_id,
-            all(&event.excluded_ranks),
-            all(&event.surviving_ranks)
+            global_ranks(&event.excluded_ranks),
+            global_ranks(&event.surviving_ranks)
         )
     });
     faults.chain(failures).chain(recoveries).take(MOST_ROWS).collect()
@@ -491,6 +508,9 @@ fn events(report: &ClusterReport) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use protocol::ids::{Rank, Sequence};
+    use protocol::record::ErrorCode;
+
     use super::*;
 
     #[test]
@@ -518,7 +538,31 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_difference_are_told_apart() {
+    fn a_failure_names_only_what_is_known() {
+        let event = |operation: &str, observed: &[u32]| FailureEvent {
+            index: 1,
+            comm_id: None,
+            seqno: Sequence(0),
+            local_rank: None,
+            global_rank: None,
+            culprits: vec![Rank(2)],
+            source: ErrorCode::RankLost.source(),
+            operation: operation.to_owned(),
+            error_code: ErrorCode::RankLost,
+            observed_ranks: observed.iter().copied().map(Rank).collect(),
+            attempted_payload_bytes: 0,
+        };
+        let detail = Some("rank 2 ended");
+        assert_eq!(failure(&event("none", &[]), detail), "failure 1 outside of operations: rank 2 ended");
+        assert_eq!(
+            failure(&event("all_reduce", &[0, 1]), detail),
+            "failure 1 in all_reduce, seen by ranks 0-1: rank 2 ended"
+        );
+        assert_eq!(failure(&event("init", &[3]), None), "failure 1 in init, seen by rank 3");
+    }
+
+    #[test]
+    fn lines_of_a_difference_have_their_classes() {
         let failure = |got: &str| Failure { got: got.to_owned(), ..Failure::default() };
         let classes =
             |got: &str| FailureView::of(&failure(got)).got.iter().map(|(class, _)| *class).collect::<Vec<_>>();

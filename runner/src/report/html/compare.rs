@@ -109,7 +109,7 @@ impl Comparison {
             slower: retimed(&both),
             new,
             more_new,
-            // A filter leaves out cases on purpose; that they are not there says nothing.
+            // A filter leaves out cases on purpose; their absence means nothing.
             gone: if now.cases.len() < before.cases.len() / 2 { Vec::new() } else { gone },
             more_gone: if now.cases.len() < before.cases.len() / 2 { 0 } else { more_gone },
         })
@@ -119,14 +119,14 @@ impl Comparison {
 /// The run before this one that has a case in common with it: of those kept beside it, the last that is older.
 pub fn before(run: &Run) -> Option<Run> {
     const LOOKED_AT: usize = 10;
-    // Ids begin with the second; which of one second's runs is older, their logs tell.
+    // Ids begin with the second; the logs show which of two runs in one second is older.
     let second = |id: &str| id.split('-').next().unwrap_or_default().to_owned();
     let own = store::id(&run.directory);
     let others = Runs::new(Some(run.directory.parent()?)).list().into_iter().rev().filter(|directory| {
         let id = store::id(directory);
         id != own && second(&id) <= second(&own)
     });
-    // A log that cannot be read is no reason to show nothing.
+    // An unreadable log must not prevent the page.
     let read = others.take(LOOKED_AT).filter_map(|directory| store::read(&directory).ok());
     let mut read = read.filter(|before| before.info.at_ms <= run.info.at_ms);
     read.find(|before| before.cases.iter().any(|case| case.end.is_some() && run.case(&case.info.case).is_some()))

@@ -1,6 +1,6 @@
 //! One HTML file that holds a run: no network, no other file, usable on a phone, in the dark and on paper.
 //!
-//! What did not pass stands in the page itself; the parts of other cases are inert `<template>`s, so that thousands of
+//! Cases that did not pass are in the page itself; the parts of other cases are inert `<template>`s, so that thousands of
 //! cases cost the browser little. The file has a size that is not exceeded much: see [`Limits`].
 
 mod case_view;
@@ -32,7 +32,7 @@ pub struct Limits {
     pub full: usize,
     /// Bytes of all cases; what comes then is only a line.
     pub all: usize,
-    /// Cases that did not pass and stand before all cases.
+    /// Cases that did not pass, shown before all cases.
     pub listed: usize,
     /// Those of them that are open at once: drawings cost a browser more than text.
     pub open: usize,
@@ -55,7 +55,7 @@ struct Page {
     facts: Vec<(&'static str, String)>,
     counts: Vec<Count>,
     rerun: Vec<(&'static str, String)>,
-    /// Cases that did not pass and stand before all cases.
+    /// Cases that did not pass, shown before all cases.
     open: Vec<OpenCase>,
     open_left_out: usize,
     comparison: Option<Comparison>,
@@ -98,7 +98,7 @@ struct SuiteView {
 #[derive(Debug, Serialize)]
 struct Group {
     name: String,
-    /// Several expansions of a matrix; else one case that stands for itself.
+    /// Several expansions of a matrix; else a single case.
     several: bool,
     summary: String,
     bad: bool,
@@ -119,7 +119,7 @@ struct Row {
     flags: Vec<String>,
     note: Option<String>,
     search: String,
-    /// `open`: it stands above; `template`: its part is in the page; `line`: it is not.
+    /// `open`: it is shown above; `template`: its part is in the page; `line`: it is not.
     shown: &'static str,
 }
 
@@ -140,7 +140,7 @@ pub fn page(run: &Run, before: Option<&Run>, limits: Limits) -> Result<String, m
     templates.add_template("page", include_str!("page.html"))?;
     let case_html = templates.get_template("case")?;
 
-    // Who reads a report wants what did not pass; that gets the room.
+    // Readers of a report look for what did not pass; that gets the room.
     let mut order: Vec<usize> = (0..run.cases.len()).filter(|index| has_part(&run.cases[*index])).collect();
     order.sort_by_key(|index| {
         let case = &run.cases[*index];
@@ -264,7 +264,7 @@ pub fn headline(run: &Run) -> String {
 /// How the run ended, where that is worth a sentence.
 pub fn ended(run: &Run) -> Option<String> {
     match &run.end {
-        None => Some("The run did not end: ftest was killed, or still runs.".to_owned()),
+        None => Some("The run did not end: ftest was killed or is still running.".to_owned()),
         Some(end) if end.interrupted => Some("The run was interrupted.".to_owned()),
         Some(_) => None,
     }
@@ -409,7 +409,7 @@ fn suites(run: &Run, row: &dyn Fn(usize) -> Row) -> Vec<SuiteView> {
 
 fn row(index: usize, case: &CaseRun, before: Option<&Run>, longest: u64, shown: &'static str) -> Row {
     let word = word(case);
-    let (last, told) = (case.last(), case.shown());
+    let (last, chosen) = (case.last(), case.shown());
     let mut flags = Vec::new();
     if case.flaky() {
         flags.push("flaky".to_owned());
@@ -420,10 +420,10 @@ fn row(index: usize, case: &CaseRun, before: Option<&Run>, longest: u64, shown: 
     if case.slow() {
         flags.push("slow".to_owned());
     }
-    if told.is_some_and(|attempt| attempt.hang.is_some()) {
+    if chosen.is_some_and(|attempt| attempt.hang.is_some()) {
         flags.push("hang".to_owned());
     }
-    if let Some(count) = told.map(|attempt| attempt.gaps.len()).filter(|count| *count > 0) {
+    if let Some(count) = chosen.map(|attempt| attempt.gaps.len()).filter(|count| *count > 0) {
         flags.push(words::counted(count, "gap"));
     }
     let was = before.and_then(|before| before.case(&case.info.case));
@@ -557,7 +557,7 @@ pub(crate) mod tests {
     fn a_run_before_is_compared() {
         let before = run(&[finished("s/a", Verdict::Passed, 5)]);
         let text = render(&run(&[finished("s/a", Verdict::Failed, 5)]), Some(&before), Limits::default());
-        assert!(text.contains("Since the run before") && text.contains("was passed"), "{text}");
+        assert!(text.contains("Compared with the previous run") && text.contains("was passed"), "{text}");
     }
 
     #[test]

@@ -221,7 +221,7 @@ pub(crate) static COUNT: Section = Section {
 pub(crate) static PERF: Section = Section {
     name: "perf",
     what: "`perf`",
-    about: "A number to watch. The measured value is kept, whatever the bounds say.",
+    about: "A number to watch. The measured value is always kept.",
     keys: &[&[
         required("metric", Shape::Path, "the path of one number, or an expression over `captures`"),
         OF,

@@ -399,7 +399,7 @@ pub(crate) static FAULT: Section = Section {
     what: "`faults`",
     about: "A failure to inject. A fault that never fires fails the case.",
     keys: &[&[
-        optional("at", Shape::Section(&AT), "when; a link fails from the start unless it says otherwise"),
+        optional("at", Shape::Section(&AT), "when; by default a link fails from the start"),
         required(
             "do",
             Shape::Either(&[

@@ -2,7 +2,7 @@
 //!
 //! To add a key: one [`Key`] in its [`Section`] (`keys.rs`, `expect.rs`, `cluster.rs`), its reading
 //! (`mapping.get("key")`), a use of it in `WHOLE` (the tests of `suite`), and `cargo xtask regen docs`.
-//! Tests fail for a key of a table that nobody reads, a key that is read without a table, and for texts that are behind.
+//! Tests fail for a key of a table that is never read, a key that is read without a table, and for outdated texts.
 
 pub(crate) mod cluster;
 pub(crate) mod expect;
@@ -25,14 +25,14 @@ pub struct Section {
     pub about: &'static str,
     /// Its keys. Sections share groups.
     pub keys: &'static [&'static [Key]],
-    /// How its keys depend on each other, for editors. The reader says the same in its own words.
+    /// How its keys depend on each other, for editors. The reader checks the same.
     pub rules: &'static [Rule],
 }
 
 /// One key of a section.
 #[derive(Debug)]
 pub struct Key {
-    /// As it is written.
+    /// As written.
     pub name: &'static str,
     /// What its value is.
     pub shape: Shape,
@@ -49,16 +49,16 @@ pub enum Unless {
     Required,
     /// Nothing.
     Nothing,
-    /// This value counts, or what this text says.
+    /// This value, or what this text describes.
     Default(&'static str),
 }
 
 /// How keys of a section depend on each other.
 #[derive(Debug)]
 pub enum Rule {
-    /// Exactly one of them stands there.
+    /// Exactly one of them is there.
     OneOf(&'static [&'static str]),
-    /// At least one of them stands there.
+    /// At least one of them is there.
     AnyOf(&'static [&'static str]),
     /// The first only with the second.
     With(&'static str, &'static str),
@@ -179,7 +179,7 @@ mod tests {
             let mut names: Vec<&str> = section.keys().map(|key| key.name).collect();
             names.sort_unstable();
             names.dedup();
-            assert_eq!(names.len(), section.keys().count(), "a key of `{}` stands there twice", section.name);
+            assert_eq!(names.len(), section.keys().count(), "a key of `{}` is there twice", section.name);
             for rule in section.rules {
                 let named = match rule {
                     Rule::OneOf(keys) | Rule::AnyOf(keys) => keys.to_vec(),

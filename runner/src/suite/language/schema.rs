@@ -66,7 +66,7 @@ fn of_key(key: &Key) -> Value {
     schema
 }
 
-/// `templates`: whether an expression may stand here.
+/// `templates`: whether an expression is allowed here.
 fn of_shape(shape: &Shape, templates: bool) -> Value {
     let number = |least: Value| json!({ "type": "number", "minimum": least });
     let schema = match shape {
@@ -128,7 +128,7 @@ fn of_shape(shape: &Shape, templates: bool) -> Value {
     }
 }
 
-/// Markdown without links and code marks, which editors show as they are.
+/// Markdown without links and code marks, which editors do not render.
 fn plain(markdown: &str) -> String {
     let mut out = String::new();
     let mut rest = markdown;

@@ -19,7 +19,7 @@ use object::read::{ReadCache, ReadRef, StringTable};
 
 use crate::execute::launch::holders::image::{Holder, Target};
 
-/// Sonames that programs link or open by name, whatever wheel is installed. Every soname doubles as a version node,
+/// Sonames that programs link or open by name, with any wheel. Every soname doubles as a version node,
 /// as NVIDIA's libraries have it; `NODES` has the exceptions.
 const SONAMES: &[&str] = &[
     "libcublas.so.12",
@@ -61,7 +61,7 @@ const NODES: &[(&str, &str)] = &[("libnvshmem_host.so.3", "NVSHMEM")];
 /// file that is already right is left alone.
 ///
 /// # Errors
-/// What the file system answers, or `InvalidData` for a shim that is no 64-bit ELF file; the message names the path.
+/// What the file system answers, or `InvalidData` for a shim that is not a 64-bit ELF file; the message names the path.
 pub fn write(directory: &Path, shim: &Path, torch_libraries: Option<&Path>) -> io::Result<()> {
     let shim = fs::canonicalize(shim).map_err(|error| at(shim, error))?;
     let target = Target::of(&shim)?;
@@ -203,12 +203,12 @@ fn is_nvidias(soname: &str) -> bool {
     soname.starts_with("libnv") || known.into_iter().any(|stem| soname.starts_with(stem))
 }
 
-/// The library that a function of this name belongs to, if it is one that we stand in for and it is not there.
+/// The library that a function of this name belongs to, if we replace that library and lack the function.
 pub fn missing_from(name: &str) -> Option<&'static str> {
     symbols::missing_from(name)
 }
 
-/// The stem of a soname of NVIDIA's for which there is no holder; `None` for one of others, or that is there.
+/// The stem of a soname of NVIDIA's for which there is no holder; `None` for any other, or for one with a holder.
 pub fn not_held(soname: &str) -> Option<String> {
     let (stem, _) = soname.split_once(".so")?;
     let known = SONAMES.iter().filter_map(|known| known.split_once(".so").map(|(stem, _)| stem));

@@ -52,7 +52,7 @@ const PREFIXES: &[(&str, &str)] = &[
     ("cu", "libcuda"),
 ];
 
-/// The library that a function of this name belongs to, if it is one that we stand in for and it is not there.
+/// The library that a function of this name belongs to, if we replace that library and lack the function.
 pub(super) fn missing_from(name: &str) -> Option<&'static str> {
     // A capital goes on: cuInit, but neither LAPACK's cungqr_ nor a program's cuda_helper.
     let is_nvidias = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(char::is_uppercase));

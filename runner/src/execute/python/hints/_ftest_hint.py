@@ -1,11 +1,11 @@
-# Says why `import torch` fails in this environment outside of ftest, and nothing else: the libraries that PyTorch asks for
-# are not installed, the simulated GPU has them. Where it is loaded, nothing is touched.
+# Only explains why `import torch` fails in this environment outside of ftest: the libraries that PyTorch asks for
+# are not installed, the simulated GPU provides them. Does nothing where it is loaded.
 import os
 import sys
 
 HINT = (
-    "ftest: this environment has PyTorch without NVIDIA's libraries; the simulated GPU stands in for them. "
-    "Run the program as `fgpu python ...`, below `ftest exec`, or as a case of a suite"
+    "ftest: this environment has PyTorch without NVIDIA's libraries; the simulated GPU replaces them. "
+    "Run the program as `fgpu python ...`, under `ftest exec`, or as a case of a suite"
 )
 
 

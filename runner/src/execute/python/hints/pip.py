@@ -1,4 +1,4 @@
-# Stands where pip would be: this environment is ftest's. A real pip, installed here, comes before this file.
+# In the place of pip: this environment is ftest's. A real pip, installed here, is found before this file.
 import sys
 
 HINT = """\
