@@ -6,8 +6,8 @@ use clap::Args;
 
 use crate::commands::reports::{ReportArgs, Reports, RunsArgs};
 use crate::host::output;
+use crate::host::secrets::Secrets;
 use crate::record::event::Event;
-use crate::record::secrets::Secrets;
 use crate::record::{Recorder, Run, log, merge, store};
 use crate::report::human::HumanReport;
 use crate::report::{counts, words};

@@ -148,8 +148,8 @@ impl CaseExecution<'_> {
             port: port.as_ref().map_or(0, |port| port.number),
         };
         let mut planned = ranks::plan(self.case, &shared).map_err(|error| error.to_string())?;
-        if self.context.no_capture {
-            no_capture::show(self.case, &mut planned);
+        if let Some(secrets) = &self.context.no_capture {
+            no_capture::show(self.case, &mut planned, secrets);
         }
         if let Some(debug) = &self.context.debug_rank {
             debug.apply(self.case, &mut planned);

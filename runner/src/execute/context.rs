@@ -26,6 +26,7 @@ use crate::execute::python::Python;
 use crate::host::deadline;
 use crate::host::install::Install;
 use crate::host::machine;
+use crate::host::secrets::Secrets;
 use crate::observation::Observation;
 
 /// Reports what the cases wait for, as `Progress::Preparing` does.
@@ -54,8 +55,8 @@ pub struct RunContext {
     pub limits: Limits,
     /// Which cases may have left what is in `/dev/shm`.
     pub(super) lives: Lives,
-    /// Streams of cases are shown as they come.
-    pub no_capture: bool,
+    /// Streams of cases are shown as they come, without these.
+    pub no_capture: Option<Secrets>,
     /// A rank that the user wants to look into.
     pub debug_rank: Option<DebugRank>,
     /// Room for the descriptors of cases.
@@ -92,7 +93,7 @@ impl RunContext {
             cancel,
             limits: Limits::default(),
             lives: Lives::default(),
-            no_capture: false,
+            no_capture: None,
             debug_rank: None,
             descriptors: Descriptors::left(),
             cookie,

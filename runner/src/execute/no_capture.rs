@@ -3,10 +3,11 @@
 use super::process_tree::ProcessPlan;
 use super::show::{Name, Streams};
 use crate::case::{Case, Launch};
+use crate::host::secrets::Secrets;
 use crate::observation::Role;
 
-/// Lets the processes of `case` write to the terminal, with their names when there are several.
-pub(super) fn show(case: &Case, planned: &mut [ProcessPlan]) {
+/// Lets the processes of `case` write to the terminal, with their names when there are several, and without `secrets`.
+pub(super) fn show(case: &Case, planned: &mut [ProcessPlan], secrets: &Secrets) {
     let several = planned.len() > 1 || case.world_size().is_some_and(|size| size > 1);
     for process in planned {
         let name = match (&case.launch, process.role) {
@@ -16,7 +17,7 @@ pub(super) fn show(case: &Case, planned: &mut [ProcessPlan]) {
             }
             (_, role) => Name::Role(role),
         };
-        process.streams = Streams::Shown(several.then_some(name));
+        process.streams = Streams::Shown(several.then_some(name), secrets.clone());
     }
 }
 

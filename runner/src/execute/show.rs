@@ -9,19 +9,21 @@ use std::path::PathBuf;
 use super::torchrun;
 use crate::host::output;
 use crate::host::printable::Printable;
+use crate::host::secrets::Secrets;
 use crate::observation::Role;
 
 /// A longer line is passed on in pieces, bytes.
 pub(super) const LINE: usize = 64 << 10;
 
 /// Where the streams of a process go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum Streams {
     /// They are captured.
     #[default]
     Captured,
-    /// Captured, and shown on ours, line by line behind the name of the process, or as they come.
-    Shown(Option<Name>),
+    /// Captured, and shown on ours, line by line behind the name of the process, or as they come; without the
+    /// secrets.
+    Shown(Option<Name>, Secrets),
     /// Captured, and shown on ours as they come; its input is ours.
     Interactive,
     /// All three are ours and nothing is captured; the process stays on our terminal.
@@ -54,6 +56,8 @@ pub struct Shown {
     error: bool,
     /// `None` where the user types to the program.
     printable: Option<Printable>,
+    /// What is masked.
+    secrets: Secrets,
     /// The part of a line that has not ended.
     line: Vec<u8>,
     /// The writer of the part of this line that was shown because it was long.
@@ -62,13 +66,14 @@ pub struct Shown {
 
 impl Shown {
     /// To our standard error, or else to our standard output, for a user who watches.
-    pub fn watched(name: Option<Name>, error: bool) -> Shown {
-        Shown { name, error, printable: Some(Printable::watched()), line: Vec::new(), writer: None }
+    pub fn watched(name: Option<Name>, error: bool, secrets: Secrets) -> Shown {
+        Shown { name, error, printable: Some(Printable::watched()), secrets, line: Vec::new(), writer: None }
     }
 
     /// The same for a user who also types: byte for byte.
     pub fn raw(error: bool) -> Shown {
-        Shown { name: None, error, printable: None, line: Vec::new(), writer: None }
+        let secrets = Secrets::default();
+        Shown { name: None, error, printable: None, secrets, line: Vec::new(), writer: None }
     }
 
     /// What came.
@@ -83,9 +88,24 @@ impl Shown {
     }
 
     fn pass(&mut self, bytes: &[u8]) {
-        let Some(name) = self.name else { return self.put(bytes) };
-        let out = self.named(name, bytes);
-        self.put(&out);
+        let out = match self.name {
+            Some(name) => self.named(name, bytes),
+            None if self.secrets.is_empty() => return self.put(bytes),
+            None => self.whole(bytes),
+        };
+        self.put(&self.masked(out));
+    }
+
+    fn masked(&self, bytes: Vec<u8>) -> Vec<u8> {
+        self.secrets.mask_bytes(&bytes).unwrap_or(bytes)
+    }
+
+    /// What can be masked now: up to the last end of a line, also of one that is written over. Half a secret is not known.
+    fn whole(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.line.extend_from_slice(bytes);
+        let end = self.line.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
+        let end = if self.line.len() - end >= LINE { self.line.len() } else { end };
+        self.line.drain(..end).collect()
     }
 
     /// The lines that are whole now, and those that are too long to wait for their end.
@@ -131,13 +151,18 @@ impl Shown {
         if let Some(rest) = self.printable.as_mut().map(Printable::end).filter(|rest| !rest.is_empty()) {
             self.pass(&rest);
         }
-        if let Some(name) = self.name
-            && !self.line.is_empty()
-        {
-            let mut out = Vec::new();
-            self.give(name, &mut out);
-            self.put(&out);
+        if self.line.is_empty() {
+            return;
         }
+        let out = match self.name {
+            Some(name) => {
+                let mut out = Vec::new();
+                self.give(name, &mut out);
+                out
+            }
+            None => std::mem::take(&mut self.line),
+        };
+        self.put(&self.masked(out));
     }
 
     /// A closed terminal is not an error: the files still hold everything.
@@ -171,7 +196,7 @@ mod tests {
     #[test]
     fn lines_are_named() {
         let named = |name: Name, bytes: &[u8]| {
-            let mut shown = Shown::watched(Some(name), false);
+            let mut shown = Shown::watched(Some(name), false, Secrets::default());
             String::from_utf8(shown.named(name, bytes)).unwrap()
         };
         assert_eq!(named(Name::Role(Role::Rank(3)), b"hi\nyou"), "[rank 3] hi\n");
@@ -183,9 +208,26 @@ mod tests {
     }
 
     #[test]
+    fn secrets_are_masked_also_where_they_come_in_two_pieces() {
+        let secrets = Secrets::of([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]);
+        let mut shown = Shown::watched(None, false, secrets.clone());
+        let mut out = Vec::new();
+        for piece in ["a hunter2", "hunter2 b\nhun", "ter2hunter2\r99%"] {
+            let whole = shown.whole(piece.as_bytes());
+            out.extend(shown.masked(whole));
+        }
+        assert_eq!(String::from_utf8(out).unwrap(), "a *** b\n***\r");
+        assert_eq!(shown.line, b"99%");
+        let name = Name::Role(Role::Rank(3));
+        let mut shown = Shown::watched(Some(name), false, secrets);
+        let line = shown.named(name, b"key hunter2hunter2\n");
+        assert_eq!(shown.masked(line), b"[rank 3] key ***\n");
+    }
+
+    #[test]
     fn a_line_without_end_is_shown_in_pieces() {
         let name = Name::Workers { node: 1, first: 4 };
-        let mut shown = Shown::watched(Some(name), false);
+        let mut shown = Shown::watched(Some(name), false, Secrets::default());
         let long = "x".repeat(LINE);
         let first = shown.named(name, format!("[default2]:{long}").as_bytes());
         assert_eq!(String::from_utf8(first).unwrap(), format!("[rank 6] {long}\n"));

@@ -9,6 +9,7 @@ pub mod install;
 pub(crate) mod lossy_path;
 pub mod machine;
 pub mod printable;
+pub mod secrets;
 pub mod shell;
 pub mod signal;
 pub mod variable;

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::log::{LOCK, LOG};
-use super::secrets::Secrets;
 use crate::case::Case;
 use crate::execute::{coordinator, scratch};
+use crate::host::secrets::Secrets;
 use crate::record::event::{Attempt, Stream};
 use crate::verdict::conclusion::Outcome;
 

@@ -1,7 +1,7 @@
 //! Between the run and its reports: every event is masked, bounded and written to the log before anybody sees it.
 
-use super::secrets::Secrets;
 use super::store::Store;
+use crate::host::secrets::Secrets;
 use crate::record::event::{Attempt, Event, Stream};
 use crate::verdict::Verdict;
 

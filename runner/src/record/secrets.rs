@@ -1,83 +1,23 @@
-//! Values that must not reach a log, a report or a kept file: those of variables whose names end in `_TOKEN`, `KEY`,
-//! `SECRET` or `PASSWORD`, be they of ftest's environment, of a case's `env`, or what a fixture gives.
+//! Events without secrets: what is recorded and reported holds none.
 
-use std::sync::Arc;
-
-use parking_lot::RwLock;
 use regex::Regex;
 use serde_json::Value;
 
 use crate::check::Failure;
+use crate::host::secrets::{MASK, Secrets};
 use crate::observation::Exit;
 use crate::record::event::{Attempt, CaseInfo, Event, Process, RunInfo, Stream};
 use crate::verdict::Verdict;
 
-/// The replacement for a secret.
-const MASK: &str = "***";
-/// Endings of names, in capitals.
-const NAMES: [&str; 4] = ["_TOKEN", "KEY", "SECRET", "PASSWORD"];
-/// A shorter value is found in too many harmless words.
-const SHORTEST: usize = 6;
 /// Fields of events that identify a case, kind or process. They come from suites and from ftest.
 const WORDS: [&str; 12] =
     ["event", "is", "case", "suite", "id", "kind", "role", "exit", "culprit", "run", "fixture", "verdict"];
 
-/// The values to look for. Clones are the same: what one learns, all know.
-#[derive(Clone, Debug, Default)]
-pub struct Secrets(Arc<RwLock<Known>>);
-
-#[derive(Debug, Default)]
-struct Known {
-    /// The longest first: one may be the beginning of another.
-    values: Vec<String>,
-    pattern: Option<Regex>,
-    /// The same for bytes that are not text.
-    bytes: Option<regex::bytes::Regex>,
-}
-
 impl Secrets {
-    /// Those of this process's environment.
-    pub fn of_environment() -> Secrets {
-        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-        Secrets::of(std::env::vars_os().map(|(name, value)| (text(name), text(value))))
-    }
-
-    /// Those among these variables.
-    pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Secrets {
-        let secrets = Secrets::default();
-        secrets.learn(variables);
-        secrets
-    }
-
-    /// From now on those among these variables as well.
-    pub fn learn(&self, variables: impl IntoIterator<Item = (String, String)>) {
-        let secret = |(name, value): &(String, String)| {
-            let name = name.to_ascii_uppercase();
-            value.len() >= SHORTEST && NAMES.iter().any(|ending| name.ends_with(ending))
-        };
-        let values: Vec<String> = variables.into_iter().filter(secret).map(|(_, value)| value).collect();
-        let mut known = self.0.write();
-        let before = known.values.len();
-        for value in values {
-            if !known.values.contains(&value) {
-                known.values.push(value);
-            }
-        }
-        if known.values.len() > before {
-            known.values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-            let pattern = known.values.iter().map(|value| regex::escape(value)).collect::<Vec<_>>().join("|");
-            known.pattern = Regex::new(&pattern).ok();
-            known.bytes = regex::bytes::Regex::new(&pattern).ok();
-        }
-    }
-
     /// `event` without them. One that cannot be masked loses every text.
     pub fn mask(&self, event: Event) -> Event {
-        let known = self.0.read();
-        if known.values.is_empty() {
-            return event;
-        }
-        let Some(values) = &known.pattern else { return bare(event) };
+        let Some(pattern) = self.pattern() else { return event };
+        let Some(values) = &pattern else { return bare(event) };
         let masked = serde_json::to_value(&event).and_then(|mut value| {
             let found = mask(&mut value, values);
             if found { serde_json::from_value(value).map(Some) } else { Ok(None) }
@@ -86,18 +26,6 @@ impl Secrets {
             Ok(masked) => masked.unwrap_or(event),
             Err(_) => bare(event),
         }
-    }
-
-    /// `bytes` without them; none where there was none.
-    pub fn mask_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let known = self.0.read();
-        let values = known.bytes.as_ref().filter(|values| values.is_match(bytes))?;
-        Some(values.replace_all(bytes, MASK.as_bytes()).into_owned())
-    }
-
-    /// Whether there is nothing to look for.
-    pub fn is_empty(&self) -> bool {
-        self.0.read().values.is_empty()
     }
 }
 

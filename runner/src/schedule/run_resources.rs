@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::execute::RunContext;
+use crate::host::secrets::Secrets;
 use crate::record::ArtifactStore;
-use crate::record::secrets::Secrets;
 
 /// Shared by all cases of a run.
 pub struct RunResources {

@@ -2,11 +2,10 @@
 //! without taking a lock that another thread of the parent may have held.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 static USED: AtomicBool = AtomicBool::new(false);
 static LOST: AtomicBool = AtomicBool::new(false);
-static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// Marks this process as one that uses CUDA. False in a forked child of such a process.
 pub(crate) fn enter() -> bool {
@@ -16,7 +15,6 @@ pub(crate) fn enter() -> bool {
     if !USED.load(Ordering::Acquire) {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
-            OWNER.store(std::process::id(), Ordering::Relaxed);
             // SAFETY: the handler only stores to an atomic, which is allowed in a forked child.
             unsafe { libc::pthread_atfork(None, None, Some(child)) };
             USED.store(true, Ordering::Release);
@@ -28,11 +26,6 @@ pub(crate) fn enter() -> bool {
 /// True in a forked child of a process that used CUDA.
 pub(crate) fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
-}
-
-/// True in the process that called [`enter`] first, false in its forked children.
-pub(crate) fn is_owner() -> bool {
-    OWNER.load(Ordering::Relaxed) == std::process::id()
 }
 
 extern "C" fn child() {

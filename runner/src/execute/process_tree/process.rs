@@ -157,7 +157,7 @@ impl Channels {
                 };
                 (make(".stdout")?, make(".stderr")?, None)
             }
-            Streams::Captured | Streams::Shown(_) | Streams::Interactive => {
+            Streams::Captured | Streams::Shown(..) | Streams::Interactive => {
                 let (from_output, output) = io::pipe().map_err(&failed)?;
                 let (from_error, error) = io::pipe().map_err(&failed)?;
                 let receiver = |pipe: PipeReader| Receiver::from_owned_fd(pipe.into()).map_err(&failed);
@@ -203,8 +203,8 @@ impl ProcessPlan {
         let pid = spawn.start().map_err(failed)?;
         let end = End::of(pid).map_err(failed)?;
         let handle = Arc::clone(&end.handle);
-        let shown = |error| match self.streams {
-            Streams::Shown(name) => Some(Shown::watched(name, error)),
+        let shown = |error| match &self.streams {
+            Streams::Shown(name, secrets) => Some(Shown::watched(*name, error, secrets.clone())),
             Streams::Interactive => Some(Shown::raw(error)),
             _ => None,
         };
