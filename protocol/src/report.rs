@@ -99,7 +99,7 @@ report! {
         sentence: String,
         /// The waiting rank.
         waits: Vec<HangWait>,
-        /// Global ranks that others wait for and that wait for nobody themselves.
+        /// Global ranks that others wait for and that wait for none themselves.
         missing: Vec<Rank>,
         /// Global ranks that each wait for the next, the last for the first; empty when there is no such cycle.
         cycle: Vec<Rank>,

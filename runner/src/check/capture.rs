@@ -25,7 +25,7 @@ pub struct Captures {
 pub struct Later {
     /// Its source, with its `${{ }}`.
     pub text: String,
-    /// The names that it may use besides.
+    /// Other names that it may use.
     pub context: Arc<Value>,
 }
 

@@ -179,7 +179,7 @@ impl OutputCheck {
         if good > 0 && (any || good == results.len()) {
             return None;
         }
-        let who = match self.whose {
+        let owner = match self.whose {
             Whose::Rank(rank) => format!("rank {rank}"),
             Whose::Any if has_ranks => "at least one rank".to_owned(),
             Whose::All if has_ranks => "every rank".to_owned(),
@@ -190,7 +190,7 @@ impl OutputCheck {
         Some(Failure {
             place: Some(self.place.clone()),
             kind: self.stream.name().into(),
-            expected: format!("{} of {who} {}", self.stream.name(), self.want.describe()),
+            expected: format!("{} of {owner} {}", self.stream.name(), self.want.describe()),
             got: if got.is_empty() { "no such process was seen".to_owned() } else { got.join("\n") },
             next: self.because.clone().unwrap_or_default(),
         })

@@ -206,7 +206,7 @@ mod tests {
         let text = "0123456789".repeat(30_000);
         std::fs::write(file.path(), &text).unwrap();
         stream.bytes = text.len() as u64;
-        assert_eq!(find(&stream, "9012"), Found::At(9), "a whole file that somebody else wrote");
+        assert_eq!(find(&stream, "9012"), Found::At(9), "a whole file that another process wrote");
         assert_eq!(find(&stream, "xyz"), Found::Nowhere);
     }
 

@@ -31,8 +31,8 @@ pub struct FgpuArgs {
     /// Oversubscription in hybrid mode [env: FAKEGPU_OOM_POLICY]
     #[arg(long, value_name = "clamp|managed|mapped_host|spill_cpu")]
     pub oom_policy: Option<String>,
-    /// What a gap does [env: FAKEGPU_UNSUPPORTED_API; default: warn]
-    #[arg(long, value_name = "allow|warn|error")]
+    /// What a gap does [env: FAKEGPU_UNSUPPORTED_API; default: stop]
+    #[arg(long, value_name = "allow|warn|stop|error")]
     pub unsupported_api: Option<String>,
     /// What implements NCCL [env: FAKEGPU_DIST_MODE]
     #[arg(long, value_name = "disabled|simulate|proxy|passthrough")]

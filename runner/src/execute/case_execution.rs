@@ -316,7 +316,7 @@ impl CaseExecution<'_> {
             let role = running.role;
             let (process, ended) = running.observe(deadline).await;
             if !ended {
-                self.observation.leaked.push(format!("somebody still holds the output of {role} open"));
+                self.observation.leaked.push(format!("a process still holds the output of {role} open"));
             }
             self.observation.processes.push(process);
         }

@@ -68,7 +68,7 @@ impl Deaths {
         self.failed.as_ref()
     }
 
-    /// Until when the others may go on, once somebody failed, if they may do so for `survivors`.
+    /// Until when the others may go on after the first failure, given `survivors`.
     pub(super) fn limit(&self, survivors: Option<Duration>) -> Option<Instant> {
         Some(self.failed.as_ref()?.at + survivors?)
     }

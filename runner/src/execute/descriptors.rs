@@ -11,7 +11,7 @@ use crate::case::{Case, Launch};
 
 /// Of each process of a case: both ends of two pipes, the files behind them, and its handle.
 const PROCESS: u64 = 7;
-/// Of a case besides: the port that it holds, the coordinator's lifeline, what is open for a moment to start a process.
+/// Others of a case: the port that it holds, the coordinator's lifeline, what is open for a moment to start a process.
 const CASE: u64 = 4;
 /// For everything else: sweeps through `/proc`, the run's log and reports, steps of fixtures.
 const RESERVE: u64 = 16;

@@ -129,7 +129,7 @@ impl Guard {
         self.leave_alone();
         let mut child = self.post.child();
         if let Some(mut lifeline) = child.stdin.take() {
-            // A guard that somebody killed has nothing left to do.
+            // A guard that was killed has nothing left to do.
             let _ = lifeline.write_all(DONE);
         }
         let _ = child.wait();

@@ -12,7 +12,7 @@ use super::process_tree::sweep::{Process, Sweep};
 /// Passes over `/proc` until no process is found that still runs; a process that forks all the time could go on for ever.
 const PASSES: usize = 16;
 
-/// Stops all processes of the run, then this one. Returns when somebody continued it, after continuing the others.
+/// Stops all processes of the run, then this one. Returns once it was continued, after continuing the others.
 pub fn pause(context: &RunContext) {
     let stopped = stop_all(&Sweep::new(context.cookie().clone()));
     pause_alone();
@@ -21,7 +21,7 @@ pub fn pause(context: &RunContext) {
     }
 }
 
-/// Stops this process, whose cases do not run. Returns when somebody continued it.
+/// Stops this process, whose cases do not run. Returns once it was continued.
 pub fn pause_alone() {
     let began = Instant::now();
     kernel::stop_here();

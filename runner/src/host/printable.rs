@@ -63,7 +63,7 @@ fn is_special(character: char) -> bool {
 }
 
 impl Printable {
-    /// What a program writes while somebody watches it: colors stay, and so do lines that are written over.
+    /// What a program writes while a user watches it: colors stay, and so do lines that are written over.
     pub fn watched() -> Printable {
         Printable { purpose: Purpose::Watch, held: Vec::new() }
     }

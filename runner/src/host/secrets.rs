@@ -22,7 +22,7 @@ struct Known {
     /// The longest first: one may be the beginning of another.
     values: Vec<String>,
     pattern: Option<Regex>,
-    /// The same for bytes that are no text.
+    /// The same for bytes that are not text.
     bytes: Option<regex::bytes::Regex>,
 }
 

@@ -29,7 +29,7 @@ pub enum LogError {
     Later {
         /// The log.
         path: PathBuf,
-        /// What it says.
+        /// Its message.
         version: u32,
     },
     /// A line that is not an event.

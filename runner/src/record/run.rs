@@ -64,7 +64,7 @@ pub struct CaseEnd {
     pub flaky: bool,
     /// Of a policy, beyond those of the attempts.
     pub failures: Vec<Failure>,
-    /// What a reader should know besides, in words.
+    /// Other things a reader should know.
     pub notes: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ impl CaseRun {
         self.end.as_ref().is_some_and(|end| end.flaky)
     }
 
-    /// What a reader should know besides, in words.
+    /// Other things a reader should know.
     pub fn notes(&self) -> &[String] {
         self.end.as_ref().map(|end| end.notes.as_slice()).unwrap_or_default()
     }

@@ -9,7 +9,7 @@ use crate::observation::Exit;
 use crate::record::event::{Attempt, CaseInfo, Event, Process, RunInfo, Stream};
 use crate::verdict::Verdict;
 
-/// Fields of events that say which case, kind or process is meant. They come from suites and from ftest.
+/// Fields of events that identify a case, kind or process. They come from suites and from ftest.
 const WORDS: [&str; 12] =
     ["event", "is", "case", "suite", "id", "kind", "role", "exit", "culprit", "run", "fixture", "verdict"];
 

@@ -134,7 +134,7 @@ impl HumanReport {
         ));
     }
 
-    /// Writes the bar anew: how many did not pass, and what runs since when.
+    /// Redraws the bar: how many did not pass, and what runs since when.
     pub fn refresh(&self, run: &Run) {
         let Some(bar) = &self.bar else { return };
         let running = |(index, since): &(usize, Instant)| running(&run.cases[*index], since.elapsed());

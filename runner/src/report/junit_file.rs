@@ -1,4 +1,4 @@
-//! The JUnit file of a run that goes on: whole at any time, written anew at most so often that it costs little.
+//! The JUnit file during a run: complete at any time, rewritten only so often that it costs little.
 
 use std::io;
 use std::path::{Path, PathBuf};

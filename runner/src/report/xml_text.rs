@@ -9,7 +9,7 @@ use crate::host::printable;
 pub struct XmlText(String);
 
 impl XmlText {
-    /// `text` as [`printable::visible`] shows it; what XML forbids besides becomes U+FFFD. A carriage return ends a line:
+    /// `text` as [`printable::visible`] shows it; anything else that XML forbids becomes U+FFFD. A carriage return ends a line:
     /// readers of XML turn it into one or drop it, and a progress bar would become one long word. Of tabs quick-junit
     /// leaves nothing: spaces.
     pub fn new(text: &str) -> XmlText {

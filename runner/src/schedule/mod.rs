@@ -138,7 +138,7 @@ async fn start_all(
     fixtures.finish(true, resources, settings, announce).await;
 }
 
-/// What cases share, made anew for each round: the last case of a round takes it down.
+/// What cases share, recreated for each round: the last case of a round takes it down.
 struct Fixtures {
     rounds: Vec<Rc<attempts::Shared>>,
     /// The round of the last.

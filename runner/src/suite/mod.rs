@@ -149,7 +149,7 @@ struct Shared<'a> {
     timeout: Option<std::time::Duration>,
     /// Limits of groups, by name.
     groups: BTreeMap<String, u32>,
-    /// What each case is in the end, where somebody asks.
+    /// Each case fully resolved, where requested.
     explained: Option<Vec<String>>,
     /// Mistakes of cluster files, with their texts.
     foreign: Vec<(String, Vec<Diagnostic>)>,

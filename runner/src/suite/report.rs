@@ -18,12 +18,12 @@ use crate::suite::launch::regex;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::{path, quantity, template};
 
-/// What values of checks may use besides what is written: captures, worked out when the processes have ended.
+/// Captures that values of checks may use, evaluated when the processes have ended.
 #[derive(Clone, Debug)]
 pub(super) struct Captured {
     /// The names that output checks of the case capture.
     pub(super) names: Vec<String>,
-    /// What expressions see besides.
+    /// What else expressions see.
     pub(super) context: Arc<serde_json::Value>,
 }
 

@@ -15,7 +15,7 @@ pub struct Conclusion {
     pub flaky: bool,
     /// Failures outside the attempts: a policy that made the verdict.
     pub failures: Vec<Failure>,
-    /// What a reader should know besides, in words.
+    /// Other things a reader should know.
     pub notes: Vec<String>,
     /// At least one, in order.
     pub attempts: Vec<Outcome>,

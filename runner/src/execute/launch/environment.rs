@@ -152,7 +152,7 @@ impl Environment {
         self.set("LC_ALL", "C.UTF-8").set("TZ", "UTC").python_defaults()
     }
 
-    /// Python speaks at once and prints its stacks when it is aborted; one thread per rank; PyTorch does not wait for
+    /// Python does not buffer its output and prints its stacks when it is aborted; one thread per rank; PyTorch does not wait for
     /// a thread that sleeps because Python is gone (the shim's `pthread_exit`), which would cost its 10 s.
     pub fn python_defaults(&mut self) -> &mut Self {
         for (name, value) in [

@@ -72,7 +72,7 @@ pub fn hear_of_children() {
     let _ = done;
 }
 
-/// Stops this process until somebody continues it. SIGSTOP and not SIGTSTP: that one we have caught, and the shell sees the same.
+/// Stops this process until it is continued. SIGSTOP and not SIGTSTP: that one we have caught, and the shell sees the same.
 /// It goes to this thread: one to the process may be taken by another thread, and this one would go on until that runs.
 pub(in crate::execute) fn stop_here() {
     // SAFETY: no preconditions.

@@ -135,7 +135,7 @@ pub struct Sweep {
     pub spared: HashSet<i32>,
     /// The same by their mark.
     pub spared_cookie: Option<Cookie>,
-    /// Our own children, whose exit somebody else takes.
+    /// Our own children, which are reaped elsewhere.
     pub awaited: HashSet<i32>,
     /// Process groups that were made for what the cookie covers. An orphan that came to us and is in one of them belongs
     /// to it even when it lost the mark with its environment.
@@ -180,7 +180,7 @@ impl Sweep {
                 return found;
             }
         }
-        // The number of a group that is gone may have passed to somebody else's.
+        // The number of a group that is gone may have been reused.
         Vec::new()
     }
 
@@ -204,7 +204,7 @@ impl Sweep {
         self.belonging(all, own)
     }
 
-    /// Whether somebody is in one of the groups. A process that becomes another between two looks at it is seen here.
+    /// Whether any process is in one of the groups. A process that becomes another between two looks at it is seen here.
     fn answers(&self) -> bool {
         let groups = self.groups.iter().filter_map(|group| Pid::from_raw(*group));
         groups.into_iter().any(|group| rustix::process::test_kill_process_group(group).is_ok())
@@ -303,7 +303,7 @@ impl Sweep {
     }
 }
 
-/// Takes the exit status of an orphan that came to us; somebody else's child is left alone.
+/// Takes the exit status of an orphan that came to us; a child of another owner is left alone.
 fn reap(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
@@ -401,7 +401,7 @@ mod tests {
     fn an_orphan_without_mark_belongs_to_the_group_that_it_is_in() {
         let (own, leader) = (1, 40);
         let orphan = |pid, parent, group| Process { group, ..process(pid, parent, None) };
-        // The last two are another process's child in a group of that number, and the leader, whom somebody awaits.
+        // The last two are another process's child in a group of that number, and the leader, which is awaited elsewhere.
         let all = vec![orphan(41, own, leader), orphan(42, 41, 42), orphan(43, 7, leader), orphan(leader, own, leader)];
         let mut sweep = Sweep::new(Cookie::from_text("r/1"));
         sweep.groups.insert(leader);

@@ -78,7 +78,7 @@ mod tests {
         let hint = "Run the program as `fgpu python ...`";
         let (ok, text) = run("import torch", &[]);
         assert!(!ok && text.contains("OSError: libcudart.so.13") && text.contains(hint), "{text}");
-        // Also where somebody else prints it.
+        // Also where other code prints it.
         let (ok, text) = run("import traceback\ntry: import torch\nexcept OSError: traceback.print_exc()", &[]);
         assert!(ok && text.contains(hint), "{text}");
         let (ok, text) = run("import torch, json; print(torch.version)", &[("WHOLE", "1")]);

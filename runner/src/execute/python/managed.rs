@@ -230,7 +230,7 @@ fn complete(directory: &Path) -> Option<Python> {
     let record: Complete = serde_json::from_slice(&fs::read(directory.join(".complete")).ok()?).ok()?;
     let bin = directory.join("bin");
     let program = bin.join("python");
-    // The interpreter below a venv may have been uninstalled; then it is made anew.
+    // The interpreter below a venv may have been uninstalled; then it is recreated.
     program.exists().then(|| {
         hints::put(directory, &record.requirements);
         Python { program, bin, torch_libraries: record.torch_libraries }
