@@ -2,7 +2,7 @@
 //!
 //! No sockets, files or clocks here: everything is a value. A tour:
 //!
-//! - [`env`] lists every environment variable; [`launcher`] reads those of torchrun.
+//! - [`mod@env`] lists every environment variable; [`launcher`] reads those of torchrun.
 //! - [`profile`] has the GPU models of `profiles/`, built in; [`plan`] is a cluster made of them.
 //! - [`message`] is what ranks and coordinator send each other, each in a [`frame`].
 //! - [`route`] knows how many bytes each collective moves between which ranks.
