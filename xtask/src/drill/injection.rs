@@ -101,7 +101,7 @@ pub(super) fn all_reports(workspace: &Workspace) -> Result<Tally, String> {
             let text = String::from_utf8_lossy(&text);
             let live = if extra.contains(&"--github") && report == "out.txt" { executed(&text) } else { None };
             let outcome =
-                judge(report, &text, forbidden, extra.contains(&"--color")).and_then(|()| live.map_or(Ok(()), Err));
+                judge(report, &text, forbidden, passing(report, extra)).and_then(|()| live.map_or(Ok(()), Err));
             tally.add(&format!("{report}, {}", extra.join(" ")), Duration::ZERO, outcome);
             tally.many(PAYLOADS.len() as u64 * 3 - 1);
         }
@@ -116,7 +116,26 @@ pub(super) fn all_reports(workspace: &Workspace) -> Result<Tally, String> {
     Ok(tally)
 }
 
-fn judge(report: &str, text: &str, forbidden: &[&str], colors: bool) -> Result<(), String> {
+/// What a report may have besides text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passing {
+    Nothing,
+    Colors,
+    /// Colors, and lines that are written over: somebody watches the program.
+    Watched,
+}
+
+fn passing(report: &str, extra: &[&str]) -> Passing {
+    if extra.contains(&"--no-capture") && matches!(report, "out.txt" | "err.txt") {
+        Passing::Watched
+    } else if extra.contains(&"--color") {
+        Passing::Colors
+    } else {
+        Passing::Nothing
+    }
+}
+
+fn judge(report: &str, text: &str, forbidden: &[&str], passing: Passing) -> Result<(), String> {
     if text.trim().is_empty() && report != "err.txt" {
         return Err("it is empty".to_owned());
     }
@@ -125,8 +144,11 @@ fn judge(report: &str, text: &str, forbidden: &[&str], colors: bool) -> Result<(
         let at = text.find(word).unwrap_or_default();
         return Err(format!("has {word:?}: {:?}", text[at..].chars().take(80).collect::<String>()));
     }
-    let acts = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    let bare = if colors { without_colors(text) } else { text.to_owned() };
+    let acts = |letter: char| {
+        let is_fine = matches!(letter, '\n' | '\t') || letter == '\r' && passing == Passing::Watched;
+        letter.is_control() && !is_fine
+    };
+    let bare = if passing == Passing::Nothing { text.to_owned() } else { without_colors(text) };
     if let Some(line) = bare.lines().find(|line| line.chars().any(acts)) {
         return Err(format!("has a character that acts: {line:?}"));
     }
@@ -209,17 +231,21 @@ mod tests {
 
     #[test]
     fn what_acts_is_found() {
-        let found = |report, text| judge(report, text, &["<evil"], false).unwrap_err();
+        let found = |report, text| judge(report, text, &["<evil"], Passing::Nothing).unwrap_err();
         assert!(found("out.xml", "a <evil/>").contains("<evil"));
         assert!(found("out.txt", "a \u{1b}[2J").contains("acts"));
         assert!(found("out.txt", "a \u{9b}2J").contains("acts"));
         assert!(found("out.txt", SECRET).contains("hunter2"));
         assert!(found("out.txt", "").contains("empty"));
-        assert!(judge("out.txt", "\u{1b}[1;31mred\u{1b}[0m", &[], true).is_ok());
-        assert!(judge("out.txt", "\u{1b}[1;31mred\u{1b}[2J", &[], true).is_err());
-        assert!(judge("out.md", "```\n![evil](x)\n```\n", &[], false).is_ok());
-        assert!(judge("out.md", "```\nx\n```\n![evil](x)\n", &[], false).is_err());
-        assert!(judge("out.md", "```\n`````\n![evil](x)\n", &[], false).is_err());
+        assert!(judge("out.txt", "\u{1b}[1;31mred\u{1b}[0m", &[], Passing::Colors).is_ok());
+        assert!(judge("out.txt", "\u{1b}[1;31mred\u{1b}[2J", &[], Passing::Colors).is_err());
+        assert!(judge("out.txt", "1%\r99%", &[], Passing::Watched).is_ok());
+        assert!(judge("out.txt", "1%\r99%", &[], Passing::Colors).is_err());
+        assert_eq!(passing("out.txt", &["--no-capture"]), Passing::Watched);
+        assert_eq!(passing("out.html", &["--no-capture"]), Passing::Nothing);
+        assert!(judge("out.md", "```\n![evil](x)\n```\n", &[], Passing::Nothing).is_ok());
+        assert!(judge("out.md", "```\nx\n```\n![evil](x)\n", &[], Passing::Nothing).is_err());
+        assert!(judge("out.md", "```\n`````\n![evil](x)\n", &[], Passing::Nothing).is_err());
         assert!(executed("::stop-commands::a\n##[error]evil\n::a::\n").is_none());
         assert!(executed("::stop-commands::a\n::a::\n##[error]evil\n").is_some());
     }
