@@ -1,10 +1,11 @@
 //! A kernel from its checked program to executable code, and the cache of compiled code.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context as Compiler, control::ControlPlane, isa::OwnedTargetIsa};
+use parking_lot::Mutex;
 
 use crate::decode;
 use crate::error::Refusal;
@@ -180,11 +181,11 @@ impl Image {
     /// Where the kernel, or a function that it reaches, has an instruction that is refused.
     pub fn kernel(&self, name: &str) -> Result<Arc<Kernel>, KernelError> {
         let key = (self.hash, name.to_string());
-        if let Some(kernel) = cache().lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(kernel) = cache().lock().get(&key) {
             return Ok(Arc::clone(kernel));
         }
         let kernel = Arc::new(self.compile(name)?);
-        cache().lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&kernel));
+        cache().lock().insert(key, Arc::clone(&kernel));
         Ok(kernel)
     }
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::host::{Host, Memory};
 use crate::kernel::Kernel;
@@ -234,7 +235,7 @@ impl Kernel {
             clusters,
         };
         let workers = self.work(&shared);
-        let stopped = shared.stopped.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let stopped = shared.stopped.into_inner();
         if let Some((_, stop)) = stopped {
             return Err(LaunchError::Trap(Box::new(self.describe(stop))));
         }
@@ -324,7 +325,7 @@ impl Kernel {
 
     /// Of several errors, the first block's is reported, so that a program gives the same report each time.
     fn stop(&self, shared: &Shared<'_>, number: u64, stop: Stop) {
-        let mut stopped = shared.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stopped = shared.stopped.lock();
         if stopped.as_ref().is_none_or(|(other, _)| number < *other) {
             *stopped = Some((number, stop));
         }

@@ -215,7 +215,7 @@ pub(super) extern "C" fn atomic(context: &mut Context, warp: &mut Warp, mode: u6
             u128::from(update(place, bytes, next))
         } else {
             // No 16-byte atomics in the language: one lock for all of them.
-            let _guard = WIDE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _guard = WIDE.lock();
             let cell = place.cast::<u128>();
             let old = *cell;
             if op != CAS || old == b {
@@ -271,7 +271,7 @@ pub(super) fn tensor_scalar(data_type: u8) -> Option<u64> {
     } as u64)
 }
 
-static WIDE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+static WIDE: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
 pub(super) extern "C" fn is_space(context: &mut Context, _warp: &mut Warp, mode: u64) {
     let address = context.args[0] as u64;
