@@ -57,7 +57,7 @@ async function look(file, reader, picture) {
         return width > 0 && height > 0;
       });
       if (marks.length === 0) mistakes.push(`the chart ${name} is empty`);
-      if (!name || !chart.querySelector('desc')?.textContent) mistakes.push('a chart says nothing to who cannot see it');
+      if (!name || !chart.querySelector('desc')?.textContent) mistakes.push('a chart has no title or description for a screen reader');
       const ids = chart.getAttribute('aria-labelledby').split(' ');
       if (ids.some((id) => document.querySelectorAll(`#${id}`).length !== 1)) mistakes.push(`the ids of ${name} are not unique`);
     }
@@ -93,16 +93,16 @@ for (const file of pages) {
   }
 }
 
-// These checks must be able to fail: a page with one of each mistake has all of them told.
+// These checks must be able to fail: on a page with one of each mistake, all are found.
 const broken = join(folder, 'broken.html');
 const text = readFileSync(pages[0], 'utf8').replace('<main>', `<main><div style="width:900px">.</div>
 <svg class="chart" aria-labelledby="x y"><title id="x">hollow</title><desc id="y">nothing</desc></svg>
 <script>console.error('on purpose')</script>`);
 writeFileSync(broken, text);
-const told = (await look(broken, 'phone')).join('\n');
+const found = (await look(broken, 'phone')).join('\n');
 for (const word of ['on purpose', 'wide on', 'hollow is empty']) {
-  if (!told.includes(word)) {
-    console.error(`a broken page passes: nothing says "${word}"`);
+  if (!found.includes(word)) {
+    console.error(`a broken page passes: no mistake mentions "${word}"`);
     wrong += 1;
   }
 }

@@ -1,4 +1,4 @@
-"""What the compute bridge costs: each operator on small tensors on the CPU device and on the pretended GPU, in turn, in one
+"""What the compute bridge costs: each operator on small tensors on the CPU device and on the simulated GPU, in turn, in one
 process (median of many rounds, in microseconds), and a training step of a small transformer on both.
 
     ./ftest exec --profile a100 -- python benches/compute.py

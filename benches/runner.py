@@ -88,7 +88,7 @@ def main():
 
     with tempfile.TemporaryDirectory(prefix="ftest-bench-") as temporary:
         directory = pathlib.Path(temporary)
-        # The runs of a benchmark are no runs that somebody looks up.
+        # Nobody looks up the runs of a benchmark.
         options = {"cwd": directory, "env": {**os.environ, "XDG_STATE_HOME": temporary, "XDG_CACHE_HOME": temporary}}
         trivial = [f"{{id: c{number}, launch: {{argv: ['true']}}}}" for number in range(count)]
         file = suite(directory, "trivial", trivial)

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transport_is_told_from_the_address() {
+    fn the_address_decides_the_transport() {
         assert_eq!(read(&[]).unwrap(), Settings::default());
         let unix = read(&[("FAKEGPU_COORDINATOR_ADDR", "/tmp/c.sock")]).unwrap();
         assert_eq!(unix.coordinator, Some(Address::Unix("/tmp/c.sock".to_owned())));

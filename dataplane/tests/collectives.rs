@@ -225,7 +225,7 @@ fn large_reductions() {
     }
 }
 
-/// A block that tells where it came from and where it was meant for.
+/// A block that names its sender and its receiver.
 fn block(from: usize, to: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|index| (from * 50 + to * 11 + index) as u8).collect()
 }

@@ -73,7 +73,7 @@ fn both_sides_hear_of_a_message_mismatch() {
 }
 
 #[test]
-fn a_deadline_names_who_is_missing() {
+fn a_deadline_names_the_missing_ranks() {
     for settings in ways() {
         let settings = Settings { timeout: Duration::from_millis(300), ..settings };
         play(&settings, 3, |player| {
@@ -98,7 +98,7 @@ fn a_deadline_names_who_is_missing() {
 }
 
 #[test]
-fn an_abort_wakes_those_who_wait_here_and_elsewhere() {
+fn an_abort_wakes_waiting_ranks_here_and_elsewhere() {
     for settings in ways() {
         let failures = play(&settings, 3, |player| {
             if player.rank == 2 {
@@ -207,7 +207,7 @@ fn a_piece_above_the_limit_is_refused_by_name() {
 }
 
 #[test]
-fn wrong_arguments_are_told_before_anything_moves() {
+fn wrong_arguments_are_refused_before_anything_moves() {
     let [shared, _] = ways();
     play(&shared, 1, |player| {
         let mut wrong = call(player, Operation::Broadcast, 4, Datatype::Float32);
@@ -255,8 +255,8 @@ fn splits_follow_color_and_key() {
             let parent = &player.communicator;
             let key = -(player.rank as i32);
             let child = player.process.split(parent, parent.split_ticket(), color, key, player.participant()).unwrap();
-            let told = child.as_ref().map(|child| (child.rank(), child.size()));
-            assert_eq!(told, [Some((1, 2)), Some((0, 1)), Some((0, 2)), None][player.rank]);
+            let found = child.as_ref().map(|child| (child.rank(), child.size()));
+            assert_eq!(found, [Some((1, 2)), Some((0, 1)), Some((0, 2)), None][player.rank]);
             if let Some(child) = child {
                 assert_eq!(child.members()[child.rank() as usize].global_rank, Rank(player.rank as u32));
                 child.run(&[Call::new(Operation::Barrier, 0, Datatype::Uint8)]).unwrap();

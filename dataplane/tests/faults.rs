@@ -1,4 +1,4 @@
-//! Faults that a case asks for, with ranks as threads: who is hit, who is told what, and that nothing else happens.
+//! Faults that a case asks for, with ranks as threads: which rank is hit, which error each rank gets, and that nothing else happens.
 #![expect(unsafe_code, reason = "reads and writes test buffers")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! Puts, signals and waits: what arrives, in what order, who is involved, and how waits end.
+//! Puts, signals and waits: what arrives, in what order, which ranks are involved, and how waits end.
 #![expect(unsafe_code, reason = "reads and writes test buffers")]
 
 mod support;
@@ -130,7 +130,7 @@ fn a_rank_that_leaves_ends_waits_for_more_than_it_signalled() {
 }
 
 #[test]
-fn an_abort_wakes_who_waits() {
+fn an_abort_wakes_waiting_ranks() {
     for settings in ways() {
         let started = Barrier::new(2);
         play(&settings, 2, |player| {
@@ -150,7 +150,7 @@ fn an_abort_wakes_who_waits() {
 }
 
 #[test]
-fn the_deadline_names_who_did_not_signal() {
+fn the_deadline_names_the_rank_that_did_not_signal() {
     for settings in ways() {
         let settings = dataplane::settings::Settings { timeout: Duration::from_millis(200), ..settings };
         let done = Barrier::new(2);
@@ -167,7 +167,7 @@ fn the_deadline_names_who_did_not_signal() {
 
 /// A rank may leave as soon as it has every signal that it waits for: who sent them must not take that for a failure.
 #[test]
-fn who_waits_for_signals_may_leave_at_once() {
+fn a_rank_that_waited_for_signals_may_leave_at_once() {
     let [_, sockets] = ways();
     for round in 0..200 {
         play(&sockets, 3, |player| {

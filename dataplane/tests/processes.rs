@@ -260,7 +260,7 @@ fn processes_share_memory_and_report_what_they_did() {
 }
 
 #[test]
-fn a_killed_rank_is_named_by_those_who_need_it() {
+fn a_killed_rank_is_named_by_the_ranks_that_need_it() {
     for sockets in [false, true] {
         let stand_in = StandIn::start(if sockets { "die-sockets" } else { "die" });
         let ended = finish(start(&stand_in, "die", 3, sockets));

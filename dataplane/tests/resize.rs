@@ -71,7 +71,7 @@ fn three_of_four_go_on_without_the_one_that_was_lost() {
 }
 
 #[test]
-fn a_shrink_with_abort_wakes_those_who_wait() {
+fn a_shrink_with_abort_wakes_waiting_ranks() {
     for settings in ways() {
         let (done, others) = channel();
         let others = Mutex::new(others);
@@ -111,7 +111,7 @@ fn without_an_error_the_parent_works_on() {
 }
 
 #[test]
-fn ranks_that_disagree_are_told_and_may_try_again() {
+fn ranks_that_disagree_get_an_error_and_may_try_again() {
     let [shared, _] = ways();
     play(&shared, 3, |player| {
         if player.rank == 2 {
@@ -127,7 +127,7 @@ fn ranks_that_disagree_are_told_and_may_try_again() {
             assert_eq!(sum(player, &mine.unwrap(), 1).unwrap(), 2);
         }
     });
-    let told = play(&shared, 4, |player| match player.rank {
+    let errors = play(&shared, 4, |player| match player.rank {
         0 | 1 => {
             let excluded: &[u32] = if player.rank == 0 { &[3] } else { &[2, 3] };
             let failure = shrink(player, excluded, false).err().unwrap();
@@ -138,7 +138,7 @@ fn ranks_that_disagree_are_told_and_may_try_again() {
         _ => String::new(),
     });
     let expected = "is to shrink in different ways: rank 0 without rank 3, rank 1 without ranks 2 and 3";
-    assert!(told[0].ends_with(expected) && told[0] == told[1], "{told:?}");
+    assert!(errors[0].ends_with(expected) && errors[0] == errors[1], "{errors:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use quick_xml::XmlVersion;
 use quick_xml::events::Event;
 use runner::report::xml_text::XmlText;
 
-/// Any bytes become text that stands in an attribute and in an element and is read back as it was.
+/// Any bytes become text that is in an attribute and in an element and is read back as it was.
 pub fn xml(data: &[u8]) {
     let text = XmlText::from_bytes(data);
     assert_eq!(XmlText::new(text.as_str()), text, "what is clean stays as it is");

@@ -121,7 +121,7 @@ fn apply(data: &mut Vec<u8>, mutation: &Mutation, others: &[(PathBuf, Vec<u8>)])
     }
 }
 
-/// Mutated inputs, so many or for so long; the smallest that breaks a promise is told.
+/// Mutated inputs, so many or for so long; the smallest that breaks a promise is reported.
 fn search(name: &str, target: Target, count: u32, until: Instant) {
     let files = corpus(name);
     let input =

@@ -91,7 +91,7 @@ impl Communicator {
         connections
     }
 
-    /// Tells the members still there, except for the process of `from`, that `rank` is lost.
+    /// Notifies the remaining members, except for the process of `from`, that `rank` is lost.
     pub(crate) fn tell_others(
         &self,
         rank: Rank,

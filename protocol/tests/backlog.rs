@@ -24,13 +24,13 @@ fn record(sequence: u64) -> OperationRecord {
     }
 }
 
-/// A file in which `written` records were written, of which `told` were told.
-fn file(backlog: Backlog, written: u64, told: u64) -> Vec<u8> {
+/// A file in which `written` records were written, of which `reported` were reported.
+fn file(backlog: Backlog, written: u64, reported: u64) -> Vec<u8> {
     let mut bytes = vec![0; Backlog::BYTES];
-    for (at, word) in [(Backlog::MARK, backlog.mark), (Backlog::WRITTEN, written), (Backlog::REPORTED, told)] {
+    for (at, word) in [(Backlog::MARK, backlog.mark), (Backlog::WRITTEN, written), (Backlog::REPORTED, reported)] {
         bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
-    for number in told..written {
+    for number in reported..written {
         let (slot, used) = Backlog::slot(&record(u64::MAX - number));
         bytes[Backlog::place(number)..][..used].copy_from_slice(&slot[..used]);
     }
@@ -38,14 +38,15 @@ fn file(backlog: Backlog, written: u64, told: u64) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_not_told_is_left_in_order_also_across_the_end() {
+fn what_was_not_reported_is_left_in_order_also_across_the_end() {
     let backlog = Backlog { fd: 3, mark: 7 };
     let slots = Backlog::SLOTS as u64;
-    for (written, told) in [(0, 0), (5, 5), (5, 2), (slots + 3, slots - 2), (slots, 0), (3 * slots + 1, 2 * slots + 1)]
+    for (written, reported) in
+        [(0, 0), (5, 5), (5, 2), (slots + 3, slots - 2), (slots, 0), (3 * slots + 1, 2 * slots + 1)]
     {
-        let left = backlog.unreported(&file(backlog, written, told));
-        let expected: Vec<OperationRecord> = (told..written).map(|number| record(u64::MAX - number)).collect();
-        assert_eq!(left, expected, "{written} written, {told} told");
+        let left = backlog.unreported(&file(backlog, written, reported));
+        let expected: Vec<OperationRecord> = (reported..written).map(|number| record(u64::MAX - number)).collect();
+        assert_eq!(left, expected, "{written} written, {reported} reported");
     }
 }
 
@@ -58,13 +59,13 @@ fn what_is_no_backlog_holds_nothing() {
     assert_eq!(backlog.unreported(&[]), []);
     assert_eq!(backlog.unreported(&whole[..Backlog::place(3)]).len(), 2, "cut off before its last record");
     let slots = Backlog::SLOTS as u64;
-    for (written, told) in [(1, 2_u64), (slots + 1, 0), (u64::MAX, 0)] {
+    for (written, reported) in [(1, 2_u64), (slots + 1, 0), (u64::MAX, 0)] {
         let mut bytes = whole.clone();
         bytes[Backlog::WRITTEN..][..8].copy_from_slice(&written.to_le_bytes());
-        bytes[Backlog::REPORTED..][..8].copy_from_slice(&told.to_le_bytes());
-        assert_eq!(backlog.unreported(&bytes), [], "{written} written, {told} told");
+        bytes[Backlog::REPORTED..][..8].copy_from_slice(&reported.to_le_bytes());
+        assert_eq!(backlog.unreported(&bytes), [], "{written} written, {reported} reported");
     }
     let mut spoiled = whole;
     spoiled[Backlog::place(2)..][..Backlog::SLOT_BYTES].fill(0xff);
-    assert_eq!(backlog.unreported(&spoiled).len(), 1, "nothing behind what is no record");
+    assert_eq!(backlog.unreported(&spoiled).len(), 1, "nothing behind what is not a record");
 }

@@ -209,7 +209,7 @@ fn table() -> String {
 }
 
 #[test]
-fn what_the_table_says_is_so() {
+fn the_table_is_true() {
     for Row(section, _, executed, gaps) in ROWS {
         for instruction in *executed {
             check(instruction).unwrap_or_else(|error| panic!("{section}: {error}"));

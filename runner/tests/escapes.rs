@@ -1,4 +1,4 @@
-//! What a program prints does not act on the terminal of who reads of it, whichever way, and takes no word of ftest's away.
+//! What a program prints does not control the reader's terminal, in any report, and hides nothing that ftest prints.
 
 mod program;
 
@@ -68,7 +68,7 @@ fn a_line_that_is_written_over_takes_no_word_of_ours_with_it() {
 }
 
 #[test]
-fn who_watches_sees_colors_and_no_sequence_that_acts() {
+fn a_terminal_gets_colors_and_no_sequence_that_acts() {
     let project = project(
         "- {id: one, launch: {argv: [sh, hostile.sh]}, expect: {exit: 3}}\n\
          - {id: two, launch: {argv: [sh, hostile.sh], ranks: 2}, expect: {exit: 3}}",

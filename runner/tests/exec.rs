@@ -92,7 +92,7 @@ fn the_code_is_the_commands_and_the_report_is_written_although_it_fails() {
         machine.output(&["--cluster", "cluster.yaml", "--report", "r.json"], "echo $FAKEGPU_COORDINATOR_TOKEN; exit 5");
     assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(machine.path("r.json")).unwrap()).unwrap();
-    // The rank was told the same token as the coordinator.
+    // The rank was given the same token as the coordinator.
     assert_eq!(report["token"].as_str().unwrap(), text(&output.stdout).trim());
     assert_eq!(machine.output(&[], "kill -9 $$").status.code(), Some(137));
 }

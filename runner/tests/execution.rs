@@ -85,7 +85,7 @@ fn ranks_know_their_seats_and_share_a_directory() {
 }
 
 #[test]
-fn a_signal_is_told_apart_from_a_code() {
+fn a_signal_is_distinguished_from_a_code() {
     assert_eq!(launcher(&observe(&shell("kill -SEGV $$"))).0, &Exit::Signal(11));
 }
 
@@ -99,7 +99,7 @@ fn more_output_than_a_pipe_holds_does_not_block() {
 }
 
 #[test]
-fn a_missing_program_is_told_at_once() {
+fn a_missing_program_is_reported_at_once() {
     let started = Instant::now();
     let observation = observe(&case(&["no-such-program-anywhere"], Some(2)));
     assert!(started.elapsed() < Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! `faults` from outside, with stand-ins for shim and coordinator: the ranks are told of them, and the cluster report says
+//! `faults` from outside, with stand-ins for shim and coordinator: the ranks receive them, and the cluster report says
 //! which of them fired.
 
 mod executable;
@@ -29,7 +29,7 @@ suite: s
 cases:
   - id: one
     cluster: { nodes: 2, gpus_per_node: 1, profile: a100 }
-    launch: { argv: [sh, -c, 'echo "$FTEST_FAULTS" > "$HOME/told.$RANK"'], ranks: 2 }
+    launch: { argv: [sh, -c, 'echo "$FTEST_FAULTS" > "$HOME/faults.$RANK"'], ranks: 2 }
     faults:
       - { at: { rank: 1, after: 2s }, do: kill }
       - { at: { rank: 0, collective: all_reduce, seq: 3 }, do: { delay: 1500ms } }
@@ -75,7 +75,7 @@ fn a_case_passes_when_all_its_faults_fired() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");
     for rank in 0..2 {
-        let printed = std::fs::read_to_string(root.path().join(format!("told.{rank}"))).unwrap();
+        let printed = std::fs::read_to_string(root.path().join(format!("faults.{rank}"))).unwrap();
         let faults = fault::from_json(&printed).unwrap();
         let places: Vec<_> = faults.iter().map(|fault| (fault.number, fault.origin.as_str())).collect();
         assert_eq!(places, [(1, "s.yaml:8:9"), (2, "s.yaml:9:9")], "rank {rank}");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Any shared object can be preloaded: one that this test itself uses stands in for the shim.
+/// Any shared object can be preloaded: one that this test itself uses takes the shim's place.
 fn stand_in() -> PathBuf {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let mapped = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));

@@ -210,7 +210,7 @@ fn whoever_is_left_ends_everything() {
 #[test]
 fn ranks_go_in_every_order_of_deaths() {
     use Who::{Coordinator, Guard, Runner};
-    // Only what a rank started itself may stay when nobody at all is left who knows of it.
+    // Only what a rank started itself may stay when no process is left that knows of it.
     play(&[&[Runner, Guard, Coordinator]], false);
     play(&[&[Guard], &[Guard], &[Runner, Coordinator]], true);
     play(&[&[Guard], &[Runner, Guard, Coordinator]], false);

@@ -74,7 +74,7 @@ fn few_cases_with_everything() {
     now.ends(
         "dist/known-hole",
         vec![failed(4, "missing.json")],
-        Verdict::Xfailed { reason: "NCCL 2.30 is not played yet".into() },
+        Verdict::Xfailed { reason: "NCCL 2.30 is not simulated yet".into() },
     );
     now.ends("dist/again", vec![failed(4, "small.json"), Attempt { number: 2, ..passed(3) }], Verdict::Passed);
     now.ends("ddp/ddp", vec![Attempt { cluster_report: Some("small.json".into()), ..passed(11) }], Verdict::Passed);
@@ -125,7 +125,7 @@ fn thousands_of_cases() {
     keep("many.html", &page);
     assert_eq!(page.matches("<li class=\"row\"").count(), 5000);
     assert!(page.len() < 20 << 20, "{} bytes", page.len());
-    assert!(page.contains("9 more did not pass"), "the failures beyond the first 30 are told");
+    assert!(page.contains("9 more did not pass"), "the failures beyond the first 30 are counted");
 }
 
 #[test]

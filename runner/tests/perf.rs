@@ -1,4 +1,4 @@
-//! What `perf` measured stands in the event log, whatever its bounds say.
+//! What `perf` measured is in the event log, whether or not it is within its bounds.
 
 mod program;
 

@@ -1,4 +1,4 @@
-//! Requirements that only the case's Python can answer: a Python that answers what the test wants stands in for it.
+//! Requirements that only the case's Python can answer: a script that answers what the test wants takes its place.
 
 mod executable;
 mod program;

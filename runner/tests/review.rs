@@ -71,7 +71,7 @@ fn an_artifact_of_a_ci_run_is_accepted_file_by_file() {
 }
 
 #[test]
-fn what_no_case_has_is_told_and_removed() {
+fn unreferenced_snapshots_are_listed_and_removed() {
     let root = project();
     let snapshots = root.path().join("suites/snapshots/s");
     leave(&snapshots.join("old.snap"), "s/old report", "1\n");

@@ -169,7 +169,7 @@ fn a_limit_on_files_does_not_end_ftest_itself() {
 }
 
 #[test]
-fn who_starts_ftest_may_ignore_the_ends_of_children() {
+fn the_parent_of_ftest_may_ignore_the_ends_of_children() {
     let workspace = Workspace::new(&[
         "{id: a, launch: {argv: [sh, -c, 'exit 3'], ranks: 2}, expect: {exit: 3}}",
         "{id: b, launch: {argv: [sh, -c, 'kill -KILL $$']}, expect: {exit: {signal: SIGKILL}}}",

@@ -110,7 +110,7 @@ fn state(pid: &str) -> char {
 #[test]
 fn ctrl_z_stops_everything_and_the_clock_and_fg_lets_it_go_on() {
     // The grandchild has left the session of the case; the deadline passes while all are stopped. Neither starts a program
-    // meanwhile: who does it by vfork is not stopped, but waits for a child that is.
+    // meanwhile: a parent that used vfork is not stopped, but waits for a child that is.
     let mut terminal = Terminal::new(
         "ftest: 1\nsuite: job\ncases:\n- id: waits\n  timeout: {slow: 5s, kill: 6s}\n  launch:\n    \
          argv: [sh, -c, 'mkfifo go; setsid sh -c \"echo \\$\\$ > far; read word < go\" & echo $$ > near; wait']\n",
@@ -120,7 +120,7 @@ fn ctrl_z_stops_everything_and_the_clock_and_fg_lets_it_go_on() {
     terminal.type_in("\x1a");
     terminal.wait_for("Stopped");
     terminal.wait_for("ready> ");
-    // A process stops when it next gets a processor, not when it is told to.
+    // A process stops when it next gets a processor, not when it gets the signal.
     let deadline = Instant::now() + PATIENCE;
     while pids.each_ref().map(|pid| state(pid)) != ['T', 'T'] {
         let states = pids.each_ref().map(|pid| state(pid));
@@ -128,7 +128,7 @@ fn ctrl_z_stops_everything_and_the_clock_and_fg_lets_it_go_on() {
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(6500));
-    // Open for both, so that neither opening nor writing waits for the one who reads: it was stopped in doing so.
+    // Open for both, so that neither opening nor writing waits for the reader: it was stopped in doing so.
     let mut go = File::options().read(true).write(true).open(terminal.directory.path().join("go")).unwrap();
     go.write_all(b"on\n").unwrap();
     terminal.type_in("fg\n");

@@ -130,7 +130,7 @@ fn cases_operations_waits_and_releases_are_there() {
 
 /// The check of this file is one that can fail.
 #[test]
-fn broken_traces_are_told() {
+fn broken_traces_are_detected() {
     let (_directory, text) = story();
     for (from, to) in [
         ("\"ph\":\"f\"", "\"ph\":\"s\""),
@@ -144,6 +144,6 @@ fn broken_traces_are_told() {
     ] {
         let broken = text.replacen(from, to, 1);
         assert_ne!(broken, text, "{from} is not in the trace");
-        assert!(!mistakes(&broken).is_empty(), "{from} -> {to} is not told");
+        assert!(!mistakes(&broken).is_empty(), "{from} -> {to} is not reported");
     }
 }

@@ -73,7 +73,7 @@ fn a_cluster_report_without_room_is_an_error_in_words() {
 }
 
 #[test]
-fn a_reader_who_left_is_no_error() {
+fn a_reader_that_left_is_not_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -40,7 +40,7 @@ fn free_memory() -> usize {
 }
 
 #[test]
-fn memory_is_counted_in_pages_and_a_bad_free_is_told() {
+fn memory_is_counted_in_pages_and_a_bad_free_is_an_error() {
     select(0);
     let before = free_memory();
     let pointer = malloc(3 << 20);

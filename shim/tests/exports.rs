@@ -70,7 +70,7 @@ fn symbols(path: &Path) -> Vec<Symbol> {
 #[test]
 fn the_library_exports_its_tables_and_nothing_else() {
     let mut listed: BTreeSet<String> = exports().iter().map(|export| export.name.to_owned()).collect();
-    assert_eq!(listed.len(), exports().len(), "no name stands in two tables");
+    assert_eq!(listed.len(), exports().len(), "no name is in two tables");
     listed.extend(INTERPOSED.iter().map(|&name| name.to_owned()));
     let built: BTreeSet<String> =
         symbols(&library()).into_iter().filter(|symbol| symbol.defined).map(|symbol| symbol.name).collect();
@@ -245,7 +245,7 @@ fn declared(include: &Path, header: &str, prefix: &str) -> BTreeSet<String> {
 #[test]
 fn the_lists_of_nvidias_names_are_what_its_wheels_have() {
     // `FTEST_NVIDIA=.../site-packages/nvidia` with nvidia-cuda-runtime, nvidia-cuda-profiler-api, nvidia-nvml-dev and
-    // nvidia-nccl-cu13 in it, and nvidia-ml-py beside it. Without it the committed lists stand for them, in the test above.
+    // nvidia-nccl-cu13 in it, and nvidia-ml-py beside it. Without it the committed lists take their place, in the test above.
     let Some(nvidia) = std::env::var_os("FTEST_NVIDIA").map(PathBuf::from) else { return };
     let defined = |library: &str, path: PathBuf| -> Needs {
         let names = symbols(&path).into_iter().filter(|symbol| symbol.defined).map(|symbol| symbol.name);
@@ -293,7 +293,7 @@ fn the_lists_of_nvidias_names_are_what_its_wheels_have() {
 
 #[test]
 fn the_lists_of_needs_are_what_the_wheel_links() {
-    // Without a wheel at hand the committed lists stand for it, in the test above.
+    // Without a wheel at hand the committed lists take its place, in the test above.
     let Some(libraries) = std::env::var_os("FTEST_TORCH_LIB").map(PathBuf::from) else { return };
     let version = fs::read_to_string(libraries.join("../version.py")).expect("FTEST_TORCH_LIB is a wheel's torch/lib");
     let (_, version) = version.split_once("__version__ = '").expect("__version__ = '2.15.0+cu132'");

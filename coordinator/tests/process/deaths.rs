@@ -48,15 +48,15 @@ fn a_death_is_seen_although_a_child_holds_the_connection() {
     let lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
     let child = lines.filter_map(|line| Some(line.split_once("child ")?.1.to_owned())).next().unwrap();
     assert!(matches!(other.receive(), Some(ToRank::CommunicatorFormed { .. })));
-    let told = other.news();
+    let received = other.news();
     let _ = Command::new("kill").args(["-9", &child]).status();
     process.wait().unwrap();
-    let Some(ToRank::MemberLost { rank, code, detail, .. }) = told else { panic!("told {told:?}") };
+    let Some(ToRank::MemberLost { rank, code, detail, .. }) = received else { panic!("received {received:?}") };
     assert_eq!((rank, code), (Rank(0), ErrorCode::RankLost), "{detail}");
 }
 
 #[test]
-fn who_started_a_rank_tells_of_its_end_and_nobody_waits_for_it() {
+fn a_launcher_reports_the_end_of_its_rank_and_nobody_waits_for_it() {
     for transport in ["unix", "tcp"] {
         let coordinator = Coordinator::start(transport);
         let mut waiting = coordinator.connect();
@@ -66,7 +66,7 @@ fn who_started_a_rank_tells_of_its_end_and_nobody_waits_for_it() {
         let mut control = coordinator.control();
         let how = "ended with exit code 7".to_owned();
         control.send(&ToCoordinator::RankEnded { rank: Rank(1), pid: 101, how });
-        let Some(ToRank::RequestFailed { code, detail, .. }) = waiting.receive() else { panic!("not told") };
+        let Some(ToRank::RequestFailed { code, detail, .. }) = waiting.receive() else { panic!("no answer") };
         assert_eq!(code, ErrorCode::RankLost);
         assert_eq!(detail, "rank 1 (node0) ended with exit code 7 without joining the communicator");
         // A rank has no word about others.
@@ -85,8 +85,8 @@ fn a_connection_that_outlives_its_process_is_closed() {
     let start = Instant::now();
     let how = "was killed by SIGKILL".to_owned();
     control.send(&ToCoordinator::RankEnded { rank: Rank(2), pid: 102, how });
-    let told = clients[0].news();
-    let Some(ToRank::MemberLost { rank, .. }) = told else { panic!("told {told:?}") };
+    let received = clients[0].news();
+    let Some(ToRank::MemberLost { rank, .. }) = received else { panic!("received {received:?}") };
     assert_eq!(rank, Rank(2));
     assert!(start.elapsed() < Duration::from_secs(10));
 }
@@ -100,7 +100,7 @@ fn what_a_dead_process_had_no_time_to_tell_is_in_the_report() {
     for (rank, file) in files.iter().enumerate() {
         file.set_len(Backlog::BYTES as u64).unwrap();
         let mark = if rank == 2 { 1 } else { backlog.mark };
-        // Two written, none told.
+        // Two written, none reported.
         for (at, word) in [(Backlog::MARK, mark), (Backlog::WRITTEN, 2)] {
             file.write_all_at(&word.to_le_bytes(), at as u64).unwrap();
         }
@@ -120,7 +120,7 @@ fn what_a_dead_process_had_no_time_to_tell_is_in_the_report() {
     for client in &mut clients {
         assert!(matches!(client.receive(), Some(ToRank::CommunicatorFormed { .. })));
     }
-    // Rank 0 told of one of them before it died, rank 1 of none; rank 2's file is another's, and rank 3 does not answer at the end.
+    // Rank 0 reported one of them before it died, rank 1 of none; rank 2's file is another's, and rank 3 does not answer at the end.
     clients[0].done(0, 1);
     clients.drain(..3).for_each(drop);
     coordinator.signal(libc::SIGTERM);
@@ -131,7 +131,7 @@ fn what_a_dead_process_had_no_time_to_tell_is_in_the_report() {
 }
 
 #[test]
-fn ranks_are_told_to_end_when_the_run_is_lost_and_its_successor_is_started() {
+fn ranks_are_ended_when_the_run_is_lost_and_its_successor_is_started() {
     let directory = tempfile::tempdir().unwrap();
     let (lost, marked) = (directory.path().join("lost"), directory.path().join("marked"));
     let script = format!("test -z \"$FTEST_CASE_COOKIE\" || touch {}; touch {}", marked.display(), lost.display());

@@ -257,7 +257,7 @@ impl Client {
         }
     }
 
-    /// The next message that is no question about what was completed; such are answered.
+    /// The next message that does not ask what was completed; those that do are answered.
     pub(crate) fn news(&mut self) -> Option<ToRank> {
         loop {
             match self.receive() {

@@ -31,7 +31,7 @@ fn shutdown_answers_writes_the_report_and_removes_the_socket() {
 fn term_and_int_end_at_once_and_in_order() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         let mut coordinator = Coordinator::start("unix");
-        // Someone who has not sent its hello is not waited for.
+        // A client that has not sent its hello is not waited for.
         let _stranger = coordinator.connect();
         let start = Instant::now();
         coordinator.signal(signal);

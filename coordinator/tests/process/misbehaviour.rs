@@ -45,7 +45,9 @@ fn a_member_that_sends_garbage_is_lost_to_the_others_with_the_reason() {
     let mut clients = coordinator.world();
     clients[2].stream.write(&u32::MAX.to_le_bytes()).unwrap();
     for rank in [0, 1, 3] {
-        let Some(ToRank::MemberLost { rank, code, detail, .. }) = clients[rank].receive() else { panic!("not told") };
+        let Some(ToRank::MemberLost { rank, code, detail, .. }) = clients[rank].receive() else {
+            panic!("not notified")
+        };
         assert_eq!((rank, code), (Rank(2), ErrorCode::RankLost));
         assert!(
             detail.starts_with("rank 2 (pid 102, node1) was cut off: it sent bytes that are not a message"),
@@ -88,7 +90,7 @@ fn a_client_that_does_not_read_is_cut_off_and_the_others_go_on() {
                 break;
             }
             Some(ToRank::Flush { request }) => clients[0].send(&ToCoordinator::Flushed { request }),
-            other => panic!("not told but {other:?}"),
+            other => panic!("not notified but {other:?}"),
         }
     }
     coordinator.control().status();

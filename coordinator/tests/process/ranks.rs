@@ -31,7 +31,7 @@ fn a_world_forms_over_both_transports() {
 }
 
 #[test]
-fn a_death_is_told_at_once() {
+fn a_death_is_reported_at_once() {
     for transport in ["unix", "tcp"] {
         let mut coordinator = Coordinator::start(transport);
         let mut clients = coordinator.world();
@@ -43,7 +43,7 @@ fn a_death_is_told_at_once() {
                     assert_eq!((communicator, rank, code), (CommunicatorId(1), Rank(2), ErrorCode::RankLost));
                     assert_eq!(detail, "rank 2 (pid 102, node1) ended unexpectedly");
                 }
-                other => panic!("not told but {other:?}"),
+                other => panic!("not notified but {other:?}"),
             }
         }
         assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
@@ -74,7 +74,7 @@ fn a_goodbye_is_no_failure() {
 }
 
 #[test]
-fn nobody_moves_and_the_coordinator_says_who_waits_for_whom() {
+fn when_nobody_moves_the_coordinator_names_the_waiting_and_the_missing() {
     let mut coordinator = Coordinator::start_with("unix", |command| {
         command.args(["--idle-ms", "300"]);
     });

@@ -67,7 +67,7 @@ fn a_bad_cluster_file_is_shown_with_its_places() {
 }
 
 #[test]
-fn what_stands_at_the_path_is_respected() {
+fn a_file_at_the_path_is_respected() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "precious").unwrap();

@@ -324,7 +324,7 @@ mod tests {
 
     /// A rank that cannot reach another while a communicator is set up does not leave the others waiting for it.
     #[test]
-    fn who_cannot_set_a_communicator_up_tells_the_others() {
+    fn a_rank_that_cannot_set_a_communicator_up_notifies_the_others() {
         let timeout = Duration::from_secs(60);
         let process = Process::join(Settings { timeout, ..Settings::default() }).unwrap();
         let arenas = [0, 1].map(|_| Arena::create("test arena", 1 << 20).unwrap());

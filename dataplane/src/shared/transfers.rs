@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_gives_up_waits_for_who_copies_its_message() {
+    fn a_sender_that_gives_up_waits_for_the_receiver_that_copies_its_message() {
         enum Receiver {
             Takes,
             Dies,

@@ -248,7 +248,7 @@ mod tests {
     use crate::sockets::socket::tests::raises_sigpipe;
 
     #[test]
-    fn who_hung_up_before_the_answer_does_no_harm() {
+    fn a_client_that_hung_up_before_the_answer_does_no_harm() {
         let inbox = Inbox::new(Arc::new(Wake::new().unwrap()), Duration::from_secs(10));
         inbox.register(0x1000, 0);
         let signal = Request { window: None, offset: 0, bytes: 0 };

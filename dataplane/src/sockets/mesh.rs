@@ -247,7 +247,7 @@ impl Mesh {
         self.done.clear();
     }
 
-    /// Tells everybody that this rank will not come again, and closes all connections. The first reason stays.
+    /// Announces to all ranks that this one will not come again, and closes all connections. The first reason stays.
     pub(crate) fn close(&mut self, context: &OpContext, code: ErrorCode, detail: &str) {
         if std::mem::replace(&mut self.closed, true) {
             return;

@@ -20,7 +20,7 @@ pub(crate) const REASON_PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) const HELD_PATIENCE: Duration = Duration::from_secs(2);
 /// Longest sentence in a notice, bytes.
 pub(crate) const MAX_NOTICE: usize = 4096;
-/// Tells a connecting side that its connection has its place: what it sends from now on reaches the rank although its sender
+/// Confirms to a connecting side that its connection was accepted: what it sends from now on reaches the rank although its sender
 /// leaves.
 pub(crate) const WELCOME: u32 = 0x636c_6577;
 /// How often a connection is made again that ended before it was welcomed: too many connections without a hello may have evicted it.

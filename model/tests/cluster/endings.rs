@@ -21,8 +21,8 @@ fn ended(world: &mut World, rank: u32, how: &str) -> Vec<Output> {
     world.step(Input::RankEnded { rank: Rank(rank), pid: 100 + rank, how: how.to_owned() })
 }
 
-/// Processes that were told that a request failed, and what.
-fn told(outputs: &[Output]) -> Vec<(u64, ErrorCode, &str)> {
+/// Processes that were notified of a failed request, with code and detail.
+fn notified(outputs: &[Output]) -> Vec<(u64, ErrorCode, &str)> {
     let failed = |output| match output {
         &Output::Send { connection, message: ToRank::RequestFailed { code, ref detail, .. } } => {
             Some((connection.0, code, detail.as_str()))
@@ -33,27 +33,27 @@ fn told(outputs: &[Output]) -> Vec<(u64, ErrorCode, &str)> {
 }
 
 #[test]
-fn who_waits_for_a_rank_that_ended_hears_of_it_at_once_and_who_comes_later_too() {
+fn ranks_that_wait_for_an_ended_rank_fail_at_once_and_later_ones_too() {
     let mut world = launch(4, &[1]);
     world.init(0, 7, 4, 0, 0);
     world.init(2, 7, 4, 2, 2);
     let detail = "rank 1 (node0) was killed by SIGKILL without joining the communicator";
     let outputs = ended(&mut world, 1, "was killed by SIGKILL");
-    assert_eq!(told(&outputs), [(0, ErrorCode::RankLost, detail), (2, ErrorCode::RankLost, detail)]);
-    assert_eq!(told(&world.init(3, 7, 4, 3, 3)), [(3, ErrorCode::RankLost, detail)]);
+    assert_eq!(notified(&outputs), [(0, ErrorCode::RankLost, detail), (2, ErrorCode::RankLost, detail)]);
+    assert_eq!(notified(&world.init(3, 7, 4, 3, 3)), [(3, ErrorCode::RankLost, detail)]);
     let failures = &world.report().resilience.failure_events;
     assert_eq!(failures.len(), 1);
     assert_eq!((&failures[0].culprits[..], failures[0].observed_ranks.len()), (&[Rank(1)][..], 3));
 }
 
 #[test]
-fn who_comes_after_a_rank_ended_does_not_wait_for_it() {
+fn a_rank_that_joins_after_another_ended_does_not_wait_for_it() {
     let mut world = launch(4, &[1]);
     assert_eq!(ended(&mut world, 1, "ended with exit code 0"), []);
     let detail = "rank 1 (node0) ended with exit code 0 without joining the communicator";
-    assert_eq!(told(&world.init(0, 7, 4, 0, 0)), [(0, ErrorCode::RankLost, detail)]);
+    assert_eq!(notified(&world.init(0, 7, 4, 0, 0)), [(0, ErrorCode::RankLost, detail)]);
     // Another try is another rendezvous, and as hopeless.
-    assert_eq!(told(&world.init(0, 8, 4, 0, 0)), [(0, ErrorCode::RankLost, detail)]);
+    assert_eq!(notified(&world.init(0, 8, 4, 0, 0)), [(0, ErrorCode::RankLost, detail)]);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn what_a_process_that_ended_said_last_is_heard_first() {
     ended(&mut world, 1, "ended with exit code 7");
     let outputs = world.step(Input::Disconnected { connection: ConnectionId(1), reason: None });
     let detail = "rank 1 (node0) ended with exit code 7 without joining the communicator";
-    assert_eq!(told(&outputs), [(0, ErrorCode::RankLost, detail)], "it never came");
+    assert_eq!(notified(&outputs), [(0, ErrorCode::RankLost, detail)], "it never came");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_communicator_of_some_waits_as_long_as_enough_could_come() {
     world.step(Input::Disconnected { connection: ConnectionId(2), reason: None });
     assert_eq!(ended(&mut world, 2, "ended with exit code 0"), []);
     world.step(Input::Disconnected { connection: ConnectionId(3), reason: None });
-    assert_eq!(told(&ended(&mut world, 3, "ended with exit code 0")).len(), 1, "nobody is left");
+    assert_eq!(notified(&ended(&mut world, 3, "ended with exit code 0")).len(), 1, "nobody is left");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_process_may_still_sit_down_for_another_of_its_devices() {
 }
 
 #[test]
-fn a_rank_that_is_played_again_is_there() {
+fn a_rank_that_is_restarted_is_not_missing() {
     let mut world = launch(2, &[1]);
     ended(&mut world, 1, "ended with exit code 0");
     world.join_as(5, 1, 2);
@@ -126,8 +126,8 @@ fn the_sentence_of_a_hang_says_why_a_rank_did_not_join() {
         world.init(0, 7, size, 0, 0);
         world.say(2, ToCoordinator::JoinFailed { rank: Rank(2), why: "rank 4 of 3 ranks".to_owned() });
         world.now_us = 5_000_000;
-        let (told, end) = (sentence(&world), "rank 2 could not join: rank 4 of 3 ranks");
-        assert!(told.contains(name) && told.ends_with(end), "{told}");
+        let (found, end) = (sentence(&world), "rank 2 could not join: rank 4 of 3 ranks");
+        assert!(found.contains(name) && found.ends_with(end), "{found}");
     }
 
     let mut world = launch(4, &[]);
@@ -151,7 +151,7 @@ fn what_a_dead_process_completed_is_booked_once() {
     let connection = ConnectionId(3);
     let of = |sequence| record(Operation::AllReduce, sequence, 3, 4);
     world.done(3, of(1));
-    // The first was told before it died; the others are of ranks and communicators that it is not in.
+    // The first was reported before it died; the others are of ranks and communicators that it is not in.
     let elsewhere = OperationRecord { communicator: CommunicatorId(9), ..of(2) };
     let records = vec![of(1), of(2), record(Operation::AllReduce, 3, 0, 4), elsewhere];
     assert_eq!(world.step(Input::LeftBehind { connection, records }), []);

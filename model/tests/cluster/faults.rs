@@ -1,4 +1,4 @@
-//! Faults that fire: told once, whoever tells again, and listed in the report.
+//! Faults that fire: reported once, however many ranks report them, and listed in the cluster report.
 
 use model::exchange::{ConnectionId, Output};
 use protocol::datatype::Operation;

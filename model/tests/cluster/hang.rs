@@ -112,7 +112,7 @@ fn a_deadlock_over_two_communicators_is_a_circle() {
 }
 
 #[test]
-fn a_communicator_that_does_not_form_says_who_has_not_called() {
+fn a_communicator_that_does_not_form_names_the_ranks_that_have_not_called() {
     let mut world = World::new(Some(plan(1, 3)), 8);
     for rank in 0..3 {
         world.join(rank);
@@ -127,7 +127,7 @@ fn a_communicator_that_does_not_form_says_who_has_not_called() {
 }
 
 #[test]
-fn a_hang_stands_in_the_report() {
+fn a_hang_is_in_the_report() {
     let mut world = World::formed(None, 2, 8);
     let activities = [activity(1, 0, vec![all_reduce(1)], 0), activity(1, 1, Vec::new(), 0)];
     assert_eq!(world.report().hang, None);
@@ -138,7 +138,7 @@ fn a_hang_stands_in_the_report() {
     let revision = world.cluster.revision();
     world.cluster.hangs(None);
     assert_eq!(world.report().hang, None);
-    assert!(world.cluster.revision() > revision, "the next standstill is told anew");
+    assert!(world.cluster.revision() > revision, "the next standstill is reported again");
     let revision = world.cluster.revision();
     world.cluster.hangs(None);
     assert_eq!(world.cluster.revision(), revision);
@@ -169,6 +169,6 @@ fn ranks_that_wait_to_shrink_or_grow_say_for_whom() {
     let mut world = World::formed(Some(plan(2, 2)), 1, 8);
     world.say(0, ToCoordinator::GrowCommunicator { request, parent, sequence, size: 3, rank: Rank(0), member });
     world.now_us = 3 * SECOND;
-    let told = sentence(&world, &[activity(1, 0, vec![], 0)]);
-    assert_eq!(told, "rank 0 waits in ncclCommGrow, communicator 1 to 3 ranks, for new ranks 1 and 2");
+    let found = sentence(&world, &[activity(1, 0, vec![], 0)]);
+    assert_eq!(found, "rank 0 waits in ncclCommGrow, communicator 1 to 3 ranks, for new ranks 1 and 2");
 }

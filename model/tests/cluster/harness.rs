@@ -113,7 +113,7 @@ impl World {
         self.step(Input::Joined { connection: ConnectionId(process), info })
     }
 
-    /// As [`Self::join`], for a process that its launcher told its place.
+    /// As [`Self::join`], for a process that its launcher gave its place.
     pub(crate) fn join_as(&mut self, process: u64, rank: u32, world_size: u32) {
         let (pid, program) = (100 + process as u32, "test".to_owned());
         let (rank, world_size) = (Some(Rank(rank)), Some(world_size));
@@ -133,7 +133,7 @@ impl World {
         )
     }
 
-    /// A communicator of the given global ranks, each played by the process of that number; they have to have joined.
+    /// A communicator of the given global ranks, each acted by the process of that number; they have to have joined.
     pub(crate) fn communicator(&mut self, id: u8, globals: &[u32]) {
         for (rank, global) in globals.iter().enumerate() {
             self.init(u64::from(*global), id, globals.len() as u32, rank as u32, *global);

@@ -208,7 +208,7 @@ fn communicators_are_numbered_by_their_ranks_and_not_by_arrival() {
     assert_eq!(numbered, [vec![0, 1, 3], vec![0, 1], vec![2, 3]]);
 }
 
-/// Each rank's own times, also of a receive that is told before its send; zero is when the first operation began.
+/// Each rank's own times, also of a receive that is reported before its send; zero is when the first operation began.
 #[test]
 fn times_are_per_rank_and_since_the_first_operation() {
     let mut world = World::formed(Some(plan(2, 2)), 4, 10);

@@ -60,7 +60,7 @@ fn records(workload: &[(Operation, u64, Datatype)]) -> Vec<Vec<OperationRecord>>
 }
 
 /// Plays the records of all ranks, taking the next from the rank that `turns` names.
-fn played(workload: &[(Operation, u64, Datatype)], turns: &[usize], kept: usize) -> ClusterReport {
+fn report_of(workload: &[(Operation, u64, Datatype)], turns: &[usize], kept: usize) -> ClusterReport {
     let mut world = World::formed(Some(plan(2, 2)), SIZE, kept);
     let mut queues: Vec<_> = records(workload).into_iter().map(Vec::into_iter).collect();
     let mut turns = turns.iter().copied().cycle();
@@ -73,8 +73,8 @@ fn played(workload: &[(Operation, u64, Datatype)], turns: &[usize], kept: usize)
     world.report()
 }
 
-/// What a rank tells of a failure: ranks may have called different operations, and have moved on to different ones.
-fn telling() -> impl Strategy<Value = (Operation, u64, ErrorCode, Vec<u32>)> {
+/// What a rank reports of a failure: ranks may have called different operations, and have moved on to different ones.
+fn reported_failure() -> impl Strategy<Value = (Operation, u64, ErrorCode, Vec<u32>)> {
     let operation = [Operation::AllReduce, Operation::Broadcast, Operation::Send, Operation::Recv];
     let code = [ErrorCode::CollectiveTypeMismatch, ErrorCode::CountMismatch, ErrorCode::RankLost];
     let culprits = (0..SIZE).collect::<Vec<_>>();
@@ -95,38 +95,38 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_report_does_not_depend_on_who_reports_first(
+    fn the_report_does_not_depend_on_the_order_of_reports(
         workload in workload(),
         turns in prop::collection::vec(0..SIZE as usize, 1..50),
         kept in 0..40_usize,
     ) {
-        let straight = played(&workload, &[0], kept);
-        let mut shuffled = played(&workload, &turns, kept);
+        let straight = report_of(&workload, &[0], kept);
+        let mut shuffled = report_of(&workload, &turns, kept);
         shuffled.measured = straight.measured.clone();
         prop_assert_eq!(straight, shuffled);
     }
 
     #[test]
-    fn failures_do_not_depend_on_who_tells_first(
-        told in prop::collection::vec((0..SIZE, telling()), 1..8),
+    fn failures_do_not_depend_on_the_order_of_reports(
+        reports in prop::collection::vec((0..SIZE, reported_failure()), 1..8),
         order in prop::sample::subsequence((0..8_usize).collect::<Vec<_>>(), 8).prop_shuffle(),
     ) {
         let events = |order: &[usize]| {
             let mut world = World::formed(Some(plan(2, 2)), SIZE, 8);
-            for (rank, (operation, sequence, code, culprits)) in order.iter().filter_map(|at| told.get(*at)) {
+            for (rank, (operation, sequence, code, culprits)) in order.iter().filter_map(|at| reports.get(*at)) {
                 world.say(u64::from(*rank), ToCoordinator::Failed {
                     failure: failure(*operation, *sequence, *rank, *code, culprits, 4),
                 });
             }
             world.report().resilience.failure_events
         };
-        let straight: Vec<usize> = (0..told.len()).collect();
+        let straight: Vec<usize> = (0..reports.len()).collect();
         prop_assert_eq!(events(&straight), events(&order));
     }
 
     #[test]
     fn the_sums_of_a_report_agree(workload in workload(), kept in 0..40_usize) {
-        let report = played(&workload, &[0, 1, 2, 3], kept);
+        let report = report_of(&workload, &[0, 1, 2, 3], kept);
         let calls: u64 = report.collectives.values().map(|totals| totals.calls).sum();
         let timeline = &report.operation_timeline;
         prop_assert_eq!(timeline.retained_entries + timeline.dropped_entries, calls + report.point_to_point.operations);
@@ -154,7 +154,7 @@ proptest! {
 
     #[test]
     fn kept_operations_agree_with_the_totals_when_none_is_dropped(workload in workload()) {
-        let report = played(&workload, &[0], 1000);
+        let report = report_of(&workload, &[0], 1000);
         prop_assert_eq!(report.operation_timeline.dropped_entries, 0);
         for (name, totals) in &report.collectives {
             let entries = report.operation_timeline.entries.iter().filter(|entry| entry.operation == *name);

@@ -19,12 +19,12 @@ fn scripts() {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let script = std::fs::read_to_string(&path).unwrap();
-        let played = play(&script);
+        let answers = play(&script);
         if std::env::var_os("FTEST_REGEN").is_some() {
-            std::fs::write(&path, &played).unwrap();
+            std::fs::write(&path, &answers).unwrap();
         } else {
             assert_eq!(
-                played,
+                answers,
                 script,
                 "{}: answers differ; `cargo xtask regen model-scripts` rewrites them",
                 path.display()

@@ -21,7 +21,7 @@ use crate::check::Expectations;
 use crate::host::version::Range;
 use crate::source::SourceLocation;
 
-/// A case: one launch on one cluster and what must come of it.
+/// A case: one launch on one cluster and its expected results.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
     /// Unique in its suite, with the matrix values: `all_reduce[dtype=bf16,world=4]`.
@@ -70,7 +70,7 @@ pub struct Case {
     pub retries: Option<Retries>,
     /// That it fails is known.
     pub xfail: Option<Xfail>,
-    /// What must come of it.
+    /// Its expected results.
     pub expect: Expectations,
     /// Globs over `library.name` of the gaps that do not break the case.
     pub allow_gaps: Vec<String>,

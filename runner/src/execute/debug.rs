@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debugger_stands_before_the_program_and_pdb_within() {
+    fn a_debugger_precedes_the_program_and_pdb_runs_within() {
         assert_eq!(below("gdb --args", &["./a", "x"]), words(&["gdb", "--args", "./a", "x"]));
         assert_eq!(below("pdb", &["python3", "-u", "t.py", "x"]), words(&["python3", "-m", "pdb", "t.py", "x"]));
     }

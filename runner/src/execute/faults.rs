@@ -29,7 +29,7 @@ pub(super) fn look_up(case: &Case, report: Option<&Value>) -> Fired {
     fired
 }
 
-/// What a user who looks for the reason needs first.
+/// What a user needs first to find the reason.
 fn hint(fault: &protocol::fault::Fault, report: Option<&Value>) -> String {
     let Some(report) = report else { return "; the coordinator left no report".to_owned() };
     let Trigger::Collective { rank, communicator, operation, sequence } = &fault.at else {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_fired_is_told_with_what_was_there_instead() {
+    fn a_fault_that_never_fired_is_reported_with_what_happened_instead() {
         let entry =
             |seqno, operation| json!({"comm_id": 1, "seqno": seqno, "kind": "collective", "operation": operation});
         let report = json!({

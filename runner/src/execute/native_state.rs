@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_by_name_or_number() {
+    fn calls_are_shown_by_name_or_number() {
         assert_eq!(system_call(&format!("{} 0x7f 0x0 0x7ffe 0x7f", libc::SYS_futex)), "futex");
         assert_eq!(system_call("9999 0x7f"), "system call 9999");
         assert_eq!(system_call("running\n"), "no system call");

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_just_being_made_survives_who_cleans_up() {
+    fn a_directory_that_is_just_being_made_survives_a_cleanup() {
         let parent = tempfile::tempdir().unwrap();
         let done = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {

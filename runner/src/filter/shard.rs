@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_read_and_told() {
+    fn shards_are_parsed_and_printed() {
         for text in ["1/1", "2/5", "hash:5/5"] {
             assert_eq!(text.parse::<Shard>().unwrap().to_string(), text);
         }

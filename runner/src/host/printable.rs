@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_sees_colors_and_progress_and_nothing_worse() {
+    fn a_terminal_gets_colors_and_progress_and_nothing_worse() {
         let text = "\u{1b}[32m10%\u{1b}[K\r20%\u{1b}[6n\r\n".as_bytes();
         let mut printable = Printable::watched();
         assert_eq!(printable.push(text), "\u{1b}[32m10%\u{1b}[K\r20%^[[6n\n".as_bytes());

@@ -94,7 +94,7 @@ mod tests {
     use crate::verdict::Verdict;
 
     #[test]
-    fn what_is_written_is_valid_and_every_kind_is_told() {
+    fn what_is_written_is_valid_and_every_kind_is_covered() {
         let validator = jsonschema::validator_for(&schema()).unwrap();
         let process = Process {
             role: Role::Coordinator,

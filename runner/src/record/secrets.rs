@@ -173,7 +173,7 @@ mod tests {
 
     /// Also where a path is not UTF-8, and where there is no other way.
     #[test]
-    fn no_event_is_told_unmasked() {
+    fn no_event_is_written_unmasked() {
         use std::os::unix::ffi::OsStrExt;
         let secret = "hunter2xyz";
         let started = Event::RunStarted(RunInfo {

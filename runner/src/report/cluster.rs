@@ -181,7 +181,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_rank_that_told_no_times_has_no_span() {
+    fn a_rank_that_reported_no_times_has_no_span() {
         let mut report = report();
         add(&mut report, "barrier", 0, &[(0, 0.0, 1.0), (1, 0.0, 1.0)]);
         report.measured.operations[0].began_us[1] = None;

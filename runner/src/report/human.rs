@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_tells_ranks_and_time() {
+    fn the_bar_shows_ranks_and_time() {
         let time = Duration::from_millis(12_900);
         assert_eq!(running(&case("s/a", Some(4)), time), "s/a (4 ranks, 12 s)");
         assert_eq!(running(&case("s/a", None), time), "s/a (12 s)");

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_communicators_ranks_and_who_waits() {
+    fn the_table_has_communicators_ranks_and_waits() {
         let status = json!({
             "cluster": { "name": "pair", "nodes": 1, "world_size": 2 },
             "processes": [
@@ -196,7 +196,7 @@ waiting: rank 0 waits
     }
 
     #[test]
-    fn ranks_are_told_as_ranges() {
+    fn ranks_are_shown_as_ranges() {
         assert_eq!(ranges(&[0, 1, 2, 6, 8, 9]), "0-2,6,8-9");
         assert_eq!(size(0.0), "0 B");
         assert_eq!(size(1536.0), "1.5 KiB");

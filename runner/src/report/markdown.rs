@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_and_skips_are_told() {
+    fn changes_and_skips_are_listed() {
         let before = run(&[finished("s/a", Verdict::Passed, 5)]);
         let skipped = Verdict::Skipped { reason: "no gcc".into() };
         let now = run(&[finished("s/a", Verdict::Failed, 5), finished("s/b", skipped, 0)]);

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_as_accepted_beside_another_text_is_told_wherever_it_lies() {
+    fn a_copy_as_accepted_beside_another_text_is_found_wherever_it_is() {
         for (same, other) in [("one", "two"), ("two", "one")] {
             let root = tempfile::tempdir().unwrap();
             let suites = [suite(root.path())];

@@ -36,7 +36,7 @@ fn extend(shared: &mut Shared<'_>, own: &[Entry], extends: &Entry) -> Option<Nod
     };
     let Value::Map(base) = &base.value else { return None };
     for (key, help) in [
-        ("extends", "one level is all there is: extend what it extends"),
+        ("extends", "`extends` cannot be chained: extend what it extends"),
         ("file", "only what is written out under `clusters` can be extended"),
     ] {
         if base.iter().any(|entry| entry.key == key) {

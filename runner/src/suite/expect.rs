@@ -1,4 +1,4 @@
-//! `expect`: what must come of a case.
+//! `expect`: the expected results of a case.
 
 use std::sync::Arc;
 

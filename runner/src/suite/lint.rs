@@ -1,4 +1,4 @@
-//! What is allowed in a suite but hardly meant: warnings of `ftest check`.
+//! What is allowed in a suite but probably a mistake: warnings of `ftest check`.
 
 use std::collections::BTreeSet;
 

@@ -50,7 +50,7 @@ pub struct Suite {
     pub description: Option<String>,
     /// The file as the user named it.
     pub file: PathBuf,
-    /// What is allowed in it but hardly meant.
+    /// What is allowed in it but probably a mistake.
     pub warnings: Warnings,
     /// In the order of the file; the expansions of a matrix in the order of its axes.
     pub cases: Vec<Arc<Case>>,

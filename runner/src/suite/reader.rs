@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes something that is allowed but hardly meant. `ftest check` reports it.
+    /// Notes something that is allowed but probably a mistake. `ftest check` reports it.
     pub(crate) fn warning(&self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
         let diagnostic = Diagnostic::new(&self.name, self.text, span.clone(), message).with_help(help);
         let mut warnings = self.warnings.borrow_mut();

@@ -22,7 +22,7 @@ static char hear(int pipe) {
     return word;
 }
 
-/* A process that holds `gib` GiB of the device. It is told what to do then: q(uit), e(xec), r(eset), f(ree), k(eep a child). */
+/* A process that holds `gib` GiB of the device. Its input says what to do then: q(uit), e(xec), r(eset), f(ree), k(eep a child). */
 static pid_t neighbor(int device, int gib) {
     pid_t child = fork();
     if (child) {

@@ -155,7 +155,7 @@ const SCRIPT: &str = "
 import os, signal, threading, torch, torch.distributed as dist
 rank = int(os.environ['RANK'])
 if rank == int(os.environ['VICTIM']):
-    pid = os.getppid() if os.environ['WHO'] == 'agent' else os.getpid()
+    pid = os.getppid() if os.environ['PROCESS'] == 'agent' else os.getpid()
     threading.Timer(float(os.environ['AFTER']), os.kill, (pid, signal.SIGKILL)).start()
 torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
 dist.init_process_group('nccl')
@@ -172,10 +172,10 @@ pub(super) fn torchrun(workspace: &Workspace) -> Result<Tally, String> {
 suite: workers
 cases:
   - id: one
-    matrix: {{ axes: {{ who: [worker, agent], after: [{after}], victim: [1, 3] }} }}
+    matrix: {{ axes: {{ process: [worker, agent], after: [{after}], victim: [1, 3] }} }}
     cluster: {{ nodes: 2, gpus_per_node: 2, profile: a100 }}
     python: {{ torch: '2.15.0' }}
-    env: {{ WHO: '${{{{ matrix.who }}}}', AFTER: '${{{{ matrix.after }}}}', VICTIM: '${{{{ matrix.victim }}}}' }}
+    env: {{ PROCESS: '${{{{ matrix.process }}}}', AFTER: '${{{{ matrix.after }}}}', VICTIM: '${{{{ matrix.victim }}}}' }}
     timeout: 100s
     launch: {{ torchrun: {{ nnodes: 2, nproc_per_node: 2, script: workers.py }} }}
 "
@@ -191,14 +191,14 @@ cases:
     for attempt in workspace::attempts(&workspace.path("runs"))?.1 {
         let printed = attempt.failures.join("\n");
         let victim = if attempt.case.contains("victim=1") { 1 } else { 3 };
-        let agent = attempt.case.contains("who=agent");
-        let who = if agent { format!("launcher {}", victim / 2) } else { format!("rank {victim}") };
+        let agent = attempt.case.contains("process=agent");
+        let name = if agent { format!("launcher {}", victim / 2) } else { format!("rank {victim}") };
         // torchrun itself says which of its workers was killed, and ends with 1.
         let named =
-            attempt.failures.iter().any(|failure| failure.contains(&who) && (!agent || failure.ends_with("SIGKILL")));
+            attempt.failures.iter().any(|failure| failure.contains(&name) && (!agent || failure.ends_with("SIGKILL")));
         let outcome = match attempt.verdict.as_str() {
             "failed" if named => Ok(()),
-            "failed" => Err(format!("{who} is not named: {printed}")),
+            "failed" => Err(format!("{name} is not named: {printed}")),
             verdict => Err(format!("the verdict is {verdict}: {printed}")),
         };
         tally.add(&attempt.case, attempt.took, outcome);

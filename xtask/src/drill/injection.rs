@@ -174,7 +174,7 @@ fn without_colors(text: &str) -> String {
     bare
 }
 
-/// The lines of a Markdown text that stand in no code block.
+/// The lines of a Markdown text that are not in a code block.
 fn outside_of_fences(text: &str) -> impl Iterator<Item = &str> {
     let mut open: Option<usize> = None;
     text.lines().filter(move |line| {

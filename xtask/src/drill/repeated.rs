@@ -66,7 +66,7 @@ pub(super) fn orders_of_death(workspace: &Workspace) -> Result<Tally, String> {
             words.push("--include-ignored");
         }
         let ended = test(workspace, &words, &[])?;
-        // The test says which it has played.
+        // The test prints which it has run.
         let orders = ended.text().lines().filter(|line| line.starts_with("killed ")).count();
         tally.add("the orders", ended.took / orders.max(1) as u32, ended.expect(&[0]));
         tally.many(orders.saturating_sub(1) as u64);

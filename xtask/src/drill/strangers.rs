@@ -151,7 +151,7 @@ cases:
     )
 }
 
-/// A case whose ranks stand at the gate.
+/// A case whose ranks wait at the gate.
 struct Crowded<'a> {
     workspace: &'a Workspace,
     run: Started,

@@ -31,7 +31,7 @@ impl Tally {
         Tally { unit, ..Tally::default() }
     }
 
-    /// A row that could not be tried at all, which is no success.
+    /// A row that could not be tried at all, which is not a success.
     pub(super) fn could_not_run(why: String) -> Tally {
         Tally { faults: vec![why], ..Tally::of("tries") }
     }

@@ -184,7 +184,7 @@ pub(super) struct Ended {
 }
 
 impl Started {
-    /// Waits for its end; who does not come to one is killed.
+    /// Waits for its end; a process that does not end is killed.
     ///
     /// # Errors
     /// It did not end in time.

@@ -230,7 +230,7 @@ impl Segment {
         }
     }
 
-    /// Tells `rank` to look at its sends and recvs again.
+    /// Makes `rank` look at its sends and recvs again.
     pub(crate) fn ring_bell(&self, rank: u32) {
         let bell = &self.block(rank).bell.0;
         bell.fetch_add(1, Ordering::AcqRel);

@@ -56,7 +56,7 @@ fn threads() -> usize {
 }
 
 #[test]
-fn who_came_and_hung_up_does_no_harm() {
+fn a_client_that_connected_and_hung_up_does_no_harm() {
     let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
     let wake = Arc::new(Wake::new().unwrap());
     listener.watch(7, 9, &wake);

@@ -25,7 +25,7 @@ fn member(rank: u32, data_address: &str) -> Member {
 
 /// A rank that gives up sends the reason and then closes; a second connection could arrive before the first.
 #[test]
-fn the_others_are_told_once_why_this_rank_will_not_come() {
+fn the_others_learn_once_why_this_rank_will_not_come() {
     let name = format!("ftest-mesh-{:016x}", crate::unique::random_u64().unwrap());
     let peer = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
     peer.set_nonblocking(true).unwrap();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_cannot_be_written_is_told_and_nothing_is_lost_in_memory() {
+    async fn a_file_that_cannot_be_written_is_reported_and_memory_keeps_everything() {
         let deadline = Instant::now() + std::time::Duration::from_secs(20);
         let texts = BTreeSet::from(["b c".to_owned(), "x".to_owned()]);
         for (path, why) in [("/nonexistent/x", "No such file or directory"), ("/dev/full", "No space left on device")] {

@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn only_large_downloads_and_the_unpacking_are_told() {
+    fn only_large_downloads_and_the_unpacking_are_announced() {
         let line = progress_of("  Downloading https://x/torch-2.15.0-cp311.whl (612.5 MB)");
         assert_eq!(line.unwrap(), "downloading torch-2.15.0-cp311.whl (612.5 MB)");
         assert_eq!(progress_of("  Downloading sympy-1.14.whl (6.3 MB)"), None);

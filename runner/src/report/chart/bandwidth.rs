@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_is_told() {
+    fn the_peak_is_labeled() {
         let mut report = report();
         add(&mut report, "all_reduce", 1 << 20, &[(0, 0.0, 1e6), (1, 0.0, 1e6)]);
         let text = draw(&report, &spans(&report), "b").unwrap();

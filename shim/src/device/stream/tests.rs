@@ -61,7 +61,7 @@ fn the_legacy_stream_waits_for_blocking_streams_and_they_for_it() {
 }
 
 #[test]
-fn who_waits_does_the_work_that_nobody_began() {
+fn a_waiter_does_the_work_that_nobody_began() {
     let (first, second) = (stream(device(5), Kind::NonBlocking), stream(device(5), Kind::NonBlocking));
     let here = std::thread::current().id();
     let open = gate(&first);

@@ -25,7 +25,7 @@ fn a_barrier_lets_nobody_through_early_and_names_the_missing() {
 }
 
 #[test]
-fn a_barrier_is_complete_once_the_last_is_counted_who_wakes_the_others() {
+fn the_last_rank_completes_a_barrier_and_wakes_the_others() {
     let segment = segment(3);
     let late = Instant::now();
     segment.arrive(2, 1);
@@ -75,7 +75,7 @@ fn a_rank_that_came_and_left_since_it_was_missed_is_not_lost() {
 }
 
 #[test]
-fn a_lost_rank_wakes_those_who_need_it_and_only_them() {
+fn a_lost_rank_wakes_the_ranks_that_need_it_and_only_them() {
     let segment = segment(2);
     segment.arrive(0, 1);
     let waiter = {
@@ -94,7 +94,7 @@ fn a_lost_rank_wakes_those_who_need_it_and_only_them() {
 }
 
 #[test]
-fn a_rank_that_stops_in_a_barrier_wakes_those_who_wait_there_for_another() {
+fn a_rank_that_stops_in_a_barrier_wakes_the_ranks_that_wait_there() {
     let segment = segment(3);
     segment.arrive(0, 1);
     segment.arrive(1, 1);
