@@ -114,6 +114,33 @@ fn an_environment_is_made_lean_reused_listed_and_removed() {
 }
 
 #[test]
+fn the_environments_of_suites_are_made_ahead() {
+    let machine = Machine::new();
+    let suite = machine.root.path().join("s.yaml");
+    let case = |id: &str, more: &str| format!("  - {{ id: {id}, {more} launch: {{ argv: [\"true\"] }} }}\n");
+    let cases = [("native", ""), ("system", "python: system,"), ("one", "python: [numpy], uses: [made],")]
+        .map(|(id, more)| case(id, more))
+        .concat();
+    let fixtures = "fixtures: { made: { python: [psutil], setup: { argv: [\"true\"] } } }";
+    let same = case("same", "python: [numpy],");
+    std::fs::write(&suite, format!("ftest: 1\nsuite: s\n{fixtures}\ncases:\n{cases}{same}")).unwrap();
+    let make = || machine.ftest(&["env", "make", suite.to_str().unwrap()]);
+    let made = make().output().unwrap();
+    assert_eq!(code(&made), Some(0), "{}", text(&made.stderr));
+    assert_eq!(machine.installed(), ["install numpy", "install psutil", "venv", "venv"]);
+    let listed = text(&machine.ftest(&["env", "list"]).output().unwrap().stdout);
+    let keys: Vec<_> = listed.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    let printed = text(&made.stdout);
+    let directories: Vec<_> = printed.lines().map(|line| line.rsplit('/').next().unwrap()).collect();
+    assert_eq!(directories, keys);
+
+    let chosen = make().env("FTEST_PYTHON", "system").output().unwrap();
+    assert_eq!((code(&chosen), text(&chosen.stdout)), (Some(0), String::new()));
+    assert!(text(&chosen.stderr).contains("nothing to make"), "{}", text(&chosen.stderr));
+    assert_eq!(code(&machine.ftest(&["env", "make", "no-such-suite"]).output().unwrap()), Some(2));
+}
+
+#[test]
 fn two_at_once_make_one() {
     let machine = Machine::new();
     let children: Vec<_> = (0..2).map(|_| machine.ftest(&["env", "path", "numpy"]).spawn().unwrap()).collect();
@@ -196,7 +223,7 @@ fn a_python_program_gets_the_python_on_path_and_no_environment_is_made() {
 }
 
 #[test]
-fn who_wants_no_managed_environment_says_so_once_for_all() {
+fn one_variable_turns_managed_environments_off() {
     let machine = Machine::new();
     for python in ["system", "python3"] {
         for case in [&*format!("{{id: a, {TORCHRUN}}}"), "{id: a, python: [numpy], launch: {argv: ['true']}}"] {
@@ -235,7 +262,7 @@ fn what_an_environment_costs_is_said_before_it_is_made_and_how_to_do_without() {
 }
 
 #[test]
-fn a_program_that_finds_no_pytorch_is_told_how_to_get_it() {
+fn a_program_without_pytorch_gets_a_hint_on_how_to_install_it() {
     let machine = Machine::new();
     let fails = "sh, -c, 'echo \"ModuleNotFoundError: No module named ''torch''\" >&2; exit 1'";
     let (code, printed) = run(&machine, &format!("{{id: a, launch: {{argv: [{fails}]}}}}"), &[]);

@@ -80,7 +80,7 @@ pub enum Command {
     Top(TopArgs),
     /// Time collectives over a range of sizes and check every element, as nccl-tests does
     Bench(BenchArgs),
-    /// Show or remove the managed Python environments
+    /// Show, make or remove the managed Python environments
     Env(EnvArgs),
     /// Print the completion script of a shell
     Completions {

@@ -1,11 +1,16 @@
 //! `ftest env`: the managed Python environments.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
 
+use crate::case::python::PythonNeed;
+use crate::commands::suites;
 use crate::execute::python;
 use crate::execute::python::managed;
+use crate::host::install::Install;
+use crate::suite::Suite;
 
 /// Arguments of `ftest env`.
 #[derive(Args, Clone, Debug)]
@@ -23,6 +28,12 @@ enum Action {
         /// As pip writes them [default: numpy torch==2.15.0]
         requirements: Vec<String>,
     },
+    /// Make the environments that suites need, so that no case waits for one; print their directories
+    Make {
+        /// Names of suites, suite files, or directories of them
+        #[arg(value_name = "SUITE", required = true)]
+        suites: Vec<String>,
+    },
     /// Remove environments
     Remove {
         /// Names that `ftest env list` shows
@@ -39,6 +50,10 @@ pub fn run(arguments: &EnvArgs) -> i32 {
     let result = match &arguments.action {
         Action::List => list(),
         Action::Path { requirements } => path(requirements),
+        Action::Make { suites } => match suites::load(suites, &Install::find()) {
+            Ok(suites) => make(&suites),
+            Err(code) => return code as i32,
+        },
         Action::Remove { keys, all } => remove(keys, *all),
     };
     match result {
@@ -69,6 +84,26 @@ fn path(requirements: &[String]) -> Result<(), managed::Error> {
     let python = provided?;
     println!("{}", python.bin.parent().unwrap_or(&python.bin).display());
     Ok(())
+}
+
+fn make(suites: &[Suite]) -> Result<(), managed::Error> {
+    if let Some(program) = python::chosen()? {
+        eprintln!("ftest env: nothing to make: cases run in {}, which was chosen", program.display());
+        return Ok(());
+    }
+    needs(suites).iter().try_for_each(|requirements| path(requirements))
+}
+
+/// The requirements of the cases and their fixtures, each list once.
+fn needs(suites: &[Suite]) -> BTreeSet<Vec<String>> {
+    let cases = || suites.iter().flat_map(|suite| &suite.cases);
+    let fixtures = cases().flat_map(|case| &case.uses).filter_map(|fixture| fixture.python.clone());
+    let managed = |need| match need {
+        PythonNeed::Managed(requirements) if requirements.is_empty() => Some(python::default_requirements()),
+        PythonNeed::Managed(requirements) => Some(requirements),
+        PythonNeed::System => None,
+    };
+    cases().filter_map(|case| case.python_need()).chain(fixtures).filter_map(managed).collect()
 }
 
 fn remove(keys: &[String], all: bool) -> Result<(), managed::Error> {
