@@ -106,7 +106,9 @@ fn build() -> Result<(), String> {
     let profile = program.parent().and_then(Path::parent);
     let target = profile.and_then(Path::parent).ok_or("this program is not in a build directory")?;
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "-p", "runner", "-p", "coordinator", "-p", "shim", "-p", "fixtures"]);
+    // With the features that `cargo test --workspace` compiles dependencies with: a selection of packages, or programs
+    // without a test, would have others, and everything that is built here would be compiled a second time.
+    command.args(["build", "--quiet", "--workspace", "--lib", "--bins", "--test", "suites"]);
     command.arg("--target-dir").arg(target);
     if profile.is_some_and(|profile| profile.ends_with("release")) {
         command.arg("--release");
