@@ -113,6 +113,31 @@ impl FindingKind {
         self.row().word
     }
 
+    /// Whether somebody did not come within the time for it.
+    pub fn is_timeout(self) -> bool {
+        match self {
+            Self::TimeoutWaitingForRanks
+            | Self::TimeoutWaitingForCollective
+            | Self::TimeoutWaitingForP2p
+            | Self::TimeoutWaitingForSplit
+            | Self::TimeoutWaitingForShrink => true,
+            Self::CollectiveTypeMismatch
+            | Self::CountMismatch
+            | Self::DtypeMismatch
+            | Self::ReduceOpMismatch
+            | Self::RootMismatch
+            | Self::ShrinkExcludedRanksMismatch
+            | Self::WorldSizeMismatch
+            | Self::DuplicateRank
+            | Self::RankLost => false,
+        }
+    }
+
+    /// Whether it is about a rank that others waited for, and not about what the calls said.
+    pub fn is_absence(self) -> bool {
+        self == Self::RankLost || self.is_timeout()
+    }
+
     /// The kind of finding for a failure with this code. None for what a program does on purpose (an abort), what a case injects, what the
     /// machine refuses, and arguments that the call itself rejects.
     pub fn of(code: ErrorCode) -> Option<Self> {

@@ -97,7 +97,7 @@ report! {
     Hang {
         /// The whole story in one or a few sentences.
         sentence: String,
-        /// The waiting rank.
+        /// The ranks that wait.
         waits: Vec<HangWait>,
         /// Global ranks that others wait for and that wait for none themselves.
         missing: Vec<Rank>,
