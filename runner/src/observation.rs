@@ -231,7 +231,7 @@ pub struct Captured {
 }
 
 /// A use of something we do not implement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Gap {
     /// `cudart`, `nccl`, ...
     pub library: String,
