@@ -57,9 +57,11 @@ impl FindingExpectation {
     }
 }
 
-/// The findings of the cluster report.
+/// The findings of the cluster report, and those of processes without one.
 pub fn findings(observation: &Observation) -> Vec<Finding> {
-    part(observation, "/findings")
+    let mut findings: Vec<Finding> = part(observation, "/findings");
+    findings.extend(observation.findings.iter().cloned());
+    findings
 }
 
 fn part<T: DeserializeOwned>(observation: &Observation, pointer: &str) -> Vec<T> {
