@@ -18,7 +18,7 @@
 //! let sums: Vec<i32> = std::thread::scope(|scope| {
 //!     let ranks = [0u32, 1].map(|rank| {
 //!         scope.spawn(move || {
-//!             let participant = Participant { global_rank: rank, device: rank, arena: None };
+//!             let participant = Participant { global_rank: rank, device: rank, gpu: rank.into(), arena: None };
 //!             let communicator = process.init_communicator(b"an id", 2, rank, participant).unwrap();
 //!             let mut number = [10i32 + rank as i32];
 //!             let buffer = Buffer::host(number.as_mut_ptr().cast());

@@ -115,4 +115,6 @@ pub enum ErrorCode {
     TimeoutWaitingForShrink,
     /// A rank called `ncclCommRevoke`.
     Revoked,
+    /// Two ranks use the same GPU.
+    SharedDevice,
 }

@@ -97,7 +97,7 @@ report! {
     Hang {
         /// The whole story in one or a few sentences.
         sentence: String,
-        /// The waiting rank.
+        /// The ranks that wait.
         waits: Vec<HangWait>,
         /// Global ranks that others wait for and that wait for none themselves.
         missing: Vec<Rank>,
@@ -565,7 +565,8 @@ impl ErrorCode {
             | Self::CountMismatch
             | Self::ReduceOpMismatch
             | Self::RootMismatch
-            | Self::ShrinkExcludedRanksMismatch => FailureSource::Mismatch,
+            | Self::ShrinkExcludedRanksMismatch
+            | Self::SharedDevice => FailureSource::Mismatch,
             Self::InvalidArgument | Self::UnknownCommunicator | Self::System => FailureSource::Other,
         }
     }

@@ -26,6 +26,7 @@ fn member() -> Member {
         arena: Some(SharedFile { fd: 7, length: 1 << 36 }),
         control: None,
         data_address: "unix:@data".to_owned(),
+        gpu: 0x0010_1000,
     }
 }
 

@@ -280,6 +280,7 @@ impl Client {
             arena: None,
             control: None,
             data_address: "unix:@x".to_owned(),
+            gpu: u64::from(rank),
         };
         let unique_id = vec![id; 128];
         self.send(&ToCoordinator::InitCommunicator { request: 1, unique_id, size, rank: Rank(rank), member });

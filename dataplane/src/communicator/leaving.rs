@@ -97,7 +97,7 @@ mod tests {
 
     fn join(process: &Arc<Process>, arena: &Arena, rank: u32) -> Arc<Communicator> {
         let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-        let participant = Participant { global_rank: rank, device: 0, arena: Some(file) };
+        let participant = Participant { global_rank: rank, device: 0, gpu: u64::from(rank), arena: Some(file) };
         process.init_communicator(b"the same id", 2, rank, participant).unwrap()
     }
 

@@ -118,6 +118,7 @@ impl Stage {
             arena: None,
             control: None,
             data_address: String::new(),
+            gpu: u64::from(rank),
         };
         let losses = Losses::new(Arc::new(Wake::new().unwrap()));
         Self { members: (0..size).map(member).collect(), history: OpHistory::default(), losses }

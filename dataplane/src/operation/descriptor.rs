@@ -5,6 +5,7 @@ use protocol::record::ErrorCode;
 
 use crate::call::{Call, Place};
 use crate::failure::Failure;
+use crate::operation::context::OpContext;
 
 /// A call in the form that travels: fixed size, plain numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +77,11 @@ const _: () = assert!(Descriptor::BYTES == 8 * 3 + 4 * 4 + 2 * 32 + 2 * 8, "the 
 ///
 /// # Errors
 /// The kind of mismatch, a sentence with each rank's call, and the ranks that differ from the majority's first call.
-pub(crate) fn compare(sequence: u64, calls: &[Descriptor]) -> Result<(), Failure> {
+pub(crate) fn compare(context: &OpContext<'_>, calls: &[Descriptor]) -> Result<(), Failure> {
+    compare_named(context.sequence, calls, &|rank| context.name(rank))
+}
+
+fn compare_named(sequence: u64, calls: &[Descriptor], name: &dyn Fn(u32) -> String) -> Result<(), Failure> {
     type Field = fn(&Descriptor) -> i128;
     let fields: [(ErrorCode, Field); 6] = [
         (ErrorCode::CollectiveTypeMismatch, |call| i128::from(call.operation)),
@@ -94,18 +99,18 @@ pub(crate) fn compare(sequence: u64, calls: &[Descriptor]) -> Result<(), Failure
         let votes = |of: usize| (0..calls.len()).filter(|rank| value(*rank) == value(of)).count();
         let most = (0..calls.len()).max_by_key(|rank| (votes(*rank), std::cmp::Reverse(*rank))).unwrap_or(0);
         let culprits = (0..calls.len()).filter(|rank| value(*rank) != value(most)).map(|rank| rank as u32).collect();
-        return Err(Failure::new(code, sentence(sequence, calls)).blaming(culprits));
+        return Err(Failure::new(code, sentence(sequence, calls, name)).blaming(culprits));
     }
     Ok(())
 }
 
-fn sentence(sequence: u64, calls: &[Descriptor]) -> String {
+fn sentence(sequence: u64, calls: &[Descriptor], name: &dyn Fn(u32) -> String) -> String {
     const SHOWN: usize = 16;
     let mut parts: Vec<String> = calls
         .iter()
         .take(SHOWN)
-        .enumerate()
-        .map(|(rank, call)| format!("rank {rank} called {}", call.describe()))
+        .zip(0..)
+        .map(|(call, rank)| format!("{} called {}", name(rank), call.describe()))
         .collect();
     if calls.len() > SHOWN {
         parts.push(format!("and {} more ranks", calls.len() - SHOWN));
@@ -123,6 +128,10 @@ mod tests {
         Descriptor::of(&call, 7)
     }
 
+    fn compare(sequence: u64, calls: &[Descriptor]) -> Result<(), Failure> {
+        compare_named(sequence, calls, &|rank| format!("rank {rank} (global rank {})", rank + 4))
+    }
+
     #[test]
     fn bytes_round_trip() {
         let descriptor = call(Operation::AllReduce, 4);
@@ -136,7 +145,10 @@ mod tests {
         let failure = compare(7, &[all, all, other]).unwrap_err();
         assert_eq!(failure.code, ErrorCode::CountMismatch);
         assert_eq!(failure.culprits, [protocol::ids::Rank(2)]);
-        assert!(failure.detail.contains("rank 2 called all_reduce(count 5, float32, sum)"), "{failure}");
+        assert!(
+            failure.detail.contains("rank 2 (global rank 6) called all_reduce(count 5, float32, sum)"),
+            "{failure}"
+        );
         let other = call(Operation::Broadcast, 4);
         assert_eq!(compare(7, &[other, all]).unwrap_err().code, ErrorCode::CollectiveTypeMismatch);
         assert_eq!(compare(7, &[all, all]), Ok(()));

@@ -34,8 +34,12 @@ pub(crate) fn mismatch(context: &OpContext, peer: u32, code: ErrorCode, call: &C
     let datatype = Datatype::from_code(theirs.datatype).map_or("?", Datatype::name);
     let (mine, other) = if call.operation == Operation::Send { ("sends", "receives") } else { ("receives", "sends") };
     let detail = format!(
-        "send and recv differ: rank {} {mine} {} elements of {}, rank {peer} {other} {} of {datatype}",
-        context.rank, call.count, call.datatype, theirs.count
+        "send and recv differ: {} {mine} {} elements of {}, {} {other} {} of {datatype}",
+        context.name(context.rank),
+        call.count,
+        call.datatype,
+        context.name(peer),
+        theirs.count
     );
     Failure::new(code, detail).blaming(vec![context.rank, peer])
 }

@@ -48,6 +48,8 @@ pub struct Participant {
     pub global_rank: u32,
     /// Device ordinal in this process.
     pub device: u32,
+    /// PCI address of its GPU, as [`Member::gpu`].
+    pub gpu: u64,
     /// The device's memory file; `None` forces sockets.
     pub arena: Option<SharedFile>,
 }
@@ -225,6 +227,7 @@ impl Process {
             arena: participant.arena.filter(|_| !sockets),
             control: Some(file),
             data_address: self.listener.address.clone(),
+            gpu: participant.gpu,
         };
         Ok((member, control))
     }
@@ -306,6 +309,11 @@ impl Process {
         }
     }
 
+    /// Whether a coordinator brings ranks together, and reports what goes wrong between them.
+    pub fn has_coordinator(&self) -> bool {
+        self.rendezvous.session().is_some()
+    }
+
     /// Sends what is noted and says goodbye: for an orderly exit of the process.
     pub fn goodbye(&self) {
         if let Some(session) = self.rendezvous.session()
@@ -331,8 +339,9 @@ mod tests {
         let meet = |rank: u32| {
             let arena = &arenas[rank as usize];
             let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-            let (member, control) =
-                process.offer(Participant { global_rank: rank, device: 0, arena: Some(file) }, 2).unwrap();
+            let (member, control) = process
+                .offer(Participant { global_rank: rank, device: 0, gpu: u64::from(rank), arena: Some(file) }, 2)
+                .unwrap();
             let wanted = Wanted::Init { unique_id: b"id".to_vec(), size: 2 };
             process.meet(&wanted, rank, (member, control)).unwrap()
         };

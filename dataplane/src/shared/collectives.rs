@@ -56,7 +56,7 @@ impl Collectives {
         let calls: Vec<(Descriptor, *const u8)> =
             (0..size).map(|other| segment.published(other, context.sequence)).collect();
         let descriptors: Vec<Descriptor> = calls.iter().map(|(descriptor, _)| *descriptor).collect();
-        descriptor::compare(context.sequence, &descriptors)?;
+        descriptor::compare(context, &descriptors)?;
         let scalars: Vec<[u8; 8]> = descriptors.iter().map(|call| call.scalar).collect();
         if beside {
             let sends: Vec<*const u8> = calls.iter().map(|(_, payload)| *payload).collect();

@@ -48,7 +48,7 @@ impl Exchange<'_> {
             let bytes = self.mesh.taken(id);
             calls[other as usize] = Descriptor::from_bytes(bytes.try_into().expect("as long as it was asked for"));
         }
-        descriptor::compare(self.context.sequence, &calls)?;
+        descriptor::compare(self.context, &calls)?;
         let met = Instant::now();
         let scalars: Vec<[u8; 8]> = calls.iter().map(|call| call.scalar).collect();
         match self.call.operation {

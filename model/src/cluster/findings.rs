@@ -1,8 +1,11 @@
 //! Which failures of a run are findings, and what each is called in a sentence that is the same in every run.
 
+use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
 use protocol::ids::Rank;
 use protocol::report::{FailureEvent, Finding, MeasuredFailure};
+
+use super::hang::names;
 
 /// The findings among `events`, whose details are `measured`. A death that stopped no other rank is not one: how processes end is not
 /// judged here.
@@ -33,25 +36,23 @@ fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str) -> String {
         }
         (None, _) => "the forming of a communicator".to_owned(),
     };
+    let is_transfer = [Operation::Send, Operation::Recv].iter().any(|transfer| transfer.name() == event.operation);
     match kind {
         FindingKind::RankLost => {
             let (waited, ended) = (ranks(&event.observed_ranks), ranks(&event.culprits));
             let (wait, have) = (plural(&event.observed_ranks, "waits", "wait"), plural(&event.culprits, "has", "have"));
             format!("{waited} {wait} in {operation}, for {ended}, which {have} ended")
         }
-        FindingKind::TimeoutWaitingForRanks
-        | FindingKind::TimeoutWaitingForCollective
-        | FindingKind::TimeoutWaitingForP2p
-        | FindingKind::TimeoutWaitingForSplit
-        | FindingKind::TimeoutWaitingForShrink => {
-            let come = plural(&event.culprits, "has", "have");
-            format!("{} {come} not come to {operation} in time", ranks(&event.culprits))
+        kind if kind.is_timeout() => {
+            let have = plural(&event.culprits, "has", "have");
+            format!("{} {have} not arrived in time at {operation}", ranks(&event.culprits))
         }
         // Every rank describes a mismatch in the same words, except the two sides of a transfer.
-        _ if detail.starts_with("send and recv differ") => {
-            format!("{} differ in what they send and receive ({operation})", ranks(&event.culprits))
-        }
-        _ => detail.to_owned(),
+        _ if is_transfer => format!("{} differ in what they send and receive ({operation})", ranks(&event.culprits)),
+        _ => match event.comm_id {
+            Some(communicator) => format!("in communicator {communicator}, {detail}"),
+            None => detail.to_owned(),
+        },
     }
 }
 
@@ -60,12 +61,7 @@ fn plural(ranks: &[Rank], one: &'static str, several: &'static str) -> &'static 
 }
 
 fn ranks(ranks: &[Rank]) -> String {
-    let numbers: Vec<String> = ranks.iter().map(Rank::to_string).collect();
-    match numbers.as_slice() {
-        [] => "a rank".to_owned(),
-        [one] => format!("rank {one}"),
-        [others @ .., last] => format!("ranks {} and {last}", others.join(", ")),
-    }
+    if ranks.is_empty() { "a rank".to_owned() } else { names("rank", "ranks", ranks) }
 }
 
 #[cfg(test)]
@@ -112,9 +108,9 @@ mod tests {
                 ErrorCode::TimeoutWaitingForCollective,
                 &[1],
                 &[0],
-                "rank 1 has not come to all_reduce, collective 13 of communicator 2 in time",
+                "rank 1 has not arrived in time at all_reduce, collective 13 of communicator 2",
             ),
-            (ErrorCode::CountMismatch, &[1], &[0, 1], "the ranks' calls differ"),
+            (ErrorCode::CountMismatch, &[1], &[0, 1], "in communicator 2, the ranks' calls differ"),
         ] {
             let (event, measured) = event(code, culprits, observed);
             assert_eq!(of(&[event], &[measured])[0].sentence, expected);
@@ -122,7 +118,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_or_stops_nobody_is_no_finding() {
+    fn the_sides_of_a_transfer_give_one_sentence() {
+        let (event, measured) = event(ErrorCode::CountMismatch, &[0, 1], &[0]);
+        let event = FailureEvent { operation: "send".to_owned(), seqno: Sequence(0), ..event };
+        assert_eq!(
+            of(&[event], &[measured])[0].sentence,
+            "ranks 0 and 1 differ in what they send and receive (send in communicator 2)"
+        );
+    }
+
+    #[test]
+    fn an_abort_on_purpose_or_a_death_that_stops_nobody_is_not_a_finding() {
         for (code, observed) in
             [(ErrorCode::RankLost, &[][..]), (ErrorCode::Aborted, &[0][..]), (ErrorCode::Revoked, &[0][..])]
         {

@@ -308,7 +308,7 @@ fn sentences(waits: &[Wait]) -> Vec<String> {
 }
 
 /// "rank 1", "ranks 0, 1 and 3".
-fn names(one: &str, many: &str, ranks: &[Rank]) -> String {
+pub(super) fn names(one: &str, many: &str, ranks: &[Rank]) -> String {
     match ranks {
         [] => format!("no {one}"),
         [rank] => format!("{one} {rank}"),

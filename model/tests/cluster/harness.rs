@@ -44,6 +44,7 @@ pub(crate) fn member(global_rank: u32, pid: u32) -> Member {
         arena: None,
         control: None,
         data_address: "unix:@x".to_owned(),
+        gpu: u64::from(global_rank),
     }
 }
 

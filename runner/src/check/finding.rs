@@ -57,9 +57,11 @@ impl FindingExpectation {
     }
 }
 
-/// The findings of the cluster report.
+/// The findings of the cluster report, and those of processes without one.
 pub fn findings(observation: &Observation) -> Vec<Finding> {
-    part(observation, "/findings")
+    let mut findings: Vec<Finding> = part(observation, "/findings");
+    findings.extend(observation.findings.iter().cloned());
+    findings
 }
 
 fn part<T: DeserializeOwned>(observation: &Observation, pointer: &str) -> Vec<T> {
@@ -91,27 +93,22 @@ pub fn failures(expected: &[FindingExpectation], killed: &[u32], observation: &O
 /// Whether it is what the case did to the ranks at fault; or whether it is the loss of ranks that ended with an error, which
 /// `expect.exit` is about.
 fn is_meant(finding: &Finding, killed: &[u32], faults: &[InjectedFault], observation: &Observation) -> bool {
-    let stops = |fault: &InjectedFault| {
-        // A rank that is late or sends a wrong number still calls what it must.
-        !matches!(fault.kind, FaultKind::Corrupt) && fault.rank.is_none_or(|rank| finding.ranks.contains(&rank))
+    let explains = |fault: &InjectedFault| {
+        let absent = match fault.kind {
+            FaultKind::Kill | FaultKind::Stop | FaultKind::Drop | FaultKind::NcclError | FaultKind::CutLink => true,
+            // Late, but it comes.
+            FaultKind::Delay | FaultKind::SlowLink => finding.kind.is_timeout(),
+            // It still calls what it must.
+            FaultKind::Corrupt => false,
+        };
+        absent && fault.rank.is_none_or(|rank| finding.ranks.contains(&rank))
     };
     let did_fail = |rank: u32| {
         let process = observation.process(Role::Rank(rank));
         process.is_some_and(|process| !matches!(process.exit, Exit::Code(0) | Exit::Unknown))
     };
-    let is_about_calls = matches!(
-        finding.kind,
-        FindingKind::CollectiveTypeMismatch
-            | FindingKind::CountMismatch
-            | FindingKind::DtypeMismatch
-            | FindingKind::ReduceOpMismatch
-            | FindingKind::RootMismatch
-            | FindingKind::ShrinkExcludedRanksMismatch
-            | FindingKind::WorldSizeMismatch
-            | FindingKind::DuplicateRank
-    );
-    !is_about_calls
-        && (faults.iter().any(stops)
+    finding.kind.is_absence()
+        && (faults.iter().any(explains)
             || (!finding.ranks.is_empty()
                 && finding.ranks.iter().all(|rank| killed.contains(&rank.0) || did_fail(rank.0))))
 }
@@ -172,9 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_case_does_to_a_rank_is_no_finding() {
+    fn what_a_case_does_to_a_rank_is_not_a_finding() {
         let fault = |kind: &str, rank: Option<u32>| json!({ "index": 1, "kind": kind, "rank": rank, "comm_id": null, "seqno": 0, "operation": "none" });
         let lost = finding("rank_lost", &[1]);
+        let late = finding("timeout_waiting_for_collective", &[1]);
         let none: [Value; 0] = [];
         for (findings, faults, killed, exits, expected) in [
             (&lost, &none[..], &[][..], &[Exit::Code(0), Exit::Code(0)][..], 1),
@@ -186,6 +184,13 @@ mod tests {
             (&lost, &[fault("kill", Some(1))], &[], &[], 0),
             (&lost, &[fault("kill", Some(2))], &[], &[], 1),
             (&lost, &[fault("corrupt", Some(1))], &[], &[], 1),
+            (&lost, &[fault("delay", Some(1))], &[], &[], 1),
+            (&lost, &[fault("slow_link", None)], &[], &[], 1),
+            (&lost, &[fault("cut_link", None)], &[], &[], 0),
+            (&late, &[fault("delay", Some(1))], &[], &[], 0),
+            (&late, &[fault("delay", Some(0))], &[], &[], 1),
+            (&late, &[fault("slow_link", None)], &[], &[], 0),
+            (&late, &[fault("stop", Some(1))], &[], &[], 0),
             (&finding("count_mismatch", &[1]), &[fault("kill", Some(1))], &[1], &[], 1),
         ] {
             let observation = seen(std::slice::from_ref(findings), faults, exits);

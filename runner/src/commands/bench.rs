@@ -105,6 +105,7 @@ fn run_ranks(arguments: &BenchArgs) -> Result<i32, Trouble> {
     let plan = exec::plan(arguments.cluster.as_deref(), &devices)?;
     let program = Install::find().bench().map_err(Trouble::infra)?;
     exec::run_plan(&ExecPlan {
+        program: "ftest bench",
         plan: &plan,
         transport: arguments.transport,
         report: arguments.report.as_deref(),

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use protocol::env;
+use protocol::finding;
 use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::case::Transport;
 use crate::check::exit::describe;
-use crate::commands::seen::Seen;
+use crate::commands::seen::{ReportPlace, Seen};
 use crate::execute::clock::{Instant, sleep_until};
 use crate::execute::deaths::DeathNotices;
 use crate::execute::launch::builder::EnvironmentBuilder;
@@ -30,6 +31,8 @@ use crate::execute::{Cancel, RunContext, coordinator, ranks, reports};
 use crate::host::deadline;
 use crate::host::install::Install;
 use crate::observation::{Exit, Role};
+
+const PROGRAM: &str = "ftest exec";
 
 /// Arguments of `ftest exec`.
 #[derive(Args, Clone, Debug)]
@@ -85,9 +88,10 @@ impl Trouble {
 /// Runs the command; gives its exit code, 128 + n for a signal, or 2 and 3 for our own troubles, which are printed.
 pub fn run(arguments: &ExecArgs) -> i32 {
     exit_code(
-        "ftest exec",
+        PROGRAM,
         plan(arguments.cluster.as_deref(), &arguments.devices).and_then(|plan| {
             run_plan(&ExecPlan {
+                program: PROGRAM,
                 plan: &plan,
                 transport: arguments.transport,
                 report: arguments.report.as_deref(),
@@ -101,6 +105,8 @@ pub fn run(arguments: &ExecArgs) -> i32 {
 
 /// What is run on which cluster.
 pub(super) struct ExecPlan<'a> {
+    /// What its messages begin with.
+    pub(super) program: &'static str,
     pub(super) plan: &'a ClusterPlan,
     pub(super) transport: TransportName,
     pub(super) report: Option<&'a Path>,
@@ -143,6 +149,7 @@ struct Execution {
     scratch: PathBuf,
     tree: ProcessTree,
     cancel: Cancel,
+    report: ReportPlace,
 }
 
 async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
@@ -171,7 +178,8 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     environment.set(env::COOKIE.name, ranks::node_cookie(&cookie, 0).to_string());
     environment.machine(&reports::machine(&execution.scratch));
     environment.journal(&reports::journal(&execution.scratch));
-    if !arguments.allow.is_empty() && environment.get(env::UNSUPPORTED_API.name).is_none() {
+    let allows_gaps = arguments.allow.iter().any(|pattern| !finding::WORDS.contains(&pattern.as_str()));
+    if allows_gaps && environment.get(env::UNSUPPORTED_API.name).is_none() {
         environment.set(env::UNSUPPORTED_API.name, "warn");
     }
     let environments = match arguments.ranks {
@@ -186,13 +194,15 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
         Err(trouble) => Err(trouble),
     };
     let trouble = execution.end().await;
-    let seen = Seen::read(&execution.scratch, report.as_deref(), arguments.allow);
+    let mut seen = Seen::default();
+    seen.add_gaps(&execution.scratch, arguments.allow);
+    let trouble = trouble.or_else(|| seen.add_findings(&execution.scratch, &execution.report, arguments.allow).err());
     drop(execution);
-    let code = seen.judge(ended?);
+    let code = seen.judge(arguments.program, ended?);
     match trouble {
         Some(message) if code == 0 => Err(Trouble::infra(message)),
         Some(message) => {
-            eprintln!("ftest exec: {message}");
+            eprintln!("{}: {message}", arguments.program);
             Ok(code)
         }
         None => Ok(code),
@@ -223,8 +233,8 @@ impl Execution {
         let (scratch, cookie) = context.open_case().map_err(Trouble::infra)?;
         let program = context.install.coordinator().map_err(Trouble::infra)?;
         let cancel = context.cancel.clone();
-        let mut execution = Execution { context, scratch, tree: ProcessTree::new(cookie), cancel };
-        let inside = coordinator::report_path(&execution.scratch);
+        let report = ReportPlace::new(&scratch, report);
+        let mut execution = Execution { context, scratch, tree: ProcessTree::new(cookie), cancel, report };
         let plan = coordinator::Plan {
             program: &program,
             cluster: Some(plan),
@@ -233,7 +243,7 @@ impl Execution {
                 TransportName::Tcp => Transport::Tcp,
             },
             scratch: &execution.scratch,
-            report: report.unwrap_or(&inside),
+            report: &execution.report.written,
             idle: None,
             environment: Environment::new(),
             successor: execution.context.successor(),
@@ -315,7 +325,7 @@ impl Execution {
         // Looked up again: a process that was just starting has its name by now.
         let names: Vec<String> = self.tree.sweep().find().iter().map(|process| process.describe()).collect();
         if !names.is_empty() {
-            eprintln!("ftest exec: ended what the command left running: {}", names.join(", "));
+            eprintln!("ftest: ended what the command left running: {}", names.join(", "));
         }
         self.tree.kill().await;
         while self.tree.try_next().is_some() {}

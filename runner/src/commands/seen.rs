@@ -1,11 +1,13 @@
-//! What `ftest exec` reports about its command besides the exit code: gaps and findings, in one summary on stderr.
+//! What `ftest exec` and `ftest bench` report about their command besides the exit code: gaps and findings, in one summary on
+//! stderr.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use protocol::report::{ClusterReport, Finding};
 
 use crate::check::gap;
+use crate::execute::journal::Journal;
 use crate::execute::{coordinator, reports};
 use crate::observation::{Gap, Observation};
 use crate::verdict::exit_code::ExitCode;
@@ -13,31 +15,72 @@ use crate::verdict::exit_code::ExitCode;
 /// Most gaps and findings that are listed; the rest is counted.
 const LISTED: usize = 10;
 
+/// Where the cluster report goes.
+pub(super) struct ReportPlace {
+    /// Where the coordinator writes it.
+    pub(super) written: PathBuf,
+    /// A pipe or device that gets a copy: it cannot be read back for its findings.
+    copy: Option<PathBuf>,
+}
+
+impl ReportPlace {
+    /// In `scratch`, unless the user wants a file.
+    pub(super) fn new(scratch: &Path, wanted: Option<&Path>) -> ReportPlace {
+        let inside = coordinator::report_path(scratch);
+        match wanted {
+            Some(path) if path.exists() && !path.is_file() => {
+                ReportPlace { written: inside, copy: Some(path.to_path_buf()) }
+            }
+            Some(path) => ReportPlace { written: path.to_path_buf(), copy: None },
+            None => ReportPlace { written: inside, copy: None },
+        }
+    }
+
+    fn read(&self) -> Result<ClusterReport, String> {
+        let failed = |path: &Path, error: &dyn std::fmt::Display| format!("cluster report {}: {error}", path.display());
+        let bytes = std::fs::read(&self.written).map_err(|error| failed(&self.written, &error))?;
+        if let Some(copy) = &self.copy {
+            std::fs::write(copy, &bytes).map_err(|error| failed(copy, &error))?;
+        }
+        serde_json::from_slice(&bytes).map_err(|error| failed(&self.written, &error))
+    }
+}
+
 /// Gaps and findings that are not allowed.
+#[derive(Default)]
 pub(super) struct Seen {
     gaps: Vec<Gap>,
     findings: Vec<Finding>,
 }
 
 impl Seen {
-    /// Reads what is left in `scratch` once all processes have ended. The cluster report is `report`, if it has a place of its own.
-    pub(super) fn read(scratch: &Path, report: Option<&Path>, allow: &[String]) -> Seen {
+    /// Adds the gaps that the processes left in `scratch`.
+    pub(super) fn add_gaps(&mut self, scratch: &Path, allow: &[String]) {
         let mut observation = Observation::default();
         reports::add_journal(&mut observation.gaps, &reports::journal(scratch));
-        let inside = coordinator::report_path(scratch);
-        let bytes = std::fs::read(report.unwrap_or(&inside)).unwrap_or_default();
-        // A coordinator without a report is reported elsewhere.
-        let report: Option<ClusterReport> = serde_json::from_slice(&bytes).ok();
-        let allowed = |finding: &Finding| allow.iter().any(|word| word == finding.kind.word());
-        Seen {
-            gaps: gap::not_allowed(allow, &[], &observation).into_iter().cloned().collect(),
-            findings: report.into_iter().flat_map(|report| report.findings).filter(|found| !allowed(found)).collect(),
-        }
+        self.gaps.extend(gap::not_allowed(allow, &[], &observation).into_iter().cloned());
     }
 
-    /// Prints the summary; gives the exit code of a command that ended with `code`. Its own error stays.
-    pub(super) fn judge(&self, code: i32) -> i32 {
-        eprint!("{}", self.summary());
+    /// Adds the findings that the processes left in `scratch` to the cluster report, and takes all that it has.
+    ///
+    /// # Errors
+    /// One sentence when it cannot be read, or written to where the user wants it.
+    pub(super) fn add_findings(
+        &mut self,
+        scratch: &Path,
+        report: &ReportPlace,
+        allow: &[String],
+    ) -> Result<(), String> {
+        let refused = |finding: &Finding| !allow.iter().any(|word| word == finding.kind.word());
+        let without_report = Journal::read(&reports::journal(scratch)).add_to(&report.written)?;
+        self.findings.extend(without_report.into_iter().filter(refused));
+        self.findings.extend(report.read()?.findings.into_iter().filter(refused));
+        Ok(())
+    }
+
+    /// Prints the summary of `program`; gives the exit code of a command that ended with `code`. Its own error stays.
+    pub(super) fn judge(&self, program: &str, code: i32) -> i32 {
+        eprint!("{}", self.summary(program));
         match (code, self.gaps.is_empty(), self.findings.is_empty()) {
             (0, false, _) => ExitCode::CouldNotRun as i32,
             (0, true, false) => ExitCode::Failed as i32,
@@ -45,11 +88,11 @@ impl Seen {
         }
     }
 
-    fn summary(&self) -> String {
+    fn summary(&self, program: &str) -> String {
         let mut text = String::new();
         let findings: Vec<String> =
             self.findings.iter().map(|found| format!("{}: {}", found.kind.word(), found.sentence)).collect();
-        list(&mut text, "finding", "", &findings);
+        list(&mut text, &format!("{program}: {}", count(findings.len(), "finding")), &findings);
         let mut kinds: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for gap in &self.gaps {
             kinds.entry((&gap.library, &gap.name)).or_default().push(&gap.detail);
@@ -62,25 +105,31 @@ impl Seen {
                 match details.as_slice() {
                     [] => format!("{library}.{name}"),
                     [one] => format!("{library}.{name}: {one}"),
-                    [first, others @ ..] => format!("{library}.{name}: {first} and {} others", others.len()),
+                    [first, others @ ..] => {
+                        format!("{library}.{name}: {first} and {}", count(others.len(), "other"))
+                    }
                 }
             })
             .collect();
         let means = ": ftest does not implement this, and what the command took from there proves nothing";
-        list(&mut text, "gap", means, &gaps);
+        list(&mut text, &format!("{program}: {}{means}", count(gaps.len(), "gap")), &gaps);
         if !text.is_empty() {
-            text.push_str("ftest exec: `--allow` lets a kind of gap or finding pass; docs/gaps.md, docs/findings.md\n");
+            text.push_str(program);
+            text.push_str(": `--allow` lets a kind of gap or finding pass; docs/gaps.md, docs/findings.md\n");
         }
         text
     }
 }
 
-fn list(text: &mut String, word: &str, means: &str, lines: &[String]) {
+fn count(number: usize, word: &str) -> String {
+    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
+fn list(text: &mut String, title: &str, lines: &[String]) {
     if lines.is_empty() {
         return;
     }
-    let plural = if lines.len() == 1 { "" } else { "s" };
-    text.push_str(&format!("ftest exec: {} {word}{plural}{means}\n", lines.len()));
+    text.push_str(&format!("{title}\n"));
     for line in lines.iter().take(LISTED) {
         text.push_str(&format!("  {line}\n"));
     }
@@ -100,13 +149,27 @@ mod tests {
     #[test]
     fn a_success_with_gaps_or_findings_is_none() {
         let seen = |gaps: &[Gap]| Seen { gaps: gaps.to_vec(), findings: Vec::new() };
-        assert_eq!(seen(&[]).judge(0), 0);
-        assert_eq!(seen(&[]).summary(), "");
+        assert_eq!(seen(&[]).judge("ftest exec", 0), 0);
+        assert_eq!(seen(&[]).summary("ftest exec"), "");
         let broken = seen(&[gap("cudaLaunchKernel", "a"), gap("cudaLaunchKernel", "b"), gap("cudaFoo", "")]);
-        assert_eq!(broken.judge(0), 3);
-        assert_eq!(broken.judge(7), 7, "the command's own error stays");
-        let summary = broken.summary();
+        assert_eq!(broken.judge("ftest exec", 0), 3);
+        assert_eq!(broken.judge("ftest exec", 7), 7, "the command's own error stays");
+        let summary = broken.summary("ftest exec");
         assert!(summary.starts_with("ftest exec: 2 gaps: "), "{summary}");
-        assert!(summary.contains("\n  libcudart.cudaFoo\n  libcudart.cudaLaunchKernel: a and 1 others\n"), "{summary}");
+        assert!(summary.contains("\n  libcudart.cudaFoo\n  libcudart.cudaLaunchKernel: a and 1 other\n"), "{summary}");
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_read_is_trouble_and_a_pipe_gets_a_copy() {
+        let scratch = tempfile::tempdir().unwrap();
+        let inside = coordinator::report_path(scratch.path());
+        let place = ReportPlace::new(scratch.path(), Some(Path::new("/dev/null")));
+        assert_eq!(place.written, inside);
+        let trouble = || Seen::default().add_findings(scratch.path(), &place, &[]).unwrap_err();
+        assert!(trouble().contains("cluster-report.json: No such file"), "{}", trouble());
+        std::fs::write(&inside, "{").unwrap();
+        assert!(trouble().contains("cluster-report.json: EOF"), "{}", trouble());
+        let wanted = scratch.path().join("report.json");
+        assert_eq!(ReportPlace::new(scratch.path(), Some(&wanted)).written, wanted);
     }
 }

@@ -1,11 +1,12 @@
 //! The reports that a case leaves behind, and the gaps in them.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use protocol::device_report::{JournalEntry, REFUSED, UNWRITTEN};
+use protocol::device_report::{JournalEntry, JournalLine, REFUSED, UNWRITTEN};
 use regex::bytes::Regex;
 use serde_json::Value;
 
@@ -23,9 +24,9 @@ pub fn machine(scratch: &Path) -> PathBuf {
     scratch.join("gpus")
 }
 
-/// The file in which the processes of a case note their gaps at once.
+/// The file in which the processes of a case note gaps and findings at once.
 pub fn journal(scratch: &Path) -> PathBuf {
-    scratch.join("gaps.jsonl")
+    scratch.join("journal.jsonl")
 }
 
 /// The cluster report, with those of its long lists that are needed, and its file; `None` when there is none.
@@ -108,23 +109,33 @@ pub fn gaps(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
 
 /// Adds what only the journal knows: the gaps of processes that left no report (`_exit`, SIGKILL), or left this program (`exec`).
 pub fn add_journal(gaps: &mut Vec<Gap>, journal: &Path) {
-    let text = std::fs::read_to_string(journal).unwrap_or_default();
-    for line in text.lines() {
+    let unknown = |detail: String| Gap {
+        library: "unknown".to_owned(),
+        name: "unknown".to_owned(),
+        detail,
+        count: 1,
+        rank: None,
+    };
+    let once = |gap: Gap| Gap { count: 1, ..gap };
+    let mut known: HashSet<Gap> = gaps.iter().cloned().map(once).collect();
+    let bytes = match std::fs::read(journal) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return,
+        Err(error) => {
+            gaps.push(unknown(format!("{}: {error}", journal.display())));
+            return;
+        }
+    };
+    for line in String::from_utf8_lossy(&bytes).lines() {
         // The end of a line may be missing where the disk was full: a gap it is all the same.
-        let gap = match serde_json::from_str::<JournalEntry>(line) {
-            Ok(JournalEntry { rank, library, name, detail, .. }) => Gap { library, name, detail, count: 1, rank },
-            Err(_) => Gap {
-                library: "unknown".to_owned(),
-                name: "unknown".to_owned(),
-                detail: line.to_owned(),
-                count: 1,
-                rank: None,
-            },
+        let gap = match serde_json::from_str::<JournalLine>(line) {
+            Ok(JournalLine::Gap(JournalEntry { rank, library, name, detail, .. })) => {
+                Gap { library, name, detail, count: 1, rank }
+            }
+            Ok(JournalLine::Finding(_) | JournalLine::Left(_)) => continue,
+            Err(_) => unknown(line.to_owned()),
         };
-        let known = |other: &Gap| {
-            (&other.library, &other.name, &other.detail, other.rank) == (&gap.library, &gap.name, &gap.detail, gap.rank)
-        };
-        if !gaps.iter().any(known) {
+        if known.insert(gap.clone()) {
             gaps.push(gap);
         }
     }
@@ -211,6 +222,11 @@ mod tests {
         std::fs::write(&path, "{\"pid\"").unwrap();
         add_journal(&mut gaps, &path);
         assert_eq!(gaps.len(), 3, "half a line is a gap too");
+        std::fs::write(&path, b"{\"pid\": \xff").unwrap();
+        add_journal(&mut gaps, &path);
+        assert_eq!(gaps.len(), 4, "so is one that is not text");
+        add_journal(&mut gaps, scratch.path());
+        assert!(gaps.iter().any(|gap| gap.detail.contains("Is a directory")), "so is a journal that cannot be read");
     }
 
     #[test]

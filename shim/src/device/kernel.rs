@@ -129,7 +129,8 @@ pub(crate) struct Launch {
 /// Checks and records a launch. Nothing is computed: that is a gap.
 ///
 /// # Errors
-/// `INVALID_CONFIGURATION` and `INVALID_VALUE` as CUDA does; NotSupported under FAKEGPU_UNSUPPORTED_API=error.
+/// `INVALID_CONFIGURATION` and `INVALID_VALUE` as CUDA does. The gap itself is an error under FAKEGPU_UNSUPPORTED_API=stop
+/// (`NO_KERNEL_IMAGE`, as for a kernel that was not compiled for this GPU) and `error` (NotSupported).
 pub(crate) fn launch(
     device: &Device,
     kernel: &Kernel,

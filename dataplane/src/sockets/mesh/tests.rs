@@ -20,6 +20,7 @@ fn member(rank: u32, data_address: &str) -> Member {
         arena: None,
         control: None,
         data_address: data_address.to_owned(),
+        gpu: u64::from(rank),
     }
 }
 
