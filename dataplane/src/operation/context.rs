@@ -118,6 +118,7 @@ impl Stage {
             arena: None,
             control: None,
             data_address: String::new(),
+            site: protocol::ids::SiteId::default(),
         };
         let losses = Losses::new(Arc::new(Wake::new().unwrap()));
         Self { members: (0..size).map(member).collect(), history: OpHistory::default(), losses }

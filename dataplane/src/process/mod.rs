@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use protocol::fault::FaultRecord;
-use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::launcher::Launcher;
 use protocol::message::{Member, SharedFile, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
@@ -50,6 +50,8 @@ pub struct Participant {
     pub device: u32,
     /// The device's memory file; `None` forces sockets.
     pub arena: Option<SharedFile>,
+    /// Where its program asks for the communicator.
+    pub site: SiteId,
 }
 
 /// The process's part of the run.
@@ -225,6 +227,7 @@ impl Process {
             arena: participant.arena.filter(|_| !sockets),
             control: Some(file),
             data_address: self.listener.address.clone(),
+            site: participant.site,
         };
         Ok((member, control))
     }
@@ -331,8 +334,9 @@ mod tests {
         let meet = |rank: u32| {
             let arena = &arenas[rank as usize];
             let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-            let (member, control) =
-                process.offer(Participant { global_rank: rank, device: 0, arena: Some(file) }, 2).unwrap();
+            let (member, control) = process
+                .offer(Participant { global_rank: rank, device: 0, arena: Some(file), site: SiteId::default() }, 2)
+                .unwrap();
             let wanted = Wanted::Init { unique_id: b"id".to_vec(), size: 2 };
             process.meet(&wanted, rank, (member, control)).unwrap()
         };

@@ -10,12 +10,14 @@ use dataplane::call::Scalar;
 use dataplane::communicator::Communicator as Ranks;
 use dataplane::lock::{Condvar, Mutex};
 use dataplane::process::{Participant, Process};
+use dataplane::site;
 use protocol::datatype::Datatype;
 use protocol::message::SharedFile;
 use protocol::record::ErrorCode;
 
 use super::error::{NcclError, NcclResult, code, note};
 use crate::boundary::handle::Handles;
+use crate::call_site;
 use crate::device::{self, Device};
 
 /// How long the stream of a failed operation waits for an abort: more than PyTorch's watchdog takes on a busy machine.
@@ -239,7 +241,8 @@ impl Communicator {
             let asked_for = failure.code == ErrorCode::Aborted || self.is_revoked();
             if !asked_for && !self.reported.swap(true, Ordering::AcqRel) {
                 // In one piece, since other ranks write to the same stream.
-                let line = format!("fakegpu: NCCL operation failed: {}\n", failure.detail);
+                let called = site::of(failure.site).map_or_else(String::new, |site| format!("; called at {site}"));
+                let line = format!("fakegpu: NCCL operation failed: {}{called}\n", failure.detail);
                 let _ = std::io::stderr().write_all(line.as_bytes());
             }
         }
@@ -380,5 +383,5 @@ pub(crate) fn participant(device: &'static Device, one_rank: bool) -> NcclResult
     let arena = device::arena_of(device)?;
     let global_rank = crate::process::rank().filter(|_| one_rank).unwrap_or(device.gpu.rank.0);
     let arena = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-    Ok(Participant { global_rank, device: device.ordinal, arena: Some(arena) })
+    Ok(Participant { global_rank, device: device.ordinal, arena: Some(arena), site: call_site::here() })
 }
