@@ -39,7 +39,7 @@ impl Failure {
 }
 
 /// The kinds in the order of their numbers in shared memory and on data sockets (number = position + 1; 0 is none).
-const CODES: [ErrorCode; 20] = [
+const CODES: [ErrorCode; 21] = [
     ErrorCode::InvalidArgument,
     ErrorCode::DuplicateRank,
     ErrorCode::WorldSizeMismatch,
@@ -60,6 +60,7 @@ const CODES: [ErrorCode; 20] = [
     ErrorCode::ShrinkExcludedRanksMismatch,
     ErrorCode::TimeoutWaitingForShrink,
     ErrorCode::Revoked,
+    ErrorCode::SharedDevice,
 ];
 
 /// The number of a kind between ranks; never 0.

@@ -19,7 +19,8 @@
 //! let sums: Vec<i32> = std::thread::scope(|scope| {
 //!     let ranks = [0u32, 1].map(|rank| {
 //!         scope.spawn(move || {
-//!             let participant = Participant { global_rank: rank, device: rank, arena: None, site: SiteId::default() };
+//!             let (gpu, site) = (rank.into(), SiteId::default());
+//!             let participant = Participant { global_rank: rank, device: rank, gpu, arena: None, site };
 //!             let communicator = process.init_communicator(b"an id", 2, rank, participant).unwrap();
 //!             let mut number = [10i32 + rank as i32];
 //!             let buffer = Buffer::host(number.as_mut_ptr().cast());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::ids::Rank;
-use protocol::message::Member;
+use protocol::message::{self, Member};
 
 use crate::exchange::ConnectionId;
 
@@ -81,6 +81,13 @@ impl<T> Gathering<T> {
     pub(crate) fn missing(&self) -> Vec<Rank> {
         let expected = (0..self.size).map(Rank).filter(|rank| !self.absent.contains(rank));
         expected.filter(|rank| !self.arrivals.contains_key(rank)).collect()
+    }
+}
+
+impl Gathering<Applicant> {
+    /// Ranks that use one GPU, and a sentence about them: NCCL makes no communicator of them.
+    pub(crate) fn shared_gpu(&self) -> Option<(Vec<Rank>, String)> {
+        message::shared_gpu(self.arrivals().map(|(rank, applicant)| (rank, &applicant.member)))
     }
 }
 

@@ -110,6 +110,10 @@ impl Rendezvous {
             return Outcome::Waits;
         }
         let gathering = self.pending.remove(&unique_id).expect("it is there");
+        if let Some((culprits, detail)) = gathering.shared_gpu() {
+            let applicants = gathering.into_arrivals().map(|(_, applicant)| applicant).collect();
+            return Outcome::Failed(Failed { applicants, code: ErrorCode::SharedDevice, culprits, detail });
+        }
         self.spend(unique_id, next);
         Outcome::Complete(gathering.into_arrivals().map(|(_, applicant)| applicant).collect())
     }

@@ -239,7 +239,15 @@ impl Resizes {
             return Outcome::refused(applicant, code, detail);
         }
         resizes.arrive(&resize, rank, applicant, new);
-        Outcome { complete: resizes.conclude(resize), ..Outcome::default() }
+        let Some(complete) = resizes.conclude(resize) else { return Outcome::default() };
+        match complete.gathering.shared_gpu() {
+            None => Outcome { complete: Some(complete), ..Outcome::default() },
+            Some((culprits, detail)) => {
+                let Complete { resize, gathering, .. } = complete;
+                let failed = Failed { resize, gathering, code: ErrorCode::SharedDevice, detail, culprits };
+                Outcome { failed: vec![failed], ..Outcome::default() }
+            }
+        }
     }
 
     /// Ends what cannot come about any more: a rank that it needs is gone. `how` completes "rank 2 (pid 4711) ...".

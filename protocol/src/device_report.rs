@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::finding::FindingKind;
+use crate::ids::CommunicatorId;
+use crate::site::CallSite;
+
 /// Version of this layout.
 pub const REPORT_VERSION: u32 = 1;
 
@@ -30,6 +34,58 @@ pub struct JournalEntry {
     pub name: String,
     /// As [`GapEntry::detail`].
     pub detail: String,
+}
+
+/// A line of the journal: a finding, written the moment the process made it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalFinding {
+    /// The process.
+    pub pid: u32,
+    /// Its global rank, where it has one.
+    pub rank: Option<u32>,
+    /// What kind.
+    pub kind: FindingKind,
+    /// What happened, in one sentence that is the same in every run: no addresses, no times.
+    pub sentence: String,
+    /// The communicator, of findings about one that formed.
+    pub comm_id: Option<CommunicatorId>,
+    /// The function that was called, or `exit`.
+    pub operation: String,
+    /// Where a Python program called it.
+    #[serde(default)]
+    pub site: Option<CallSite>,
+}
+
+/// A line of the journal: what the program had not given back when it ended normally with 0. Counted after every exit handler
+/// and destructor of the program ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// The process.
+    pub pid: u32,
+    /// Its global rank, where it has one.
+    pub rank: Option<u32>,
+    /// Allocations of device memory.
+    pub allocations: u64,
+    /// Their size as asked for, bytes.
+    pub bytes: u64,
+    /// Streams.
+    pub streams: u64,
+    /// Events.
+    pub events: u64,
+    /// NCCL communicators.
+    pub communicators: u64,
+}
+
+/// Any line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum JournalLine {
+    /// A gap.
+    Gap(JournalEntry),
+    /// A finding.
+    Finding(JournalFinding),
+    /// What was left.
+    Left(Left),
 }
 
 /// One process's report.

@@ -149,7 +149,7 @@ variables! {
     GPUS = "FTEST_GPUS", "a file", "set by ftest, and by fgpu where it is not set",
         "Makes processes one machine: what each holds of the GPUs is written there, so they share the devices' memory and monitors see all of them.";
     JOURNAL = "FTEST_JOURNAL", "a file", "set by ftest",
-        "Processes append every gap to it the moment they meet it, so that none is lost however they end.";
+        "Processes append every gap and finding to it the moment they meet it, so that none is lost however they end.";
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so that none outlives it.";
     HOME = "FTEST_HOME", "a directory", "relative to the binary",

@@ -99,6 +99,34 @@ kinds! {
     TimeoutWaitingForShrink "timeout_waiting_for_shrink"
         hardware "The survivors wait in the shrink."
         fix "Every rank that is not excluded must call ncclCommShrink.";
+    /// Two ranks of one communicator use the same GPU.
+    SharedDevice "shared_device"
+        hardware "NCCL refuses: ncclInvalidUsage, `Duplicate GPU detected`."
+        fix "Call cudaSetDevice (`torch.cuda.set_device`) with LOCAL_RANK before the communicator is made, and start no more ranks than there are GPUs.";
+    /// An NCCL call got a communicator that was destroyed or aborted before.
+    UseAfterDestroy "use_after_destroy"
+        hardware "NCCL reads freed memory: ncclInvalidArgument, a crash, or a hang."
+        fix "Destroy a communicator once, after its last call; look for a second owner, an error path, or a thread that still uses it.";
+    /// A process ended with 0, or destroyed a communicator, with NCCL operations that had not completed: others had not joined them, or their group was never ended.
+    InFlightAtExit "in_flight_at_exit"
+        hardware "The operation dies with the process: the other ranks hang in it, or read what was never sent."
+        fix "Synchronize the stream (`work.wait()`, `torch.cuda.synchronize()`) and destroy the process group before the program ends; every ncclGroupStart needs its ncclGroupEnd.";
+    /// A copy, a fill or an NCCL operation reaches past the end of its allocation, or to where nothing is allocated.
+    OutOfRangeCopy "out_of_range_copy"
+        hardware "cudaErrorInvalidValue, or the bytes of a neighboring allocation; NCCL's kernel dies of an illegal memory access."
+        fix "Compare the number of bytes with what was allocated: elements taken for bytes, a size before padding, and an offset counted twice are the usual causes.";
+    /// A copy, a fill or an NCCL operation uses device memory that was freed.
+    UseAfterFree "use_after_free"
+        hardware "cudaErrorInvalidValue, or the bytes of whoever got the memory next."
+        fix "Free memory after its last use, and set the pointer to null.";
+    /// Memory was freed a second time.
+    DoubleFree "double_free"
+        hardware "cudaErrorInvalidValue; where the memory was allocated anew meanwhile, somebody else's is freed."
+        fix "Give every allocation one owner, and set the pointer to null after the free.";
+    /// A pointer was freed that is not the start of an allocation of that kind.
+    ForeignFree "foreign_free"
+        hardware "cudaErrorInvalidValue, and the memory stays allocated."
+        fix "Free the pointer that the allocation returned, with the function that goes with it: cudaFree, cudaFreeHost, cudaFreeAsync, cudaIpcCloseMemHandle, free.";
 }
 
 impl FindingKind {
@@ -129,7 +157,14 @@ impl FindingKind {
             | Self::ShrinkExcludedRanksMismatch
             | Self::WorldSizeMismatch
             | Self::DuplicateRank
-            | Self::RankLost => false,
+            | Self::RankLost
+            | Self::SharedDevice
+            | Self::UseAfterDestroy
+            | Self::InFlightAtExit
+            | Self::OutOfRangeCopy
+            | Self::UseAfterFree
+            | Self::DoubleFree
+            | Self::ForeignFree => false,
         }
     }
 
@@ -156,6 +191,7 @@ impl FindingKind {
             ErrorCode::TimeoutWaitingForP2p => Self::TimeoutWaitingForP2p,
             ErrorCode::TimeoutWaitingForSplit => Self::TimeoutWaitingForSplit,
             ErrorCode::TimeoutWaitingForShrink => Self::TimeoutWaitingForShrink,
+            ErrorCode::SharedDevice => Self::SharedDevice,
             ErrorCode::InvalidArgument
             | ErrorCode::Aborted
             | ErrorCode::Revoked

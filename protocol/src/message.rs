@@ -3,6 +3,8 @@
 //! One persistent connection per process. Requests carry a number chosen by the sender that the answer repeats.
 //! Tensor bytes never travel here: ranks move them themselves and report what they did as [`OperationRecord`]s.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
@@ -215,6 +217,24 @@ pub struct Member {
     pub data_address: String,
     /// Where its program asked for the communicator; the number means something to the coordinator alone.
     pub site: SiteId,
+    /// PCI address of its GPU as NCCL prints it in hexadecimal (domain, bus, device, function): equal on one host for one GPU.
+    pub gpu: u64,
+}
+
+/// Ranks that share a GPU, and NCCL's sentence about the first two; NCCL refuses a communicator that has any ("Duplicate GPU
+/// detected", ncclInvalidUsage). It compares hosts and PCI addresses.
+pub fn shared_gpu<'a>(members: impl IntoIterator<Item = (Rank, &'a Member)>) -> Option<(Vec<Rank>, String)> {
+    let mut ranks_of: BTreeMap<(&str, u64), Vec<Rank>> = BTreeMap::new();
+    for (rank, member) in members {
+        ranks_of.entry((&member.host, member.gpu)).or_default().push(rank);
+    }
+    ranks_of.retain(|_, ranks| ranks.len() > 1);
+    let ((_, gpu), first) = ranks_of.iter().min_by_key(|(_, ranks)| ranks.iter().min().copied())?;
+    let (mut pair, mut all) = (first.clone(), ranks_of.values().flatten().copied().collect::<Vec<Rank>>());
+    pair.sort_unstable();
+    all.sort_unstable();
+    let detail = format!("Duplicate GPU detected : rank {} and rank {} both on CUDA device {gpu:x}", pair[0], pair[1]);
+    Some((all, detail))
 }
 
 /// A memory file of another process.

@@ -119,4 +119,6 @@ pub enum ErrorCode {
     TimeoutWaitingForShrink,
     /// A rank called `ncclCommRevoke`.
     Revoked,
+    /// Two ranks use the same GPU.
+    SharedDevice,
 }

@@ -590,7 +590,8 @@ impl ErrorCode {
             | Self::CountMismatch
             | Self::ReduceOpMismatch
             | Self::RootMismatch
-            | Self::ShrinkExcludedRanksMismatch => FailureSource::Mismatch,
+            | Self::ShrinkExcludedRanksMismatch
+            | Self::SharedDevice => FailureSource::Mismatch,
             Self::InvalidArgument | Self::UnknownCommunicator | Self::System => FailureSource::Other,
         }
     }

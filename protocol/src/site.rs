@@ -1,6 +1,7 @@
 //! Places in a program: where a rank called an operation.
 
 use std::fmt;
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,19 @@ impl CallSite {
         }
         function.truncate(function.floor_char_boundary(LONGEST));
         Self { file, line, function }
+    }
+
+    /// The file, named from `root`, if it lies there: `/r/suites/../train.py` is `train.py` in `/r`.
+    pub fn below(&self, root: &str) -> Option<String> {
+        let mut straight = PathBuf::new();
+        for part in Path::new(&self.file).components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => drop(straight.pop()),
+                part => straight.push(part),
+            }
+        }
+        straight.strip_prefix(root).ok().map(|path| path.display().to_string())
     }
 }
 

@@ -28,6 +28,7 @@ fn member() -> Member {
         control: None,
         data_address: "unix:@data".to_owned(),
         site: SiteId(2),
+        gpu: 0x0010_1000,
     }
 }
 

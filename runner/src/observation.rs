@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::device_report::Left;
+use protocol::report::Finding;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,6 +28,10 @@ pub struct Observation {
     pub device_reports: Vec<Value>,
     /// Uses of what we do not implement, from the device reports and the cluster report.
     pub gaps: Vec<Gap>,
+    /// Findings of processes, where there is no cluster report that has them.
+    pub findings: Vec<Finding>,
+    /// What processes that ended with 0 had not given back of their GPUs.
+    pub left: Vec<Left>,
     /// What the operating system refused to the shim, in a sentence each: what, and what to do behind a `; `.
     pub refused: Vec<String>,
     /// What the machine allowed, and did.

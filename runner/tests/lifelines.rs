@@ -46,7 +46,8 @@ impl Run {
         fs::write(place.path().join("s.yaml"), SUITE).unwrap();
         let mut command = program::ftest();
         command.arg("run").arg(place.path().join("s.yaml")).arg("--runs-dir").arg(place.path().join("runs"));
-        command.env("TMPDIR", place.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.env("TMPDIR", place.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(fs::File::create(place.path().join("stderr")).unwrap());
         let runner = command.spawn().unwrap();
         Run { place, runner }
     }
@@ -54,7 +55,15 @@ impl Run {
     /// A process that wrote its number there.
     fn outcome(&self, name: &str) -> i32 {
         let path = self.place.path().join(name);
-        until(&format!("{name} starts"), || fs::read_to_string(&path).ok()).trim().parse().unwrap()
+        let written = until(&format!("{name} starts"), || {
+            let runs = runs(self.runner.id() as i32);
+            let written = fs::read_to_string(&path).ok();
+            if !runs && written.is_none() {
+                panic!("ftest ended: {}", fs::read_to_string(self.place.path().join("stderr")).unwrap_or_default());
+            }
+            written
+        });
+        written.trim().parse().unwrap()
     }
 
     /// The process; none when `over` came before it was there.

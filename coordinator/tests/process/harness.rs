@@ -282,6 +282,7 @@ impl Client {
             control: None,
             data_address: "unix:@x".to_owned(),
             site: SiteId::default(),
+            gpu: u64::from(rank),
         };
         let unique_id = vec![id; 128];
         self.send(&ToCoordinator::InitCommunicator { request: 1, unique_id, size, rank: Rank(rank), member });

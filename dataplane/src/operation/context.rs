@@ -119,6 +119,7 @@ impl Stage {
             control: None,
             data_address: String::new(),
             site: protocol::ids::SiteId::default(),
+            gpu: u64::from(rank),
         };
         let losses = Losses::new(Arc::new(Wake::new().unwrap()));
         Self { members: (0..size).map(member).collect(), history: OpHistory::default(), losses }

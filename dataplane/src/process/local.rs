@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::Member;
+use protocol::message::{self, Member};
 use protocol::record::ErrorCode;
 
 use super::wanted::Wanted;
@@ -107,6 +107,9 @@ impl LocalRendezvous {
             state.fail(&key, &failure);
             state.fail(&other, &failure);
             self.changed.notify_all();
+        } else if let Some(failure) = state.shared_gpu(&key).filter(|_| full) {
+            state.fail(&key, &failure);
+            self.changed.notify_all();
         } else if full {
             let gathering = state.gatherings.remove(&key).expect("was just filled");
             let outcome = state.conclude(gathering);
@@ -181,6 +184,15 @@ impl State {
             let detail = format!("communicator {parent} is to shrink in different ways: {first}, {second}");
             Some((other.clone(), Failure::new(ErrorCode::ShrinkExcludedRanksMismatch, detail)))
         })
+    }
+
+    /// Ranks of a new communicator that use one GPU; a split or shrink has only ranks that do not.
+    fn shared_gpu(&self, key: &Key) -> Option<Failure> {
+        let gathering = self.gatherings.get(key).filter(|_| matches!(key, Key::Unique(_) | Key::Grow(..)))?;
+        let members = gathering.arrivals.iter().map(|(rank, arrival)| (Rank(*rank), &arrival.member));
+        let (ranks, detail) = message::shared_gpu(members)?;
+        let ranks = ranks.into_iter().map(|rank| rank.0).collect();
+        Some(Failure::new(ErrorCode::SharedDevice, detail).blaming(ranks))
     }
 
     fn conclude(&mut self, gathering: Gathering) -> Outcome {

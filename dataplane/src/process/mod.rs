@@ -48,6 +48,8 @@ pub struct Participant {
     pub global_rank: u32,
     /// Device ordinal in this process.
     pub device: u32,
+    /// PCI address of its GPU, as [`Member::gpu`].
+    pub gpu: u64,
     /// The device's memory file; `None` forces sockets.
     pub arena: Option<SharedFile>,
     /// Where its program asks for the communicator.
@@ -228,6 +230,7 @@ impl Process {
             control: Some(file),
             data_address: self.listener.address.clone(),
             site: participant.site,
+            gpu: participant.gpu,
         };
         Ok((member, control))
     }
@@ -309,6 +312,11 @@ impl Process {
         }
     }
 
+    /// Whether a coordinator brings ranks together, and reports what goes wrong between them.
+    pub fn has_coordinator(&self) -> bool {
+        self.rendezvous.session().is_some()
+    }
+
     /// Sends what is noted and says goodbye: for an orderly exit of the process.
     pub fn goodbye(&self) {
         if let Some(session) = self.rendezvous.session()
@@ -335,7 +343,16 @@ mod tests {
             let arena = &arenas[rank as usize];
             let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
             let (member, control) = process
-                .offer(Participant { global_rank: rank, device: 0, arena: Some(file), site: SiteId::default() }, 2)
+                .offer(
+                    Participant {
+                        global_rank: rank,
+                        device: 0,
+                        gpu: u64::from(rank),
+                        arena: Some(file),
+                        site: SiteId::default(),
+                    },
+                    2,
+                )
                 .unwrap();
             let wanted = Wanted::Init { unique_id: b"id".to_vec(), size: 2 };
             process.meet(&wanted, rank, (member, control)).unwrap()

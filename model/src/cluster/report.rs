@@ -1,7 +1,6 @@
 //! The books as a cluster report.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
 
 use protocol::datatype::Operation;
 use protocol::fault::FaultRecord;
@@ -361,7 +360,7 @@ impl Cluster {
             }
             let site = |(rank, (call, completed)): (Rank, (&Call, bool))| {
                 let place = self.sites.place(call)?;
-                let inside = root.and_then(|root| below(root, &place.file));
+                let inside = root.and_then(|root| place.below(root));
                 Some(FindingSite {
                     rank,
                     operation: call.operation.map_or("init", Operation::name).to_owned(),
@@ -424,19 +423,6 @@ fn injected(record: &FaultRecord, number: &BTreeMap<CommunicatorId, Communicator
         seqno: record.collective.map_or(NO_SEQUENCE, |(_, sequence, _)| sequence),
         operation: record.collective.map_or("none", |(.., operation)| operation.name()).to_owned(),
     }
-}
-
-/// `file`, named from `root`, if it lies there: `/r/suites/../train.py` is `train.py` in `/r`.
-fn below(root: &str, file: &str) -> Option<String> {
-    let mut straight = PathBuf::new();
-    for part in Path::new(file).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(straight.pop()),
-            part => straight.push(part),
-        }
-    }
-    straight.strip_prefix(root).ok().map(|path| path.display().to_string())
 }
 
 /// Three decimals, the precision of the report.

@@ -45,6 +45,7 @@ pub(crate) fn member(global_rank: u32, pid: u32) -> Member {
         control: None,
         data_address: "unix:@x".to_owned(),
         site: SiteId::default(),
+        gpu: u64::from(global_rank),
     }
 }
 

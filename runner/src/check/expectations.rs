@@ -38,7 +38,7 @@ pub enum Leaks {
     /// No process and no socket.
     #[default]
     Processes,
-    /// Nothing in `/dev/shm` either, as far as can be known.
+    /// Nothing in `/dev/shm` and on the GPUs either, as far as can be known.
     Strict,
     /// Anything. Processes are ended all the same.
     Allowed,

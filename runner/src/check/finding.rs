@@ -93,9 +93,11 @@ fn line_of_program(finding: &Finding, root: Option<&str>) -> Option<SourceLocati
     Some(SourceLocation { file: root.join(&site.file), line: site.line as usize, column: 1 })
 }
 
-/// The findings of the cluster report.
+/// The findings of the cluster report, and those of processes without one.
 pub fn findings(observation: &Observation) -> Vec<Finding> {
-    part(observation, "/findings")
+    let mut findings: Vec<Finding> = part(observation, "/findings");
+    findings.extend(observation.findings.iter().cloned());
+    findings
 }
 
 fn part<T: DeserializeOwned>(observation: &Observation, pointer: &str) -> Vec<T> {

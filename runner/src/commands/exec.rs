@@ -196,7 +196,7 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     let trouble = execution.end().await;
     let mut seen = Seen::default();
     seen.add_gaps(&execution.scratch, arguments.allow);
-    let trouble = trouble.or_else(|| seen.add_findings(&execution.report, arguments.allow).err());
+    let trouble = trouble.or_else(|| seen.add_findings(&execution.scratch, &execution.report, arguments.allow).err());
     drop(execution);
     let code = seen.judge(arguments.program, ended?);
     match trouble {

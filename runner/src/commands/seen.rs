@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use protocol::report::{ClusterReport, Finding};
 
 use crate::check::{finding, gap};
+use crate::execute::journal::Journal;
 use crate::execute::{coordinator, reports};
 use crate::observation::{Gap, Observation};
 use crate::verdict::exit_code::ExitCode;
@@ -60,13 +61,20 @@ impl Seen {
         self.gaps.extend(gap::not_allowed(allow, &[], &observation).into_iter().cloned());
     }
 
-    /// Adds the findings of the cluster report.
+    /// Adds the findings that the processes left in `scratch` to the cluster report, and takes all that it has.
     ///
     /// # Errors
     /// One sentence when it cannot be read, or written to where the user wants it.
-    pub(super) fn add_findings(&mut self, report: &ReportPlace, allow: &[String]) -> Result<(), String> {
-        let allowed = |finding: &Finding| allow.iter().any(|word| word == finding.kind.word());
-        self.findings.extend(report.read()?.findings.into_iter().filter(|finding| !allowed(finding)));
+    pub(super) fn add_findings(
+        &mut self,
+        scratch: &Path,
+        report: &ReportPlace,
+        allow: &[String],
+    ) -> Result<(), String> {
+        let refused = |finding: &Finding| !allow.iter().any(|word| word == finding.kind.word());
+        let without_report = Journal::read(&reports::journal(scratch)).add_to(&report.written)?;
+        self.findings.extend(without_report.into_iter().filter(refused));
+        self.findings.extend(report.read()?.findings.into_iter().filter(refused));
         Ok(())
     }
 
@@ -157,7 +165,7 @@ mod tests {
         let inside = coordinator::report_path(scratch.path());
         let place = ReportPlace::new(scratch.path(), Some(Path::new("/dev/null")));
         assert_eq!(place.written, inside);
-        let trouble = || Seen::default().add_findings(&place, &[]).unwrap_err();
+        let trouble = || Seen::default().add_findings(scratch.path(), &place, &[]).unwrap_err();
         assert!(trouble().contains("cluster-report.json: No such file"), "{}", trouble());
         std::fs::write(&inside, "{").unwrap();
         assert!(trouble().contains("cluster-report.json: EOF"), "{}", trouble());

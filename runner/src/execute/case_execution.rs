@@ -13,6 +13,7 @@ use super::clock::{Instant, sleep_until};
 use super::context::PythonUnavailable;
 use super::control::ControlError;
 use super::deaths::Deaths;
+use super::journal::Journal;
 use super::kills::Kills;
 use super::limit::Limit;
 use super::port::HeldPort;
@@ -345,11 +346,16 @@ impl CaseExecution<'_> {
     }
 
     fn read_reports(&mut self) {
-        let cluster = reports::cluster(&coordinator::report_path(&self.scratch), Need::of(&self.case.expect));
+        let (report, journal) = (coordinator::report_path(&self.scratch), reports::journal(&self.scratch));
+        let noted = Journal::read(&journal);
+        let added = noted.add_to(&report);
+        let cluster = reports::cluster(&report, Need::of(&self.case.expect));
         let devices = reports::devices(&self.scratch);
-        for error in [cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
+        for error in [added.as_ref().err(), cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
             self.observation.infra_error.get_or_insert(error.clone());
         }
+        self.observation.findings = added.unwrap_or_default();
+        self.observation.left = noted.left;
         if let Ok(Some((report, file))) = cluster {
             self.observation.cluster_report = Some(report);
             self.observation.report_file = Some(Arc::new(file));
@@ -359,7 +365,7 @@ impl CaseExecution<'_> {
         self.observation.machine = self.memory.machine();
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
-        reports::add_journal(&mut self.observation.gaps, &reports::journal(&self.scratch));
+        reports::add_journal(&mut self.observation.gaps, &journal);
         self.observation.gaps.extend(loader::gaps(&self.observation.processes));
         self.observation.gaps.extend(reports::gaps_in_output(&self.observation.processes));
     }

@@ -16,6 +16,7 @@ pub mod flight_record;
 pub mod guard;
 mod hang;
 pub mod job;
+pub mod journal;
 mod kills;
 pub mod launch;
 mod lean_report;

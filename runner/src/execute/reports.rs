@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use protocol::device_report::{JournalEntry, REFUSED, UNWRITTEN};
+use protocol::device_report::{JournalEntry, JournalLine, REFUSED, UNWRITTEN};
 use regex::bytes::Regex;
 use serde_json::Value;
 
@@ -24,9 +24,9 @@ pub fn machine(scratch: &Path) -> PathBuf {
     scratch.join("gpus")
 }
 
-/// The file in which the processes of a case note their gaps at once.
+/// The file in which the processes of a case note gaps and findings at once.
 pub fn journal(scratch: &Path) -> PathBuf {
-    scratch.join("gaps.jsonl")
+    scratch.join("journal.jsonl")
 }
 
 /// The cluster report, with those of its long lists that are needed, and its file; `None` when there is none.
@@ -128,8 +128,11 @@ pub fn add_journal(gaps: &mut Vec<Gap>, journal: &Path) {
     };
     for line in String::from_utf8_lossy(&bytes).lines() {
         // The end of a line may be missing where the disk was full: a gap it is all the same.
-        let gap = match serde_json::from_str::<JournalEntry>(line) {
-            Ok(JournalEntry { rank, library, name, detail, .. }) => Gap { library, name, detail, count: 1, rank },
+        let gap = match serde_json::from_str::<JournalLine>(line) {
+            Ok(JournalLine::Gap(JournalEntry { rank, library, name, detail, .. })) => {
+                Gap { library, name, detail, count: 1, rank }
+            }
+            Ok(JournalLine::Finding(_) | JournalLine::Left(_)) => continue,
             Err(_) => unknown(line.to_owned()),
         };
         if known.insert(gap.clone()) {

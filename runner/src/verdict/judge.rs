@@ -1,6 +1,7 @@
 //! The verdict on one attempt: what was seen of it against what its case expects, and what counts more than what.
 
 use crate::check::capture::Captures;
+use protocol::device_report::Left;
 use serde_json::{Value, json};
 
 use super::environment;
@@ -134,11 +135,33 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
                 next,
             ));
         }
+        for left in &observation.left {
+            let next = "free, destroy or finalize it before the program ends".to_owned();
+            failures.push(failure("leak", "nothing is left on the GPU".to_owned(), left_by(left), next));
+        }
     }
     for leak in observation.leaked.iter().filter(|_| case.expect.leaks != Leaks::Allowed) {
         failures.push(failure("leak", "nothing is left behind".to_owned(), leak.clone(), String::new()));
     }
     failures
+}
+
+/// "rank 1 ended with 2 allocations of device memory (1024 bytes), 1 stream and 3 events".
+fn left_by(left: &Left) -> String {
+    let who = left.rank.map_or_else(|| format!("process {}", left.pid), |rank| format!("rank {rank}"));
+    let count = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+    let memory = format!("{} of device memory ({} bytes)", count(left.allocations, "allocation"), left.bytes);
+    let parts = [
+        (left.allocations, memory),
+        (left.streams, count(left.streams, "stream")),
+        (left.events, count(left.events, "event")),
+        (left.communicators, count(left.communicators, "communicator")),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
+    match parts.as_slice() {
+        [others @ .., last] if !others.is_empty() => format!("{who} ended with {} and {last}", others.join(", ")),
+        parts => format!("{who} ended with {}", parts.concat()),
+    }
 }
 
 /// The global ranks that a `kill` of the case ends.

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{gap, library::Library};
 use crate::process::fork;
+use crate::report::finding;
 use crate::settings;
 
 /// What a library adds to the guard around its calls.
@@ -119,7 +120,7 @@ pub(crate) fn refused(rules: &Rules, name: &'static str) -> u64 {
 }
 
 fn run<E: Into<u32>>(library: Library, name: &'static str, body: impl FnOnce() -> Result<(), E>) -> u32 {
-    match catch_unwind(AssertUnwindSafe(body)) {
+    match finding::during(name, || catch_unwind(AssertUnwindSafe(body))) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => error.into(),
         Err(_) => {

@@ -55,6 +55,11 @@ impl<T> Handles<T> {
         slots.entries.iter().filter_map(|slot| slot.object.as_ref()).find(|object| wanted(object)).cloned()
     }
 
+    /// All living objects.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        self.slots.read().entries.iter().filter_map(|slot| slot.object.clone()).collect()
+    }
+
     /// Takes out all objects that `unwanted` accepts.
     pub(crate) fn remove_all(&self, unwanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut slots = self.slots.write();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::{self, context, memory, stream, version};
+use crate::device::{self, context, event, memory, stream, version};
 
 pub(crate) fn runtime_version(out: Out<c_int>) -> CudaResult {
     Ok(out.set(version::runtime())?)
@@ -50,6 +50,8 @@ pub(crate) fn synchronize() -> CudaResult {
 pub(crate) fn reset() -> CudaResult {
     let device = device::current()?;
     stream::synchronize_device(device);
+    stream::destroy_all(device);
+    event::destroy_all(device);
     memory::reset(device)?;
     context::Primary::reset(device);
     Ok(())

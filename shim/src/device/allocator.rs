@@ -157,6 +157,17 @@ impl Allocator {
         (offset < start + size).then_some((start, size))
     }
 
+    /// (start, size asked for) of the last allocation that starts before `offset`, which no allocation holds.
+    pub(crate) fn before(&self, offset: usize) -> Option<(usize, usize)> {
+        let (&start, &(size, _)) = self.live.range(..offset).next_back()?;
+        Some((start, size))
+    }
+
+    /// (start, size asked for) of every allocation.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.live.iter().map(|(start, (size, _))| (*start, *size))
+    }
+
     /// Where allocations start.
     pub(crate) fn starts(&self) -> Vec<usize> {
         self.live.keys().copied().collect()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::address::{self, Known};
 use super::error::{CudaError, CudaResult};
+use super::misuse;
 use super::stream::Stream;
 use crate::report::counters::HOST_COPIES;
 
@@ -110,8 +111,8 @@ pub(crate) fn copy(
     if extent.height > 1 && (to.pitch < extent.width || from.pitch < extent.width) {
         return Err(CudaError::INVALID_PITCH);
     }
-    let source = known(from, extent, direction.from_device)?;
-    let target = known(to, extent, direction.to_device)?;
+    let source = known("reads", from, extent, direction.from_device)?;
+    let target = known("writes", to, extent, direction.to_device)?;
     count(source, target, extent.bytes() as u64);
     // A pageable target is complete when the call returns, and a pageable source may be reused then (CUDA runtime
     // manual, "API synchronization behavior").
@@ -162,7 +163,7 @@ pub(crate) fn fill(
     if !to.address.is_multiple_of(bytes_per_element) || !to.pitch.is_multiple_of(bytes_per_element) {
         return Err(CudaError::INVALID_VALUE);
     }
-    if let Known::Device(device) = known(to, extent, Some(true))? {
+    if let Known::Device(device) = known("writes", to, extent, Some(true))? {
         device.counters.memset.add(extent.bytes() as u64);
     }
     let task = move || {
@@ -186,11 +187,12 @@ pub(crate) fn fill(
     Ok(())
 }
 
-fn known(layout: Layout, extent: Extent, is_device: Option<bool>) -> CudaResult<Known> {
+fn known(verb: &str, layout: Layout, extent: Extent, is_device: Option<bool>) -> CudaResult<Known> {
     if layout.address == 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    let known = address::known(layout.address, extent.span(layout))?;
+    let bytes = extent.span(layout);
+    let known = address::known(layout.address, bytes).inspect_err(|_| misuse::access(verb, layout.address, bytes))?;
     if known == Known::Unknown && is_device == Some(true) {
         return Err(CudaError::INVALID_VALUE);
     }

@@ -70,6 +70,16 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
     EVENTS.remove(handle).map(drop).ok_or(CudaError::INVALID_HANDLE)
 }
 
+/// Ends all events of the device, as `cudaDeviceReset` does.
+pub(crate) fn destroy_all(device: &Device) {
+    EVENTS.remove_all(|event| event.device == device.ordinal);
+}
+
+/// Events that the program made and did not destroy.
+pub(crate) fn count() -> usize {
+    EVENTS.all().len()
+}
+
 impl Event {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()

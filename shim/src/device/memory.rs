@@ -8,8 +8,9 @@ use dataplane::arena::Arena;
 use dataplane::lock::{Mutex, RwLock};
 use dataplane::refusal;
 
-use super::allocator::Allocator;
+use super::allocator::{Allocator, PAGE};
 use super::error::{CudaError, CudaResult};
+use super::freed::Freed;
 use super::{Device, all, neighbors};
 
 /// Memory that a context takes before the program's first allocation.
@@ -30,6 +31,7 @@ pub(crate) struct DeviceMemory {
 struct Book {
     allocator: Allocator,
     kinds: BTreeMap<usize, Kind>,
+    freed: Freed,
 }
 
 /// How device memory was allocated.
@@ -91,6 +93,7 @@ pub(crate) struct HostRange {
 /// Arenas by address: (first byte, length, ordinal).
 static ARENAS: RwLock<Vec<(usize, usize, u32)>> = RwLock::new(Vec::new());
 static HOST: RwLock<BTreeMap<usize, HostRange>> = RwLock::new(BTreeMap::new());
+static FREED_HOST: Mutex<Freed> = Mutex::new(Freed::new());
 
 impl DeviceMemory {
     pub(crate) fn new(capacity: u64) -> Self {
@@ -99,7 +102,11 @@ impl DeviceMemory {
             capacity,
             arena: OnceLock::new(),
             making: Mutex::new(()),
-            book: Mutex::new(Book { allocator: Allocator::new(limit, arena_length(capacity)), kinds: BTreeMap::new() }),
+            book: Mutex::new(Book {
+                allocator: Allocator::new(limit, arena_length(capacity)),
+                kinds: BTreeMap::new(),
+                freed: Freed::new(),
+            }),
             pages: AtomicU64::new(0),
         }
     }
@@ -144,6 +151,13 @@ impl DeviceMemory {
         (left.saturating_sub(elsewhere), self.capacity)
     }
 
+    /// Allocations that the program has not freed, and their bytes.
+    pub(crate) fn allocated(&self) -> (u64, u64) {
+        let book = self.book();
+        let own = book.allocator.sizes().filter(|(offset, _)| book.kinds.get(offset) != Some(&Kind::Internal));
+        own.fold((0, 0), |(count, bytes), (_, size)| (count + 1, bytes + size as u64))
+    }
+
     /// Bytes taken from the device by a process that has a context on it; what NVML shows.
     pub(crate) fn taken(&self) -> u64 {
         self.pages.load(Ordering::Relaxed) + context_bytes(self.capacity)
@@ -183,6 +197,7 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
     if kind != Kind::Plain {
         book.kinds.insert(offset, kind);
     }
+    book.freed.reuse(offset, size);
     drop(book);
     device.counters.held.take(size as u64);
     device.counters.allocations.add(size as u64);
@@ -200,7 +215,7 @@ pub(crate) fn free(address: usize) -> CudaResult {
     if book.kinds.get(&offset) == Some(&Kind::Internal) {
         return Err(CudaError::INVALID_VALUE);
     }
-    release(device, arena, &mut book, offset)
+    release(device, arena, &mut book, offset, false)
 }
 
 /// Releases everything on the device, as `cudaDeviceReset` does.
@@ -212,7 +227,7 @@ pub(crate) fn reset(device: &Device) -> CudaResult {
     let mut book = device.memory.book();
     for offset in book.allocator.starts() {
         if book.kinds.get(&offset) != Some(&Kind::Internal) {
-            release(device, arena, &mut book, offset)?;
+            release(device, arena, &mut book, offset, true)?;
         }
     }
     Ok(())
@@ -223,13 +238,15 @@ pub(crate) fn free_internal(address: usize) {
     if let Some((device, offset)) = arena_at(address)
         && let Ok(arena) = device.memory.arena(device)
     {
-        let _ = release(device, arena, &mut device.memory.book(), offset);
+        let _ = release(device, arena, &mut device.memory.book(), offset, false);
     }
 }
 
-fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize) -> CudaResult {
+fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize, by_reset: bool) -> CudaResult {
     let freed = book.allocator.free(offset).ok_or(CudaError::INVALID_VALUE)?;
-    book.kinds.remove(&offset);
+    if book.kinds.remove(&offset) != Some(Kind::Internal) {
+        book.freed.add(offset, freed.size, by_reset);
+    }
     device.memory.pages.store(book.allocator.used() as u64, Ordering::Relaxed);
     if freed.pages.is_some() {
         neighbors::publish(device, device.memory.taken());
@@ -261,6 +278,48 @@ pub(crate) fn in_arena(address: usize) -> Option<Option<Location>> {
         Location { device, offset, base: address - (offset - start), size, bytes_left: start + size - offset, kind }
     });
     Some(found)
+}
+
+/// What is known about an address of an arena at which nothing is allocated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Trace {
+    /// An allocation that was freed.
+    Freed { device: u32, was: Was },
+    /// The gap `distance` bytes behind a live allocation of `size` bytes.
+    Behind { device: u32, size: usize, distance: usize },
+    /// Nothing near.
+    Nowhere { device: u32 },
+}
+
+/// An allocation that was freed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Was {
+    /// Bytes from its start to the address.
+    pub(crate) at: usize,
+    /// Bytes asked for.
+    pub(crate) size: usize,
+    /// `cudaDeviceReset` freed it.
+    pub(crate) by_reset: bool,
+}
+
+/// What was at `address`, in an arena of this process.
+pub(crate) fn trace(address: usize) -> Option<Trace> {
+    let (found, offset) = arena_at(address)?;
+    let (device, book) = (found.ordinal, found.memory.book());
+    if let Some(was) = book.freed.find(offset) {
+        let was = Was { at: offset - was.start, size: was.size, by_reset: was.by_reset };
+        return Some(Trace::Freed { device, was });
+    }
+    let behind = book.allocator.before(offset).map(|(start, size)| (size, offset - (start + size)));
+    Some(match behind.filter(|(_, distance)| *distance < PAGE) {
+        Some((size, distance)) => Trace::Behind { device, size, distance },
+        None => Trace::Nowhere { device },
+    })
+}
+
+/// Size of the freed host memory that started at `base`.
+pub(crate) fn freed_host(base: usize) -> Option<usize> {
+    FREED_HOST.lock().find(base).filter(|was| was.start == base).map(|was| was.size)
 }
 
 /// What host memory known to CUDA `address` points into.
@@ -296,6 +355,7 @@ pub(crate) fn allocate_host(size: usize, kind: HostKind, device: u32, flags: u32
     let base = base as usize;
     let mut host = HOST.write();
     host.insert(base, HostRange { base, size, kind, device, flags });
+    FREED_HOST.lock().reuse(base, size);
     Ok(base)
 }
 
@@ -307,6 +367,7 @@ pub(crate) fn free_host(base: usize, kinds: &[HostKind]) -> CudaResult {
     let mut host = HOST.write();
     let range = host.get(&base).copied().filter(|range| kinds.contains(&range.kind)).ok_or(CudaError::INVALID_VALUE)?;
     host.remove(&base);
+    FREED_HOST.lock().add(base, range.size, false);
     // SAFETY: the range was mapped by `allocate_host` and is in the table once; the caller no longer uses it.
     unsafe { libc::munmap(base as *mut libc::c_void, range.size) };
     Ok(())

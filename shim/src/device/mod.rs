@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use protocol::device_report::Left;
+
 use crate::report::{self, counters::Counters};
 use crate::settings::Gpu;
 use crate::settings::visible::{self, Visible};
@@ -16,11 +18,13 @@ pub(crate) mod context;
 pub(crate) mod copy;
 pub(crate) mod error;
 pub(crate) mod event;
+mod freed;
 pub(crate) mod image;
 pub(crate) mod ipc;
 pub(crate) mod kernel;
 pub(crate) mod mapping;
 pub(crate) mod memory;
+pub(crate) mod misuse;
 pub(crate) mod neighbors;
 pub(crate) mod occupancy;
 pub(crate) mod pool;
@@ -65,6 +69,7 @@ pub(crate) struct Device {
 pub(crate) fn all() -> &'static [Device] {
     static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
     DEVICES.get_or_init(|| {
+        report::left::count_with(count_left);
         let device = |(ordinal, visible): (usize, &Visible)| Device {
             ordinal: ordinal as u32,
             index: visible.index as u32,
@@ -82,6 +87,16 @@ pub(crate) fn all() -> &'static [Device] {
         };
         visible::gpus().iter().enumerate().map(device).collect()
     })
+}
+
+fn count_left(left: &mut Left) {
+    for device in all() {
+        let (allocations, bytes) = device.memory.allocated();
+        left.allocations += allocations;
+        left.bytes += bytes;
+    }
+    left.streams += stream::count() as u64;
+    left.events += event::count() as u64;
 }
 
 /// Some device is lost: what calls look at first.

@@ -7,8 +7,9 @@ use dataplane::lock::Mutex;
 use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind};
 use super::stream::Stream;
-use super::{Device, address, all};
+use super::{Device, address, all, misuse};
 use crate::boundary::handle::Handles;
+use crate::report::finding;
 
 /// One pool.
 #[derive(Debug)]
@@ -138,17 +139,21 @@ pub(crate) fn allocate(handle: usize, size: usize, stream: &Arc<Stream>) -> Cuda
 /// # Errors
 /// `INVALID_VALUE` when no allocation starts at `address`.
 pub(crate) fn free(address: usize, stream: &Arc<Stream>) -> CudaResult {
-    let location =
-        address::locate(address).filter(|location| location.base == address).ok_or(CudaError::INVALID_VALUE)?;
-    if matches!(location.kind, Kind::Internal | Kind::Mapped) {
+    let function = finding::function();
+    let location = address::locate(address)
+        .filter(|location| location.base == address && !matches!(location.kind, Kind::Internal | Kind::Mapped));
+    let Some(location) = location else {
+        misuse::free(function, address);
         return Err(CudaError::INVALID_VALUE);
-    }
-    stream.run(move || {
-        if memory::free(address).is_ok()
-            && let Kind::Pool(pool) = location.kind
-        {
-            forget(pool, location.size);
+    };
+    stream.run(move || match memory::free(address) {
+        Ok(()) => {
+            if let Kind::Pool(pool) = location.kind {
+                forget(pool, location.size);
+            }
         }
+        // Another free came before it in the stream.
+        Err(_) => misuse::free(function, address),
     });
     Ok(())
 }

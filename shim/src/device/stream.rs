@@ -497,6 +497,16 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
     Ok(())
 }
 
+/// Ends all streams of the device, as `cudaDeviceReset` does.
+pub(crate) fn destroy_all(device: &Device) {
+    STREAMS.remove_all(|stream| stream.device == device.ordinal).iter().for_each(Stream::end);
+}
+
+/// Streams that the program made and did not destroy.
+pub(crate) fn count() -> usize {
+    STREAMS.all().len()
+}
+
 /// Waits for all work of the device.
 pub(crate) fn synchronize_device(device: &Device) {
     if device.streams.is_quiet() {

@@ -13,8 +13,8 @@ use super::{debug, group, reduction};
 use crate::call_site;
 use crate::device;
 use crate::device::address::{self, Known};
-use crate::device::memory;
 use crate::device::stream::{self, Stream};
+use crate::device::{memory, misuse};
 
 /// What every collective is given.
 struct Arguments {
@@ -94,7 +94,10 @@ pub(super) fn place(
     match address::known(address as usize, bytes) {
         Ok(Known::Host) => Ok(Buffer::host(address)),
         Ok(Known::Unknown) => refuse("it is neither device memory nor host memory known to CUDA".to_owned()),
-        Err(_) => refuse(format!("its {bytes} bytes are not all in one live allocation")),
+        Err(_) => {
+            misuse::access(if what == "receive" { "writes" } else { "reads" }, address as usize, bytes);
+            refuse(format!("its {bytes} bytes are not all in one live allocation"))
+        }
         Ok(Known::Device(device)) if device.ordinal != communicator.device.ordinal => refuse(format!(
             "it is memory of device {}, the communicator uses device {}",
             device.ordinal, communicator.device.ordinal

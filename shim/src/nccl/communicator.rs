@@ -12,16 +12,23 @@ use dataplane::lock::{Condvar, Mutex};
 use dataplane::process::{Participant, Process};
 use dataplane::site;
 use protocol::datatype::Datatype;
+use protocol::finding::FindingKind;
+use protocol::ids::CommunicatorId;
 use protocol::message::SharedFile;
 use protocol::record::ErrorCode;
 
+use super::ended;
 use super::error::{NcclError, NcclResult, code, note};
 use crate::boundary::handle::Handles;
 use crate::call_site;
 use crate::device::{self, Device};
+use crate::report::{finding, left};
 
 /// How long the stream of a failed operation waits for an abort: more than PyTorch's watchdog takes on a busy machine.
 const HOLD: Duration = Duration::from_secs(30);
+
+/// How long a process that ends waits for operations that others may still join: more than ranks that end together are apart.
+const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The handles of all communicators.
 pub(crate) static COMMUNICATORS: Handles<Communicator> = Handles::new(13);
@@ -36,6 +43,8 @@ pub(crate) struct Communicator {
     changed: Condvar,
     /// Operations in streams that are not done yet.
     outstanding: AtomicU64,
+    /// Operations in groups that are not ended yet.
+    grouped: AtomicU64,
     /// Threads in [`Communicator::drain`]: without them an operation's end makes no wake-up, which is a system call.
     draining: AtomicU32,
     finalized: AtomicBool,
@@ -77,6 +86,7 @@ impl Communicator {
             state: Mutex::new(State::Forming { aborted: false }),
             changed: Condvar::new(),
             outstanding: AtomicU64::new(0),
+            grouped: AtomicU64::new(0),
             draining: AtomicU32::new(0),
             finalized: AtomicBool::new(false),
             released: AtomicBool::new(false),
@@ -228,6 +238,48 @@ impl Communicator {
         matches!(*self.lock(), State::Nothing)
     }
 
+    /// Its number in the run, once it formed.
+    pub(crate) fn id(&self) -> Option<CommunicatorId> {
+        match &*self.lock() {
+            State::Ready(ranks) => Some(ranks.id()),
+            State::Forming { .. } | State::Nothing | State::Failed(_) => None,
+        }
+    }
+
+    /// An operation is part of a group that the program began, or that group ended.
+    pub(crate) fn group(&self, begins: bool) {
+        if begins {
+            self.grouped.fetch_add(1, Ordering::AcqRel);
+        } else {
+            self.grouped.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The communicator or the process ends by `function`: operations in a group that never ended are a finding.
+    pub(crate) fn judge_groups(&self, function: &str) {
+        let grouped = self.grouped.load(Ordering::Acquire);
+        if grouped > 0 {
+            let what = format!("{} in a group without ncclGroupEnd", operations(grouped));
+            self.in_flight(function, &what);
+        }
+    }
+
+    /// The process ends normally: operations that did not complete are a finding. A failed one is a finding of the cluster's.
+    fn judge_end(&self, deadline: Instant) {
+        self.judge_groups("exit");
+        self.drain_for(deadline.saturating_duration_since(Instant::now()));
+        let outstanding = self.outstanding.load(Ordering::Acquire);
+        if outstanding > 0 && self.failure().is_none() {
+            self.in_flight("exit", &format!("{} that did not complete", operations(outstanding)));
+        }
+    }
+
+    fn in_flight(&self, function: &str, what: &str) {
+        let id = self.id();
+        let name = id.map_or_else(|| "a communicator".to_owned(), |id| format!("communicator {id}"));
+        finding::record(FindingKind::InFlightAtExit, function, id, format!("{function} with {what}, in {name}"));
+    }
+
     /// An operation goes into a stream.
     pub(crate) fn begin(&self) {
         self.outstanding.fetch_add(1, Ordering::AcqRel);
@@ -352,12 +404,17 @@ impl Communicator {
 /// `ncclInvalidArgument` for null, stale and invented handles.
 pub(crate) fn resolve(handle: usize) -> NcclResult<Arc<Communicator>> {
     COMMUNICATORS.get(handle).ok_or_else(|| {
+        ended::used(handle);
         NcclError::INVALID_ARGUMENT.because(if handle == 0 {
             "the communicator is null"
         } else {
             "no such communicator"
         })
     })
+}
+
+fn operations(count: u64) -> String {
+    if count == 1 { "1 operation".to_owned() } else { format!("{count} operations") }
 }
 
 /// This process's part of the run; it sends its goodbye when the process exits.
@@ -367,7 +424,13 @@ pub(crate) fn resolve(handle: usize) -> NcclResult<Arc<Communicator>> {
 pub(crate) fn process() -> NcclResult<Arc<Process>> {
     crate::report::used();
     let process = Process::current()?;
-    crate::process::at_exit::at_exit(|| {
+    left::count_with(|left| left.communicators += COMMUNICATORS.all().len() as u64);
+    crate::process::at_exit::at_exit(|status| {
+        // Who ends with an error leaves things as they are.
+        if status == 0 {
+            let deadline = Instant::now() + EXIT_PATIENCE;
+            COMMUNICATORS.all().iter().for_each(|communicator| communicator.judge_end(deadline));
+        }
         if let Some(process) = Process::joined() {
             process.goodbye();
         }
@@ -383,5 +446,7 @@ pub(crate) fn participant(device: &'static Device, one_rank: bool) -> NcclResult
     let arena = device::arena_of(device)?;
     let global_rank = crate::process::rank().filter(|_| one_rank).unwrap_or(device.gpu.rank.0);
     let arena = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-    Ok(Participant { global_rank, device: device.ordinal, arena: Some(arena), site: call_site::here() })
+    let (domain, bus) = device.gpu.pci();
+    let gpu = u64::from(domain) << 20 | u64::from(bus) << 12;
+    Ok(Participant { global_rank, device: device.ordinal, gpu, arena: Some(arena), site: call_site::here() })
 }

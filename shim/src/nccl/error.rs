@@ -77,6 +77,7 @@ pub(crate) fn code(code: ErrorCode) -> NcclError {
         | ErrorCode::ReduceOpMismatch
         | ErrorCode::RootMismatch
         | ErrorCode::ShrinkExcludedRanksMismatch
+        | ErrorCode::SharedDevice
         | ErrorCode::UnknownCommunicator => NcclError::INVALID_USAGE,
         ErrorCode::TimeoutWaitingForRanks
         | ErrorCode::TimeoutWaitingForCollective

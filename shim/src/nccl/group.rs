@@ -131,7 +131,10 @@ fn estimate(operations: &[Operation]) -> NcclResult<Option<f64>> {
 fn close() -> NcclResult<Option<Group>> {
     GROUP.with_borrow_mut(|group| match group.depth {
         0 => Err(NcclError::INVALID_USAGE.because("ncclGroupEnd without ncclGroupStart")),
-        1 => Ok(Some(ManuallyDrop::into_inner(std::mem::take(group)))),
+        1 => {
+            group.operations.iter().for_each(|operation| operation.communicator.group(false));
+            Ok(Some(ManuallyDrop::into_inner(std::mem::take(group))))
+        }
         _ => {
             group.depth -= 1;
             Ok(None)
@@ -198,6 +201,7 @@ pub(crate) fn operate_together(communicator: &Arc<Communicator>, stream: &Arc<St
     let mut operations: Vec<Operation> = calls.iter().map(operation).collect();
     let now = GROUP.with_borrow_mut(|group| {
         if group.depth > 0 {
+            operations.iter().for_each(|operation| operation.communicator.group(true));
             group.operations.append(&mut operations);
             return None;
         }

@@ -8,10 +8,13 @@ use super::abi::{Config, NO_COLOR, UniqueId};
 use super::communicator::{COMMUNICATORS, Communicator, participant, process, resolve};
 use super::config;
 use super::error::{self, NcclError, NcclResult};
-use super::{debug, group, memory, window};
+use super::{debug, ended, group, memory, window};
 use crate::boundary::args::Out;
 use crate::device::{self, Device, context};
+use crate::report::finding;
 use dataplane::process::Participant;
+use protocol::finding::FindingKind;
+use protocol::record::ErrorCode;
 
 /// How long an abort waits for operations that it has just woken.
 pub(super) const ABORT_PATIENCE: Duration = Duration::from_secs(10);
@@ -83,6 +86,8 @@ pub(crate) unsafe fn init_all(out: Out<usize>, count: c_int, devices: *const c_i
         let device = device::get(*ordinal)
             .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("device {ordinal} does not exist")))?;
         if ordinals[..index].contains(ordinal) {
+            let sentence = format!("ncclCommInitAll with device {ordinal} for two ranks");
+            finding::record(FindingKind::SharedDevice, "ncclCommInitAll", None, sentence);
             return Err(NcclError::INVALID_USAGE.because(format!("device {ordinal} is listed twice")));
         }
         chosen.push(device);
@@ -134,8 +139,13 @@ fn begin(
     let work = move || {
         debug::begins("ncclCommInitRank", &forming, rank as u32, size as u32, &id);
         let result = process.init_communicator(&id, size as u32, rank as u32, participant);
-        if let Ok(ranks) = &result {
-            debug::formed("ncclCommInitRank", &forming, ranks, process.cluster(), &id);
+        match &result {
+            Ok(ranks) => debug::formed("ncclCommInitRank", &forming, ranks, process.cluster(), &id),
+            // Where there is a coordinator, its report has it.
+            Err(failure) if failure.code == ErrorCode::SharedDevice && !process.has_coordinator() => {
+                finding::record(FindingKind::SharedDevice, "ncclCommInitRank", None, failure.detail.clone());
+            }
+            Err(_) => {}
         }
         forming.formed(result.map(Some));
     };
@@ -198,9 +208,11 @@ pub(crate) fn destroy(handle: usize) -> NcclResult {
         return Ok(());
     }
     let communicator = resolve(handle)?;
+    communicator.judge_groups("ncclCommDestroy");
     communicator.finalize();
     communicator.drain();
     COMMUNICATORS.remove(handle);
+    ended::note(handle, communicator.id(), "destroyed");
     window::forget_all(&communicator);
     memory::forget_all(communicator.serial);
     if let Ok(ranks) = communicator.ranks() {
@@ -217,6 +229,7 @@ pub(crate) fn abort(handle: usize) -> NcclResult {
     }
     let communicator = resolve(handle)?;
     COMMUNICATORS.remove(handle);
+    ended::note(handle, communicator.id(), "aborted");
     communicator.finalize();
     communicator.abort();
     communicator.drain_for(ABORT_PATIENCE);

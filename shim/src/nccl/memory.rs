@@ -10,7 +10,8 @@ use crate::boundary::args::Out;
 use crate::boundary::handle::Handles;
 use crate::device::address::{self, Known};
 use crate::device::memory::{self, Kind};
-use crate::device::{context, current};
+use crate::device::{context, current, misuse};
+use crate::report::finding;
 
 /// Registered with `ncclCommRegister`.
 static REGISTRATIONS: Handles<Range> = Handles::new(14);
@@ -32,6 +33,7 @@ pub(crate) fn free(address: usize) -> NcclResult {
         return Ok(());
     }
     memory::free(address)
+        .inspect_err(|_| misuse::free(finding::function(), address))
         .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("no allocation starts at {address:#x}")))
 }
 

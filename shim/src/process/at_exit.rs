@@ -1,34 +1,44 @@
 //! Actions at the end of the process that registered them; its forked children do not run them.
 
+use std::ffi::{c_int, c_void};
 use std::panic::catch_unwind;
+use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use dataplane::lock::Mutex;
 
-static ACTIONS: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
+/// What is done at the end, given the process's exit status as the program gave it to `exit`.
+pub(crate) type Action = fn(c_int);
+
+static ACTIONS: Mutex<Vec<Action>> = Mutex::new(Vec::new());
 /// The process that registered the first.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
+unsafe extern "C" {
+    /// As `atexit`, with the status (glibc).
+    fn on_exit(action: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+}
+
 /// Runs `action` when this process exits (not when it is killed). The last one registered runs first; a second
 /// registration of the same function is ignored.
-pub(crate) fn at_exit(action: fn()) {
+pub(crate) fn at_exit(action: Action) {
     let mut actions = ACTIONS.lock();
     if actions.is_empty() {
         OWNER.store(std::process::id(), Ordering::Relaxed);
         // SAFETY: the handler is a function of this library, which is never unloaded (`-z nodelete`).
-        unsafe { libc::atexit(run) };
+        unsafe { on_exit(run, ptr::null_mut()) };
     }
-    if !actions.iter().any(|known| std::ptr::fn_addr_eq(*known, action)) {
+    if !actions.iter().any(|known| ptr::fn_addr_eq(*known, action)) {
         actions.push(action);
     }
 }
 
-extern "C" fn run() {
+extern "C" fn run(status: c_int, _argument: *mut c_void) {
     if OWNER.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
     let actions = std::mem::take(&mut *ACTIONS.lock());
     for action in actions.into_iter().rev() {
-        let _ = catch_unwind(action);
+        let _ = catch_unwind(|| action(status));
     }
 }

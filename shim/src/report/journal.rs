@@ -1,10 +1,10 @@
-//! The journal: every gap is on disk the moment it is met, since a process may end in ways that no handler sees.
+//! The journal: gaps and findings are on disk the moment they are met, since a process may end in ways that no handler sees.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 
 use dataplane::refusal;
-use protocol::device_report::JournalEntry;
+use protocol::device_report::{JournalEntry, JournalLine};
 
 use crate::process::rank;
 use crate::settings;
@@ -14,22 +14,27 @@ const LARGEST: u64 = 1 << 30;
 
 /// Appends a gap that this process met for the first time.
 pub(crate) fn note(library: &str, name: &str, detail: &str) {
-    let Ok(Some(path)) = settings::get().map(|settings| settings.journal.as_deref()) else { return };
-    let entry = JournalEntry {
+    append(&JournalLine::Gap(JournalEntry {
         pid: std::process::id(),
         rank: rank(),
         library: library.to_owned(),
         name: name.to_owned(),
         detail: detail.to_owned(),
-    };
+    }));
+}
+
+/// Appends a line. False where there is no journal.
+pub(super) fn append(entry: &JournalLine) -> bool {
+    let Ok(Some(path)) = settings::get().map(|settings| settings.journal.as_deref()) else { return false };
     let append = || -> io::Result<()> {
-        let mut line = serde_json::to_vec(&entry)?;
+        let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
         // In one piece: other processes append to the same file. Not kept open, so that neither fork nor exec matters.
         OpenOptions::new().append(true).create(true).open(path)?.write_all(&line)
     };
     if let Err(error) = refusal::with_file_size(LARGEST, append) {
-        let sentence = refusal::explain(&format!("a gap cannot be noted in {path}"), &error);
+        let sentence = refusal::explain(&format!("a gap or finding cannot be noted in {path}"), &error);
         eprintln!("fakegpu: {sentence}");
     }
+    true
 }

@@ -1,8 +1,10 @@
 //! What this process did: counted while it runs, written as the device report when it ends.
 
 pub(crate) mod counters;
+pub(crate) mod finding;
 pub(crate) mod gaps;
 pub(crate) mod journal;
+pub(crate) mod left;
 pub(crate) mod operators;
 mod write;
 

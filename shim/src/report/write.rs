@@ -12,7 +12,7 @@ use protocol::device_report::{
 };
 
 use super::counters::{self, Counters};
-use super::{gaps, operators};
+use super::{finding, gaps, left, operators};
 use crate::process::{at_exit, rank};
 use crate::settings::visible::{self, Visible};
 use crate::settings::{self, GapPolicy, Settings};
@@ -36,7 +36,8 @@ fn refused(sentence: &str) {
     let _ = symlink(sentence, link);
 }
 
-fn write() {
+fn write(status: i32) {
+    left::ends(status);
     let Ok(settings) = settings::get() else { return };
     let report = make(settings);
     if let Some(path) = &settings.report_path {
@@ -52,6 +53,11 @@ fn write() {
     }
     if matches!(settings.gap_policy, GapPolicy::Warn | GapPolicy::Stop) {
         gaps::print_totals();
+        let findings = if settings.journal.is_none() { finding::count() } else { 0 };
+        if findings > 0 {
+            let plural = if findings == 1 { "" } else { "s" };
+            eprintln!("fakegpu: {findings} finding{plural}, listed above; docs/findings.md says what to do");
+        }
         // Where ftest reads the journal it prints this itself, once for all processes.
         if settings.journal.is_none() && !report.gaps.is_empty() {
             let gaps = if report.gaps.len() == 1 { "1 gap" } else { &format!("{} gaps", report.gaps.len()) };

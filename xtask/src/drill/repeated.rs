@@ -48,8 +48,12 @@ pub(super) fn zoo(workspace: &Workspace) -> Result<Tally, String> {
 
 /// A test target of the project, in its debug build.
 fn test(workspace: &Workspace, words: &[&str], variables: &[(&str, &str)]) -> Result<Ended, String> {
+    cargo(workspace, &[&["test", "--quiet"], words].concat(), variables)
+}
+
+fn cargo(workspace: &Workspace, words: &[&str], variables: &[(&str, &str)]) -> Result<Ended, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let mut command = workspace.command(&cargo, &[&["test", "--quiet"], words].concat());
+    let mut command = workspace.command(&cargo, words);
     command.current_dir(&workspace.root).env_remove("FTEST_HOME").envs(variables.iter().copied());
     if let Some(target) = std::env::var_os("CARGO_TARGET_DIR") {
         command.env("CARGO_TARGET_DIR", target);
@@ -58,6 +62,8 @@ fn test(workspace: &Workspace, words: &[&str], variables: &[(&str, &str)]) -> Re
 }
 
 pub(super) fn orders_of_death(workspace: &Workspace) -> Result<Tally, String> {
+    // What the test starts: ftest looks for the coordinator and the shim beside itself.
+    cargo(workspace, &["build", "--quiet", "-p", "runner", "-p", "coordinator", "-p", "shim"], &[])?.expect(&[0])?;
     test(workspace, &["-p", "runner", "--test", "lifelines", "--no-run"], &[])?.expect(&[0])?;
     let mut tally = Tally::of("orders");
     for _ in 0..workspace.times(1, 20) {

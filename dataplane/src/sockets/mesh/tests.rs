@@ -21,6 +21,7 @@ fn member(rank: u32, data_address: &str) -> Member {
         control: None,
         data_address: data_address.to_owned(),
         site: SiteId::default(),
+        gpu: u64::from(rank),
     }
 }
 

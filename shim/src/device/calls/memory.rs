@@ -6,7 +6,8 @@ use crate::boundary::args::Out;
 use crate::device::allocator::ALIGNMENT;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::memory::{self, HostKind, Kind};
-use crate::device::{Device, address, all, context, neighbors, pool, stream};
+use crate::device::{Device, address, all, context, misuse, neighbors, pool, stream};
+use crate::report::finding;
 
 /// Device memory on `device`; shared with the driver's calls.
 pub(crate) fn allocate(device: &'static Device, size: usize) -> CudaResult<usize> {
@@ -23,6 +24,10 @@ pub(crate) fn release(address: usize) -> CudaResult {
     if address == 0 {
         return Ok(());
     }
+    release_at(address).inspect_err(|_| misuse::free(finding::function(), address))
+}
+
+fn release_at(address: usize) -> CudaResult {
     let Some(location) = address::locate(address) else {
         return memory::free_host(address, &[HostKind::Managed]);
     };
@@ -87,7 +92,7 @@ pub(crate) fn free_host(address: usize) -> CudaResult {
         // Copies to and from it may be under way on any device.
         all().iter().for_each(stream::synchronize_device);
     }
-    memory::free_host(address, &[HostKind::Allocated])
+    memory::free_host(address, &[HostKind::Allocated]).inspect_err(|_| misuse::free(finding::function(), address))
 }
 
 pub(crate) fn host_register(address: usize, size: usize, flags: c_uint) -> CudaResult {

@@ -1,0 +1,92 @@
+//! Findings of this process: what the program does wrong with its GPUs. Each is in the journal the moment it is made, so that no
+//! end of the process can lose it; without ftest it is on stderr.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use dataplane::lock::Mutex;
+use dataplane::site;
+use protocol::device_report::{JournalFinding, JournalLine};
+use protocol::finding::FindingKind;
+use protocol::ids::CommunicatorId;
+
+use super::journal;
+use crate::call_site;
+use crate::process::rank;
+use crate::settings::{self, GapPolicy};
+
+/// Different findings that a process makes at most: a program that goes wrong in a loop must not fill the disk.
+const MOST: usize = 1000;
+
+static MADE: Mutex<BTreeSet<(FindingKind, String)>> = Mutex::new(BTreeSet::new());
+
+thread_local! {
+    static CALLED: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// Runs the body of the C function `name`, which findings made meanwhile are about.
+pub(crate) fn during<T>(name: &'static str, body: impl FnOnce() -> T) -> T {
+    let outer = CALLED.replace(name);
+    let value = body();
+    CALLED.set(outer);
+    value
+}
+
+/// The function that the program called in this thread, as NVIDIA's documentation names it.
+pub(crate) fn function() -> &'static str {
+    let name = CALLED.get();
+    let name = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
+    name.strip_suffix("_v2").unwrap_or(name)
+}
+
+/// Notes a finding, once for each sentence. `sentence` must be the same in every run: no addresses, no times.
+pub(crate) fn record(kind: FindingKind, operation: &str, communicator: Option<CommunicatorId>, sentence: String) {
+    {
+        let mut made = MADE.lock();
+        if made.len() >= MOST || !made.insert((kind, sentence.clone())) {
+            return;
+        }
+    }
+    super::used();
+    let entry = JournalFinding {
+        pid: std::process::id(),
+        rank: rank(),
+        kind,
+        sentence,
+        comm_id: communicator,
+        operation: operation.to_owned(),
+        site: call_site::of_python().and_then(site::of),
+    };
+    let is_loud =
+        || settings::get().is_ok_and(|settings| matches!(settings.gap_policy, GapPolicy::Warn | GapPolicy::Stop));
+    let message = format!("fakegpu: {}: {}", kind.word(), entry.sentence);
+    if !journal::append(&JournalLine::Finding(entry)) && is_loud() {
+        eprintln!("{message}");
+    }
+}
+
+/// How many different findings this process made.
+pub(super) fn count() -> usize {
+    MADE.lock().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_function_is_that_of_the_documentation() {
+        assert_eq!(function(), "");
+        for (symbol, documented) in [
+            ("cudaMemcpyAsync_ptsz", "cudaMemcpyAsync"),
+            ("cuMemcpyDtoH_v2_ptds", "cuMemcpyDtoH"),
+            ("ncclAllReduce", "ncclAllReduce"),
+        ] {
+            during(symbol, || {
+                assert_eq!(function(), documented);
+                during("cudaFree", || assert_eq!(function(), "cudaFree"));
+                assert_eq!(function(), documented);
+            });
+        }
+    }
+}
