@@ -73,7 +73,7 @@ fn a_rank_that_is_gone_has_the_line_of_what_it_did_last() {
     world.step(Input::Disconnected { connection: ConnectionId(1), reason: None });
     let lost = failure(Operation::AllReduce, 5, 0, ErrorCode::RankLost, &[1], 16);
     world.say(0, ToCoordinator::Failed { failure: FailureRecord { site: SiteId(11), ..lost } });
-    let found = findings(&world, None);
+    let found = findings(&world, Some("/repository"));
     assert_eq!(places(&found[0]), [(0, 5, false, "rank0.py", 11), (1, 4, true, "rank1.py", 10)]);
 }
 
