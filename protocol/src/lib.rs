@@ -46,5 +46,6 @@ pub mod profile;
 pub mod record;
 pub mod report;
 pub mod route;
+pub mod sanitizer;
 pub mod site;
 pub mod suggest;

@@ -32,6 +32,7 @@ mod nccl;
 mod nvml;
 mod process;
 mod report;
+mod sanitizer;
 mod settings;
 mod stubs;
 
