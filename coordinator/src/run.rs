@@ -65,6 +65,7 @@ pub async fn run(
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             transport: settings.address.transport().to_owned(),
             address: address.clone(),
+            source_root: settings.source_root.map(|path| path.display().to_string()),
             config_path: settings.config_path.map(|path| path.display().to_string()),
             markdown_report_path: settings.markdown_report.as_ref().map(|path| path.display().to_string()),
             monotonic_zero_ms: monotonic_zero_ms(),

@@ -37,6 +37,9 @@ pub struct Arguments {
     /// Report which ranks wait for which when no operation has ended for this long; 0 for never [env: FAKEGPU_COORDINATOR_IDLE_MS; default: 0]
     #[arg(long, value_name = "N")]
     pub idle_ms: Option<String>,
+    /// Name files of the program from this directory in the report, if they lie there
+    #[arg(long, value_name = "DIRECTORY")]
+    pub source_root: Option<PathBuf>,
     /// Write the address as one line to this inherited file descriptor once ranks can connect
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
@@ -69,6 +72,8 @@ pub struct Settings {
     pub idle: Option<Duration>,
     /// Operations kept in the report's timeline.
     pub max_operations: usize,
+    /// Files of the program are named from this directory.
+    pub source_root: Option<PathBuf>,
     /// Inherited descriptor to announce readiness on.
     pub ready_fd: Option<u32>,
     /// Inherited pipe whose end ends the coordinator and its ranks.
@@ -172,6 +177,7 @@ impl Settings {
             timeout: Duration::from_millis(timeout),
             idle: (idle > 0).then(|| Duration::from_millis(idle)),
             max_operations,
+            source_root: arguments.source_root,
             ready_fd: arguments.ready_fd,
             lifeline_fd: arguments.lifeline_fd,
             successor: arguments.successor,

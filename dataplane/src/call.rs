@@ -1,6 +1,7 @@
 //! What a rank asks of a communicator: the operation, its arguments and where its buffers are.
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
+use protocol::ids::SiteId;
 
 use crate::failure::Failure;
 use protocol::record::ErrorCode;
@@ -91,6 +92,8 @@ pub struct Call {
     pub send: Buffer,
     /// Written by the operation.
     pub receive: Buffer,
+    /// Where the program called it.
+    pub site: SiteId,
 }
 
 impl Call {
@@ -107,6 +110,7 @@ impl Call {
             remote: None,
             send: Buffer::NONE,
             receive: Buffer::NONE,
+            site: SiteId::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Why an operation failed: the one error type of this crate's operations.
 
-use protocol::ids::Rank;
+use protocol::ids::{Rank, SiteId};
 use protocol::record::ErrorCode;
 
 use crate::refusal;
@@ -15,12 +15,14 @@ pub struct Failure {
     pub detail: String,
     /// Ranks of the communicator that are at fault or missing, when known.
     pub culprits: Vec<Rank>,
+    /// Where the program called what failed, if that was an operation.
+    pub site: SiteId,
 }
 
 impl Failure {
     /// A failure without a culprit.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), culprits: Vec::new() }
+        Self { code, detail: detail.into(), culprits: Vec::new(), site: SiteId::default() }
     }
 
     /// A failure of the system below us: a socket, a mapping.

@@ -13,12 +13,14 @@
 //! use dataplane::process::{Participant, Process};
 //! use dataplane::settings::Settings;
 //! use protocol::datatype::{Datatype, Operation, ReductionOp};
+//! use protocol::ids::SiteId;
 //!
 //! let process = &Process::join(Settings::default()).unwrap();
 //! let sums: Vec<i32> = std::thread::scope(|scope| {
 //!     let ranks = [0u32, 1].map(|rank| {
 //!         scope.spawn(move || {
-//!             let participant = Participant { global_rank: rank, device: rank, gpu: rank.into(), arena: None };
+//!             let (gpu, site) = (rank.into(), SiteId::default());
+//!             let participant = Participant { global_rank: rank, device: rank, gpu, arena: None, site };
 //!             let communicator = process.init_communicator(b"an id", 2, rank, participant).unwrap();
 //!             let mut number = [10i32 + rank as i32];
 //!             let buffer = Buffer::host(number.as_mut_ptr().cast());
@@ -50,6 +52,7 @@ pub mod process;
 pub mod refusal;
 pub mod settings;
 mod shared;
+pub mod site;
 mod sockets;
 mod transport;
 pub mod unique;

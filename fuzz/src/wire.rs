@@ -38,6 +38,7 @@ pub fn wire(data: &[u8]) {
         tool_version: String::new(),
         transport: "unix".into(),
         address: String::new(),
+        source_root: None,
         config_path: None,
         markdown_report_path: None,
         monotonic_zero_ms: None,

@@ -7,7 +7,9 @@ use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::record::{ErrorCode, FailureRecord};
 
 use crate::communicator::{Communicator, Participant, Presence};
+use crate::exchange::ConnectionId;
 use crate::ledger::NO_SEQUENCE;
+use crate::site::Call;
 
 /// One failure.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Failure {
     /// (global rank, sequence) -> bytes, so that a rank that reports twice counts once.
     attempted: BTreeMap<(Rank, Sequence), u64>,
     pub(crate) detail: String,
+    /// What each rank that noticed it was in, by global rank.
+    pub(crate) calls: BTreeMap<Rank, Call>,
 }
 
 impl Failure {
@@ -49,6 +53,7 @@ pub(crate) struct RankFailure<'a> {
     pub(crate) detail: &'a str,
     pub(crate) culprits: &'a [Rank],
     pub(crate) attempted_bytes: u64,
+    pub(crate) call: Call,
 }
 
 /// Events beyond this many are not kept: no run of use to anyone has them.
@@ -65,8 +70,8 @@ impl Failures {
         &self.events
     }
 
-    /// A rank reports a failure.
-    pub(crate) fn report(&mut self, communicator: Option<&Communicator>, record: &FailureRecord) {
+    /// The process of `from` reports a failure of one of its ranks.
+    pub(crate) fn report(&mut self, from: ConnectionId, communicator: Option<&Communicator>, record: &FailureRecord) {
         match communicator {
             Some(communicator) => self.by_rank(
                 communicator,
@@ -78,6 +83,7 @@ impl Failures {
                     detail: &record.detail,
                     culprits: &record.culprits,
                     attempted_bytes: record.attempted_bytes,
+                    call: Call::new(from, record.site, Some(record.operation), record.sequence),
                 },
             ),
             // The coordinator noted a rendezvous that failed when it refused it; anything else is news.
@@ -108,6 +114,7 @@ impl Failures {
                     observed: BTreeSet::new(),
                     attempted: BTreeMap::new(),
                     detail: noticed.detail.to_owned(),
+                    calls: BTreeMap::new(),
                 });
                 self.events.last_mut().expect("just pushed")
             }
@@ -122,6 +129,7 @@ impl Failures {
             *operation = noticed.operation.min(*operation);
         }
         event.observed.insert(global);
+        event.calls.entry(global).or_insert(noticed.call);
         // Ranks learn of a loss from each other too; one that is still there only passed it on.
         let is = |presence| communicator.participants.iter().any(|participant| participant.presence == presence);
         let (died, aborted) = (is(Presence::Gone), is(Presence::Aborted));
@@ -156,14 +164,22 @@ impl Failures {
             observed: BTreeSet::new(),
             attempted: BTreeMap::new(),
             detail: detail.to_owned(),
+            calls: BTreeMap::new(),
         });
     }
 
-    /// No communicator formed. `observed` are global ranks, `culprits` ranks of the communicator that did not form.
-    pub(crate) fn rendezvous(&mut self, code: ErrorCode, observed: Vec<Rank>, culprits: Vec<Rank>, detail: String) {
+    /// No communicator formed. `observed` are global ranks and what they called, `culprits` ranks of the communicator that did not form.
+    pub(crate) fn rendezvous(
+        &mut self,
+        code: ErrorCode,
+        observed: Vec<(Rank, Call)>,
+        culprits: Vec<Rank>,
+        detail: String,
+    ) {
         let known = |event: &&mut Failure| event.communicator.is_none() && event.code == code && event.detail == detail;
         if let Some(event) = self.events.iter_mut().find(known) {
-            event.observed.extend(observed);
+            event.observed.extend(observed.iter().map(|(rank, _)| *rank));
+            event.calls.extend(observed);
             return;
         }
         if self.events.len() >= MAX_EVENTS {
@@ -175,9 +191,10 @@ impl Failures {
             code,
             operations: BTreeMap::new(),
             culprits: culprits.into_iter().collect(),
-            observed: observed.into_iter().collect(),
+            observed: observed.iter().map(|(rank, _)| *rank).collect(),
             attempted: BTreeMap::new(),
             detail,
+            calls: observed.into_iter().collect(),
         });
     }
 }

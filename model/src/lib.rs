@@ -46,6 +46,7 @@ mod processes;
 mod rendezvous;
 pub mod report_markdown;
 mod resize;
+mod site;
 mod split;
 mod timeline;
 pub mod topology;

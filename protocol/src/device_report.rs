@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::FindingKind;
 use crate::ids::CommunicatorId;
+use crate::site::CallSite;
 
 /// Version of this layout.
 pub const REPORT_VERSION: u32 = 1;
@@ -50,6 +51,9 @@ pub struct JournalFinding {
     pub comm_id: Option<CommunicatorId>,
     /// The function that was called, or `exit`.
     pub operation: String,
+    /// Where a Python program called it.
+    #[serde(default)]
+    pub site: Option<CallSite>,
 }
 
 /// A line of the journal: what the program had not given back when it ended normally with 0. Counted after every exit handler

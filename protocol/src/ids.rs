@@ -30,3 +30,7 @@ id!(
     /// The position of a collective in its communicator, from 1.
     Sequence(u64)
 );
+id!(
+    /// A [`CallSite`](crate::site::CallSite) of one process, numbered by it from 1; 0 where the place is not known.
+    SiteId(u32)
+);

@@ -47,4 +47,5 @@ pub mod record;
 pub mod report;
 pub mod route;
 pub mod sanitizer;
+pub mod site;
 pub mod suggest;

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::activity::Activity;
 use crate::backlog::Backlog;
 use crate::fault::FaultRecord;
-use crate::ids::{CommunicatorId, Rank, Sequence};
+use crate::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use crate::plan::ClusterPlan;
 use crate::record::{ErrorCode, FailureRecord, OperationRecord};
+use crate::site::CallSite;
 
 /// Version of this wire format; a different one is refused at `Hello`.
 pub const VERSION: u32 = 6;
@@ -164,6 +165,13 @@ pub enum ToCoordinator {
         /// "ended with exit code 7": completes a sentence about the rank.
         how: String,
     },
+    /// A place in the sender's program, before the first message that names it by its number.
+    Site {
+        /// Its number.
+        id: SiteId,
+        /// Where it is.
+        site: CallSite,
+    },
 }
 
 /// Who opened a connection.
@@ -207,6 +215,8 @@ pub struct Member {
     pub control: Option<SharedFile>,
     /// Where it accepts data connections: `tcp:HOST:PORT` or `unix:@NAME` (abstract).
     pub data_address: String,
+    /// Where its program asked for the communicator; the number means something to the coordinator alone.
+    pub site: SiteId,
     /// PCI address of its GPU as NCCL prints it in hexadecimal (domain, bus, device, function): equal on one host for one GPU.
     pub gpu: u64,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::datatype::{Datatype, Operation, ReductionOp};
-use crate::ids::{CommunicatorId, Rank, Sequence};
+use crate::ids::{CommunicatorId, Rank, Sequence, SiteId};
 
 /// How the bytes of an operation moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,8 @@ pub struct OperationRecord {
     pub execute_us: f64,
     /// When it was done by the machine's monotonic clock, ns.
     pub ended_ns: u64,
+    /// Where the program called it.
+    pub site: SiteId,
 }
 
 /// Why an operation failed, reported once by every rank that noticed.
@@ -68,6 +70,8 @@ pub struct FailureRecord {
     pub culprits: Vec<Rank>,
     /// Payload this rank tried to move, bytes.
     pub attempted_bytes: u64,
+    /// Where the program called what failed.
+    pub site: SiteId,
 }
 
 /// Kinds of failure, as FakeGPU's reports spell them where it has a word.

@@ -269,6 +269,28 @@ report! {
         ranks: Vec<Rank>,
         /// Global ranks that it stopped, sorted.
         observed_ranks: Vec<Rank>,
+        /// Where these ranks were in the program, by rank. A rank whose place is not known is left out.
+        #[serde(default)]
+        sites: Vec<FindingSite>,
+    }
+
+    /// Where a rank of a finding was in the program.
+    FindingSite {
+        /// Global rank.
+        rank: Rank,
+        /// The operation that it called there; "init" for a rendezvous.
+        operation: String,
+        /// Position of that operation, 0 when it was none.
+        seqno: Sequence,
+        /// It completed that operation, which is the last that it did in the communicator. Otherwise it is the one that failed.
+        completed: bool,
+        /// The source file: from the source root if it lies there, else as the program names it; or the name of a program or
+        /// library of which only that is known.
+        file: String,
+        /// Line, from 1; 0 where it is not known.
+        line: u32,
+        /// The function there.
+        function: String,
     }
 
     /// Failures and recoveries.
@@ -395,6 +417,9 @@ report! {
         markdown_report_path: Option<String>,
         /// Where the coordinator listened.
         coordinator_address: String,
+        /// The directory from which the files of findings are named; absent where none was given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source_root: Option<String>,
         /// Per rank.
         ranks: Vec<MeasuredRank>,
         /// Wall clock when the first operation of the timeline began, ms since 1970; for display only.

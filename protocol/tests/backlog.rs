@@ -2,7 +2,7 @@
 
 use protocol::backlog::Backlog;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
-use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::record::{BufferTransport, OperationRecord};
 
 /// The record with the longest encoding.
@@ -21,6 +21,7 @@ fn record(sequence: u64) -> OperationRecord {
         wait_us: f64::MAX,
         execute_us: f64::MIN_POSITIVE,
         ended_ns: u64::MAX,
+        site: SiteId(u32::MAX),
     }
 }
 

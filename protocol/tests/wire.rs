@@ -9,11 +9,12 @@ use protocol::backlog::Backlog;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::fault::FaultRecord;
 use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
-use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{Member, ProcessInfo, Role, SharedFile, ToCoordinator, ToRank, VERSION};
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
 use protocol::record::{BufferTransport, ErrorCode, FailureRecord, OperationRecord};
 use protocol::report::FaultKind;
+use protocol::site::CallSite;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -26,6 +27,7 @@ fn member() -> Member {
         arena: Some(SharedFile { fd: 7, length: 1 << 36 }),
         control: None,
         data_address: "unix:@data".to_owned(),
+        site: SiteId(2),
         gpu: 0x0010_1000,
     }
 }
@@ -75,6 +77,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         wait_us: 12.5,
         execute_us: 0.25,
         ended_ns: 7_000_000_123,
+        site: SiteId(3),
     };
     let failure = FailureRecord {
         communicator: Some(CommunicatorId(2)),
@@ -85,6 +88,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         detail: "rank 0 gave root 0, rank 1 gave root 1".to_owned(),
         culprits: vec![Rank(1)],
         attempted_bytes: 4096,
+        site: SiteId(4),
     };
     let (request, communicator, rank) = (9, CommunicatorId(2), Rank(1));
     let activation = Activation {
@@ -98,6 +102,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         age_us: 5_000_000,
         took_us: None,
     };
+    let site = CallSite::new("train.py".to_owned(), 31, "step".to_owned());
     let fault = FaultRecord {
         number: 2,
         kind: FaultKind::NcclError,
@@ -178,6 +183,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         ("revoke_communicator", ToCoordinator::RevokeCommunicator { communicator, rank }),
         ("join_failed", ToCoordinator::JoinFailed { rank, why: "rank 5 of 4 ranks".to_owned() }),
         ("rank_ended", ToCoordinator::RankEnded { rank, pid: 4711, how: "ended with exit code 7".to_owned() }),
+        ("site", ToCoordinator::Site { id: SiteId(3), site }),
     ]
 }
 
@@ -260,8 +266,8 @@ fn every_message_has_a_sample() {
     // The first byte after the prefix is the variant's number: the samples must leave no gap.
     let variants = |frames: Vec<Vec<u8>>| frames.into_iter().map(|frame| frame[4]).collect::<BTreeSet<u8>>();
     let samples = variants(to_coordinator().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..18).collect());
-    assert!(postcard_refuses::<ToCoordinator>(18));
+    assert_eq!(samples, (0..19).collect());
+    assert!(postcard_refuses::<ToCoordinator>(19));
     let samples = variants(to_rank().iter().map(|(_, message)| frame::encode(message)).collect());
     assert_eq!(samples, (0..13).collect());
     assert!(postcard_refuses::<ToRank>(13));

@@ -21,6 +21,7 @@
 #![expect(unsafe_code, reason = "a C boundary")]
 
 mod boundary;
+mod call_site;
 mod compute;
 mod cuda_driver;
 mod cuda_runtime;

@@ -256,6 +256,17 @@ fn nccl() {
     check_with(&CUDA_13, "nccl", &[NCCL_2_30]);
 }
 
+/// The places of the two ranks' calls are those of the functions in the file, the second of which is static.
+#[test]
+fn a_failure_says_which_function_called() {
+    let environment = [("FAKEGPU_COORDINATOR_TIMEOUT_MS", "2000")];
+    let said = check_in(&environment, "allow", &CUDA_13, "call_site", &[NCCL_2_30]);
+    for function in ["calls_eight", "calls_four"] {
+        let line = format!("called at {function} (call_site)");
+        assert_eq!(said.matches(&line).count(), 1, "{line}: {said}");
+    }
+}
+
 #[test]
 fn nccl_profiler() {
     check_with(&CUDA_13, "nccl_profiler", &[NCCL_2_30]);

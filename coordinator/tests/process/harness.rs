@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use protocol::datatype::{Datatype, Operation};
 use protocol::frame::{self, MAX_TO_RANK};
-use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{Member, ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
 use protocol::record::{BufferTransport, OperationRecord};
 use protocol::report::ClusterReport;
@@ -177,6 +177,7 @@ pub(crate) fn record(rank: u32, sequence: u64) -> OperationRecord {
         wait_us: 1.0,
         execute_us: 1.0,
         ended_ns: 0,
+        site: SiteId::default(),
     }
 }
 
@@ -280,6 +281,7 @@ impl Client {
             arena: None,
             control: None,
             data_address: "unix:@x".to_owned(),
+            site: SiteId::default(),
             gpu: u64::from(rank),
         };
         let unique_id = vec![id; 128];

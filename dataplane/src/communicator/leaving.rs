@@ -87,6 +87,7 @@ mod tests {
     use std::time::Duration;
 
     use protocol::datatype::{Datatype, Operation};
+    use protocol::ids::SiteId;
     use protocol::message::SharedFile;
 
     use super::*;
@@ -97,7 +98,8 @@ mod tests {
 
     fn join(process: &Arc<Process>, arena: &Arena, rank: u32) -> Arc<Communicator> {
         let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-        let participant = Participant { global_rank: rank, device: 0, gpu: u64::from(rank), arena: Some(file) };
+        let site = SiteId::default();
+        let participant = Participant { global_rank: rank, device: 0, gpu: u64::from(rank), arena: Some(file), site };
         process.init_communicator(b"the same id", 2, rank, participant).unwrap()
     }
 

@@ -339,6 +339,7 @@ impl Communicator {
             wait_us: timing.wait_us,
             execute_us: timing.execute_us,
             ended_ns: timing.ended_ns,
+            site: call.site,
         });
     }
 
@@ -346,7 +347,7 @@ impl Communicator {
     fn fail(&self, failure: Failure, call: &Call, sequence: u64) -> Failure {
         let kept = {
             let mut held = self.failure.lock();
-            held.get_or_insert_with(|| failure.clone()).clone()
+            held.get_or_insert_with(|| Failure { site: call.site, ..failure }).clone()
         };
         let detail = format!("rank {} failed: {}", self.rank, kept.detail);
         self.way().fail(&self.context(sequence), kept.code, &detail);
@@ -359,6 +360,7 @@ impl Communicator {
             detail: kept.detail.clone(),
             culprits: kept.culprits.clone(),
             attempted_bytes: call.send_bytes(self.rank, self.size()) as u64,
+            site: call.site,
         });
         kept
     }

@@ -118,6 +118,7 @@ impl Stage {
             arena: None,
             control: None,
             data_address: String::new(),
+            site: protocol::ids::SiteId::default(),
             gpu: u64::from(rank),
         };
         let losses = Losses::new(Arc::new(Wake::new().unwrap()));

@@ -65,7 +65,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use protocol::datatype::{Datatype, Operation};
-    use protocol::ids::{CommunicatorId, Rank, Sequence};
+    use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
     use protocol::record::BufferTransport;
 
     use super::*;
@@ -85,6 +85,7 @@ mod tests {
             wait_us: 1.5,
             execute_us: 0.25,
             ended_ns: 17,
+            site: SiteId::default(),
         }
     }
 

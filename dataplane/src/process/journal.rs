@@ -30,7 +30,10 @@ impl Journal for ProcessJournal {
     }
 
     fn failed(&self, failure: FailureRecord) {
-        self.with_session(|session| session.send(&ToCoordinator::Failed { failure }));
+        self.with_session(|session| {
+            session.place(failure.site);
+            session.send(&ToCoordinator::Failed { failure });
+        });
     }
 
     fn fault_fires(&self, record: FaultRecord) -> bool {

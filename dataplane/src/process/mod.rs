@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use protocol::fault::FaultRecord;
-use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::launcher::Launcher;
 use protocol::message::{Member, SharedFile, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
@@ -52,6 +52,8 @@ pub struct Participant {
     pub gpu: u64,
     /// The device's memory file; `None` forces sockets.
     pub arena: Option<SharedFile>,
+    /// Where its program asks for the communicator.
+    pub site: SiteId,
 }
 
 /// The process's part of the run.
@@ -227,6 +229,7 @@ impl Process {
             arena: participant.arena.filter(|_| !sockets),
             control: Some(file),
             data_address: self.listener.address.clone(),
+            site: participant.site,
             gpu: participant.gpu,
         };
         Ok((member, control))
@@ -340,7 +343,16 @@ mod tests {
             let arena = &arenas[rank as usize];
             let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
             let (member, control) = process
-                .offer(Participant { global_rank: rank, device: 0, gpu: u64::from(rank), arena: Some(file) }, 2)
+                .offer(
+                    Participant {
+                        global_rank: rank,
+                        device: 0,
+                        gpu: u64::from(rank),
+                        arena: Some(file),
+                        site: SiteId::default(),
+                    },
+                    2,
+                )
                 .unwrap();
             let wanted = Wanted::Init { unique_id: b"id".to_vec(), size: 2 };
             process.meet(&wanted, rank, (member, control)).unwrap()

@@ -40,6 +40,7 @@ impl Rendezvous {
             Self::Coordinator(session) => session,
             Self::Local(local) => return local.meet(wanted, rank, member, Instant::now() + timeout),
         };
+        session.place(member.site);
         match session.request(wanted.function(), timeout, |request| wanted.message(request, Rank(rank), member))? {
             ToRank::CommunicatorFormed { communicator, rank, members, .. } => {
                 Ok(Some(Formed { communicator, rank, members }))

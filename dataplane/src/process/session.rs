@@ -10,10 +10,12 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use protocol::frame;
+use protocol::ids::SiteId;
 use protocol::launcher::Launcher;
 use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
 use protocol::plan::ClusterPlan;
 use protocol::record::{ErrorCode, OperationRecord};
+use protocol::site;
 
 use crate::failure::Failure;
 use crate::lock::{Condvar, Mutex};
@@ -33,6 +35,9 @@ const WELCOME_TIMEOUT: Duration = Duration::from_secs(30);
 /// What a process whose coordinator is gone exits with.
 pub const ORPHAN_EXIT: i32 = 70;
 
+/// Words with a bit for each number of a place.
+const PLACE_WORDS: usize = site::MOST as usize / 64 + 1;
+
 /// What the coordinator sends unasked.
 pub(crate) type Notices = Box<dyn Fn(ToRank) + Send + Sync>;
 
@@ -50,6 +55,8 @@ pub(crate) struct Session {
     cluster: OnceLock<ClusterPlan>,
     notices: OnceLock<Notices>,
     name: String,
+    /// Places that the coordinator knows, a bit for each.
+    placed: [AtomicU64; PLACE_WORDS],
 }
 
 /// Records that were not sent.
@@ -114,6 +121,7 @@ impl Session {
             cluster,
             notices: OnceLock::new(),
             name,
+            placed: [const { AtomicU64::new(0) }; PLACE_WORDS],
         });
         let (reading, flushing) = (Arc::clone(&session), Arc::clone(&session));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -175,8 +183,22 @@ impl Session {
         let _ = writer.write_all(&frame::encode(message));
     }
 
+    /// Sends where the place `id` is, unless the coordinator knows it.
+    pub(crate) fn place(&self, id: SiteId) {
+        let (word, bit) = (&self.placed[id.0 as usize / 64], 1 << (id.0 % 64));
+        if id == SiteId::default() || word.load(Ordering::Relaxed) & bit != 0 {
+            return;
+        }
+        if word.fetch_or(bit, Ordering::Relaxed) & bit == 0
+            && let Some(site) = crate::site::of(id)
+        {
+            self.send(&ToCoordinator::Site { id, site });
+        }
+    }
+
     /// Notes a record; it is sent with others.
     pub(crate) fn record(&self, record: OperationRecord) {
+        self.place(record.site);
         let full = {
             let mut pending = self.pending();
             if let Some(backlog) = &mut pending.backlog {

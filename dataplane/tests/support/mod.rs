@@ -36,7 +36,13 @@ impl Player {
     pub(crate) fn new(process: Arc<Process>, id: &[u8], size: usize, rank: usize) -> Result<Self, Failure> {
         let arena = Arena::create("test arena", 1 << 30).unwrap();
         let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
-        let participant = Participant { global_rank: rank as u32, device: 0, gpu: rank as u64, arena: Some(file) };
+        let participant = Participant {
+            global_rank: rank as u32,
+            device: 0,
+            gpu: rank as u64,
+            arena: Some(file),
+            site: Default::default(),
+        };
         let communicator = process.init_communicator(id, size as u32, rank as u32, participant)?;
         let sockets = process.settings().force_sockets;
         assert_eq!(communicator.transport() == BufferTransport::SocketPayload, sockets, "bytes take the way asked for");
@@ -45,7 +51,13 @@ impl Player {
 
     pub(crate) fn participant(&self) -> Participant {
         let file = SharedFile { fd: self.arena.fd(), length: self.arena.length() as u64 };
-        Participant { global_rank: self.rank as u32, device: 0, gpu: self.rank as u64, arena: Some(file) }
+        Participant {
+            global_rank: self.rank as u32,
+            device: 0,
+            gpu: self.rank as u64,
+            arena: Some(file),
+            site: Default::default(),
+        }
     }
 
     /// Memory of the arena.

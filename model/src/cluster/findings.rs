@@ -3,29 +3,29 @@
 use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
 use protocol::ids::Rank;
-use protocol::report::{FailureEvent, Finding, MeasuredFailure};
+use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure};
 
 use super::hang::names;
 
-/// The findings among `events`, whose details are `measured`. A death that stopped no other rank is not one: how processes end is not
+/// The findings among `events`, whose details are `measured` and whose ranks were at `sites`. A death that stopped no other rank is not one: how processes end is not
 /// judged here.
-pub(super) fn of(events: &[FailureEvent], measured: &[MeasuredFailure]) -> Vec<Finding> {
-    let found = events.iter().zip(measured).filter_map(|(event, measured)| {
+pub(super) fn of(events: &[FailureEvent], measured: &[MeasuredFailure], sites: Vec<Vec<FindingSite>>) -> Vec<Finding> {
+    let found = events.iter().zip(measured).zip(sites).filter_map(|((event, measured), sites)| {
         let kind = FindingKind::of(event.error_code)?;
         let harmless = kind == FindingKind::RankLost && event.observed_ranks.is_empty();
-        (!harmless).then(|| (kind, sentence(kind, event, &measured.error_detail), event))
+        (!harmless).then(|| Finding {
+            index: 0,
+            kind,
+            sentence: sentence(kind, event, &measured.error_detail),
+            comm_id: event.comm_id,
+            seqno: event.seqno,
+            operation: event.operation.clone(),
+            ranks: event.culprits.clone(),
+            observed_ranks: event.observed_ranks.clone(),
+            sites,
+        })
     });
-    let finding = |(index, (kind, sentence, event)): (u64, (FindingKind, String, &FailureEvent))| Finding {
-        index,
-        kind,
-        sentence,
-        comm_id: event.comm_id,
-        seqno: event.seqno,
-        operation: event.operation.clone(),
-        ranks: event.culprits.clone(),
-        observed_ranks: event.observed_ranks.clone(),
-    };
-    (1..).zip(found).map(finding).collect()
+    (1..).zip(found).map(|(index, finding)| Finding { index, ..finding }).collect()
 }
 
 fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str) -> String {
@@ -113,7 +113,7 @@ mod tests {
             (ErrorCode::CountMismatch, &[1], &[0, 1], "in communicator 2, the ranks' calls differ"),
         ] {
             let (event, measured) = event(code, culprits, observed);
-            assert_eq!(of(&[event], &[measured])[0].sentence, expected);
+            assert_eq!(of(&[event], &[measured], vec![Vec::new()])[0].sentence, expected);
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let (event, measured) = event(ErrorCode::CountMismatch, &[0, 1], &[0]);
         let event = FailureEvent { operation: "send".to_owned(), seqno: Sequence(0), ..event };
         assert_eq!(
-            of(&[event], &[measured])[0].sentence,
+            of(&[event], &[measured], vec![Vec::new()])[0].sentence,
             "ranks 0 and 1 differ in what they send and receive (send in communicator 2)"
         );
     }
@@ -133,7 +133,7 @@ mod tests {
             [(ErrorCode::RankLost, &[][..]), (ErrorCode::Aborted, &[0][..]), (ErrorCode::Revoked, &[0][..])]
         {
             let (event, measured) = event(code, &[1], observed);
-            assert_eq!(of(&[event], &[measured]), []);
+            assert_eq!(of(&[event], &[measured], vec![Vec::new()]), []);
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::ledger::NO_SEQUENCE;
 use crate::placement::describe;
 use crate::rendezvous;
 use crate::resize::{self, Recovery, Resize, Times, shrink_of};
+use crate::site::Call;
 use crate::split::{self, SplitApplicant};
 
 impl Cluster {
@@ -150,8 +151,9 @@ impl Cluster {
     pub(super) fn fail_init(&mut self, failed: rendezvous::Failed, out: &mut Vec<Output>) {
         let rendezvous::Failed { applicants, code, culprits, detail } = failed;
         self.revision += 1;
-        let observed: Vec<Rank> = applicants.iter().map(|applicant| applicant.member.global_rank).collect();
-        for rank in &observed {
+        let call = |applicant: &Applicant| (applicant.member.global_rank, Call::of(applicant, None));
+        let observed: Vec<(Rank, Call)> = applicants.iter().map(call).collect();
+        for (rank, _) in &observed {
             self.ledger.count_failure(*rank, code);
             self.endings.join_failed(*rank, &detail);
         }
@@ -180,7 +182,8 @@ impl Cluster {
                 self.ledger.count_failure(applicant.member.global_rank, code);
                 let (operation, attempted_bytes) = (Operation::Split, 0);
                 let (detail, culprits) = (detail.as_str(), &missing[..]);
-                let failure = RankFailure { sequence, rank, operation, code, detail, culprits, attempted_bytes };
+                let call = Call::of(applicant, Some(operation));
+                let failure = RankFailure { sequence, rank, operation, code, detail, culprits, attempted_bytes, call };
                 self.failures.by_rank(communicator, failure);
             }
         }
@@ -196,11 +199,12 @@ impl Cluster {
         for (rank, applicant) in gathering.arrivals() {
             refuse(out, applicant.connection, applicant.request, code, detail.clone());
             self.ledger.count_failure(applicant.member.global_rank, code);
-            observed.push(applicant.member.global_rank);
+            let call = Call::of(applicant, Some(resize.operation()));
+            observed.push((applicant.member.global_rank, call));
             if shrinks {
                 let (sequence, operation, attempted_bytes) = (NO_SEQUENCE, resize.operation(), 0);
                 let (detail, culprits) = (detail.as_str(), &culprits[..]);
-                let failure = RankFailure { sequence, rank, operation, code, detail, culprits, attempted_bytes };
+                let failure = RankFailure { sequence, rank, operation, code, detail, culprits, attempted_bytes, call };
                 self.failures.by_rank(communicator, failure);
             }
         }

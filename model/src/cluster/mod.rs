@@ -25,6 +25,7 @@ use crate::ledger::Ledger;
 use crate::processes::Processes;
 use crate::rendezvous::Rendezvous;
 use crate::resize::{Recovery, Resizes};
+use crate::site::Sites;
 use crate::split::{SplitApplicant, Splits};
 use hang::Diagnosis;
 
@@ -71,6 +72,7 @@ pub struct Cluster {
     hang: Option<Diagnosis>,
     fired: FiredFaults,
     endings: Endings,
+    sites: Sites,
     revision: u64,
     /// Of the input that is being taken.
     now_us: u64,
@@ -93,6 +95,7 @@ impl Cluster {
             hang: None,
             fired: FiredFaults::default(),
             endings: Endings::default(),
+            sites: Sites::default(),
             revision: 0,
             now_us: 0,
         }
@@ -197,6 +200,7 @@ impl Cluster {
                     if let Err(reason) = self.ledger.book(communicator, &record) {
                         return close(out, from, reason);
                     }
+                    self.sites.completed(from, &record);
                     self.revision += 1;
                 }
             }
@@ -210,7 +214,7 @@ impl Cluster {
                 let global = communicator.and_then(|communicator| communicator.global_rank(failure.rank));
                 let own = self.processes.get(from).and_then(|process| process.info.rank);
                 self.ledger.count_failure(global.or(own).unwrap_or(failure.rank), failure.code);
-                self.failures.report(communicator, &failure);
+                self.failures.report(from, communicator, &failure);
                 self.revision += 1;
                 if let Some(communicator) = failure.communicator.and_then(|id| self.communicators.get_mut(&id)) {
                     communicator.failed_at_us.get_or_insert(now_us);
@@ -230,6 +234,7 @@ impl Cluster {
                 self.lose_process(from, "exited", out);
             }
             ToCoordinator::JoinFailed { rank, why } => self.endings.join_failed(rank, &why),
+            ToCoordinator::Site { id, site } => self.sites.define(from, id, site),
             // The connection's owner deals with these before they get here.
             ToCoordinator::Hello { .. }
             | ToCoordinator::RankEnded { .. }
@@ -248,7 +253,10 @@ impl Cluster {
                 continue;
             };
             // One that was reported is refused as a second.
-            self.revision += u64::from(self.ledger.book(communicator, record).is_ok());
+            if self.ledger.book(communicator, record).is_ok() {
+                self.sites.completed(from, record);
+                self.revision += 1;
+            }
         }
     }
 

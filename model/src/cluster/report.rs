@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use protocol::datatype::Operation;
 use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::report::{
     COLLECTIVES, ClusterReport, ClusterSection, CollectiveTotals, CommunicatorSection, Direction, FailureEvent,
-    InjectedFault, LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation, MeasuredRank, MeasuredRecovery,
-    NodePair, OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience, SCHEMA_VERSION, Timeline,
-    TimelineEntry,
+    FindingSite, InjectedFault, LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation, MeasuredRank,
+    MeasuredRecovery, NodePair, OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience,
+    SCHEMA_VERSION, Timeline, TimelineEntry,
 };
 
 use super::{Cluster, findings};
 use crate::cost::{MODEL, throughput_gbps};
+use crate::failure::Failure;
 use crate::ledger::{NO_SEQUENCE, Traffic};
 use crate::resize::Recovery;
+use crate::site::Call;
 use crate::topology::Topology;
 
 /// Clusters with more nodes than this list only the node pairs that saw traffic.
@@ -29,6 +32,8 @@ pub struct RunFacts {
     pub transport: String,
     /// Where the coordinator listens.
     pub address: String,
+    /// The directory from which files of the program are named, if they lie there.
+    pub source_root: Option<String>,
     /// The cluster file, if there is one.
     pub config_path: Option<String>,
     /// Where the Markdown report goes, if anywhere.
@@ -44,6 +49,7 @@ impl Cluster {
         let number = self.numbers();
         let (operation_timeline, operations, began_ns) = self.timeline(&order, &number);
         let (mut resilience, failures) = self.resilience(&number);
+        let sites = self.finding_sites(&number, facts.source_root.as_deref());
         let (recovery_events, recoveries) = self.recoveries(&number);
         resilience.recovery_count = recovery_events.len() as u64;
         resilience.recovery_events = recovery_events;
@@ -78,7 +84,7 @@ impl Cluster {
             links: self.links(),
             node_pairs: self.node_pairs(),
             ranks: self.ranks(),
-            findings: findings::of(&resilience.failure_events, &failures),
+            findings: findings::of(&resilience.failure_events, &failures, sites),
             resilience,
             hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang.clone()),
             operation_timeline,
@@ -87,6 +93,7 @@ impl Cluster {
                 config_path: facts.config_path.clone(),
                 markdown_report_path: facts.markdown_report_path.clone(),
                 coordinator_address: facts.address.clone(),
+                source_root: facts.source_root.clone(),
                 ranks: self.measured_ranks(),
                 operations_began_at_ms: began_ns.zip(facts.monotonic_zero_ms).map(|(ns, zero)| zero + ns / 1_000_000),
                 operations,
@@ -322,13 +329,55 @@ impl Cluster {
         (timeline, measured, began_ns)
     }
 
-    fn resilience(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> (Resilience, Vec<MeasuredFailure>) {
+    /// In the order of the report.
+    fn sorted_failures(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> Vec<&Failure> {
         let mut failures: Vec<_> = self.failures.events().iter().collect();
         // Stable: what the key does not order keeps the order of arrival.
         failures.sort_by_key(|failure| {
             let comm_id = failure.communicator.map(|id| number[&id]);
             (comm_id, failure.sequence, failure.code.source(), failure.observed.clone(), failure.code)
         });
+        failures
+    }
+
+    /// Where the ranks of each failure were in the program, in the order of the report.
+    fn finding_sites(
+        &self,
+        number: &BTreeMap<CommunicatorId, CommunicatorId>,
+        root: Option<&str>,
+    ) -> Vec<Vec<FindingSite>> {
+        let of = |failure: &Failure| {
+            let mut calls: BTreeMap<Rank, (&Call, bool)> =
+                failure.calls.iter().map(|(rank, call)| (*rank, (call, false))).collect();
+            // Ranks that did not come: what they did before.
+            if let Some(communicator) = failure.communicator.map(|id| &self.communicators[&id]) {
+                for rank in &failure.culprits {
+                    let global = communicator.global_rank(*rank).unwrap_or(*rank);
+                    if let Some(call) = self.sites.last(communicator.id, *rank) {
+                        calls.entry(global).or_insert((call, true));
+                    }
+                }
+            }
+            let site = |(rank, (call, completed)): (Rank, (&Call, bool))| {
+                let place = self.sites.place(call)?;
+                let inside = root.and_then(|root| place.below(root));
+                Some(FindingSite {
+                    rank,
+                    operation: call.operation.map_or("init", Operation::name).to_owned(),
+                    seqno: call.sequence,
+                    completed,
+                    file: inside.unwrap_or_else(|| place.file.clone()),
+                    line: place.line,
+                    function: place.function.clone(),
+                })
+            };
+            calls.into_iter().filter_map(site).collect()
+        };
+        self.sorted_failures(number).into_iter().map(of).collect()
+    }
+
+    fn resilience(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> (Resilience, Vec<MeasuredFailure>) {
+        let failures = self.sorted_failures(number);
         let mut events = Vec::with_capacity(failures.len());
         let mut measured = Vec::with_capacity(failures.len());
         for (index, failure) in (1..).zip(failures) {

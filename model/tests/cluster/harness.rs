@@ -4,7 +4,7 @@ use model::cluster::report::RunFacts;
 use model::cluster::{Cluster, Settings};
 use model::exchange::{ConnectionId, Input, Output};
 use protocol::datatype::{Datatype, Operation};
-use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{Member, ProcessInfo, ToCoordinator};
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
 use protocol::record::{BufferTransport, ErrorCode, FailureRecord, OperationRecord};
@@ -44,6 +44,7 @@ pub(crate) fn member(global_rank: u32, pid: u32) -> Member {
         arena: None,
         control: None,
         data_address: "unix:@x".to_owned(),
+        site: SiteId::default(),
         gpu: u64::from(global_rank),
     }
 }
@@ -64,6 +65,7 @@ pub(crate) fn record(operation: Operation, sequence: u64, rank: u32, count: u64)
         wait_us: 1.0,
         execute_us: 2.0,
         ended_ns: 0,
+        site: SiteId::default(),
     }
 }
 
@@ -84,6 +86,7 @@ pub(crate) fn failure(
         detail: format!("{operation} {sequence} failed"),
         culprits: culprits.iter().copied().map(Rank).collect(),
         attempted_bytes: bytes,
+        site: SiteId::default(),
     }
 }
 

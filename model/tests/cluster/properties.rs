@@ -5,7 +5,7 @@ use proptest::test_runner::RngSeed;
 
 use model::exchange::{ConnectionId, Input, Output};
 use protocol::datatype::{Datatype, Operation};
-use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{ToCoordinator, ToRank};
 use protocol::record::{ErrorCode, OperationRecord};
 use protocol::report::{ClusterReport, OperationKind};
@@ -289,6 +289,7 @@ proptest! {
             sequence: Sequence(sequence),
             wait_us: wait,
             ended_ns,
+            site: SiteId::default(),
             ..record(operation, 1, rank, count)
         }];
         world.say(0, ToCoordinator::Completed { records });

@@ -1,7 +1,11 @@
 //! Findings: what went wrong between ranks. One that the case does not expect fails it; one that it expects must occur.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use protocol::finding::FindingKind;
-use protocol::report::{FaultKind, Finding, InjectedFault};
+use protocol::report::{FaultKind, Finding, FindingSite, InjectedFault};
+use protocol::site;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -18,6 +22,8 @@ pub struct FindingExpectation {
     pub ranks: Option<Vec<u32>>,
     /// Parts of its sentence.
     pub contains: Vec<String>,
+    /// Lines of the program by global rank: `train.py:31`, with as much of the path as is needed.
+    pub lines: BTreeMap<u32, String>,
     /// It need not occur.
     pub optional: bool,
     /// Where it is written.
@@ -30,6 +36,10 @@ impl FindingExpectation {
         self.kind == finding.kind
             && self.ranks.as_ref().is_none_or(|wanted| wanted.iter().copied().eq(ranks()))
             && self.contains.iter().all(|part| finding.sentence.contains(part.as_str()))
+            && self
+                .lines
+                .iter()
+                .all(|(rank, line)| finding.sites.iter().any(|site| site.rank.0 == *rank && is_at(site, line)))
     }
 
     /// The failure, if no finding is of this kind.
@@ -45,8 +55,10 @@ impl FindingExpectation {
         if !self.contains.is_empty() {
             expected.push_str(&format!(" with `{}`", self.contains.join("`, `")));
         }
-        let seen: Vec<String> =
-            found.iter().map(|finding| format!("{}: {}", finding.kind.word(), finding.sentence)).collect();
+        for (rank, line) in &self.lines {
+            expected.push_str(&format!(", rank {rank} at {line}"));
+        }
+        let seen: Vec<String> = found.iter().map(describe).collect();
         Some(Failure {
             place: Some(self.place.clone()),
             kind: "finding".into(),
@@ -55,6 +67,30 @@ impl FindingExpectation {
             next: String::new(),
         })
     }
+}
+
+/// Whether a rank was at `line`, which names the file from any of its directories on.
+fn is_at(site: &FindingSite, line: &str) -> bool {
+    let place = format!("{}:{}", site.file, site.line);
+    place.strip_suffix(line).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+}
+
+/// Its kind and sentence, and a line for each place at which its ranks were.
+pub fn describe(finding: &Finding) -> String {
+    let mut lines = vec![format!("{}: {}", finding.kind.word(), finding.sentence)];
+    lines.extend(site::describe(&finding.sites));
+    lines.join("\n")
+}
+
+/// The line of the program that reports point at: that of the first rank at fault, else of the first rank, if it is a file below `root`.
+fn line_of_program(finding: &Finding, root: Option<&str>) -> Option<SourceLocation> {
+    let root = Path::new(root?);
+    let is_below =
+        |site: &&FindingSite| site.line > 0 && !site.file.starts_with('<') && Path::new(&site.file).is_relative();
+    let mut sites: Vec<&FindingSite> = finding.sites.iter().filter(is_below).collect();
+    sites.sort_by_key(|site| !finding.ranks.contains(&site.rank));
+    let site = sites.first()?;
+    Some(SourceLocation { file: root.join(&site.file), line: site.line as usize, column: 1 })
 }
 
 /// The findings of the cluster report, and those of processes without one.
@@ -77,13 +113,15 @@ pub fn failures(expected: &[FindingExpectation], killed: &[u32], observation: &O
         !expected.iter().any(|expectation| expectation.means(finding))
             && !is_meant(finding, killed, &faults, observation)
     });
+    let report = observation.cluster_report.as_ref();
+    let root = report.and_then(|report| report.pointer("/measured/source_root")).and_then(Value::as_str);
     let failure = |finding: Finding| {
         let word = finding.kind.word();
         Failure {
-            place: None,
+            place: line_of_program(&finding, root),
             kind: "finding".into(),
             expected: "no finding".to_owned(),
-            got: format!("{word}: {}", finding.sentence),
+            got: describe(&finding),
             next: format!("{} (docs/findings.md#{word})", finding.kind.row().fix),
         }
     };
@@ -147,6 +185,7 @@ mod tests {
             kind,
             ranks: ranks.map(<[u32]>::to_vec),
             contains: Vec::new(),
+            lines: BTreeMap::new(),
             optional: false,
             place: SourceLocation::default(),
         }
@@ -166,6 +205,53 @@ mod tests {
         assert_eq!(absent.got, "count_mismatch: ranks [1]");
         let optional = FindingExpectation { optional: true, ..expect(FindingKind::DtypeMismatch, None) };
         assert_eq!(optional.check(&observation), None);
+    }
+
+    /// The report of a run names files from its root, whose own place is known.
+    #[test]
+    fn a_finding_has_the_lines_of_its_ranks() {
+        let site = |rank: u32, file: &str, line: u32| {
+            json!({ "rank": rank, "operation": "all_reduce", "seqno": 4,
+            "completed": rank == 1, "file": file, "line": line, "function": "step" })
+        };
+        let mut count = finding("count_mismatch", &[1]);
+        count["sites"] = json!([site(0, "src/train.py", 31), site(1, "src/train.py", 29)]);
+        let mut observation = seen(&[count], &[], &[]);
+        let report = observation.cluster_report.as_mut().unwrap();
+        report["measured"] = json!({ "source_root": "/repository" });
+        let failure = &failures(&[], &[], &observation)[0];
+        let place = failure.place.clone().unwrap();
+        assert_eq!(place.to_string(), "/repository/src/train.py:29:1", "the rank at fault comes first");
+        let lines: Vec<&str> = failure.got.lines().collect();
+        assert_eq!(lines[1], "rank 0 called all_reduce at src/train.py:31 (step)");
+        assert_eq!(lines[2], "rank 1 got as far as all_reduce 4, called at src/train.py:29 (step)");
+        for (rank, line, is) in [
+            (0, "train.py:31", true),
+            (0, "src/train.py:31", true),
+            (0, "rain.py:31", false),
+            (0, "train.py:3", false),
+            (1, "train.py:31", false),
+            (2, "train.py:31", false),
+        ] {
+            let lines = BTreeMap::from([(rank, line.to_owned())]);
+            let expected = FindingExpectation { lines, ..expect(FindingKind::CountMismatch, None) };
+            assert_eq!(expected.check(&observation).is_none(), is, "{rank} {line}");
+            assert_eq!(failures(&[expected], &[], &observation).is_empty(), is, "{rank} {line}");
+        }
+    }
+
+    /// Code without a file, and code of other places, is no line of the repository.
+    #[test]
+    fn only_lines_below_the_root_are_pointed_at() {
+        let mut lost = finding("rank_lost", &[1]);
+        let site = |rank: u32, file: &str, line: u32| {
+            json!({ "rank": rank, "operation": "all_reduce", "seqno": 4,
+            "completed": false, "file": file, "line": line, "function": "step" })
+        };
+        lost["sites"] = json!([site(0, "<string>", 3), site(1, "/elsewhere/a.py", 3), site(2, "libtorch.so", 0)]);
+        let lost: Finding = serde_json::from_value(lost).unwrap();
+        assert_eq!(line_of_program(&lost, Some("/repository")), None);
+        assert_eq!(line_of_program(&lost, None), None);
     }
 
     #[test]

@@ -244,6 +244,7 @@ impl Execution {
             },
             scratch: &execution.scratch,
             report: &execution.report.written,
+            directory: Path::new("."),
             idle: None,
             environment: Environment::new(),
             successor: execution.context.successor(),

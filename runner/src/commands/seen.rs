@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::report::{ClusterReport, Finding};
 
-use crate::check::gap;
+use crate::check::{finding, gap};
 use crate::execute::journal::Journal;
 use crate::execute::{coordinator, reports};
 use crate::observation::{Gap, Observation};
@@ -91,7 +91,7 @@ impl Seen {
     fn summary(&self, program: &str) -> String {
         let mut text = String::new();
         let findings: Vec<String> =
-            self.findings.iter().map(|found| format!("{}: {}", found.kind.word(), found.sentence)).collect();
+            self.findings.iter().map(|found| finding::describe(found).replace('\n', "\n    ")).collect();
         list(&mut text, &format!("{program}: {}", count(findings.len(), "finding")), &findings);
         let mut kinds: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for gap in &self.gaps {

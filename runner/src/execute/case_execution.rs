@@ -202,6 +202,7 @@ impl CaseExecution<'_> {
             transport: self.case.transport,
             scratch: &self.scratch,
             report: &coordinator::report_path(&self.scratch),
+            directory: &self.case.dir,
             idle: self.case.timeout.idle,
             environment,
             successor: self.context.successor(),

@@ -33,6 +33,8 @@ pub struct Plan<'a> {
     pub scratch: &'a Path,
     /// Where it writes the cluster report.
     pub report: &'a Path,
+    /// Where its ranks are started: files of the program are named from there, or from the repository around it.
+    pub directory: &'a Path,
     /// How long nothing may move before it reports which ranks wait for which.
     pub idle: Option<Duration>,
     /// What differs from our environment.
@@ -79,6 +81,8 @@ impl Plan<'_> {
             address.into(),
             "--report".into(),
             self.report.into(),
+            "--source-root".into(),
+            source_root(self.directory).into(),
             // Standard input: when we vanish it ends the ranks, and it cleans up if our guard is gone, too.
             "--lifeline-fd".into(),
             "0".into(),
@@ -130,6 +134,14 @@ impl Starting {
             }
         }
     }
+}
+
+/// The repository that `directory` is in; `directory` itself where it is in none.
+fn source_root(directory: &Path) -> PathBuf {
+    // As programs see it, which know their working directory without links.
+    let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let repository = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
+    repository.map_or_else(|| directory.clone(), Path::to_owned)
 }
 
 /// What a line of its stdout announces.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use protocol::device_report::{JournalFinding, JournalLine, Left};
 use protocol::ids::{Rank, Sequence};
-use protocol::report::{ClusterReport, Finding};
+use protocol::report::{ClusterReport, Finding, FindingSite};
 
 use crate::host::whole_file;
 
@@ -43,8 +43,20 @@ impl Journal {
         journal
     }
 
-    /// Its findings as those of a report that has `known` already.
-    fn numbered(&self, known: u64) -> Vec<Finding> {
+    /// Its findings as those of a report that has `known` already and names files from `root`.
+    fn numbered(&self, known: u64, root: Option<&str>) -> Vec<Finding> {
+        let site = |finding: &JournalFinding| {
+            let (rank, site) = (finding.rank?, finding.site.as_ref()?);
+            Some(FindingSite {
+                rank: Rank(rank),
+                operation: finding.operation.clone(),
+                seqno: Sequence(0),
+                completed: false,
+                file: root.and_then(|root| site.below(root)).unwrap_or_else(|| site.file.clone()),
+                line: site.line,
+                function: site.function.clone(),
+            })
+        };
         let finding = |(index, finding): (u64, &JournalFinding)| Finding {
             index,
             kind: finding.kind,
@@ -54,6 +66,7 @@ impl Journal {
             operation: finding.operation.clone(),
             ranks: finding.rank.map(Rank).into_iter().collect(),
             observed_ranks: Vec::new(),
+            sites: site(finding).into_iter().collect(),
         };
         (known + 1..).zip(&self.findings).map(finding).collect()
     }
@@ -68,8 +81,9 @@ impl Journal {
         }
         let bytes = std::fs::read(report).unwrap_or_default();
         // What a report that does not parse means is judged elsewhere.
-        let Ok(mut parsed) = serde_json::from_slice::<ClusterReport>(&bytes) else { return Ok(self.numbered(0)) };
-        parsed.findings.extend(self.numbered(parsed.findings.len() as u64));
+        let Ok(mut parsed) = serde_json::from_slice::<ClusterReport>(&bytes) else { return Ok(self.numbered(0, None)) };
+        let findings = self.numbered(parsed.findings.len() as u64, parsed.measured.source_root.as_deref());
+        parsed.findings.extend(findings);
         let failed = |error: &dyn std::fmt::Display| format!("cluster report {}: {error}", report.display());
         let mut text = serde_json::to_vec_pretty(&parsed).map_err(|error| failed(&error))?;
         text.push(b'\n');

@@ -1,5 +1,6 @@
 //! `expect`: the expected results of a case.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::node::{Entry, Node, Value};
@@ -19,7 +20,7 @@ use crate::expression;
 use crate::source::SourceLocation;
 use crate::suite::language::expect as language;
 use crate::suite::launch::{read_rank, read_ranks, read_signal, regex};
-use crate::suite::reader::{Reader, did_you_mean};
+use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::report::{Captured, read_kind, read_path};
 use crate::suite::{Shared, perf, report, slug};
 
@@ -100,6 +101,7 @@ fn read_finding(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Option<
             kind: kind(node)?,
             ranks: None,
             contains: Vec::new(),
+            lines: BTreeMap::new(),
             optional: false,
             place,
         });
@@ -109,11 +111,32 @@ fn read_finding(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Option<
         kind: mapping.required("kind", "kind: count_mismatch").and_then(kind)?,
         ranks: mapping.get("ranks").map(|node| read_ranks(reader, node, world)),
         contains: mapping.get("contains").and_then(|node| read_words(reader, node)).unwrap_or_default(),
+        lines: mapping.get("lines").map(|node| read_lines(reader, node, world)).unwrap_or_default(),
         optional: mapping.get("optional").and_then(|node| reader.boolean("optional", node)).unwrap_or(false),
         place,
     };
     mapping.finish();
     Some(expectation)
+}
+
+/// `0: train.py:31`, ... A launcher's ranks are not known here.
+fn read_lines(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> BTreeMap<u32, String> {
+    let mut lines = BTreeMap::new();
+    for entry in reader.mapping("`lines`", node).iter().flat_map(Mapping::entries) {
+        let value = entry.key.parse().map_or(Value::Text(entry.key.clone()), Value::Integer);
+        let rank = Node { value, span: entry.key_span.clone() };
+        let rank = match world {
+            Some(_) => read_rank(reader, &rank, world),
+            None => reader.integer("rank", &rank, 0, u32::MAX),
+        };
+        let Some((rank, line)) = rank.zip(reader.string("lines", &entry.node)) else { continue };
+        let number = line.rsplit_once(':').and_then(|(file, number)| number.parse().ok().filter(|_| !file.is_empty()));
+        if number.is_none_or(|number: u32| number == 0) {
+            reader.mistake(&entry.node.span, format!("`{line}` is not a line of a file"), "write `train.py:31`");
+        }
+        lines.insert(rank, line);
+    }
+    lines
 }
 
 /// A text, or a list of them.

@@ -411,7 +411,7 @@ cases:
     hang: [x]
     exit: {code: 1}
     report: [{path: $.a, gt: 1, abs: 1, near: 2, exists: true}]
-    findings: [count_mismatch, {kind: count_mismatch, ranks: [0], contains: x, optional: true}]
+    findings: [count_mismatch, {kind: count_mismatch, ranks: [0], contains: x, lines: {0: 'a.py:1'}, optional: true}]
 ";
 
     #[test]

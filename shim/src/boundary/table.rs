@@ -56,6 +56,7 @@ pub struct Export {
 /// exports! {
 ///     library CudaDriver with cuda_driver::RULES;   // without `with`, a library adds nothing to the guard
 ///     real { fn cuInit(flags: c_uint) = context::init; }           // body: fn(..) -> Result<(), impl Into<u32>>
+///     called { fn ncclReduce(...) = collective::reduce; }          // same, and where it was called from is kept
 ///     bare { fn cudaRuntimeGetVersion(out: Out<c_int>) = version::runtime; }   // same, but does not initialize anything
 ///     raw { fn cudaGetErrorString(code: u32) -> *const c_char = error::string; }  // body's value is returned as it is
 ///     absent { nvmlFoo }        // NotSupported, as the hardware itself answers
@@ -72,6 +73,7 @@ macro_rules! exports {
     (
         library $library:ident $(with $rules:path)?;
         $(real { $(fn $real:ident($($real_arg:ident: $real_type:ty),* $(,)?) = $real_body:expr;)* })?
+        $(called { $(fn $called:ident($($called_arg:ident: $called_type:ty),* $(,)?) = $called_body:expr;)* })?
         $(bare { $(fn $bare:ident($($bare_arg:ident: $bare_type:ty),* $(,)?) = $bare_body:expr;)* })?
         $(raw { $(fn $raw:ident($($raw_arg:ident: $raw_type:ty),* $(,)?) $(-> $raw_return:ty)? = $raw_body:expr;)* })?
         $(absent { $($absent:ident)* })?
@@ -92,6 +94,31 @@ macro_rules! exports {
                 })
             }
         )*)?
+        $(
+            #[expect(non_snake_case, reason = "C's names")]
+            mod called {
+                use super::*;
+
+                $(
+                    pub(super) extern "C" fn $called($($called_arg: $called_type),*) -> core::ffi::c_uint {
+                        $crate::boundary::guard::call(RULES, stringify!($called), || {
+                            let body: unsafe fn($($called_type),*) -> _ = $called_body;
+                            // SAFETY: the caller is C and answers for its pointers, as NVIDIA's documentation of the call asks.
+                            unsafe { body($($called_arg),*) }
+                        })
+                    }
+                )*
+            }
+
+            $(
+                // Any arguments: it goes on as the function of this name above.
+                #[unsafe(no_mangle)]
+                #[unsafe(naked)]
+                pub(crate) extern "C" fn $called() {
+                    $crate::call_site::caller::noted!(called::$called);
+                }
+            )*
+        )?
         $($(
             #[unsafe(no_mangle)]
             pub(crate) extern "C" fn $bare($($bare_arg: $bare_type),*) -> core::ffi::c_uint {
@@ -154,6 +181,7 @@ macro_rules! exports {
         /// Every symbol of the library.
         pub(crate) const EXPORTS: &[$crate::boundary::table::Export] = &[
             $($($crate::boundary::table::export!($library, Real, $real),)*)?
+            $($($crate::boundary::table::export!($library, Real, $called),)*)?
             $($($crate::boundary::table::export!($library, Real, $bare),)*)?
             $($($crate::boundary::table::export!($library, Real, $raw),)*)?
             $($($crate::boundary::table::export!($library, Absent, $absent),)*)?

@@ -18,21 +18,7 @@ exports! {
     library Nccl;
     real {
         fn ncclGetUniqueId(out: Out<UniqueId>) = init::unique_id;
-        fn ncclCommInitRank(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int) = init::init_rank;
-        fn ncclCommInitRankConfig(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int, config: Out<Config>)
-            = init::init_rank_config;
-        fn ncclCommInitRankScalable(
-            out: Out<usize>, size: c_int, rank: c_int, id_count: c_int, ids: Out<UniqueId>, config: Out<Config>
-        ) = init::init_rank_scalable;
-        fn ncclCommInitAll(out: Out<usize>, count: c_int, devices: *const c_int) = init::init_all;
-        fn ncclCommSplit(parent: usize, color: c_int, key: c_int, out: Out<usize>, config: Out<Config>) = init::split;
-        fn ncclCommShrink(
-            parent: usize, excluded: *const c_int, count: c_int, out: Out<usize>, config: Out<Config>, flags: c_int
-        ) = resize::shrink;
         fn ncclCommGetUniqueId(communicator: usize, out: Out<UniqueId>) = resize::unique_id;
-        fn ncclCommGrow(
-            parent: usize, size: c_int, id: Out<UniqueId>, rank: c_int, out: Out<usize>, config: Out<Config>
-        ) = resize::grow;
         fn ncclCommRevoke(communicator: usize, flags: c_int) = resize::revoke;
         fn ncclCommSuspend(communicator: usize, flags: c_int) = suspension::suspend;
         fn ncclCommResume(communicator: usize) = suspension::resume;
@@ -51,6 +37,48 @@ exports! {
             out: Out<c_int>, scalar: *mut c_void, datatype: c_int, residence: c_uint, communicator: usize
         ) = reduction::create_premultiplied;
         fn ncclRedOpDestroy(op: c_int, communicator: usize) = reduction::destroy;
+        fn ncclMemAlloc(out: Out<usize>, size: usize) = memory::allocate;
+        fn ncclMemFree(address: usize) = memory::free;
+        fn ncclCommRegister(communicator: usize, base: *mut c_void, size: usize, out: Out<usize>) = memory::register;
+        fn ncclCommDeregister(communicator: usize, handle: usize) = memory::deregister;
+        fn ncclCommWindowRegister(
+            communicator: usize, base: *mut c_void, size: usize, out: Out<usize>, flags: c_int
+        ) = window::register;
+        fn ncclCommWindowDeregister(communicator: usize, window: usize) = window::deregister;
+        fn ncclWinGetUserPtr(communicator: usize, window: usize, out: Out<usize>) = window::user_pointer;
+        fn ncclGetPeerDevicePointer(window: usize, offset: usize, peer: c_int, out: Out<usize>) = window::peer_pointer;
+        fn ncclGetLsaMultimemDevicePointer(window: usize, offset: usize, out: Out<usize>) = window::multimem_pointer;
+        fn ncclGetLsaDevicePointer(window: usize, offset: usize, rank: c_int, out: Out<usize>) = window::lsa_pointer;
+        fn ncclGetMultimemDevicePointer(window: usize, offset: usize, multicast: usize, out: Out<usize>)
+            = window::multicast_pointer;
+        fn ncclCommQueryProperties(communicator: usize, properties: *mut Properties) = properties::query;
+        fn ncclLsaBarrierCreateRequirement(team: Team, count: c_int, handle: Out<Pair>, out: Out<Resource>)
+            = requirement::lsa_barrier;
+        fn ncclLLA2ACreateRequirement(blocks: c_int, slots: c_int, handle: Out<Pair>, out: Out<Resource>)
+            = requirement::all_to_all;
+        fn ncclGinBarrierCreateRequirement(
+            communicator: usize, team: Team, count: c_int, handle: Out<Pair>, out: Out<Resource>
+        ) = requirement::gin_barrier;
+        fn ncclDevCommCreate(
+            communicator: usize, requirements: *const Requirements, out: Out<DeviceCommunicator>
+        ) = device_communicator::create;
+        fn ncclDevCommDestroy(communicator: usize, from: Out<DeviceCommunicator>) = device_communicator::destroy;
+    }
+    called {
+        fn ncclCommInitRank(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int) = init::init_rank;
+        fn ncclCommInitRankConfig(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int, config: Out<Config>)
+            = init::init_rank_config;
+        fn ncclCommInitRankScalable(
+            out: Out<usize>, size: c_int, rank: c_int, id_count: c_int, ids: Out<UniqueId>, config: Out<Config>
+        ) = init::init_rank_scalable;
+        fn ncclCommInitAll(out: Out<usize>, count: c_int, devices: *const c_int) = init::init_all;
+        fn ncclCommSplit(parent: usize, color: c_int, key: c_int, out: Out<usize>, config: Out<Config>) = init::split;
+        fn ncclCommShrink(
+            parent: usize, excluded: *const c_int, count: c_int, out: Out<usize>, config: Out<Config>, flags: c_int
+        ) = resize::shrink;
+        fn ncclCommGrow(
+            parent: usize, size: c_int, id: Out<UniqueId>, rank: c_int, out: Out<usize>, config: Out<Config>
+        ) = resize::grow;
         fn ncclAllReduce(
             send: *const c_void, receive: *mut c_void, count: usize, datatype: c_int, op: c_int,
             communicator: usize, stream: usize
@@ -96,17 +124,6 @@ exports! {
         fn ncclRecv(
             buffer: *mut c_void, count: usize, datatype: c_int, peer: c_int, communicator: usize, stream: usize
         ) = point_to_point::receive;
-        fn ncclMemAlloc(out: Out<usize>, size: usize) = memory::allocate;
-        fn ncclMemFree(address: usize) = memory::free;
-        fn ncclCommRegister(communicator: usize, base: *mut c_void, size: usize, out: Out<usize>) = memory::register;
-        fn ncclCommDeregister(communicator: usize, handle: usize) = memory::deregister;
-        fn ncclCommWindowRegister(
-            communicator: usize, base: *mut c_void, size: usize, out: Out<usize>, flags: c_int
-        ) = window::register;
-        fn ncclCommWindowDeregister(communicator: usize, window: usize) = window::deregister;
-        fn ncclWinGetUserPtr(communicator: usize, window: usize, out: Out<usize>) = window::user_pointer;
-        fn ncclGetPeerDevicePointer(window: usize, offset: usize, peer: c_int, out: Out<usize>) = window::peer_pointer;
-        fn ncclGetLsaMultimemDevicePointer(window: usize, offset: usize, out: Out<usize>) = window::multimem_pointer;
         fn ncclPutSignal(
             local: *const c_void, count: usize, datatype: c_int, peer: c_int, window: usize, offset: usize,
             signal: c_int, context: c_int, flags: c_uint, communicator: usize, stream: usize
@@ -117,21 +134,6 @@ exports! {
         fn ncclWaitSignal(
             count: c_int, waits: *const SignalWait, communicator: usize, stream: usize
         ) = one_sided::wait_signal;
-        fn ncclGetLsaDevicePointer(window: usize, offset: usize, rank: c_int, out: Out<usize>) = window::lsa_pointer;
-        fn ncclGetMultimemDevicePointer(window: usize, offset: usize, multicast: usize, out: Out<usize>)
-            = window::multicast_pointer;
-        fn ncclCommQueryProperties(communicator: usize, properties: *mut Properties) = properties::query;
-        fn ncclLsaBarrierCreateRequirement(team: Team, count: c_int, handle: Out<Pair>, out: Out<Resource>)
-            = requirement::lsa_barrier;
-        fn ncclLLA2ACreateRequirement(blocks: c_int, slots: c_int, handle: Out<Pair>, out: Out<Resource>)
-            = requirement::all_to_all;
-        fn ncclGinBarrierCreateRequirement(
-            communicator: usize, team: Team, count: c_int, handle: Out<Pair>, out: Out<Resource>
-        ) = requirement::gin_barrier;
-        fn ncclDevCommCreate(
-            communicator: usize, requirements: *const Requirements, out: Out<DeviceCommunicator>
-        ) = device_communicator::create;
-        fn ncclDevCommDestroy(communicator: usize, from: Out<DeviceCommunicator>) = device_communicator::destroy;
     }
     bare {
         fn ncclGetVersion(out: Out<c_int>) = info::version;

@@ -10,6 +10,7 @@ use protocol::datatype::Operation;
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{debug, group, reduction};
+use crate::call_site;
 use crate::device;
 use crate::device::address::{self, Known};
 use crate::device::stream::{self, Stream};
@@ -44,6 +45,7 @@ impl Arguments {
         let ranks = communicator.usable()?;
         let datatype = reduction::datatype(self.datatype)?;
         let mut call = Call::new(self.operation, self.count as u64, datatype);
+        call.site = call_site::here();
         if let Some(op) = self.op {
             let (op, scalar) = reduction::operator(&communicator, op, datatype)?;
             (call.reduction, call.scalar) = (Some(op), scalar);

@@ -10,6 +10,7 @@ use dataplane::call::Scalar;
 use dataplane::communicator::Communicator as Ranks;
 use dataplane::lock::{Condvar, Mutex};
 use dataplane::process::{Participant, Process};
+use dataplane::site;
 use protocol::datatype::Datatype;
 use protocol::finding::FindingKind;
 use protocol::ids::CommunicatorId;
@@ -19,6 +20,7 @@ use protocol::record::ErrorCode;
 use super::ended;
 use super::error::{NcclError, NcclResult, code, note};
 use crate::boundary::handle::Handles;
+use crate::call_site;
 use crate::device::{self, Device};
 use crate::report::{finding, left};
 
@@ -291,7 +293,8 @@ impl Communicator {
             let asked_for = failure.code == ErrorCode::Aborted || self.is_revoked();
             if !asked_for && !self.reported.swap(true, Ordering::AcqRel) {
                 // In one piece, since other ranks write to the same stream.
-                let line = format!("fakegpu: NCCL operation failed: {}\n", failure.detail);
+                let called = site::of(failure.site).map_or_else(String::new, |site| format!("; called at {site}"));
+                let line = format!("fakegpu: NCCL operation failed: {}{called}\n", failure.detail);
                 let _ = std::io::stderr().write_all(line.as_bytes());
             }
         }
@@ -445,5 +448,5 @@ pub(crate) fn participant(device: &'static Device, one_rank: bool) -> NcclResult
     let arena = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
     let (domain, bus) = device.gpu.pci();
     let gpu = u64::from(domain) << 20 | u64::from(bus) << 12;
-    Ok(Participant { global_rank, device: device.ordinal, gpu, arena: Some(arena) })
+    Ok(Participant { global_rank, device: device.ordinal, gpu, arena: Some(arena), site: call_site::here() })
 }

@@ -13,6 +13,7 @@ use super::collective::{place, rank, stream_of};
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{debug, group, reduction, window};
+use crate::call_site;
 
 /// Body of `ncclPutSignal`.
 pub(crate) fn put_signal(
@@ -32,6 +33,7 @@ pub(crate) fn put_signal(
         let communicator = resolve(communicator)?;
         let ranks = communicator.usable()?;
         let mut call = Call::new(Operation::PutSignal, count as u64, reduction::datatype(datatype)?);
+        call.site = call_site::here();
         call.peer = Some(rank(call.operation, "peer", peer)?);
         only_one(signal, context, flags)?;
         let invalid = |what: String| NcclError::INVALID_ARGUMENT.because(format!("ncclPutSignal: {what}"));
@@ -73,6 +75,7 @@ pub(crate) fn signal(
         let communicator = resolve(communicator)?;
         let ranks = communicator.usable()?;
         let mut call = Call::new(Operation::Signal, 0, Datatype::Int8);
+        call.site = call_site::here();
         call.peer = Some(rank(call.operation, "peer", peer)?);
         only_one(signal, context, flags)?;
         ranks.check(&call).map_err(|failure| NcclError::from(&failure))?;
@@ -98,6 +101,7 @@ pub(crate) unsafe fn wait_signal(
             return Err(NcclError::INVALID_ARGUMENT.because("ncclWaitSignal: nothing to wait for"));
         }
         let mut calls = Vec::with_capacity(count);
+        let site = call_site::here();
         for index in 0..count {
             // SAFETY: the caller's promise.
             let wait = unsafe { waits.add(index).read_unaligned() };
@@ -108,6 +112,7 @@ pub(crate) unsafe fn wait_signal(
             only_one(wait.signal, wait.context, 0)?;
             let mut call = Call::new(Operation::WaitSignal, wait.count as u64, Datatype::Int8);
             call.peer = Some(rank(call.operation, "peer", wait.peer)?);
+            call.site = site;
             ranks.check(&call).map_err(|failure| NcclError::from(&failure))?;
             calls.push(call);
         }

@@ -5,11 +5,13 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use dataplane::lock::Mutex;
+use dataplane::site;
 use protocol::device_report::{JournalFinding, JournalLine};
 use protocol::finding::FindingKind;
 use protocol::ids::CommunicatorId;
 
 use super::journal;
+use crate::call_site;
 use crate::process::rank;
 use crate::settings::{self, GapPolicy};
 
@@ -53,6 +55,7 @@ pub(crate) fn record(kind: FindingKind, operation: &str, communicator: Option<Co
         sentence,
         comm_id: communicator,
         operation: operation.to_owned(),
+        site: call_site::of_python().and_then(site::of),
     };
     let is_loud =
         || settings::get().is_ok_and(|settings| matches!(settings.gap_policy, GapPolicy::Warn | GapPolicy::Stop));

@@ -2,7 +2,7 @@ use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
-use protocol::ids::Rank;
+use protocol::ids::{Rank, SiteId};
 use protocol::message::Member;
 
 use super::*;
@@ -20,6 +20,7 @@ fn member(rank: u32, data_address: &str) -> Member {
         arena: None,
         control: None,
         data_address: data_address.to_owned(),
+        site: SiteId::default(),
         gpu: u64::from(rank),
     }
 }

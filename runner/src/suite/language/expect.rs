@@ -83,6 +83,11 @@ pub(crate) static FINDING: Section = Section {
         required("kind", Shape::Choice(finding::WORDS), "its [kind](findings.md)"),
         optional("ranks", RANKS, "the global ranks at fault, all of them"),
         optional("contains", SCALARS, "parts of its sentence"),
+        optional(
+            "lines",
+            Shape::Names(&Shape::Text),
+            "by global rank, the line of the program that it called from: `train.py:31`, with as much of the path as is needed",
+        ),
         or("optional", Shape::Bool, "`false`", "it may or may not occur, depending on timing"),
     ]],
     rules: &[],

@@ -1,0 +1,57 @@
+//! Places in this process's program by number: calls carry the number, and the coordinator gets the place once.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use protocol::ids::SiteId;
+use protocol::site::{CallSite, MOST};
+
+use crate::lock::Mutex;
+
+/// All places that have a number; number n is at n - 1.
+#[derive(Default)]
+struct Table {
+    numbers: HashMap<CallSite, SiteId>,
+    sites: Vec<CallSite>,
+}
+
+static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
+
+/// The number of a place; that of no place once there are [`MOST`].
+pub fn number(site: CallSite) -> SiteId {
+    let mut table = TABLE.get_or_init(Mutex::default).lock();
+    if let Some(known) = table.numbers.get(&site) {
+        return *known;
+    }
+    if table.sites.len() >= MOST as usize {
+        return SiteId::default();
+    }
+    table.sites.push(site.clone());
+    let id = SiteId(table.sites.len() as u32);
+    table.numbers.insert(site, id);
+    id
+}
+
+/// The place with a number.
+pub fn of(id: SiteId) -> Option<CallSite> {
+    let table = TABLE.get()?.lock();
+    table.sites.get((id.0 as usize).checked_sub(1)?).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_keeps_its_number_and_numbers_end() {
+        let site = |line| CallSite::new("train.py".to_owned(), line, "step".to_owned());
+        let first = number(site(1));
+        assert_eq!(number(site(1)), first);
+        assert_ne!(number(site(2)), first);
+        assert_eq!(of(first), Some(site(1)));
+        assert_eq!(of(SiteId::default()), None);
+        let last = (0..=MOST).map(|line| number(site(line))).last();
+        assert_eq!(last, Some(SiteId::default()));
+        assert_eq!(of(first), Some(site(1)));
+    }
+}

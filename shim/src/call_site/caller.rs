@@ -1,0 +1,186 @@
+//! The C function that called an operation: its return address, kept at the entry, and its name.
+
+use std::arch::{asm, global_asm};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::transmute;
+use std::sync::OnceLock;
+
+use dataplane::lock::RwLock;
+use dataplane::site;
+use object::{Object, ObjectKind, ObjectSymbol, SymbolKind};
+use protocol::ids::SiteId;
+use protocol::site::CallSite;
+
+/// A larger file is not read for the name of a function, bytes.
+const LARGEST: u64 = 64 << 20;
+
+// One word per thread: the address to which the operation that a thread called last returns. Rust's own thread-locals cannot be
+// reached from a function that must not touch its arguments' registers.
+global_asm!(
+    ".pushsection .tbss.ftest_caller,\"awT\",@nobits",
+    ".p2align 3",
+    ".globl ftest_caller",
+    ".hidden ftest_caller",
+    ".type ftest_caller, @object",
+    ".size ftest_caller, 8",
+    "ftest_caller:",
+    ".zero 8",
+    ".popsection",
+);
+
+/// The body of a naked function that keeps its return address, then goes on as `$inside`, with all its arguments.
+macro_rules! noted {
+    ($inside:path) => {{
+        #[cfg(target_arch = "x86_64")]
+        core::arch::naked_asm!(
+            "mov rax, qword ptr [rip + ftest_caller@GOTTPOFF]",
+            "mov r11, qword ptr [rsp]",
+            "mov qword ptr fs:[rax], r11",
+            "jmp {}",
+            sym $inside,
+        );
+        #[cfg(target_arch = "aarch64")]
+        core::arch::naked_asm!(
+            "adrp x16, :gottprel:ftest_caller",
+            "ldr x16, [x16, :gottprel_lo12:ftest_caller]",
+            "mrs x17, tpidr_el0",
+            "str x30, [x17, x16]",
+            "b {}",
+            sym $inside,
+        );
+    }};
+}
+
+pub(crate) use noted;
+
+/// The address to which the operation that this thread called last returns; 0 before the first.
+fn address() -> usize {
+    let address: usize;
+    // SAFETY: reads the word above.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + ftest_caller@GOTTPOFF]",
+            "mov {0}, qword ptr fs:[{0}]",
+            out(reg) address,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        asm!(
+            "adrp {0}, :gottprel:ftest_caller",
+            "ldr {0}, [{0}, :gottprel_lo12:ftest_caller]",
+            "mrs {1}, tpidr_el0",
+            "ldr {0}, [{1}, {0}]",
+            out(reg) address,
+            out(reg) _,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    address
+}
+
+/// The function that called the operation that this thread is in.
+pub(super) fn site() -> SiteId {
+    static KNOWN: OnceLock<RwLock<HashMap<usize, SiteId>>> = OnceLock::new();
+    let address = address();
+    if address == 0 {
+        return SiteId::default();
+    }
+    let known = KNOWN.get_or_init(|| RwLock::new(HashMap::new()));
+    if let Some(id) = known.read().get(&address) {
+        return *id;
+    }
+    let id = find(address).map_or_else(SiteId::default, |found| site::number(found.site()));
+    known.write().insert(address, id);
+    id
+}
+
+/// The library or program that called the operation that this thread is in: its path.
+pub(super) fn library() -> Option<String> {
+    find(address()).map(|found| found.path)
+}
+
+/// Where an address is.
+struct Found {
+    path: String,
+    /// From the start of the library or program.
+    offset: usize,
+    function: Option<String>,
+}
+
+impl Found {
+    fn site(self) -> CallSite {
+        let file = self.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let function = self.function.unwrap_or_else(|| format!("+{:#x}", self.offset));
+        CallSite::new(file, 0, function)
+    }
+}
+
+/// What the loader knows of the call that returns to `address`.
+fn find(address: usize) -> Option<Found> {
+    // The call itself: what it returns to may belong to the next function.
+    let call = address.checked_sub(1)?;
+    // SAFETY: plain data, for which zero is a value.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for.
+    if unsafe { libc::dladdr(call as *const c_void, &raw mut info) } == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's strings, which live as long as the library that called us.
+    let text = |text: *const c_char| unsafe { CStr::from_ptr(text) };
+    let path = text(info.dli_fname).to_string_lossy().into_owned();
+    let offset = call.wrapping_sub(info.dli_fbase as usize);
+    let function = if info.dli_sname.is_null() {
+        in_symbol_table(&path, call, offset)
+    } else {
+        Some(demangled(text(info.dli_sname)))
+    };
+    Some(Found { path, offset, function })
+}
+
+/// The loader knows exported functions alone; a program's own are in its file, unless it is stripped.
+fn in_symbol_table(path: &str, address: usize, offset: usize) -> Option<String> {
+    // The loader has the name by which the program was started.
+    let path = if path.starts_with('/') { path } else { "/proc/self/exe" };
+    let length = std::fs::metadata(path).ok()?.len();
+    if length > LARGEST {
+        return None;
+    }
+    let bytes = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let at = if file.kind() == ObjectKind::Executable { address } else { offset } as u64;
+    let around = |symbol: &object::Symbol<'_, '_>| {
+        symbol.kind() == SymbolKind::Text && (symbol.address()..symbol.address() + symbol.size()).contains(&at)
+    };
+    let symbol = file.symbols().find(around)?;
+    Some(demangled(&CString::new(symbol.name_bytes().ok()?).ok()?))
+}
+
+/// The name as C++ has it, where the process has what can tell.
+fn demangled(name: &CStr) -> String {
+    type Demangle = unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
+    let plain = name.to_string_lossy().into_owned();
+    if !plain.starts_with("_Z") {
+        return plain;
+    }
+    // SAFETY: the name says which function this is (Itanium C++ ABI); it returns null or a string from malloc.
+    unsafe {
+        let found = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_demangle".as_ptr());
+        if found.is_null() {
+            return plain;
+        }
+        let demangle: Demangle = transmute(found);
+        let mut status = 0;
+        let text = demangle(name.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), &raw mut status);
+        if text.is_null() {
+            return plain;
+        }
+        let readable = CString::from(CStr::from_ptr(text)).to_string_lossy().into_owned();
+        libc::free(text.cast());
+        readable
+    }
+}

@@ -1,0 +1,21 @@
+//! Where in the program a call of NCCL is: the innermost line of Python that is the user's, or else the C function that
+//! called.
+
+pub(crate) mod caller;
+mod layout;
+mod memory;
+mod origin;
+mod python;
+mod text;
+
+use protocol::ids::SiteId;
+
+/// The line of Python that this thread is at, for calls that do not keep who called.
+pub(crate) fn of_python() -> Option<SiteId> {
+    python::innermost()
+}
+
+/// The place of the call that this thread is in. Cheap enough for every collective: a place is worked out once.
+pub(crate) fn here() -> SiteId {
+    python::innermost().unwrap_or_else(caller::site)
+}

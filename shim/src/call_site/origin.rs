@@ -1,0 +1,59 @@
+//! Whose a Python file is: the user's, or that of Python, PyTorch or an installed package.
+
+/// Whether a frame of `file` is the user's, as far as its name says. `framework` is the directory of the PyTorch that called us, if
+/// one did: it need not be an installed package.
+pub(super) fn is_users(file: &str, framework: Option<&str>) -> bool {
+    let installed = ["/site-packages/", "/dist-packages/"].iter().any(|directory| file.contains(directory));
+    let inside = framework.is_some_and(|root| file.strip_prefix(root).is_some_and(|rest| rest.starts_with('/')));
+    !(installed || inside || file.starts_with("<frozen ") || is_of_the_standard_library(file))
+}
+
+/// `.../lib/python3.11/threading.py`
+fn is_of_the_standard_library(file: &str) -> bool {
+    let in_it = |rest: &str| {
+        let (version, inside) = rest.split_once('/').unwrap_or((rest, ""));
+        !inside.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.' || byte == b't')
+    };
+    ["/lib/python3.", "/lib64/python3."]
+        .iter()
+        .any(|directory| file.split_once(directory).is_some_and(|(_, rest)| in_it(rest)))
+}
+
+/// Whether `file` is where PyTorch hands a backward pass over to its own threads and waits for them.
+pub(super) fn waits_for_backward(file: &str) -> bool {
+    file.ends_with("/torch/autograd/graph.py") || file.ends_with("/torch/autograd/__init__.py")
+}
+
+/// The directory of the package whose library is at `path`: `X/torch` for `X/torch/lib/libtorch_cuda.so`.
+pub(super) fn framework_of(path: &str) -> Option<&str> {
+    let (package, library) = path.rsplit_once("/lib/")?;
+    library.starts_with("libtorch").then_some(package)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_by_table() {
+        let torch = framework_of("/src/pytorch/torch/lib/libtorch_cuda.so");
+        assert_eq!(torch, Some("/src/pytorch/torch"));
+        assert_eq!(framework_of("/usr/lib/libfoo.so"), None);
+        for (file, is) in [
+            ("/home/me/train.py", true),
+            ("train.py", true),
+            ("<string>", true),
+            ("/repository/examples/torch/train.py", true),
+            ("/home/me/lib/python3.11x/train.py", true),
+            ("/src/pytorch/torchvision/train.py", true),
+            ("<frozen runpy>", false),
+            ("/src/pytorch/torch/distributed/distributed_c10d.py", false),
+            ("/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", false),
+            ("/usr/lib/python3/dist-packages/six.py", false),
+            ("/usr/lib/python3.11/threading.py", false),
+            ("/opt/python/lib64/python3.13t/threading.py", false),
+        ] {
+            assert_eq!(is_users(file, torch), is, "{file}");
+        }
+    }
+}

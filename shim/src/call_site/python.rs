@@ -1,0 +1,279 @@
+//! This thread's Python frames, read without the GIL, which PyTorch gives up before it calls NCCL: they do not change while
+//! their thread is in our call.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::transmute;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use dataplane::site;
+use protocol::ids::SiteId;
+use protocol::site::CallSite;
+
+use super::layout::{INSTRUCTION_BYTES, Innermost, Instruction, Layout, OWNED_BY_C, TYPE};
+use super::{caller, layout, memory, origin, text};
+
+/// Frames that are looked at: the user's is near the innermost.
+const DEPTH: usize = 200;
+
+/// The interpreter of this process.
+struct Python {
+    layout: Layout,
+    /// `PyGILState_GetThisThreadState`
+    thread: unsafe extern "C" fn() -> *mut c_void,
+    /// `_Py_IsFinalizing`
+    is_finalizing: unsafe extern "C" fn() -> c_int,
+    /// `PyCode_Addr2Line`, which only reads the code object.
+    line: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    code_type: usize,
+    text_type: usize,
+    /// The directory of the PyTorch that calls us.
+    framework: OnceLock<Option<String>>,
+}
+
+/// The structures are not what the version says: no line from then on.
+static IS_OFF: AtomicBool = AtomicBool::new(false);
+
+fn python() -> Option<&'static Python> {
+    static PYTHON: OnceLock<Option<Python>> = OnceLock::new();
+    PYTHON.get_or_init(Python::find).as_ref().filter(|_| !IS_OFF.load(Ordering::Relaxed))
+}
+
+/// The state of the main thread, once that made a call.
+static MAIN: AtomicUsize = AtomicUsize::new(0);
+
+/// The file name of the frame in which a thread waits for a backward pass, once one was seen.
+static BACKWARD: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    // SAFETY: no preconditions.
+    static IS_MAIN: bool = unsafe { libc::gettid() == libc::getpid() };
+}
+
+/// Where the innermost frame of this thread that is the user's is; the innermost where none is. For a thread of Python's without frames, as
+/// those of PyTorch's backward passes are, where the main thread waits for such a pass. None for any other thread.
+pub(super) fn innermost() -> Option<SiteId> {
+    let python = python()?;
+    // SAFETY: both only read variables of the interpreter and of this thread.
+    let thread = unsafe {
+        // The states of threads are being freed.
+        if (python.is_finalizing)() != 0 {
+            return None;
+        }
+        (python.thread)()
+    };
+    if thread.is_null() {
+        return None;
+    }
+    if IS_MAIN.try_with(|is_main| *is_main).unwrap_or(false) {
+        MAIN.store(thread as usize, Ordering::Relaxed);
+    }
+    // SAFETY: the state of this thread.
+    let (site, is_sound) = unsafe { python.walk(thread as usize) };
+    if !is_sound {
+        IS_OFF.store(true, Ordering::Relaxed);
+        return None;
+    }
+    if site.is_some() {
+        memory::trust();
+    }
+    site.or_else(|| python.backward())
+}
+
+/// One frame.
+#[derive(Clone, Copy)]
+struct Frame {
+    code: usize,
+    /// Of its instruction, from the first, bytes.
+    offset: usize,
+}
+
+/// A frame whose place is known, as long as its code object is the same: what a new one at the same address would not share.
+#[derive(Clone, Copy, Default)]
+struct Remembered {
+    code: usize,
+    offset: usize,
+    filename: usize,
+    name: usize,
+    line_table: usize,
+    site: Place,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Place {
+    /// Not the user's.
+    #[default]
+    Foreign,
+    Users(SiteId),
+}
+
+const REMEMBERED: usize = 64;
+
+thread_local! {
+    static CACHE: RefCell<Box<[Remembered; REMEMBERED]>> = RefCell::new(Box::new([Remembered::default(); REMEMBERED]));
+}
+
+impl Python {
+    /// The interpreter, if the process has one of a version that we know.
+    fn find() -> Option<Self> {
+        // SAFETY: a C string.
+        let symbol = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        let found = |name: &CStr| Some(symbol(name)).filter(|address| !address.is_null());
+        let version = found(c"Py_GetVersion")?;
+        // SAFETY: the names give the functions' types (CPython's C API); the version is a string of the interpreter's.
+        unsafe {
+            let version = transmute::<*mut c_void, extern "C" fn() -> *const c_char>(version)();
+            let version = CStr::from_ptr(version).to_str().ok()?;
+            let finalizing = found(c"Py_IsFinalizing").or_else(|| found(c"_Py_IsFinalizing"))?;
+            Some(Self {
+                layout: layout::of(version, symbol(c"_PyRuntime") as usize)?,
+                thread: transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(found(
+                    c"PyGILState_GetThisThreadState",
+                )?),
+                is_finalizing: transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(finalizing),
+                line: transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, c_int) -> c_int>(found(
+                    c"PyCode_Addr2Line",
+                )?),
+                code_type: found(c"PyCode_Type")? as usize,
+                text_type: found(c"PyUnicode_Type")? as usize,
+                framework: OnceLock::new(),
+            })
+        }
+    }
+
+    /// Looks for the user's frame; false if the structures are not as the layout says.
+    ///
+    /// # Safety
+    /// `thread` is the state of the calling thread, or of one that waits for it.
+    unsafe fn walk(&self, thread: usize) -> (Option<SiteId>, bool) {
+        let mut first = None;
+        // SAFETY: the caller's promise; every frame is reached from the one before it.
+        unsafe {
+            let Some(mut frame) = self.innermost_frame(thread, |address| memory::word(address)) else {
+                return (None, false);
+            };
+            for _ in 0..DEPTH {
+                if frame == 0 {
+                    break;
+                }
+                let (Some(code), Some(previous)) =
+                    (memory::word(frame + self.layout.code), memory::word(frame + self.layout.previous))
+                else {
+                    return (None, false);
+                };
+                let owner = self.layout.owner.map(|owner| memory::byte(frame + owner));
+                let is_entry = owner.is_some_and(|owner| owner == Some(OWNED_BY_C));
+                // An entry of the interpreter has code that is none of a program's, no code, or None.
+                if !is_entry && code != 0 && memory::word(code + TYPE) == Some(self.code_type) {
+                    let Some(read) = self.frame(frame, code) else { return (None, false) };
+                    match self.place(read) {
+                        Some(Place::Users(site)) => return (Some(site), true),
+                        Some(Place::Foreign) => first = first.or(Some(read)),
+                        None => return (None, false),
+                    }
+                }
+                frame = previous;
+            }
+        }
+        (first.and_then(|frame| self.site(frame)), true)
+    }
+
+    fn innermost_frame(&self, thread: usize, word: impl Fn(usize) -> Option<usize>) -> Option<usize> {
+        match self.layout.innermost {
+            Innermost::State(frame) => word(thread + frame),
+            Innermost::CFrame(holder, frame) => word(word(thread + holder)? + frame),
+        }
+    }
+
+    /// Where the main thread calls the backward pass that it waits for, if it does: its frames do not change until that is over, and it is
+    /// not before this thread has returned.
+    fn backward(&self) -> Option<SiteId> {
+        let thread = Some(MAIN.load(Ordering::Relaxed)).filter(|thread| *thread != 0 && memory::is_trusted())?;
+        // It may be anywhere: until it is known to wait, what is read may be gone.
+        let frame = self.innermost_frame(thread, memory::checked)?;
+        let code = memory::checked(frame + self.layout.code)?;
+        let is_code = memory::checked(code + TYPE) == Some(self.code_type);
+        let file = memory::checked(code + self.layout.filename).filter(|_| is_code)?;
+        if BACKWARD.load(Ordering::Relaxed) != file {
+            let is_text = memory::checked(file + TYPE) == Some(self.text_type);
+            let waits = text::read(&self.layout, file).is_some_and(|file| origin::waits_for_backward(&file));
+            if !(is_text && waits) {
+                return None;
+            }
+            BACKWARD.store(file, Ordering::Relaxed);
+        }
+        // SAFETY: the main thread's state is freed last of all, and its frames stay as they are while it waits for this thread.
+        unsafe { self.walk(thread) }.0
+    }
+
+    unsafe fn frame(&self, frame: usize, code: usize) -> Option<Frame> {
+        // SAFETY: the caller's promise.
+        let offset = unsafe {
+            match self.layout.instruction {
+                Instruction::Number(at) => memory::half(frame + at)? as i32 as usize * INSTRUCTION_BYTES,
+                Instruction::Address(at) => memory::word(frame + at)?.wrapping_sub(code + self.layout.start),
+            }
+        };
+        Some(Frame { code, offset })
+    }
+
+    /// Whose a frame is, and where. None if its code object is none.
+    ///
+    /// # Safety
+    /// The code object is that of a frame of this thread.
+    unsafe fn place(&self, frame: Frame) -> Option<Place> {
+        // SAFETY: the caller's promise.
+        let (filename, name, line_table) = unsafe {
+            (
+                memory::word(frame.code + self.layout.filename)?,
+                memory::word(frame.code + self.layout.name)?,
+                memory::word(frame.code + self.layout.line_table)?,
+            )
+        };
+        let Frame { code, offset } = frame;
+        let slot = ((code / 16) ^ offset) % REMEMBERED;
+        let known = |entry: &Remembered| {
+            (entry.code, entry.offset, entry.filename, entry.name, entry.line_table)
+                == (code, offset, filename, name, line_table)
+        };
+        // After the thread's values were destroyed there is no cache.
+        let hit = CACHE.try_with(|cache| Some(cache.borrow()[slot]).filter(known));
+        if let Ok(Some(entry)) = hit {
+            return Some(entry.site);
+        }
+        let file = self.text(filename)?;
+        let framework = self.framework.get_or_init(|| {
+            let library = caller::library()?;
+            origin::framework_of(&library).map(str::to_owned)
+        });
+        let site = if origin::is_users(&file, framework.as_deref()) {
+            Place::Users(self.site(frame)?)
+        } else {
+            Place::Foreign
+        };
+        let entry = Remembered { code, offset, filename, name, line_table, site };
+        let _ = CACHE.try_with(|cache| cache.borrow_mut()[slot] = entry);
+        Some(site)
+    }
+
+    /// The number of a frame's place.
+    fn site(&self, Frame { code, offset }: Frame) -> Option<SiteId> {
+        // SAFETY: both are in the code object of a frame of this thread, which keeps it alive.
+        let (file, name) =
+            unsafe { (memory::word(code + self.layout.filename)?, memory::word(code + self.layout.name)?) };
+        let (file, name) = (self.text(file)?, self.text(name)?);
+        // Before its first instruction a frame is at a negative offset, for which the answer is the function's first line.
+        let offset = c_int::try_from(offset as isize).ok()?;
+        // SAFETY: a code object, by its type, that a frame of this thread keeps alive; it is only read.
+        let line = unsafe { (self.line)(code as *mut c_void, offset) };
+        Some(site::number(CallSite::new(file, u32::try_from(line).unwrap_or(0), name)))
+    }
+
+    /// The text of the string at `address`.
+    fn text(&self, address: usize) -> Option<String> {
+        // SAFETY: what a code object of this thread refers to, which it keeps alive.
+        let kind = unsafe { memory::word(address + TYPE)? };
+        (kind == self.text_type).then(|| text::read(&self.layout, address))?
+    }
+}
