@@ -10,3 +10,4 @@ mod model_v1;
 mod properties;
 mod report_schema;
 mod scripts;
+mod shared_device;
