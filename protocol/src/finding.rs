@@ -127,6 +127,10 @@ kinds! {
     ForeignFree "foreign_free"
         hardware "cudaErrorInvalidValue, and the memory stays allocated."
         fix "Free the pointer that the allocation returned, with the function that goes with it: cudaFree, cudaFreeHost, cudaFreeAsync, cudaIpcCloseMemHandle, free.";
+    /// Two streams touched the same memory, one of them wrote to it, and neither waited for the other. Looked for with `sanitize: [races]`.
+    Race "race"
+        hardware "The result depends on which stream is faster: wrong numbers, now and then, without an error."
+        fix "Let the later stream wait: `work.wait()` for a collective, `stream.wait_stream(other)` or an event for a side stream, `tensor.record_stream(stream)` for memory that is freed while another stream uses it.";
 }
 
 impl FindingKind {
@@ -164,7 +168,8 @@ impl FindingKind {
             | Self::OutOfRangeCopy
             | Self::UseAfterFree
             | Self::DoubleFree
-            | Self::ForeignFree => false,
+            | Self::ForeignFree
+            | Self::Race => false,
         }
     }
 

@@ -46,4 +46,5 @@ pub mod profile;
 pub mod record;
 pub mod report;
 pub mod route;
+pub mod sanitizer;
 pub mod suggest;

@@ -31,6 +31,7 @@ mod nccl;
 mod nvml;
 mod process;
 mod report;
+mod sanitizer;
 mod settings;
 mod stubs;
 

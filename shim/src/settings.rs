@@ -13,6 +13,7 @@ use protocol::ids::Rank;
 use protocol::launcher::Launcher;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile};
+use protocol::sanitizer::{self, Sanitizers};
 
 pub(crate) use gpu::Gpu;
 
@@ -97,6 +98,8 @@ pub(crate) struct Settings {
     pub(crate) compute: Compute,
     /// Which cuBLAS products are computed.
     pub(crate) gemm: GemmPolicy,
+    /// What is looked for beside the results.
+    pub(crate) sanitize: Sanitizers,
     /// Where the device report goes, with its placeholders.
     pub(crate) report_path: Option<String>,
     /// Where gaps are noted at once.
@@ -174,10 +177,20 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         cluster,
         compute,
         gemm,
+        sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| sanitizers(&value))?,
         report_path: given(&names::REPORT_PATH),
         journal: given(&names::JOURNAL),
         terminal_report,
     })
+}
+
+fn sanitizers(value: &str) -> Result<Sanitizers, BadValue> {
+    let words = [sanitizer::WORDS, &[sanitizer::NONE]].concat();
+    let mut wanted = Sanitizers { races: false };
+    for word in value.split(',') {
+        wanted.races |= protocol::env::SANITIZE.choose(word, &words)? == 0;
+    }
+    Ok(wanted)
 }
 
 fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {

@@ -74,6 +74,8 @@ pub struct Case {
     pub expect: Expectations,
     /// Globs over `library.name` of the gaps that do not break the case.
     pub allow_gaps: Vec<String>,
+    /// What is looked for beside its results; the default where it is left out.
+    pub sanitize: Option<Vec<&'static str>>,
     /// Working directory of its processes: the directory of the suite file.
     pub dir: PathBuf,
 }

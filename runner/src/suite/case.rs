@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::node::{Node, Value};
+use protocol::sanitizer;
 use serde_json::json;
 
 use crate::case::policy::Retries;
@@ -131,6 +132,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         xfail,
         expect,
         allow_gaps: common.allow_gaps,
+        sanitize: common.sanitize,
         dir: shared.dir.clone(),
     })
 }
@@ -147,6 +149,7 @@ struct Common {
     python: Option<PythonNeed>,
     resources: Resources,
     allow_gaps: Vec<String>,
+    sanitize: Option<Vec<&'static str>>,
     retries: Option<Retries>,
 }
 
@@ -164,6 +167,7 @@ impl Common {
             python: None,
             resources: Resources::default(),
             allow_gaps: Vec::new(),
+            sanitize: None,
             retries: None,
         };
         for layer in layers {
@@ -174,6 +178,10 @@ impl Common {
                 .extend(layer.get("allow_gaps").and_then(|node| reader.texts("allow_gaps", node)).unwrap_or_default());
             if let Some(node) = layer.get("env") {
                 read_env(reader, node, &mut common.env, &mut common.env_unset);
+            }
+            if let Some(items) = layer.get("sanitize").and_then(|node| reader.list("sanitize", node)) {
+                let words = items.iter().filter_map(|item| reader.choice("sanitize", item, sanitizer::WORDS));
+                common.sanitize = Some(words.map(|word| sanitizer::WORDS[word]).collect());
             }
             if let Some(node) = layer.get("env_inherit") {
                 common.env_inherit = reader.texts("env_inherit", node);

@@ -1,8 +1,10 @@
 //! What runs in the place of CUDA kernels: the CPU's kernel of the same operator on views of the arguments.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::accesses::Accesses;
 use super::allocator::Redirect;
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
@@ -14,7 +16,8 @@ use super::views::Views;
 use super::{exception, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::device::{self, stream};
+use crate::device;
+use crate::device::stream::{self, Stream};
 
 /// How an operator is done.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +164,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
         // SAFETY: PyTorch's kernel, with its own arguments.
         return unsafe { cuda.call(handle, keys, stack) };
     }
+    let accesses = Accesses::begin(operator, &values[below..], target.index);
     let own = match (method, operator.cuda) {
         (Method::Filled(_), Some(cuda)) => {
             let _generator = Unmoved::keep(target.index);
@@ -200,6 +204,10 @@ pub(super) unsafe extern "C-unwind" fn compute(
     }
     drop(redirect);
     drop(drawing);
+    if let Some(accesses) = accesses {
+        // SAFETY: as above.
+        accesses.end(unsafe { &(*stack).items()[below..] });
+    }
     operator.calls.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -345,19 +353,24 @@ fn wait_for_all(operator: &Operator, arguments: &[IValue]) {
     }
 }
 
-/// Work that the GPU's current stream still owes happens first.
-fn wait_for_streams(index: i8) {
-    let Ok(device) = device::get(i32::from(index)) else { return };
-    if device.streams.is_quiet() && device.alive().is_ok() {
-        return;
-    }
+/// PyTorch's current stream of a GPU, which is the current one.
+pub(super) fn current_stream(index: i8) -> Option<Arc<Stream>> {
     let symbols = &torch().symbols;
     // SAFETY: c10's current stream of a GPU, and its handle.
     let handle = unsafe {
         let stream = (symbols.current_stream)(index);
         (symbols.stream_handle)(&stream) as usize
     };
-    if let Ok(stream) = stream::resolve(handle) {
+    stream::resolve(handle).ok()
+}
+
+/// Work that the GPU's current stream still owes happens first.
+fn wait_for_streams(index: i8) {
+    let Ok(device) = device::get(i32::from(index)) else { return };
+    if device.streams.is_quiet() && device.alive().is_ok() {
+        return;
+    }
+    if let Some(stream) = current_stream(index) {
         stream.synchronize();
     }
     if device.alive().is_err() {

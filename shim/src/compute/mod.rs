@@ -6,6 +6,7 @@
 //! CUDA tensors. Everything above the kernels (autograd, autocast, checks, caching, streams) is PyTorch's own.
 //! What has no CPU kernel of its name is put together from others (`mapping`), or is a gap.
 
+mod accesses;
 mod allocator;
 mod cxx;
 mod exception;

@@ -11,9 +11,29 @@ use super::torch;
 /// Bit of a reference count that says "has a Python object", torch 2.10 and later.
 const HAS_PYTHON: u64 = 1 << 63;
 /// `c10::ScalarType`
+pub(super) const BYTE: u16 = 0;
 const INT: u16 = 3;
 const LONG: u16 = 4;
+pub(super) const BOOL: u16 = 11;
 const UNSIGNED_LONG: u16 = 29;
+
+/// Bytes of an element of a type that c10 numbers so (`c10/core/ScalarType.h`); None for types of less than a byte, and for
+/// those that came after torch 2.15.
+pub(super) fn element_bytes(data_type: u16) -> Option<usize> {
+    Some(match data_type {
+        // uint8, int8, bool, qint8, quint8, five of float8.
+        0 | 1 | BOOL | 12 | 13 | 23..=26 | 44 => 1,
+        // int16, float16, bfloat16, uint16.
+        2 | 5 | 15 | 27 => 2,
+        // int32, float32, complex32, qint32, uint32.
+        INT | 6 | 8 | 14 | 28 => 4,
+        // int64, float64, complex64, uint64.
+        LONG | 7 | 9 | UNSIGNED_LONG => 8,
+        // complex128
+        10 => 16,
+        _ => return None,
+    })
+}
 
 const STRONG: u64 = 0xffff_ffff;
 const WEAK_ONE: u64 = 1 << 32;

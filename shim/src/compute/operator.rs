@@ -31,6 +31,8 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Schema {
     pub(super) arguments: Vec<Kind>,
+    /// Which of them the operator writes (`Tensor(a!)`).
+    pub(super) written: Vec<bool>,
     names: Vec<String>,
 }
 
@@ -60,8 +62,10 @@ impl Schema {
             }
         }
         let parts = parts.into_iter().map(str::trim).filter(|part| !part.is_empty() && *part != "*");
-        let (arguments, names) = parts.map(argument).unzip();
-        Self { arguments, names }
+        let parts: Vec<&str> = parts.collect();
+        let written = parts.iter().map(|part| part.split('=').next().is_some_and(|part| part.contains('!'))).collect();
+        let (arguments, names) = parts.into_iter().map(argument).unzip();
+        Self { arguments, written, names }
     }
 
     /// Place of the argument `name`.
@@ -256,5 +260,7 @@ mod tests {
         let schema = Schema::parse("a::b(Tensor(a!) self, str mode=\"x\", int[] sizes=[1, 2], bool flag=False) -> ()");
         assert_eq!(schema.place("sizes"), Some(2));
         assert_eq!(schema.place("flag"), Some(3));
+        let schema = Schema::parse("a::b(Tensor self, *, Tensor(a!)[] out, str mode=\"!\") -> ()");
+        assert_eq!(schema.written, [false, true, false]);
     }
 }

@@ -7,6 +7,8 @@ use super::error::{CudaError, CudaResult};
 use super::misuse;
 use super::stream::Stream;
 use crate::report::counters::HOST_COPIES;
+use crate::report::finding;
+use crate::sanitizer::races::{self, Access};
 
 /// A box of bytes in memory: `depth` slices of `height` rows of `width` bytes.
 #[derive(Clone, Copy, Debug)]
@@ -114,11 +116,26 @@ pub(crate) fn copy(
     let source = known("reads", from, extent, direction.from_device)?;
     let target = known("writes", to, extent, direction.to_device)?;
     count(source, target, extent.bytes() as u64);
+    if races::are_wanted() {
+        let mut accesses = Vec::new();
+        for (known, layout, writes) in [(source, from, false), (target, to, true)] {
+            // What is not CUDA's is only touched while the caller waits.
+            if known != Known::Unknown {
+                accesses.extend(rows(layout, layout, extent).map(|(address, _)| Access {
+                    address,
+                    bytes: extent.width,
+                    writes,
+                }));
+            }
+        }
+        races::work(&[stream.lane()], finding::function(), &accesses);
+    }
     // A pageable target is complete when the call returns, and a pageable source may be reused then (CUDA runtime
     // manual, "API synchronization behavior").
     let waits = when == When::Now || target == Known::Unknown;
     if waits {
         stream.synchronize();
+        races::host_waited_for(stream.lane());
     }
     if waits || (source == Known::Unknown && stream.is_idle()) {
         // SAFETY: both boxes are in live memory: device and known memory were checked, the rest C answers for.
@@ -166,6 +183,11 @@ pub(crate) fn fill(
     if let Known::Device(device) = known("writes", to, extent, Some(true))? {
         device.counters.memset.add(extent.bytes() as u64);
     }
+    if races::are_wanted() {
+        let row = |(address, _)| Access { address, bytes: extent.width, writes: true };
+        let accesses: Vec<Access> = rows(to, to, extent).map(row).collect();
+        races::work(&[stream.lane()], finding::function(), &accesses);
+    }
     let task = move || {
         for (row, _) in rows(to, to, extent) {
             // SAFETY: the box was checked to be in live memory, and freeing it waits for this stream.
@@ -180,6 +202,7 @@ pub(crate) fn fill(
     };
     if when == When::Now {
         stream.synchronize();
+        races::host_waited_for(stream.lane());
         task();
     } else {
         stream.run(task);

@@ -12,6 +12,7 @@ use super::stream::{self, Point, Stream};
 use crate::boundary::gap;
 use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
+use crate::sanitizer::races::{self, Clock};
 
 /// One event.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ struct State {
     at: Option<Instant>,
     /// Where the latest record is in its stream.
     point: Option<Point>,
+    /// What is known to be done once the stream got there.
+    knowledge: Clock,
 }
 
 static EVENTS: Handles<Event> = Handles::new(2);
@@ -97,9 +100,11 @@ impl Event {
             // The other process would not wait for this record.
             gap::tolerate(Library::CudaRuntime, "cudaEventRecord", "of an event that another process has")?;
         }
+        let knowledge = races::point(stream.lane());
         let number = {
             let mut state = self.lock();
             state.recorded += 1;
+            state.knowledge = knowledge;
             state.recorded
         };
         let event = Arc::clone(self);
@@ -131,6 +136,11 @@ impl Event {
         Ok(())
     }
 
+    /// What is known to be done once its latest record is reached.
+    pub(crate) fn knowledge(&self) -> Clock {
+        self.lock().knowledge.clone()
+    }
+
     /// True when its latest record was reached, and for an event that was never recorded.
     pub(crate) fn is_reached(&self) -> bool {
         let state = self.lock();
@@ -152,6 +162,7 @@ impl Event {
 
     /// Makes later work of `stream` wait for the event's latest record so far.
     pub(crate) fn hold_up(&self, stream: &Arc<Stream>) {
+        races::wait(stream.lane(), &self.knowledge());
         if let Some(point) = self.ahead() {
             stream::hold_up(stream, point);
         }

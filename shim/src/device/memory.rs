@@ -12,6 +12,7 @@ use super::allocator::{Allocator, PAGE};
 use super::error::{CudaError, CudaResult};
 use super::freed::Freed;
 use super::{Device, all, neighbors};
+use crate::sanitizer::races;
 
 /// Memory that a context takes before the program's first allocation.
 const CONTEXT_BYTES: u64 = 512 << 20;
@@ -244,6 +245,7 @@ pub(crate) fn free_internal(address: usize) {
 
 fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize, by_reset: bool) -> CudaResult {
     let freed = book.allocator.free(offset).ok_or(CudaError::INVALID_VALUE)?;
+    races::forget(arena.base() as usize + offset, freed.size);
     if book.kinds.remove(&offset) != Some(Kind::Internal) {
         book.freed.add(offset, freed.size, by_reset);
     }

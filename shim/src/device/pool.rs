@@ -10,6 +10,7 @@ use super::stream::Stream;
 use super::{Device, address, all, misuse};
 use crate::boundary::handle::Handles;
 use crate::report::finding;
+use crate::sanitizer::races::{self, Access};
 
 /// One pool.
 #[derive(Debug)]
@@ -146,6 +147,9 @@ pub(crate) fn free(address: usize, stream: &Arc<Stream>) -> CudaResult {
         misuse::free(function, address);
         return Err(CudaError::INVALID_VALUE);
     };
+    // Whoever gets the memory next writes to it.
+    let whole = Access { address, bytes: location.size, writes: true };
+    races::work(&[stream.lane()], function, &[whole]);
     stream.run(move || match memory::free(address) {
         Ok(()) => {
             if let Kind::Pool(pool) = location.kind {

@@ -17,6 +17,7 @@ use dataplane::lock::{Condvar, Mutex};
 use super::error::{CudaError, CudaResult};
 use super::{Device, all, current};
 use crate::boundary::handle::Handles;
+use crate::sanitizer::races::{self, Lane, Order};
 
 /// While a stream's waiters do its work, its thread need not be called for every task: it looks this often whether
 /// one is left over.
@@ -193,6 +194,16 @@ impl Stream {
     /// Its device.
     pub(crate) fn device(&self) -> &'static Device {
         &all()[self.device as usize]
+    }
+
+    /// It, as far as order is concerned.
+    pub(crate) fn lane(&self) -> Lane {
+        let order = match self.kind {
+            Kind::Legacy => Order::Legacy,
+            Kind::Blocking => Order::Blocking,
+            Kind::NonBlocking => Order::NonBlocking,
+        };
+        Lane { id: self.id, device: self.device, order }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -509,6 +520,7 @@ pub(crate) fn count() -> usize {
 
 /// Waits for all work of the device.
 pub(crate) fn synchronize_device(device: &Device) {
+    races::host_waited_for_device(device.ordinal);
     if device.streams.is_quiet() {
         return;
     }

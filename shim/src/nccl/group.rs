@@ -19,6 +19,7 @@ use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::stream::{self, Stream};
+use crate::sanitizer::races::{self, Access, Lane};
 
 /// A rendezvous to be held: does it, and notifies the communicator.
 pub(crate) type Forming = Box<dyn FnOnce() + Send>;
@@ -316,6 +317,10 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
     }
     for Launch { communicator, streams, calls } in launches {
         let ranks = communicator.usable()?;
+        if races::are_wanted() {
+            let lanes: Vec<Lane> = streams.iter().map(|stream| stream.lane()).collect();
+            races::work(&lanes, name(&calls), &accesses(&calls, ranks.rank(), ranks.size()));
+        }
         let ticket = ranks.ticket();
         communicator.begin();
         let task = {
@@ -329,6 +334,28 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
         }
     }
     Ok(())
+}
+
+/// What a launch is called: most have one operation, or many of one kind.
+fn name(calls: &[Call]) -> &'static str {
+    let first = calls.first().map(|call| call.operation);
+    match first.filter(|first| calls.iter().all(|call| call.operation == *first)) {
+        Some(operation) => operation.name(),
+        None => "a group of operations",
+    }
+}
+
+/// What a launch reads and writes on this rank.
+fn accesses(calls: &[Call], rank: u32, size: u32) -> Vec<Access> {
+    let side = |address: *mut u8, bytes: usize, writes: bool| Access { address: address as usize, bytes, writes };
+    let sides = |call: &Call| {
+        // A root in place has what it sends.
+        let keeps =
+            call.operation == Kind::Broadcast && call.root == Some(rank) && call.send.address == call.receive.address;
+        let received = if keeps { 0 } else { call.receive_bytes(rank, size) };
+        [side(call.send.address, call.send_bytes(rank, size), false), side(call.receive.address, received, true)]
+    };
+    calls.iter().flat_map(sides).collect()
 }
 
 /// Runs `task` in `first` once all streams got here, and holds the others until it is done.

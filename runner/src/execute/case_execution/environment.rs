@@ -1,5 +1,7 @@
 //! The environment of a case's processes.
 
+use protocol::sanitizer;
+
 use super::CaseExecution;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Endpoint, Environment};
@@ -19,6 +21,10 @@ impl CaseExecution<'_> {
         environment.journal(&reports::journal(&self.scratch));
         if !case.allow_gaps.is_empty() || !case.expect.gaps.is_empty() {
             environment.set(protocol::env::UNSUPPORTED_API.name, "warn");
+        }
+        if let Some(wanted) = &case.sanitize {
+            let words = if wanted.is_empty() { sanitizer::NONE.to_owned() } else { wanted.join(",") };
+            environment.set(protocol::env::SANITIZE.name, words);
         }
         Ok(environment)
     }

@@ -1,5 +1,7 @@
 //! The keys of a suite, of its cases, and of what cases start.
 
+use protocol::sanitizer;
+
 use super::{Key, Rule, Section, Shape, cluster, expect, fixture, optional, or, required};
 
 const WORDS: Shape = Shape::List(0, &Shape::Word);
@@ -100,6 +102,12 @@ static COMMON: &[Key] = &[
     ),
     optional("tags", TEXTS, "words for `--filter 'tag(...)'`"),
     optional("allow_gaps", TEXTS, "patterns of [gaps](gaps.md) that do not break the case"),
+    or(
+        "sanitize",
+        Shape::List(0, &Shape::Choice(sanitizer::WORDS)),
+        "[races]",
+        "what is [looked for](findings.md#sanitizers) beside the results; `[]` for nothing",
+    ),
 ];
 
 pub(crate) static DEFAULTS: Section = Section {

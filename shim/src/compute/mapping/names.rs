@@ -104,6 +104,27 @@ pub(in crate::compute) fn has_special_twin(name: &str) -> bool {
     base(name, &["aten"]).is_some_and(|base| !KEPT.contains(&base) && !KEPT_SPECIAL.contains(&base))
 }
 
+/// True for an operator whose CUDA kernel lets the host wait for the stream: its result is a number, or as large as the data
+/// has it.
+pub(in crate::compute) fn waits(name: &str) -> bool {
+    const WAITING: [&str; 13] = [
+        "_local_scalar_dense",
+        "_unique",
+        "_unique2",
+        "bincount",
+        "equal",
+        "is_nonzero",
+        "masked_select",
+        "nms",
+        "nonzero",
+        "repeat_interleave",
+        "unique_consecutive",
+        "unique_dim",
+        "unique_dim_consecutive",
+    ];
+    base(name, &NAMESPACES).is_some_and(|base| WAITING.contains(&base) || base.starts_with("_to_sparse"))
+}
+
 /// True for an operator on a GPU's tensor that takes indices from the CPU.
 pub(in crate::compute) fn takes_indices_of_cpu(name: &str) -> bool {
     const PREFIXES: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];

@@ -8,6 +8,7 @@ use crate::boundary::guard;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::{self, Kind, PRIORITIES};
 use crate::device::{context, event};
+use crate::sanitizer::races;
 
 pub(crate) fn create_with_flags(out: Out<usize>, flags: c_uint) -> CudaResult {
     create_with_priority(out, flags, 0)
@@ -31,13 +32,20 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
 
 pub(crate) fn synchronize(handle: usize) -> CudaResult {
     context::enter()?;
-    stream::resolve(handle)?.synchronize();
+    let stream = stream::resolve(handle)?;
+    stream.synchronize();
+    races::host_waited_for(stream.lane());
     Ok(())
 }
 
 pub(crate) fn query(handle: usize) -> CudaResult {
     context::enter()?;
-    if stream::resolve(handle)?.is_idle() { Ok(()) } else { Err(CudaError::NOT_READY) }
+    let stream = stream::resolve(handle)?;
+    if !stream.is_idle() {
+        return Err(CudaError::NOT_READY);
+    }
+    races::host_saw_lane(stream.lane());
+    Ok(())
 }
 
 pub(crate) fn wait_event(handle: usize, event: usize, flags: c_uint) -> CudaResult {
@@ -164,12 +172,19 @@ pub(crate) fn event_record_with_flags(event: usize, stream: usize, flags: c_uint
 
 pub(crate) fn event_query(handle: usize) -> CudaResult {
     context::enter()?;
-    if event::resolve(handle)?.is_reached() { Ok(()) } else { Err(CudaError::NOT_READY) }
+    let event = event::resolve(handle)?;
+    if !event.is_reached() {
+        return Err(CudaError::NOT_READY);
+    }
+    races::host_saw(&event.knowledge());
+    Ok(())
 }
 
 pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
     context::enter()?;
-    event::resolve(handle)?.synchronize();
+    let event = event::resolve(handle)?;
+    event.synchronize();
+    races::host_waited(&event.knowledge());
     Ok(())
 }
 

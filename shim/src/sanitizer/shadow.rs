@@ -1,0 +1,203 @@
+//! For every byte that work was seen to touch, who wrote it last and who read it since.
+
+use std::collections::BTreeMap;
+
+use super::clock::Clock;
+
+/// A range of memory that a piece of work touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Its first byte.
+    pub(crate) address: usize,
+    /// How many bytes.
+    pub(crate) bytes: usize,
+    /// Whether they are written.
+    pub(crate) writes: bool,
+}
+
+/// A piece of work that touched a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Work {
+    pub(super) stream: u64,
+    /// Its number in the stream.
+    pub(super) number: u64,
+    /// The operator or call.
+    pub(super) name: &'static str,
+}
+
+impl Work {
+    fn is_before(&self, clock: &Clock) -> bool {
+        self.number <= clock.of(self.stream)
+    }
+}
+
+/// An earlier access that nothing orders before the present one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Conflict {
+    pub(super) work: Work,
+    pub(super) writes: bool,
+}
+
+/// Bytes with one history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Segment {
+    end: usize,
+    writer: Option<Work>,
+    /// The last of each stream since.
+    readers: Vec<Work>,
+}
+
+impl Segment {
+    fn conflict(&self, writes: bool, clock: &Clock) -> Option<Conflict> {
+        let unordered = |work: &&Work| !work.is_before(clock);
+        let writer = self.writer.as_ref().filter(unordered).map(|work| Conflict { work: *work, writes: true });
+        let reader = || self.readers.iter().find(unordered).map(|work| Conflict { work: *work, writes: false });
+        writer.or_else(|| if writes { reader() } else { None })
+    }
+
+    fn read_by(&mut self, work: Work) {
+        match self.readers.iter_mut().find(|known| known.stream == work.stream) {
+            Some(known) => *known = work,
+            None => self.readers.push(work),
+        }
+    }
+}
+
+/// The memory of a process.
+#[derive(Debug, Default)]
+pub(super) struct Shadow {
+    /// By their first byte; they do not overlap.
+    segments: BTreeMap<usize, Segment>,
+}
+
+impl Shadow {
+    /// `work`, which comes after all that `clock` knows of, touches a range. Gives an earlier access that it races with.
+    pub(super) fn touch(&mut self, access: Access, work: Work, clock: &Clock) -> Option<Conflict> {
+        let Access { address: start, bytes, writes } = access;
+        let end = start.checked_add(bytes).filter(|end| *end > start)?;
+        // Mostly the same tensors are touched again.
+        if let Some(segment) = self.segments.get_mut(&start).filter(|segment| segment.end == end) {
+            let conflict = segment.conflict(writes, clock);
+            if writes {
+                segment.writer = Some(work);
+                segment.readers.clear();
+            } else {
+                segment.read_by(work);
+            }
+            return conflict;
+        }
+        self.split(start);
+        self.split(end);
+        let mut conflict = None;
+        for (_, segment) in self.segments.range(start..end) {
+            conflict = conflict.or_else(|| segment.conflict(writes, clock));
+        }
+        if writes {
+            self.clear(start, end);
+            self.segments.insert(start, Segment { end, writer: Some(work), readers: Vec::new() });
+            return conflict;
+        }
+        let mut from = start;
+        let mut holes = Vec::new();
+        for (at, segment) in self.segments.range_mut(start..end) {
+            if from < *at {
+                holes.push((from, *at));
+            }
+            from = segment.end;
+            segment.read_by(work);
+        }
+        if from < end {
+            holes.push((from, end));
+        }
+        let hole = |(from, end)| (from, Segment { end, writer: None, readers: vec![work] });
+        self.segments.extend(holes.into_iter().map(hole));
+        conflict
+    }
+
+    /// Nobody touched these bytes.
+    pub(super) fn forget(&mut self, start: usize, bytes: usize) {
+        let end = start.saturating_add(bytes);
+        self.split(start);
+        self.split(end);
+        self.clear(start, end);
+    }
+
+    fn clear(&mut self, start: usize, end: usize) {
+        while let Some(at) = self.segments.range(start..end).next().map(|(at, _)| *at) {
+            self.segments.remove(&at);
+        }
+    }
+
+    /// Makes `at` the border of two segments, if it is within one.
+    fn split(&mut self, at: usize) {
+        let Some((_, segment)) = self.segments.range_mut(..at).next_back() else { return };
+        if segment.end > at {
+            let behind = segment.clone();
+            segment.end = at;
+            self.segments.insert(at, behind);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SPACE: usize = 32;
+    const STREAMS: u64 = 3;
+
+    /// What the shadow must be: the same for every byte on its own.
+    #[derive(Default)]
+    struct Bytes([(Option<Work>, Vec<Work>); SPACE]);
+
+    impl Bytes {
+        fn touch(&mut self, access: Access, work: Work, clock: &Clock) -> bool {
+            let mut races = false;
+            for (writer, readers) in &mut self.0[access.address..access.address + access.bytes] {
+                races |= writer.is_some_and(|writer| !writer.is_before(clock));
+                races |= access.writes && readers.iter().any(|reader| !reader.is_before(clock));
+                if access.writes {
+                    (*writer, *readers) = (Some(work), Vec::new());
+                } else {
+                    readers.push(work);
+                }
+            }
+            races
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_as_bytes(steps in prop::collection::vec(
+            (0..STREAMS, 0..SPACE, 1..12usize, any::<bool>(), prop::option::of(0..STREAMS), 0..20u8), 1..60,
+        )) {
+            let mut shadow = Shadow::default();
+            let mut bytes = Bytes::default();
+            let mut clocks = vec![Clock::new(); STREAMS as usize];
+            for (stream, address, length, writes, waits_for, forgets) in steps {
+                if let Some(other) = waits_for {
+                    let other = clocks[other as usize].clone();
+                    clocks[stream as usize].join(&other);
+                }
+                let access = Access { address, bytes: length.min(SPACE - address), writes };
+                if forgets == 0 {
+                    shadow.forget(access.address, access.bytes);
+                    bytes.0[access.address..access.address + access.bytes].fill((None, Vec::new()));
+                    continue;
+                }
+                let clock = &mut clocks[stream as usize];
+                let work = Work { stream, number: clock.tick(stream), name: "work" };
+                let conflict = shadow.touch(access, work, clock);
+                prop_assert_eq!(conflict.is_some(), bytes.touch(access, work, clock));
+                prop_assert!(conflict.is_none_or(|conflict| conflict.work.stream != stream));
+            }
+            let mut last = 0;
+            for (at, segment) in &shadow.segments {
+                prop_assert!(last <= *at && *at < segment.end);
+                last = segment.end;
+            }
+        }
+    }
+}
