@@ -11,7 +11,7 @@ use dataplane::Failure;
 use dataplane::call::Call;
 use dataplane::communicator::Communicator;
 use dataplane::communicator::GrowTicket;
-use dataplane::process::Process;
+use dataplane::process::{Participant, Process};
 use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::Rank;
@@ -223,7 +223,8 @@ fn two_ranks_become_four() {
                     } else {
                         let player = Player::new(Arc::clone(&process), &[rank as u8], 1, 0).unwrap();
                         let ticket = GrowTicket::from_id(id.wait()).unwrap();
-                        let grown = process.grow(None, ticket, 4, rank as u32, player.participant()).unwrap();
+                        let own = Participant { gpu: rank as u64, ..player.participant() };
+                        let grown = process.grow(None, ticket, 4, rank as u32, own).unwrap();
                         *used.lock().unwrap() = Some((ticket, player.participant()));
                         (player, grown)
                     };

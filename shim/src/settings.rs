@@ -200,18 +200,16 @@ fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {
     })
 }
 
-/// The node that torchrun's variables describe exactly, or else every GPU of the cluster in rank order.
+/// The node on which torchrun's variables place this rank, which may use only some of its GPUs; or else every GPU of the cluster in
+/// rank order.
 fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, BadValue> {
     let launcher = Launcher::read(lookup);
     let mine = match (launcher.rank, launcher.local_rank, launcher.local_world_size) {
-        (Some(Rank(rank)), Some(local), Some(size)) if local <= rank => {
-            let ranks: Vec<Rank> = (rank - local..(rank - local).saturating_add(size)).map(Rank).collect();
-            cluster.nodes.iter().position(|node| {
-                let mut own = node.ranks.clone();
-                own.sort_unstable();
-                own == ranks
-            })
-        }
+        (Some(rank), Some(local), Some(size)) => cluster.nodes.iter().position(|node| {
+            let mut own = node.ranks.clone();
+            own.sort_unstable();
+            own.get(local as usize) == Some(&rank) && size as usize <= own.len()
+        }),
         _ => None,
     };
     let mut gpus = Vec::new();
@@ -304,6 +302,30 @@ mod tests {
             ids(&[("FAKEGPU_PROFILES", "a100:2,h100"), ("FAKEGPU_DEVICE_COUNT", "7")]),
             ["a100", "a100", "h100"]
         );
+    }
+
+    #[test]
+    fn a_rank_sees_its_node_even_where_the_launch_does_not_fill_it() {
+        let fabric = r#"{"type": "nvlink", "bandwidth_gbps": 300.0, "latency_us": 3.0, "oversubscription": 1.0}"#;
+        let node = |id: u32, ranks: &str| {
+            format!(r#"{{"id": "node{id}", "host": "h", "ranks": [{ranks}], "gpus": ["a100", "a100"]}}"#)
+        };
+        let cluster = format!(
+            r#"{{"name": "c", "default_backend": "nccl", "nodes": [{}, {}], "intra_node": {fabric}, "inter_node": {fabric},
+                "custom_profiles": {{}}}}"#,
+            node(0, "0, 1"),
+            node(1, "2, 3"),
+        );
+        let seen = |rank: &str, local: &str, size: &str| -> Vec<u32> {
+            let launch =
+                [("RANK", rank), ("LOCAL_RANK", local), ("LOCAL_WORLD_SIZE", size), ("FTEST_CLUSTER", &cluster)];
+            with(&launch).unwrap().gpus.iter().map(|gpu| gpu.rank.0).collect()
+        };
+        assert_eq!((seen("1", "1", "2"), seen("2", "0", "2")), (vec![0, 1], vec![2, 3]));
+        // The third of three ranks, alone on its node.
+        assert_eq!((seen("0", "0", "2"), seen("2", "0", "1")), (vec![0, 1], vec![2, 3]));
+        // One launch over both nodes: no node has as many ranks.
+        assert_eq!((seen("0", "0", "4"), seen("2", "2", "4")), (vec![0, 1, 2, 3], vec![0, 1, 2, 3]));
     }
 
     #[test]

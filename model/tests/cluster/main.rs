@@ -10,4 +10,5 @@ mod model_v1;
 mod properties;
 mod report_schema;
 mod scripts;
+mod shared_device;
 mod sites;

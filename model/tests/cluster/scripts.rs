@@ -68,7 +68,8 @@ fn answers(world: &mut World, command: &str) -> Vec<String> {
             *Operation::ALL.iter().find(|operation| operation.name() == *name).unwrap()
         })
     };
-    let own_member = member(process as u32, 100 + process as u32);
+    let mut own_member = member(process as u32, 100 + process as u32);
+    own_member.gpu = process << 8 | number("rank");
     let message = match verb {
         "join" => return show(world.join(process)),
         "init" => ToCoordinator::InitCommunicator {

@@ -6,7 +6,6 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dataplane::lock::Mutex;
-use protocol::device_report::Left;
 
 use super::cxx::{CxxString, CxxVector, IValue, KernelFunction, MaybeKey, MaybeSignature, OperatorName, Stack};
 use super::kernel::{self, Method};
@@ -27,14 +26,8 @@ static DONE: Mutex<Option<HashSet<(u16, String)>>> = Mutex::new(None);
 /// A library with GPU code registered itself: it may have brought operators.
 pub(crate) fn library_loaded() {
     CHANGED.store(true, Ordering::Relaxed);
-    left::forgive_with(forgive);
-}
-
-/// PyTorch keeps its memory, streams and events until the process ends; communicators it destroys when asked to.
-fn forgive(left: &mut Left) {
-    if Libraries::find().is_some() {
-        *left = Left { pid: left.pid, rank: left.rank, communicators: left.communicators, ..Left::default() };
-    }
+    // PyTorch keeps its memory, streams and events until the process ends; communicators it destroys when asked to.
+    left::exempt_where(|| Libraries::find().is_some());
 }
 
 /// Before a call into CUDA.

@@ -47,7 +47,6 @@ pub(crate) fn record(kind: FindingKind, operation: &str, communicator: Option<Co
             return;
         }
     }
-    super::used();
     let entry = JournalFinding {
         pid: std::process::id(),
         rank: rank(),

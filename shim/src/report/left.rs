@@ -3,7 +3,7 @@
 
 use std::panic::catch_unwind;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use dataplane::lock::Mutex;
 use protocol::device_report::{JournalLine, Left};
@@ -11,39 +11,35 @@ use protocol::device_report::{JournalLine, Left};
 use super::journal;
 use crate::process::rank;
 
-/// Adds to a count, or takes from it what nobody has to give back.
+/// Adds what is left of one kind.
 pub(crate) type Counter = fn(&mut Left);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Count,
-    Forgive,
-}
-
-static COUNTERS: Mutex<Vec<(Step, Counter)>> = Mutex::new(Vec::new());
+static COUNTERS: Mutex<Vec<Counter>> = Mutex::new(Vec::new());
+/// Whether memory, streams and events are not the program's to give back.
+static EXEMPTION: Mutex<Option<fn() -> bool>> = Mutex::new(None);
+static IS_EXEMPT: AtomicBool = AtomicBool::new(false);
 /// The process that ends with 0; none until then.
 static ENDING: AtomicU32 = AtomicU32::new(0);
 
 /// At the end `counter` adds what is left of its kind.
 pub(crate) fn count_with(counter: Counter) {
-    register(Step::Count, counter);
-}
-
-/// At the end, when everything is counted, `counter` takes away what is not the program's to give back.
-pub(crate) fn forgive_with(counter: Counter) {
-    register(Step::Forgive, counter);
-}
-
-fn register(step: Step, counter: Counter) {
     let mut counters = COUNTERS.lock();
-    if !counters.iter().any(|(_, known)| ptr::fn_addr_eq(*known, counter)) {
-        counters.push((step, counter));
+    if !counters.iter().any(|known| ptr::fn_addr_eq(*known, counter)) {
+        counters.push(counter);
     }
+}
+
+/// Where `holds` at the exit, memory, streams and events do not count.
+pub(crate) fn exempt_where(holds: fn() -> bool) {
+    *EXEMPTION.lock() = Some(holds);
 }
 
 /// The process ends with `status`; one that ends with an error leaves things as they are.
 pub(super) fn ends(status: i32) {
     if status == 0 {
+        // Not later: it looks for libraries, and behind the destructors that would bring them back to life.
+        let holds = *EXEMPTION.lock();
+        IS_EXEMPT.store(holds.is_some_and(|holds| holds()), Ordering::Relaxed);
         ENDING.store(std::process::id(), Ordering::Relaxed);
     }
 }
@@ -63,8 +59,9 @@ extern "C" fn end() {
 fn note() {
     let counters = COUNTERS.lock().clone();
     let mut left = Left { pid: std::process::id(), rank: rank(), ..Left::default() };
-    for wanted in [Step::Count, Step::Forgive] {
-        counters.iter().filter(|(step, _)| *step == wanted).for_each(|(_, counter)| counter(&mut left));
+    counters.iter().for_each(|counter| counter(&mut left));
+    if IS_EXEMPT.load(Ordering::Relaxed) {
+        left = Left { pid: left.pid, rank: left.rank, communicators: left.communicators, ..Left::default() };
     }
     if left.allocations + left.streams + left.events + left.communicators > 0 {
         journal::append(&JournalLine::Left(left));

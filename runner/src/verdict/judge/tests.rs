@@ -42,6 +42,20 @@ fn verdict(case: &Case, observation: &Observation) -> (Verdict, Vec<String>) {
 }
 
 #[test]
+fn what_is_left_on_a_gpu_is_a_leak_where_nothing_may_be_left() {
+    let left = Left { rank: Some(1), allocations: 2, bytes: 1024, streams: 1, communicators: 1, ..Left::default() };
+    let seen = Observation { left: vec![left], ..observation(0) };
+    let strict = case(Path::new("/"), "expect: {leaks: none}");
+    let (verdict, failures) = judge(&strict, &seen, SnapshotMode::Review);
+    assert_eq!(verdict, Verdict::Failed);
+    let expected = "rank 1 ended with 2 allocations of device memory (1024 bytes), 1 stream and 1 communicator";
+    assert_eq!(failures.iter().map(|failure| failure.got.as_str()).collect::<Vec<_>>(), [expected]);
+    let one = Left { pid: 7, events: 1, ..Left::default() };
+    assert_eq!(left_by(&one), "process 7 ended with 1 event");
+    assert_eq!(judge(&case(Path::new("/"), "tags: [a]"), &seen, SnapshotMode::Review).0, Verdict::Passed);
+}
+
+#[test]
 fn ours_counts_more_than_a_timeout_and_that_more_than_a_failure() {
     let case = case(Path::new("/"), "expect: {exit: 0}");
     let gap = Gap {
