@@ -50,8 +50,8 @@ mod tests {
         assert_ne!(number(site(2)), first);
         assert_eq!(of(first), Some(site(1)));
         assert_eq!(of(SiteId::default()), None);
-        let last = (0..=MOST).map(|line| number(site(line))).last();
-        assert_eq!(last, Some(SiteId::default()));
+        let numbers: Vec<SiteId> = (0..=MOST).map(|line| number(site(line))).collect();
+        assert_eq!(numbers.last(), Some(&SiteId::default()));
         assert_eq!(of(first), Some(site(1)));
     }
 }

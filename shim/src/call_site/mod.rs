@@ -15,6 +15,11 @@ pub(crate) fn of_python() -> Option<SiteId> {
     python::innermost()
 }
 
+/// The same, at a cost that every operator can bear: none for the threads of a backward pass.
+pub(crate) fn of_this_thread() -> Option<SiteId> {
+    python::of_this_thread()
+}
+
 /// The place of the call that this thread is in. Cheap enough for every collective: a place is worked out once.
 pub(crate) fn here() -> SiteId {
     python::innermost().unwrap_or_else(caller::site)

@@ -54,6 +54,11 @@ thread_local! {
 /// Where the innermost frame of this thread that is the user's is; the innermost where none is. For a thread of Python's without frames, as
 /// those of PyTorch's backward passes are, where the main thread waits for such a pass. None for any other thread.
 pub(super) fn innermost() -> Option<SiteId> {
+    of_this_thread().or_else(|| python()?.backward())
+}
+
+/// [`innermost`] without the backward pass, which costs system calls.
+pub(super) fn of_this_thread() -> Option<SiteId> {
     let python = python()?;
     // SAFETY: both only read variables of the interpreter and of this thread.
     let thread = unsafe {
@@ -78,7 +83,7 @@ pub(super) fn innermost() -> Option<SiteId> {
     if site.is_some() {
         memory::trust();
     }
-    site.or_else(|| python.backward())
+    site
 }
 
 /// One frame.

@@ -1,7 +1,7 @@
 //! Which bytes an operator touches and in which streams, for the sanitizer.
 
+use super::current;
 use super::cxx::{Device, IValue};
-use super::kernel;
 use super::mapping::names;
 use super::object::{self, Form, Tensor};
 use super::operator::{Kind, Operator};
@@ -73,7 +73,7 @@ impl Accesses {
     }
 
     fn enter(&mut self, index: i8) {
-        let Some(lane) = kernel::current_stream(index).map(|stream| stream.lane()) else { return };
+        let Some(lane) = current::stream(index).map(|stream| stream.lane()) else { return };
         if !self.lanes.contains(&lane) {
             self.lanes.push(lane);
         }

@@ -1,11 +1,11 @@
 //! What runs in the place of CUDA kernels: the CPU's kernel of the same operator on views of the arguments.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::accesses::Accesses;
 use super::allocator::Redirect;
+use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
 use super::mapping::names;
@@ -17,7 +17,6 @@ use super::{exception, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device;
-use crate::device::stream::{self, Stream};
 
 /// How an operator is done.
 #[derive(Clone, Copy, Debug)]
@@ -353,51 +352,16 @@ fn wait_for_all(operator: &Operator, arguments: &[IValue]) {
     }
 }
 
-/// PyTorch's current stream of a GPU, which is the current one.
-pub(super) fn current_stream(index: i8) -> Option<Arc<Stream>> {
-    let symbols = &torch().symbols;
-    // SAFETY: c10's current stream of a GPU, and its handle.
-    let handle = unsafe {
-        let stream = (symbols.current_stream)(index);
-        (symbols.stream_handle)(&stream) as usize
-    };
-    stream::resolve(handle).ok()
-}
-
 /// Work that the GPU's current stream still owes happens first.
 fn wait_for_streams(index: i8) {
     let Ok(device) = device::get(i32::from(index)) else { return };
     if device.streams.is_quiet() && device.alive().is_ok() {
         return;
     }
-    if let Some(stream) = current_stream(index) {
+    if let Some(stream) = current::stream(index) {
         stream.synchronize();
     }
     if device.alive().is_err() {
         exception::fail("CUDA error: the launch timed out and was terminated");
-    }
-}
-
-/// The GPU whose operator runs is the current one meanwhile, as PyTorch's own wrappers make it: also for c10, which may only
-/// have noted which GPU is to be the current one, as long as that has no context.
-struct CurrentDevice(Option<i8>);
-
-impl CurrentDevice {
-    fn become_(index: i8) -> Self {
-        if index < 0 {
-            return Self(None);
-        }
-        // SAFETY: c10's function takes any GPU, and this one has tensors.
-        let before = unsafe { (torch().symbols.exchange_device)(index) };
-        Self((before != index).then_some(before))
-    }
-}
-
-impl Drop for CurrentDevice {
-    fn drop(&mut self) {
-        if let Some(before) = self.0 {
-            // SAFETY: it was the current GPU.
-            unsafe { (torch().symbols.maybe_exchange_device)(before) };
-        }
     }
 }

@@ -8,6 +8,7 @@
 
 mod accesses;
 mod allocator;
+mod current;
 mod cxx;
 mod exception;
 mod generator;

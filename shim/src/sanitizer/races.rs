@@ -8,11 +8,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{LazyLock, MutexGuard};
 
 use dataplane::lock::Mutex;
+use dataplane::site;
 use protocol::finding::FindingKind;
+use protocol::ids::SiteId;
+use protocol::site::CallSite;
 
 pub(crate) use super::clock::Clock;
 pub(crate) use super::shadow::Access;
 use super::shadow::{Conflict, Shadow, Work};
+use crate::call_site;
 use crate::process::fork;
 use crate::report::finding;
 use crate::settings;
@@ -72,7 +76,8 @@ pub(crate) fn work(lanes: &[Lane], name: &'static str, accesses: &[Access]) {
     if !are_wanted() || lanes.is_empty() {
         return;
     }
-    let races = state().work(lanes, name, accesses);
+    let site = call_site::of_this_thread().unwrap_or_default();
+    let races = state().work(lanes, name, site, accesses);
     for sentence in races {
         finding::record(FindingKind::Race, name, None, sentence);
     }
@@ -184,13 +189,13 @@ impl State {
     }
 
     /// Does a piece of work; gives a sentence for each race that is new.
-    fn work(&mut self, lanes: &[Lane], name: &'static str, accesses: &[Access]) -> Vec<String> {
+    fn work(&mut self, lanes: &[Lane], name: &'static str, site: SiteId, accesses: &[Access]) -> Vec<String> {
         let (first, others) = (lanes[0], &lanes[1..]);
         let mut clock = std::mem::take(self.enter(first));
         for other in others {
             clock.join(self.enter(*other));
         }
-        let work = Work { stream: first.id, number: clock.tick(first.id), name };
+        let work = Work { stream: first.id, number: clock.tick(first.id), name, site };
         let mut races = Vec::new();
         for access in accesses {
             if let Some(conflict) = self.shadow.touch(*access, work, &clock) {
@@ -209,7 +214,7 @@ impl State {
         is_new.then(|| {
             let does = |writes: bool| if writes { "writes" } else { "reads" };
             format!(
-                "{} on {} {} {} bytes that {} on {} {}, and nothing orders the two",
+                "{} on {} {} {} bytes that {} on {} {}{}, and nothing orders the two",
                 work.name,
                 self.stream(work.stream),
                 does(access.writes),
@@ -217,6 +222,7 @@ impl State {
                 conflict.work.name,
                 self.stream(conflict.work.stream),
                 does(conflict.writes),
+                at(conflict.work.site),
             )
         })
     }
@@ -232,6 +238,13 @@ impl State {
     }
 }
 
+/// Where the earlier of the two was called; the finding has the other's place.
+fn at(site: SiteId) -> String {
+    let Some(CallSite { file, line, .. }) = site::of(site) else { return String::new() };
+    let name = file.rsplit('/').next().unwrap_or_default();
+    format!(" (called at {name}:{line})")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,65 +256,71 @@ mod tests {
     const WRITE: &[Access] = &[Access { address: 100, bytes: 8, writes: true }];
     const READ: &[Access] = &[Access { address: 104, bytes: 16, writes: false }];
 
+    impl State {
+        fn does(&mut self, lanes: &[Lane], name: &'static str, accesses: &[Access]) -> Vec<String> {
+            self.work(lanes, name, SiteId::default(), accesses)
+        }
+    }
+
     #[test]
     fn work_that_nothing_orders_is_a_race() {
         let mut state = State::default();
-        assert_eq!(state.work(&[DEFAULT], "fill", WRITE), [""; 0]);
-        assert_eq!(state.work(&[DEFAULT], "add", READ), [""; 0], "one stream is in order");
+        assert_eq!(state.does(&[DEFAULT], "fill", WRITE), [""; 0]);
+        assert_eq!(state.does(&[DEFAULT], "add", READ), [""; 0], "one stream is in order");
         assert_eq!(
-            state.work(&[SIDE], "mul", READ),
+            state.does(&[SIDE], "mul", READ),
             [
                 "mul on stream 2 of device 0 reads 16 bytes that fill on the default stream of device 0 writes, and nothing \
               orders the two"
             ]
         );
-        assert_eq!(state.work(&[SIDE], "mul", READ), [""; 0], "reported once");
-        assert_eq!(state.work(&[OTHER], "copy", WRITE).len(), 1);
+        assert_eq!(state.does(&[SIDE], "mul", READ), [""; 0], "reported once");
+        assert_eq!(state.does(&[OTHER], "copy", WRITE).len(), 1);
         let apart = &[Access { address: 200, bytes: 8, writes: true }];
-        assert_eq!(state.work(&[DEFAULT], "zero", apart), [""; 0]);
-        assert_eq!(state.work(&[SIDE], "max", READ).len(), 1);
+        assert_eq!(state.does(&[DEFAULT], "zero", apart), [""; 0]);
+        assert_eq!(state.does(&[SIDE], "max", READ).len(), 1);
     }
 
     #[test]
     fn events_hosts_and_the_default_stream_order_work() {
         let mut state = State::default();
-        state.work(&[DEFAULT], "fill", WRITE);
+        state.does(&[DEFAULT], "fill", WRITE);
         let event = state.enter(DEFAULT).clone();
         state.enter(SIDE).join(&event);
-        assert_eq!(state.work(&[SIDE], "mul", READ), [""; 0], "waited for the event");
-        assert_eq!(state.work(&[DEFAULT], "fill again", WRITE).len(), 1, "the reader is not waited for");
+        assert_eq!(state.does(&[SIDE], "mul", READ), [""; 0], "waited for the event");
+        assert_eq!(state.does(&[DEFAULT], "fill again", WRITE).len(), 1, "the reader is not waited for");
 
         let mut state = State::default();
-        state.work(&[SIDE], "fill", WRITE);
+        state.does(&[SIDE], "fill", WRITE);
         let event = state.enter(SIDE).clone();
-        state.work(&[SIDE], "fill once more", WRITE);
+        state.does(&[SIDE], "fill once more", WRITE);
         state.host.join(&event);
-        assert_eq!(state.work(&[OTHER], "mul", READ).len(), 1, "the host waited for less");
+        assert_eq!(state.does(&[OTHER], "mul", READ).len(), 1, "the host waited for less");
         let all = state.enter(SIDE).clone();
         state.host.join(&all);
-        assert_eq!(state.work(&[BLOCKING], "max", READ), [""; 0]);
+        assert_eq!(state.does(&[BLOCKING], "max", READ), [""; 0]);
 
         let mut state = State::default();
-        state.work(&[BLOCKING], "fill", WRITE);
-        assert_eq!(state.work(&[DEFAULT], "mul", READ), [""; 0]);
-        assert_eq!(state.work(&[BLOCKING], "fill", WRITE), [""; 0]);
+        state.does(&[BLOCKING], "fill", WRITE);
+        assert_eq!(state.does(&[DEFAULT], "mul", READ), [""; 0]);
+        assert_eq!(state.does(&[BLOCKING], "fill", WRITE), [""; 0]);
         let elsewhere = Lane { device: 1, ..DEFAULT };
-        assert_eq!(state.work(&[Lane { id: 9, ..elsewhere }], "mul", READ).len(), 1, "of another device");
+        assert_eq!(state.does(&[Lane { id: 9, ..elsewhere }], "mul", READ).len(), 1, "of another device");
     }
 
     #[test]
     fn work_of_several_streams_comes_after_and_before_all_of_them() {
         let mut state = State::default();
-        state.work(&[SIDE], "fill", WRITE);
-        assert_eq!(state.work(&[DEFAULT, SIDE], "copy", READ), [""; 0]);
-        assert_eq!(state.work(&[SIDE], "fill", WRITE), [""; 0]);
+        state.does(&[SIDE], "fill", WRITE);
+        assert_eq!(state.does(&[DEFAULT, SIDE], "copy", READ), [""; 0]);
+        assert_eq!(state.does(&[SIDE], "fill", WRITE), [""; 0]);
     }
 
     #[test]
     fn freed_memory_has_no_history() {
         let mut state = State::default();
-        state.work(&[SIDE], "fill", WRITE);
+        state.does(&[SIDE], "fill", WRITE);
         state.shadow.forget(96, 16);
-        assert_eq!(state.work(&[DEFAULT], "mul", READ), [""; 0]);
+        assert_eq!(state.does(&[DEFAULT], "mul", READ), [""; 0]);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use protocol::ids::SiteId;
+
 use super::clock::Clock;
 
 /// A range of memory that a piece of work touches.
@@ -23,6 +25,8 @@ pub(super) struct Work {
     pub(super) number: u64,
     /// The operator or call.
     pub(super) name: &'static str,
+    /// Where the program called it.
+    pub(super) site: SiteId,
 }
 
 impl Work {
@@ -188,7 +192,7 @@ mod tests {
                     continue;
                 }
                 let clock = &mut clocks[stream as usize];
-                let work = Work { stream, number: clock.tick(stream), name: "work" };
+                let work = Work { stream, number: clock.tick(stream), name: "work", site: SiteId::default() };
                 let conflict = shadow.touch(access, work, clock);
                 prop_assert_eq!(conflict.is_some(), bytes.touch(access, work, clock));
                 prop_assert!(conflict.is_none_or(|conflict| conflict.work.stream != stream));

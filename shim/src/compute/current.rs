@@ -1,0 +1,41 @@
+//! c10's current GPU and stream.
+
+use std::sync::Arc;
+
+use super::torch;
+use crate::device::stream::{self, Stream};
+
+/// PyTorch's current stream of a GPU, which is the current one.
+pub(super) fn stream(index: i8) -> Option<Arc<Stream>> {
+    let symbols = &torch().symbols;
+    // SAFETY: c10's current stream of a GPU, and its handle.
+    let handle = unsafe {
+        let stream = (symbols.current_stream)(index);
+        (symbols.stream_handle)(&stream) as usize
+    };
+    stream::resolve(handle).ok()
+}
+
+/// The GPU whose operator runs is the current one meanwhile, as PyTorch's own wrappers make it: also for c10, which may only
+/// have noted which GPU is to be the current one, as long as that has no context.
+pub(super) struct CurrentDevice(Option<i8>);
+
+impl CurrentDevice {
+    pub(super) fn become_(index: i8) -> Self {
+        if index < 0 {
+            return Self(None);
+        }
+        // SAFETY: c10's function takes any GPU, and this one has tensors.
+        let before = unsafe { (torch().symbols.exchange_device)(index) };
+        Self((before != index).then_some(before))
+    }
+}
+
+impl Drop for CurrentDevice {
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            // SAFETY: it was the current GPU.
+            unsafe { (torch().symbols.maybe_exchange_device)(before) };
+        }
+    }
+}
