@@ -17,11 +17,14 @@ while [ $# -gt 0 ]; do
     shift
 done
 if [ -n "${REFUSE-}" ]; then echo "the cluster is on fire" >&2; exit 2; fi
-trap 'echo "{\"token\": \"$FAKEGPU_COORDINATOR_TOKEN\"}" > "$report"; exit 0' TERM
+trap 'cat "${0%/*}/report.json" > "$report"; echo "$FAKEGPU_COORDINATOR_TOKEN" > "$report.token"; exit 0' TERM
 echo "fakegpu-coordinator listening on $address"
 sleep 1000 &
 wait
 "#;
+
+/// What it writes: a report without findings.
+const REPORT: &str = include_str!("reports/cluster_report.json");
 
 struct Machine {
     root: tempfile::TempDir,
@@ -39,6 +42,7 @@ impl Machine {
         let library = maps.split_ascii_whitespace().find(|word| word.contains("libgcc_s")).expect("Rust uses libgcc_s");
         std::fs::copy(library, at("home/lib/libfakegpu.so")).unwrap();
         executable::write(&at("home/bin/fakegpu-coordinator"), COORDINATOR);
+        std::fs::write(at("home/bin/report.json"), REPORT).unwrap();
         executable::write(&at("python"), "#!/bin/sh\necho\n");
         std::fs::write(at("cluster.yaml"), "nodes: 2\ngpus_per_node: 2\nprofile: h100\n").unwrap();
         Machine { root, mark: random_word() }
@@ -92,8 +96,9 @@ fn the_code_is_the_commands_and_the_report_is_written_although_it_fails() {
         machine.output(&["--cluster", "cluster.yaml", "--report", "r.json"], "echo $FAKEGPU_COORDINATOR_TOKEN; exit 5");
     assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(machine.path("r.json")).unwrap()).unwrap();
+    assert_eq!(report["schema_version"], protocol::report::SCHEMA_VERSION);
     // The rank was given the same token as the coordinator.
-    assert_eq!(report["token"].as_str().unwrap(), text(&output.stdout).trim());
+    assert_eq!(text(&std::fs::read(machine.path("r.json.token")).unwrap()), text(&output.stdout));
     assert_eq!(machine.output(&[], "kill -9 $$").status.code(), Some(137));
 }
 

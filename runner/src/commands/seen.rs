@@ -40,7 +40,7 @@ impl ReportPlace {
         let failed = |path: &Path, error: &dyn std::fmt::Display| format!("cluster report {}: {error}", path.display());
         let bytes = std::fs::read(&self.written).map_err(|error| failed(&self.written, &error))?;
         if let Some(copy) = &self.copy {
-            std::fs::write(copy, &bytes).map_err(|error| failed(copy, &error))?;
+            std::fs::write(copy, &bytes).map_err(|error| failed(copy, &format!("cannot be written: {error}")))?;
         }
         serde_json::from_slice(&bytes).map_err(|error| failed(&self.written, &error))
     }
