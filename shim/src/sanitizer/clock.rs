@@ -1,4 +1,5 @@
-//! Vector clocks: which work of which streams is known to be done before something (Lamport 1978, Mattern 1988).
+//! Vector clocks: which work of which streams is known to be done before something (Lamport, "Time, Clocks, and the Ordering of
+//! Events in a Distributed System", 1978).
 
 /// For each stream, how many of its pieces of work. Sorted by stream; those of which none is known are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
