@@ -57,7 +57,9 @@ impl Accesses {
         let arguments = self.ranges.len();
         for slot in results {
             let kind = if slot.tag == torch().layout.tags.list { Kind::Tensors } else { Kind::Tensor };
-            for tensor in tensors(kind, slot).filter(|tensor| tensor.device().kind == Device::CUDA) {
+            for tensor in
+                tensors(kind, slot).filter(|tensor| tensor.device().kind == Device::CUDA && has_bytes(*tensor))
+            {
                 let start = tensor.storage().data();
                 // An argument, or a view of one.
                 let is_argument = |range: &Access| (range.address..range.address + range.bytes).contains(&start);
@@ -92,9 +94,14 @@ fn tensors(kind: Kind, slot: &IValue) -> impl Iterator<Item = Tensor> {
     items.iter().filter_map(Tensor::in_slot)
 }
 
+/// Whether it has a storage of its own: a sparse tensor only has parts.
+fn has_bytes(tensor: Tensor) -> bool {
+    matches!(tensor.form(), Some(Form::Plain | Form::Quantized)) && tensor.elements() > 0
+}
+
 /// Adds the bytes of a tensor; of those with parts, and of those in too many pieces, none.
 fn ranges(tensor: Tensor, writes: bool, into: &mut Vec<Access>) {
-    if !matches!(tensor.form(), Some(Form::Plain | Form::Quantized)) || tensor.elements() == 0 {
+    if !has_bytes(tensor) {
         return;
     }
     let Some(element) = object::element_bytes(tensor.data_type()) else { return };
