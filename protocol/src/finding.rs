@@ -1,5 +1,5 @@
-//! Findings: what went wrong between ranks, whatever the program made of it. One table has every kind; the report, the suite
-//! language and docs/findings.md come from it.
+//! Findings: what went wrong between ranks or in one process, however the program handles it. One table has every kind; the
+//! report, the suite language and docs/findings.md come from it.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,8 +61,8 @@ kinds! {
         fix "Give all ranks the same operator.";
     /// Ranks named different roots for one broadcast or reduce.
     RootMismatch "root_mismatch"
-        hardware "The job hangs, or ranks keep what they had."
-        fix "Compute the root from what all ranks share, and mind that PyTorch's `src` is a global rank.";
+        hardware "The job hangs, or some ranks keep their old data."
+        fix "Compute the root from values that are the same on all ranks, and remember that PyTorch's `src` is a global rank.";
     /// Ranks want to shrink a communicator to different sets of ranks.
     ShrinkExcludedRanksMismatch "shrink_excluded_ranks_mismatch"
         hardware "The new communicator does not form: the survivors wait for each other."
@@ -78,7 +78,7 @@ kinds! {
     /// A rank ended, returned or raised while others waited for it in an operation.
     RankLost "rank_lost"
         hardware "The others wait in the operation until NCCL's or PyTorch's timeout ends them, 10 minutes later by default."
-        fix "Let every rank take the same number of steps (`Join`, `drop_last`), and let an error on one rank end all.";
+        fix "Let every rank take the same number of steps (`Join`, `drop_last`), and make an error on one rank end them all.";
     /// Not every rank arrived at the creation of a communicator in time.
     TimeoutWaitingForRanks "timeout_waiting_for_ranks"
         hardware "The job waits until the store's timeout."
@@ -87,11 +87,11 @@ kinds! {
     TimeoutWaitingForCollective "timeout_waiting_for_collective"
         hardware "The others wait in the collective until PyTorch's watchdog ends them."
         fix "Look at what the missing ranks did instead; `timeout.idle` shows their stacks.";
-    /// The other side of a send or recv did not come in time.
+    /// The other side of a send or recv did not arrive in time.
     TimeoutWaitingForP2p "timeout_waiting_for_p2p"
         hardware "The waiting side hangs until PyTorch's watchdog ends it."
         fix "Let the two sides call send and recv in matching order, or in one group.";
-    /// Not every rank came to the split of a communicator in time.
+    /// Not every rank arrived at the split of a communicator in time.
     TimeoutWaitingForSplit "timeout_waiting_for_split"
         hardware "The others wait in the split."
         fix "ncclCommSplit and `new_group` are collectives of the parent: every rank must call them, also those outside the new group.";
@@ -103,33 +103,33 @@ kinds! {
     SharedDevice "shared_device"
         hardware "NCCL refuses: ncclInvalidUsage, `Duplicate GPU detected`."
         fix "Call cudaSetDevice (`torch.cuda.set_device`) with LOCAL_RANK before the communicator is made, and start no more ranks than there are GPUs.";
-    /// An NCCL call got a communicator that was destroyed or aborted before.
+    /// An NCCL call used a communicator that had already been destroyed or aborted.
     UseAfterDestroy "use_after_destroy"
         hardware "NCCL reads freed memory: ncclInvalidArgument, a crash, or a hang."
         fix "Destroy a communicator once, after its last call; look for a second owner, an error path, or a thread that still uses it.";
-    /// A process ended with 0, or destroyed a communicator, with NCCL operations that had not completed: others had not joined them, or their group was never ended.
+    /// A process ended with 0 while NCCL operations were pending that other ranks had not joined, or ended or destroyed a communicator inside a group without ncclGroupEnd.
     InFlightAtExit "in_flight_at_exit"
         hardware "The operation dies with the process: the other ranks hang in it, or read what was never sent."
         fix "Synchronize the stream (`work.wait()`, `torch.cuda.synchronize()`) and destroy the process group before the program ends; every ncclGroupStart needs its ncclGroupEnd.";
     /// A copy, a fill or an NCCL operation reaches past the end of its allocation, or to where nothing is allocated.
     OutOfRangeCopy "out_of_range_copy"
         hardware "cudaErrorInvalidValue, or the bytes of a neighboring allocation; NCCL's kernel dies of an illegal memory access."
-        fix "Compare the number of bytes with what was allocated: elements taken for bytes, a size before padding, and an offset counted twice are the usual causes.";
+        fix "Compare the number of bytes with what was allocated: a count of elements passed as bytes, a size from before padding, and an offset added twice are the usual causes.";
     /// A copy, a fill or an NCCL operation uses device memory that was freed.
     UseAfterFree "use_after_free"
         hardware "cudaErrorInvalidValue, or the bytes of whoever got the memory next."
         fix "Free memory after its last use, and set the pointer to null.";
     /// Memory was freed a second time.
     DoubleFree "double_free"
-        hardware "cudaErrorInvalidValue; where the memory was allocated anew meanwhile, somebody else's is freed."
+        hardware "cudaErrorInvalidValue; if the memory has been reallocated, someone else's allocation is freed."
         fix "Give every allocation one owner, and set the pointer to null after the free.";
     /// A pointer was freed that is not the start of an allocation of that kind.
     ForeignFree "foreign_free"
         hardware "cudaErrorInvalidValue, and the memory stays allocated."
-        fix "Free the pointer that the allocation returned, with the function that goes with it: cudaFree, cudaFreeHost, cudaFreeAsync, cudaIpcCloseMemHandle, free.";
-    /// Two streams touched the same memory, one of them wrote to it, and neither waited for the other. Looked for with `sanitize: [races]`.
+        fix "Free the pointer that the allocation returned, with the matching function: cudaFree, cudaFreeHost, cudaFreeAsync, cudaIpcCloseMemHandle, free.";
+    /// Two streams touched the same memory, one of them wrote to it, and neither waited for the other. Checked with `sanitize: [races]`, the default.
     Race "race"
-        hardware "The result depends on which stream is faster: wrong numbers, now and then, without an error."
+        hardware "The result depends on which stream is faster: intermittently wrong numbers, without an error."
         fix "Let the later stream wait: `work.wait()` for a collective, `stream.wait_stream(other)` or an event for a side stream, `tensor.record_stream(stream)` for memory that is freed while another stream uses it.";
 }
 

@@ -239,7 +239,7 @@ pub struct Captured {
 /// A use of something we do not implement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Gap {
-    /// `cudart`, `nccl`, ...
+    /// `libcudart`, `libnccl`, ...
     pub library: String,
     /// The function or operation.
     pub name: String,

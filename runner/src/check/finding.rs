@@ -1,4 +1,4 @@
-//! Findings: what went wrong between ranks. One that the case does not expect fails it; one that it expects must occur.
+//! Findings: what went wrong between ranks or in one process. One that the case does not expect fails it; one that it expects must occur.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -68,7 +68,7 @@ pub enum Command {
     Reject(RejectArgs),
     /// Show cases fully resolved: defaults applied, expressions evaluated, each value with its source line
     Explain(ExplainArgs),
-    /// Format suite files; values and comments stay
+    /// Format suite files; values and comments are kept
     Fmt(FmtArgs),
     /// Print the JSON Schema of the suite language
     Schema,
@@ -120,13 +120,13 @@ pub struct RunArgs {
     /// Accept new and changed snapshots of cases whose other checks hold
     #[arg(long)]
     pub accept: bool,
-    /// Time for the whole run (10m): after that, running cases are ended and the rest is not started; both get the verdict timeout
+    /// Time limit for the whole run (10m): then running cases are ended and the rest are not started; both get the verdict timeout
     #[arg(long, value_name = "TIME", value_parser = crate::suite::quantity::duration)]
     pub global_timeout: Option<std::time::Duration>,
     /// Fail a case whose `requires` are not met instead of skipping it
     #[arg(long)]
     pub deny_skip: bool,
-    /// Once more cases than this have failed, retry none (`retries`): that is not flakiness
+    /// Stop retrying (`retries`) once more than this many cases have failed: that is not flakiness
     #[arg(long, value_name = "N", default_value_t = crate::schedule::RETRY_LIMIT)]
     pub retry_limit: u32,
     /// Keep the files of all cases, including those that passed

@@ -17,7 +17,7 @@ use crate::verdict::exit_code::ExitCode;
 /// Which reports are written.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ReportArgs {
-    /// Write JUnit XML to this file, also while the run goes on
+    /// Write JUnit XML to this file, also during the run
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub junit: Option<PathBuf>,
     /// The dialect of the JUnit file

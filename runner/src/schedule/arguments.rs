@@ -34,7 +34,7 @@ pub struct PaceArgs {
         help_heading = "Running"
     )]
     pub repeat: Option<u32>,
-    /// Run all cases again and again, N times or for a time (10m), until one does not pass; --no-fail-fast goes on
+    /// Run all cases again and again, N times or for a time (10m), until one does not pass; --no-fail-fast continues
     #[arg(long, value_name = "N|TIME", help_heading = "Running")]
     pub stress: Option<Rounds>,
     /// Start cases in a random order, or in that of SEED; reports keep the order of the suites

@@ -48,7 +48,7 @@ pub(crate) static EXPECT: Section = Section {
         optional(
             "within",
             Shape::Duration,
-            "most time from the first start to the last end: do the survivors of a fault notice it?",
+            "longest time from the first start to the last exit: do the survivors of a fault notice it?",
         ),
         or(
             "leaks",

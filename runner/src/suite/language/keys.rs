@@ -106,7 +106,7 @@ static COMMON: &[Key] = &[
         "sanitize",
         Shape::List(0, &Shape::Choice(sanitizer::WORDS)),
         "[races]",
-        "what is [looked for](findings.md#sanitizers) beside the results; `[]` for nothing",
+        "what else is [checked](findings.md#sanitizers) while it runs; `[]` for nothing",
     ),
 ];
 
