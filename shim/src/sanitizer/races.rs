@@ -1,11 +1,10 @@
 //! Races between streams: two pieces of work touch the same bytes, one of them writes, and nothing orders the two. What orders
 //! work are its stream, events, a host that waited, and the legacy default stream (CUDA C++ Programming Guide, "Asynchronous
 //! Concurrent Execution"). The host counts as one: what a thread waited for is known to all that submit work, since how
-//! threads order each other is not seen. So a race may be missed, but none is made up.
+//! threads order each other is not seen (PyTorch's watchdog asks for every collective, and frees its memory). So a race may be missed, but none is made up.
 
-use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{LazyLock, MutexGuard};
+use std::sync::LazyLock;
 
 use dataplane::lock::Mutex;
 use dataplane::site;
@@ -60,12 +59,6 @@ struct State {
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 
-thread_local! {
-    /// What a thread learned by asking whether work is done, as long as it submits none: PyTorch's watchdog asks for every
-    /// collective, and does not make the program wait by that.
-    static ASKED: RefCell<Option<Clock>> = const { RefCell::new(Some(Clock::new())) };
-}
-
 /// Whether the program asks for it.
 pub(crate) fn are_wanted() -> bool {
     settings::get().is_ok_and(|settings| settings.sanitize.races) && !fork::is_lost()
@@ -77,7 +70,7 @@ pub(crate) fn work(lanes: &[Lane], name: &'static str, accesses: &[Access]) {
         return;
     }
     let site = call_site::of_this_thread().unwrap_or_default();
-    let races = state().work(lanes, name, site, accesses);
+    let races = STATE.lock().work(lanes, name, site, accesses);
     for sentence in races {
         finding::record(FindingKind::Race, name, None, sentence);
     }
@@ -85,27 +78,27 @@ pub(crate) fn work(lanes: &[Lane], name: &'static str, accesses: &[Access]) {
 
 /// What is known to be done once `lane` gets to what it was given so far: for an event.
 pub(crate) fn point(lane: Lane) -> Clock {
-    if are_wanted() { state().enter(lane).clone() } else { Clock::new() }
+    if are_wanted() { STATE.lock().enter(lane).clone() } else { Clock::new() }
 }
 
 /// `lane` waits for a point.
 pub(crate) fn wait(lane: Lane, point: &Clock) {
     if are_wanted() {
-        state().enter(lane).join(point);
+        STATE.lock().enter(lane).join(point);
     }
 }
 
-/// The host waited for a point.
+/// The host waited for a point, or asked and was told that it is reached.
 pub(crate) fn host_waited(point: &Clock) {
     if are_wanted() {
-        state().host.join(point);
+        STATE.lock().host.join(point);
     }
 }
 
-/// The host waited for all that `lane` was given.
+/// The same, for all that `lane` was given.
 pub(crate) fn host_waited_for(lane: Lane) {
     if are_wanted() {
-        let mut state = state();
+        let mut state = STATE.lock();
         let point = state.enter(lane).clone();
         state.host.join(&point);
     }
@@ -114,7 +107,7 @@ pub(crate) fn host_waited_for(lane: Lane) {
 /// The host waited for all work of a device.
 pub(crate) fn host_waited_for_device(device: u32) {
     if are_wanted() {
-        let mut state = state();
+        let mut state = STATE.lock();
         let State { host, streams, .. } = &mut *state;
         streams.values().filter(|known| known.lane.device == device).for_each(|known| {
             host.join(&known.clock);
@@ -122,46 +115,11 @@ pub(crate) fn host_waited_for_device(device: u32) {
     }
 }
 
-/// A thread asked whether `lane` did all that it was given, and it had.
-pub(crate) fn host_saw_lane(lane: Lane) {
-    if are_wanted() {
-        let point = STATE.lock().enter(lane).clone();
-        host_saw(&point);
-    }
-}
-
-/// A thread asked whether a point is reached, and it was.
-pub(crate) fn host_saw(point: &Clock) {
-    if !are_wanted() {
-        return;
-    }
-    let is_watcher = ASKED.try_with(|asked| match &mut *asked.borrow_mut() {
-        Some(known) => {
-            known.join(point);
-            true
-        }
-        None => false,
-    });
-    if !is_watcher.unwrap_or(false) {
-        state().host.join(point);
-    }
-}
-
 /// Memory was freed: who gets it next has nothing to do with who had it.
 pub(crate) fn forget(address: usize, bytes: usize) {
     if are_wanted() {
-        state().shadow.forget(address, bytes);
+        STATE.lock().shadow.forget(address, bytes);
     }
-}
-
-/// The state, for a thread that submits work or waits for it.
-fn state() -> MutexGuard<'static, State> {
-    let learned = ASKED.try_with(|asked| asked.borrow_mut().take()).ok().flatten();
-    let mut state = STATE.lock();
-    if let Some(learned) = learned {
-        state.host.join(&learned);
-    }
-    state
 }
 
 impl State {

@@ -44,7 +44,7 @@ pub(crate) fn query(handle: usize) -> CudaResult {
     if !stream.is_idle() {
         return Err(CudaError::NOT_READY);
     }
-    races::host_saw_lane(stream.lane());
+    races::host_waited_for(stream.lane());
     Ok(())
 }
 
@@ -99,8 +99,13 @@ pub(crate) fn host_function(handle: usize, function: HostFunction, data: *mut c_
     context::enter()?;
     let (stream, function) = (stream::resolve(handle)?, function.ok_or(CudaError::INVALID_VALUE)?);
     let data = Carried(data);
-    // SAFETY: the program passed the function and its argument for exactly this call.
-    stream::enqueue(&stream, Box::new(move || guard::host_function(|| unsafe { function(data.get()) })));
+    let before = races::point(stream.lane());
+    let task = move || {
+        races::host_waited(&before);
+        // SAFETY: the program passed the function and its argument for exactly this call.
+        guard::host_function(|| unsafe { function(data.get()) });
+    };
+    stream::enqueue(&stream, Box::new(task));
     Ok(())
 }
 
@@ -111,8 +116,13 @@ pub(crate) fn callback(handle: usize, function: Callback, data: *mut c_void, fla
         return Err(CudaError::INVALID_VALUE);
     }
     let data = Carried(data);
-    // SAFETY: the program passed the function and its argument for exactly this call.
-    stream::enqueue(&stream, Box::new(move || guard::host_function(|| unsafe { function(handle, 0, data.get()) })));
+    let before = races::point(stream.lane());
+    let task = move || {
+        races::host_waited(&before);
+        // SAFETY: the program passed the function and its argument for exactly this call.
+        guard::host_function(|| unsafe { function(handle, 0, data.get()) });
+    };
+    stream::enqueue(&stream, Box::new(task));
     Ok(())
 }
 
@@ -176,7 +186,7 @@ pub(crate) fn event_query(handle: usize) -> CudaResult {
     if !event.is_reached() {
         return Err(CudaError::NOT_READY);
     }
-    races::host_saw(&event.knowledge());
+    races::host_waited(&event.knowledge());
     Ok(())
 }
 
