@@ -145,8 +145,11 @@ fn is_meant(finding: &Finding, killed: &[u32], faults: &[InjectedFault], observa
         let process = observation.process(Role::Rank(rank));
         process.is_some_and(|process| !matches!(process.exit, Exit::Code(0) | Exit::Unknown))
     };
+    // The ranks of a hang are ended by ftest, one before the other.
+    let was_ended = finding.kind == FindingKind::RankLost && observation.hang.is_some();
     finding.kind.is_absence()
-        && (faults.iter().any(explains)
+        && (was_ended
+            || faults.iter().any(explains)
             || (!finding.ranks.is_empty()
                 && finding.ranks.iter().all(|rank| killed.contains(&rank.0) || did_fail(rank.0))))
 }
@@ -158,7 +161,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::observation::{Captured, ProcessObservation};
+    use crate::observation::{Captured, Hang, ProcessObservation};
 
     fn finding(kind: &str, ranks: &[u32]) -> Value {
         json!({ "index": 1, "kind": kind, "sentence": format!("ranks {ranks:?}"), "comm_id": 1, "seqno": 4,
@@ -281,6 +284,21 @@ mod tests {
         ] {
             let observation = seen(std::slice::from_ref(findings), faults, exits);
             assert_eq!(failures(&[], killed, &observation).len(), expected, "{faults:?} {killed:?} {exits:?}");
+        }
+    }
+
+    #[test]
+    fn the_order_in_which_a_hang_is_ended_is_not_a_finding() {
+        let exits = [Exit::Unknown, Exit::Unknown];
+        for (kind, with_hang, expected) in [
+            ("rank_lost", false, 1),
+            ("rank_lost", true, 0),
+            ("timeout_waiting_for_collective", true, 1),
+            ("count_mismatch", true, 1),
+        ] {
+            let mut observation = seen(&[finding(kind, &[1])], &[], &exits);
+            observation.hang = with_hang.then(Hang::default);
+            assert_eq!(failures(&[], &[], &observation).len(), expected, "{kind}");
         }
     }
 }
