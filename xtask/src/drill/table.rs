@@ -1,6 +1,5 @@
 //! The table of docs/reliability.md.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -10,39 +9,46 @@ use super::tally::Row;
 
 const BEGIN: &str = "<!-- generated: drill -->\n";
 const END: &str = "<!-- /generated -->";
+const HEAD: &str =
+    "| row | what is tried | how often | worst outcome | time | when and where |\n|---|---|--:|---|--:|---|\n";
 
-/// Puts the table of `rows` between its marks.
+/// Puts `row` in its place of the table between the marks, which has the rows of `order`. The others stay as they are.
 ///
 /// # Errors
 /// The file or its marks are not there, or it cannot be written.
-pub(super) fn write(path: &Path, rows: &[Row], took: Duration) -> Result<(), String> {
+pub(super) fn write(path: &Path, row: &Row, order: &[&str]) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let text = fs::read_to_string(path).map_err(failed)?;
-    let text = fill(&text, &table(rows, took)).ok_or(format!("{}: no marks around the table", path.display()))?;
+    let text = fill(&text, row, order).ok_or(format!("{}: no marks around the table", path.display()))?;
     fs::write(path, text).map_err(failed)
 }
 
-fn fill(text: &str, table: &str) -> Option<String> {
+fn fill(text: &str, row: &Row, order: &[&str]) -> Option<String> {
     let (before, rest) = text.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{table}{END}{after}"))
+    let (table, after) = rest.split_once(END)?;
+    let new = line(row);
+    let mut lines = String::new();
+    for name in order {
+        let is_its = |line: &&str| line.starts_with(&format!("| `{name}` |"));
+        if let Some(line) = table.lines().chain([new.as_str()]).rfind(is_its) {
+            lines += line;
+            lines.push('\n');
+        }
+    }
+    Some(format!("{before}{BEGIN}{HEAD}{lines}{END}{after}"))
 }
 
-fn table(rows: &[Row], took: Duration) -> String {
-    let mut text = format!("{}, on {}, in {}:\n\n", today(), machine(), time(took));
-    text += "| row | what is tried | how often | worst outcome | time |\n|---|---|--:|---|--:|\n";
-    for row in rows {
-        let tally = &row.tally;
-        let cells = [
-            format!("`{}`", row.name),
-            row.tries.to_owned(),
-            format!("{} {}", grouped(tally.tries), tally.unit),
-            tally.worst(),
-            time(row.took),
-        ];
-        let _ = writeln!(text, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
-    }
-    text
+fn line(row: &Row) -> String {
+    let tally = &row.tally;
+    let cells = [
+        format!("`{}`", row.name),
+        row.tries.to_owned(),
+        format!("{} {}", grouped(tally.tries), tally.unit),
+        tally.worst(),
+        time(row.took),
+        format!("{}, {}", today(), machine()),
+    ];
+    format!("| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
 }
 
 fn today() -> String {
@@ -60,7 +66,7 @@ fn machine() -> String {
         .unwrap_or_default();
     // The kernel keeps a part for itself.
     let gib = (kib as f64 / f64::from(1 << 20)).ceil();
-    format!("{cores} cores and {gib} GiB of memory")
+    format!("{cores} cores, {gib} GiB")
 }
 
 /// A duration as people read it.
@@ -88,15 +94,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_takes_the_place_of_the_old_one() {
+    fn a_row_takes_its_place_in_the_table() {
         let mut tally = Tally::of("connections");
         tally.many(219_555);
-        let row = Row { name: "a", tries: "x | y", tally, took: Duration::from_secs(61) };
-        let table = table(&[row], Duration::from_secs(600));
-        assert!(table.ends_with("| `a` | x \\| y | 219 555 connections | none failed | 61 s |\n"), "{table}");
-        let filled = fill(&format!("# T\n\n{BEGIN}old\n{END}\n\nmore\n"), &table).unwrap();
-        assert_eq!(filled, format!("# T\n\n{BEGIN}{table}{END}\n\nmore\n"));
-        assert_eq!(fill("no marks", &table), None);
+        let row = Row { name: "b", tries: "x | y", tally, took: Duration::from_secs(61) };
+        let new = line(&row);
+        assert!(new.starts_with("| `b` | x \\| y | 219 555 connections | none failed | 61 s | 2"), "{new}");
+        let order = ["a", "b", "c"];
+        let empty = format!("# T\n\n{BEGIN}{END}\n\nmore\n");
+        assert_eq!(fill(&empty, &row, &order).unwrap(), format!("# T\n\n{BEGIN}{HEAD}{new}\n{END}\n\nmore\n"));
+        let full = format!("{BEGIN}{HEAD}| `c` | 3 |\n| `b` | 2 |\n| `a` | 1 |\n| `gone` | 0 |\n{END}");
+        let expected = format!("{BEGIN}{HEAD}| `a` | 1 |\n{new}\n| `c` | 3 |\n{END}");
+        assert_eq!(fill(&full, &row, &order).unwrap(), expected);
+        assert_eq!(fill("no marks", &row, &order), None);
     }
 
     #[test]
