@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The part of the cookie that the coordinator carries.
+pub const COORDINATOR: &str = "coordinator";
+
 /// A path of words, `run/case`: a mark belongs to every prefix of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cookie(String);
@@ -30,6 +33,11 @@ impl Cookie {
     pub fn covers(&self, mark: &str) -> bool {
         mark.strip_prefix(self.0.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
+}
+
+/// Whether a mark is that of a case's coordinator.
+pub(super) fn is_of_a_coordinator(mark: &str) -> bool {
+    mark.rsplit('/').next() == Some(COORDINATOR)
 }
 
 impl fmt::Display for Cookie {

@@ -10,5 +10,6 @@ pub mod process;
 pub mod sweep;
 mod tree;
 
+pub use cookie::COORDINATOR;
 pub use process::{Event, ProcessPlan, Running, StartError, Texts};
-pub use tree::{COORDINATOR, ProcessTree};
+pub use tree::ProcessTree;

@@ -13,7 +13,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::children;
-use super::cookie::Cookie;
+use super::cookie::{self, Cookie};
 use crate::execute::clock::{Instant, timeout_at};
 use crate::host::variable;
 
@@ -225,17 +225,7 @@ impl Sweep {
         };
         let mut chosen: HashSet<i32> =
             all.iter().filter(|process| marked(process)).map(|process| process.pid).collect();
-        loop {
-            let before = chosen.len();
-            for process in &all {
-                if chosen.contains(&process.parent) && !self.spared.contains(&process.parent) {
-                    chosen.insert(process.pid);
-                }
-            }
-            if chosen.len() == before {
-                break;
-            }
-        }
+        add_descendants(&mut chosen, &all, &self.spared);
         all.into_iter()
             .filter(|process| chosen.contains(&process.pid) && !self.spared.contains(&process.pid))
             .filter(Process::is_alive)
@@ -288,19 +278,48 @@ impl Sweep {
                 continue;
             }
             clean = 0;
-            for process in &alive {
+            let (turn, later) = coordinators_last(alive);
+            let mut end = |process: &Process| {
                 if process.end() && seen.insert((process.pid, process.start)) {
                     swept.killed.push(process.describe());
                 }
-            }
-            let left = self.wait(alive, deadline).await;
+            };
+            turn.iter().for_each(&mut end);
+            let left = self.wait(turn, deadline).await;
             if Instant::now() >= deadline {
+                later.iter().for_each(end);
                 swept.unkillable = left.iter().map(Process::describe).collect();
                 break;
             }
         }
         swept
     }
+}
+
+/// Adds to `chosen` what descends from them among `all`, but not by way of those that are `spared`.
+fn add_descendants(chosen: &mut HashSet<i32>, all: &[Process], spared: &HashSet<i32>) {
+    loop {
+        let before = chosen.len();
+        for process in all {
+            if chosen.contains(&process.parent) && !spared.contains(&process.parent) {
+                chosen.insert(process.pid);
+            }
+        }
+        if chosen.len() == before {
+            return;
+        }
+    }
+}
+
+/// Those of `alive` whose turn it is, and those that come later: coordinators and what they started. When this process is killed
+/// before it is through, they end the rest.
+fn coordinators_last(alive: Vec<Process>) -> (Vec<Process>, Vec<Process>) {
+    let is_one = |process: &&Process| process.cookie.as_deref().is_some_and(cookie::is_of_a_coordinator);
+    let mut late: HashSet<i32> = alive.iter().filter(is_one).map(|process| process.pid).collect();
+    add_descendants(&mut late, &alive, &HashSet::new());
+    let (later, turn): (Vec<Process>, Vec<Process>) =
+        alive.into_iter().partition(|process| late.contains(&process.pid));
+    if turn.is_empty() { (later, Vec::new()) } else { (turn, later) }
 }
 
 /// Takes the exit status of an orphan that came to us; a child of another owner is left alone.
@@ -375,6 +394,18 @@ mod tests {
         assert_eq!((process.pid, process.parent, process.state, process.start), (42, 7, 'S', 98765));
         assert_eq!(process.name, "a) b (c)");
         assert!(parse_stat("").is_none());
+    }
+
+    #[test]
+    fn coordinators_and_what_they_started_have_their_turn_when_all_others_are_gone() {
+        let coordinator = process(10, 1, Some("r/1/coordinator"));
+        let successor = process(11, 10, None);
+        let (rank, child) = (process(20, 1, Some("r/1")), process(21, 20, None));
+        let all = vec![coordinator.clone(), successor.clone(), rank.clone(), child.clone()];
+        assert_eq!(coordinators_last(all), (vec![rank, child], vec![coordinator.clone(), successor.clone()]));
+        let left = vec![coordinator, successor];
+        assert_eq!(coordinators_last(left.clone()), (left, Vec::new()));
+        assert_eq!(coordinators_last(Vec::new()), (Vec::new(), Vec::new()));
     }
 
     #[test]

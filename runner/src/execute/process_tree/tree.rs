@@ -8,16 +8,13 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::cookie::Cookie;
+use super::cookie::{COORDINATOR, Cookie};
 use super::process::{Event, ProcessPlan, Running, StartError};
 use super::sweep::{Process, Sweep, Swept};
 use crate::execute::cancel::Cancel;
 use crate::execute::clock::{Instant, timeout_at};
 use crate::host::deadline;
 use crate::observation::{Exit, Role};
-
-/// The part of the cookie that the coordinator carries.
-pub const COORDINATOR: &str = "coordinator";
 
 /// Processes that carry one cookie. The coordinator among them is apart: it ends last, in order.
 #[derive(Debug)]
