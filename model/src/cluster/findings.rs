@@ -2,10 +2,8 @@
 
 use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
-use protocol::ids::Rank;
+use protocol::ids::{Rank, names};
 use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure};
-
-use super::hang::names;
 
 /// The findings among `events`, whose details are `measured` and whose ranks were at `sites`. A death that stopped no other rank is not one: how processes end is not
 /// judged here.
