@@ -10,7 +10,7 @@ use dataplane::refusal;
 
 use super::allocator::{Allocator, PAGE};
 use super::error::{CudaError, CudaResult};
-use super::freed::Freed;
+use super::freed::{Freed, Was};
 use super::{Device, all, neighbors};
 use crate::sanitizer::races;
 
@@ -285,23 +285,12 @@ pub(crate) fn in_arena(address: usize) -> Option<Option<Location>> {
 /// What is known about an address of an arena at which nothing is allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trace {
-    /// An allocation that was freed.
-    Freed { device: u32, was: Was },
+    /// `at` bytes into an allocation that was freed.
+    Freed { device: u32, at: usize, was: Was },
     /// The gap `distance` bytes behind a live allocation of `size` bytes.
     Behind { device: u32, size: usize, distance: usize },
     /// Nothing near.
     Nowhere { device: u32 },
-}
-
-/// An allocation that was freed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Was {
-    /// Bytes from its start to the address.
-    pub(crate) at: usize,
-    /// Bytes asked for.
-    pub(crate) size: usize,
-    /// `cudaDeviceReset` freed it.
-    pub(crate) by_reset: bool,
 }
 
 /// What was at `address`, in an arena of this process.
@@ -309,8 +298,7 @@ pub(crate) fn trace(address: usize) -> Option<Trace> {
     let (found, offset) = arena_at(address)?;
     let (device, book) = (found.ordinal, found.memory.book());
     if let Some(was) = book.freed.find(offset) {
-        let was = Was { at: offset - was.start, size: was.size, by_reset: was.by_reset };
-        return Some(Trace::Freed { device, was });
+        return Some(Trace::Freed { device, at: offset - was.start, was });
     }
     let behind = book.allocator.before(offset).map(|(start, size)| (size, offset - (start + size)));
     Some(match behind.filter(|(_, distance)| *distance < PAGE) {
