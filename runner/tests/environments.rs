@@ -170,6 +170,33 @@ fn uv_is_fetched_where_it_is_missing_and_its_wheels_stay_as_they_are() {
 }
 
 #[test]
+fn the_doctor_names_the_python_and_whether_the_index_answers() {
+    let machine = Machine::new();
+    let doctor = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let output = machine.ftest(arguments).envs(variables.iter().copied()).output().unwrap();
+        (code(&output), text(&output.stdout))
+    };
+    let wheel = machine.root.path().join("wheel");
+    std::fs::write(&wheel, "").unwrap();
+    let (ended, said) = doctor(&["doctor"], &[("WHEEL", wheel.to_str().unwrap())]);
+    let line = |said: &str, thing: &str| {
+        let is_it = |line: &&str| line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ").starts_with(thing);
+        said.lines().find(is_it).unwrap_or_default().to_owned()
+    };
+    assert_eq!(ended, Some(0), "{said}");
+    let python = machine.root.path().join("bin/python3");
+    assert!(line(&said, "Python").contains(python.to_str().unwrap()), "{said}");
+    assert!(line(&said, "environment").starts_with("ok ") && line(&said, "package index").starts_with("ok "), "{said}");
+    let (_, said) = doctor(&["doctor"], &[]);
+    assert!(line(&said, "package index").starts_with("limited ") && said.contains("no wheel of uv"), "{said}");
+    let (_, said) = doctor(&["doctor", "--offline"], &[]);
+    assert_eq!(line(&said, "package index"), "");
+    let (ended, said) = doctor(&["doctor", "--offline"], &[("FTEST_HOME", "/nowhere")]);
+    assert_eq!(ended, Some(3));
+    assert!(line(&said, "ftest").starts_with("missing ") && said.contains("FTEST_HOME=/nowhere"), "{said}");
+}
+
+#[test]
 fn the_environments_of_suites_are_made_ahead() {
     let machine = Machine::new();
     let suite = machine.root.path().join("s.yaml");

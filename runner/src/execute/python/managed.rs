@@ -61,6 +61,19 @@ impl Plan {
     }
 }
 
+/// The interpreter for which environments are made, if the machine has one.
+pub fn base() -> Option<PathBuf> {
+    Tools::find().ok()?.python().map(Path::to_owned)
+}
+
+/// Asks the package index for something small.
+///
+/// # Errors
+/// [`Error`]: what it answered.
+pub fn ask_index() -> Result<(), Error> {
+    Tools::find()?.ask_index()
+}
+
 /// The environment for `requirements` if it is already there.
 ///
 /// # Errors

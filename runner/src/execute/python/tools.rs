@@ -50,6 +50,29 @@ impl Tools {
         }
     }
 
+    /// Asks the package index for something small, once, and not for long.
+    ///
+    /// # Errors
+    /// [`Error::Step`] with what it answered.
+    pub(super) fn ask_index(&self) -> Result<(), Error> {
+        const WHAT: &str = "pip";
+        let nowhere = "/nonexistent";
+        let command = match self {
+            Tools::Pip { python } => {
+                let options = ["--quiet", "--disable-pip-version-check", "--no-input", "--retries=0", "--timeout=10"];
+                let question = ["-m", "pip", "install", "--dry-run", "--no-deps", "--target", nowhere];
+                command(python, &[&question[..], &options, &[WHAT]].concat())
+            }
+            Tools::Uv { uv, settings, .. } => {
+                let question = ["pip", "install", "--quiet", "--dry-run", "--no-deps", "--target", nowhere, WHAT];
+                let mut command = command(uv, &question);
+                command.env("UV_HTTP_TIMEOUT", "10").env("UV_NO_CACHE", "1").envs(settings.iter().cloned());
+                command
+            }
+        };
+        step("asking the package index", command, &|_| {}).map(drop)
+    }
+
     /// uv in place of pip, if it is in `directory` or can be fetched into it.
     pub(super) fn with_uv(self, directory: &Path, announce: &dyn Fn(&str)) -> Tools {
         let Tools::Pip { python } = &self else { return self };
