@@ -23,7 +23,12 @@ pub(super) fn of(events: &[FailureEvent], measured: &[MeasuredFailure], sites: V
             sites,
         })
     });
-    (1..).zip(found).map(|(index, finding)| Finding { index, ..finding }).collect()
+    found.collect()
+}
+
+/// The findings of a report, counted.
+pub(super) fn numbered(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    (1..).zip(findings).map(|(index, finding)| Finding { index, ..finding }).collect()
 }
 
 fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str) -> String {

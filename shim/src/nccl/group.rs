@@ -15,6 +15,7 @@ use protocol::route;
 use super::abi::{SimulationInfo, UNDEFINED_TIME};
 use super::communicator::{COMMUNICATORS, Communicator, process};
 use super::error::{NcclError, NcclResult};
+use super::issue;
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
@@ -315,6 +316,10 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
         }
         launches[at].calls.push(call);
     }
+    issue::number(launches.iter_mut().flat_map(|launch| {
+        let device = launch.communicator.device.ordinal;
+        launch.calls.iter_mut().map(move |call| (device, call))
+    }));
     for Launch { communicator, streams, calls } in launches {
         let ranks = communicator.usable()?;
         if races::are_wanted() {
