@@ -55,6 +55,7 @@ fn look() {
             Ok(Some(torch)) => {
                 let _ = TORCH.set(torch);
                 allocator::install();
+                allocator::watch();
             }
             Err(why) => {
                 CHANGED.store(false, Ordering::Relaxed);
