@@ -143,6 +143,14 @@ kinds! {
     Race "race"
         hardware "The result depends on which stream is faster: intermittently wrong numbers, without an error."
         fix "Let the later stream wait: `work.wait()` for a collective, `stream.wait_stream(other)` or an event for a side stream, `tensor.record_stream(stream)` for memory that is freed while another stream uses it.";
+    /// Device memory was read that nobody has written since it was allocated. Checked with `sanitize: [init]`.
+    UninitializedRead "uninitialized_read"
+        hardware "The program computes with what the memory's last owner left there, often zeros in a test and numbers of another tensor in a long run."
+        fix "Allocate with `torch.zeros`, or write every element (`fill_`, `copy_`, `out=`) before the first read: an accumulator or a buffer that is filled only in part is the usual cause.";
+    /// An operator of PyTorch made NaN or Inf of finite numbers. Checked with `sanitize: [finite]`.
+    NotFinite "not_finite"
+        hardware "The number spreads: the loss is NaN some steps later, and so is every parameter."
+        fix "Look at the operator's inputs at that line: a logarithm or division of 0, the square root's gradient at 0, and sums in float16 are the usual causes; clamp, add an epsilon, or compute in a wider type.";
 }
 
 impl FindingKind {
@@ -184,7 +192,9 @@ impl FindingKind {
             | Self::UseAfterFree
             | Self::DoubleFree
             | Self::ForeignFree
-            | Self::Race => false,
+            | Self::Race
+            | Self::UninitializedRead
+            | Self::NotFinite => false,
         }
     }
 

@@ -57,6 +57,7 @@ fn look() {
                 call_site::framework_at(torch.symbols.dispatcher as usize);
                 let _ = TORCH.set(torch);
                 allocator::install();
+                allocator::watch();
             }
             Err(why) => {
                 CHANGED.store(false, Ordering::Relaxed);

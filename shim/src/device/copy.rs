@@ -8,6 +8,7 @@ use super::misuse;
 use super::stream::Stream;
 use crate::report::counters::HOST_COPIES;
 use crate::report::finding;
+use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access};
 
 /// A box of more rows apart from one another is not looked at for races: each costs time and memory.
@@ -129,6 +130,9 @@ pub(crate) fn copy(
         }
         races::work(&[stream.lane()], finding::function(), &accesses);
     }
+    if init::is_wanted() {
+        follow(to, from, extent, source, target);
+    }
     // A pageable target is complete when the call returns, and a pageable source may be reused then (CUDA runtime
     // manual, "API synchronization behavior").
     let waits = when == When::Now || target == Known::Unknown;
@@ -187,6 +191,9 @@ pub(crate) fn fill(
         add_accesses(&mut accesses, to, extent, true);
         races::work(&[stream.lane()], finding::function(), &accesses);
     }
+    if init::is_wanted() {
+        rows(to, to, extent).for_each(|(row, _)| init::written(row, extent.width));
+    }
     let task = move || {
         for (row, _) in rows(to, to, extent) {
             // SAFETY: the box was checked to be in live memory, and freeing it waits for this stream.
@@ -218,6 +225,22 @@ fn add_accesses(accesses: &mut Vec<Access>, layout: Layout, extent: Extent, writ
     } else if height * depth <= MOST_ROWS {
         let row = |(address, _)| Access { address, bytes: width, writes };
         accesses.extend(rows(layout, layout, extent).map(row));
+    }
+}
+
+/// What the copy does to memory that nobody wrote: within devices it stays that, but a host reads it.
+fn follow(to: Layout, from: Layout, extent: Extent, source: Known, target: Known) {
+    let is_device = |known| matches!(known, Known::Device(_));
+    for (to, from) in rows(to, from, extent) {
+        if is_device(source) && is_device(target) {
+            init::copied(to, from, extent.width);
+        } else if is_device(target) {
+            init::written(to, extent.width);
+        }
+    }
+    if is_device(source) && !is_device(target) {
+        let pieces = rows(to, from, extent).map(|(_, address)| (address, extent.width)).collect();
+        init::read(finding::function(), &[Read { pieces, needs: Needs::Any }]);
     }
 }
 

@@ -11,8 +11,8 @@ use dataplane::refusal;
 use super::allocator::{Allocator, PAGE};
 use super::error::{CudaError, CudaResult};
 use super::freed::{Freed, Was};
-use super::{Device, all, neighbors};
-use crate::sanitizer::races;
+use super::{Device, all, fresh, neighbors};
+use crate::sanitizer::{init, races};
 
 /// Memory that a context takes before the program's first allocation.
 const CONTEXT_BYTES: u64 = 512 << 20;
@@ -202,7 +202,9 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
     drop(book);
     device.counters.held.take(size as u64);
     device.counters.allocations.add(size as u64);
-    Ok(arena.base() as usize + offset)
+    let address = arena.base() as usize + offset;
+    fresh::allocated(address, size, kind);
+    Ok(address)
 }
 
 /// Releases the allocation that starts at `address`, if it is device memory that the program may free.
@@ -246,6 +248,7 @@ pub(crate) fn free_internal(address: usize) {
 fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize, by_reset: bool) -> CudaResult {
     let freed = book.allocator.free(offset).ok_or(CudaError::INVALID_VALUE)?;
     races::forget(arena.base() as usize + offset, freed.size);
+    init::freed(arena.base() as usize + offset, freed.size);
     if book.kinds.remove(&offset) != Some(Kind::Internal) {
         book.freed.add(offset, freed.size, by_reset);
     }
