@@ -277,7 +277,7 @@ mod tests {
             Some("copy reads 8 bytes that nobody has written since they were allocated")
         );
         let parts = Read { pieces: vec![(96, 8), (108, 8)], needs: Needs::Any };
-        assert_eq!(state.read("cat", &[parts.clone()]), None, "written in part");
+        assert_eq!(state.read("cat", std::slice::from_ref(&parts)), None, "written in part");
         assert_eq!(
             state.read("mul", &[Read { needs: Needs::All, ..parts }]).as_deref(),
             Some("mul reads 16 bytes, 8 of which nobody has written since they were allocated")
