@@ -1,11 +1,14 @@
 //! Which operator made a NaN or an Inf of finite numbers, for the sanitizer `finite`.
 
+use std::ffi::c_void;
+
 use super::bytes::{Bytes, of_result, tensors};
 use super::cxx::{Device, IValue};
 use super::layout::tag;
 use super::mapping::names;
-use super::object::Tensor;
+use super::object::{self, Tensor};
 use super::operator::{Kind, Operator};
+use super::torch;
 use crate::boundary::gap;
 use crate::sanitizer::finite::{self, Count, Format};
 
@@ -46,9 +49,8 @@ impl NonFinite {
         let mut found = Self { operator, is_tainted: false, inputs: Vec::new(), written: Vec::new() };
         let schema = operator.schema();
         for ((kind, slot), written) in schema.arguments.iter().zip(arguments).zip(&schema.written) {
-            // `masked_fill_(mask, -inf)` is meant.
-            found.is_tainted |=
-                *kind == Kind::Other && slot.tag == tag::DOUBLE && !f64::from_bits(slot.payload).is_finite();
+            // `masked_fill_(mask, -inf)` is meant, and so is a division by 0 (as RAdam's first steps do).
+            found.is_tainted |= *kind == Kind::Other && is_meant(slot, &operator.name);
             for tensor in tensors(*kind, slot) {
                 let Some(numbers) = Numbers::of(tensor) else { continue };
                 if !written {
@@ -69,8 +71,8 @@ impl NonFinite {
         if self.is_tainted {
             return;
         }
-        // What else attention returns is for its backward pass, where -inf is the weight of what is masked.
-        let results = if names::is_attention(&self.operator.name) { &results[..results.len().min(1)] } else { results };
+        let results =
+            if names::keeps_logarithms(&self.operator.name) { &results[..results.len().min(1)] } else { results };
         let results = results.iter().flat_map(of_result).filter_map(Numbers::of);
         let made = self.written.iter().cloned().chain(results).map(|numbers| numbers.count()).find(Count::is_any);
         let Some(made) = made else { return };
@@ -78,4 +80,19 @@ impl NonFinite {
             finite::made(&self.operator.name, made);
         }
     }
+}
+
+/// Whether a number that the call names makes such results.
+fn is_meant(slot: &IValue, name: &str) -> bool {
+    let number = |slot: &IValue| match slot.tag {
+        tag::DOUBLE => Some(f64::from_bits(slot.payload)),
+        tag::INT => Some(slot.payload as i64 as f64),
+        _ => None,
+    };
+    if slot.tag == torch().layout.tags.list {
+        // SAFETY: the argument keeps its list alive.
+        let divisors = unsafe { object::list_items(slot.payload as *mut c_void) };
+        return names::divides_by_list(name) && divisors.iter().filter_map(number).any(|number| number == 0.0);
+    }
+    number(slot).is_some_and(|number| !number.is_finite())
 }

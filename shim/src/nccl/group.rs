@@ -19,6 +19,7 @@ use super::issue;
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
+use crate::call_site;
 use crate::device::stream::{self, Stream};
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access, Lane};
@@ -374,10 +375,18 @@ fn follow(calls: &[Call], rank: u32, size: u32) {
         let needs = if computes { Needs::All } else { Needs::Any };
         Read::line(call.send.address as usize, call.send_bytes(rank, size), needs)
     };
-    init::read(name(calls), &calls.iter().map(read).collect::<Vec<_>>());
+    init::read(name(calls), &calls.iter().filter(|call| !is_barrier(call, rank, size)).map(read).collect::<Vec<_>>());
     for call in calls {
         init::written(call.receive.address as usize, call.receive_bytes(rank, size));
     }
+}
+
+/// PyTorch's barrier adds up one number of `at::empty` that nobody looks at: it is allocated and given to NCCL by one line.
+fn is_barrier(call: &Call, rank: u32, size: u32) -> bool {
+    let fresh_at = || init::is_unwritten(call.send.address as usize, call.send_bytes(rank, size));
+    call.operation == Kind::AllReduce
+        && call.count == 1
+        && fresh_at().is_some_and(|site| site == call_site::of_python().unwrap_or_default())
 }
 
 /// Runs `task` in `first` once all streams got here, and holds the others until it is done.

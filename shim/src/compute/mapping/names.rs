@@ -125,9 +125,15 @@ pub(in crate::compute) fn waits(name: &str) -> bool {
     base(name, &NAMESPACES).is_some_and(|base| WAITING.contains(&base) || base.starts_with("_to_sparse"))
 }
 
-/// True for an attention, forward or backward.
-pub(in crate::compute) fn is_attention(name: &str) -> bool {
-    base(name, &NAMESPACES).is_some_and(|base| base.contains("attention"))
+/// True for an operator whose results after the first are logarithms for its backward pass, -inf for what cannot be: attention
+/// and CTC loss.
+pub(in crate::compute) fn keeps_logarithms(name: &str) -> bool {
+    base(name, &NAMESPACES).is_some_and(|base| base.contains("attention") || base.contains("ctc_loss"))
+}
+
+/// True for an operator that divides each tensor of a list by a number.
+pub(in crate::compute) fn divides_by_list(name: &str) -> bool {
+    name.starts_with("aten::_foreach_div") && name.ends_with(".ScalarList")
 }
 
 /// True for an operator on a GPU's tensor that takes indices from the CPU.

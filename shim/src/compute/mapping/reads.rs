@@ -101,8 +101,13 @@ pub(in crate::compute) fn of(operator: &Operator, arguments: &[IValue], place: u
     let is_zero = |place: usize| arguments.get(place).is_some_and(|slot| slot.payload == 0);
     // `beta * self + ...`: 0 is not multiplied (cuBLAS too does not read C then).
     let is_scaled_away = schema.place("self") == Some(place) && schema.place("beta").is_some_and(is_zero);
+    // SGD's first step writes the momentum buffers, which nobody has filled.
+    let is_first = schema.place("is_first_step").is_some_and(|place| arguments[place].payload & 0xff == 1);
+    let is_made_here = is_first && schema.place("momentum_buffer_list") == Some(place);
+    // In place or not, it keeps there what it drew.
+    let is_noise = operator.name.contains("rrelu_with_noise") && schema.place("noise") == Some(place);
     let part = by_name(&operator.name, schema.written[place]);
-    if is_scaled_away { Part::Nothing } else { part }
+    if is_scaled_away || is_made_here || (is_noise && schema.written[place]) { Part::Nothing } else { part }
 }
 
 /// The same, for an argument that is written or not.
