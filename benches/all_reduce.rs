@@ -1,6 +1,7 @@
 //! all_reduce between processes, through the whole path (ncclAllReduce and cudaStreamSynchronize of the shim, with the real
 //! coordinator), next to the bare limit (one shared memory file, a futex barrier, a loop) and to FakeGPU's
-//! figures as we measured them. Prints medians; asserts nothing. `cargo build --release -p coordinator && cargo bench -p shim --bench all_reduce`.
+//! figures as we measured them. Prints medians; asserts nothing. `cargo build --release -p coordinator && cargo bench
+//! -p shim --bench all_reduce`.
 #![expect(unsafe_code, reason = "calls a C interface and shares memory")]
 
 mod barrier;

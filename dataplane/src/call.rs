@@ -2,9 +2,9 @@
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::SiteId;
+use protocol::record::{ErrorCode, Issue};
 
 use crate::failure::Failure;
-use protocol::record::ErrorCode;
 
 /// Where in a memory file a buffer is, so that ranks of other processes can map it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +94,8 @@ pub struct Call {
     pub receive: Buffer,
     /// Where the program called it.
     pub site: SiteId,
+    /// When the program issued it.
+    pub issue: Issue,
 }
 
 impl Call {
@@ -111,6 +113,7 @@ impl Call {
             send: Buffer::NONE,
             receive: Buffer::NONE,
             site: SiteId::default(),
+            issue: Issue::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Why an operation failed: the one error type of this crate's operations.
 
-use protocol::ids::{Rank, SiteId};
+use protocol::ids::{Rank, SiteId, names};
 use protocol::record::ErrorCode;
 
 use crate::refusal;
@@ -38,30 +38,41 @@ impl Failure {
     }
 }
 
-/// The kinds in the order of their numbers in shared memory and on data sockets (number = position + 1; 0 is none).
-const CODES: [ErrorCode; 21] = [
-    ErrorCode::InvalidArgument,
-    ErrorCode::DuplicateRank,
-    ErrorCode::WorldSizeMismatch,
-    ErrorCode::CollectiveTypeMismatch,
-    ErrorCode::DtypeMismatch,
-    ErrorCode::CountMismatch,
-    ErrorCode::ReduceOpMismatch,
-    ErrorCode::RootMismatch,
-    ErrorCode::TimeoutWaitingForRanks,
-    ErrorCode::TimeoutWaitingForCollective,
-    ErrorCode::TimeoutWaitingForP2p,
-    ErrorCode::TimeoutWaitingForSplit,
-    ErrorCode::RankLost,
-    ErrorCode::Aborted,
-    ErrorCode::UnknownCommunicator,
-    ErrorCode::InjectedRankFailure,
-    ErrorCode::System,
-    ErrorCode::ShrinkExcludedRanksMismatch,
-    ErrorCode::TimeoutWaitingForShrink,
-    ErrorCode::Revoked,
-    ErrorCode::SharedDevice,
-];
+macro_rules! numbered {
+    ($($kind:ident)*) => {
+        /// The kinds in the order of their numbers in shared memory and on data sockets (number = position + 1; 0 is none).
+        const CODES: &[ErrorCode] = &[$(ErrorCode::$kind,)*];
+
+        /// Does not compile when a kind is not in the list.
+        const _: fn(ErrorCode) = |code| match code {
+            $(ErrorCode::$kind => {})*
+        };
+    };
+}
+
+numbered! {
+    InvalidArgument
+    DuplicateRank
+    WorldSizeMismatch
+    CollectiveTypeMismatch
+    DtypeMismatch
+    CountMismatch
+    ReduceOpMismatch
+    RootMismatch
+    TimeoutWaitingForRanks
+    TimeoutWaitingForCollective
+    TimeoutWaitingForP2p
+    TimeoutWaitingForSplit
+    RankLost
+    Aborted
+    UnknownCommunicator
+    InjectedRankFailure
+    System
+    ShrinkExcludedRanksMismatch
+    TimeoutWaitingForShrink
+    Revoked
+    SharedDevice
+}
 
 /// The number of a kind between ranks; never 0.
 pub(crate) fn number_of(code: ErrorCode) -> u32 {
@@ -75,14 +86,7 @@ pub(crate) fn code_of(number: u32) -> ErrorCode {
 
 /// "rank 1", "ranks 1 and 3", "ranks 0, 2 and 5".
 pub(crate) fn name_ranks(ranks: &[u32]) -> String {
-    match ranks {
-        [] => "no rank".to_owned(),
-        [one] => format!("rank {one}"),
-        [most @ .., last] => {
-            let most: Vec<String> = most.iter().map(u32::to_string).collect();
-            format!("ranks {} and {last}", most.join(", "))
-        }
-    }
+    names("rank", "ranks", ranks)
 }
 
 #[cfg(test)]
@@ -92,16 +96,9 @@ mod tests {
     #[test]
     fn numbers_round_trip_and_are_never_zero() {
         for code in CODES {
-            assert_ne!(number_of(code), 0);
-            assert_eq!(code_of(number_of(code)), code);
+            assert_ne!(number_of(*code), 0);
+            assert_eq!(code_of(number_of(*code)), *code);
         }
         assert_eq!(code_of(0), ErrorCode::System);
-    }
-
-    #[test]
-    fn ranks_read_like_a_sentence() {
-        assert_eq!(name_ranks(&[1]), "rank 1");
-        assert_eq!(name_ranks(&[1, 3]), "ranks 1 and 3");
-        assert_eq!(name_ranks(&[0, 2, 5]), "ranks 0, 2 and 5");
     }
 }

@@ -33,6 +33,11 @@ impl Call {
         Self { connection, site, operation, sequence }
     }
 
+    /// Where it is in the program of its process.
+    pub(crate) fn place(&self) -> (ConnectionId, SiteId) {
+        (self.connection, self.site)
+    }
+
     /// What `applicant` asks for.
     pub(crate) fn of(applicant: &Applicant, operation: Option<Operation>) -> Self {
         Self::new(applicant.connection, applicant.member.site, operation, NO_SEQUENCE)

@@ -103,6 +103,18 @@ kinds! {
     SharedDevice "shared_device"
         hardware "NCCL refuses: ncclInvalidUsage, `Duplicate GPU detected`."
         fix "Call cudaSetDevice (`torch.cuda.set_device`) with LOCAL_RANK before the communicator is made, and start no more ranks than there are GPUs.";
+    /// Ranks called operations of several communicators in orders that wait for each other in a circle. The run got through because they were on streams that ran at the same time.
+    OrderCycle "order_cycle"
+        hardware "NCCL wants one order of operations on all GPUs: where the kernels of two communicators do not fit on a GPU side by side, or a call synchronizes the device, each rank waits in the operation that the other has not begun."
+        fix "Issue operations on different communicators in the same order on every rank, from one thread; put those that cannot be ordered into one ncclGroupStart and ncclGroupEnd.";
+    /// Ranks wait for each other in a circle of sends and recvs outside a group, such as two ranks that both send first. The run got through because the messages were small enough to be buffered, or their streams ran at the same time.
+    SendCycle "send_cycle"
+        hardware "NCCL promises no buffering, and a send may block until its recv is called: the job hangs, depending on the size of the message."
+        fix "Put the send and the recv into one ncclGroupStart and ncclGroupEnd (`batch_isend_irecv`), or let one side receive first.";
+    /// Ranks called collectives of the same shapes from different lines: one left a call out or made one too many, and every later call meets another than its own.
+    CollectiveShift "collective_shift"
+        hardware "NCCL compares nothing: gradients are added to losses, and the numbers are wrong without an error, or the job hangs at its end."
+        fix "Let every rank make the same calls; look for a branch or an early return on the rank, the data or the step that skips one, at the lines of the finding.";
     /// An NCCL call used a communicator that had already been destroyed or aborted.
     UseAfterDestroy "use_after_destroy"
         hardware "NCCL reads freed memory: ncclInvalidArgument, a crash, or a hang."
@@ -131,6 +143,14 @@ kinds! {
     Race "race"
         hardware "The result depends on which stream is faster: intermittently wrong numbers, without an error."
         fix "Let the later stream wait: `work.wait()` for a collective, `stream.wait_stream(other)` or an event for a side stream, `tensor.record_stream(stream)` for memory that is freed while another stream uses it.";
+    /// Device memory was read that nobody has written since it was allocated. Checked with `sanitize: [init]`.
+    UninitializedRead "uninitialized_read"
+        hardware "The program computes with what the memory's last owner left there, often zeros in a test and numbers of another tensor in a long run."
+        fix "Allocate with `torch.zeros`, or write every element (`fill_`, `copy_`, `out=`) before the first read: an accumulator or a buffer that is filled only in part is the usual cause.";
+    /// An operator of PyTorch made NaN or Inf of finite numbers. Checked with `sanitize: [finite]`.
+    NotFinite "not_finite"
+        hardware "The number spreads: the loss is NaN some steps later, and so is every parameter."
+        fix "Look at the operator's inputs at that line: a logarithm or division of 0, the square root's gradient at 0, and sums in float16 are the usual causes; clamp, add an epsilon, or compute in a wider type.";
 }
 
 impl FindingKind {
@@ -163,13 +183,18 @@ impl FindingKind {
             | Self::DuplicateRank
             | Self::RankLost
             | Self::SharedDevice
+            | Self::OrderCycle
+            | Self::SendCycle
+            | Self::CollectiveShift
             | Self::UseAfterDestroy
             | Self::InFlightAtExit
             | Self::OutOfRangeCopy
             | Self::UseAfterFree
             | Self::DoubleFree
             | Self::ForeignFree
-            | Self::Race => false,
+            | Self::Race
+            | Self::UninitializedRead
+            | Self::NotFinite => false,
         }
     }
 

@@ -18,6 +18,16 @@ pub enum BufferTransport {
     Control,
 }
 
+/// When an operation was issued: its place in the order in which the program issued operations to one device of its process, across
+/// communicators. Operations of one `ncclGroupStart` and `ncclGroupEnd` share a place; one outside a group has its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issue {
+    /// From 1, without gaps; 0 for an operation that has no place, as one-sided ones.
+    pub place: u64,
+    /// Operations that share the place.
+    pub together: u32,
+}
+
 /// One operation as one rank completed it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationRecord {
@@ -49,6 +59,8 @@ pub struct OperationRecord {
     pub ended_ns: u64,
     /// Where the program called it.
     pub site: SiteId,
+    /// When the program issued it.
+    pub issue: Issue,
 }
 
 /// Why an operation failed, reported once by every rank that noticed.

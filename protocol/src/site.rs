@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::Rank;
+use crate::ids::{Rank, names};
 use crate::report::FindingSite;
 
 /// Most places of one process that have a number. What comes later has none.
@@ -81,7 +81,7 @@ pub fn describe(sites: &[FindingSite]) -> Vec<String> {
     let sentence = |(ranks, site): (Vec<Rank>, &FindingSite)| {
         let (place, operation) = (site.place(), &site.operation);
         let at = if site.line == 0 { "in" } else { "at" };
-        let who = names(&ranks);
+        let who = names("rank", "ranks", &ranks);
         match (site.completed, site.operation.as_str(), site.seqno.0) {
             (false, "init", _) => format!("{who} asked for the communicator {at} {place}"),
             (false, ..) => format!("{who} called {operation} {at} {place}"),
@@ -90,18 +90,6 @@ pub fn describe(sites: &[FindingSite]) -> Vec<String> {
         }
     };
     groups.into_iter().map(sentence).collect()
-}
-
-/// "rank 1", "ranks 0, 2 and 5", "ranks 0, 1, 2, 3 and 60 others".
-fn names(ranks: &[Rank]) -> String {
-    const SHOWN: usize = 8;
-    let numbers: Vec<String> = ranks.iter().map(Rank::to_string).collect();
-    match numbers.as_slice() {
-        [] => "no rank".to_owned(),
-        [one] => format!("rank {one}"),
-        [first @ .., last] if first.len() < SHOWN => format!("ranks {} and {last}", first.join(", ")),
-        all => format!("ranks {} and {} others", all[..SHOWN].join(", "), all.len() - SHOWN),
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use protocol::backlog::Backlog;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
-use protocol::record::{BufferTransport, OperationRecord};
+use protocol::record::{BufferTransport, Issue, OperationRecord};
 
 /// The record with the longest encoding.
 fn record(sequence: u64) -> OperationRecord {
@@ -22,6 +22,7 @@ fn record(sequence: u64) -> OperationRecord {
         execute_us: f64::MIN_POSITIVE,
         ended_ns: u64::MAX,
         site: SiteId(u32::MAX),
+        issue: Issue { place: u64::MAX, together: u32::MAX },
     }
 }
 

@@ -12,7 +12,7 @@ use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{Member, ProcessInfo, Role, SharedFile, ToCoordinator, ToRank, VERSION};
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
-use protocol::record::{BufferTransport, ErrorCode, FailureRecord, OperationRecord};
+use protocol::record::{BufferTransport, ErrorCode, FailureRecord, Issue, OperationRecord};
 use protocol::report::FaultKind;
 use protocol::site::CallSite;
 use serde::Serialize;
@@ -78,6 +78,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         execute_us: 0.25,
         ended_ns: 7_000_000_123,
         site: SiteId(3),
+        issue: Issue { place: 41, together: 2 },
     };
     let failure = FailureRecord {
         communicator: Some(CommunicatorId(2)),

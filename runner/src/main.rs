@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use anstream::ColorChoice;
 use runner::commands::cli::{Cli, Color, Command};
 use runner::commands::ending;
-use runner::commands::{self, bench, check, env, exec, explain, fmt, profiles, replay, review, runs, schema, top};
+use runner::commands::{
+    self, bench, check, doctor, env, exec, explain, fmt, init, profiles, replay, review, runs, schema, top,
+};
 use runner::execute::{self, guard};
 use runner::host::output;
 
@@ -53,6 +55,11 @@ fn run() -> ExitCode {
         Command::Top(arguments) => top::run(arguments) as i32,
         Command::Bench(arguments) => bench::run(arguments),
         Command::Env(arguments) => env::run(arguments),
+        Command::Init(arguments) => init::run(arguments, |suite| match Cli::run_of(suite).command {
+            Command::Run(arguments) => commands::run::run(&arguments) as i32,
+            _ => 3,
+        }),
+        Command::Doctor(arguments) => doctor::run(arguments) as i32,
         Command::Completions { shell } => {
             // A closed stdout is not an error; anything else is remembered.
             let _ = output::stdout().write_all(&Cli::completions(*shell));

@@ -18,6 +18,13 @@ case "$*" in
         mkdir -p "$directory/bin"
         cp "$0" "$directory/bin/python"
         echo venv >> "$LOG" ;;
+    *"config list"*) echo "global.index-url='https://mine/simple'" ;;
+    *--target*)
+        if [ -z "${WHEEL-}" ]; then echo "no wheel of uv" >&2; exit 1; fi
+        for word; do target=$previous; previous=$word; done
+        mkdir -p "$target/bin"
+        cp "$WHEEL" "$target/bin/uv"
+        echo "fetched uv" >> "$LOG" ;;
     *"--dry-run"*) echo '{"install": [{"metadata": {"requires_dist": ["filelock", "nvidia-nccl-cu13==2.30.7"]}}]}' ;;
     *install*)
         if [ -n "${NO_NETWORK-}" ]; then echo "no route to the index" >&2; exit 1; fi
@@ -29,6 +36,23 @@ case "$*" in
                 > "$HOME/site/torch-2.9.1.dist-info/METADATA" ;;
         esac
         echo "$*${LD_PRELOAD:+ under $LD_PRELOAD}" | sed 's/.*--progress-bar=off/install/' >> "$LOG" ;;
+esac
+"#;
+
+/// Answers what the managed environment asks of uv. What it installs is a link to what it keeps.
+const UV: &str = r#"#!/bin/sh
+case "$*" in
+    --version) echo "uv 0.9.0" ;;
+    venv*)
+        mkdir -p "$3/bin"
+        cp "$5" "$3/bin/python" ;;
+    *"pip install"*)
+        case "$*" in *torch==*)
+            mkdir -p "$UV_CACHE_DIR" "$HOME/site/torch-2.9.1.dist-info"
+            printf 'Name: torch\nRequires-Dist: filelock\nRequires-Dist: nvidia-nccl-cu13==2.30.7\n' > "$UV_CACHE_DIR/METADATA"
+            ln "$UV_CACHE_DIR/METADATA" "$HOME/site/torch-2.9.1.dist-info/METADATA" ;;
+        esac
+        echo "$* from $UV_DEFAULT_INDEX" | sed 's/.*bin.python/uv installs/' >> "$LOG" ;;
 esac
 "#;
 
@@ -111,6 +135,65 @@ fn an_environment_is_made_lean_reused_listed_and_removed() {
     assert_eq!(code(&machine.ftest(&["env", "remove", "torch"]).output().unwrap()), Some(2));
     assert_eq!(code(&machine.ftest(&["env", "remove", key]).output().unwrap()), Some(0));
     assert!(!Path::new(&path).exists());
+}
+
+#[test]
+fn uv_is_fetched_where_it_is_missing_and_its_wheels_stay_as_they_are() {
+    let machine = Machine::new();
+    let wheel = machine.root.path().join("wheel");
+    executable::write(&wheel, UV);
+    let ftest = |arguments: &[&str]| {
+        let output = machine.ftest(arguments).env("WHEEL", &wheel).output().unwrap();
+        assert_eq!(code(&output), Some(0), "{}", text(&output.stderr));
+        output
+    };
+    let path = text(&ftest(&["env", "path", "torch==2.9.1", "numpy"]).stdout).trim().to_owned();
+    let expected = [
+        "fetched uv",
+        "uv installs --compile-bytecode numpy filelock from https://mine/simple",
+        "uv installs --no-deps torch==2.9.1 from https://mine/simple",
+    ];
+    assert_eq!(machine.installed(), expected);
+    let cache = machine.root.path().join(".cache/ftest");
+    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap();
+    assert!(!read(machine.root.path().join("site/torch-2.9.1.dist-info/METADATA")).contains("nvidia"));
+    assert!(read(cache.join("wheels/METADATA")).contains("nvidia"), "the wheel's own file is changed");
+
+    std::fs::remove_file(machine.log()).unwrap();
+    ftest(&["env", "path", "numpy"]);
+    assert_eq!(machine.installed(), ["uv installs --compile-bytecode numpy from https://mine/simple"]);
+    std::fs::create_dir(cache.join("envs/half")).unwrap();
+    let collected = text(&ftest(&["env", "gc"]).stdout);
+    assert!(collected.starts_with("removed half\nremoved ") && collected.contains("/wheels: 0 MB"), "{collected}");
+    assert!(!cache.join("wheels").exists() && Path::new(&path).join("bin/python").is_file());
+    assert_eq!(text(&ftest(&["env", "list"]).stdout).lines().count(), 2);
+}
+
+#[test]
+fn the_doctor_names_the_python_and_whether_the_index_answers() {
+    let machine = Machine::new();
+    let doctor = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let output = machine.ftest(arguments).envs(variables.iter().copied()).output().unwrap();
+        (code(&output), text(&output.stdout))
+    };
+    let wheel = machine.root.path().join("wheel");
+    std::fs::write(&wheel, "").unwrap();
+    let (ended, said) = doctor(&["doctor"], &[("WHEEL", wheel.to_str().unwrap())]);
+    let line = |said: &str, thing: &str| {
+        let is_it = |line: &&str| line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ").starts_with(thing);
+        said.lines().find(is_it).unwrap_or_default().to_owned()
+    };
+    assert_eq!(ended, Some(0), "{said}");
+    let python = machine.root.path().join("bin/python3");
+    assert!(line(&said, "Python").contains(python.to_str().unwrap()), "{said}");
+    assert!(line(&said, "environment").starts_with("ok ") && line(&said, "package index").starts_with("ok "), "{said}");
+    let (_, said) = doctor(&["doctor"], &[]);
+    assert!(line(&said, "package index").starts_with("limited ") && said.contains("no wheel of uv"), "{said}");
+    let (_, said) = doctor(&["doctor", "--offline"], &[]);
+    assert_eq!(line(&said, "package index"), "");
+    let (ended, said) = doctor(&["doctor", "--offline"], &[("FTEST_HOME", "/nowhere")]);
+    assert_eq!(ended, Some(3));
+    assert!(line(&said, "ftest").starts_with("missing ") && said.contains("FTEST_HOME=/nowhere"), "{said}");
 }
 
 #[test]

@@ -192,9 +192,9 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
 
 fn sanitizers(value: &str) -> Result<Sanitizers, BadValue> {
     let words = [sanitizer::WORDS, &[sanitizer::NONE]].concat();
-    let mut wanted = Sanitizers { races: false };
+    let mut wanted = Sanitizers::OFF;
     for word in value.split(',') {
-        wanted.races |= protocol::env::SANITIZE.choose(word, &words)? == 0;
+        wanted.add(protocol::env::SANITIZE.choose(word, &words)?);
     }
     Ok(wanted)
 }

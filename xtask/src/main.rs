@@ -12,7 +12,8 @@ Chores of the repository:
   cargo xtask regen [NAME]...   rewrite every generated file; --check lists the stale ones, --list names the groups
   cargo xtask check             formatting, clippy and the documentation of the code, as CI checks them
   cargo xtask ci [STEP]...      everything that has to pass before a change lands: .ci/run
-  cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, torch, compute, runner
+  cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, torch, compute, overhead,
+                                runner
   cargo xtask drill             the reliability drill: 30 minutes, rewrites docs/reliability.md; --quick, --only NAME, --list
   cargo xtask pictures          run docs/example and redraw docs/terminal.svg and docs/report.png
   cargo xtask circles ROOT...   import circles between the files of a crate; ROOT is its lib.rs";
@@ -26,6 +27,7 @@ const BENCHES: &[(&str, &str)] = &[
     ("nccl", "./ftest bench"),
     ("torch", "./ftest exec --profile a100 --device-count 4 -- torchrun --nproc-per-node 4 benches/collectives.py"),
     ("compute", "./ftest exec --profile a100 -- python benches/compute.py"),
+    ("overhead", "./ftest --version && python3 benches/overhead.py"),
     ("runner", "./ftest --version && python3 benches/runner.py"),
 ];
 

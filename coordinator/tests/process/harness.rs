@@ -12,7 +12,7 @@ use protocol::datatype::{Datatype, Operation};
 use protocol::frame::{self, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{Member, ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
-use protocol::record::{BufferTransport, OperationRecord};
+use protocol::record::{BufferTransport, Issue, OperationRecord};
 use protocol::report::ClusterReport;
 use tempfile::TempDir;
 
@@ -178,6 +178,7 @@ pub(crate) fn record(rank: u32, sequence: u64) -> OperationRecord {
         execute_us: 1.0,
         ended_ns: 0,
         site: SiteId::default(),
+        issue: Issue::default(),
     }
 }
 

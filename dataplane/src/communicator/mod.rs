@@ -340,6 +340,7 @@ impl Communicator {
             execute_us: timing.execute_us,
             ended_ns: timing.ended_ns,
             site: call.site,
+            issue: call.issue,
         });
     }
 

@@ -66,7 +66,7 @@ mod tests {
 
     use protocol::datatype::{Datatype, Operation};
     use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
-    use protocol::record::BufferTransport;
+    use protocol::record::{BufferTransport, Issue};
 
     use super::*;
 
@@ -86,6 +86,7 @@ mod tests {
             execute_us: 0.25,
             ended_ns: 17,
             site: SiteId::default(),
+            issue: Issue::default(),
         }
     }
 

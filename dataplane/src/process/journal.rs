@@ -31,8 +31,11 @@ impl Journal for ProcessJournal {
 
     fn failed(&self, failure: FailureRecord) {
         self.with_session(|session| {
-            session.place(failure.site);
-            session.send(&ToCoordinator::Failed { failure });
+            // The other ranks know that this one is gone, and shut what is left of its operations.
+            if !session.is_leaving() {
+                session.place(failure.site);
+                session.send(&ToCoordinator::Failed { failure });
+            }
         });
     }
 

@@ -317,6 +317,11 @@ impl Process {
         self.rendezvous.session().is_some()
     }
 
+    /// Whether it said [`goodbye`](Self::goodbye): what fails from then on, fails because it left.
+    pub fn is_leaving(&self) -> bool {
+        self.rendezvous.session().is_some_and(Session::is_leaving)
+    }
+
     /// Sends what is noted and says goodbye: for an orderly exit of the process.
     pub fn goodbye(&self) {
         if let Some(session) = self.rendezvous.session()

@@ -245,6 +245,11 @@ impl Session {
         }
     }
 
+    /// Whether this process has announced that it ends.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
     /// Sends small batches a while after their first record.
     fn flush_in_time(&self) {
         loop {

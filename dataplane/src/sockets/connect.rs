@@ -13,8 +13,8 @@ use super::hello::{Route, hello};
 /// connections costs a tenth less than what the kernel would choose; between hosts its choice is the right one.
 const SEND_BUFFER: libc::c_int = 256 << 10;
 
-/// Connects to another rank's data socket and sends the purpose. The other end answers with [`WELCOME`](super::wire::WELCOME), or with a notice: only what
-/// is sent after a welcome is sure to arrive.
+/// Connects to another rank's data socket and sends the purpose. The other end answers with
+/// [`WELCOME`](super::wire::WELCOME), or with a notice: only what is sent after a welcome is sure to arrive.
 pub(crate) fn connect(address: &str, token: &str, route: Route, timeout: Duration) -> io::Result<OwnedFd> {
     let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("`{address}` is not a data address"));
     let hello = hello(token, route);

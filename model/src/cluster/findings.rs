@@ -2,10 +2,8 @@
 
 use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
-use protocol::ids::Rank;
+use protocol::ids::{Rank, names};
 use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure};
-
-use super::hang::names;
 
 /// The findings among `events`, whose details are `measured` and whose ranks were at `sites`. A death that stopped no other rank is not one: how processes end is not
 /// judged here.
@@ -25,7 +23,12 @@ pub(super) fn of(events: &[FailureEvent], measured: &[MeasuredFailure], sites: V
             sites,
         })
     });
-    (1..).zip(found).map(|(index, finding)| Finding { index, ..finding }).collect()
+    found.collect()
+}
+
+/// The findings of a report, counted.
+pub(super) fn numbered(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    (1..).zip(findings).map(|(index, finding)| Finding { index, ..finding }).collect()
 }
 
 fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str) -> String {

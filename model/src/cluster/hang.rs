@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::activity::{Activation, Activity};
 use protocol::datatype::Operation;
-use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::ids::{self, CommunicatorId, Rank, Sequence};
 use protocol::report::{Hang, HangWait};
 
 use super::Cluster;
@@ -135,7 +135,7 @@ impl Cluster {
                     operation: "ncclCommInitRank".to_owned(),
                     place: format!("a communicator of {} ranks", gathering.size()),
                     missing: if world { missing.clone() } else { Vec::new() },
-                    unknown: if world { String::new() } else { names("its rank", "its ranks", &missing) },
+                    unknown: if world { String::new() } else { ids::names("its rank", "its ranks", &missing) },
                     age_us: age(gathering.deadline_us()),
                 });
             }
@@ -170,7 +170,7 @@ impl Cluster {
                         operation: resize.function().to_owned(),
                         place: resize.place(numbers[&communicator.id], gathering.size()),
                         missing: known.clone(),
-                        unknown: if new.is_empty() { String::new() } else { names("new rank", "new ranks", &new) },
+                        unknown: if new.is_empty() { String::new() } else { ids::names("new rank", "new ranks", &new) },
                         age_us: age(gathering.deadline_us()),
                     });
                 }
@@ -297,26 +297,19 @@ fn sentences(waits: &[Wait]) -> Vec<String> {
             ranks.dedup();
             let verb = if ranks.len() == 1 { "waits" } else { "wait" };
             let missing =
-                if wait.missing.is_empty() { wait.unknown.clone() } else { names("rank", "ranks", &wait.missing) };
-            format!("{} {verb} in {}, {}, for {missing}", names("rank", "ranks", &ranks), wait.operation, wait.place)
+                if wait.missing.is_empty() { wait.unknown.clone() } else { ids::names("rank", "ranks", &wait.missing) };
+            format!(
+                "{} {verb} in {}, {}, for {missing}",
+                ids::names("rank", "ranks", &ranks),
+                wait.operation,
+                wait.place
+            )
         })
         .collect();
     if more > 0 {
         parts.push(format!("and {more} more operations wait"));
     }
     parts
-}
-
-/// "rank 1", "ranks 0, 1 and 3".
-pub(super) fn names(one: &str, many: &str, ranks: &[Rank]) -> String {
-    match ranks {
-        [] => format!("no {one}"),
-        [rank] => format!("{one} {rank}"),
-        [most @ .., last] => {
-            let most: Vec<String> = most.iter().map(Rank::to_string).collect();
-            format!("{many} {} and {last}", most.join(", "))
-        }
-    }
 }
 
 /// Ranks of which each waits for the next, from the lowest that is in such a circle.

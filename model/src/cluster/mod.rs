@@ -4,6 +4,7 @@ mod departures;
 mod findings;
 mod forming;
 pub mod hang;
+mod order_findings;
 pub mod report;
 mod status;
 
@@ -22,10 +23,12 @@ use crate::failure::Failures;
 use crate::fault::FiredFaults;
 use crate::gathering::{Applicant, Waiting};
 use crate::ledger::Ledger;
+use crate::order::{Orders, Side};
 use crate::processes::Processes;
 use crate::rendezvous::Rendezvous;
 use crate::resize::{Recovery, Resizes};
-use crate::site::Sites;
+use crate::shift::Shifts;
+use crate::site::{Call, Sites};
 use crate::split::{SplitApplicant, Splits};
 use hang::Diagnosis;
 
@@ -73,6 +76,8 @@ pub struct Cluster {
     fired: FiredFaults,
     endings: Endings,
     sites: Sites,
+    orders: Orders,
+    shifts: Shifts,
     revision: u64,
     /// Of the input that is being taken.
     now_us: u64,
@@ -96,6 +101,8 @@ impl Cluster {
             fired: FiredFaults::default(),
             endings: Endings::default(),
             sites: Sites::default(),
+            orders: Orders::default(),
+            shifts: Shifts::default(),
             revision: 0,
             now_us: 0,
         }
@@ -200,8 +207,7 @@ impl Cluster {
                     if let Err(reason) = self.ledger.book(communicator, &record) {
                         return close(out, from, reason);
                     }
-                    self.sites.completed(from, &record);
-                    self.revision += 1;
+                    self.completed(from, &record);
                 }
             }
             ToCoordinator::Failed { failure } => {
@@ -215,6 +221,7 @@ impl Cluster {
                 let own = self.processes.get(from).and_then(|process| process.info.rank);
                 self.ledger.count_failure(global.or(own).unwrap_or(failure.rank), failure.code);
                 self.failures.report(from, communicator, &failure);
+                self.orders.has_holes(from);
                 self.revision += 1;
                 if let Some(communicator) = failure.communicator.and_then(|id| self.communicators.get_mut(&id)) {
                     communicator.failed_at_us.get_or_insert(now_us);
@@ -254,10 +261,28 @@ impl Cluster {
             };
             // One that was reported is refused as a second.
             if self.ledger.book(communicator, record).is_ok() {
-                self.sites.completed(from, record);
-                self.revision += 1;
+                self.completed(from, record);
             }
         }
+    }
+
+    /// A rank of a communicator completed an operation, which is booked.
+    fn completed(&mut self, from: ConnectionId, record: &OperationRecord) {
+        self.sites.completed(from, record);
+        self.revision += 1;
+        let Some(communicator) = self.communicators.get(&record.communicator) else { return };
+        let Some(participant) = communicator.participant(record.rank, from) else { return };
+        let call = Call::new(from, record.site, Some(record.operation), record.sequence);
+        self.shifts.note(communicator.size(), record, call, &self.sites);
+        let side = Side {
+            communicator: record.communicator,
+            rank: participant.member.global_rank,
+            peer: record.peer.and_then(|peer| communicator.global_rank(peer)),
+            operation: record.operation,
+            sequence: record.sequence,
+            call,
+        };
+        self.orders.note(from, participant.member.device, communicator.size(), record, side);
     }
 
     /// The connection of the process that ended as `rank`, while that is open: what it sent last may still be on its way.

@@ -84,7 +84,13 @@ impl Cluster {
             links: self.links(),
             node_pairs: self.node_pairs(),
             ranks: self.ranks(),
-            findings: findings::of(&resilience.failure_events, &failures, sites),
+            findings: findings::numbered(
+                self.order_findings(&number, facts.source_root.as_deref()).into_iter().chain(findings::of(
+                    &resilience.failure_events,
+                    &failures,
+                    sites,
+                )),
+            ),
             resilience,
             hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang.clone()),
             operation_timeline,
@@ -358,22 +364,32 @@ impl Cluster {
                     }
                 }
             }
-            let site = |(rank, (call, completed)): (Rank, (&Call, bool))| {
-                let place = self.sites.place(call)?;
-                let inside = root.and_then(|root| place.below(root));
-                Some(FindingSite {
-                    rank,
-                    operation: call.operation.map_or("init", Operation::name).to_owned(),
-                    seqno: call.sequence,
-                    completed,
-                    file: inside.unwrap_or_else(|| place.file.clone()),
-                    line: place.line,
-                    function: place.function.clone(),
-                })
-            };
+            let site =
+                |(rank, (call, completed)): (Rank, (&Call, bool))| self.finding_site(rank, call, completed, root);
             calls.into_iter().filter_map(site).collect()
         };
         self.sorted_failures(number).into_iter().map(of).collect()
+    }
+
+    /// Where `rank` called something, if that is known.
+    pub(super) fn finding_site(
+        &self,
+        rank: Rank,
+        call: &Call,
+        completed: bool,
+        root: Option<&str>,
+    ) -> Option<FindingSite> {
+        let place = self.sites.place(call)?;
+        let inside = root.and_then(|root| place.below(root));
+        Some(FindingSite {
+            rank,
+            operation: call.operation.map_or("init", Operation::name).to_owned(),
+            seqno: call.sequence,
+            completed,
+            file: inside.unwrap_or_else(|| place.file.clone()),
+            line: place.line,
+            function: place.function.clone(),
+        })
     }
 
     fn resilience(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> (Resilience, Vec<MeasuredFailure>) {

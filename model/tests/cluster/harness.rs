@@ -7,7 +7,7 @@ use protocol::datatype::{Datatype, Operation};
 use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{Member, ProcessInfo, ToCoordinator};
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
-use protocol::record::{BufferTransport, ErrorCode, FailureRecord, OperationRecord};
+use protocol::record::{BufferTransport, ErrorCode, FailureRecord, Issue, OperationRecord};
 use protocol::report::ClusterReport;
 
 /// `nodes` nodes of `gpus` a100 each, with FakeGPU's reference fabrics: intra 300 Gbit/s 3 us, inter 200/15/1.5.
@@ -66,6 +66,7 @@ pub(crate) fn record(operation: Operation, sequence: u64, rank: u32, count: u64)
         execute_us: 2.0,
         ended_ns: 0,
         site: SiteId::default(),
+        issue: Issue::default(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The checker: a kernel's statements, with those of all functions that it reaches, to operations. What it does not know is refused with its line.
+//! The checker: a kernel's statements, with those of all functions that it reaches, to operations. What it does not
+//! know is refused with its line.
 
 mod arithmetic;
 mod asynchronous;

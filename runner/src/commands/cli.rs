@@ -6,10 +6,12 @@ use std::ffi::OsString;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::bench::BenchArgs;
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
 use crate::commands::explain::ExplainArgs;
 use crate::commands::fmt::FmtArgs;
+use crate::commands::init::InitArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::replay::{MergeArgs, ReplayArgs};
 use crate::commands::reports::{ReportArgs, RunsArgs};
@@ -21,11 +23,17 @@ use crate::commands::top::TopArgs;
 use crate::schedule::arguments::PaceArgs;
 use crate::verdict::exit_code;
 
+/// This version; of a release, with its commit.
+pub const VERSION: &str = match option_env!("FTEST_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// Runs distributed GPU programs on simulated clusters and checks their results. No GPU is needed.
 ///
 /// `ftest SUITE...` is short for `ftest run SUITE...`.
 #[derive(Debug, Parser)]
-#[command(name = "ftest", version, after_help = exit_code::help(), max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "ftest", version = VERSION, after_help = exit_code::help(), max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
     /// When to use colors
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
@@ -82,6 +90,10 @@ pub enum Command {
     Bench(BenchArgs),
     /// Show, make or remove the managed Python environments
     Env(EnvArgs),
+    /// Write a first suite and a workflow for a repository, and run the suite
+    Init(InitArgs),
+    /// Say what works on this machine, and what each lack costs
+    Doctor(DoctorArgs),
     /// Print the completion script of a shell
     Completions {
         /// The shell
@@ -149,6 +161,11 @@ impl Cli {
     /// Reads the command line; a first word that is not a command is a suite to run.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Cli {
         ending::parse(with_run(arguments.into_iter().collect()))
+    }
+
+    /// The command line `ftest run SUITE`.
+    pub fn run_of(suite: &std::path::Path) -> Cli {
+        ending::parse(vec!["ftest".into(), "run".into(), suite.into()])
     }
 
     /// The completion script of `shell`.

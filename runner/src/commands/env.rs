@@ -1,6 +1,7 @@
 //! `ftest env`: the managed Python environments.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
@@ -43,6 +44,8 @@ enum Action {
         #[arg(long, conflicts_with = "keys")]
         all: bool,
     },
+    /// Remove what no environment uses: wheels, and environments that cannot be used
+    Gc,
 }
 
 /// Runs the command; gives the exit code: 0, 2 for a name that does not exist, 3 when it could not be done.
@@ -55,29 +58,53 @@ pub fn run(arguments: &EnvArgs) -> i32 {
             Err(code) => return code as i32,
         },
         Action::Remove { keys, all } => remove(keys, *all),
+        Action::Gc => collect(),
     };
     match result {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("ftest env: {error}");
-            if matches!(error, managed::Error::Unknown { .. }) { 2 } else { 3 }
+            if matches!(error, python::Error::Unknown { .. }) { 2 } else { 3 }
         }
     }
 }
 
-fn list() -> Result<(), managed::Error> {
+fn list() -> Result<(), python::Error> {
     for environment in managed::list()? {
         let holds = match &environment.requirements {
             Some(requirements) => requirements.join(" "),
             None => "(not complete)".to_owned(),
         };
-        let megabytes = bytes_below(&environment.path) / 1_000_000;
-        println!("{}\t{megabytes} MB\t{holds}", environment.key);
+        let size = Size::of(&environment.path);
+        let shared = match size.shared / MEGABYTE {
+            0 => String::new(),
+            shared => format!(" and {shared} MB shared"),
+        };
+        println!("{}\t{} MB{shared}\t{holds}", environment.key, size.own / MEGABYTE);
+    }
+    let wheels = managed::wheels()?;
+    let size = Size::of(&wheels);
+    if size.own + size.shared > 0 {
+        eprintln!(
+            "ftest env: the environments share files with the wheels in {} ({} MB, {} MB of it in no environment): \
+             `ftest env gc` removes those",
+            wheels.display(),
+            (size.own + size.shared) / MEGABYTE,
+            size.own / MEGABYTE
+        );
     }
     Ok(())
 }
 
-fn path(requirements: &[String]) -> Result<(), managed::Error> {
+fn collect() -> Result<(), python::Error> {
+    let freed = Size::of(&managed::wheels()?).own;
+    let (removed, wheels) = managed::collect(&|step| eprintln!("ftest env: {step}"))?;
+    removed.iter().for_each(|key| println!("removed {key}"));
+    println!("removed {}: {} MB", wheels.display(), freed / MEGABYTE);
+    Ok(())
+}
+
+fn path(requirements: &[String]) -> Result<(), python::Error> {
     let steps = python::Steps::new();
     let provided = managed::provide(requirements, "", &|step| steps.show(step));
     steps.done();
@@ -86,7 +113,7 @@ fn path(requirements: &[String]) -> Result<(), managed::Error> {
     Ok(())
 }
 
-fn make(suites: &[Suite]) -> Result<(), managed::Error> {
+fn make(suites: &[Suite]) -> Result<(), python::Error> {
     if let Some(program) = python::chosen()? {
         eprintln!("ftest env: nothing to make: cases run in {}, which was chosen", program.display());
         return Ok(());
@@ -106,7 +133,7 @@ fn needs(suites: &[Suite]) -> BTreeSet<Vec<String>> {
     cases().filter_map(|case| case.python_need()).chain(fixtures).filter_map(managed).collect()
 }
 
-fn remove(keys: &[String], all: bool) -> Result<(), managed::Error> {
+fn remove(keys: &[String], all: bool) -> Result<(), python::Error> {
     let keys: Vec<String> = match all {
         true => managed::list()?.into_iter().map(|environment| environment.key).collect(),
         false => keys.to_vec(),
@@ -118,11 +145,62 @@ fn remove(keys: &[String], all: bool) -> Result<(), managed::Error> {
     Ok(())
 }
 
-/// Bytes of the files below `directory`; links are not followed.
-fn bytes_below(directory: &Path) -> u64 {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.metadata().ok().map(|meta| (entry.path(), meta)))
-        .map(|(path, meta)| if meta.is_dir() { bytes_below(&path) } else { meta.len() })
-        .sum()
+const MEGABYTE: u64 = 1_000_000;
+
+/// Bytes of files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size {
+    /// Of those that are nowhere else.
+    own: u64,
+    /// Of those that another directory has too, by a hard link.
+    shared: u64,
+}
+
+impl Size {
+    /// Of what is below `directory`, each file once; symbolic links are not followed.
+    fn of(directory: &Path) -> Size {
+        let mut size = Size::default();
+        // By file: how many of its links are here.
+        let mut linked: HashMap<(u64, u64), (u64, u64, u64)> = HashMap::new();
+        size.add(directory, &mut linked);
+        for (bytes, links, here) in linked.into_values() {
+            *if here < links { &mut size.shared } else { &mut size.own } += bytes;
+        }
+        size
+    }
+
+    fn add(&mut self, directory: &Path, linked: &mut HashMap<(u64, u64), (u64, u64, u64)>) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(meta) if meta.is_dir() => self.add(&entry.path(), linked),
+                Ok(meta) if meta.nlink() > 1 => {
+                    linked.entry((meta.dev(), meta.ino())).or_insert((meta.len(), meta.nlink(), 0)).2 += 1;
+                }
+                Ok(meta) => self.own += meta.len(),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_counts_once_and_as_shared_where_it_is_also_elsewhere() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = |name: &str, bytes: usize| std::fs::write(here.path().join(name), vec![0; bytes]).unwrap();
+        let link = |name: &str, to: std::path::PathBuf| std::fs::hard_link(here.path().join(name), to).unwrap();
+        std::fs::create_dir(here.path().join("inside")).unwrap();
+        file("own", 1);
+        file("inside/shared", 10);
+        file("twice", 100);
+        link("inside/shared", there.path().join("shared"));
+        link("twice", here.path().join("inside/twice"));
+        std::os::unix::fs::symlink("/bin/sh", here.path().join("symbolic")).unwrap();
+        let symbolic = "/bin/sh".len() as u64;
+        assert_eq!(Size::of(here.path()), Size { own: 101 + symbolic, shared: 10 });
+        assert_eq!(Size::of(there.path()), Size { own: 0, shared: 10 });
+    }
 }

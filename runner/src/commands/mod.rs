@@ -3,12 +3,14 @@
 pub mod bench;
 pub mod check;
 pub mod cli;
+pub mod doctor;
 pub mod ending;
 pub mod env;
 pub mod exec;
 pub mod explain;
 pub mod fgpu;
 pub mod fmt;
+pub mod init;
 pub mod list;
 pub mod manual;
 mod one_run;

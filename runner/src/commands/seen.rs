@@ -57,7 +57,7 @@ impl Seen {
     /// Adds the gaps that the processes left in `scratch`.
     pub(super) fn add_gaps(&mut self, scratch: &Path, allow: &[String]) {
         let mut observation = Observation::default();
-        reports::add_journal(&mut observation.gaps, &reports::journal(scratch));
+        Journal::read(&reports::journal(scratch)).add_gaps_to(&mut observation.gaps);
         self.gaps.extend(gap::not_allowed(allow, &[], &observation).into_iter().cloned());
     }
 

@@ -359,7 +359,7 @@ impl CaseExecution<'_> {
 
     fn read_reports(&mut self) {
         let (report, journal) = (coordinator::report_path(&self.scratch), reports::journal(&self.scratch));
-        let noted = Journal::read(&journal);
+        let mut noted = Journal::read(&journal);
         let added = noted.add_to(&report);
         let cluster = reports::cluster(&report, Need::of(&self.case.expect));
         let devices = reports::devices(&self.scratch);
@@ -367,7 +367,7 @@ impl CaseExecution<'_> {
             self.observation.infra_error.get_or_insert(error.clone());
         }
         self.observation.findings = added.unwrap_or_default();
-        self.observation.left = noted.left;
+        self.observation.left = std::mem::take(&mut noted.left);
         if let Ok(Some((report, file))) = cluster {
             self.observation.cluster_report = Some(report);
             self.observation.report_file = Some(Arc::new(file));
@@ -377,7 +377,7 @@ impl CaseExecution<'_> {
         self.observation.machine = self.memory.machine();
         self.observation.gaps =
             reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
-        reports::add_journal(&mut self.observation.gaps, &journal);
+        noted.add_gaps_to(&mut self.observation.gaps);
         self.observation.gaps.extend(loader::gaps(&self.observation.processes));
         self.observation.gaps.extend(reports::gaps_in_output(&self.observation.processes));
     }

@@ -1,18 +1,22 @@
-//! What processes noted in their journal besides gaps: their findings, which become part of the cluster report, and what they had
-//! not given back at their end.
+//! What processes noted in their journal: gaps; findings, which become part of the cluster report; and what they had not given back
+//! at their end.
 
+use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::Path;
 
-use protocol::device_report::{JournalFinding, JournalLine, Left};
+use protocol::device_report::{JournalEntry, JournalFinding, JournalLine, Left};
 use protocol::ids::{Rank, Sequence};
 use protocol::report::{ClusterReport, Finding, FindingSite};
 
 use crate::host::whole_file;
+use crate::observation::Gap;
 
-/// The findings and leftovers in a journal, by rank, then in the order in which they came. A line that cannot be read is a gap
-/// (`reports::add_journal`).
+/// The lines of a journal, by rank, then in the order in which they came.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Journal {
+    /// The gaps, and what cannot be read.
+    pub gaps: Vec<Gap>,
     /// The findings, once each.
     pub findings: Vec<JournalFinding>,
     /// What was left, of each process that left something.
@@ -23,24 +27,41 @@ impl Journal {
     /// Reads the journal at `path`; none is an empty one.
     pub fn read(path: &Path) -> Journal {
         let mut journal = Journal::default();
-        for line in String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).lines() {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return journal,
+            Err(error) => {
+                journal.gaps.push(unknown(format!("{}: {error}", path.display())));
+                return journal;
+            }
+        };
+        let mut known = HashSet::new();
+        for line in String::from_utf8_lossy(&bytes).lines() {
             match serde_json::from_str(line) {
+                Ok(JournalLine::Gap(JournalEntry { rank, library, name, detail, .. })) => {
+                    journal.gaps.push(Gap { library, name, detail, count: 1, rank });
+                }
                 Ok(JournalLine::Finding(finding)) => {
-                    // Processes of one rank that make the same mistake.
-                    let same = |other: &JournalFinding| {
-                        (other.kind, other.rank, &other.sentence) == (finding.kind, finding.rank, &finding.sentence)
-                    };
-                    if !journal.findings.iter().any(same) {
+                    // Processes of one rank make the same mistake.
+                    if known.insert((finding.kind, finding.rank, finding.sentence.clone())) {
                         journal.findings.push(finding);
                     }
                 }
                 Ok(JournalLine::Left(left)) => journal.left.push(left),
-                Ok(JournalLine::Gap(_)) | Err(_) => {}
+                // The end of a line may be missing where the disk was full: a gap it is all the same.
+                Err(_) => journal.gaps.push(unknown(line.to_owned())),
             }
         }
         journal.findings.sort_by_key(|finding| finding.rank.unwrap_or(u32::MAX));
         journal.left.sort_by_key(|left| left.rank.unwrap_or(u32::MAX));
         journal
+    }
+
+    /// Adds to `gaps` those that no report has: of processes that left none (`_exit`, SIGKILL), or left this program (`exec`).
+    pub fn add_gaps_to(&mut self, gaps: &mut Vec<Gap>) {
+        let mut known: HashSet<Gap> = gaps.iter().map(|gap| Gap { count: 1, ..gap.clone() }).collect();
+        gaps.extend(self.gaps.drain(..).filter(|gap| known.insert(gap.clone())));
+        gaps.sort();
     }
 
     /// Its findings as those of a report that has `known` already and names files from `root`.
@@ -92,8 +113,14 @@ impl Journal {
     }
 }
 
+fn unknown(detail: String) -> Gap {
+    Gap { library: "unknown".to_owned(), name: "unknown".to_owned(), detail, count: 1, rank: None }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -126,5 +153,37 @@ mod tests {
         let without_report = journal.add_to(&scratch.path().join("none")).unwrap();
         assert_eq!(without_report.iter().map(|finding| finding.index).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert_eq!((&without_report[0].ranks[..], &without_report[3].ranks[..]), (&[Rank(0)][..], &[][..]));
+    }
+
+    #[test]
+    fn a_journal_adds_the_gaps_that_no_report_has() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("journal");
+        let gap = |name: &str, count| Gap {
+            library: "libcudart".into(),
+            name: name.into(),
+            detail: String::new(),
+            count,
+            rank: Some(0),
+        };
+        let entry =
+            |name: &str| json!({"pid": 7, "rank": 0, "library": "libcudart", "name": name, "detail": ""}).to_string();
+        let mut gaps = vec![gap("cudaA", 3)];
+        let mut add = |path: &Path| {
+            Journal::read(path).add_gaps_to(&mut gaps);
+            gaps.clone()
+        };
+        assert_eq!(add(&path).len(), 1, "no journal has no gaps");
+        std::fs::write(&path, format!("{}\n{}\n{}\n", entry("cudaA"), entry("cudaB"), entry("cudaB"))).unwrap();
+        assert_eq!(add(&path), [gap("cudaA", 3), gap("cudaB", 1)]);
+        std::fs::write(&path, "{\"pid\"").unwrap();
+        assert_eq!(add(&path).len(), 3, "half a line is a gap too");
+        std::fs::write(&path, b"{\"pid\": \xff").unwrap();
+        assert_eq!(add(&path).len(), 4, "so is one that is not text");
+        let unreadable = add(scratch.path());
+        assert!(
+            unreadable.iter().any(|gap| gap.detail.contains("Is a directory")),
+            "so is a journal that cannot be read"
+        );
     }
 }

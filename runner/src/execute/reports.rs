@@ -1,12 +1,11 @@
 //! The reports that a case leaves behind, and the gaps in them.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use protocol::device_report::{JournalEntry, JournalLine, REFUSED, UNWRITTEN};
+use protocol::device_report::{REFUSED, UNWRITTEN};
 use regex::bytes::Regex;
 use serde_json::Value;
 
@@ -107,41 +106,6 @@ pub fn gaps(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
     gaps
 }
 
-/// Adds what only the journal knows: the gaps of processes that left no report (`_exit`, SIGKILL), or left this program (`exec`).
-pub fn add_journal(gaps: &mut Vec<Gap>, journal: &Path) {
-    let unknown = |detail: String| Gap {
-        library: "unknown".to_owned(),
-        name: "unknown".to_owned(),
-        detail,
-        count: 1,
-        rank: None,
-    };
-    let once = |gap: Gap| Gap { count: 1, ..gap };
-    let mut known: HashSet<Gap> = gaps.iter().cloned().map(once).collect();
-    let bytes = match std::fs::read(journal) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return,
-        Err(error) => {
-            gaps.push(unknown(format!("{}: {error}", journal.display())));
-            return;
-        }
-    };
-    for line in String::from_utf8_lossy(&bytes).lines() {
-        // The end of a line may be missing where the disk was full: a gap it is all the same.
-        let gap = match serde_json::from_str::<JournalLine>(line) {
-            Ok(JournalLine::Gap(JournalEntry { rank, library, name, detail, .. })) => {
-                Gap { library, name, detail, count: 1, rank }
-            }
-            Ok(JournalLine::Finding(_) | JournalLine::Left(_)) => continue,
-            Err(_) => unknown(line.to_owned()),
-        };
-        if known.insert(gap.clone()) {
-            gaps.push(gap);
-        }
-    }
-    gaps.sort();
-}
-
 /// Gaps that only the output of a program shows, not its calls: the compiler of
 /// `torch.compile` writes kernels with Triton, which is not installed.
 pub fn gaps_in_output(processes: &[ProcessObservation]) -> Vec<Gap> {
@@ -200,33 +164,6 @@ mod tests {
         );
         std::fs::write(scratch.path().join("device-7.json"), "{").unwrap();
         assert!(devices(scratch.path()).unwrap_err().contains("device-7.json"));
-    }
-
-    #[test]
-    fn a_journal_adds_what_no_report_has() {
-        let scratch = tempfile::tempdir().unwrap();
-        let path = journal(scratch.path());
-        let gap = |name: &str, count| Gap {
-            library: "libcudart".into(),
-            name: name.into(),
-            detail: String::new(),
-            count,
-            rank: Some(0),
-        };
-        let entry =
-            |name: &str| json!({"pid": 7, "rank": 0, "library": "libcudart", "name": name, "detail": ""}).to_string();
-        std::fs::write(&path, format!("{}\n{}\n{}\n", entry("cudaA"), entry("cudaB"), entry("cudaB"))).unwrap();
-        let mut gaps = vec![gap("cudaA", 3)];
-        add_journal(&mut gaps, &path);
-        assert_eq!(gaps, [gap("cudaA", 3), gap("cudaB", 1)]);
-        std::fs::write(&path, "{\"pid\"").unwrap();
-        add_journal(&mut gaps, &path);
-        assert_eq!(gaps.len(), 3, "half a line is a gap too");
-        std::fs::write(&path, b"{\"pid\": \xff").unwrap();
-        add_journal(&mut gaps, &path);
-        assert_eq!(gaps.len(), 4, "so is one that is not text");
-        add_journal(&mut gaps, scratch.path());
-        assert!(gaps.iter().any(|gap| gap.detail.contains("Is a directory")), "so is a journal that cannot be read");
     }
 
     #[test]

@@ -335,4 +335,6 @@ fn context(case: &Case, observation: &Observation, captures: &Captures) -> Conte
 }
 
 #[cfg(test)]
+mod mutation;
+#[cfg(test)]
 mod tests;

@@ -55,7 +55,7 @@ macro_rules! noted {
 pub(crate) use noted;
 
 /// The address to which the operation that this thread called last returns; 0 before the first.
-fn address() -> usize {
+pub(super) fn address() -> usize {
     let address: usize;
     // SAFETY: reads the word above.
     #[cfg(target_arch = "x86_64")]
@@ -99,9 +99,9 @@ pub(super) fn site() -> SiteId {
     id
 }
 
-/// The library or program that called the operation that this thread is in: its path.
-pub(super) fn library() -> Option<String> {
-    find(address()).map(|found| found.path)
+/// The path of the library or program that the code at `address` is in.
+pub(super) fn library(address: usize) -> Option<String> {
+    find(address).map(|found| found.path)
 }
 
 /// Where an address is.

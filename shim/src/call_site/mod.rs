@@ -10,6 +10,11 @@ mod text;
 
 use protocol::ids::SiteId;
 
+/// PyTorch has code at `address`: its own frames are not the user's, also where it is not an installed package.
+pub(crate) fn framework_at(address: usize) {
+    python::framework_at(address);
+}
+
 /// The line of Python that this thread is at, for calls that do not keep who called.
 pub(crate) fn of_python() -> Option<SiteId> {
     python::innermost()

@@ -28,8 +28,24 @@ struct Python {
     line: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
     code_type: usize,
     text_type: usize,
-    /// The directory of the PyTorch that calls us.
-    framework: OnceLock<Option<String>>,
+}
+
+/// The directory of the PyTorch in this process, once one is known.
+static FRAMEWORK: OnceLock<String> = OnceLock::new();
+
+/// Code at `address` is PyTorch's, if it is in one of PyTorch's libraries.
+pub(super) fn framework_at(address: usize) {
+    if FRAMEWORK.get().is_none()
+        && let Some(root) = caller::library(address).as_deref().and_then(origin::framework_of)
+    {
+        let _ = FRAMEWORK.set(root.to_owned());
+    }
+}
+
+/// Without the compute bridge, PyTorch is first seen when it calls NCCL.
+fn framework() -> Option<&'static str> {
+    framework_at(caller::address());
+    FRAMEWORK.get().map(String::as_str)
 }
 
 /// The structures are not what the version says: no line from then on.
@@ -51,8 +67,8 @@ thread_local! {
     static IS_MAIN: bool = unsafe { libc::gettid() == libc::getpid() };
 }
 
-/// Where the innermost frame of this thread that is the user's is; the innermost where none is. For a thread of Python's without frames, as
-/// those of PyTorch's backward passes are, where the main thread waits for such a pass. None for any other thread.
+/// Where the innermost frame of this thread that is the user's is; the innermost where none is. For a thread of Python's without
+/// frames, as those of PyTorch's backward passes are, where the main thread waits for such a pass. None for any other thread.
 pub(super) fn innermost() -> Option<SiteId> {
     of_this_thread().or_else(|| python()?.backward())
 }
@@ -142,7 +158,6 @@ impl Python {
                 )?),
                 code_type: found(c"PyCode_Type")? as usize,
                 text_type: found(c"PyUnicode_Type")? as usize,
-                framework: OnceLock::new(),
             })
         }
     }
@@ -191,8 +206,8 @@ impl Python {
         }
     }
 
-    /// Where the main thread calls the backward pass that it waits for, if it does: its frames do not change until that is over, and it is
-    /// not before this thread has returned.
+    /// Where the main thread calls the backward pass that it waits for, if it does: its frames do not change until that is over,
+    /// and it is not before this thread has returned.
     fn backward(&self) -> Option<SiteId> {
         let thread = Some(MAIN.load(Ordering::Relaxed)).filter(|thread| *thread != 0 && memory::is_trusted())?;
         // It may be anywhere: until it is known to wait, what is read may be gone.
@@ -248,15 +263,7 @@ impl Python {
             return Some(entry.site);
         }
         let file = self.text(filename)?;
-        let framework = self.framework.get_or_init(|| {
-            let library = caller::library()?;
-            origin::framework_of(&library).map(str::to_owned)
-        });
-        let site = if origin::is_users(&file, framework.as_deref()) {
-            Place::Users(self.site(frame)?)
-        } else {
-            Place::Foreign
-        };
+        let site = if origin::is_users(&file, framework()) { Place::Users(self.site(frame)?) } else { Place::Foreign };
         let entry = Remembered { code, offset, filename, name, line_table, site };
         let _ = CACHE.try_with(|cache| cache.borrow_mut()[slot] = entry);
         Some(site)

@@ -1,15 +1,20 @@
 //! The allocator of CPU memory that comes before PyTorch's own: while a CPU kernel computes for a CUDA operator, what it
 //! allocates comes from PyTorch's CUDA caching allocator. So results need no copy, and statistics, limits and
-//! out-of-memory errors are those of the GPU.
+//! out-of-memory errors are those of the GPU. For the sanitizer `init`, this file also sees what that allocator hands out.
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use super::current;
 use super::cxx::{Allocate, DataPtr, Device};
 use super::symbols::Allocator;
 use super::torch;
-use crate::device::address;
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::device::{address, fresh};
+use crate::sanitizer::init;
 
 thread_local! {
     /// Whether this thread computes for a GPU.
@@ -130,4 +135,75 @@ pub(super) fn install() {
     OURS.store(allocator, Ordering::Release);
     // SAFETY: an object with c10::Allocator's table that lives as long as the process. Priority 0 replaces the default.
     unsafe { (torch.symbols.set_allocator)(Device::CPU.kind, allocator, 0) };
+}
+
+/// `allocate` of PyTorch's CUDA caching allocator.
+static CUDA_ALLOCATE: OnceLock<Allocate> = OnceLock::new();
+
+/// More places than any version's `CUDAAllocator` has virtual functions. What follows its table is copied too, and never used.
+const PLACES: usize = 256;
+/// Offset to top and type, before a table's functions.
+const BEFORE: usize = 2;
+
+/// Sees from now on what the CUDA caching allocator hands out: its memory is asked for in segments, so only the allocator itself
+/// knows when a block of one is fresh. Its object gets a copy of its table in which `allocate` is ours.
+pub(super) fn watch() {
+    let allocator = torch().cuda_allocator();
+    if !init::is_wanted() || CUDA_ALLOCATE.get().is_some() {
+        return;
+    }
+    let functions = if allocator.is_null() {
+        None
+    } else {
+        // SAFETY: the first word of a live object is the address of its table's functions.
+        let functions = unsafe { allocator.read() };
+        words_at(functions as usize - BEFORE * size_of::<usize>())
+    };
+    let Some(mut table) = functions else {
+        gap::record(Library::Torch, "sanitize: init", "the CUDA caching allocator is not as expected");
+        return;
+    };
+    let place = BEFORE + method::ALLOCATE;
+    // SAFETY: `allocate` of a `c10::Allocator`.
+    let _ = CUDA_ALLOCATE.set(unsafe { std::mem::transmute::<usize, Allocate>(table[place]) });
+    table[place] = hand_out as *const () as usize;
+    let table: &'static [usize; PLACES] = Box::leak(table);
+    // SAFETY: the object is a variable of libtorch; other threads see one table or the other, which differ in one function.
+    unsafe { AtomicUsize::from_ptr(allocator.cast()) }.store(table[BEFORE..].as_ptr() as usize, Ordering::Release);
+}
+
+/// The words from `address` on as far as they are mapped, then zeros; None if not even `allocate` is there.
+fn words_at(address: usize) -> Option<Box<[usize; PLACES]>> {
+    const PAGE: usize = 4096;
+    let mut words = Box::new([0usize; PLACES]);
+    let length = size_of_val(&*words);
+    let first = length.min(PAGE - address % PAGE);
+    let local = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: length };
+    // Two, since the kernel copies whole entries.
+    let remote = [(address, first), (address + first, length - first)]
+        .map(|(start, length)| libc::iovec { iov_base: start as *mut c_void, iov_len: length });
+    // SAFETY: the kernel writes at most the length of `words`, and answers an error for what is not mapped.
+    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, remote.as_ptr(), 2, 0) };
+    usize::try_from(copied)
+        .is_ok_and(|copied| copied > (BEFORE + method::ALLOCATE) * size_of::<usize>())
+        .then_some(words)
+}
+
+unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, size: usize) -> *mut DataPtr {
+    let Some(allocate) = CUDA_ALLOCATE.get() else { return result };
+    let sublet = fresh::Sublet::begin();
+    // SAFETY: the function that this one is in the place of, with its arguments.
+    unsafe { allocate(result, this, size) };
+    drop(sublet);
+    // SAFETY: `allocate` filled it.
+    let (data, device) = unsafe { ((*result).data as usize, (*result).device) };
+    if data == 0 || size == 0 {
+        return result;
+    }
+    // A CPU kernel writes all of what it allocates for its results.
+    match current::stream(device.index).filter(|_| !FOR_GPU.get()) {
+        Some(stream) => fresh::handed_out(data, size, &stream),
+        None => init::written(data, size),
+    }
+    result
 }

@@ -16,6 +16,7 @@ use super::symbols::{Libraries, Symbols};
 use super::{TORCH, Torch, allocator, object, torch};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
+use crate::call_site;
 use crate::report::{left, operators};
 use crate::settings::{self, Compute};
 
@@ -53,8 +54,10 @@ fn look() {
         match find(&libraries) {
             Ok(None) => return,
             Ok(Some(torch)) => {
+                call_site::framework_at(torch.symbols.dispatcher as usize);
                 let _ = TORCH.set(torch);
                 allocator::install();
+                allocator::watch();
             }
             Err(why) => {
                 CHANGED.store(false, Ordering::Relaxed);

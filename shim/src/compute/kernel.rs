@@ -9,8 +9,10 @@ use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
 use super::mapping::names;
+use super::numbers::NonFinite;
 use super::object::{self, Tensor};
 use super::operator::{Kernel, Kind, Operator};
+use super::unwritten::Unwritten;
 use super::value::{Arguments, Value};
 use super::views::Views;
 use super::{exception, torch, view};
@@ -164,6 +166,8 @@ pub(super) unsafe extern "C-unwind" fn compute(
         return unsafe { cuda.call(handle, keys, stack) };
     }
     let accesses = Accesses::begin(operator, &values[below..], target.index);
+    let not_finite = NonFinite::begin(operator, &values[below..]);
+    let unwritten = Unwritten::begin(operator, &values[below..]);
     let own = match (method, operator.cuda) {
         (Method::Filled(_), Some(cuda)) => {
             let _generator = Unmoved::keep(target.index);
@@ -206,6 +210,14 @@ pub(super) unsafe extern "C-unwind" fn compute(
     if let Some(accesses) = accesses {
         // SAFETY: as above.
         accesses.end(unsafe { &(*stack).items()[below..] });
+    }
+    if let Some(not_finite) = not_finite {
+        // SAFETY: as above; `views` keeps the arguments.
+        not_finite.end(unsafe { &(*stack).items()[below..] });
+    }
+    if let Some(unwritten) = unwritten {
+        // SAFETY: as above; `views` keeps the arguments.
+        unwritten.end(unsafe { &(*stack).items()[below..] });
     }
     operator.calls.fetch_add(1, Ordering::Relaxed);
 }

@@ -232,13 +232,25 @@ impl Keys {
     }
 }
 
-/// The text of an operator's schema, without its name.
+/// Room for a `std::ostringstream`, which has 376 bytes in libstdc++'s ABI.
+#[repr(C, align(16))]
+struct Stream([u8; 512]);
+
+/// `std::ios_base::out`
+const OUT: i32 = 16;
+
+/// The text of an operator's schema as PyTorch prints it, with the marks of the arguments that it writes (`Tensor(a!)`).
 pub(super) fn schema(symbols: &Symbols, handle: &OperatorHandle) -> String {
+    let mut stream = Stream([0; 512]);
+    let stream = (&raw mut stream).cast::<c_void>();
     let mut text = std::mem::MaybeUninit::<CxxString>::uninit();
-    // SAFETY: the operator was found by `findSchema`, so its entry has a schema, right after the two strings of its name.
-    // The function makes the string.
+    // SAFETY: the operator was found by `findSchema`, so its entry has a schema, right after the two strings of its name. The
+    // stream is made before it is used and ended after; its first base class is a `std::ostream`. `str` makes the string.
     unsafe {
-        (symbols.schema_text)(text.as_mut_ptr(), handle.entry.byte_add(at::SCHEMA));
+        (symbols.make_stream)(stream, OUT);
+        (symbols.print_schema)(stream, handle.entry.byte_add(at::SCHEMA));
+        (symbols.stream_text)(text.as_mut_ptr(), stream);
+        (symbols.end_stream)(stream);
         let text = text.assume_init_mut();
         let schema = text.text();
         text.free();

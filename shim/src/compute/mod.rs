@@ -8,6 +8,7 @@
 
 mod accesses;
 mod allocator;
+mod bytes;
 mod current;
 mod cxx;
 mod exception;
@@ -17,9 +18,11 @@ mod kernel;
 mod layout;
 mod mapping;
 mod mersenne;
+mod numbers;
 mod object;
 mod operator;
 mod symbols;
+mod unwritten;
 mod value;
 mod view;
 mod views;

@@ -105,9 +105,18 @@ symbols! {
     /// `c10::impl::OperatorEntry::getKernelForDispatchKey(DispatchKey) const`
     kernel_of: unsafe extern "C-unwind" fn(*const c_void, u16) -> *const super::cxx::KernelFunction
         = torch_cpu c"_ZNK3c104impl13OperatorEntry23getKernelForDispatchKeyENS_11DispatchKeyE";
-    /// `torch::jit::canonicalSchemaString(FunctionSchema const&)`
-    schema_text: unsafe extern "C-unwind" fn(*mut CxxString, *const c_void) -> *mut CxxString
-        = torch_cpu c"_ZN5torch3jit21canonicalSchemaStringB5cxx11ERKN3c1014FunctionSchemaE";
+    /// `c10::operator<<(std::ostream&, FunctionSchema const&)`
+    print_schema: unsafe extern "C-unwind" fn(*mut c_void, *const c_void) -> *mut c_void
+        = torch_cpu c"_ZN3c10lsERSoRKNS_14FunctionSchemaE";
+    /// `std::ostringstream::ostringstream(std::ios_base::openmode)`
+    make_stream: unsafe extern "C-unwind" fn(*mut c_void, i32)
+        = torch_cpu c"_ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEC1ESt13_Ios_Openmode";
+    /// `std::ostringstream::str() const`
+    stream_text: unsafe extern "C-unwind" fn(*mut CxxString, *const c_void) -> *mut CxxString
+        = torch_cpu c"_ZNKSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEE3strEv";
+    /// `std::ostringstream::~ostringstream()`
+    end_stream: unsafe extern "C-unwind" fn(*mut c_void)
+        = torch_cpu c"_ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEED1Ev";
     /// `c10::parseDispatchKey(std::string const&)`
     parse_key: unsafe extern "C-unwind" fn(*const CxxString) -> u16
         = torch_cpu c"_ZN3c1016parseDispatchKeyERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";

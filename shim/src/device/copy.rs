@@ -8,7 +8,11 @@ use super::misuse;
 use super::stream::Stream;
 use crate::report::counters::HOST_COPIES;
 use crate::report::finding;
+use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access};
+
+/// A box of more rows apart from one another is not looked at for races: each costs time and memory.
+const MOST_ROWS: usize = 256;
 
 /// A box of bytes in memory: `depth` slices of `height` rows of `width` bytes.
 #[derive(Clone, Copy, Debug)]
@@ -121,14 +125,13 @@ pub(crate) fn copy(
         for (known, layout, writes) in [(source, from, false), (target, to, true)] {
             // What is not CUDA's is only touched while the caller waits.
             if known != Known::Unknown {
-                accesses.extend(rows(layout, layout, extent).map(|(address, _)| Access {
-                    address,
-                    bytes: extent.width,
-                    writes,
-                }));
+                add_accesses(&mut accesses, layout, extent, writes);
             }
         }
         races::work(&[stream.lane()], finding::function(), &accesses);
+    }
+    if init::is_wanted() {
+        follow(to, from, extent, source, target);
     }
     // A pageable target is complete when the call returns, and a pageable source may be reused then (CUDA runtime
     // manual, "API synchronization behavior").
@@ -184,9 +187,12 @@ pub(crate) fn fill(
         device.counters.memset.add(extent.bytes() as u64);
     }
     if races::are_wanted() {
-        let row = |(address, _)| Access { address, bytes: extent.width, writes: true };
-        let accesses: Vec<Access> = rows(to, to, extent).map(row).collect();
+        let mut accesses = Vec::new();
+        add_accesses(&mut accesses, to, extent, true);
         races::work(&[stream.lane()], finding::function(), &accesses);
+    }
+    if init::is_wanted() {
+        rows(to, to, extent).for_each(|(row, _)| init::written(row, extent.width));
     }
     let task = move || {
         for (row, _) in rows(to, to, extent) {
@@ -208,6 +214,34 @@ pub(crate) fn fill(
         stream.run(task);
     }
     Ok(())
+}
+
+/// Adds what a box touches: one range where its bytes follow one another, or else its rows, unless there are too many to look at.
+fn add_accesses(accesses: &mut Vec<Access>, layout: Layout, extent: Extent, writes: bool) {
+    let Extent { width, height, depth } = extent;
+    let has_gaps = (height > 1 && layout.pitch != width) || (depth > 1 && layout.slice != width * height);
+    if !has_gaps {
+        accesses.push(Access { address: layout.address, bytes: extent.bytes(), writes });
+    } else if height * depth <= MOST_ROWS {
+        let row = |(address, _)| Access { address, bytes: width, writes };
+        accesses.extend(rows(layout, layout, extent).map(row));
+    }
+}
+
+/// What the copy does to memory that nobody wrote: within devices it stays that, but a host reads it.
+fn follow(to: Layout, from: Layout, extent: Extent, source: Known, target: Known) {
+    let is_device = |known| matches!(known, Known::Device(_));
+    for (to, from) in rows(to, from, extent) {
+        if is_device(source) && is_device(target) {
+            init::copied(to, from, extent.width);
+        } else if is_device(target) {
+            init::written(to, extent.width);
+        }
+    }
+    if is_device(source) && !is_device(target) {
+        let pieces = rows(to, from, extent).map(|(_, address)| (address, extent.width)).collect();
+        init::read(finding::function(), &[Read { pieces, needs: Needs::Any }]);
+    }
 }
 
 fn known(verb: &str, layout: Layout, extent: Extent, is_device: Option<bool>) -> CudaResult<Known> {
@@ -267,6 +301,23 @@ mod tests {
     use crate::device::stream::{self, Kind};
 
     const DEADLINE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_box_touches_one_range_or_its_rows() {
+        let of = |layout: Layout, width, height, depth| {
+            let mut accesses = Vec::new();
+            add_accesses(&mut accesses, layout, Extent { width, height, depth }, true);
+            accesses.iter().map(|access| (access.address, access.bytes)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Layout::line(100), 64, 1, 1), [(100, 64)]);
+        assert_eq!(of(Layout::rows(100, 64), 64, 4, 1), [(100, 256)], "rows without gaps");
+        assert_eq!(of(Layout::rows(100, 80), 64, 3, 1), [(100, 64), (180, 64), (260, 64)]);
+        let slices = Layout { address: 0, pitch: 8, slice: 32 };
+        assert_eq!(of(slices, 8, 4, 2), [(0, 64)], "slices without gaps");
+        assert_eq!(of(slices, 8, 2, 2), [(0, 8), (8, 8), (32, 8), (40, 8)]);
+        assert_eq!(of(Layout::rows(0, 80), 64, MOST_ROWS, 1).len(), MOST_ROWS);
+        assert_eq!(of(Layout::rows(0, 80), 64, MOST_ROWS + 1, 1), []);
+    }
 
     #[test]
     fn a_pageable_source_may_be_reused_while_another_thread_uses_the_stream() {

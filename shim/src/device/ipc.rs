@@ -14,6 +14,7 @@ use dataplane::refusal;
 use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind, Location};
 use super::{Device, all, arena_of, event};
+use crate::sanitizer::init;
 
 /// Bytes of a `cudaIpcMemHandle_t` and a `cudaIpcEventHandle_t`.
 const HANDLE_SIZE: usize = 64;
@@ -58,6 +59,8 @@ pub(crate) fn export(address: usize) -> CudaResult<Handle> {
     let offset = location.base - arena.base() as usize;
     let owner = u64::from(std::process::id()) << 32 | arena.fd() as u64;
     let device = u64::from(location.device.ordinal);
+    // The other process may write all of it.
+    init::shared(location.base, location.size);
     Ok(Handle([MEMORY, owner, arena.file_id(), offset as u64, location.size as u64, device, 0, 0]))
 }
 

@@ -12,6 +12,7 @@ use super::{Device, attribute};
 use crate::boundary::gap;
 use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
+use crate::sanitizer::init;
 use crate::settings::GapPolicy;
 
 /// (host function, name) in the order of registration, as C's pointers; sorted by the first lookup that needs it.
@@ -157,6 +158,7 @@ pub(crate) fn launch(
     let name = kernel.name().to_string_lossy();
     device.counters.launched(&name);
     gap::tolerate(library, call, &name)?;
+    init::all_written();
     // Success would let a program take memory that the kernel never wrote for its result.
     if gap::policy() == GapPolicy::Stop { Err(CudaError::NO_KERNEL_IMAGE) } else { Ok(()) }
 }

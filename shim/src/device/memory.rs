@@ -10,9 +10,9 @@ use dataplane::refusal;
 
 use super::allocator::{Allocator, PAGE};
 use super::error::{CudaError, CudaResult};
-use super::freed::Freed;
-use super::{Device, all, neighbors};
-use crate::sanitizer::races;
+use super::freed::{Freed, Was};
+use super::{Device, all, fresh, neighbors};
+use crate::sanitizer::{init, races};
 
 /// Memory that a context takes before the program's first allocation.
 const CONTEXT_BYTES: u64 = 512 << 20;
@@ -202,7 +202,9 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
     drop(book);
     device.counters.held.take(size as u64);
     device.counters.allocations.add(size as u64);
-    Ok(arena.base() as usize + offset)
+    let address = arena.base() as usize + offset;
+    fresh::allocated(address, size, kind);
+    Ok(address)
 }
 
 /// Releases the allocation that starts at `address`, if it is device memory that the program may free.
@@ -246,6 +248,7 @@ pub(crate) fn free_internal(address: usize) {
 fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize, by_reset: bool) -> CudaResult {
     let freed = book.allocator.free(offset).ok_or(CudaError::INVALID_VALUE)?;
     races::forget(arena.base() as usize + offset, freed.size);
+    init::freed(arena.base() as usize + offset, freed.size);
     if book.kinds.remove(&offset) != Some(Kind::Internal) {
         book.freed.add(offset, freed.size, by_reset);
     }
@@ -285,23 +288,12 @@ pub(crate) fn in_arena(address: usize) -> Option<Option<Location>> {
 /// What is known about an address of an arena at which nothing is allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trace {
-    /// An allocation that was freed.
-    Freed { device: u32, was: Was },
+    /// `at` bytes into an allocation that was freed.
+    Freed { device: u32, at: usize, was: Was },
     /// The gap `distance` bytes behind a live allocation of `size` bytes.
     Behind { device: u32, size: usize, distance: usize },
     /// Nothing near.
     Nowhere { device: u32 },
-}
-
-/// An allocation that was freed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Was {
-    /// Bytes from its start to the address.
-    pub(crate) at: usize,
-    /// Bytes asked for.
-    pub(crate) size: usize,
-    /// `cudaDeviceReset` freed it.
-    pub(crate) by_reset: bool,
 }
 
 /// What was at `address`, in an arena of this process.
@@ -309,8 +301,7 @@ pub(crate) fn trace(address: usize) -> Option<Trace> {
     let (found, offset) = arena_at(address)?;
     let (device, book) = (found.ordinal, found.memory.book());
     if let Some(was) = book.freed.find(offset) {
-        let was = Was { at: offset - was.start, size: was.size, by_reset: was.by_reset };
-        return Some(Trace::Freed { device, was });
+        return Some(Trace::Freed { device, at: offset - was.start, was });
     }
     let behind = book.allocator.before(offset).map(|(start, size)| (size, offset - (start + size)));
     Some(match behind.filter(|(_, distance)| *distance < PAGE) {

@@ -15,7 +15,7 @@ pub(crate) fn access(verb: &str, address: usize, bytes: usize) {
         (FindingKind::OutOfRangeCopy, format!("{what} from byte {at} of an allocation of {size} on device {device}"))
     } else {
         match memory::trace(address) {
-            Some(Trace::Freed { device, was }) => (
+            Some(Trace::Freed { device, was, .. }) => (
                 FindingKind::UseAfterFree,
                 format!("{what} of an allocation of {} on device {device} that was freed", count(was.size)),
             ),
@@ -61,14 +61,13 @@ fn not_to_free(address: usize) -> Option<(FindingKind, String)> {
     match memory::trace(address) {
         // Destructors that run after a reset free what is gone already.
         Some(Trace::Freed { was, .. }) if was.by_reset => return None,
-        Some(Trace::Freed { device, was }) if was.at == 0 => {
+        Some(Trace::Freed { device, at: 0, was }) => {
             let what = format!("an allocation of {} on device {device} that was freed before", count(was.size));
             return Some((FindingKind::DoubleFree, what));
         }
-        Some(Trace::Freed { device, was }) => {
+        Some(Trace::Freed { device, at, was }) => {
             return foreign(format!(
-                "an address {} bytes inside an allocation of {} on device {device} that was freed before",
-                was.at,
+                "an address {at} bytes inside an allocation of {} on device {device} that was freed before",
                 count(was.size)
             ));
         }

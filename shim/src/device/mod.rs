@@ -19,6 +19,7 @@ pub(crate) mod copy;
 pub(crate) mod error;
 pub(crate) mod event;
 mod freed;
+pub(crate) mod fresh;
 pub(crate) mod image;
 pub(crate) mod ipc;
 pub(crate) mod kernel;

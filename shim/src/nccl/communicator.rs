@@ -290,7 +290,8 @@ impl Communicator {
         if let Err(failure) = result {
             note(failure.detail.clone());
             // The program may never ask; a wrong number must not pass silently.
-            let asked_for = failure.code == ErrorCode::Aborted || self.is_revoked();
+            let is_leaving = Process::joined().is_some_and(|process| process.is_leaving());
+            let asked_for = failure.code == ErrorCode::Aborted || self.is_revoked() || is_leaving;
             if !asked_for && !self.reported.swap(true, Ordering::AcqRel) {
                 // In one piece, since other ranks write to the same stream.
                 let called = site::of(failure.site).map_or_else(String::new, |site| format!("; called at {site}"));

@@ -15,10 +15,12 @@ use protocol::route;
 use super::abi::{SimulationInfo, UNDEFINED_TIME};
 use super::communicator::{COMMUNICATORS, Communicator, process};
 use super::error::{NcclError, NcclResult};
+use super::issue;
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::stream::{self, Stream};
+use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access, Lane};
 
 /// A rendezvous to be held: does it, and notifies the communicator.
@@ -315,11 +317,18 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
         }
         launches[at].calls.push(call);
     }
+    issue::number(launches.iter_mut().flat_map(|launch| {
+        let device = launch.communicator.device.ordinal;
+        launch.calls.iter_mut().map(move |call| (device, call))
+    }));
     for Launch { communicator, streams, calls } in launches {
         let ranks = communicator.usable()?;
         if races::are_wanted() {
             let lanes: Vec<Lane> = streams.iter().map(|stream| stream.lane()).collect();
             races::work(&lanes, name(&calls), &accesses(&calls, ranks.rank(), ranks.size()));
+        }
+        if init::is_wanted() {
+            follow(&calls, ranks.rank(), ranks.size());
         }
         let ticket = ranks.ticket();
         communicator.begin();
@@ -356,6 +365,19 @@ fn accesses(calls: &[Call], rank: u32, size: u32) -> Vec<Access> {
         [side(call.send.address, call.send_bytes(rank, size), false), side(call.receive.address, received, true)]
     };
     calls.iter().flat_map(sides).collect()
+}
+
+/// What a launch does to memory that nobody wrote. Numbers are computed by reductions; everything else moves them.
+fn follow(calls: &[Call], rank: u32, size: u32) {
+    let read = |call: &Call| {
+        let computes = matches!(call.operation, Kind::AllReduce | Kind::Reduce | Kind::ReduceScatter);
+        let needs = if computes { Needs::All } else { Needs::Any };
+        Read::line(call.send.address as usize, call.send_bytes(rank, size), needs)
+    };
+    init::read(name(calls), &calls.iter().map(read).collect::<Vec<_>>());
+    for call in calls {
+        init::written(call.receive.address as usize, call.receive_bytes(rank, size));
+    }
 }
 
 /// Runs `task` in `first` once all streams got here, and holds the others until it is done.

@@ -11,6 +11,7 @@ pub(crate) mod error;
 pub(crate) mod group;
 pub(crate) mod info;
 pub(crate) mod init;
+mod issue;
 pub(crate) mod log;
 pub(crate) mod memory;
 pub(crate) mod one_sided;

@@ -16,6 +16,7 @@ use crate::boundary::gap;
 use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
 use crate::device::{self, ipc};
+use crate::sanitizer::init;
 
 static WINDOWS: Handles<Window> = Handles::new(15);
 /// `NCCL_WIN_COLL_SYMMETRIC`.
@@ -112,6 +113,8 @@ pub(super) fn insert(
     owned: Option<usize>,
 ) -> NcclResult<usize> {
     let buffer = Buffer { address: base as *mut u8, place: place_in_arena(base, size) };
+    // Other ranks may put something into all of it.
+    init::shared(base, size);
     let number = communicator.ranks()?.register_window(buffer, size as u64)?;
     Ok(WINDOWS.insert(Arc::new(Window {
         serial: communicator.serial,

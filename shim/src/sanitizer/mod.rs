@@ -1,5 +1,8 @@
-//! What a program asks to be looked for beside its results (`FAKEGPU_SANITIZE`): so far races between streams.
+//! What a program asks to be looked for beside its results (`FAKEGPU_SANITIZE`): races between streams, reads of memory that
+//! nobody wrote, numbers that are not finite.
 
 mod clock;
+pub(crate) mod finite;
+pub(crate) mod init;
 pub(crate) mod races;
 mod shadow;

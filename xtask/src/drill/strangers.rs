@@ -200,8 +200,8 @@ impl<'a> Crowded<'a> {
     }
 
     /// Strangers knock at all doors, so often or until the hosts are gone; what their hosts need meanwhile is measured.
-    fn crowd(&self, hosts: &[(u32, Vec<Door>)], times: usize, tally: &mut Tally) {
-        let before: BTreeMap<u32, u64> = hosts.iter().filter_map(|(pid, _)| Some((*pid, size(*pid)?.0))).collect();
+    fn crowd(&self, hosts: &[(u32, Vec<Door>)], times: usize, tally: &mut Tally) -> Result<(), String> {
+        let before = self.settled(hosts)?;
         let all: Vec<&Door> = hosts.iter().flat_map(|(_, doors)| doors).collect();
         let (mut held, mut most) = (VecDeque::new(), (0, 0, 0));
         let (mut tried, mut refused, mut measured) = (0, 0, 0);
@@ -242,6 +242,22 @@ impl<'a> Crowded<'a> {
             tally.fault(format!("{refused} of {tried} could not even connect"));
         }
         tally.note(format!("{} MiB more memory, {descriptors} descriptors, {threads} threads", memory.div_ceil(1024)));
+        Ok(())
+    }
+
+    /// The memory of the hosts once that is the same for a second: what they set up before their work is not the strangers'.
+    fn settled(&self, hosts: &[(u32, Vec<Door>)]) -> Result<BTreeMap<u32, u64>, String> {
+        let look =
+            || hosts.iter().filter_map(|(pid, _)| Some((*pid, size(*pid)?.0 / 1024))).collect::<BTreeMap<_, _>>();
+        let (mut last, mut since) = (look(), Instant::now());
+        let settled = self.until("the memory of the processes stays the same", || {
+            let now = look();
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+            (since.elapsed() > Duration::from_secs(1)).then(|| last.clone())
+        })?;
+        Ok(settled.into_iter().map(|(pid, mebibytes)| (pid, mebibytes * 1024)).collect())
     }
 
     /// The case must have passed.
@@ -262,10 +278,10 @@ pub(super) fn coordinator(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("connections");
     let mut crowded = Crowded::start(workspace, "tcp", workspace.times(5_000, 50_000))?;
     let hosts = crowded.hosts("fakegpu-coordinator", 1)?;
-    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
+    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally)?;
     crowded.open()?;
     crowded.hosts("fixture-bench", 4)?;
-    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
+    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally)?;
     crowded.end(&mut tally)?;
     Ok(tally)
 }
@@ -276,7 +292,7 @@ pub(super) fn ranks(workspace: &Workspace) -> Result<Tally, String> {
     let mut crowded = Crowded::start(workspace, "tcp", workspace.times(5_000, 100_000))?;
     crowded.open()?;
     let hosts = crowded.hosts("fixture-bench", 4)?;
-    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally);
+    crowded.crowd(&hosts, workspace.times(1_000, 50_000), &mut tally)?;
     crowded.end(&mut tally)?;
     Ok(tally)
 }

@@ -107,7 +107,9 @@ impl Segment {
         (0..self.size).filter(|rank| self.block(*rank).progress.load(Ordering::Acquire) < target).collect()
     }
 
-    /// Waits until all ranks came to barrier `target`, or until `leaves`, given the state of the barrier and who is missing whenever something changed, has a reason to go: the barrier is shut then, unless everybody came meanwhile.
+    /// Waits until all ranks came to barrier `target`, or until `leaves`, given the state of the barrier and who is
+    /// missing whenever something changed, has a reason to go: the barrier is shut then, unless everybody came
+    /// meanwhile.
     fn pass(
         &self,
         rank: u32,

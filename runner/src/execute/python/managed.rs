@@ -3,81 +3,18 @@
 //! An environment is made at its final place, because its scripts name it, under a file lock; `.complete` is written last.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory, scrubbed};
-use crate::execute::python::{Python, hints, requirement};
-use crate::host::machine;
-
-/// Why there is no Python.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The user named one that is not there.
-    #[error("{variable}={program}: no Python interpreter there", program = .program.display())]
-    Chosen {
-        /// The variable that names it.
-        variable: &'static str,
-        /// The interpreter it names.
-        program: PathBuf,
-    },
-    /// The user named something that is not an interpreter.
-    #[error("{program} does not work as a Python interpreter (FTEST_PYTHON, VIRTUAL_ENV, CONDA_PREFIX and PATH select it): {source}", program = .program.display())]
-    NoPython {
-        /// What was named.
-        program: PathBuf,
-        /// The result of running it.
-        source: Box<Error>,
-    },
-    /// The machine has none.
-    #[error(
-        "no python3 on PATH: install one, name an interpreter with FTEST_PYTHON, or give the case a managed environment with `python:`"
-    )]
-    NoSystem,
-    /// The machine has neither.
-    #[error("no python3 and no uv on PATH: install one, or name an interpreter with FTEST_PYTHON")]
-    NoInterpreter,
-    /// A tool failed.
-    #[error("{step} failed: {detail}")]
-    Step {
-        /// What it was to do.
-        step: String,
-        /// Its last words.
-        detail: String,
-    },
-    /// The environment could not be made.
-    #[error(
-        "cannot make the Python environment for {requirements}: {source}\n  \
-         a machine without network needs an interpreter that has them: name it with FTEST_PYTHON, or activate its environment"
-    )]
-    Make {
-        /// What it was to hold.
-        requirements: String,
-        /// What failed.
-        source: Box<Error>,
-    },
-    /// The cache cannot be used.
-    #[error("{place}: {source}; {CACHE_ADVICE}", place = .place.display())]
-    Cache {
-        /// The file or directory.
-        place: PathBuf,
-        /// What the file system answered.
-        source: io::Error,
-    },
-    /// There is no directory for the cache.
-    #[error("{0}")]
-    NoCache(String),
-    /// No such environment.
-    #[error("no managed environment {key}; `ftest env list` names those there are")]
-    Unknown {
-        /// What was asked for.
-        key: String,
-    },
-}
+use super::error::Error;
+use super::tools::{self, Tools, run, step};
+use super::{Python, hints, requirement};
+use crate::execute::launch::environment::cache_directory;
+use crate::host::whole_file;
 
 /// The content of `.complete`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -98,25 +35,12 @@ pub struct Environment {
     pub requirements: Option<Vec<String>>,
 }
 
-/// The tools that make environments.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Tools {
-    Uv { uv: PathBuf, python: Option<PathBuf> },
-    Pip { python: PathBuf },
-}
-
-/// The program of this name on `PATH`.
-pub(super) fn on_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH");
-    crate::execute::launch::program::find(program.as_ref(), path.as_deref(), Path::new("/")).ok()
-}
-
 /// What an environment is made from and where.
 struct Plan {
     requirements: Vec<String>,
     tools: Tools,
     version: String,
-    home: PathBuf,
+    cache: Cache,
     key: String,
 }
 
@@ -126,23 +50,28 @@ impl Plan {
             none if none.is_empty() => crate::execute::python::default_requirements(),
             some => some,
         };
-        let python = on_path("python3").or_else(|| on_path("python"));
-        let tools = match (on_path("uv"), python) {
-            (Some(uv), python) => Tools::Uv { uv, python },
-            (None, Some(python)) => Tools::Pip { python },
-            (None, None) => return Err(Error::NoInterpreter),
-        };
-        let version = match &tools {
-            Tools::Pip { python } | Tools::Uv { python: Some(python), .. } => version(python)?,
-            Tools::Uv { python: None, .. } => "uv".to_owned(),
-        };
+        let tools = Tools::find()?;
+        let version = tools.python().map_or_else(|| Ok("uv".to_owned()), tools::version)?;
         let key = key(&requirements, &version);
-        Ok(Plan { requirements, tools, version, home: home()?, key })
+        Ok(Plan { requirements, tools, version, cache: cache()?, key })
     }
 
     fn directory(&self) -> PathBuf {
-        self.home.join(&self.key)
+        self.cache.environments().join(&self.key)
     }
+}
+
+/// The interpreter for which environments are made, if the machine has one.
+pub fn base() -> Option<PathBuf> {
+    Tools::find().ok()?.python().map(Path::to_owned)
+}
+
+/// Asks the package index for something small.
+///
+/// # Errors
+/// [`Error`]: what it answered.
+pub fn ask_index() -> Result<(), Error> {
+    Tools::find()?.ask_index()
 }
 
 /// The environment for `requirements` if it is already there.
@@ -164,15 +93,22 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
     if let Some(python) = complete(&directory) {
         return Ok(python);
     }
-    fs::create_dir_all(&plan.home).map_err(|source| Error::Cache { place: plan.home.clone(), source })?;
-    let _lock = lock(&plan.home, &plan.key, announce)?;
+    let home = plan.cache.environments();
+    fs::create_dir_all(&home).map_err(|source| Error::Cache { place: home.clone(), source })?;
+    let _lock = lock(&home, &plan.key, announce)?;
     // Another run may have made it while this one waited.
     if let Some(python) = complete(&directory) {
         return Ok(python);
     }
     clear(&directory)?;
     announce(&notice(&plan.requirements, &directory));
-    make(&plan.tools, &directory, &plan.requirements, mark, announce).map_err(|source| {
+    let tools = {
+        let _lock = lock(&home, "uv", announce)?;
+        plan.tools.with_uv(&plan.cache.uv(), announce)
+    };
+    let _in_use = plan.cache.wheels_in_use()?;
+    let site = Site { directory: &directory, wheels: plan.cache.wheels(), mark };
+    make(&tools, &site, &plan.requirements, announce).map_err(|source| {
         let _ = fs::remove_dir_all(&directory);
         Error::Make { requirements: plan.requirements.join(" "), source: Box::new(source) }
     })?;
@@ -203,9 +139,42 @@ fn notice(requirements: &[String], directory: &Path) -> String {
     )
 }
 
-/// Where environments are.
-fn home() -> Result<PathBuf, Error> {
-    Ok(cache_directory().map_err(Error::NoCache)?.join("envs"))
+/// The directory that ftest keeps things in.
+struct Cache(PathBuf);
+
+fn cache() -> Result<Cache, Error> {
+    cache_directory().map(Cache).map_err(Error::NoCache)
+}
+
+impl Cache {
+    /// Where environments are.
+    fn environments(&self) -> PathBuf {
+        self.0.join("envs")
+    }
+
+    /// The uv that pip fetched.
+    fn uv(&self) -> PathBuf {
+        self.0.join("tools/uv")
+    }
+
+    /// What uv fetched and unpacked: environments have links to these files.
+    fn wheels(&self) -> PathBuf {
+        self.0.join("wheels")
+    }
+
+    /// Keeps [`collect`] from taking the wheels away meanwhile.
+    fn wheels_in_use(&self) -> Result<File, Error> {
+        let (place, file) = self.lock_of_wheels()?;
+        rustix::fs::flock(&file, FlockOperation::LockShared)
+            .map_err(|error| Error::Cache { place, source: error.into() })?;
+        Ok(file)
+    }
+
+    fn lock_of_wheels(&self) -> Result<(PathBuf, File), Error> {
+        let place = self.environments().join("wheels.lock");
+        let file = File::options().create(true).truncate(false).write(true).open(&place);
+        file.map(|file| (place.clone(), file)).map_err(|source| Error::Cache { place, source })
+    }
 }
 
 /// `torch-2.15.0-py3.11-0123abcd`: readable, and different for different needs.
@@ -257,22 +226,33 @@ fn clear(directory: &Path) -> Result<(), Error> {
     }
 }
 
-fn version(python: &Path) -> Result<String, Error> {
-    let answer = run(python, &["-c", "import sys; print('%d.%d' % sys.version_info[:2])"])?;
-    Ok(answer.trim().to_owned())
+/// Where an environment is made.
+struct Site<'a> {
+    directory: &'a Path,
+    wheels: PathBuf,
+    /// What its tools carry, where it is not empty.
+    mark: &'a str,
 }
 
-fn make(
-    tools: &Tools,
-    directory: &Path,
-    requirements: &[String],
-    mark: &str,
-    announce: &dyn Fn(&str),
-) -> Result<(), Error> {
+impl Site<'_> {
+    fn command(&self, program: &Path, arguments: &[String]) -> Command {
+        let mut command = tools::command(program, arguments);
+        if !self.mark.is_empty() {
+            command.env(protocol::env::COOKIE.name, self.mark);
+        }
+        command
+    }
+}
+
+fn make(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &dyn Fn(&str)) -> Result<(), Error> {
+    let directory = site.directory;
     let command = |program: &Path, arguments: &[String]| {
-        let mut command = command(program, arguments);
-        if !mark.is_empty() {
-            command.env(protocol::env::COOKIE.name, mark);
+        let mut command = site.command(program, arguments);
+        if let Tools::Uv { settings, .. } = tools {
+            if std::env::var_os("UV_CACHE_DIR").is_none() {
+                command.env("UV_CACHE_DIR", &site.wheels);
+            }
+            command.envs(settings.iter().map(|(name, value)| (name, value)));
         }
         command
     };
@@ -282,7 +262,7 @@ fn make(
     let place = directory.display().to_string();
     let inside = interpreter.display().to_string();
     let pip: Vec<String> = match tools {
-        Tools::Uv { uv, python } => {
+        Tools::Uv { uv, python, .. } => {
             let mut arguments = vec!["venv".to_owned(), "--quiet".to_owned(), place];
             if let Some(python) = python {
                 arguments.extend(["--python".to_owned(), python.display().to_string()]);
@@ -314,8 +294,10 @@ fn make(
         arguments.extend(what.iter().cloned());
         command(Path::new(&pip[0]), &arguments)
     };
+    // pip compiles as it installs.
+    let last: &[&str] = if matches!(tools, Tools::Uv { .. }) { &["--compile-bytecode"] } else { &[] };
     if lean.is_empty() {
-        return step("installing", install(&[], &rest), announce).map(drop);
+        return step("installing", install(last, &rest), announce).map(drop);
     }
     // Asked beforehand, the needs install while the large wheel is still being unpacked. Other packages come after it:
     // they find it there, needing nothing that the shim replaces.
@@ -332,7 +314,7 @@ fn make(
         step(&format!("installing {}", lean.join(" ")), first, announce)?;
         rest.extend(needs_installed(directory)?);
         forget_replaced(directory)?;
-        return step("installing what it needs", install(&[], &rest), announce).map(drop);
+        return step("installing what it needs", install(last, &rest), announce).map(drop);
     };
     rest.extend(needs);
     let second = install(&[], &rest);
@@ -401,70 +383,10 @@ fn forget_replaced(directory: &Path) -> Result<(), Error> {
     for place in lean_metadata(directory)? {
         let wrong = |source| Error::Cache { place: place.clone(), source };
         let metadata = fs::read_to_string(&place).map_err(wrong)?;
-        fs::write(&place, requirement::without_replaced(&metadata)).map_err(wrong)?;
+        // A new file: the old one may be that of the wheel, which other environments have too.
+        whole_file::replace(&place, &[requirement::without_replaced(&metadata).as_bytes()]).map_err(wrong)?;
     }
     Ok(())
-}
-
-fn command<S: AsRef<std::ffi::OsStr>>(program: &Path, arguments: &[S]) -> Command {
-    let mut command = Command::new(program);
-    scrubbed(&mut command).args(arguments);
-    command
-}
-
-/// Runs `program` and gives what it wrote on stdout.
-///
-/// # Errors
-/// [`Error::Step`] when it cannot run or fails.
-pub(super) fn run<S: AsRef<std::ffi::OsStr>>(program: &Path, arguments: &[S]) -> Result<String, Error> {
-    step(&program.display().to_string(), command(program, arguments), &|_| {})
-}
-
-/// Runs a tool to its end, announcing what it downloads, and gives its stdout.
-fn step(step: &str, mut command: Command, announce: &dyn Fn(&str)) -> Result<String, Error> {
-    let wrong = |detail: String| Error::Step { step: step.to_owned(), detail };
-    if step.starts_with("installing") {
-        announce(step);
-    }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| wrong(machine::explained(&error)))?;
-    let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
-        return Err(wrong("no streams".to_owned()));
-    };
-    let mut output = String::new();
-    let complaint = std::thread::scope(|scope| {
-        let complaint = scope.spawn(move || {
-            let mut text = Vec::new();
-            let _ = stderr.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        });
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if let Some(step) = progress_of(&line) {
-                announce(&step);
-            }
-            output.push_str(&line);
-            output.push('\n');
-        }
-        complaint.join().unwrap_or_default()
-    });
-    let status = child.wait().map_err(|error| wrong(error.to_string()))?;
-    if status.success() {
-        return Ok(output);
-    }
-    let last: Vec<&str> = complaint.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = last[last.len().saturating_sub(4)..].join("\n    ");
-    Err(wrong(if last.is_empty() { status.to_string() } else { format!("{status}\n    {last}") }))
-}
-
-/// A line of pip that a person wants to see: a download that takes a while, or the unpacking.
-fn progress_of(line: &str) -> Option<String> {
-    let line = line.trim();
-    if let Some(file) = line.strip_prefix("Downloading ") {
-        let name = file.rsplit('/').next().unwrap_or(file);
-        let size: f64 = name.split_once('(')?.1.split_once(" MB")?.0.parse().ok()?;
-        return (size >= 10.0).then(|| format!("downloading {name}"));
-    }
-    line.strip_prefix("Installing collected packages: ").map(|packages| format!("unpacking {packages}"))
 }
 
 /// The environments in the cache, by key.
@@ -473,7 +395,7 @@ fn progress_of(line: &str) -> Option<String> {
 /// [`Error::NoCache`].
 pub fn list() -> Result<Vec<Environment>, Error> {
     let mut environments = Vec::new();
-    for entry in fs::read_dir(home()?).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(cache()?.environments()).into_iter().flatten().flatten() {
         if entry.path().is_dir() {
             let record = fs::read(entry.path().join(".complete")).ok();
             let record: Option<Complete> = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -488,12 +410,43 @@ pub fn list() -> Result<Vec<Environment>, Error> {
     Ok(environments)
 }
 
+/// What can be taken from the cache without loss: environments that cannot be used, and wheels. What environments have of
+/// the wheels stays: they share files, not a directory. Gives the environments' keys, and the directory of the wheels.
+///
+/// # Errors
+/// [`Error::Cache`]; [`Error::NoCache`].
+pub fn collect(announce: &dyn Fn(&str)) -> Result<(Vec<String>, PathBuf), Error> {
+    let mut removed = Vec::new();
+    for environment in list()? {
+        if complete(&environment.path).is_none() {
+            remove(&environment.key, announce)?;
+            removed.push(environment.key);
+        }
+    }
+    let cache = cache()?;
+    if cache.wheels().exists() {
+        let (place, lock) = cache.lock_of_wheels()?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive)
+            .map_err(|error| Error::Cache { place, source: error.into() })?;
+        clear(&cache.wheels())?;
+    }
+    Ok((removed, cache.wheels()))
+}
+
+/// The directory of the wheels whose files environments share.
+///
+/// # Errors
+/// [`Error::NoCache`].
+pub fn wheels() -> Result<PathBuf, Error> {
+    Ok(cache()?.wheels())
+}
+
 /// Removes an environment. Waits for a run that is making it.
 ///
 /// # Errors
 /// [`Error::Unknown`], or what the file system answered.
 pub fn remove(key: &str, announce: &dyn Fn(&str)) -> Result<(), Error> {
-    let home = home()?;
+    let home = cache()?.environments();
     let unknown = || Error::Unknown { key: key.to_owned() };
     if !list()?.iter().any(|environment| environment.key == key) {
         return Err(unknown());
@@ -519,24 +472,9 @@ mod tests {
     }
 
     #[test]
-    fn only_large_downloads_and_the_unpacking_are_announced() {
-        let line = progress_of("  Downloading https://x/torch-2.15.0-cp311.whl (612.5 MB)");
-        assert_eq!(line.unwrap(), "downloading torch-2.15.0-cp311.whl (612.5 MB)");
-        assert_eq!(progress_of("  Downloading sympy-1.14.whl (6.3 MB)"), None);
-        assert_eq!(progress_of("Installing collected packages: torch").unwrap(), "unpacking torch");
-        assert_eq!(progress_of("Collecting torch"), None);
-    }
-
-    #[test]
     fn pips_report_gives_the_needs() {
         let report = r#"{"install": [{"metadata": {"requires_dist": ["filelock", "nvidia-nccl-cu13==2.30"]}}]}"#;
         assert_eq!(needs_in_report(report).unwrap(), ["filelock"]);
         assert_eq!(needs_in_report("{}"), None);
-    }
-
-    #[test]
-    fn a_failing_tool_gives_its_last_words() {
-        let error = run(Path::new("/bin/sh"), &["-c", "echo no network >&2; exit 3"]).unwrap_err();
-        assert!(error.to_string().contains("no network"), "{error}");
     }
 }

@@ -6,12 +6,14 @@ use crate::case::python::{DEFAULT_REQUIREMENTS, PythonNeed, SYSTEM};
 use crate::host::deadline;
 use crate::host::variable;
 
+mod error;
 mod hints;
 pub mod managed;
 mod progress;
 mod requirement;
+mod tools;
 
-pub use crate::execute::python::managed::Error;
+pub use crate::execute::python::error::Error;
 pub use crate::execute::python::progress::Steps;
 
 /// An interpreter and what belongs to it.
@@ -34,7 +36,7 @@ impl Python {
         // find_spec does not import torch, which would fail without the shim.
         const QUESTION: &str = "import importlib.util as u; s = u.find_spec('torch'); \
                                 print(s.submodule_search_locations[0] if s and s.submodule_search_locations else '')";
-        let answer = managed::run(program, &["-c", QUESTION])
+        let answer = tools::run(program, &["-c", QUESTION])
             .map_err(|source| Error::NoPython { program: program.to_owned(), source: Box::new(source) })?;
         let place = answer.lines().last().unwrap_or_default().trim();
         let torch_libraries = Some(Path::new(place).join("lib")).filter(|path| !place.is_empty() && path.is_dir());
@@ -67,7 +69,7 @@ impl Python {
 /// # Errors
 /// [`Error::NoSystem`].
 fn on_path() -> Result<PathBuf, Error> {
-    managed::on_path("python3").or_else(|| managed::on_path("python")).ok_or(Error::NoSystem)
+    tools::on_path("python3").or_else(|| tools::on_path("python")).ok_or(Error::NoSystem)
 }
 
 /// The interpreter that the user chose: `FTEST_PYTHON`, else the active virtual or conda environment.
@@ -91,7 +93,7 @@ fn chosen_from(get: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>,
         }
         // A bare name is looked up as a shell does.
         let bare = program.components().count() == 1;
-        let program = program.to_str().filter(|_| bare).and_then(managed::on_path).unwrap_or(program);
+        let program = program.to_str().filter(|_| bare).and_then(tools::on_path).unwrap_or(program);
         let program = std::path::absolute(&program).unwrap_or(program);
         return if program.is_file() { Ok(Some(program)) } else { Err(Error::Chosen { variable, program }) };
     }

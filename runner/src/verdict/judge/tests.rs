@@ -13,18 +13,18 @@ use crate::suite;
 const CLUSTER: &str = "cluster: {nodes: 1, gpus_per_node: 2, profile: a100}";
 
 /// The one case of a suite with these lines.
-fn case(dir: &Path, lines: &str) -> Arc<Case> {
+pub(super) fn case(dir: &Path, lines: &str) -> Arc<Case> {
     let text =
         format!("ftest: 1\nsuite: s\ncases:\n- id: one\n  launch: {{argv: [x], ranks: 2}}\n  {CLUSTER}\n  {lines}\n");
     let suite = suite::parse(&dir.join("s.yaml"), &text, dir).unwrap_or_else(|error| panic!("{error}"));
     Arc::clone(&suite.cases[0])
 }
 
-fn process(role: Role, exit: Exit) -> ProcessObservation {
+pub(super) fn process(role: Role, exit: Exit) -> ProcessObservation {
     ProcessObservation { role, exit, stdout: Captured::default(), stderr: Captured::default() }
 }
 
-fn observation(code: i32) -> Observation {
+pub(super) fn observation(code: i32) -> Observation {
     Observation {
         processes: vec![
             process(Role::Rank(0), Exit::Code(code)),

@@ -8,6 +8,7 @@ pub(super) mod names;
 mod normalization;
 mod product;
 mod random;
+pub(super) mod reads;
 mod recurrent;
 mod softmax;
 

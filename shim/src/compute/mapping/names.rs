@@ -125,6 +125,11 @@ pub(in crate::compute) fn waits(name: &str) -> bool {
     base(name, &NAMESPACES).is_some_and(|base| WAITING.contains(&base) || base.starts_with("_to_sparse"))
 }
 
+/// True for an attention, forward or backward.
+pub(in crate::compute) fn is_attention(name: &str) -> bool {
+    base(name, &NAMESPACES).is_some_and(|base| base.contains("attention"))
+}
+
 /// True for an operator on a GPU's tensor that takes indices from the CPU.
 pub(in crate::compute) fn takes_indices_of_cpu(name: &str) -> bool {
     const PREFIXES: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];

@@ -96,31 +96,30 @@ impl Carried {
 }
 
 pub(crate) fn host_function(handle: usize, function: HostFunction, data: *mut c_void) -> CudaResult {
-    context::enter()?;
-    let (stream, function) = (stream::resolve(handle)?, function.ok_or(CudaError::INVALID_VALUE)?);
-    let data = Carried(data);
-    let before = races::point(stream.lane());
-    let task = move || {
-        races::host_waited(&before);
-        // SAFETY: the program passed the function and its argument for exactly this call.
-        guard::host_function(|| unsafe { function(data.get()) });
-    };
-    stream::enqueue(&stream, Box::new(task));
-    Ok(())
+    let function = function.ok_or(CudaError::INVALID_VALUE);
+    // SAFETY: the program passed the function and its argument for exactly this call.
+    on_the_host(handle, function.map(|function| move |data| unsafe { function(data) }), data)
 }
 
 pub(crate) fn callback(handle: usize, function: Callback, data: *mut c_void, flags: c_uint) -> CudaResult {
+    let function = function.filter(|_| flags == 0).ok_or(CudaError::INVALID_VALUE);
+    // SAFETY: as above.
+    on_the_host(handle, function.map(|function| move |data| unsafe { function(handle, 0, data) }), data)
+}
+
+/// Calls the program's function with its argument on our thread, in stream order.
+fn on_the_host(
+    handle: usize,
+    function: CudaResult<impl FnOnce(*mut c_void) + Send + 'static>,
+    data: *mut c_void,
+) -> CudaResult {
     context::enter()?;
-    let (stream, function) = (stream::resolve(handle)?, function.ok_or(CudaError::INVALID_VALUE)?);
-    if flags != 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
+    let (stream, function) = (stream::resolve(handle)?, function?);
     let data = Carried(data);
     let before = races::point(stream.lane());
     let task = move || {
         races::host_waited(&before);
-        // SAFETY: the program passed the function and its argument for exactly this call.
-        guard::host_function(|| unsafe { function(handle, 0, data.get()) });
+        guard::host_function(|| function(data.get()));
     };
     stream::enqueue(&stream, Box::new(task));
     Ok(())

@@ -5,6 +5,7 @@
 use half::{bf16, f16};
 
 use crate::device::address::{self, Known};
+use crate::sanitizer::init::{self, Needs, Read};
 
 /// Element type of a matrix, by `cudaDataType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +130,16 @@ impl Matrix {
     }
 }
 
+impl Matrix {
+    /// Address and bytes of the columns of what is stored.
+    fn columns(&self, rows: usize, columns: usize, batch: usize) -> Vec<(usize, usize)> {
+        let (length, count) = if self.transposed { (columns, rows) } else { (rows, columns) };
+        let start = |batch, column| if self.transposed { self.at(batch, column, 0) } else { self.at(batch, 0, column) };
+        let of_one = |batch| (0..count).map(move |column| (start(batch, column), length * self.element.size()));
+        (0..batch).flat_map(of_one).collect()
+    }
+}
+
 /// Where alpha or beta is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scale {
@@ -219,6 +230,20 @@ impl Product {
             }
         }
         Ok(())
+    }
+
+    /// What it does to memory that nobody wrote, as the call `name`.
+    pub(crate) fn follow(&self, name: &'static str) {
+        let mut reads = vec![self.a.columns(self.m, self.k, self.batch), self.b.columns(self.k, self.n, self.batch)];
+        // Where it is in device memory, whether C is read is known too late.
+        if matches!(self.beta, Scale::Value(beta) if beta != 0.0) {
+            reads.push(self.c.columns(self.m, self.n, self.batch));
+        }
+        let reads = reads.into_iter().map(|pieces| Read { pieces, needs: Needs::All });
+        init::read(name, &reads.collect::<Vec<_>>());
+        for (address, bytes) in self.d.columns(self.m, self.n, self.batch) {
+            init::written(address, bytes);
+        }
     }
 
     /// Computes it.

@@ -1,0 +1,111 @@
+//! Findings about the order of operations, which completed all the same: cycles and shifts, in sentences.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::datatype::Operation;
+use protocol::finding::FindingKind;
+use protocol::ids::{CommunicatorId, Rank};
+use protocol::report::Finding;
+
+use super::Cluster;
+use crate::order::{Cycle, Side};
+use crate::shift::Shift;
+
+type Numbers = BTreeMap<CommunicatorId, CommunicatorId>;
+
+impl Cluster {
+    /// The findings about order; `number` is what communicators are called, and files are named from `root`.
+    pub(super) fn order_findings(&self, number: &Numbers, root: Option<&str>) -> Vec<Finding> {
+        let mut shifts = self.shifts.found();
+        shifts.sort_by_key(|shift| number.get(&shift.communicator).copied());
+        let mut findings: Vec<Finding> =
+            shifts.iter().filter_map(|shift| self.shift_finding(shift, number, root)).collect();
+        let cycles = self.orders.cycles(number);
+        findings.extend(cycles.iter().filter_map(|cycle| self.cycle_finding(cycle, number, root)));
+        findings
+    }
+
+    fn shift_finding(&self, shift: &Shift, number: &Numbers, root: Option<&str>) -> Option<Finding> {
+        let communicator = self.communicators.get(&shift.communicator)?;
+        let global = |rank: Rank| communicator.global_rank(rank).unwrap_or(rank);
+        let id = *number.get(&shift.communicator)?;
+        let (reference, operation) = (global(shift.reference), shift.operation);
+        let clause = |(rank, by): &(Rank, i32)| {
+            let (rank, way) = (global(*rank), if *by > 0 { "ahead of" } else { "behind" });
+            format!("rank {rank} is {} {way} rank {reference}", collectives(by.unsigned_abs()))
+        };
+        let clauses: Vec<String> = shift.ahead.iter().map(clause).collect();
+        let mut sites: Vec<_> =
+            shift.calls.iter().filter_map(|(rank, call)| self.finding_site(global(*rank), call, false, root)).collect();
+        sites.sort_by_key(|site| site.rank);
+        let mut ranks: Vec<Rank> = shift.ahead.iter().map(|(rank, _)| global(*rank)).collect();
+        ranks.sort_unstable();
+        Some(Finding {
+            index: 0,
+            kind: FindingKind::CollectiveShift,
+            sentence: format!(
+                "in communicator {id}, from {operation}, collective {}, on, {}: each meets calls of other lines, and their shapes agree",
+                shift.sequence,
+                clauses.join(", ")
+            ),
+            comm_id: Some(id),
+            seqno: shift.sequence,
+            operation: operation.name().to_owned(),
+            ranks,
+            observed_ranks: vec![reference],
+            sites,
+        })
+    }
+
+    fn cycle_finding(&self, cycle: &Cycle, number: &Numbers, root: Option<&str>) -> Option<Finding> {
+        let first = cycle.first()?.first;
+        let sides = || cycle.iter().flat_map(|edge| [edge.first, edge.second]);
+        let communicators: BTreeSet<CommunicatorId> = sides().map(|side| side.communicator).collect();
+        let is_of_transfers = sides().all(|side| side.peer.is_some());
+        let kind =
+            if is_of_transfers || communicators.len() == 1 { FindingKind::SendCycle } else { FindingKind::OrderCycle };
+        let id = *number.get(&first.communicator)?;
+        let name = |side: Side| match number.get(&side.communicator) {
+            Some(number) if communicators.len() > 1 => format!("{} of communicator {number}", called(side)),
+            _ => called(side),
+        };
+        let clauses: Vec<String> = cycle
+            .iter()
+            .map(|edge| format!("rank {} calls {} before {}", edge.first.rank, name(edge.first), name(edge.second)))
+            .collect();
+        let clauses = match clauses.as_slice() {
+            [others @ .., last] if !others.is_empty() => format!("{}, and {last}", others.join(", ")),
+            _ => clauses.join(""),
+        };
+        let place = if communicators.len() > 1 { String::new() } else { format!("in communicator {id}, ") };
+        let mut ordered: Vec<&Side> = cycle.iter().flat_map(|edge| [&edge.first, &edge.second]).collect();
+        ordered.sort_by_key(|side| side.rank);
+        Some(Finding {
+            index: 0,
+            kind,
+            sentence: format!("{place}{clauses}"),
+            comm_id: Some(id),
+            seqno: first.sequence,
+            operation: first.operation.name().to_owned(),
+            ranks: sides().map(|side| side.rank).collect::<BTreeSet<Rank>>().into_iter().collect(),
+            observed_ranks: Vec::new(),
+            sites: ordered
+                .into_iter()
+                .filter_map(|side| self.finding_site(side.rank, &side.call, false, root))
+                .collect(),
+        })
+    }
+}
+
+/// "all_reduce 3", "send 1 to rank 2".
+fn called(side: Side) -> String {
+    let way = if side.operation == Operation::Send { "to" } else { "from" };
+    match side.peer {
+        Some(peer) => format!("{} {} {way} rank {peer}", side.operation, side.sequence),
+        None => format!("{} {}", side.operation, side.sequence),
+    }
+}
+
+fn collectives(count: u32) -> String {
+    if count == 1 { "1 collective".to_owned() } else { format!("{count} collectives") }
+}

@@ -1,0 +1,199 @@
+//! Collectives that meet others than they belong to: ranks called the same number of collectives, alike in operation and shape, but one of
+//! them left one out or made one too many. Only the lines that called them show it: rank 0 ran A, B, C and rank 1 ran B, C, D.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::datatype::{Datatype, Operation, ReductionOp};
+use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
+use protocol::record::OperationRecord;
+use protocol::site::CallSite;
+
+use crate::exchange::ConnectionId;
+use crate::site::{Call, Sites};
+
+/// Collectives that are looked at from the first on whose lines differ.
+const WINDOW: usize = 32;
+
+/// Collectives that a rank may be ahead of another.
+const MOST_AHEAD: usize = 4;
+
+/// A line of the program, the same number on all ranks; 0 where it is not known.
+type Line = u32;
+
+/// What has to agree between ranks.
+type Shape = (Operation, u64, Datatype, Option<ReductionOp>, Option<Rank>);
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    line: Line,
+    shape: Shape,
+    call: Call,
+}
+
+/// One collective as its ranks called it.
+#[derive(Debug, Default)]
+struct Position(Vec<Option<Seen>>);
+
+impl Position {
+    fn is_complete(&self) -> bool {
+        self.0.iter().all(Option::is_some)
+    }
+
+    /// Whether all ranks called it from one line, as far as lines are known.
+    fn agrees(&self) -> bool {
+        let mut lines = self.0.iter().flatten().map(|seen| seen.line);
+        let first = lines.next();
+        self.0.iter().flatten().any(|seen| seen.line == 0) || lines.all(|line| Some(line) == first)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Track {
+    positions: BTreeMap<u64, Position>,
+    /// The lines have differed since a while, and no shift explains it: programs may do that.
+    is_dismissed: bool,
+    found: Option<Shift>,
+}
+
+/// A communicator in which a rank is ahead of another.
+#[derive(Clone, Debug)]
+pub(crate) struct Shift {
+    pub(crate) communicator: CommunicatorId,
+    /// The first collective that meets another.
+    pub(crate) sequence: Sequence,
+    pub(crate) operation: Operation,
+    /// A rank of the majority.
+    pub(crate) reference: Rank,
+    /// Ranks that differ from it, and how many collectives they are ahead; negative is behind.
+    pub(crate) ahead: Vec<(Rank, i32)>,
+    /// What these ranks called there.
+    pub(crate) calls: Vec<(Rank, Call)>,
+}
+
+/// The lines of the last collectives of each communicator.
+#[derive(Debug, Default)]
+pub(crate) struct Shifts {
+    lines: BTreeMap<CallSite, Line>,
+    known: BTreeMap<(ConnectionId, SiteId), Line>,
+    tracks: BTreeMap<CommunicatorId, Track>,
+}
+
+impl Shifts {
+    /// A rank of a communicator of `size` completed a collective.
+    pub(crate) fn note(&mut self, size: u32, record: &OperationRecord, call: Call, sites: &Sites) {
+        if size < 2 || record.operation.is_for_two() {
+            return;
+        }
+        let line = self.line(&call, sites);
+        let track = self.tracks.entry(record.communicator).or_default();
+        if track.found.is_some() {
+            return;
+        }
+        let position = track.positions.entry(record.sequence.0).or_default();
+        position.0.resize(size as usize, None);
+        let shape = (record.operation, record.count, record.datatype, record.reduction_op, record.root);
+        if let Some(seen) = position.0.get_mut(record.rank.0 as usize) {
+            *seen = Some(Seen { line, shape, call });
+        }
+        track.follow(record.communicator);
+    }
+
+    /// What was found, in the order of communicators.
+    pub(crate) fn found(&self) -> Vec<Shift> {
+        let shift = |(id, track): (&CommunicatorId, &Track)| track.found.clone().or_else(|| track.judge(*id));
+        self.tracks.iter().filter_map(shift).collect()
+    }
+
+    fn line(&mut self, call: &Call, sites: &Sites) -> Line {
+        if let Some(line) = self.known.get(&call.place()) {
+            return *line;
+        }
+        let Some(site) = sites.place(call) else { return 0 };
+        let next = self.lines.len() as Line + 1;
+        let line = *self.lines.entry(site.clone()).or_insert(next);
+        self.known.insert(call.place(), line);
+        line
+    }
+}
+
+impl Track {
+    /// The positions from the first on that all ranks reported. Each lacks none before it: a rank completes its collectives in order.
+    fn complete(&self) -> Vec<(u64, &Position)> {
+        let complete = self.positions.iter().take_while(|(_, position)| position.is_complete());
+        complete.map(|(sequence, position)| (*sequence, position)).collect()
+    }
+
+    /// Lets go of what is settled, and judges lines that have differed for long enough.
+    fn follow(&mut self, communicator: CommunicatorId) {
+        loop {
+            let complete = self.complete();
+            let Some((first, position)) = complete.first() else { return };
+            let (first, agrees) = (*first, position.agrees());
+            let differing = complete.iter().take_while(|(_, position)| !position.agrees()).count();
+            let may_go_on = differing == complete.len() && differing < WINDOW;
+            if self.is_dismissed || agrees {
+                self.is_dismissed &= !agrees;
+                self.positions.remove(&first);
+                continue;
+            }
+            if may_go_on {
+                return;
+            }
+            self.found = self.judge(communicator);
+            if self.found.is_some() {
+                return self.positions.clear();
+            }
+            self.is_dismissed = true;
+        }
+    }
+
+    /// The shift that explains the lines from the first position on, if one does.
+    fn judge(&self, communicator: CommunicatorId) -> Option<Shift> {
+        if self.is_dismissed {
+            return None;
+        }
+        let complete = self.complete();
+        let run: Vec<(u64, &Position)> = complete.into_iter().take_while(|(_, position)| !position.agrees()).collect();
+        let (start, first) = run.first()?;
+        let of_rank = |rank: usize| -> Vec<Seen> { run.iter().filter_map(|(_, position)| position.0[rank]).collect() };
+        let ranks: Vec<Vec<Seen>> = (0..first.0.len()).map(of_rank).collect();
+        let alike = |one: &[Seen], other: &[Seen]| one.iter().zip(other).all(|(one, other)| one.line == other.line);
+        let votes = |rank: usize| ranks.iter().filter(|other| alike(&ranks[rank], other)).count();
+        let reference = (0..ranks.len()).max_by_key(|rank| (votes(*rank), std::cmp::Reverse(*rank)))?;
+        let ahead: Vec<(Rank, i32)> = (0..ranks.len())
+            .filter(|rank| !alike(&ranks[reference], &ranks[*rank]))
+            .filter_map(|rank| Some((Rank(rank as u32), ahead(&ranks[reference], &ranks[rank])?)))
+            .collect();
+        if ahead.is_empty() {
+            return None;
+        }
+        let reference = Rank(reference as u32);
+        let concerned = ahead.iter().map(|(rank, _)| *rank).chain([reference]).collect::<BTreeSet<Rank>>();
+        let call = |rank: Rank| Some((rank, first.0[rank.0 as usize]?.call));
+        Some(Shift {
+            communicator,
+            sequence: Sequence(*start),
+            operation: first.0[0]?.shape.0,
+            reference,
+            calls: concerned.into_iter().filter_map(call).collect(),
+            ahead,
+        })
+    }
+}
+
+/// How many collectives `rank` is ahead of `reference` in a run of collectives, if that is certain.
+fn ahead(reference: &[Seen], rank: &[Seen]) -> Option<i32> {
+    let found = |leader: &[Seen], behind: &[Seen]| (1..=MOST_AHEAD).find(|by| leads(leader, behind, *by));
+    found(rank, reference).map(|by| by as i32).or_else(|| found(reference, rank).map(|by| -(by as i32)))
+}
+
+/// Whether `leader` called what `behind` called, `by` collectives earlier, and it shows: of the calls that it left out none comes again before
+/// two different ones. Ranks that take turns at two lines, each in a role, look alike otherwise.
+fn leads(leader: &[Seen], behind: &[Seen], by: usize) -> bool {
+    let Some(later) = behind.get(by..) else { return false };
+    let matches = leader.iter().zip(later).all(|(one, other)| (one.line, one.shape) == (other.line, other.shape));
+    let left_out: BTreeSet<Line> = behind[..by].iter().map(|seen| seen.line).collect();
+    let new: BTreeSet<Line> =
+        leader.iter().take(later.len()).map(|seen| seen.line).take_while(|line| !left_out.contains(line)).collect();
+    matches && new.len() >= 2
+}

@@ -1,0 +1,278 @@
+//! `ftest doctor`: what works on this machine, and what each lack costs.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+use protocol::limit::Limit;
+
+use crate::commands::cli::VERSION;
+use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory};
+use crate::execute::launch::program;
+use crate::execute::python;
+use crate::host::install::Install;
+use crate::host::machine::{self, describe};
+use crate::host::output;
+use crate::verdict::exit_code::ExitCode;
+
+/// Arguments of `ftest doctor`.
+#[derive(Args, Clone, Debug)]
+pub struct DoctorArgs {
+    /// Do not ask the package index whether it answers
+    #[arg(long)]
+    pub offline: bool,
+}
+
+/// How a thing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Works,
+    /// Some cases, or some help, are not to be had.
+    Limited,
+    /// No case runs.
+    Missing,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            State::Works => "ok",
+            State::Limited => "limited",
+            State::Missing => "missing",
+        }
+    }
+}
+
+/// A thing, how it is, and what was found; with what the lack costs and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Diagnosis {
+    thing: &'static str,
+    state: State,
+    text: String,
+}
+
+fn works(thing: &'static str, text: impl Into<String>) -> Diagnosis {
+    Diagnosis { thing, state: State::Works, text: text.into() }
+}
+
+fn limited(thing: &'static str, text: impl Into<String>) -> Diagnosis {
+    Diagnosis { thing, state: State::Limited, text: text.into() }
+}
+
+fn missing(thing: &'static str, text: impl Into<String>) -> Diagnosis {
+    Diagnosis { thing, state: State::Missing, text: text.into() }
+}
+
+/// Runs the command; gives [`ExitCode::CouldNotRun`] where no case could run.
+pub fn run(arguments: &DoctorArgs) -> ExitCode {
+    let mut found = vec![
+        parts(&Install::find()),
+        cpus(machine::cpus()),
+        memory(machine::memory()),
+        shared_memory(machine::shm_size()),
+        descriptors(machine::limit_of(Limit::Descriptors)),
+        limits(),
+        cache(),
+    ];
+    found.extend(pythons(arguments.offline));
+    found.extend([
+        tool("gdb", "a hang's report has no native stacks, only the threads' states; `--debugger gdb` does not work"),
+        tool("cc", "what compiles while it runs (C extensions, torch.compile for the CPU) fails"),
+    ]);
+    let width = found.iter().map(|one| one.thing.len()).max().unwrap_or_default();
+    let mut out = output::stdout();
+    for Diagnosis { thing, state, text } in &found {
+        // A closed pipe is the reader's choice.
+        if writeln!(out, "{:7}  {thing:width$}  {text}", state.word()).is_err() {
+            break;
+        }
+    }
+    if found.iter().any(|one| one.state == State::Missing) { ExitCode::CouldNotRun } else { ExitCode::Passed }
+}
+
+fn parts(install: &Install) -> Diagnosis {
+    const THING: &str = "ftest";
+    match (install.shim(), install.coordinator()) {
+        (Ok(shim), Ok(_)) => works(THING, format!("{} with {}", VERSION, shim.display())),
+        (Err(error), _) | (_, Err(error)) => missing(THING, error.to_string()),
+    }
+}
+
+fn cpus(count: u32) -> Diagnosis {
+    match count {
+        1 => limited("CPUs", "1: cases run one after the other, and ranks in turns"),
+        count => works("CPUs", format!("{count}: as many cases at once, unless -j says otherwise")),
+    }
+}
+
+/// Of a rank that imports PyTorch, bytes.
+const RANK: u64 = 400 << 20;
+
+fn memory(bytes: Option<u64>) -> Diagnosis {
+    const THING: &str = "memory";
+    let Some(bytes) = bytes else { return limited(THING, "unknown: /proc/meminfo cannot be read") };
+    let text = format!(
+        "{}, enough for about {} ranks with PyTorch at once, besides what they allocate on their GPUs",
+        describe(bytes),
+        bytes / RANK
+    );
+    if bytes < 8 * RANK { limited(THING, text) } else { works(THING, text) }
+}
+
+fn shared_memory(bytes: Option<u64>) -> Diagnosis {
+    const THING: &str = "/dev/shm";
+    const ENOUGH: u64 = 1 << 30;
+    const COST: &str = "programs that share tensors (workers of PyTorch's DataLoader) end by SIGBUS when it is full; \
+                        containers: `--shm-size=2g`";
+    match bytes {
+        None => limited(THING, format!("there is none: {COST}")),
+        Some(bytes) if bytes < ENOUGH => limited(THING, format!("{}: {COST}", describe(bytes))),
+        Some(bytes) => works(THING, describe(bytes)),
+    }
+}
+
+fn descriptors(soft: Option<u64>) -> Diagnosis {
+    const THING: &str = "descriptors";
+    const ENOUGH: u64 = 1024;
+    // ftest raises the soft limit as it starts: this is the hard one.
+    match soft {
+        Some(limit) if limit < ENOUGH => limited(
+            THING,
+            format!("{limit} (`ulimit -Hn`): cases with many ranks are broken; a case takes about three for each rank"),
+        ),
+        Some(limit) => works(THING, limit.to_string()),
+        None => works(THING, "no limit"),
+    }
+}
+
+fn limits() -> Diagnosis {
+    const THING: &str = "limits";
+    match (machine::too_small(), machine::inherited_limits()) {
+        (Some(why), _) => missing(THING, why),
+        (None, Some(inherited)) => limited(THING, format!("{inherited}; a program that meets one is `broken`")),
+        (None, None) => works(THING, "none that programs would meet"),
+    }
+}
+
+/// Of an environment with PyTorch and the wheels that it is made from, bytes.
+const ENVIRONMENT: u64 = 3 << 30;
+
+fn cache() -> Diagnosis {
+    const THING: &str = "cache";
+    let directory = match cache_directory() {
+        Ok(directory) => directory,
+        Err(why) => return limited(THING, why),
+    };
+    let cost = "environments and headers cannot be kept";
+    if let Err(error) = std::fs::create_dir_all(&directory) {
+        return limited(THING, format!("{}: {error}: {cost}; {CACHE_ADVICE}", directory.display()));
+    }
+    if let Err(error) = tempfile::tempfile_in(&directory) {
+        return limited(THING, format!("{}: {error}: {cost}; {CACHE_ADVICE}", directory.display()));
+    }
+    let free = rustix::fs::statvfs(&directory).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+    let text = format!("{}, {} free", directory.display(), describe(free));
+    if free < ENVIRONMENT {
+        return limited(THING, format!("{text}: an environment with PyTorch takes up to {}", describe(ENVIRONMENT)));
+    }
+    works(THING, text)
+}
+
+/// The Python of cases that need one, and where its packages come from.
+fn pythons(offline: bool) -> Vec<Diagnosis> {
+    const THING: &str = "Python";
+    let without = "cases with Python are broken";
+    match python::chosen() {
+        Err(error) => return vec![limited(THING, format!("{error}: {without}"))],
+        Ok(Some(program)) => {
+            return vec![match python::Python::describe(&program) {
+                Ok(python) if python.torch_libraries.is_some() => {
+                    works(THING, format!("{}, chosen, with PyTorch", program.display()))
+                }
+                Ok(_) => limited(THING, format!("{}, chosen, has no PyTorch: {without}", program.display())),
+                Err(error) => limited(THING, format!("{error}: {without}")),
+            }];
+        }
+        Ok(None) => {}
+    }
+    let environment = match python::managed::present(&[]) {
+        Err(error) => return vec![limited(THING, format!("{error}: {without}"))],
+        Ok(environment) => environment,
+    };
+    let base = match python::managed::base() {
+        Some(program) => works(THING, program.display().to_string()),
+        None => works(THING, "uv brings one"),
+    };
+    let defaults = python::default_requirements().join(" ");
+    let place = match environment {
+        Some(python) => {
+            let place = python.bin.parent().unwrap_or(&python.bin);
+            works("environment", format!("{defaults} in {}", place.display()))
+        }
+        None => works("environment", format!("{defaults}: made by the first case that needs it, or `ftest env path`")),
+    };
+    let mut found = vec![base, place];
+    if !offline {
+        found.push(index());
+    }
+    found
+}
+
+fn index() -> Diagnosis {
+    const THING: &str = "package index";
+    match python::managed::ask_index() {
+        Ok(()) => works(THING, "answers"),
+        Err(error) => limited(
+            THING,
+            format!(
+                "{}: environments that are not there yet cannot be made",
+                error.to_string().lines().last().unwrap_or_default().trim()
+            ),
+        ),
+    }
+}
+
+fn tool(name: &'static str, cost: &str) -> Diagnosis {
+    let path = std::env::var_os("PATH");
+    let Ok(program) = program::find(name.as_ref(), path.as_deref(), Path::new("/")) else {
+        return limited(name, format!("not on PATH: {cost}"));
+    };
+    match Command::new(&program).arg("--version").output() {
+        Ok(answer) if answer.status.success() => {
+            let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+            works(name, text.lines().next().unwrap_or_default().to_owned())
+        }
+        Ok(answer) => limited(name, format!("{} ends with {}: {cost}", program.display(), answer.status)),
+        Err(error) => limited(name, format!("{}: {error}: {cost}", program.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_small_is_limited_and_says_what_that_costs() {
+        for (found, state, part) in [
+            (cpus(1), State::Limited, "one after the other"),
+            (cpus(8), State::Works, "8: as many cases"),
+            (memory(None), State::Limited, "/proc/meminfo"),
+            (memory(Some(2 << 30)), State::Limited, "2 GiB, enough for about 5 ranks"),
+            (memory(Some(64 << 30)), State::Works, "64 GiB"),
+            (shared_memory(None), State::Limited, "--shm-size=2g"),
+            (shared_memory(Some(64 << 20)), State::Limited, "64 MiB: programs that share tensors"),
+            (shared_memory(Some(4 << 30)), State::Works, "4 GiB"),
+            (descriptors(Some(256)), State::Limited, "256 (`ulimit -Hn`)"),
+            (descriptors(Some(1 << 20)), State::Works, "1048576"),
+            (descriptors(None), State::Works, "no limit"),
+            (tool("no-such-program", "x fails"), State::Limited, "not on PATH: x fails"),
+            (tool("false", "x fails"), State::Limited, "ends with exit status: 1: x fails"),
+        ] {
+            assert_eq!(found.state, state, "{found:?}");
+            assert!(found.text.contains(part), "{found:?}");
+        }
+        let nowhere = Install::at(Some("/nowhere".into()), Path::new("/nowhere/ftest"));
+        assert_eq!(parts(&nowhere).state, State::Missing);
+    }
+}

@@ -1,0 +1,71 @@
+//! Why there is no Python, or no environment.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::execute::launch::environment::CACHE_ADVICE;
+
+/// Why there is no Python.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The user named one that is not there.
+    #[error("{variable}={program}: no Python interpreter there", program = .program.display())]
+    Chosen {
+        /// The variable that names it.
+        variable: &'static str,
+        /// The interpreter it names.
+        program: PathBuf,
+    },
+    /// The user named something that is not an interpreter.
+    #[error("{program} does not work as a Python interpreter (FTEST_PYTHON, VIRTUAL_ENV, CONDA_PREFIX and PATH select it): {source}", program = .program.display())]
+    NoPython {
+        /// What was named.
+        program: PathBuf,
+        /// The result of running it.
+        source: Box<Error>,
+    },
+    /// The machine has none.
+    #[error(
+        "no python3 on PATH: install one, name an interpreter with FTEST_PYTHON, or give the case a managed environment with `python:`"
+    )]
+    NoSystem,
+    /// The machine has neither.
+    #[error("no python3 and no uv on PATH: install one, or name an interpreter with FTEST_PYTHON")]
+    NoInterpreter,
+    /// A tool failed.
+    #[error("{step} failed: {detail}")]
+    Step {
+        /// What it was to do.
+        step: String,
+        /// Its last words.
+        detail: String,
+    },
+    /// The environment could not be made.
+    #[error(
+        "cannot make the Python environment for {requirements}: {source}\n  \
+         a machine without network needs an interpreter that has them: name it with FTEST_PYTHON, or activate its environment"
+    )]
+    Make {
+        /// What it was to hold.
+        requirements: String,
+        /// What failed.
+        source: Box<Error>,
+    },
+    /// The cache cannot be used.
+    #[error("{place}: {source}; {CACHE_ADVICE}", place = .place.display())]
+    Cache {
+        /// The file or directory.
+        place: PathBuf,
+        /// What the file system answered.
+        source: io::Error,
+    },
+    /// There is no directory for the cache.
+    #[error("{0}")]
+    NoCache(String),
+    /// No such environment.
+    #[error("no managed environment {key}; `ftest env list` names those there are")]
+    Unknown {
+        /// What was asked for.
+        key: String,
+    },
+}

@@ -1,0 +1,524 @@
+//! Every check can fail: for each key of `expect`, each comparison of a report value, each rule of the verdict and each kind of finding there is
+//! something that was seen, which passes, and the same with one thing changed, which does not. The lists of what there is are the code's own.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use protocol::finding::KINDS;
+use protocol::ids::{Rank, Sequence};
+use protocol::report::Finding;
+use regex::Regex;
+use serde_json::{Value, json};
+
+use super::tests::{case, observation, process};
+use super::*;
+use crate::observation::{FixtureError, Gap, Hang};
+use crate::suite::language::Section;
+use crate::suite::language::expect as language;
+use crate::verdict::conclusion::{Conclusion, Outcome};
+use crate::verdict::exit_code::ExitCode;
+use crate::verdict::policy;
+
+/// What is different in what was seen.
+type Change = fn(&mut Observation);
+
+/// One key of `expect`, a case with it, what is seen that satisfies it, and the change that does not.
+struct Mutation {
+    key: &'static str,
+    lines: &'static str,
+    right: Change,
+    wrong: Change,
+    kind: &'static str,
+}
+
+const fn mutation(
+    key: &'static str,
+    lines: &'static str,
+    right: Change,
+    wrong: Change,
+    kind: &'static str,
+) -> Mutation {
+    Mutation { key, lines, right, wrong, kind }
+}
+
+fn nothing(_: &mut Observation) {}
+
+fn write(seen: &mut Observation, rank: usize, text: &str) {
+    seen.processes[rank].stdout.head = text.as_bytes().to_vec();
+    seen.processes[rank].stdout.bytes = text.len() as u64;
+}
+
+fn write_error(seen: &mut Observation, text: &str) {
+    seen.processes[0].stderr.head = text.as_bytes().to_vec();
+    seen.processes[0].stderr.bytes = text.len() as u64;
+}
+
+fn finding(kind: protocol::finding::FindingKind) -> Finding {
+    Finding {
+        index: 1,
+        kind,
+        sentence: "rank 1 did it".to_owned(),
+        comm_id: None,
+        seqno: Sequence(0),
+        operation: "all_reduce".to_owned(),
+        ranks: vec![Rank(1)],
+        observed_ranks: Vec::new(),
+        sites: vec![protocol::report::FindingSite {
+            rank: Rank(1),
+            operation: "all_reduce".to_owned(),
+            seqno: Sequence(0),
+            completed: false,
+            file: "train.py".to_owned(),
+            line: 31,
+            function: "step".to_owned(),
+        }],
+    }
+}
+
+fn race(seen: &mut Observation) {
+    seen.findings = vec![finding(protocol::finding::FindingKind::Race)];
+}
+
+fn gap(seen: &mut Observation) {
+    let (library, name) = ("cudart".to_owned(), "cudaLaunchKernel".to_owned());
+    seen.gaps = vec![Gap { library, name, detail: String::new(), count: 1, rank: None }];
+}
+
+fn hang(seen: &mut Observation) {
+    let sentence = "rank 0 waits for rank 1".to_owned();
+    seen.hang = Some(Hang { idle: true, sentence, missing: vec![1], ..Hang::default() });
+    seen.timed_out = true;
+}
+
+/// The keys of `expect` and of its parts, but those of [`COMPARISONS`].
+const KEYS: &[Mutation] = &[
+    mutation("expect.exit", "exit: 0", nothing, |seen| seen.processes[0].exit = Exit::Code(1), "exit"),
+    mutation("expect.stdout", "stdout: done", |seen| write(seen, 0, "done"), |seen| write(seen, 0, "do"), "stdout"),
+    mutation("expect.stderr", "stderr: W", |seen| write_error(seen, "W"), |seen| write_error(seen, "w"), "stderr"),
+    mutation(
+        "expect.report",
+        "report: [{of: device, path: '$[0].calls', eq: 3}]",
+        nothing,
+        |seen| seen.device_reports[0]["calls"] = json!(4),
+        "report",
+    ),
+    mutation(
+        "expect.invariants",
+        "invariants: ['devices[0].calls == 3']",
+        nothing,
+        |seen| seen.device_reports[0]["calls"] = json!(4),
+        "invariant",
+    ),
+    mutation(
+        "expect.perf",
+        "perf: [{metric: '$[0].calls', of: device, upper: 3}]",
+        nothing,
+        |seen| seen.device_reports[0]["calls"] = json!(4),
+        "perf",
+    ),
+    mutation(
+        "expect.snapshot",
+        "snapshot: {of: device, select: ['$[*].calls']}",
+        nothing,
+        |seen| seen.device_reports[0]["calls"] = json!(4),
+        "snapshot",
+    ),
+    mutation(
+        "expect.within",
+        "within: 5s",
+        |seen| seen.duration = Duration::from_secs(5),
+        |seen| seen.duration = Duration::from_secs(6),
+        "within",
+    ),
+    mutation(
+        "expect.leaks",
+        "leaks: none",
+        nothing,
+        |seen| seen.shared_memory = vec![PathBuf::from("/dev/shm/x")],
+        "leak",
+    ),
+    mutation("expect.hang", "hang: rank 0 waits", hang, |seen| (seen.hang, seen.timed_out) = (None, false), "hang"),
+    mutation("expect.findings", "findings: [race]", race, |seen| seen.findings.clear(), "finding"),
+    mutation("expect.gaps", "gaps: ['cudart.*']", gap, |seen| seen.gaps.clear(), "gap"),
+    mutation("exit.all", "exit: {all: 0}", nothing, |seen| seen.processes[1].exit = Exit::Code(1), "exit"),
+    mutation(
+        "exit.rank",
+        "exit: {rank: {0: 7}}",
+        |seen| seen.processes[0].exit = Exit::Code(7),
+        |seen| seen.processes[0].exit = Exit::Code(0),
+        "exit",
+    ),
+    mutation(
+        "exit.others",
+        "exit: {rank: {0: any}, others: 0}",
+        nothing,
+        |seen| seen.processes[1].exit = Exit::Code(1),
+        "exit",
+    ),
+    mutation(
+        "exit.launcher",
+        "exit: {launcher: 2}",
+        |seen| seen.processes = vec![process(Role::Launcher(0), Exit::Code(2))],
+        |seen| seen.processes = vec![process(Role::Launcher(0), Exit::Code(0))],
+        "exit",
+    ),
+    mutation("exit.code", "exit: {code: 0}", nothing, |seen| seen.processes[0].exit = Exit::Code(1), "exit"),
+    mutation(
+        "exit.signal",
+        "exit: {rank: {0: {signal: SIGKILL}}}",
+        |seen| seen.processes[0].exit = Exit::Signal(9),
+        |seen| seen.processes[0].exit = Exit::Signal(15),
+        "exit",
+    ),
+    mutation(
+        "output.rank",
+        "stdout: {rank: 1, contains: done}",
+        |seen| write(seen, 1, "done"),
+        |seen| {
+            write(seen, 0, "done");
+            write(seen, 1, "");
+        },
+        "stdout",
+    ),
+    mutation(
+        "output.contains",
+        "stdout: {contains: [a, b]}",
+        |seen| write(seen, 0, "ab"),
+        |seen| write(seen, 0, "a"),
+        "stdout",
+    ),
+    mutation(
+        "output.matches",
+        "stdout: {matches: '^loss \\d+$'}",
+        |seen| write(seen, 0, "loss 3"),
+        |seen| write(seen, 0, "loss x"),
+        "stdout",
+    ),
+    mutation("output.absent", "stdout: {absent: nan}", nothing, |seen| write(seen, 1, "nan"), "stdout"),
+    mutation(
+        "count.where",
+        "report: [{of: device, path: '$[*].calls', count: {where: {eq: 3}, eq: 1}}]",
+        nothing,
+        |seen| seen.device_reports[0]["calls"] = json!(4),
+        "report",
+    ),
+    mutation(
+        "count.eq",
+        "report: [{of: device, path: '$[*].calls', count: {eq: 1}}]",
+        nothing,
+        |seen| seen.device_reports.push(json!({ "calls": 3 })),
+        "report",
+    ),
+    mutation(
+        "count.min",
+        "report: [{of: device, path: '$[*].calls', count: {min: 1}}]",
+        nothing,
+        |seen| seen.device_reports[0] = json!({}),
+        "report",
+    ),
+    mutation(
+        "count.max",
+        "report: [{of: device, path: '$[*].calls', count: {max: 1}}]",
+        nothing,
+        |seen| seen.device_reports.push(json!({ "calls": 3 })),
+        "report",
+    ),
+    mutation(
+        "perf.metric",
+        "perf: [{metric: '$[0].calls', of: device, upper: 3}]",
+        nothing,
+        |seen| seen.device_reports[0] = json!({}),
+        "perf",
+    ),
+    mutation(
+        "perf.reference",
+        "perf: [{metric: '$[0].calls', of: device, reference: 3, upper: '+10%'}]",
+        nothing,
+        |seen| seen.device_reports[0]["calls"] = json!(4),
+        "perf",
+    ),
+    mutation(
+        "perf.lower",
+        "perf: [{metric: '$[0].calls', of: device, lower: 3}]",
+        nothing,
+        |seen| seen.device_reports[0]["calls"] = json!(2),
+        "perf",
+    ),
+    mutation(
+        "perf.upper",
+        "perf: [{metric: '$[0].calls', of: device, upper: 3}]",
+        nothing,
+        |seen| seen.device_reports[0]["calls"] = json!(4),
+        "perf",
+    ),
+    mutation(
+        "invariant.that",
+        "invariants: [{that: 'ranks[0].exit.code == 0'}]",
+        nothing,
+        |seen| seen.processes[0].exit = Exit::Code(1),
+        "invariant",
+    ),
+    mutation(
+        "snapshot.select",
+        "snapshot: {of: device, select: ['$[*].calls']}",
+        nothing,
+        |seen| seen.device_reports[0]["calls"] = json!(4),
+        "snapshot",
+    ),
+    mutation(
+        "finding.kind",
+        "findings: [{kind: race}]",
+        race,
+        |seen| seen.findings[0].kind = protocol::finding::FindingKind::RankLost,
+        "finding",
+    ),
+    mutation(
+        "finding.ranks",
+        "findings: [{kind: race, ranks: [1]}]",
+        race,
+        |seen| seen.findings[0].ranks = vec![Rank(0)],
+        "finding",
+    ),
+    mutation(
+        "finding.contains",
+        "findings: [{kind: race, contains: rank 1 did}]",
+        race,
+        |seen| seen.findings[0].sentence = "rank 0 did it".to_owned(),
+        "finding",
+    ),
+    mutation(
+        "finding.lines",
+        "findings: [{kind: race, lines: {1: 'train.py:31'}}]",
+        race,
+        |seen| seen.findings[0].sites[0].line = 32,
+        "finding",
+    ),
+];
+
+/// Keys that say how another is applied or shown, and judge nothing themselves. What `fatal`, `capture` and the parts of a snapshot do is tested
+/// where they are.
+const MODIFIERS: &[&str] = &[
+    "exit.fatal",
+    "output.fatal",
+    "output.because",
+    "output.capture",
+    "report.of",
+    "report.rank",
+    "report.path",
+    "report.fatal",
+    "report.because",
+    "report.rel",
+    "report.abs",
+    "report.dtype",
+    "report.nan",
+    "perf.of",
+    "perf.name",
+    "perf.unit",
+    "perf.because",
+    "perf.warn_lower",
+    "perf.warn_upper",
+    "invariant.id",
+    "invariant.fatal",
+    "invariant.because",
+    "snapshot.name",
+    "snapshot.of",
+    "snapshot.redact",
+    "snapshot.round",
+    "snapshot.sort",
+    "finding.optional",
+];
+
+/// The comparisons of a report value: the check, a value that satisfies it, and one that does not.
+const COMPARISONS: &[(&str, &str, &str, &str)] = &[
+    ("eq", "eq: 4", "4", "5"),
+    ("ne", "ne: 4", "5", "4"),
+    ("lt", "lt: 4", "3", "4"),
+    ("le", "le: 4", "4", "5"),
+    ("gt", "gt: 4", "5", "4"),
+    ("ge", "ge: 4", "4", "3"),
+    ("between", "between: [2, 4]", "4", "5"),
+    ("near", "near: 4, abs: 0.5", "4.5", "4.6"),
+    ("unordered", "eq: [1, 2], unordered: true", "[2, 1]", "[2, 2]"),
+    ("in", "in: [1, 2]", "2", "3"),
+    ("contains", "contains: b", "\"abc\"", "\"ac\""),
+    ("matches", "matches: '^a.c$'", "\"abc\"", "\"abd\""),
+    ("type", "type: integer", "4", "4.5"),
+    ("len", "len: 2", "[1, 2]", "[1]"),
+    ("unique", "unique: true", "[1, 2]", "[1, 1]"),
+    ("sorted", "sorted: ascending", "[1, 2]", "[2, 1]"),
+    ("all", "all: {gt: 0}", "1", "0"),
+    ("any", "any: {gt: 0}", "1", "0"),
+    ("none", "none: {gt: 0}", "0", "1"),
+    ("count", "count: {where: {gt: 0}, eq: 1}", "1", "0"),
+];
+
+#[test]
+fn every_key_of_expect_has_an_example_that_fails() {
+    let sections: [&Section; 10] = [
+        &language::EXPECT,
+        &language::EXIT,
+        &language::ONE_EXIT,
+        &language::OUTPUT,
+        &language::REPORT,
+        &language::COUNT,
+        &language::PERF,
+        &language::INVARIANT,
+        &language::SNAPSHOT,
+        &language::FINDING,
+    ];
+    let name = |section: &Section, key: &str| format!("{}.{key}", section.name.replace("one_exit", "exit"));
+    let known: BTreeSet<String> =
+        sections.iter().flat_map(|section| section.keys().map(|key| name(section, key.name))).collect();
+    let own: Vec<String> = KEYS.iter().map(|row| row.key.to_owned()).collect();
+    let compared = COMPARISONS.iter().map(|(key, ..)| format!("report.{key}"));
+    // Both are about whether there is a value at all.
+    let present = ["report.exists", "report.absent"].map(str::to_owned);
+    let modifiers = MODIFIERS.iter().map(|key| (*key).to_owned());
+    let covered: BTreeSet<String> = own.into_iter().chain(compared).chain(present).chain(modifiers).collect();
+    assert_eq!(covered, known, "a key without an example, or an example without a key");
+}
+
+#[test]
+fn what_satisfies_each_key_passes_and_what_does_not_fails() {
+    for Mutation { key, lines, right, wrong, kind } in KEYS {
+        let dir = tempfile::tempdir().unwrap();
+        let case = case(dir.path(), &format!("expect: {{{lines}}}"));
+        let mut seen = observation(0);
+        right(&mut seen);
+        let (verdict, failures) = judge(&case, &seen, SnapshotMode::Accept);
+        assert_eq!((verdict, failures), (Verdict::Passed, vec![]), "{key}");
+        wrong(&mut seen);
+        let (verdict, failures) = judge(&case, &seen, SnapshotMode::CompareOnly);
+        let kinds: Vec<&str> = failures.iter().map(|failure| &*failure.kind).collect();
+        assert!(verdict == Verdict::Failed && kinds.contains(kind), "{key}: {verdict:?} {kinds:?}");
+    }
+}
+
+#[test]
+fn every_comparison_holds_for_one_value_and_not_for_another() {
+    let judged = |check: &str, value: Option<&str>| {
+        let case = case(Path::new("/"), &format!("expect: {{report: [{{of: device, path: '$[0].value', {check}}}]}}"));
+        let mut seen = observation(0);
+        if let Some(value) = value {
+            seen.device_reports[0]["value"] = serde_json::from_str::<Value>(value).unwrap();
+        }
+        judge(&case, &seen, SnapshotMode::CompareOnly).0
+    };
+    for (key, check, right, wrong) in COMPARISONS {
+        assert_eq!(judged(check, Some(right)), Verdict::Passed, "{key} {right}");
+        assert_eq!(judged(check, Some(wrong)), Verdict::Failed, "{key} {wrong}");
+    }
+    for (check, is, is_not) in [("exists: true", Some("1"), None), ("absent: true", None, Some("1"))] {
+        assert_eq!((judged(check, is), judged(check, is_not)), (Verdict::Passed, Verdict::Failed), "{check}");
+    }
+}
+
+#[test]
+fn every_kind_of_finding_fails_a_case_that_does_not_expect_it() {
+    let plain = case(Path::new("/"), "expect: {exit: 0}");
+    for row in KINDS {
+        let seen = Observation { findings: vec![finding(row.kind)], ..observation(0) };
+        let (verdict, failures) = judge(&plain, &seen, SnapshotMode::CompareOnly);
+        let kinds: Vec<&str> = failures.iter().map(|failure| &*failure.kind).collect();
+        assert_eq!((verdict, kinds), (Verdict::Failed, vec!["finding"]), "{}", row.word);
+        let expecting = case(Path::new("/"), &format!("expect: {{findings: [{}]}}", row.word));
+        assert_eq!(judge(&expecting, &seen, SnapshotMode::CompareOnly).0, Verdict::Passed, "{}", row.word);
+        assert_eq!(judge(&expecting, &observation(0), SnapshotMode::CompareOnly).0, Verdict::Failed, "{}", row.word);
+    }
+}
+
+/// A rule of the verdict, what it takes, and what becomes of the case.
+const RULES: &[(&str, &str, Change, Verdict)] = &[
+    ("infra", "", |seen| seen.infra_error = Some("no shim".to_owned()), Verdict::Broken),
+    ("fixture", "", |seen| seen.fixture_error = Some(FixtureError::default()), Verdict::Broken),
+    ("environment", "", |seen| seen.refused = vec!["no thread; raise the limit".to_owned()], Verdict::Broken),
+    ("gap", "", gap, Verdict::Broken),
+    ("coordinator", "", |seen| seen.processes[2].exit = Exit::Code(1), Verdict::Broken),
+    ("schema", "", |seen| seen.cluster_report = Some(json!({ "world_size": 2 })), Verdict::Broken),
+    ("finding", "", race, Verdict::Failed),
+    ("timeout", "", |seen| seen.timed_out = true, Verdict::Timeout),
+    ("hang", "", hang, Verdict::Timeout),
+    ("kill", "", |seen| seen.kills_not_triggered = vec!["rank 1".to_owned()], Verdict::Failed),
+    ("fault", "", |seen| seen.faults_not_fired = vec!["`delay`".to_owned()], Verdict::Failed),
+    ("leak", "", |seen| seen.leaked = vec!["process 7".to_owned()], Verdict::Failed),
+    ("exit", "", |seen| seen.processes[0].exit = Exit::Signal(11), Verdict::Failed),
+];
+
+/// The kinds of failure that the sources of checks and verdicts name.
+fn kinds_in_the_sources() -> BTreeSet<String> {
+    let kind = Regex::new(r#"(?:kind: |failure\(\s*)"([a-z]+)"(?:\.into\(\)|,)"#).unwrap();
+    let mut kinds = BTreeSet::new();
+    let mut open = vec![PathBuf::from("src/check"), PathBuf::from("src/verdict")];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if !path.starts_with("src/verdict/judge/") {
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            kinds.extend(kind.captures_iter(code).map(|found| found[1].to_owned()));
+        }
+    }
+    kinds
+}
+
+#[test]
+fn every_rule_of_the_verdict_has_an_example_that_fails() {
+    let mut made: BTreeSet<String> = KEYS.iter().map(|row| row.kind.to_owned()).collect();
+    for (rule, lines, change, expected) in RULES {
+        let case = case(Path::new("/"), lines);
+        let passes = judge(&case, &observation(0), SnapshotMode::CompareOnly);
+        assert_eq!(passes, (Verdict::Passed, vec![]), "{rule}");
+        let mut seen = observation(0);
+        change(&mut seen);
+        let (verdict, failures) = judge(&case, &seen, SnapshotMode::CompareOnly);
+        let kinds: Vec<&str> = failures.iter().map(|failure| &*failure.kind).collect();
+        assert!(verdict == *expected && kinds.contains(rule), "{rule}: {verdict:?} {kinds:?}");
+        made.insert((*rule).to_owned());
+    }
+    made.insert(passing_is_a_failure_where_it_is_expected().kind.into_owned());
+    let known = kinds_in_the_sources();
+    assert!(known.len() > 10, "the sources are read wrongly: {known:?}");
+    // A stream's name is the kind of its check.
+    let named: BTreeSet<String> = ["stdout", "stderr"].map(str::to_owned).into_iter().chain(known).collect();
+    assert_eq!(made, named, "a kind of failure without an example");
+}
+
+fn conclusion(verdict: Verdict) -> Conclusion {
+    let (failures, perf, observation) = (Vec::new(), Vec::new(), observation(0));
+    Conclusion::of(Outcome { verdict, failures, perf, observation, slow: false, kept: false })
+}
+
+fn passing_is_a_failure_where_it_is_expected() -> Failure {
+    let case = case(Path::new("/"), "xfail: {reason: known}");
+    let mut passed = conclusion(Verdict::Passed);
+    policy::apply(case.xfail.as_ref().unwrap(), &mut passed);
+    assert_eq!(passed.verdict, Verdict::Failed);
+    let mut failed = conclusion(Verdict::Failed);
+    policy::apply(case.xfail.as_ref().unwrap(), &mut failed);
+    assert!(matches!(failed.verdict, Verdict::Xfailed { .. }));
+    passed.failures.remove(0)
+}
+
+#[test]
+fn every_verdict_has_the_exit_code_that_is_documented() {
+    let reason = String::new;
+    for verdict in [
+        Verdict::Passed,
+        Verdict::Failed,
+        Verdict::Broken,
+        Verdict::Timeout,
+        Verdict::Skipped { reason: reason() },
+        Verdict::Xfailed { reason: reason() },
+    ] {
+        // docs/cli.md. Without a wildcard: a new verdict does not compile before it has its code here.
+        let expected = match verdict {
+            Verdict::Passed | Verdict::Skipped { .. } | Verdict::Xfailed { .. } => 0,
+            Verdict::Failed | Verdict::Timeout => 1,
+            Verdict::Broken => 3,
+        };
+        assert_eq!(ExitCode::of(&verdict) as u8, expected, "{}", verdict.word());
+        assert_eq!(verdict.is_neutral(), expected == 0, "{}", verdict.word());
+    }
+}

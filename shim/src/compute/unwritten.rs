@@ -1,0 +1,112 @@
+//! What operators do to memory that nobody wrote, for the sanitizer `init`.
+
+use super::bytes::{Bytes, of_result, tensors, with_parts};
+use super::cxx::{Device, IValue};
+use super::mapping::names;
+use super::mapping::reads::{self, Part};
+use super::object::Tensor;
+use super::operator::Operator;
+use crate::boundary::gap;
+use crate::sanitizer::init::{self, Needs, Read};
+
+/// A tensor in more pieces is not looked at one by one.
+const ROWS: usize = 4096;
+
+/// An operator under way.
+pub(super) struct Unwritten {
+    operator: &'static Operator,
+    reads: Vec<Read>,
+    written: Vec<Bytes>,
+    /// A copy between GPUs: from, to.
+    copy: Option<(Bytes, Bytes)>,
+}
+
+impl Unwritten {
+    /// What an operator does with its arguments; None where nobody wants to know.
+    pub(super) fn begin(operator: &'static Operator, arguments: &[IValue]) -> Option<Self> {
+        if !init::is_wanted() {
+            return None;
+        }
+        let mut unwritten = Self { operator, reads: Vec::new(), written: Vec::new(), copy: None };
+        if let (true, [to, from, ..]) = (operator.name == names::COPY, arguments)
+            && let (Some(to), Some(from)) = (bytes(to), bytes(from))
+        {
+            unwritten.copy = Some((from, to));
+            return Some(unwritten);
+        }
+        let schema = operator.schema();
+        for (place, (kind, slot)) in schema.arguments.iter().zip(arguments).enumerate() {
+            let written = schema.written[place];
+            // What PyTorch's own kernel computes only to be thrown away is not read.
+            let part = if gap::is_muted() { Part::Nothing } else { reads::of(operator, arguments, place) };
+            for tensor in with_parts(tensors(*kind, slot)).filter(|tensor| tensor.device().kind == Device::CUDA) {
+                let Some(bytes) = Bytes::of(tensor) else { continue };
+                unwritten.read(&bytes, part);
+                if written {
+                    unwritten.written.push(bytes);
+                }
+            }
+        }
+        Some(unwritten)
+    }
+
+    /// The operator is done, with these results; its arguments are still there.
+    pub(super) fn end(self, results: &[IValue]) {
+        init::read(&self.operator.name, &self.reads);
+        if let Some((from, to)) = &self.copy {
+            return carry(from, to);
+        }
+        // Before the results, which may be views of what is written only in part.
+        self.written.iter().for_each(write);
+        let is_view = |bytes: &Bytes| {
+            let (start, _) = bytes.hull();
+            let mut pieces = self.reads.iter().flat_map(|read| &read.pieces);
+            pieces.any(|(address, bytes)| (*address..address + bytes).contains(&start))
+        };
+        for bytes in results.iter().flat_map(of_result).filter_map(Bytes::of) {
+            if !is_view(&bytes) {
+                write(&bytes);
+            }
+        }
+    }
+
+    fn read(&mut self, bytes: &Bytes, part: Part) {
+        let needs = match part {
+            Part::Nothing => return,
+            Part::Picked => Needs::Any,
+            Part::All => Needs::All,
+        };
+        if bytes.rows() <= ROWS {
+            self.reads.push(Read { pieces: bytes.pieces().collect(), needs });
+        } else {
+            let (address, bytes) = bytes.hull();
+            self.reads.push(Read::line(address, bytes, Needs::Any));
+        }
+    }
+}
+
+/// The bytes of a GPU's tensor.
+fn bytes(slot: &IValue) -> Option<Bytes> {
+    Tensor::in_slot(slot).filter(|tensor| tensor.device().kind == Device::CUDA).and_then(Bytes::of)
+}
+
+fn write(bytes: &Bytes) {
+    if bytes.rows() <= ROWS {
+        bytes.pieces().for_each(|(address, bytes)| init::written(address, bytes));
+    } else {
+        // Also what is between the pieces, of which no finding must come.
+        let (address, bytes) = bytes.hull();
+        init::written(address, bytes);
+    }
+}
+
+/// Copied with another type or order: what nobody wrote at all stays that.
+fn carry(from: &Bytes, to: &Bytes) {
+    let (address, bytes) = from.hull();
+    match init::is_unwritten(address, bytes) {
+        Some(site) if to.rows() <= ROWS => {
+            to.pieces().for_each(|(address, bytes)| init::carried(address, bytes, site));
+        }
+        _ => write(to),
+    }
+}

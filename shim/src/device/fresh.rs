@@ -1,0 +1,75 @@
+//! Memory that is handed out: for the sanitizer `init` nobody wrote it yet, and every byte of it is 0xFF, which is NaN in every
+//! floating-point type of a GPU (float64, float32, float16, bfloat16, both float8), so that what is read of it shows.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::memory::Kind;
+use super::stream::Stream;
+use crate::sanitizer::init;
+
+const PATTERN: u8 = 0xff;
+
+/// Of a larger block only so much is filled: a program that only sees whether it gets 60 GB shall not use them.
+const FILLED: usize = 256 << 20;
+
+thread_local! {
+    static IS_SUBLET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Until dropped, what this thread allocates is for an allocator that hands out parts of it: those are fresh, not the whole.
+pub(crate) struct Sublet(bool);
+
+impl Sublet {
+    pub(crate) fn begin() -> Self {
+        Self(IS_SUBLET.replace(true))
+    }
+}
+
+impl Drop for Sublet {
+    fn drop(&mut self) {
+        IS_SUBLET.set(self.0);
+    }
+}
+
+/// The program allocated memory.
+pub(super) fn allocated(address: usize, bytes: usize, kind: Kind) {
+    // The host may write managed memory, and variables begin with what the program says.
+    if init::is_wanted() && matches!(kind, Kind::Plain | Kind::Pool(_)) && !IS_SUBLET.get() {
+        init::handed_out(address, bytes);
+        // SAFETY: an allocation that was just made, which nobody else knows of.
+        unsafe { fill(address, bytes) };
+    }
+}
+
+/// An allocator of the program's hands out part of its memory, for work of `stream`: whoever had it before may still use it
+/// there.
+pub(crate) fn handed_out(address: usize, bytes: usize, stream: &Arc<Stream>) {
+    init::handed_out(address, bytes);
+    // SAFETY: the new owner's; memory is not freed before the stream is done.
+    stream.run(move || unsafe { fill(address, bytes) });
+}
+
+/// # Safety
+/// The bytes are those of an allocation that nobody else touches now.
+unsafe fn fill(address: usize, bytes: usize) {
+    // SAFETY: by the caller.
+    unsafe { (address as *mut u8).write_bytes(PATTERN, bytes.min(FILLED)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::*;
+
+    #[test]
+    fn the_pattern_is_nan_in_every_type() {
+        let bytes = [PATTERN; 8];
+        assert!(f64::from_ne_bytes(bytes).is_nan());
+        assert!(f32::from_ne_bytes([PATTERN; 4]).is_nan());
+        assert!(f16::from_ne_bytes([PATTERN; 2]).is_nan() && bf16::from_ne_bytes([PATTERN; 2]).is_nan());
+        // OCP 8-bit Floating Point Specification: in E4M3 S.1111.111 is NaN, in E5M2 S.11111.{01, 10, 11}.
+        assert_eq!(PATTERN & 0x7f, 0x7f);
+    }
+}

@@ -1,0 +1,329 @@
+//! Reads of device memory that nobody wrote since it was allocated. What is kept are the bytes without a writer: a block becomes
+//! that when it is handed out, and work that may write it takes its bytes away. Memory that is not known to be fresh counts as
+//! written, so a read may be missed, but none is made up. The order is that of the calls: which stream waits for which is a
+//! question of races.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dataplane::lock::Mutex;
+use dataplane::site;
+use protocol::finding::FindingKind;
+use protocol::ids::SiteId;
+use protocol::site::CallSite;
+
+use crate::call_site;
+use crate::process::fork;
+use crate::report::finding;
+use crate::settings;
+
+/// Different reads that are reported: what is computed from such numbers is read as well.
+const REPORTED: usize = 16;
+
+/// How much of a range must have been written before it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Every byte: it is computed with.
+    All,
+    /// One byte: it is moved, or only some of it is looked at. Buffers that are full in part are moved as a whole.
+    Any,
+}
+
+/// Bytes that work reads as one argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    /// Address and length of each piece.
+    pub(crate) pieces: Vec<(usize, usize)>,
+    pub(crate) needs: Needs,
+}
+
+impl Read {
+    /// Bytes one after another.
+    pub(crate) fn line(address: usize, bytes: usize, needs: Needs) -> Self {
+        Self { pieces: vec![(address, bytes)], needs }
+    }
+}
+
+/// Bytes without a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    end: usize,
+    /// Where they were allocated.
+    site: SiteId,
+}
+
+/// All of them, by their first byte; they do not overlap.
+#[derive(Debug, Default)]
+struct Unwritten(BTreeMap<usize, Piece>);
+
+#[derive(Debug, Default)]
+struct State {
+    unwritten: Unwritten,
+    /// Where others may write (first byte, end): what is handed out there is not known to be fresh.
+    shared: Vec<(usize, usize)>,
+    reported: BTreeSet<(&'static str, SiteId)>,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+/// How many pieces there are; without any, nothing has to be looked up.
+static PIECES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the program asks for it.
+pub(crate) fn is_wanted() -> bool {
+    settings::get().is_ok_and(|settings| settings.sanitize.init) && !fork::is_lost()
+}
+
+/// Memory goes to a new owner.
+pub(crate) fn handed_out(address: usize, bytes: usize) {
+    if is_wanted() {
+        let site = call_site::of_python().unwrap_or_default();
+        change(|state| state.hand_out(address, address.saturating_add(bytes), site));
+    }
+}
+
+/// Others may write this memory from now on: another process, or another rank that knows it as a window.
+pub(crate) fn shared(address: usize, bytes: usize) {
+    if is_wanted() {
+        let end = address.saturating_add(bytes);
+        change(|state| {
+            state.shared.push((address, end));
+            state.unwritten.remove(address, end);
+        });
+    }
+}
+
+/// Memory goes back to the GPU.
+pub(crate) fn freed(address: usize, bytes: usize) {
+    if is_wanted() {
+        let end = address.saturating_add(bytes);
+        change(|state| {
+            state.shared.retain(|(start, _)| !(address..end).contains(start));
+            state.unwritten.remove(address, end);
+        });
+    }
+}
+
+/// Memory is written.
+pub(crate) fn written(address: usize, bytes: usize) {
+    if PIECES.load(Ordering::Relaxed) > 0 {
+        change(|state| state.unwritten.remove(address, address.saturating_add(bytes)));
+    }
+}
+
+/// Work ran of which nobody knows what it wrote.
+pub(crate) fn all_written() {
+    if PIECES.load(Ordering::Relaxed) > 0 {
+        change(|state| state.unwritten.0.clear());
+    }
+}
+
+/// Bytes are copied: those without a writer stay without one.
+pub(crate) fn copied(to: usize, from: usize, bytes: usize) {
+    if PIECES.load(Ordering::Relaxed) > 0 {
+        change(|state| state.unwritten.copy(to, from, bytes));
+    }
+}
+
+/// Whether none of these bytes has a writer, and where they were allocated.
+pub(crate) fn is_unwritten(address: usize, bytes: usize) -> Option<SiteId> {
+    if bytes == 0 || PIECES.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let (unwritten, site) = STATE.lock().unwritten.within(address, address.saturating_add(bytes))?;
+    (unwritten == bytes).then_some(site)
+}
+
+/// What was allocated at `site` takes over the bytes: they have no writer.
+pub(crate) fn carried(address: usize, bytes: usize, site: SiteId) {
+    change(|state| state.unwritten.add(address, address.saturating_add(bytes), site));
+}
+
+/// The work `name` reads.
+pub(crate) fn read(name: &'static str, reads: &[Read]) {
+    if PIECES.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let mut sentence = None;
+    change(|state| sentence = state.read(name, reads));
+    if let Some(sentence) = sentence {
+        finding::record(FindingKind::UninitializedRead, name, None, sentence);
+    }
+}
+
+fn change(body: impl FnOnce(&mut State)) {
+    if fork::is_lost() {
+        return;
+    }
+    let mut state = STATE.lock();
+    body(&mut state);
+    PIECES.store(state.unwritten.0.len(), Ordering::Relaxed);
+}
+
+impl State {
+    fn hand_out(&mut self, start: usize, end: usize, site: SiteId) {
+        self.unwritten.add(start, end, site);
+        for (from, to) in &self.shared {
+            self.unwritten.remove((*from).max(start), (*to).min(end));
+        }
+    }
+
+    /// The sentence about the first of the reads that should not be.
+    fn read(&mut self, name: &'static str, reads: &[Read]) -> Option<String> {
+        let mut sentence = None;
+        for Read { pieces, needs } in reads {
+            let ranges = || pieces.iter().map(|(address, bytes)| (*address, address.saturating_add(*bytes)));
+            let found: Vec<_> = ranges().filter_map(|(start, end)| self.unwritten.within(start, end)).collect();
+            let Some((_, site)) = found.first().copied() else { continue };
+            let unwritten: usize = found.iter().map(|(bytes, _)| bytes).sum();
+            let bytes: usize = pieces.iter().map(|(_, bytes)| bytes).sum();
+            if *needs == Needs::Any && unwritten < bytes {
+                continue;
+            }
+            // Each is reported where it is read first.
+            ranges().for_each(|(start, end)| self.unwritten.remove(start, end));
+            if sentence.is_none() && self.reported.len() < REPORTED && self.reported.insert((name, site)) {
+                let whose = if unwritten == bytes {
+                    format!("{bytes} bytes that nobody has")
+                } else {
+                    format!("{bytes} bytes, {unwritten} of which nobody has")
+                };
+                sentence = Some(format!("{name} reads {whose} written since they were allocated{}", at(site)));
+            }
+        }
+        sentence
+    }
+}
+
+impl Unwritten {
+    fn add(&mut self, start: usize, end: usize, site: SiteId) {
+        self.remove(start, end);
+        if start < end {
+            self.0.insert(start, Piece { end, site });
+        }
+    }
+
+    fn remove(&mut self, start: usize, end: usize) {
+        if start >= end {
+            return;
+        }
+        let reaches_in = self.0.range(..start).next_back().map(|(at, piece)| (*at, *piece));
+        if let Some((at, piece)) = reaches_in.filter(|(_, piece)| piece.end > start) {
+            self.0.insert(at, Piece { end: start, ..piece });
+            if piece.end > end {
+                self.0.insert(end, piece);
+            }
+        }
+        while let Some((at, piece)) = self.0.range(start..end).next().map(|(at, piece)| (*at, *piece)) {
+            self.0.remove(&at);
+            if piece.end > end {
+                self.0.insert(end, piece);
+            }
+        }
+    }
+
+    /// The pieces within a range, cut to it.
+    fn pieces(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, Piece)> {
+        let before = self.0.range(..start).next_back();
+        before
+            .into_iter()
+            .chain(self.0.range(start..end.max(start)))
+            .map(move |(at, piece)| ((*at).max(start), Piece { end: piece.end.min(end), ..*piece }))
+            .filter(|(at, piece)| *at < piece.end)
+    }
+
+    /// How many bytes of a range have no writer, and where the first of them was allocated.
+    fn within(&self, start: usize, end: usize) -> Option<(usize, SiteId)> {
+        let (_, first) = self.pieces(start, end).next()?;
+        Some((self.pieces(start, end).map(|(at, piece)| piece.end - at).sum(), first.site))
+    }
+
+    fn copy(&mut self, to: usize, from: usize, bytes: usize) {
+        let pieces: Vec<_> = self.pieces(from, from.saturating_add(bytes)).collect();
+        self.remove(to, to.saturating_add(bytes));
+        for (at, piece) in pieces {
+            self.add(to + (at - from), to + (piece.end - from), piece.site);
+        }
+    }
+}
+
+/// Where it was allocated; the finding has the place of the read.
+fn at(site: SiteId) -> String {
+    let Some(CallSite { file, line, .. }) = site::of(site) else { return String::new() };
+    let name = file.rsplit('/').next().unwrap_or_default();
+    format!(" (at {name}:{line})")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_read_is_reported_once_and_where_it_happens_first() {
+        let mut state = State::default();
+        state.unwritten.add(100, 200, SiteId::default());
+        state.unwritten.remove(150, 200);
+        assert_eq!(state.read("add", &[Read::line(160, 40, Needs::All)]), None, "written");
+        assert_eq!(state.read("copy", &[Read::line(100, 100, Needs::Any)]), None, "written in part");
+        assert_eq!(
+            state.read("add", &[Read::line(140, 20, Needs::All)]).as_deref(),
+            Some("add reads 20 bytes, 10 of which nobody has written since they were allocated")
+        );
+        assert_eq!(state.read("add", &[Read::line(140, 20, Needs::All)]), None, "reported");
+        assert_eq!(
+            state.read("copy", &[Read::line(100, 8, Needs::Any)]).as_deref(),
+            Some("copy reads 8 bytes that nobody has written since they were allocated")
+        );
+        let parts = Read { pieces: vec![(96, 8), (108, 8)], needs: Needs::Any };
+        assert_eq!(state.read("cat", &[parts.clone()]), None, "written in part");
+        assert_eq!(
+            state.read("mul", &[Read { needs: Needs::All, ..parts }]).as_deref(),
+            Some("mul reads 16 bytes, 8 of which nobody has written since they were allocated")
+        );
+        assert_eq!(state.read("add", &[Read::line(116, 4, Needs::All)]), None, "from the same line");
+    }
+
+    #[test]
+    fn what_others_may_write_is_never_fresh() {
+        let mut state = State { shared: vec![(100, 200)], ..State::default() };
+        state.hand_out(50, 120, SiteId::default());
+        assert_eq!(state.unwritten.within(0, 1000), Some((50, SiteId::default())));
+        state.hand_out(150, 250, SiteId::default());
+        assert_eq!(state.unwritten.within(100, 1000), Some((50, SiteId::default())));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_as_bytes(steps in prop::collection::vec((0..4u8, 0..40usize, 1..12usize, 0..40usize), 1..60)) {
+            let mut unwritten = Unwritten::default();
+            let mut bytes = [false; 64];
+            for (what, start, length, other) in steps {
+                let (end, before) = (start + length, bytes);
+                match what {
+                    0 => {
+                        unwritten.add(start, end, SiteId::default());
+                        bytes[start..end].fill(true);
+                    }
+                    1 => {
+                        unwritten.remove(start, end);
+                        bytes[start..end].fill(false);
+                    }
+                    2 => {
+                        unwritten.copy(other, start, length);
+                        bytes[other..other + length].copy_from_slice(&before[start..end]);
+                    }
+                    _ => {}
+                }
+                let count = bytes[start..end].iter().filter(|byte| **byte).count();
+                prop_assert_eq!(unwritten.within(start, end).map_or(0, |(count, _)| count), count);
+                let mut last = 0;
+                for (at, piece) in &unwritten.0 {
+                    prop_assert!(last <= *at && *at < piece.end);
+                    last = piece.end;
+                }
+            }
+        }
+    }
+}
