@@ -60,6 +60,8 @@ pub struct Observation {
     pub shared_memory: Vec<PathBuf>,
     /// What was killed on purpose, and triggers that never came, in words.
     pub notes: Vec<String>,
+    /// How its processes were started, where warm starts were wanted.
+    pub starts: Option<Starts>,
     /// Triggers of `kill` that never matched, in words: the case fails.
     pub kills_not_triggered: Vec<String>,
     /// `faults` that never fired, in words: the case fails.
@@ -130,6 +132,15 @@ pub struct Hang {
     #[serde(serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
     pub flight_record: Option<PathBuf>,
+}
+
+/// How many processes were forked from a warm process, and why others were not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Starts {
+    /// Processes that were forked, torchrun's workers included.
+    pub warm: u32,
+    /// The others that could have been, each with the reason: `rank 1: the script may set ...`.
+    pub cold: Vec<String>,
 }
 
 /// One process.

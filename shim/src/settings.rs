@@ -108,12 +108,18 @@ pub(crate) struct Settings {
     pub(crate) terminal_report: bool,
 }
 
+static SETTINGS: OnceLock<Result<Settings, BadValue>> = OnceLock::new();
+
+/// Whether the settings have been read: from then on a change of the environment has no effect.
+pub(crate) fn are_read() -> bool {
+    SETTINGS.get().is_some()
+}
+
 /// The settings, read at the first call.
 ///
 /// # Errors
 /// The first bad value; it has been printed already.
 pub(crate) fn get() -> Result<&'static Settings, &'static BadValue> {
-    static SETTINGS: OnceLock<Result<Settings, BadValue>> = OnceLock::new();
     let settings = SETTINGS.get_or_init(|| {
         let settings = read(&|name| env::var(name).ok());
         if let Err(error) = &settings {

@@ -60,6 +60,8 @@ pub struct Case {
     pub resources: Resources,
     /// What is started.
     pub launch: Launch,
+    /// Whether its Python processes are forked from a warm one, where the suite says so.
+    pub warm: Option<bool>,
     /// Processes to kill while it runs.
     pub kill: Vec<Kill>,
     /// What goes wrong on purpose, in NCCL.

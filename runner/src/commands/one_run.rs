@@ -82,6 +82,10 @@ pub(super) async fn execute(
         // The run may end while a thread still sends; the receiver is gone then.
         let _ = announcer.send(step);
     });
+    if let Err(error) = execute::warm::check_environment() {
+        eprintln!("ftest: {error}");
+        return Ended::Through(ExitCode::Usage);
+    }
     execute::keep_descriptors();
     let mut context = match RunContext::start(install, cancel.clone(), announce) {
         Ok(context) => context.limited(arguments.global_timeout),

@@ -22,7 +22,7 @@ use super::process_tree::sweep::Process;
 use super::process_tree::{Event, ProcessTree};
 use super::ranks::{self, Shared};
 use super::shared_memory;
-use super::{RunContext, coordinator, faults, hang, loader, no_capture, reports, torchrun};
+use super::{RunContext, coordinator, faults, hang, loader, no_capture, reports, torchrun, warm};
 use crate::case::requirement;
 use crate::case::{Case, Launch};
 use crate::check::need::Need;
@@ -122,7 +122,8 @@ impl CaseExecution<'_> {
                 return Ok(());
             }
         };
-        // Making an environment is the run's time, not the case's, and so is waiting for room.
+        let warm = self.context.warm(self.case, python.as_ref()).await;
+        // Making an environment is the run's time, not the case's, and so is waiting for room or for a warm process.
         let started = *self.started.insert(Instant::now());
         let own = started + self.case.timeout.kill;
         self.limit = self.context.limits.of(self.case).filter(|limit| limit.at < own);
@@ -155,9 +156,20 @@ impl CaseExecution<'_> {
         if let Some(debug) = &self.context.debug_rank {
             debug.apply(self.case, &mut planned);
         }
+        let notes = warm::file(&self.scratch);
         for process in planned {
             let watched = !self.case.kill.is_empty();
-            if let Err(error) = self.tree.start(&process, &self.scratch, watched) {
+            let started = match &warm {
+                Some(Ok(server)) if process.leads_session() => {
+                    self.tree.start_warm(&process, (&self.scratch, watched), server, &notes).await
+                }
+                Some(Err(why)) => {
+                    warm::cold(&notes, process.role, why);
+                    self.tree.start(&process, &self.scratch, watched)
+                }
+                _ => self.tree.start(&process, &self.scratch, watched),
+            };
+            if let Err(error) = started {
                 let error = format!("{}: {error}", process.role);
                 let exit = Exit::NotStarted(error.clone());
                 let (stdout, stderr) = Default::default();
@@ -374,6 +386,9 @@ impl CaseExecution<'_> {
     fn find_files(&mut self) {
         let _ = std::fs::remove_file(reports::machine(&self.scratch));
         let _ = std::fs::remove_file(reports::journal(&self.scratch));
+        let starts = warm::file(&self.scratch);
+        self.observation.starts = warm::read(&starts);
+        let _ = std::fs::remove_file(starts);
         let socket = self.scratch.join("c.sock");
         if socket.exists() && !self.kills.coordinator_hit {
             self.observation.leaked.push(format!("socket {}", socket.display()));

@@ -1,6 +1,6 @@
 //! What all cases of a run share: the installation, the mark, the directory, the guard, Python environments.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,10 @@ use super::process_tree::inherit;
 use super::process_tree::sweep::{self, Sweep};
 use super::scratch::{self, RunDirectory};
 use super::shared_memory::Lives;
+use super::warm::{self, Servers, Wish};
+use crate::case::Case;
 use crate::case::python::PythonNeed;
+use crate::case::requirement;
 use crate::execute::python;
 use crate::execute::python::Python;
 use crate::host::deadline;
@@ -68,6 +71,7 @@ pub struct RunContext {
     cases: AtomicU64,
     fixtures: AtomicU64,
     pythons: Mutex<HashMap<PythonNeed, Provided>>,
+    warm: Servers,
 }
 
 impl RunContext {
@@ -78,6 +82,7 @@ impl RunContext {
     /// One sentence: what is missing or could not be made.
     pub fn start(install: Install, cancel: Cancel, announce: Announce) -> Result<RunContext, String> {
         let program = install.ftest().map_err(|error| error.to_string())?;
+        let wish = Wish::of_user().map_err(|error| error.to_string())?;
         inherit::raise_limits();
         let cookie = Cookie::run();
         scratch::remove_stale();
@@ -103,6 +108,7 @@ impl RunContext {
             cases: AtomicU64::new(0),
             fixtures: AtomicU64::new(0),
             pythons: Mutex::default(),
+            warm: Servers::new(wish),
         })
     }
 
@@ -185,9 +191,42 @@ impl RunContext {
         provided.get_or_init(make).await.clone()
     }
 
+    /// The warm process from which those of `case` are forked; none where that is not wanted or cannot be. The error is why a case that
+    /// wants it starts cold.
+    pub(super) async fn warm(&self, case: &Case, python: Option<&Python>) -> Option<Result<Arc<warm::Server>, String>> {
+        let python = match self.warm.wanted(case, python) {
+            Ok(python) => python?,
+            Err(why) => return Some(Err(why)),
+        };
+        let made = self.warm.of(python, &self.install, (&self.cookie, self.directory.path()));
+        tokio::select! {
+            made = made => Some(made),
+            () = self.cancel.raised(1) => None,
+        }
+    }
+
+    /// Makes the warm processes that `cases` will ask for, one after the other, where their Python is there already: while cases that
+    /// need none run. May be dropped.
+    pub async fn warm_up(&self, cases: &[Arc<Case>]) {
+        let mut seen = HashSet::new();
+        for case in cases.iter().filter(|case| self.warm.will_want(case) && requirement::unmet(case).is_none()) {
+            let Some(need) = case.python_need().filter(|need| seen.insert(need.clone())) else { continue };
+            let asked = need.clone();
+            let present = tokio::task::spawn_blocking(move || python::is_present(&asked)).await;
+            if self.cancel.is_raised() || !present.unwrap_or(false) {
+                continue;
+            }
+            if let Ok(python) = self.python(&need).await {
+                // Why there is none, the cases report.
+                let _ = self.warm(case, Some(&python)).await;
+            }
+        }
+    }
+
     /// Ends what no case can be blamed for: orphans that lost mark, group and parent, in words. Only when no case runs any
     /// more, and only where this run has the process for itself.
     pub async fn end_strays(&self) -> Vec<String> {
+        self.warm.end();
         let guard: Vec<i32> = self.guard.iter().map(Guard::pid).collect();
         sweep::end_strays(&guard, deadline::KILLED).await
     }
@@ -210,6 +249,7 @@ impl Drop for RunContext {
         if std::thread::panicking() {
             return;
         }
+        self.warm.end();
         self.directory.leave();
         if let Some(guard) = self.guard.take() {
             guard.dismiss();

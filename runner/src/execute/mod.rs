@@ -34,6 +34,7 @@ pub mod shared_memory;
 pub mod show;
 pub mod step;
 pub mod torchrun;
+pub mod warm;
 
 pub use cancel::Cancel;
 pub use case_execution::run_case;

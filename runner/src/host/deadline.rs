@@ -37,3 +37,7 @@ pub const GDB_ALL: Duration = Duration::from_secs(10);
 pub const PYTHON_ANSWER: Duration = Duration::from_secs(60);
 /// From the end of its tools until the thread that makes a Python environment notices, before ftest looks for new tools.
 pub const PYTHON_TOOLS: Duration = Duration::from_millis(200);
+/// From the start of a warm process until it has imported PyTorch.
+pub const WARM_READY: Duration = Duration::from_secs(120);
+/// From a request to a warm process until there is a fork of it.
+pub const WARM_START: Duration = Duration::from_secs(30);

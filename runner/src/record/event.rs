@@ -14,7 +14,7 @@ use crate::case::Case;
 use crate::check::Failure;
 use crate::check::perf::Measured;
 use crate::host::{lossy_path, printable};
-use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, Role};
+use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, Role, Starts};
 use crate::source::SourceLocation;
 use crate::verdict::Verdict;
 use crate::verdict::conclusion::{Outcome, culprit};
@@ -190,6 +190,9 @@ pub struct Attempt {
     /// What was done on purpose (kills, faults), in words.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// How its processes were started, where warm starts were wanted: measured, and not a matter of the verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<Starts>,
     /// The cluster report, a file; relative paths are of the run's directory.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
@@ -309,6 +312,7 @@ impl Attempt {
             hang: observation.hang.clone(),
             gaps: observation.gaps.clone(),
             notes: observation.notes.clone(),
+            starts: observation.starts.clone(),
             cluster_report: None,
             device_reports: None,
             kept: outcome.kept.then(|| observation.scratch.clone()),

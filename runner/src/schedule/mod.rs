@@ -77,7 +77,12 @@ pub async fn run(
 ) -> Vec<String> {
     let local = LocalSet::new();
     let mut tallies = vec![Tally::default(); cases.len()];
+    let (all, early) = (cases.to_vec(), Rc::clone(&resources));
+    let warm_up = local.spawn_local(async move { early.execution.warm_up(&all).await });
     local.run_until(start_all(cases, order, &resources, settings, &announce, &mut tallies)).await;
+    warm_up.abort();
+    // Until it has let go of the run.
+    let _ = local.run_until(warm_up).await;
     if settings.rounds.repeat() {
         cases.iter().zip(tallies).filter_map(|(case, tally)| tally.finish(case)).for_each(|event| announce(event));
     }

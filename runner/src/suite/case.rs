@@ -73,6 +73,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let launch = case
         .required("launch", "launch: {argv: [program, argument]}")
         .and_then(|node| launch::read(shared, node, cluster.as_ref()));
+    let (launch, warm) = launch.map_or((None, None), |(launch, warm)| (Some(launch), warm));
     // After a mistake in `launch` nothing is known about ranks, so no rank is wrong.
     let world = launch.as_ref().map_or(Some(u32::MAX), launch::world_size);
     let kill =
@@ -125,6 +126,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         python,
         resources: common.resources,
         launch: launch?,
+        warm,
         kill,
         faults,
         uses,

@@ -17,7 +17,8 @@ pub(super) fn world_size(launch: &Launch) -> Option<u32> {
     }
 }
 
-pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPlan>) -> Option<Launch> {
+/// The launch, and what it says of `warm`.
+pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPlan>) -> Option<(Launch, Option<bool>)> {
     let reader = shared.reader;
     let launch = reader.section(&keys::LAUNCH, node)?;
     let argv = launch.get("argv");
@@ -61,8 +62,9 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
             reader.mistake(&entry.key_span, message, format!("it belongs to `{owner}`"));
         }
     }
+    let warm = launch.get("warm").map(|node| reader.boolean("warm", node));
     launch.finish();
-    read
+    Some((read?, warm.flatten()))
 }
 
 fn too_many(reader: &Reader<'_>, node: &Node, ranks: u32, cluster: &ClusterPlan) {

@@ -399,7 +399,7 @@ cases:
   sanitize: [races]
   retries: {count: 1, only_if: [infra, {stderr: x}], delay: 1s, flaky: fail}
   xfail: {reason: r, issue: 3, strict: false, until: 2999-01-01, if: true}
-  launch: {torchrun: {nproc_per_node: 1, nnodes: 2, script: x, args: [a], max_restarts: 1}}
+  launch: {torchrun: {nproc_per_node: 1, nnodes: 2, script: x, args: [a], max_restarts: 1}, warm: true}
   kill: [{target: {node: 0}, when: {output: ready}}]
   faults:
   - {at: {rank: 1, collective: all_reduce, seq: 1, communicator: 1}, do: {delay: 1s}}

@@ -11,6 +11,8 @@ mod device_files;
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
+use crate::settings;
+
 /// What the library exports beside its tables.
 pub const INTERPOSED: &[&str] = &[
     "__fxstatat",
@@ -22,6 +24,7 @@ pub const INTERPOSED: &[&str] = &[
     "access",
     "fstatat",
     "fstatat64",
+    "ftest_is_used",
     "lstat",
     "lstat64",
     "pthread_exit",
@@ -29,6 +32,13 @@ pub const INTERPOSED: &[&str] = &[
     "stat64",
     "statx",
 ];
+
+/// Whether this process has used a GPU: 1 from the first call on that reads the settings. A process in which it is 0 can be forked,
+/// and its children given an environment of their own, as if they had been started with that.
+#[unsafe(no_mangle)]
+extern "C" fn ftest_is_used() -> c_int {
+    c_int::from(settings::are_read())
+}
 
 /// `pthread_exit(3)`, except in a thread of a Python process that is past finalising: that one sleeps until the process ends.
 ///

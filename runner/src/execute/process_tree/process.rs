@@ -23,6 +23,7 @@ use crate::execute::clock::Instant;
 use crate::execute::launch::environment::Environment;
 use crate::execute::launch::program::{self, ProgramError};
 use crate::execute::show::{Shown, Streams};
+use crate::execute::warm::{self, Request, Server};
 use crate::host::machine;
 use crate::observation::{Exit, ProcessObservation, Role};
 
@@ -166,6 +167,11 @@ impl Channels {
         };
         Ok(Channels { input, output, error, lifeline, captured })
     }
+
+    /// stdin, stdout, stderr.
+    fn streams(&self) -> [BorrowedFd<'_>; 3] {
+        [self.input.as_fd(), self.output.as_fd(), self.error.as_fd()]
+    }
 }
 
 impl ProcessPlan {
@@ -184,24 +190,81 @@ impl ProcessPlan {
         events: &UnboundedSender<Event>,
         watched: bool,
     ) -> Result<Running, StartError> {
-        let role = self.role;
-        let [name, arguments @ ..] = self.argv.as_slice() else { return Err(StartError::NoProgram) };
-        let path = self.environment.get("PATH");
-        let file = program::find(name, path.as_deref(), &self.directory)?;
+        let file = self.file()?;
         let failed = |source: io::Error| StartError::Refused { program: file.clone(), source };
         let channels = Channels::of(self, failed)?;
-        let spawn = Spawn {
+        let end = End::of(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?;
+        Ok(self.run(end, channels, (scratch, events, watched)))
+    }
+
+    /// As [`ProcessPlan::start`], as a fork of `server`. Where that cannot be, it is started cold, which is noted in `notes`.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing runs then.
+    pub(super) async fn start_warm(
+        &self,
+        (scratch, events, watched): (&Path, &UnboundedSender<Event>, bool),
+        server: &Server,
+        notes: &Path,
+    ) -> Result<Running, StartError> {
+        let file = self.file()?;
+        let failed = |source: io::Error| StartError::Refused { program: file.clone(), source };
+        let channels = Channels::of(self, failed)?;
+        let request = Request {
             file: &file,
-            arguments: [name].into_iter().chain(arguments).map(OsString::as_os_str).collect(),
+            arguments: &self.argv,
             environment: self.environment.whole(),
             directory: &self.directory,
-            streams: [channels.input.as_fd(), channels.output.as_fd(), channels.error.as_fd()],
+            streams: channels.streams(),
+            session: self.leads_session(),
+            at_our_death: self.at_our_death.map_or(0, Signal::as_raw),
+            notes,
+        };
+        let forked = match server.ask(&request).await {
+            Ok(asked) => {
+                let end = End::of(asked.pid).map_err(failed)?;
+                asked.go().await.map(|()| end).map_err(|error| error.to_string())
+            }
+            Err(why) => Err(why),
+        };
+        let end = match forked {
+            Ok(end) => end,
+            Err(why) => {
+                warm::cold(notes, self.role, &why);
+                End::of(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?
+            }
+        };
+        Ok(self.run(end, channels, (scratch, events, watched)))
+    }
+
+    /// The program's file.
+    pub(super) fn file(&self) -> Result<PathBuf, StartError> {
+        let name = self.argv.first().ok_or(StartError::NoProgram)?;
+        Ok(program::find(name, self.environment.get("PATH").as_deref(), &self.directory)?)
+    }
+
+    fn spawn(&self, file: &Path, channels: &Channels) -> io::Result<i32> {
+        let spawn = Spawn {
+            file,
+            arguments: self.argv.iter().map(OsString::as_os_str).collect(),
+            environment: self.environment.whole(),
+            directory: &self.directory,
+            streams: channels.streams(),
             umask: self.umask,
             foreground: !self.leads_session(),
             at_our_death: self.at_our_death.map(Signal::as_raw),
         };
-        let pid = spawn.start().map_err(failed)?;
-        let end = End::of(pid).map_err(failed)?;
+        spawn.start()
+    }
+
+    /// Watches the process that has begun.
+    fn run(
+        &self,
+        end: End,
+        channels: Channels,
+        (scratch, events, watched): (&Path, &UnboundedSender<Event>, bool),
+    ) -> Running {
+        let (role, pid) = (self.role, end.pid.as_raw_nonzero().get());
         let handle = Arc::clone(&end.handle);
         let shown = |error| match &self.streams {
             Streams::Shown(name, secrets) => Some(Shown::watched(*name, error, secrets.clone())),
@@ -225,7 +288,7 @@ impl ProcessPlan {
             drop((output, error));
             let _ = events.send(Event::Ended(role, exit));
         });
-        Ok(Running { role, pid, exit: None, handle, captures, _lifeline: channels.lifeline })
+        Running { role, pid, exit: None, handle, captures, _lifeline: channels.lifeline }
     }
 }
 

@@ -13,6 +13,7 @@ use super::process::{Event, ProcessPlan, Running, StartError};
 use super::sweep::{Process, Sweep, Swept};
 use crate::execute::cancel::Cancel;
 use crate::execute::clock::{Instant, timeout_at};
+use crate::execute::warm::Server;
 use crate::host::deadline;
 use crate::observation::{Exit, Role};
 
@@ -53,18 +54,38 @@ impl ProcessTree {
     /// [`StartError`]; nothing runs then.
     pub fn start(&mut self, plan: &ProcessPlan, directory: &Path, watched: bool) -> Result<(), StartError> {
         let running = plan.start(directory, &self.sender, watched)?;
+        self.add(running, plan.leads_session());
+        Ok(())
+    }
+
+    /// As [`ProcessTree::start`], as a fork of `server`; how it was started is noted in `notes`.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing runs then.
+    pub(in crate::execute) async fn start_warm(
+        &mut self,
+        plan: &ProcessPlan,
+        (directory, watched): (&Path, bool),
+        server: &Server,
+        notes: &Path,
+    ) -> Result<(), StartError> {
+        let running = plan.start_warm((directory, &self.sender, watched), server, notes).await?;
+        self.add(running, plan.leads_session());
+        Ok(())
+    }
+
+    fn add(&mut self, running: Running, leads_session: bool) {
         if running.role == Role::Coordinator {
             self.sweep.spared.insert(running.pid);
             self.sweep.spared_cookie = Some(self.sweep.cookie.part(COORDINATOR));
             self.coordinator = Some(running);
         } else {
             self.sweep.awaited.insert(running.pid);
-            if plan.leads_session() {
+            if leads_session {
                 self.sweep.groups.insert(running.pid);
             }
             self.processes.push(running);
         }
-        Ok(())
     }
 
     /// Those that were started, without the coordinator.

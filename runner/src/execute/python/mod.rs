@@ -113,6 +113,14 @@ pub fn provide(need: &PythonNeed, mark: &str, announce: &dyn Fn(&str)) -> Result
     }
 }
 
+/// Whether [`provide`] has nothing to make for `need`.
+pub fn is_present(need: &PythonNeed) -> bool {
+    match (chosen(), need) {
+        (Ok(None), PythonNeed::Managed(requirements)) => matches!(managed::present(requirements), Ok(Some(_))),
+        (chosen, _) => chosen.is_ok(),
+    }
+}
+
 /// Programs that run other programs: what they start may be Python.
 const RUNNERS: &[&str] = &["sh", "bash", "dash", "zsh", "env", "make", "nice", "time", "timeout", "xargs"];
 

@@ -322,6 +322,11 @@ pub(crate) static LAUNCH: Section = Section {
         ),
         optional("torchrun", Shape::Section(&TORCHRUN), "PyTorch's launcher, one per node"),
         optional("args", WORDS, "arguments of the script of `torchrun`"),
+        optional(
+            "warm",
+            Shape::Bool,
+            "`true`: Python processes are forked from one that has imported PyTorch ([warm starts](python.md#warm-starts)); `false`: never",
+        ),
     ]],
     rules: &[Rule::OneOf(&["argv", "torchrun"]), Rule::With("ranks", "argv"), Rule::With("args", "torchrun")],
 };

@@ -1,0 +1,436 @@
+//! Warm starts against cold ones: a program that prints all that it can see prints the same, processes die in any order and
+//! nothing is left. PyTorch is a stand-in here that imports in no time; `suites/` has the real one.
+
+mod program;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use regex::Regex;
+use runner::execute::process_tree::cookie::{Cookie, random_word};
+use runner::execute::process_tree::sweep::{Process, Sweep};
+use runner::observation::{Exit, Role, Starts};
+use runner::record::{event::Event, log};
+use rustix::process::{Pid, Signal};
+
+/// Longer than anything here may take on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What stands in for PyTorch, by file.
+const TORCH: [(&str, &str); 6] = [
+    (
+        "__init__.py",
+        "import ctypes, logging, multiprocessing, os, subprocess\n\
+         class Generator:\n    def seed(self): pass\n\
+         default_generator = Generator()\n\
+         __version__ = '0'\n\
+         handler = logging.StreamHandler()\n\
+         early = os.environ.get('READ_AT_IMPORT')\n",
+    ),
+    ("distributed/__init__.py", ""),
+    ("distributed/run.py", include_str!("warm/launcher.py")),
+    ("nn/parallel.py", ""),
+    ("optim.py", ""),
+    // As torch/_inductor/runtime/cache_dir_utils.py does it.
+    (
+        "_dynamo.py",
+        "import os, tempfile\n\
+         os.environ['TORCHINDUCTOR_CACHE_DIR'] = os.path.join(tempfile.gettempdir(), 'torchinductor_root')\n\
+         os.makedirs(os.environ['TORCHINDUCTOR_CACHE_DIR'])\n",
+    ),
+];
+/// However they end.
+const ANY: &str = "expect: {exit: {all: any}}";
+/// How programs end, and how ftest sees it.
+const ENDS: [(&str, Exit); 7] = [
+    ("well", Exit::Code(0)),
+    ("raise", Exit::Code(1)),
+    ("exit", Exit::Code(3)),
+    ("text", Exit::Code(1)),
+    ("interrupt", Exit::Signal(2)),
+    ("abort", Exit::Signal(6)),
+    ("kill", Exit::Signal(9)),
+];
+
+struct Machine {
+    root: tempfile::TempDir,
+    mark: String,
+}
+
+/// What came of one case.
+#[derive(Clone, Debug, PartialEq)]
+struct Came {
+    case: String,
+    processes: Vec<(Role, Exit, String, String)>,
+    starts: Option<Starts>,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let root = tempfile::tempdir_in("/tmp").unwrap();
+        let machine = Machine { root, mark: random_word() };
+        for directory in ["home/bin", "home/lib", "tmp"] {
+            fs::create_dir_all(machine.path(directory)).unwrap();
+        }
+        let shim = "int ftest_is_used(void) { return 0; }";
+        fs::write(machine.path("shim.c"), shim).unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-o"]).arg(machine.path("home/lib/libfakegpu.so")).arg(machine.path("shim.c"));
+        assert!(cc.status().expect("there is a C compiler").success());
+        let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(machine.path("venv")).status();
+        assert!(made.expect("there is a python3").success());
+        let version = fs::read_dir(machine.path("venv/lib")).unwrap().next().unwrap().unwrap();
+        let torch = version.path().join("site-packages/torch");
+        fs::create_dir_all(torch.join("lib")).unwrap();
+        for (file, text) in TORCH {
+            fs::create_dir_all(torch.join(file).parent().unwrap()).unwrap();
+            fs::write(torch.join(file), text).unwrap();
+        }
+        fs::write(machine.path("probe.py"), include_str!("warm/probe.py")).unwrap();
+        machine
+    }
+
+    fn path(&self, place: &str) -> PathBuf {
+        self.root.path().join(place)
+    }
+
+    fn ftest(&self, cases: &str, warm: &str) -> Command {
+        let text = format!(
+            "ftest: 1\nsuite: s\nclusters: {{c: {{nodes: 1, gpus_per_node: 4, profile: a100}}}}\n\
+             defaults: {{cluster: c, coordinator: false, timeout: {{slow: 50s, kill: 100s, grace: 500ms}}}}\ncases:\n{cases}"
+        );
+        fs::write(self.path("suite.yaml"), text).unwrap();
+        let mut command = program::ftest();
+        command.arg("run").arg("suite.yaml").args(["--jobs", "2", "--keep"]).current_dir(self.root.path());
+        command.env("FTEST_HOME", self.path("home")).env("FTEST_PYTHON", self.path("venv/bin/python"));
+        command.env("FTEST_WARM", warm).env("TMPDIR", self.path("tmp")).env("FTEST_CASE_COOKIE", &self.mark);
+        command.env("FTEST_CACHE_DIR", self.path("cache")).env("FTEST_RUNS_DIR", self.path("runs"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command
+    }
+
+    /// Runs the cases and gives what came of each, by case.
+    fn run(&self, cases: &str, warm: &str) -> Vec<Came> {
+        let _ = fs::remove_dir_all(self.path("runs"));
+        let output = self.ftest(cases, warm).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        let runs = fs::read_dir(self.path("runs")).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let run = runs.map(|run| run.unwrap().path()).find(|run| run.join(log::LOG).exists()).expect("a run is kept");
+        let events = log::events(&run.join(log::LOG)).unwrap();
+        let mut came: Vec<Came> = events.filter_map(|event| came_of(&run, event.unwrap())).collect();
+        came.sort_by(|a, b| a.case.cmp(&b.case));
+        assert!(!came.is_empty(), "{said}");
+        came
+    }
+
+    /// Every process of this machine's runs.
+    fn everything(&self) -> Sweep {
+        Sweep::new(Cookie::from_text(self.mark.as_str()))
+    }
+
+    fn assert_clean(&self) {
+        assert_eq!(self.everything().find(), Vec::new());
+        assert_eq!(fs::read_dir(self.path("tmp")).unwrap().count(), 0);
+    }
+}
+
+fn came_of(run: &Path, event: Event) -> Option<Came> {
+    let Event::AttemptFinished { case, attempt } = event else { return None };
+    let processes = attempt.processes.into_iter().map(|process| {
+        let [stdout, stderr] = [process.stdout, process.stderr].map(|stream| {
+            // The log has the beginning of it; a file has all, where there is anything.
+            let file = stream.file.filter(|_| stream.truncated);
+            assert!(file.is_some() || !stream.truncated, "the whole of it is compared");
+            same(&file.map_or(stream.head, |file| fs::read_to_string(run.join(file)).unwrap()))
+        });
+        (process.role, process.exit, stdout, stderr)
+    });
+    Some(Came { case, processes: processes.collect(), starts: attempt.starts })
+}
+
+/// Without what differs between any two runs: cookies, scratch directories, ports, addresses of threads.
+fn same(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (pattern, with) in [
+        ("[0-9a-f]{32}/[0-9a-f]{32}/[0-9]+", "COOKIE"),
+        ("ft-[0-9a-f]{8}/[0-9]+", "SCRATCH"),
+        ("MASTER_PORT(=|', ')[0-9]+", "MASTER_PORT"),
+        ("thread 0x[0-9a-f]+", "thread X"),
+        ("FTEST_WARM(=|', ')[01]", "FTEST_WARM"),
+    ] {
+        text = Regex::new(pattern).unwrap().replace_all(&text, with).into_owned();
+    }
+    text
+}
+
+/// A case of each kind for each end.
+fn probes() -> String {
+    let mut cases = String::new();
+    for (end, _) in &ENDS {
+        cases += &format!(
+            "- {{id: ranks-{end}, env: {{MINE: 'a = b', EMPTY: ''}}, launch: {{argv: [python, ./probe.py, 'b c', '', {end}], ranks: 2}}, {ANY}}}\n\
+             - {{id: torchrun-{end}, launch: {{torchrun: {{nproc_per_node: 2, script: probe.py, args: [{end}]}}}}, {ANY}}}\n"
+        );
+    }
+    cases
+}
+
+#[test]
+fn a_warm_process_sees_and_does_what_a_cold_one_does() {
+    let machine = Machine::new();
+    let cold = machine.run(&probes(), "0");
+    let warm = machine.run(&probes(), "1");
+    machine.assert_clean();
+    assert_eq!(cold.len(), 2 * ENDS.len());
+    for (cold, warm) in cold.iter().zip(&warm) {
+        assert_eq!(cold.starts, None);
+        let expected = if cold.case.contains("torchrun") { 3 } else { 2 };
+        assert_eq!(warm.starts, Some(Starts { warm: expected, cold: Vec::new() }), "{}", warm.case);
+        assert_eq!(cold.processes.len(), warm.processes.len(), "{}", warm.case);
+        for (one, other) in cold.processes.iter().zip(&warm.processes) {
+            let (role, exit, out, err) = one;
+            assert_eq!((role, exit), (&other.0, &other.1), "{}", warm.case);
+            let differ = out.lines().zip(other.2.lines()).find(|(one, other)| one != other);
+            assert_eq!(differ, None, "{} {role}", warm.case);
+            assert_eq!((out.lines().count(), err), (other.2.lines().count(), &other.3), "{} {role}", warm.case);
+            let end = cold.case.rsplit('-').next().unwrap();
+            if matches!(role, Role::Rank(_)) {
+                let (_, expected) = ENDS.iter().find(|(name, _)| *name == end).unwrap();
+                assert_eq!((exit, out.contains("stack ['")), (expected, true), "{} {role}: {err}", warm.case);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_would_differ_starts_cold_and_says_why() {
+    let machine = Machine::new();
+    fs::write(machine.path("sets.py"), "import os\nos.environ['OMP_NUM_THREADS'] = '2'\n").unwrap();
+    fs::write(machine.path("broken.py"), "import os\ndef (\n").unwrap();
+    fs::create_dir(machine.path("beside")).unwrap();
+    fs::write(machine.path("beside/train.py"), "import logging\nprint(logging.__file__)\n").unwrap();
+    fs::write(machine.path("beside/logging.py"), "").unwrap();
+    let table = [
+        (
+            "hash-seed",
+            "env: {PYTHONHASHSEED: '0'}, launch: {argv: [python, probe.py], ranks: 1}",
+            "PYTHONHASHSEED differs",
+        ),
+        ("preload", "env: {LD_PRELOAD: ''}, launch: {argv: [python, probe.py], ranks: 1}", "LD_PRELOAD differs"),
+        (
+            "imported",
+            "env: {READ_AT_IMPORT: x}, launch: {argv: [python, probe.py], ranks: 1}",
+            "READ_AT_IMPORT differs",
+        ),
+        ("option", "launch: {argv: [python, -X, dev, probe.py], ranks: 1}", "not `python -X`"),
+        ("sets", "launch: {argv: [python, sets.py], ranks: 1}", "the script may set OMP_NUM_THREADS"),
+        ("broken", "launch: {argv: [python, broken.py], ranks: 1}", "no script that can be read"),
+        ("beside", "launch: {argv: [python, beside/train.py], ranks: 1}", "beside/logging.py comes before the module"),
+        ("missing", "launch: {argv: [python, none.py], ranks: 1}", "none.py is not a file"),
+        ("worker", "launch: {torchrun: {nproc_per_node: 1, script: sets.py}}", "the script may set OMP_NUM_THREADS"),
+    ];
+    let cases: String = table.iter().map(|(id, case, _)| format!("- {{id: {id}, {case}, {ANY}}}\n")).collect();
+    let (cold, warm) = (machine.run(&cases, "0"), machine.run(&cases, "1"));
+    machine.assert_clean();
+    for (id, _, why) in table {
+        let of = |came: &[Came]| came.iter().find(|came| came.case == format!("s/{id}")).unwrap().clone();
+        let (cold, warm) = (of(&cold), of(&warm));
+        assert_eq!(cold.processes, warm.processes, "{id}");
+        let starts = warm.starts.unwrap();
+        assert_eq!((starts.warm, starts.cold.len()), (u32::from(id == "worker"), 1), "{id}: {starts:?}");
+        assert!(starts.cold[0].starts_with("rank 0: ") && starts.cold[0].contains(why), "{id}: {starts:?}");
+    }
+}
+
+#[test]
+fn the_suite_and_the_user_choose() {
+    let machine = Machine::new();
+    let case = |id: &str, warm: &str| format!("- {{id: {id}, launch: {{argv: [python, probe.py], ranks: 1{warm}}}}}\n");
+    let cases = [case("1-yes", ", warm: true"), case("2-no", ", warm: false"), case("3-silent", "")].concat();
+    let warm = Some(Starts { warm: 1, cold: Vec::new() });
+    for (word, expected) in
+        [("", [warm.clone(), None, None]), ("1", [warm.clone(), None, warm.clone()]), ("0", [None, None, None])]
+    {
+        let starts: Vec<_> = machine.run(&cases, word).into_iter().map(|came| came.starts).collect();
+        assert_eq!(starts, expected, "FTEST_WARM={word}");
+    }
+    let output = machine.ftest(&cases, "perhaps").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("FTEST_WARM=perhaps"), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
+}
+
+#[test]
+fn a_torch_that_cannot_be_forked_from_leaves_its_cases_cold() {
+    let machine = Machine::new();
+    let case = "- {id: one, launch: {argv: [python, probe.py], ranks: 2}}\n";
+    let site = fs::read_dir(machine.path("venv/lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
+    let init = site.join("torch/__init__.py");
+    let whole = fs::read_to_string(&init).unwrap();
+    for (text, why) in [
+        (
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n",
+            "importing torch starts threads",
+        ),
+        ("print('hello')\n", "importing torch prints something"),
+        ("import sys\nsys.stderr.write('hello')\n", "prints something, and the script does not begin with that"),
+        ("import os\nos.dup(1)\n", "leaves open"),
+        ("import os\nos.environ['SET_BY_IMPORT'] = '1'\n", "sets SET_BY_IMPORT"),
+        ("import tempfile\nplace = tempfile.TemporaryDirectory()\n", "leaves files in TMPDIR"),
+        ("import os\nbegan_in = os.getcwd()\n", "keeps a directory of this process in torch"),
+        ("raise ImportError('it is broken')\n", "ImportError: it is broken"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "the warm process ended"),
+    ] {
+        // In PyTorch itself; in a module that it need not have, that one is left out.
+        fs::write(&init, format!("{whole}{text}")).unwrap();
+        fs::write(site.join("torch/optim.py"), "").unwrap();
+        let came = machine.run(case, "1").remove(0);
+        let starts = came.starts.clone().unwrap();
+        assert_eq!((starts.warm, starts.cold.len()), (0, 2), "{starts:?}");
+        assert!(starts.cold.iter().all(|line| line.contains(why)), "{starts:?}");
+        assert!(came.processes.iter().all(|process| process.1 == Exit::Code(0)), "{came:?}");
+        fs::write(&init, &whole).unwrap();
+        fs::write(site.join("torch/optim.py"), text).unwrap();
+        let came = machine.run(case, "1").remove(0);
+        assert!(came.processes.iter().all(|process| process.1 == Exit::Code(0)), "{came:?}");
+        if !why.contains("ended") {
+            assert_eq!(came.starts, Some(Starts { warm: 2, cold: Vec::new() }), "{why}");
+        }
+        machine.assert_clean();
+    }
+}
+
+#[test]
+fn what_importing_torch_says_every_process_says() {
+    let machine = Machine::new();
+    let site = fs::read_dir(machine.path("venv/lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
+    let init = site.join("torch/__init__.py");
+    let whole = fs::read_to_string(&init).unwrap();
+    fs::write(&init, format!("{whole}import warnings\nwarnings.warn('there is no NumPy')\n")).unwrap();
+    fs::write(machine.path("says.py"), "import sys\nimport torch.distributed\nsys.stderr.write('and more\\n')\n")
+        .unwrap();
+    let cases = "- {id: ranks, launch: {argv: [python, says.py], ranks: 2}}\n\
+                 - {id: workers, launch: {torchrun: {nproc_per_node: 1, script: says.py}}}\n";
+    let (cold, warm) = (machine.run(cases, "0"), machine.run(cases, "1"));
+    machine.assert_clean();
+    for (cold, warm) in cold.iter().zip(&warm) {
+        assert_eq!(cold.processes, warm.processes);
+        assert_eq!(warm.starts, Some(Starts { warm: 2, cold: Vec::new() }));
+        let rank = &warm.processes[0].3;
+        assert!(rank.contains("there is no NumPy") && rank.ends_with("and more\n"), "{rank}");
+    }
+}
+
+/// `ftest run` with two cases whose processes stay: two ranks, and a launcher with two workers.
+struct Started {
+    machine: Machine,
+    child: Child,
+}
+
+impl Started {
+    fn new() -> Started {
+        let machine = Machine::new();
+        let ready = machine.path("ready");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &ready, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        let cases = format!(
+            "- {{id: ranks, env: {{READY: {0}}}, launch: {{argv: [python, probe.py, stay], ranks: 2}}}}\n\
+             - {{id: workers, env: {{READY: {0}}}, launch: {{torchrun: {{nproc_per_node: 2, script: probe.py, args: [stay]}}}}}}\n",
+            ready.display()
+        );
+        let mut command = machine.ftest(&cases, "1");
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let (sender, lines) = mpsc::channel();
+        // Opening a pipe waits for its writer: in a thread, so that this test does not. Open for writing too: it never ends.
+        std::thread::spawn(move || {
+            let file = File::options().read(true).write(true).open(ready).unwrap();
+            BufReader::new(file).lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
+        });
+        for _ in 0..4 {
+            lines.recv_timeout(PATIENCE).expect("four ranks start");
+        }
+        Started { machine, child }
+    }
+
+    /// The processes of the run whose command line has this word.
+    fn with(&self, word: &str) -> Vec<Process> {
+        let has = |process: &Process| {
+            let line = fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+            String::from_utf8_lossy(&line).split('\0').any(|part| part == word)
+        };
+        self.machine.everything().find().into_iter().filter(has).collect()
+    }
+
+    /// Waits until what `before` has is gone; then nothing of the run is left.
+    fn assert_nothing_is_left(&self, before: Vec<Process>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            let deadline = runner::execute::clock::Instant::now() + PATIENCE;
+            let left = self.machine.everything().wait(before, deadline).await;
+            assert!(left.is_empty(), "still there: {left:?}");
+        });
+        self.machine.assert_clean();
+    }
+}
+
+#[test]
+fn the_warm_process_goes_with_its_run_whoever_dies_first() {
+    // ftest; the warm process, then ftest; the user's wish.
+    for order in [&["ftest"][..], &["warm", "ftest"], &["interrupt"]] {
+        let mut started = Started::new();
+        let before = started.machine.everything().find();
+        let warm = started.with("ftest_warm");
+        // Two ranks, a launcher and the warm process that it has, two workers.
+        assert_eq!((warm.len(), started.with("probe.py").len()), (1, 6), "{before:?}");
+        for who in order {
+            match *who {
+                "ftest" => started.child.kill().unwrap(),
+                "warm" => assert!(warm[0].signal(Signal::KILL)),
+                _ => rustix::process::kill_process(Pid::from_child(&started.child), Signal::INT).unwrap(),
+            }
+        }
+        let status = started.child.wait().unwrap();
+        assert_eq!(status.code(), (order == ["interrupt"]).then_some(130));
+        started.assert_nothing_is_left(before);
+    }
+}
+
+#[test]
+fn a_run_goes_on_cold_when_its_warm_process_is_killed() {
+    let machine = Machine::new();
+    // The first case's first rank kills it: the parent of none, but found by its command line.
+    let killer = "import os, signal\n\
+        for name in filter(str.isdigit, os.listdir('/proc')):\n    \
+            try:\n        \
+                words = open(f'/proc/{name}/cmdline').read().split('\\0')\n        \
+                mark = open(f'/proc/{name}/environ').read()\n    \
+            except OSError:\n        continue\n    \
+            if 'ftest_warm' in words and os.environ['MARK'] in mark:\n        \
+                os.kill(int(name), signal.SIGKILL)\n";
+    fs::write(machine.path("killer.py"), killer).unwrap();
+    let mark = &machine.mark;
+    let cases = format!(
+        "- {{id: a, env: {{MARK: {mark}}}, launch: {{argv: [python, killer.py], ranks: 1}}}}\n\
+         - {{id: b, resources: {{cpus: 99}}, launch: {{argv: [python, probe.py], ranks: 1}}}}\n"
+    );
+    let came = machine.run(&cases, "1");
+    machine.assert_clean();
+    assert_eq!(came[0].starts, Some(Starts { warm: 1, cold: Vec::new() }));
+    let starts = came[1].starts.clone().unwrap();
+    assert!(starts.warm == 0 && starts.cold[0].contains("the warm process"), "{starts:?}");
+    assert_eq!(came[1].processes[0].1, Exit::Code(0));
+}
+
+#[test]
+fn without_pytorch_nothing_is_warm_and_who_asks_hears_why() {
+    let machine = Machine::new();
+    let version = fs::read_dir(machine.path("venv/lib")).unwrap().next().unwrap().unwrap();
+    fs::remove_dir_all(version.path().join("site-packages/torch")).unwrap();
+    let case = |id: &str, warm: &str| format!("- {{id: {id}, launch: {{argv: [python, probe.py], ranks: 1{warm}}}}}\n");
+    let came = machine.run(&[case("1-silent", ""), case("2-asks", ", warm: true")].concat(), "1");
+    assert_eq!((came[0].starts.clone(), came[0].processes[0].1.clone()), (None, Exit::Code(0)));
+    let starts = came[1].starts.clone().unwrap();
+    assert!(starts.warm == 0 && starts.cold[0].contains("in an environment that has PyTorch"), "{starts:?}");
+}
