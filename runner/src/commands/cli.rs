@@ -20,14 +20,9 @@ use crate::commands::runs::ListRunsArgs;
 use crate::commands::select::SelectArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::top::TopArgs;
+use crate::host::install::VERSION;
 use crate::schedule::arguments::PaceArgs;
 use crate::verdict::exit_code;
-
-/// This version; of a release, with its commit.
-pub const VERSION: &str = match option_env!("FTEST_VERSION") {
-    Some(version) => version,
-    None => env!("CARGO_PKG_VERSION"),
-};
 
 /// Runs distributed GPU programs on simulated clusters and checks their results. No GPU is needed.
 ///

@@ -7,11 +7,10 @@ use std::process::Command;
 use clap::Args;
 use protocol::limit::Limit;
 
-use crate::commands::cli::VERSION;
 use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory};
 use crate::execute::launch::program;
 use crate::execute::python;
-use crate::host::install::Install;
+use crate::host::install::{Install, VERSION};
 use crate::host::machine::{self, describe};
 use crate::host::output;
 use crate::verdict::exit_code::ExitCode;

@@ -6,6 +6,12 @@ use std::path::{Path, PathBuf};
 
 use crate::host::variable;
 
+/// This version; of a release, with its commit.
+pub const VERSION: &str = match option_env!("FTEST_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// A part of the installation is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {

@@ -4,7 +4,6 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::memory::Kind;
 use super::stream::Stream;
 use crate::sanitizer::init;
 
@@ -33,9 +32,8 @@ impl Drop for Sublet {
 }
 
 /// The program allocated memory.
-pub(super) fn allocated(address: usize, bytes: usize, kind: Kind) {
-    // The host may write managed memory, and variables begin with what the program says.
-    if init::is_wanted() && matches!(kind, Kind::Plain | Kind::Pool(_)) && !IS_SUBLET.get() {
+pub(super) fn allocated(address: usize, bytes: usize) {
+    if init::is_wanted() && !IS_SUBLET.get() {
         init::handed_out(address, bytes);
         // SAFETY: an allocation that was just made, which nobody else knows of.
         unsafe { fill(address, bytes) };

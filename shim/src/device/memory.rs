@@ -203,7 +203,10 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
     device.counters.held.take(size as u64);
     device.counters.allocations.add(size as u64);
     let address = arena.base() as usize + offset;
-    fresh::allocated(address, size, kind);
+    // The host may write managed memory, and variables begin with what the program says.
+    if matches!(kind, Kind::Plain | Kind::Pool(_)) {
+        fresh::allocated(address, size);
+    }
     Ok(address)
 }
 
