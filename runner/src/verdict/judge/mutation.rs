@@ -343,7 +343,7 @@ const COMPARISONS: &[(&str, &str, &str, &str)] = &[
     ("unordered", "eq: [1, 2], unordered: true", "[2, 1]", "[2, 2]"),
     ("in", "in: [1, 2]", "2", "3"),
     ("contains", "contains: b", "\"abc\"", "\"ac\""),
-    ("matches", "matches: '^a.c$'", "\"abc\"", "\"abd\""),
+    ("matches", "matches: '^a.c$'", "\"abc\"", "\"axe\""),
     ("type", "type: integer", "4", "4.5"),
     ("len", "len: 2", "[1, 2]", "[1]"),
     ("unique", "unique: true", "[1, 2]", "[1, 1]"),
