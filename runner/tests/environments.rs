@@ -52,7 +52,7 @@ case "$*" in
             printf 'Name: torch\nRequires-Dist: filelock\nRequires-Dist: nvidia-nccl-cu13==2.30.7\n' > "$UV_CACHE_DIR/METADATA"
             ln "$UV_CACHE_DIR/METADATA" "$HOME/site/torch-2.9.1.dist-info/METADATA" ;;
         esac
-        echo "$* from $UV_DEFAULT_INDEX" | sed 's/.*bin.python/uv installs/' >> "$LOG" ;;
+        echo "$* from $UV_DEFAULT_INDEX, compiled by $UV_COMPILE_BYTECODE$PYC_INVALIDATION_MODE" | sed 's/.*bin.python/uv installs/' >> "$LOG" ;;
 esac
 "#;
 
@@ -150,8 +150,8 @@ fn uv_is_fetched_where_it_is_missing_and_its_wheels_stay_as_they_are() {
     let path = text(&ftest(&["env", "path", "torch==2.9.1", "numpy"]).stdout).trim().to_owned();
     let expected = [
         "fetched uv",
-        "uv installs --compile-bytecode numpy filelock from https://mine/simple",
-        "uv installs --no-deps torch==2.9.1 from https://mine/simple",
+        "uv installs --no-deps torch==2.9.1 from https://mine/simple, compiled by 1TIMESTAMP",
+        "uv installs numpy filelock from https://mine/simple, compiled by 1TIMESTAMP",
     ];
     assert_eq!(machine.installed(), expected);
     let cache = machine.root.path().join(".cache/ftest");
@@ -161,7 +161,7 @@ fn uv_is_fetched_where_it_is_missing_and_its_wheels_stay_as_they_are() {
 
     std::fs::remove_file(machine.log()).unwrap();
     ftest(&["env", "path", "numpy"]);
-    assert_eq!(machine.installed(), ["uv installs --compile-bytecode numpy from https://mine/simple"]);
+    assert_eq!(machine.installed(), ["uv installs numpy from https://mine/simple, compiled by 1TIMESTAMP"]);
     std::fs::create_dir(cache.join("envs/half")).unwrap();
     let collected = text(&ftest(&["env", "gc"]).stdout);
     assert!(collected.starts_with("removed half\nremoved ") && collected.contains("/wheels: 0 MB"), "{collected}");

@@ -252,6 +252,8 @@ fn make(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &dyn 
             if std::env::var_os("UV_CACHE_DIR").is_none() {
                 command.env("UV_CACHE_DIR", &site.wheels);
             }
+            // As pip does: by the time of the source, not by its content, which every start would have to read.
+            command.env("UV_COMPILE_BYTECODE", "1").env("PYC_INVALIDATION_MODE", "TIMESTAMP");
             command.envs(settings.iter().map(|(name, value)| (name, value)));
         }
         command
@@ -294,10 +296,8 @@ fn make(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &dyn 
         arguments.extend(what.iter().cloned());
         command(Path::new(&pip[0]), &arguments)
     };
-    // pip compiles as it installs.
-    let last: &[&str] = if matches!(tools, Tools::Uv { .. }) { &["--compile-bytecode"] } else { &[] };
     if lean.is_empty() {
-        return step("installing", install(last, &rest), announce).map(drop);
+        return step("installing", install(&[], &rest), announce).map(drop);
     }
     // Asked beforehand, the needs install while the large wheel is still being unpacked. Other packages come after it:
     // they find it there, needing nothing that the shim replaces.
@@ -314,7 +314,7 @@ fn make(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &dyn 
         step(&format!("installing {}", lean.join(" ")), first, announce)?;
         rest.extend(needs_installed(directory)?);
         forget_replaced(directory)?;
-        return step("installing what it needs", install(last, &rest), announce).map(drop);
+        return step("installing what it needs", install(&[], &rest), announce).map(drop);
     };
     rest.extend(needs);
     let second = install(&[], &rest);
