@@ -1,33 +1,36 @@
 //! The sanitizers: what is looked for beside a program's results.
 
-/// What is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sanitizers {
-    /// Accesses of two streams to the same memory that nothing orders.
-    pub races: bool,
-    /// Reads of device memory that nobody wrote since it was allocated.
-    pub init: bool,
-    /// Operators that make NaN or Inf of finite numbers.
-    pub finite: bool,
-}
+macro_rules! sanitizers {
+    ($($(#[$doc:meta])* $name:ident)*) => {
+        /// Which are asked for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Sanitizers { $($(#[$doc])* pub $name: bool,)* }
 
-impl Sanitizers {
-    /// None of them.
-    pub const OFF: Self = Self { races: false, init: false, finite: false };
+        /// Their words in FAKEGPU_SANITIZE and in `sanitize` of a suite.
+        pub const WORDS: &[&str] = &[$(stringify!($name)),*];
 
-    /// Turns on the one that is `WORDS[word]`; another number changes nothing.
-    pub fn add(&mut self, word: usize) {
-        match word {
-            0 => self.races = true,
-            1 => self.init = true,
-            2 => self.finite = true,
-            _ => {}
+        impl Sanitizers {
+            /// None of them.
+            pub const OFF: Self = Self { $($name: false),* };
+
+            /// Turns on the one that is `WORDS[word]`; another number changes nothing.
+            pub fn add(&mut self, word: usize) {
+                if let Some(switch) = [$(&mut self.$name),*].get_mut(word) {
+                    **switch = true;
+                }
+            }
         }
-    }
+    };
 }
 
-/// Their words in FAKEGPU_SANITIZE and in `sanitize` of a suite.
-pub const WORDS: &[&str] = &["races", "init", "finite"];
+sanitizers! {
+    /// Accesses of two streams to the same memory that nothing orders.
+    races
+    /// Reads of device memory that nobody wrote since it was allocated.
+    init
+    /// Operators that make NaN or Inf of finite numbers.
+    finite
+}
 
 /// The word for none of them, in FAKEGPU_SANITIZE.
 pub const NONE: &str = "none";
