@@ -99,9 +99,9 @@ pub(super) fn site() -> SiteId {
     id
 }
 
-/// The path of the library or program that the code at `address` is in.
+/// The path of the library or program that the code at `address` is in. Its file is not read.
 pub(super) fn library(address: usize) -> Option<String> {
-    find(address).map(|found| found.path)
+    Some(text(loaded(address)?.dli_fname))
 }
 
 /// Where an address is.
@@ -124,22 +124,31 @@ impl Found {
 fn find(address: usize) -> Option<Found> {
     // The call itself: what it returns to may belong to the next function.
     let call = address.checked_sub(1)?;
-    // SAFETY: plain data, for which zero is a value.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked for.
-    if unsafe { libc::dladdr(call as *const c_void, &raw mut info) } == 0 || info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: the loader's strings, which live as long as the library that called us.
-    let text = |text: *const c_char| unsafe { CStr::from_ptr(text) };
-    let path = text(info.dli_fname).to_string_lossy().into_owned();
+    let info = loaded(call)?;
+    let path = text(info.dli_fname);
     let offset = call.wrapping_sub(info.dli_fbase as usize);
     let function = if info.dli_sname.is_null() {
         in_symbol_table(&path, call, offset)
     } else {
-        Some(demangled(text(info.dli_sname)))
+        // SAFETY: a string of the loader's, as in `text`.
+        Some(demangled(unsafe { CStr::from_ptr(info.dli_sname) }))
     };
     Some(Found { path, offset, function })
+}
+
+/// The library or program around `address`, if it has a name.
+fn loaded(address: usize) -> Option<libc::Dl_info> {
+    // SAFETY: plain data, for which zero is a value.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for.
+    let found = unsafe { libc::dladdr(address as *const c_void, &raw mut info) } != 0;
+    (found && !info.dli_fname.is_null()).then_some(info)
+}
+
+/// A string of the loader's.
+fn text(text: *const c_char) -> String {
+    // SAFETY: it lives as long as the library that it is about, which is in use.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 /// The loader knows exported functions alone; a program's own are in its file, unless it is stripped.

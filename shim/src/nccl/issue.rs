@@ -13,16 +13,14 @@ static LAST: Mutex<BTreeMap<u32, u64>> = Mutex::new(BTreeMap::new());
 
 /// Gives the operations of one group, each with its device, their places in the order of the devices.
 pub(super) fn number<'a>(operations: impl Iterator<Item = (u32, &'a mut Call)>) {
-    let mut devices: BTreeMap<u32, Vec<&mut Call>> = BTreeMap::new();
-    for (device, call) in operations.filter(|(_, call)| has_place(call)) {
-        devices.entry(device).or_default().push(call);
-    }
+    let mut operations: Vec<(u32, &mut Call)> = operations.filter(|(_, call)| has_place(call)).collect();
+    operations.sort_by_key(|(device, _)| *device);
     let mut last = LAST.lock();
-    for (device, calls) in devices {
-        let place = last.entry(device).or_default();
+    for together in operations.chunk_by_mut(|one, other| one.0 == other.0) {
+        let place = last.entry(together[0].0).or_default();
         *place += 1;
-        let issue = Issue { place: *place, together: calls.len() as u32 };
-        calls.into_iter().for_each(|call| call.issue = issue);
+        let issue = Issue { place: *place, together: together.len() as u32 };
+        together.iter_mut().for_each(|(_, call)| call.issue = issue);
     }
 }
 
@@ -30,20 +28,7 @@ pub(super) fn number<'a>(operations: impl Iterator<Item = (u32, &'a mut Call)>) 
 fn has_place(call: &Call) -> bool {
     match call.operation {
         Operation::Send | Operation::Recv => true,
-        Operation::AllReduce
-        | Operation::Reduce
-        | Operation::Broadcast
-        | Operation::AllGather
-        | Operation::ReduceScatter
-        | Operation::AllToAll
-        | Operation::Gather
-        | Operation::Scatter => call.count > 0,
-        Operation::Barrier
-        | Operation::Split
-        | Operation::Shrink
-        | Operation::Grow
-        | Operation::PutSignal
-        | Operation::Signal
-        | Operation::WaitSignal => false,
+        Operation::Barrier | Operation::Split | Operation::Shrink | Operation::Grow => false,
+        operation => !operation.is_one_sided() && call.count > 0,
     }
 }
