@@ -1,6 +1,6 @@
-//! Orders of operations that can deadlock, found also when a run got through: a replay in which an operation begins on a rank when those
-//! issued before it are done there, and is done when all its ranks have begun it. NCCL promises no more: its kernels may take turns on a
-//! GPU, and a send may wait for its recv. Operations that wait for each other in a circle are a cycle.
+//! Orders of operations that can deadlock, found also when a run got through: a replay in which an operation begins on a rank
+//! when those issued before it are done there, and is done when all its ranks have begun it. NCCL promises no more: its kernels
+//! may take turns on a GPU, and a send may wait for its recv. Operations that wait for each other in a circle are a cycle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -154,7 +154,7 @@ impl Orders {
     }
 
     /// Operations of a process failed, or it ended: some will never be reported.
-    pub(crate) fn has_holes(&mut self, connection: ConnectionId) {
+    pub(crate) fn leave_holes(&mut self, connection: ConnectionId) {
         if !self.holes.insert(connection) {
             return;
         }

@@ -1,5 +1,6 @@
-//! Collectives that meet others than they belong to: ranks called the same number of collectives, alike in operation and shape, but one of
-//! them left one out or made one too many. Only the lines that called them show it: rank 0 ran A, B, C and rank 1 ran B, C, D.
+//! Collectives that meet others than they belong to: ranks called the same number of collectives, alike in operation and shape,
+//! but one of them left one out or made one too many. Only the lines that called them show it: rank 0 ran A, B, C and rank 1
+//! ran B, C, D.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -187,8 +188,8 @@ fn ahead(reference: &[Seen], rank: &[Seen]) -> Option<i32> {
     found(rank, reference).map(|by| by as i32).or_else(|| found(reference, rank).map(|by| -(by as i32)))
 }
 
-/// Whether `leader` called what `behind` called, `by` collectives earlier, and it shows: of the calls that it left out none comes again before
-/// two different ones. Ranks that take turns at two lines, each in a role, look alike otherwise.
+/// Whether `leader` called what `behind` called, `by` collectives earlier, and it shows: of the calls that it left out none
+/// comes again before two different ones. Ranks that take turns at two lines, each in a role, look alike otherwise.
 fn leads(leader: &[Seen], behind: &[Seen], by: usize) -> bool {
     let Some(later) = behind.get(by..) else { return false };
     let matches = leader.iter().zip(later).all(|(one, other)| (one.line, one.shape) == (other.line, other.shape));

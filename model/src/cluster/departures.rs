@@ -30,7 +30,7 @@ impl Cluster {
             return;
         }
         if aborted.is_some() {
-            self.orders.has_holes(from);
+            self.orders.leave_holes(from);
         }
         participant.presence = if aborted.is_some() { Presence::Aborted } else { Presence::Left };
         let name = describe(self.settings.plan.as_ref(), &participant.member);
@@ -51,7 +51,7 @@ impl Cluster {
         if communicator.participant(rank, from).is_none() {
             return close(out, from, format!("revoked communicator {id} as rank {rank}, which it is not"));
         }
-        self.orders.has_holes(from);
+        self.orders.leave_holes(from);
         // The others are not notified: they wait until they revoke, too.
         if let Some(participant) = communicator.participants.get_mut(rank.0 as usize) {
             participant.revoked = true;
@@ -80,7 +80,7 @@ impl Cluster {
     /// Takes a process out of everything it is part of. `how` completes "rank 2 (pid 4711, node1) ...".
     pub(super) fn lose_process(&mut self, connection: ConnectionId, how: &str, out: &mut Vec<Output>) {
         let died = self.processes.get(connection).is_some_and(|process| !process.leaving);
-        self.orders.has_holes(connection);
+        self.orders.leave_holes(connection);
         for failed in self.rendezvous.lose(connection, how, self.settings.plan.as_ref()) {
             self.fail_init(failed, out);
         }

@@ -5,8 +5,8 @@ use protocol::finding::FindingKind;
 use protocol::ids::{Rank, names};
 use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure};
 
-/// The findings among `events`, whose details are `measured` and whose ranks were at `sites`. A death that stopped no other rank is not one: how processes end is not
-/// judged here.
+/// The findings among `events`, whose details are `measured` and whose ranks were at `sites`. A death that stopped no other
+/// rank is not one: how processes end is not judged here.
 pub(super) fn of(events: &[FailureEvent], measured: &[MeasuredFailure], sites: Vec<Vec<FindingSite>>) -> Vec<Finding> {
     let found = events.iter().zip(measured).zip(sites).filter_map(|((event, measured), sites)| {
         let kind = FindingKind::of(event.error_code)?;

@@ -221,7 +221,7 @@ impl Cluster {
                 let own = self.processes.get(from).and_then(|process| process.info.rank);
                 self.ledger.count_failure(global.or(own).unwrap_or(failure.rank), failure.code);
                 self.failures.report(from, communicator, &failure);
-                self.orders.has_holes(from);
+                self.orders.leave_holes(from);
                 self.revision += 1;
                 if let Some(communicator) = failure.communicator.and_then(|id| self.communicators.get_mut(&id)) {
                     communicator.failed_at_us.get_or_insert(now_us);

@@ -9,7 +9,7 @@ use crate::sanitizer::init;
 
 const PATTERN: u8 = 0xff;
 
-/// Of a larger block only so much is filled: a program that only sees whether it gets 60 GB shall not use them.
+/// Of a larger block only so much is filled: a program that only tries whether it gets 60 GB must not occupy them.
 const FILLED: usize = 256 << 20;
 
 thread_local! {

@@ -81,8 +81,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// By c10's number of the type (`c10/core/ScalarType.h`); None for whole numbers, and for types of 8 bits, which hardly a
-    /// kernel computes with.
+    /// By c10's number of the type (`c10/core/ScalarType.h`); None for whole numbers, and for types of 8 bits, which few
+    /// kernels compute with.
     pub(crate) fn of(data_type: u16) -> Option<Self> {
         match data_type {
             5 | 8 => Some(Self::Half),
