@@ -15,6 +15,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/bugs.py", "bugs.py"),
     ("fixtures/findings/order.py", "order.py"),
     ("fixtures/findings/races.py", "races.py"),
+    ("fixtures/findings/replicas.py", "replicas.py"),
     ("fixtures/src/bin/bugs/memory.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/order.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/races.rs", "fixture-bugs"),
@@ -28,6 +29,9 @@ const SUITES: &[&str] = &["corpus", "findings", "misuse"];
 
 /// The bugs that a program has all at once, in one process: a case of it finds each.
 const TOGETHER: &[&str] = &["backward.py", "order.py", "races.py"];
+
+/// What finds the bugs of a program, where that is not looked for by default.
+const SANITIZERS: &[(&str, &str)] = &[("replicas.py", "replicas")];
 
 /// What is checked in another way than by a finding.
 const NO_FINDING: &[&str] = &["leak"];
@@ -96,11 +100,19 @@ fn command(case: &Case) -> (String, Vec<String>) {
     }
 }
 
-/// The case that runs a program with exactly these arguments, and looks for all that is looked for by default.
+/// Whether a case of a program looks for what the program gets wrong.
+fn looks(case: &Case, program: &str) -> bool {
+    match SANITIZERS.iter().find(|(of, _)| *of == program) {
+        None => case.sanitize.is_none(),
+        Some((_, sanitizer)) => case.sanitize.as_ref().is_some_and(|words| words.contains(sanitizer)),
+    }
+}
+
+/// The case that runs a program with exactly these arguments, and looks for what it gets wrong.
 fn case_of<'a>(cases: &'a [Arc<Case>], program: &str, arguments: &[&str]) -> Vec<&'a Case> {
     let runs = |case: &&Arc<Case>| {
         let (started, given) = command(case);
-        SUITES.contains(&case.suite.as_str()) && started == program && given == arguments && case.sanitize.is_none()
+        SUITES.contains(&case.suite.as_str()) && started == program && given == arguments && looks(case, program)
     };
     cases.iter().filter(runs).map(AsRef::as_ref).collect()
 }

@@ -45,6 +45,7 @@ mod order;
 mod placement;
 mod processes;
 mod rendezvous;
+mod replicas;
 pub mod report_markdown;
 mod resize;
 mod shift;

@@ -115,6 +115,10 @@ kinds! {
     CollectiveShift "collective_shift"
         hardware "NCCL compares nothing: gradients are added to losses, and the numbers are wrong without an error, or the job hangs at its end."
         fix "Let every rank make the same calls; look for a branch or an early return on the rank, the data or the step that skips one, at the lines of the finding.";
+    /// Ranks of a data-parallel group did not hold the same parameters, buffers or optimizer state before their first optimizer step or after one. Checked with `sanitize: [replicas]`.
+    ReplicasDiffer "replicas_differ"
+        hardware "Each rank trains a model of its own with gradients of the others': the loss looks normal, the checkpoint is that of one rank, and results are worse than they should be."
+        fix "Start with the same weights on all ranks (DDP broadcasts them, hand-written averaging must), average every gradient, and change weights, learning rate and optimizer state on all ranks alike.";
     /// An NCCL call used a communicator that had already been destroyed or aborted.
     UseAfterDestroy "use_after_destroy"
         hardware "NCCL reads freed memory: ncclInvalidArgument, a crash, or a hang."
@@ -186,6 +190,7 @@ impl FindingKind {
             | Self::OrderCycle
             | Self::SendCycle
             | Self::CollectiveShift
+            | Self::ReplicasDiffer
             | Self::UseAfterDestroy
             | Self::InFlightAtExit
             | Self::OutOfRangeCopy

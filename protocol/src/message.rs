@@ -12,11 +12,11 @@ use crate::backlog::Backlog;
 use crate::fault::FaultRecord;
 use crate::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use crate::plan::ClusterPlan;
-use crate::record::{ErrorCode, FailureRecord, OperationRecord};
+use crate::record::{ErrorCode, FailureRecord, HoldingRecord, OperationRecord};
 use crate::site::CallSite;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// What the coordinator receives. `Hello` is always first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -172,6 +172,8 @@ pub enum ToCoordinator {
         /// Where it is.
         site: CallSite,
     },
+    /// What the sender holds that every rank of a group should hold the same. Not answered.
+    Holds(HoldingRecord),
 }
 
 /// Who opened a connection.

@@ -1,4 +1,5 @@
-//! What a rank reports of its operations: each that it completed, and each that failed with the kind of failure.
+//! What a rank reports of its operations: each that it completed, and each that failed with the kind of failure; and what it
+//! holds after an optimizer step.
 
 use serde::{Deserialize, Serialize};
 
@@ -133,4 +134,23 @@ pub enum ErrorCode {
     Revoked,
     /// Two ranks use the same GPU.
     SharedDevice,
+}
+
+/// What a rank holds that every rank of a group should hold the same, before its first optimizer step or after one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HoldingRecord {
+    /// The reporting rank, a global one.
+    pub rank: Rank,
+    /// The group's global ranks, sorted.
+    pub group: Vec<Rank>,
+    /// Optimizer steps of the group so far; 0 before the first.
+    pub step: u64,
+    /// Where the program made the step.
+    pub site: SiteId,
+    /// What each tensor is: `parameter 0.weight`. Empty where the whole step has the names of the step before.
+    pub names: Vec<String>,
+    /// A hash of the bytes of each.
+    pub hashes: Vec<u64>,
+    /// More of the same step follows.
+    pub is_continued: bool,
 }

@@ -434,6 +434,27 @@ report! {
         /// How long each of the hang's waits had lasted, ms.
         #[serde(skip_serializing_if = "Option::is_none")]
         hang_waits_ms: Option<Vec<u64>>,
+        /// What replicas held after their optimizer steps (`sanitize: [replicas]`), by group.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        replicas: Vec<ReplicaGroup>,
+    }
+
+    /// Ranks that should hold the same after each optimizer step.
+    ReplicaGroup {
+        /// Global ranks.
+        ranks: Vec<Rank>,
+        /// Optimizer steps that all of them made and that were compared, up to the first with a difference.
+        steps: u64,
+        /// What was compared.
+        tensors: Vec<ReplicaTensor>,
+    }
+
+    /// A parameter, a buffer or a part of the optimizer's state, on all ranks of a group.
+    ReplicaTensor {
+        /// Which: `parameter 0.weight`.
+        name: String,
+        /// A hash of its bytes over all steps and ranks, in hexadecimal: the same in two runs only if the bytes were.
+        hash: String,
     }
 
     /// Measured facts of one rank.

@@ -30,6 +30,8 @@ sanitizers! {
     init
     /// Operators that make NaN or Inf of finite numbers.
     finite
+    /// Replicas of a data-parallel group that differ after an optimizer step.
+    replicas
 }
 
 /// The word for none of them, in FAKEGPU_SANITIZE.

@@ -12,7 +12,7 @@ use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{Member, ProcessInfo, Role, SharedFile, ToCoordinator, ToRank, VERSION};
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
-use protocol::record::{BufferTransport, ErrorCode, FailureRecord, Issue, OperationRecord};
+use protocol::record::{BufferTransport, ErrorCode, FailureRecord, HoldingRecord, Issue, OperationRecord};
 use protocol::report::FaultKind;
 use protocol::site::CallSite;
 use serde::Serialize;
@@ -185,6 +185,18 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         ("join_failed", ToCoordinator::JoinFailed { rank, why: "rank 5 of 4 ranks".to_owned() }),
         ("rank_ended", ToCoordinator::RankEnded { rank, pid: 4711, how: "ended with exit code 7".to_owned() }),
         ("site", ToCoordinator::Site { id: SiteId(3), site }),
+        (
+            "holds",
+            ToCoordinator::Holds(HoldingRecord {
+                rank,
+                group: vec![Rank(0), rank],
+                step: 3,
+                site: SiteId(3),
+                names: vec!["parameter 0.weight".to_owned()],
+                hashes: vec![0x0123_4567_89ab_cdef],
+                is_continued: true,
+            }),
+        ),
     ]
 }
 
@@ -267,8 +279,8 @@ fn every_message_has_a_sample() {
     // The first byte after the prefix is the variant's number: the samples must leave no gap.
     let variants = |frames: Vec<Vec<u8>>| frames.into_iter().map(|frame| frame[4]).collect::<BTreeSet<u8>>();
     let samples = variants(to_coordinator().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..19).collect());
-    assert!(postcard_refuses::<ToCoordinator>(19));
+    assert_eq!(samples, (0..20).collect());
+    assert!(postcard_refuses::<ToCoordinator>(20));
     let samples = variants(to_rank().iter().map(|(_, message)| frame::encode(message)).collect());
     assert_eq!(samples, (0..13).collect());
     assert!(postcard_refuses::<ToRank>(13));

@@ -18,7 +18,7 @@ use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::launcher::Launcher;
 use protocol::message::{Member, SharedFile, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
-use protocol::record::ErrorCode;
+use protocol::record::{ErrorCode, HoldingRecord};
 
 use journal::ProcessJournal;
 use local::LocalRendezvous;
@@ -309,6 +309,14 @@ impl Process {
         };
         for communicator in mine {
             communicator.lose(rank, code, &detail);
+        }
+    }
+
+    /// Reports what a rank holds around an optimizer step. Nothing without a coordinator.
+    pub fn holds(&self, record: HoldingRecord) {
+        if let Some(session) = self.rendezvous.session() {
+            session.place(record.site);
+            session.send(&ToCoordinator::Holds(record));
         }
     }
 

@@ -81,6 +81,7 @@ impl Cluster {
     pub(super) fn lose_process(&mut self, connection: ConnectionId, how: &str, out: &mut Vec<Output>) {
         let died = self.processes.get(connection).is_some_and(|process| !process.leaving);
         self.orders.leave_holes(connection);
+        self.replicas.closed(connection);
         for failed in self.rendezvous.lose(connection, how, self.settings.plan.as_ref()) {
             self.fail_init(failed, out);
         }

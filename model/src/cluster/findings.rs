@@ -5,6 +5,8 @@ use protocol::finding::FindingKind;
 use protocol::ids::{Rank, names};
 use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure};
 
+use crate::replicas::Divergence;
+
 /// The findings among `events`, whose details are `measured` and whose ranks were at `sites`. A death that stopped no other
 /// rank is not one: how processes end is not judged here.
 pub(super) fn of(events: &[FailureEvent], measured: &[MeasuredFailure], sites: Vec<Vec<FindingSite>>) -> Vec<Finding> {
@@ -57,6 +59,22 @@ fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str) -> String {
             None => detail.to_owned(),
         },
     }
+}
+
+/// The sentence about replicas that differ.
+pub(super) fn of_replicas(divergence: &Divergence) -> String {
+    let Divergence { step, name, others, ranks: culprits, rest, .. } = divergence;
+    let when = match step {
+        0 => "before the first optimizer step".to_owned(),
+        step => format!("after optimizer step {step}"),
+    };
+    let (do_not, have) = (plural(culprits, "does not have", "do not have"), plural(rest, "has", "have"));
+    let others = match others {
+        0 => String::new(),
+        1 => " and 1 more tensor".to_owned(),
+        count => format!(" and {count} more tensors"),
+    };
+    format!("{when}, {} {do_not} what {} {have}: {name}{others}", ranks(culprits), ranks(rest))
 }
 
 fn plural(ranks: &[Rank], one: &'static str, several: &'static str) -> &'static str {

@@ -26,6 +26,7 @@ use crate::ledger::Ledger;
 use crate::order::{Orders, Side};
 use crate::processes::Processes;
 use crate::rendezvous::Rendezvous;
+use crate::replicas::Replicas;
 use crate::resize::{Recovery, Resizes};
 use crate::shift::Shifts;
 use crate::site::{Call, Sites};
@@ -78,6 +79,7 @@ pub struct Cluster {
     sites: Sites,
     orders: Orders,
     shifts: Shifts,
+    replicas: Replicas,
     revision: u64,
     /// Of the input that is being taken.
     now_us: u64,
@@ -103,6 +105,7 @@ impl Cluster {
             sites: Sites::default(),
             orders: Orders::default(),
             shifts: Shifts::default(),
+            replicas: Replicas::default(),
             revision: 0,
             now_us: 0,
         }
@@ -150,6 +153,7 @@ impl Cluster {
         match input {
             Input::Joined { connection, info } => {
                 self.processes.join(connection, info);
+                self.replicas.opened(connection);
                 send(
                     &mut out,
                     connection,
@@ -242,6 +246,10 @@ impl Cluster {
             }
             ToCoordinator::JoinFailed { rank, why } => self.endings.join_failed(rank, &why),
             ToCoordinator::Site { id, site } => self.sites.define(from, id, site),
+            ToCoordinator::Holds(record) => match self.replicas.note(from, record) {
+                Ok(()) => self.revision += 1,
+                Err(reason) => close(out, from, reason),
+            },
             // The connection's owner deals with these before they get here.
             ToCoordinator::Hello { .. }
             | ToCoordinator::RankEnded { .. }

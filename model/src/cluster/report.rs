@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use protocol::datatype::Operation;
 use protocol::fault::FaultRecord;
+use protocol::finding::FindingKind;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::report::{
     COLLECTIVES, ClusterReport, ClusterSection, CollectiveTotals, CommunicatorSection, Direction, FailureEvent,
-    FindingSite, InjectedFault, LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation, MeasuredRank,
-    MeasuredRecovery, NodePair, OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience,
+    Finding, FindingSite, InjectedFault, LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation,
+    MeasuredRank, MeasuredRecovery, NodePair, OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience,
     SCHEMA_VERSION, Timeline, TimelineEntry,
 };
 
@@ -16,12 +17,16 @@ use super::{Cluster, findings};
 use crate::cost::{MODEL, throughput_gbps};
 use crate::failure::Failure;
 use crate::ledger::{NO_SEQUENCE, Traffic};
+use crate::replicas::Divergence;
 use crate::resize::Recovery;
 use crate::site::Call;
 use crate::topology::Topology;
 
 /// Clusters with more nodes than this list only the node pairs that saw traffic.
 const MAX_NODES_WITH_IDLE_PAIRS: usize = 64;
+
+/// What ranks called whose replicas differ.
+const STEP: &str = "optimizer.step";
 
 /// What a report has about the run besides what happened in it.
 #[derive(Clone, Debug, Default)]
@@ -85,11 +90,10 @@ impl Cluster {
             node_pairs: self.node_pairs(),
             ranks: self.ranks(),
             findings: findings::numbered(
-                self.order_findings(&number, facts.source_root.as_deref()).into_iter().chain(findings::of(
-                    &resilience.failure_events,
-                    &failures,
-                    sites,
-                )),
+                self.order_findings(&number, facts.source_root.as_deref())
+                    .into_iter()
+                    .chain(findings::of(&resilience.failure_events, &failures, sites))
+                    .chain(self.replica_findings(facts.source_root.as_deref())),
             ),
             resilience,
             hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang.clone()),
@@ -109,6 +113,7 @@ impl Cluster {
                     .hang
                     .as_ref()
                     .map(|diagnosis| diagnosis.waited_us.iter().map(|us| us / 1000).collect()),
+                replicas: self.replicas.compared(),
             },
         }
     }
@@ -369,6 +374,25 @@ impl Cluster {
             calls.into_iter().filter_map(site).collect()
         };
         self.sorted_failures(number).into_iter().map(of).collect()
+    }
+
+    /// Findings about replicas that differ.
+    fn replica_findings(&self, root: Option<&str>) -> Vec<Finding> {
+        let site = |(rank, call): (&Rank, &Call)| {
+            Some(FindingSite { operation: STEP.to_owned(), ..self.finding_site(*rank, call, false, root)? })
+        };
+        let finding = |divergence: &Divergence| Finding {
+            index: 0,
+            kind: FindingKind::ReplicasDiffer,
+            sentence: findings::of_replicas(divergence),
+            comm_id: None,
+            seqno: NO_SEQUENCE,
+            operation: STEP.to_owned(),
+            ranks: divergence.ranks.clone(),
+            observed_ranks: Vec::new(),
+            sites: divergence.calls.iter().filter_map(site).collect(),
+        };
+        self.replicas.found().into_iter().map(finding).collect()
     }
 
     /// Where `rank` called something, if that is known.

@@ -9,6 +9,7 @@ mod harness;
 mod model_v1;
 mod order;
 mod properties;
+mod replicas;
 mod report_schema;
 mod scripts;
 mod shared_device;

@@ -15,7 +15,7 @@ use super::operator::{Kernel, Kind, Operator};
 use super::unwritten::Unwritten;
 use super::value::{Arguments, Value};
 use super::views::Views;
-use super::{exception, torch, view};
+use super::{exception, sums, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device;
@@ -159,6 +159,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
     } else {
         wait_for_streams(target.index);
     }
+    sums::follow(operator, &values[below..]);
     if let (Method::Copy, Some(cuda)) = (method, operator.cuda)
         && is_copy_of_bytes(&values[below..])
     {

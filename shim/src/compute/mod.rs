@@ -21,6 +21,7 @@ mod mersenne;
 mod numbers;
 mod object;
 mod operator;
+mod sums;
 mod symbols;
 mod unwritten;
 mod value;

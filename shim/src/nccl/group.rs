@@ -15,7 +15,7 @@ use protocol::route;
 use super::abi::{SimulationInfo, UNDEFINED_TIME};
 use super::communicator::{COMMUNICATORS, Communicator, process};
 use super::error::{NcclError, NcclResult};
-use super::issue;
+use super::{issue, replicas};
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
@@ -331,6 +331,7 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
         if init::is_wanted() {
             follow(&calls, ranks.rank(), ranks.size());
         }
+        replicas::launched(&calls, ranks.rank(), ranks.size(), || ranks.members().iter().map(|member| member.global_rank).collect());
         let ticket = ranks.ticket();
         communicator.begin();
         let task = {

@@ -8,7 +8,7 @@ use super::abi::{Config, NO_COLOR, UniqueId};
 use super::communicator::{COMMUNICATORS, Communicator, participant, process, resolve};
 use super::config;
 use super::error::{self, NcclError, NcclResult};
-use super::{debug, ended, group, memory, window};
+use super::{debug, ended, group, memory, replicas, window};
 use crate::boundary::args::Out;
 use crate::device::{self, Device, context};
 use crate::report::finding;
@@ -134,6 +134,7 @@ fn begin(
         return Err(NcclError::INVALID_ARGUMENT.because(format!("rank {rank} of {size} ranks")));
     }
     let (process, participant, id) = (process()?, participant(device, one_rank)?, id.0);
+    replicas::watch();
     let communicator = Communicator::forming(device, in_background);
     let forming = Arc::clone(&communicator);
     let work = move || {

@@ -1,6 +1,7 @@
 //! What a program asks to be looked for beside its results (`FAKEGPU_SANITIZE`): races between streams, reads of memory that
-//! nobody wrote, numbers that are not finite.
+//! nobody wrote, numbers that are not finite, replicas that differ.
 
+pub(crate) mod averaged;
 mod clock;
 pub(crate) mod finite;
 pub(crate) mod init;

@@ -9,6 +9,8 @@ pub(in crate::compute) const SCALAR_TENSOR: &str = "aten::scalar_tensor";
 pub(in crate::compute) const IS_FLOATING_POINT: &str = "aten::is_floating_point";
 /// Copies a result into the GPU's memory.
 pub(in crate::compute) const COPY: &str = "aten::copy_";
+/// Copies a list of tensors.
+pub(in crate::compute) const COPY_ALL: &str = "aten::_foreach_copy_";
 
 /// Libraries of operators that are PyTorch's own, or that do on CUDA what they do on the CPU.
 const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];

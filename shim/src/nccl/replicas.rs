@@ -1,0 +1,217 @@
+//! Replicas, for the sanitizer of that name: what several ranks should hold the same is hashed here around each optimizer step, and
+//! compared by the coordinator. Which tensors those are only Python knows; `replicas.py` enumerates them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::mem::transmute;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use dataplane::call::Call;
+use dataplane::lock::Mutex;
+use protocol::datatype::Operation;
+use protocol::ids::Rank;
+use protocol::record::HoldingRecord;
+use xxhash_rust::xxh64::xxh64;
+
+use super::communicator::process;
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::call_site;
+use crate::device::stream;
+use crate::process::fork;
+use crate::sanitizer::averaged;
+
+const PYTHON: &str = include_str!("replicas.py");
+
+/// What a gap is called: a check that is not made.
+const NAME: &str = "sanitize: replicas";
+
+/// Tensors in one message.
+const TOGETHER: usize = 2000;
+
+struct Tensor {
+    name: String,
+    hash: u64,
+    /// Compared only while it stays as it is.
+    is_constant: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Of the group that is being enumerated.
+    tensors: Vec<Tensor>,
+    groups: BTreeMap<Vec<Rank>, Group>,
+}
+
+#[derive(Default)]
+struct Group {
+    /// The names that were sent last.
+    sent: Vec<String>,
+    /// What was seen last of what is compared only while it stays as it is.
+    constants: HashMap<String, u64>,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+/// These calls are launched on a communicator of `size` ranks.
+pub(super) fn launched(calls: &[Call], rank: u32, size: u32, ranks: impl Fn() -> Vec<Rank>) {
+    if averaged::is_wanted() {
+        for call in calls.iter().filter(|call| call.operation == Operation::AllReduce) {
+            let mut ranks = ranks();
+            ranks.sort_unstable();
+            averaged::note(call.receive.address as usize, call.receive_bytes(rank, size), ranks);
+        }
+    }
+}
+
+/// A communicator is about to form: from now on PyTorch's optimizers are looked at, if this is Python. Its main thread installs
+/// that when it next runs Python, which is before any step with what came through the communicator.
+pub(super) fn watch() {
+    static ONCE: Once = Once::new();
+    if !averaged::is_wanted() {
+        return;
+    }
+    ONCE.call_once(|| {
+        type Pending = unsafe extern "C" fn(*mut c_void) -> c_int;
+        // SAFETY: a C string; CPython's C API gives the function's type, and it may be called by any thread.
+        let added = unsafe {
+            let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"Py_AddPendingCall".as_ptr());
+            if symbol.is_null() {
+                return;
+            }
+            let add = transmute::<*mut c_void, unsafe extern "C" fn(Pending, *mut c_void) -> c_int>(symbol);
+            add(install, std::ptr::null_mut())
+        };
+        if added != 0 {
+            gap::record(Library::Torch, NAME, "Python takes no more calls");
+        }
+    });
+}
+
+/// Runs `replicas.py` in the main thread of Python, which holds the GIL.
+unsafe extern "C" fn install(_: *mut c_void) -> c_int {
+    let functions = [
+        ("wait", wait as *const () as usize),
+        ("tensor", tensor as *const () as usize),
+        ("reduced", reduced as *const () as usize),
+        ("end", end as *const () as usize),
+        ("refuse", refuse as *const () as usize),
+    ];
+    let addresses: Vec<String> = functions.map(|(name, address)| format!("{name}={address}")).to_vec();
+    let source = format!("{PYTHON}\nstart(dict({}))\n", addresses.join(", "));
+    // In a namespace of its own. Frames of a file that is frozen are not the program's.
+    let text = format!("exec(compile({source:?}, '<frozen ftest>', 'exec'), dict(__name__='ftest'))");
+    let is_done = || {
+        let text = CString::new(text).ok()?;
+        // SAFETY: the GIL is held, and CPython's C API gives the function's type.
+        unsafe {
+            let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"PyRun_SimpleString".as_ptr());
+            if symbol.is_null() {
+                return None;
+            }
+            let run = transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(symbol);
+            (run(text.as_ptr()) == 0).then_some(())
+        }
+    };
+    if guarded(is_done).is_none() {
+        gap::record(Library::Torch, NAME, "Python refuses it");
+    }
+    0
+}
+
+/// No panic gets to Python, and a forked child has nothing to report.
+fn guarded<T: Default>(body: impl FnOnce() -> T) -> T {
+    if fork::is_lost() {
+        return T::default();
+    }
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_default()
+}
+
+/// Waits for the work of a stream of the current device, which no finding about races takes for the program's own wait.
+extern "C" fn wait(stream: usize) {
+    guarded(|| {
+        if let Ok(stream) = stream::resolve(stream) {
+            stream.synchronize();
+        }
+    });
+}
+
+/// The next tensor of a group.
+unsafe extern "C" fn tensor(name: *const c_char, address: usize, bytes: usize, is_constant: bool) {
+    guarded(|| {
+        // SAFETY: Python's string, and the bytes of a tensor that it holds: a GPU's memory is this process's.
+        let (name, bytes) = unsafe { (CStr::from_ptr(name), std::slice::from_raw_parts(address as *const u8, bytes)) };
+        let (name, hash) = (name.to_string_lossy().into_owned(), xxh64(bytes, 0));
+        STATE.lock().get_or_insert_default().tensors.push(Tensor { name, hash, is_constant });
+    });
+}
+
+/// The ranks of the all_reduce that these bytes went through; gives how many, 0 for none.
+unsafe extern "C" fn reduced(address: usize, bytes: usize, ranks: *mut c_uint, room: usize) -> usize {
+    guarded(|| {
+        let known = averaged::used(address, bytes).filter(|known| known.len() <= room).unwrap_or_default();
+        for (place, rank) in known.iter().enumerate() {
+            // SAFETY: there is room for as many.
+            unsafe { ranks.add(place).write(rank.0) };
+        }
+        known.len()
+    })
+}
+
+/// The group is complete: this is what `rank` holds after as many steps.
+unsafe extern "C" fn end(rank: c_uint, ranks: *const c_uint, count: usize, step: u64) {
+    guarded(|| {
+        // SAFETY: an array of Python's.
+        let ranks = unsafe { std::slice::from_raw_parts(ranks, count) };
+        report(Rank(rank), ranks.iter().copied().map(Rank).collect(), step);
+    });
+}
+
+fn report(rank: Rank, group: Vec<Rank>, step: u64) {
+    if step > 0 {
+        averaged::step();
+    }
+    let site = call_site::of_python().unwrap_or_default();
+    let mut state = STATE.lock();
+    let State { tensors, groups } = state.get_or_insert_default();
+    let known = groups.entry(group.clone()).or_default();
+    let mut tensors = std::mem::take(tensors);
+    tensors.retain(|Tensor { name, hash, is_constant }| {
+        !is_constant || known.constants.insert(name.clone(), *hash) == Some(*hash)
+    });
+    if !group.contains(&rank) {
+        return gap::record(Library::Torch, NAME, "ranks have other numbers than torchrun gave them");
+    }
+    let hashes: Vec<u64> = tensors.iter().map(|tensor| tensor.hash).collect();
+    let names: Vec<String> = tensors.into_iter().map(|tensor| tensor.name).collect();
+    let is_known = known.sent == names;
+    let Ok(process) = process() else { return };
+    if !process.has_coordinator() {
+        return gap::record(Library::Torch, NAME, "no coordinator compares the ranks; use ftest, or ftest exec");
+    }
+    let parts = hashes.chunks(TOGETHER).count();
+    for (part, hashes) in hashes.chunks(TOGETHER).enumerate() {
+        let first = part * TOGETHER;
+        process.holds(HoldingRecord {
+            rank,
+            group: group.clone(),
+            step,
+            site,
+            names: if is_known { Vec::new() } else { names[first..first + hashes.len()].to_vec() },
+            hashes: hashes.to_vec(),
+            is_continued: part + 1 < parts,
+        });
+    }
+    known.sent = names;
+}
+
+/// What Python says that went wrong: the check is not made.
+unsafe extern "C" fn refuse(why: *const c_char) {
+    guarded(|| {
+        // SAFETY: Python's string.
+        let why = unsafe { CStr::from_ptr(why) }.to_string_lossy();
+        STATE.lock().get_or_insert_default().tensors.clear();
+        gap::record(Library::Torch, NAME, &why);
+    });
+}

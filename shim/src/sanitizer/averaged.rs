@@ -1,0 +1,112 @@
+//! Memory that all ranks of a communicator added up: a parameter whose gradient that is has replicas on these ranks, for the
+//! sanitizer `replicas`.
+
+use std::collections::BTreeMap;
+
+use dataplane::lock::Mutex;
+use protocol::ids::Rank;
+
+use crate::process::fork;
+use crate::settings;
+
+/// Pieces of memory that are remembered: the gradients of a step.
+const REMEMBERED: usize = 1 << 16;
+
+struct Sum {
+    end: usize,
+    ranks: Vec<Rank>,
+    /// An optimizer used it.
+    is_used: bool,
+}
+
+type Sums = BTreeMap<usize, Sum>;
+
+static SUMS: Mutex<Sums> = Mutex::new(BTreeMap::new());
+
+/// Whether the program asks for replicas.
+pub(crate) fn is_wanted() -> bool {
+    settings::get().is_ok_and(|settings| settings.sanitize.replicas) && !fork::is_lost()
+}
+
+/// The ranks add up these bytes.
+pub(crate) fn note(address: usize, bytes: usize, ranks: Vec<Rank>) {
+    note_in(&mut SUMS.lock(), address, bytes, ranks);
+}
+
+/// The ranks that added up all of these bytes, which an optimizer uses.
+pub(crate) fn used(address: usize, bytes: usize) -> Option<Vec<Rank>> {
+    let mut sums = SUMS.lock();
+    let sum = of(&mut sums, address, bytes)?;
+    sum.is_used = true;
+    Some(sum.ranks.clone())
+}
+
+/// The optimizer is done with what it used: the next step needs sums of its own.
+pub(crate) fn step() {
+    SUMS.lock().retain(|_, sum| !sum.is_used);
+}
+
+/// Memory is copied: a sum is one at its new place too, and nothing else is.
+pub(crate) fn copied(to: usize, from: usize, bytes: usize) {
+    let mut sums = SUMS.lock();
+    match of(&mut sums, from, bytes).map(|sum| sum.ranks.clone()) {
+        Some(ranks) => note_in(&mut sums, to, bytes, ranks),
+        None => forget_in(&mut sums, to, bytes),
+    }
+}
+
+/// Memory goes to a new owner.
+pub(crate) fn forget(address: usize, bytes: usize) {
+    if is_wanted() {
+        forget_in(&mut SUMS.lock(), address, bytes);
+    }
+}
+
+fn of(sums: &mut Sums, address: usize, bytes: usize) -> Option<&mut Sum> {
+    let (_, sum) = sums.range_mut(..=address).next_back()?;
+    (bytes > 0 && address + bytes <= sum.end).then_some(sum)
+}
+
+fn note_in(sums: &mut Sums, address: usize, bytes: usize, ranks: Vec<Rank>) {
+    forget_in(sums, address, bytes);
+    if sums.len() >= REMEMBERED {
+        sums.clear();
+    }
+    sums.insert(address, Sum { end: address + bytes, ranks, is_used: false });
+}
+
+fn forget_in(sums: &mut Sums, address: usize, bytes: usize) {
+    let before = sums.range(..address).next_back().filter(|(_, sum)| sum.end > address).map(|(start, _)| *start);
+    let within: Vec<usize> = sums.range(address..address + bytes).map(|(start, _)| *start).collect();
+    for start in before.into_iter().chain(within) {
+        sums.remove(&start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_known_until_it_is_used_or_its_memory_goes() {
+        let group = || vec![Rank(0), Rank(2)];
+        note(1000, 100, group());
+        note(1200, 100, group());
+        assert_eq!(used(1000, 101), None, "not all of it");
+        assert_eq!(used(1090, 10), Some(group()));
+        assert_eq!(used(1100, 10), None);
+        step();
+        assert_eq!(used(1000, 100), None, "used");
+        copied(2000, 1250, 50);
+        assert_eq!(used(2000, 50), Some(group()), "a part of a sum, elsewhere");
+        copied(2000, 5000, 10);
+        assert_eq!(used(2000, 50), None, "something else is there now");
+        assert_eq!(used(1200, 100), Some(group()));
+        forget_in(&mut SUMS.lock(), 1299, 10);
+        assert_eq!(used(1200, 50), None);
+        note(1400, 100, group());
+        note(1450, 100, vec![Rank(1)]);
+        assert_eq!(used(1400, 10), None, "another sum is there now");
+        assert_eq!(used(1450, 100), Some(vec![Rank(1)]));
+    }
+}
