@@ -13,6 +13,12 @@ macro_rules! sanitizers {
             /// None of them.
             pub const OFF: Self = Self { $($name: false),* };
 
+            /// The words of those that are asked for.
+            pub fn words(&self) -> Vec<&'static str> {
+                let all = [$((self.$name, stringify!($name))),*];
+                all.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, word)| word).collect()
+            }
+
             /// Turns on the one that is `WORDS[word]`; another number changes nothing.
             pub fn add(&mut self, word: usize) {
                 if let Some(switch) = [$(&mut self.$name),*].get_mut(word) {
@@ -33,6 +39,9 @@ sanitizers! {
     /// Replicas of a data-parallel group that differ after an optimizer step.
     replicas
 }
+
+/// The word for replicas that differ.
+pub const REPLICAS: &str = "replicas";
 
 /// The word for none of them, in FAKEGPU_SANITIZE.
 pub const NONE: &str = "none";

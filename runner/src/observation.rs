@@ -72,6 +72,8 @@ pub struct Observation {
     pub skipped: Option<String>,
     /// The run was interrupted while the case ran.
     pub cancelled: bool,
+    /// What was seen of the second run of a `deterministic` case.
+    pub again: Option<Box<Observation>>,
 }
 
 impl Observation {

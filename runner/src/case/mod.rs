@@ -18,6 +18,7 @@ use protocol::plan::ClusterPlan;
 use crate::case::fixture::Fixture;
 use crate::case::policy::{Retries, Xfail};
 use crate::check::Expectations;
+use crate::check::repeat::Deterministic;
 use crate::host::version::Range;
 use crate::source::SourceLocation;
 
@@ -78,6 +79,8 @@ pub struct Case {
     pub allow_gaps: Vec<String>,
     /// What is looked for beside its results; the default where it is left out.
     pub sanitize: Option<Vec<&'static str>>,
+    /// It is run twice, and the two runs must not differ.
+    pub deterministic: Option<Deterministic>,
     /// Working directory of its processes: the directory of the suite file.
     pub dir: PathBuf,
 }

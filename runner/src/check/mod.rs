@@ -12,6 +12,7 @@ pub mod need;
 pub mod operator;
 pub mod output;
 pub mod perf;
+pub mod repeat;
 pub mod report;
 pub mod report_shape;
 pub mod search;

@@ -11,6 +11,7 @@ use crate::case::policy::Retries;
 use crate::case::requirement;
 use crate::check::Failure;
 use crate::check::perf::{self, Measured};
+use crate::check::snapshot::SnapshotMode;
 use crate::execute::run_case;
 use crate::observation::Observation;
 use crate::schedule::Settings;
@@ -155,6 +156,8 @@ impl Attempts<'_> {
         if case.retries.is_some() {
             case.to_mut().env.entry(ATTEMPT.to_owned()).or_insert_with(|| number.to_string());
         }
+        // Without what fixtures give to the first run.
+        let fresh = case.deterministic.is_some().then(|| case.clone());
         let limit = self.resources.execution.limits.of(&case).filter(|limit| limit.has_passed());
         let mut observation = match requirement::unmet(&case) {
             _ if limit.is_some() => {
@@ -163,6 +166,15 @@ impl Attempts<'_> {
             Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
             None => self.observe(&mut case).await,
         };
+        if let Some(mut case) = fresh
+            && judge::judge(&case, &observation, SnapshotMode::CompareOnly).0 == Verdict::Passed
+        {
+            let again = self.observe(&mut case).await;
+            if !self.settings.keep {
+                self.resources.execution.discard(&again);
+            }
+            observation.again = Some(Box::new(again));
+        }
         let case = case.as_ref();
         let (verdict, failures) = judge::judge(case, &observation, self.settings.snapshots);
         let perf = perf::measure(&case.expect.perf, &case.expect.output, &observation);

@@ -83,6 +83,14 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
     let expect = expect::read(shared, case.get("expect"), &place, &full_id, world, Arc::clone(&context));
     lint::expectations(reader, entry(node, "expect"), &expect);
+    let deterministic = case.get("deterministic").and_then(|node| policy::read_deterministic(reader, node));
+    if let (Some(_), Some(entry)) = (&deterministic, case.entry("kill").filter(|_| !kill.is_empty())) {
+        reader.mistake(
+            &entry.key_span,
+            "`kill` in a `deterministic` case",
+            "when a signal arrives differs from run to run; end a rank with `faults: [{at: ..., do: kill}]`",
+        );
+    }
     let xfail = case.get("xfail").and_then(|node| policy::read_xfail(reader, node, &context));
     if let Some(true) = common.coordinator
         && cluster.is_none()
@@ -135,6 +143,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         expect,
         allow_gaps: common.allow_gaps,
         sanitize: common.sanitize,
+        deterministic,
         dir: shared.dir.clone(),
     })
 }

@@ -1,10 +1,11 @@
-//! `retries` and `xfail`: what a case declares about its own failure.
+//! `retries`, `xfail` and `deterministic`: what a case declares about its own failure and its repetition.
 
 use std::time::Duration;
 
 use model::node::{Node, Value};
 
 use crate::case::policy::{Flaky, Retries, RetryIf, Xfail};
+use crate::check::repeat::Deterministic;
 use crate::expression;
 use crate::host::calendar;
 use crate::suite::language::keys::{self, MOST_RETRIES as MOST};
@@ -38,6 +39,21 @@ pub(super) fn read_retries(reader: &Reader<'_>, node: &Node) -> Option<Retries> 
     };
     mapping.finish();
     Some(Retries { count: count?, only_if: only_if.unwrap_or_default(), delay, flaky, place })
+}
+
+/// `true`, or `{ignore: [REGEX]}`.
+pub(super) fn read_deterministic(reader: &Reader<'_>, node: &Node) -> Option<Deterministic> {
+    let place = reader.place(&node.span);
+    if !matches!(node.value, Value::Map(_)) {
+        let is_wanted = reader.boolean("deterministic", node)?;
+        return is_wanted.then(|| Deterministic { ignore: Vec::new(), place });
+    }
+    let mapping = reader.section(&keys::DETERMINISTIC, node)?;
+    let items = mapping.required("ignore", "ignore: ['[0-9.]+ ms']").and_then(|node| reader.list("ignore", node));
+    let read = |item| reader.string("ignore", item).and_then(|text| regex(reader, item, &text));
+    let ignore = items.unwrap_or_default().iter().filter_map(read).collect();
+    mapping.finish();
+    Some(Deterministic { ignore, place })
 }
 
 fn read_class(reader: &Reader<'_>, node: &Node) -> Option<RetryIf> {

@@ -31,6 +31,16 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
     }
     let mut failures = always(case, observation);
     let stopped = expected(case, observation, &mut failures);
+    if let (Some(deterministic), Some(again)) = (&case.deterministic, &observation.again) {
+        match judge(case, again, SnapshotMode::CompareOnly) {
+            (Verdict::Passed, _) => failures.extend(deterministic.compare(observation, again)),
+            (skipped @ Verdict::Skipped { .. }, _) => return (skipped, Vec::new()),
+            (verdict, why) => {
+                let why = why.first().map_or(String::new(), |why| format!(": {}", why.got));
+                failures.push(deterministic.failed(format!("{}{why}", verdict.word())));
+            }
+        }
+    }
     let right = broken.is_empty() && failures.is_empty();
     let mode = if right { snapshots } else { SnapshotMode::CompareOnly };
     let owner = owner(case);

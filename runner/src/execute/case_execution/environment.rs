@@ -1,12 +1,26 @@
 //! The environment of a case's processes.
 
-use protocol::sanitizer;
+use protocol::sanitizer::{self, Sanitizers};
 
 use super::CaseExecution;
+use crate::case::Case;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::python::Python;
 use crate::execute::reports;
+
+/// What is looked for beside the results of a case, unless that is the default. What replicas hold is compared between two runs, too.
+fn sanitizers(case: &Case) -> Option<String> {
+    let mut wanted = match (&case.sanitize, &case.deterministic) {
+        (None, None) => return None,
+        (Some(wanted), _) => wanted.clone(),
+        (None, Some(_)) => Sanitizers::default().words(),
+    };
+    if case.deterministic.is_some() && !wanted.contains(&sanitizer::REPLICAS) {
+        wanted.push(sanitizer::REPLICAS);
+    }
+    Some(if wanted.is_empty() { sanitizer::NONE.to_owned() } else { wanted.join(",") })
+}
 
 impl CaseExecution<'_> {
     /// The environment of every process of the case but the coordinator.
@@ -22,8 +36,7 @@ impl CaseExecution<'_> {
         if !case.allow_gaps.is_empty() || !case.expect.gaps.is_empty() {
             environment.set(protocol::env::UNSUPPORTED_API.name, "warn");
         }
-        if let Some(wanted) = &case.sanitize {
-            let words = if wanted.is_empty() { sanitizer::NONE.to_owned() } else { wanted.join(",") };
+        if let Some(words) = sanitizers(case) {
             environment.set(protocol::env::SANITIZE.name, words);
         }
         Ok(environment)
@@ -42,5 +55,27 @@ impl CaseExecution<'_> {
             environment.set(name, value);
         }
         environment
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::repeat::Deterministic;
+    use crate::source::SourceLocation;
+
+    #[test]
+    fn a_deterministic_case_looks_at_replicas() {
+        let words = |sanitize: Option<Vec<&'static str>>, is_deterministic: bool| {
+            let place = SourceLocation::default();
+            let deterministic = is_deterministic.then(|| Deterministic { ignore: Vec::new(), place });
+            sanitizers(&Case { sanitize, deterministic, ..Case::default() })
+        };
+        assert_eq!(words(None, false), None);
+        assert_eq!(words(Some(vec![]), false).as_deref(), Some("none"));
+        assert_eq!(words(Some(vec!["races", "init"]), false).as_deref(), Some("races,init"));
+        assert_eq!(words(None, true).as_deref(), Some("races,replicas"));
+        assert_eq!(words(Some(vec![]), true).as_deref(), Some("replicas"));
+        assert_eq!(words(Some(vec!["replicas"]), true).as_deref(), Some("replicas"));
     }
 }

@@ -137,6 +137,12 @@ pub(crate) static CASE: Section = Section {
                 Shape::Either(&[Shape::Text, Shape::Section(&XFAIL)]),
                 "it is [known to fail](#xfail): a failure counts as `xfailed`, a pass is a failure",
             ),
+            or(
+                "deterministic",
+                Shape::Either(&[Shape::Bool, Shape::Section(&DETERMINISTIC)]),
+                "`false`",
+                "it is [run twice](#deterministic), and what it prints, its report and its replicas must be the same",
+            ),
             optional("matrix", Shape::Literal(&Shape::Section(&MATRIX)), "several cases from one"),
             optional("kill", Shape::List(0, &Shape::Section(&KILL)), "processes to kill while it runs"),
             optional("faults", Shape::List(0, &Shape::Section(&FAULT)), "faults to inject into NCCL"),
@@ -251,6 +257,18 @@ pub(crate) static XFAIL: Section = Section {
             "only if this is true, an expression without `${{ }}`: `matrix.world > 4`",
         ),
     ]],
+    rules: &[],
+};
+
+pub(crate) static DETERMINISTIC: Section = Section {
+    name: "deterministic",
+    what: "`deterministic`",
+    about: "The case is run twice, and the runs must not differ. `true` for no exception.",
+    keys: &[&[required(
+        "ignore",
+        Shape::List(0, &Shape::Regex),
+        "what does not count in a line of stdout, such as times: `'[0-9.]+ ms'`",
+    )]],
     rules: &[],
 };
 

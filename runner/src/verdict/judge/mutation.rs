@@ -86,6 +86,12 @@ fn gap(seen: &mut Observation) {
     seen.gaps = vec![Gap { library, name, detail: String::new(), count: 1, rank: None }];
 }
 
+fn runs_again_otherwise(seen: &mut Observation) {
+    let mut again = observation(0);
+    write(&mut again, 0, "loss 0.5");
+    seen.again = Some(Box::new(again));
+}
+
 fn hang(seen: &mut Observation) {
     let sentence = "rank 0 waits for rank 1".to_owned();
     seen.hang = Some(Hang { idle: true, sentence, missing: vec![1], ..Hang::default() });
@@ -444,6 +450,7 @@ const RULES: &[(&str, &str, Change, Verdict)] = &[
     ("fault", "", |seen| seen.faults_not_fired = vec!["`delay`".to_owned()], Verdict::Failed),
     ("leak", "", |seen| seen.leaked = vec!["process 7".to_owned()], Verdict::Failed),
     ("exit", "", |seen| seen.processes[0].exit = Exit::Signal(11), Verdict::Failed),
+    ("deterministic", "deterministic: true", runs_again_otherwise, Verdict::Failed),
 ];
 
 /// The kinds of failure that the sources of checks and verdicts name.

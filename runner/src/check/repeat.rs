@@ -1,0 +1,275 @@
+//! Two runs of a `deterministic` case, compared bit for bit: what its processes printed, the cluster report without what is
+//! measured, and what replicas held.
+
+use std::borrow::Cow;
+use std::fs;
+
+use regex::bytes::Regex;
+use serde_json::Value;
+
+use crate::check::Failure;
+use crate::observation::{Captured, Observation, Role};
+use crate::source::SourceLocation;
+
+/// That two runs of a case must not differ.
+#[derive(Clone, Debug)]
+pub struct Deterministic {
+    /// What does not count in a line of output.
+    pub ignore: Vec<Regex>,
+    /// Where it is written.
+    pub place: SourceLocation,
+}
+
+/// Differences of one kind that are shown.
+const SHOWN: usize = 3;
+
+/// Characters of a line or value that are shown.
+const WIDTH: usize = 120;
+
+impl Deterministic {
+    /// Every difference between the two runs of a case.
+    pub fn compare(&self, first: &Observation, second: &Observation) -> Vec<Failure> {
+        let report = |seen: &Observation| seen.cluster_report.clone().unwrap_or_default();
+        let (first_report, second_report) = (report(first), report(second));
+        let mut in_report = Vec::new();
+        values("$", &without_measured(first_report.clone()), &without_measured(second_report.clone()), &mut in_report);
+        let kinds = [
+            (
+                "both runs print the same",
+                self.output(first, second),
+                "seed every generator on every rank; `deterministic: {ignore: [REGEX]}` leaves out times and addresses",
+            ),
+            (
+                "both runs have the same cluster report, except for what is measured",
+                in_report,
+                "look for a branch on time, on random numbers or on which rank comes first",
+            ),
+            (
+                "replicas hold the same in both runs",
+                replicas(&first_report, &second_report),
+                "seed every generator on every rank, and see `torch.use_deterministic_algorithms`",
+            ),
+        ];
+        let failure = |(expected, differences, next): (&str, Vec<String>, &str)| {
+            let (shown, more) = differences.split_at(differences.len().min(SHOWN));
+            let rest = match more.len() {
+                0 => String::new(),
+                count => format!("; {count} more"),
+            };
+            (!shown.is_empty()).then(|| self.failure(expected, format!("{}{rest}", shown.join("; ")), next))
+        };
+        kinds.into_iter().filter_map(failure).collect()
+    }
+
+    /// That the second run did not pass, as `why` says.
+    pub fn failed(&self, why: String) -> Failure {
+        self.failure("the second run passes, as the first did", why, "")
+    }
+
+    fn failure(&self, expected: &str, got: String, next: &str) -> Failure {
+        Failure {
+            place: Some(self.place.clone()),
+            kind: "deterministic".into(),
+            expected: expected.to_owned(),
+            got,
+            next: next.to_owned(),
+        }
+    }
+
+    /// Lines that differ, of ranks; where there are none, of the one process.
+    fn output(&self, first: &Observation, second: &Observation) -> Vec<String> {
+        let has_ranks = first.ranks().next().is_some();
+        let counts = |role: Role| match role {
+            Role::Rank(_) => true,
+            Role::Launcher(_) => !has_ranks,
+            Role::Coordinator => false,
+        };
+        let mut differences = Vec::new();
+        for process in first.processes.iter().filter(|process| counts(process.role)) {
+            let role = process.role;
+            let Some(other) = second.process(role) else {
+                differences.push(format!("{role} ran only the first time"));
+                continue;
+            };
+            let (before, after) = match (text(&process.stdout), text(&other.stdout)) {
+                (Ok(before), Ok(after)) => (before, after),
+                (Err(error), _) | (_, Err(error)) => {
+                    differences.push(format!("stdout of {role} cannot be read again: {error}"));
+                    continue;
+                }
+            };
+            let (mut before, mut after) = (before.split(|byte| *byte == b'\n'), after.split(|byte| *byte == b'\n'));
+            let mut number = 0;
+            loop {
+                number += 1;
+                let (was, is) = (before.next(), after.next());
+                if was.is_none() && is.is_none() {
+                    break;
+                }
+                let (was, is) = (was.map(|line| self.counted(line)), is.map(|line| self.counted(line)));
+                if was != is {
+                    let show = |line: Option<Cow<'_, [u8]>>| match line {
+                        Some(line) => format!("`{}`", short(&String::from_utf8_lossy(&line))),
+                        None => "nothing".to_owned(),
+                    };
+                    differences.push(format!("stdout of {role}, line {number}: {}, then {}", show(was), show(is)));
+                }
+            }
+        }
+        differences
+    }
+
+    /// A line without what does not count.
+    fn counted<'l>(&self, line: &'l [u8]) -> Cow<'l, [u8]> {
+        self.ignore.iter().fold(Cow::Borrowed(line), |line, regex| {
+            let rest = match regex.replace_all(&line, &b""[..]) {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(rest) => Some(rest),
+            };
+            rest.map_or(line, Cow::Owned)
+        })
+    }
+}
+
+/// All that a stream was.
+fn text(stream: &Captured) -> std::io::Result<Cow<'_, [u8]>> {
+    if stream.truncated { fs::read(&stream.path).map(Cow::Owned) } else { Ok(Cow::Borrowed(&stream.head)) }
+}
+
+fn without_measured(mut report: Value) -> Value {
+    if let Some(fields) = report.as_object_mut() {
+        fields.remove("measured");
+    }
+    report
+}
+
+/// Where two values differ, by JSONPath.
+fn values(path: &str, first: &Value, second: &Value, differences: &mut Vec<String>) {
+    match (first, second) {
+        (Value::Object(first), Value::Object(second)) => {
+            let added = second.keys().filter(|key| !first.contains_key(*key));
+            for key in first.keys().chain(added) {
+                let of = |fields: &serde_json::Map<String, Value>| fields.get(key).cloned().unwrap_or_default();
+                values(&format!("{path}.{key}"), &of(first), &of(second), differences);
+            }
+        }
+        (Value::Array(first), Value::Array(second)) if first.len() == second.len() => {
+            for (index, (first, second)) in first.iter().zip(second).enumerate() {
+                values(&format!("{path}[{index}]"), first, second, differences);
+            }
+        }
+        (Value::Array(first), Value::Array(second)) => {
+            differences.push(format!("{path} has {} items, then {}", first.len(), second.len()));
+        }
+        (first, second) if first != second => {
+            let show = |value: &Value| short(&value.to_string());
+            differences.push(format!("{path} is {}, then {}", show(first), show(second)));
+        }
+        _ => {}
+    }
+}
+
+/// The tensors of replicas that differ.
+fn replicas(first: &Value, second: &Value) -> Vec<String> {
+    let groups = |report: &Value| report["measured"]["replicas"].as_array().cloned().unwrap_or_default();
+    let (first, second) = (groups(first), groups(second));
+    let ranks = |group: &Value| {
+        let ranks: Vec<String> = group["ranks"].as_array().into_iter().flatten().map(Value::to_string).collect();
+        format!("replicas of ranks {}", ranks.join(", "))
+    };
+    let same = |one: &Value, other: &Value| one["ranks"] == other["ranks"];
+    let mut differences = Vec::new();
+    for group in second.iter().filter(|group| !first.iter().any(|other| same(group, other))) {
+        differences.push(format!("{}: none, then {} steps", ranks(group), group["steps"]));
+    }
+    for group in &first {
+        let Some(other) = second.iter().find(|other| same(group, other)) else {
+            differences.push(format!("{}: {} steps, then none", ranks(group), group["steps"]));
+            continue;
+        };
+        if group["steps"] != other["steps"] {
+            differences.push(format!("{}: {} steps, then {}", ranks(group), group["steps"], other["steps"]));
+            continue;
+        }
+        let tensors = |group: &Value| group["tensors"].as_array().cloned().unwrap_or_default();
+        let others = tensors(other);
+        for tensor in tensors(group) {
+            let is_there = |other: &&Value| other["name"] == tensor["name"];
+            if others.iter().find(is_there).is_none_or(|other| other["hash"] != tensor["hash"]) {
+                differences.push(format!("{}: {}", ranks(group), tensor["name"].as_str().unwrap_or_default()));
+            }
+        }
+    }
+    differences
+}
+
+fn short(text: &str) -> String {
+    let mut short: String = text.chars().take(WIDTH).collect();
+    if short.len() < text.len() {
+        short.push_str(" ...");
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::observation::{Exit, ProcessObservation};
+
+    fn seen(outputs: &[&str], report: Value) -> Observation {
+        let process = |(rank, output): (u32, &&str)| ProcessObservation {
+            role: Role::Rank(rank),
+            exit: Exit::Code(0),
+            stdout: Captured { head: output.as_bytes().to_vec(), ..Captured::default() },
+            stderr: Captured::default(),
+        };
+        let processes = (0..).zip(outputs).map(process).collect();
+        Observation { processes, cluster_report: Some(report), ..Observation::default() }
+    }
+
+    fn differences(first: &Observation, second: &Observation, ignore: &[&str]) -> Vec<String> {
+        let ignore = ignore.iter().map(|regex| Regex::new(regex).unwrap()).collect();
+        let deterministic = Deterministic { ignore, place: SourceLocation::default() };
+        deterministic.compare(first, second).into_iter().map(|failure| failure.got).collect()
+    }
+
+    #[test]
+    fn lines_that_differ_are_named() {
+        let (one, other) = (seen(&["a\nloss 0.5\n", "b\n"], json!({})), seen(&["a\nloss 0.25\n", "b\n"], json!({})));
+        assert!(differences(&one, &one, &[]).is_empty());
+        assert_eq!(differences(&one, &other, &[]), ["stdout of rank 0, line 2: `loss 0.5`, then `loss 0.25`"]);
+        assert!(differences(&one, &other, &["loss .*"]).is_empty());
+        let longer = seen(&["a\nloss 0.5\nmore", "b\n"], json!({}));
+        assert_eq!(differences(&one, &longer, &[]), ["stdout of rank 0, line 3: ``, then `more`"]);
+        let alone = seen(&["a\nloss 0.5\n"], json!({}));
+        assert_eq!(differences(&one, &alone, &[]), ["rank 1 ran only the first time"]);
+    }
+
+    #[test]
+    fn fields_of_the_report_are_named_by_path_and_what_is_measured_may_differ() {
+        let report = |calls: u32, links: &[u32], pid: u32| {
+            let links: Vec<Value> = links.iter().map(|bytes| json!({ "bytes": bytes })).collect();
+            seen(&[], json!({ "collectives": { "all_reduce": { "calls": calls } }, "links": links, "measured": { "pid": pid } }))
+        };
+        assert!(differences(&report(1, &[2], 3), &report(1, &[2], 4), &[]).is_empty());
+        assert_eq!(
+            differences(&report(1, &[2, 3], 3), &report(2, &[2, 4], 3), &[]),
+            ["$.collectives.all_reduce.calls is 1, then 2; $.links[1].bytes is 3, then 4"]
+        );
+        assert_eq!(differences(&report(1, &[2, 3], 3), &report(1, &[2], 3), &[]), ["$.links has 2 items, then 1"]);
+    }
+
+    #[test]
+    fn the_parameter_that_differs_is_named() {
+        let group = |steps: u32, hash: &str| {
+            let tensors = json!([{ "name": "parameter 0.weight", "hash": "a" }, { "name": "parameter 0.bias", "hash": hash }]);
+            seen(&[], json!({ "measured": { "replicas": [{ "ranks": [0, 1], "steps": steps, "tensors": tensors }] } }))
+        };
+        assert!(differences(&group(2, "b"), &group(2, "b"), &[]).is_empty());
+        assert_eq!(differences(&group(2, "b"), &group(2, "c"), &[]), ["replicas of ranks 0, 1: parameter 0.bias"]);
+        assert_eq!(differences(&group(2, "b"), &group(3, "b"), &[]), ["replicas of ranks 0, 1: 2 steps, then 3"]);
+        assert_eq!(differences(&group(2, "b"), &seen(&[], json!({})), &[]), ["replicas of ranks 0, 1: 2 steps, then none"]);
+    }
+}
