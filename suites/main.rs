@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use protocol::schedule::Schedule;
 use runner::case::Case;
 use runner::case::requirement;
 use runner::execute::{Cancel, RunContext};
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
             }
         }
     }
+    trials.push(chaos(Arc::clone(&shared)));
     let conclusion = libtest_mimic::run(&arguments, trials);
     shared.end();
     conclusion.exit_code()
@@ -53,6 +56,40 @@ fn trial(case: Arc<Case>, shared: Arc<Shared>) -> Trial {
             return Ok(Completion::ignored_with(reason));
         }
         run(&case, &*shared.resources()?)
+    })
+}
+
+/// `--chaos`: seeds of delays that show a missing wait fail the case, one of them does so again, and with the wait none does.
+fn chaos(shared: Arc<Shared>) -> Trial {
+    Trial::test("chaos", move || {
+        let suite = suite::load(Path::new("suites/smoke.yaml"))?;
+        let case =
+            |id: &str| suite.cases.iter().find(|case| case.id == id).map(|case| Case::clone(case)).expect("a case");
+        let resources = shared.resources()?;
+        let conclude = |case: &Case, chaos: Option<u32>| -> Result<_, Failed> {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let (settings, shared) = (Settings { chaos, ..Settings::default() }, attempts::Shared::default());
+            Ok(runtime.block_on(attempts::run(case, &resources, settings, &shared)))
+        };
+        let schedule = Some(Schedule { seed: 0, jitter: Duration::from_millis(20) });
+        let unwaited = Case { schedule, ..case("copies-in-time") };
+        let found = conclude(&unwaited, Some(3))?;
+        let failure = found.failures.first().filter(|failure| failure.kind == "chaos");
+        let failure = failure.ok_or_else(|| format!("no seed shows it: {:?}", found.failures))?;
+        let words = ["end otherwise", "ends otherwise"];
+        if found.verdict != Verdict::Failed || !words.iter().any(|words| failure.got.contains(words)) {
+            return Err(format!("{:?}: {failure:?}", found.verdict).into());
+        }
+        let (_, given) = failure.next.rsplit_once("--schedule ").ok_or("no command repeats it")?;
+        let again = Case { schedule: Some(given.parse()?), ..unwaited.clone() };
+        if conclude(&again, None)?.verdict != Verdict::Failed {
+            return Err(format!("--schedule {given} does not show it again").into());
+        }
+        let waited = Case { expect: unwaited.expect.clone(), ..case("late-copies[mode=waited]") };
+        match conclude(&waited, Some(3))? {
+            right if right.verdict == Verdict::Passed => Ok(()),
+            wrong => Err(format!("{:?}", wrong.failures).into()),
+        }
     })
 }
 

@@ -47,5 +47,6 @@ pub mod record;
 pub mod report;
 pub mod route;
 pub mod sanitizer;
+pub mod schedule;
 pub mod site;
 pub mod suggest;

@@ -14,6 +14,7 @@ use protocol::launcher::Launcher;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile};
 use protocol::sanitizer::{self, Sanitizers};
+use protocol::schedule::Schedule;
 
 pub(crate) use gpu::Gpu;
 
@@ -100,6 +101,8 @@ pub(crate) struct Settings {
     pub(crate) gemm: GemmPolicy,
     /// What is looked for beside the results.
     pub(crate) sanitize: Sanitizers,
+    /// Which delays there are on purpose.
+    pub(crate) schedule: Option<Schedule>,
     /// Where the device report goes, with its placeholders.
     pub(crate) report_path: Option<String>,
     /// Where gaps are noted at once.
@@ -184,6 +187,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         compute,
         gemm,
         sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| sanitizers(&value))?,
+        schedule: given(&names::SCHEDULE).map(|value| schedule(&value)).transpose()?,
         report_path: given(&names::REPORT_PATH),
         journal: given(&names::JOURNAL),
         terminal_report,
@@ -197,6 +201,10 @@ fn sanitizers(value: &str) -> Result<Sanitizers, BadValue> {
         wanted.add(protocol::env::SANITIZE.choose(word, &words)?);
     }
     Ok(wanted)
+}
+
+fn schedule(value: &str) -> Result<Schedule, BadValue> {
+    value.parse().map_err(|_| protocol::env::SCHEDULE.bad(value))
 }
 
 fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::plan::ClusterPlan;
+use protocol::schedule::Schedule;
 
 use crate::case::fixture::Fixture;
 use crate::case::policy::{Retries, Xfail};
@@ -79,6 +80,10 @@ pub struct Case {
     pub allow_gaps: Vec<String>,
     /// What is looked for beside its results; the default where it is left out.
     pub sanitize: Option<Vec<&'static str>>,
+    /// Which delays its processes get.
+    pub schedule: Option<Schedule>,
+    /// Its whole cluster report is compared with that of another run.
+    pub is_compared: bool,
     /// It is run twice, and the two runs must not differ.
     pub deterministic: Option<Deterministic>,
     /// Working directory of its processes: the directory of the suite file.

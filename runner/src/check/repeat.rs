@@ -29,10 +29,6 @@ const WIDTH: usize = 120;
 impl Deterministic {
     /// Every difference between the two runs of a case.
     pub fn compare(&self, first: &Observation, second: &Observation) -> Vec<Failure> {
-        let report = |seen: &Observation| seen.cluster_report.clone().unwrap_or_default();
-        let (first_report, second_report) = (report(first), report(second));
-        let mut in_report = Vec::new();
-        values("$", &without_measured(first_report.clone()), &without_measured(second_report.clone()), &mut in_report);
         let kinds = [
             (
                 "both runs print the same",
@@ -41,12 +37,12 @@ impl Deterministic {
             ),
             (
                 "both runs have the same cluster report, except for what is measured",
-                in_report,
+                in_report(first, second),
                 "look for a branch on time, on random numbers or on which rank comes first",
             ),
             (
                 "replicas hold the same in both runs",
-                replicas(&first_report, &second_report),
+                replicas(first, second),
                 "seed every generator on every rank, and see `torch.use_deterministic_algorithms`",
             ),
         ];
@@ -136,6 +132,14 @@ fn text(stream: &Captured) -> std::io::Result<Cow<'_, [u8]>> {
     if stream.truncated { fs::read(&stream.path).map(Cow::Owned) } else { Ok(Cow::Borrowed(&stream.head)) }
 }
 
+/// Where the cluster reports of two runs differ, except for what is measured: by JSONPath.
+pub fn in_report(first: &Observation, second: &Observation) -> Vec<String> {
+    let report = |seen: &Observation| without_measured(seen.cluster_report.clone().unwrap_or_default());
+    let mut differences = Vec::new();
+    values("$", &report(first), &report(second), &mut differences);
+    differences
+}
+
 fn without_measured(mut report: Value) -> Value {
     if let Some(fields) = report.as_object_mut() {
         fields.remove("measured");
@@ -170,8 +174,11 @@ fn values(path: &str, first: &Value, second: &Value, differences: &mut Vec<Strin
 }
 
 /// The tensors of replicas that differ.
-fn replicas(first: &Value, second: &Value) -> Vec<String> {
-    let groups = |report: &Value| report["measured"]["replicas"].as_array().cloned().unwrap_or_default();
+fn replicas(first: &Observation, second: &Observation) -> Vec<String> {
+    let groups = |seen: &Observation| {
+        let groups = seen.cluster_report.as_ref().and_then(|report| report["measured"]["replicas"].as_array());
+        groups.cloned().unwrap_or_default()
+    };
     let (first, second) = (groups(first), groups(second));
     let ranks = |group: &Value| {
         let ranks: Vec<String> = group["ranks"].as_array().into_iter().flatten().map(Value::to_string).collect();
@@ -251,7 +258,10 @@ mod tests {
     fn fields_of_the_report_are_named_by_path_and_what_is_measured_may_differ() {
         let report = |calls: u32, links: &[u32], pid: u32| {
             let links: Vec<Value> = links.iter().map(|bytes| json!({ "bytes": bytes })).collect();
-            seen(&[], json!({ "collectives": { "all_reduce": { "calls": calls } }, "links": links, "measured": { "pid": pid } }))
+            seen(
+                &[],
+                json!({ "collectives": { "all_reduce": { "calls": calls } }, "links": links, "measured": { "pid": pid } }),
+            )
         };
         assert!(differences(&report(1, &[2], 3), &report(1, &[2], 4), &[]).is_empty());
         assert_eq!(
@@ -264,12 +274,16 @@ mod tests {
     #[test]
     fn the_parameter_that_differs_is_named() {
         let group = |steps: u32, hash: &str| {
-            let tensors = json!([{ "name": "parameter 0.weight", "hash": "a" }, { "name": "parameter 0.bias", "hash": hash }]);
+            let tensors =
+                json!([{ "name": "parameter 0.weight", "hash": "a" }, { "name": "parameter 0.bias", "hash": hash }]);
             seen(&[], json!({ "measured": { "replicas": [{ "ranks": [0, 1], "steps": steps, "tensors": tensors }] } }))
         };
         assert!(differences(&group(2, "b"), &group(2, "b"), &[]).is_empty());
         assert_eq!(differences(&group(2, "b"), &group(2, "c"), &[]), ["replicas of ranks 0, 1: parameter 0.bias"]);
         assert_eq!(differences(&group(2, "b"), &group(3, "b"), &[]), ["replicas of ranks 0, 1: 2 steps, then 3"]);
-        assert_eq!(differences(&group(2, "b"), &seen(&[], json!({})), &[]), ["replicas of ranks 0, 1: 2 steps, then none"]);
+        assert_eq!(
+            differences(&group(2, "b"), &seen(&[], json!({})), &[]),
+            ["replicas of ranks 0, 1: 2 steps, then none"]
+        );
     }
 }

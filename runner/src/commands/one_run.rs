@@ -76,6 +76,15 @@ pub(super) async fn execute(
     debug_rank: Option<DebugRank>,
     signals: &mut Signals,
 ) -> Ended {
+    let scheduled: Vec<Arc<Case>>;
+    let cases = match arguments.pace.schedule {
+        None => cases,
+        Some(schedule) => {
+            let with = |case: &Arc<Case>| Arc::new(Case { schedule: Some(schedule), ..(**case).clone() });
+            scheduled = cases.iter().map(with).collect();
+            &scheduled
+        }
+    };
     let cancel = Cancel::new();
     let (announcer, mut announced) = tokio::sync::mpsc::unbounded_channel();
     let announce = Arc::new(move |step: String| {
@@ -129,6 +138,7 @@ pub(super) async fn execute(
             (false, true) => SnapshotMode::Collect,
             (false, false) => SnapshotMode::Review,
         },
+        chaos: pace.chaos,
         keep: arguments.keep,
         deny_skip: arguments.deny_skip,
         retry_limit: arguments.retry_limit,

@@ -361,7 +361,7 @@ impl CaseExecution<'_> {
         let (report, journal) = (coordinator::report_path(&self.scratch), reports::journal(&self.scratch));
         let mut noted = Journal::read(&journal);
         let added = noted.add_to(&report);
-        let need = if self.case.deterministic.is_some() { Need::ALL } else { Need::of(&self.case.expect) };
+        let need = if self.case.is_compared { Need::ALL } else { Need::of(&self.case.expect) };
         let cluster = reports::cluster(&report, need);
         let devices = reports::devices(&self.scratch);
         for error in [added.as_ref().err(), cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {

@@ -1,6 +1,7 @@
 //! The options that control a run: how many cases at once, in which order, how often, and when to stop.
 
 use clap::Args;
+use protocol::schedule::Schedule;
 
 use super::rounds::Rounds;
 
@@ -37,6 +38,18 @@ pub struct PaceArgs {
     /// Run all cases again and again, N times or for a time (10m), until one does not pass; --no-fail-fast continues
     #[arg(long, value_name = "N|TIME", help_heading = "Running")]
     pub stress: Option<Rounds>,
+    /// Try every case with N seeds of delays, and report those that end otherwise than without delays
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["repeat", "stress", "schedule"],
+        help_heading = "Running"
+    )]
+    pub chaos: Option<u32>,
+    /// Run every case with these delays: a seed, and the longest delay [default: 5ms]
+    #[arg(long, value_name = "SEED[:TIME]", help_heading = "Running")]
+    pub schedule: Option<Schedule>,
     /// Start cases in a random order, or in that of SEED; reports keep the order of the suites
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, help_heading = "Running")]
     pub shuffle: Option<Option<u64>>,

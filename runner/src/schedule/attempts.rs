@@ -1,5 +1,7 @@
 //! From a case to its conclusion: attempts, and what the policies of the case make of them.
 
+mod chaos;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -61,6 +63,9 @@ pub async fn run(case: &Case, resources: &RunResources, settings: Settings, shar
         if let Some(retries) = &case.retries {
             attempts.retry(retries, &mut conclusion).await;
         }
+    }
+    if let Some(count) = settings.chaos {
+        attempts.chaos(count, &mut conclusion).await;
     }
     shared.fixtures.done(case, resources, settings.keep).await;
     if let Some(last) = conclusion.attempts.last() {
@@ -156,6 +161,10 @@ impl Attempts<'_> {
         if case.retries.is_some() {
             case.to_mut().env.entry(ATTEMPT.to_owned()).or_insert_with(|| number.to_string());
         }
+        if self.settings.chaos.is_some() {
+            let case = case.to_mut();
+            (case.schedule, case.is_compared) = (None, true);
+        }
         // Without what fixtures give to the first run.
         let fresh = case.deterministic.is_some().then(|| case.clone());
         let limit = self.resources.execution.limits.of(&case).filter(|limit| limit.has_passed());
@@ -166,10 +175,10 @@ impl Attempts<'_> {
             Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
             None => self.observe(&mut case).await,
         };
-        if let Some(mut case) = fresh
+        if let Some(mut fresh) = fresh
             && judge::judge(&case, &observation, SnapshotMode::CompareOnly).0 == Verdict::Passed
         {
-            let again = self.observe(&mut case).await;
+            let again = self.observe(&mut fresh).await;
             if !self.settings.keep {
                 self.resources.execution.discard(&again);
             }

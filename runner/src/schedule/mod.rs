@@ -38,6 +38,8 @@ pub struct Settings {
     pub rounds: Rounds,
     /// What becomes of snapshots that differ.
     pub snapshots: SnapshotMode,
+    /// Seeds of delays that every case is tried with, after a run without.
+    pub chaos: Option<u32>,
     /// Scratch directories stay, also those of passed cases.
     pub keep: bool,
     /// A requirement that is not met fails the case.
@@ -53,6 +55,7 @@ impl Default for Settings {
             fail_fast: None,
             rounds: Rounds::Once,
             snapshots: SnapshotMode::Review,
+            chaos: None,
             keep: false,
             deny_skip: false,
             retry_limit: RETRY_LIMIT,

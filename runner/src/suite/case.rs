@@ -91,6 +91,14 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
             "when a signal arrives differs from run to run; end a rank with `faults: [{at: ..., do: kill}]`",
         );
     }
+    let case_schedule = case.get("schedule").and_then(|node| policy::read_schedule(reader, node));
+    if let (Some(_), None, Some(entry)) = (&case_schedule, &cluster, case.entry("schedule")) {
+        reader.mistake(
+            &entry.key_span,
+            "`schedule` without a cluster",
+            "add `cluster: ...`: the simulated GPUs are what is late",
+        );
+    }
     let xfail = case.get("xfail").and_then(|node| policy::read_xfail(reader, node, &context));
     if let Some(true) = common.coordinator
         && cluster.is_none()
@@ -143,6 +151,8 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         expect,
         allow_gaps: common.allow_gaps,
         sanitize: common.sanitize,
+        schedule: case_schedule,
+        is_compared: deterministic.is_some(),
         deterministic,
         dir: shared.dir.clone(),
     })

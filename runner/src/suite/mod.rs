@@ -398,6 +398,7 @@ cases:
   timeout: {slow: 1s, kill: 9s, grace: 1s, idle: 2s, survivors: 1s}
   sanitize: [races]
   deterministic: {ignore: ['[0-9]+ ms']}
+  schedule: {seed: 7, jitter: 250us}
   retries: {count: 1, only_if: [infra, {stderr: x}], delay: 1s, flaky: fail}
   xfail: {reason: r, issue: 3, strict: false, until: 2999-01-01, if: true}
   launch: {torchrun: {nproc_per_node: 1, nnodes: 2, script: x, args: [a], max_restarts: 1}, warm: true}

@@ -1,8 +1,9 @@
-//! `retries`, `xfail` and `deterministic`: what a case declares about its own failure and its repetition.
+//! `retries`, `xfail`, `deterministic` and `schedule`: what a case declares about its own failure and repetition, and its delays.
 
 use std::time::Duration;
 
 use model::node::{Node, Value};
+use protocol::schedule::Schedule;
 
 use crate::case::policy::{Flaky, Retries, RetryIf, Xfail};
 use crate::check::repeat::Deterministic;
@@ -54,6 +55,25 @@ pub(super) fn read_deterministic(reader: &Reader<'_>, node: &Node) -> Option<Det
     let ignore = items.unwrap_or_default().iter().filter_map(read).collect();
     mapping.finish();
     Some(Deterministic { ignore, place })
+}
+
+/// `{seed: 7, jitter: 5ms}`.
+pub(super) fn read_schedule(reader: &Reader<'_>, node: &Node) -> Option<Schedule> {
+    let mapping = reader.section(&keys::SCHEDULE, node)?;
+    let seed = mapping.required("seed", "seed: 7").and_then(|node| reader.integer("seed", node, 0, u32::MAX));
+    let jitter = match mapping.get("jitter") {
+        Some(node) => reader.duration("jitter", node).filter(|jitter| {
+            let is_short = *jitter <= Schedule::MOST;
+            if !is_short {
+                let help = format!("write at most {} s: every collective may be as late", Schedule::MOST.as_secs());
+                reader.mistake(&node.span, "`jitter` is too long", help);
+            }
+            is_short
+        }),
+        None => Some(Schedule::JITTER),
+    };
+    mapping.finish();
+    Some(Schedule { seed: seed?, jitter: jitter? })
 }
 
 fn read_class(reader: &Reader<'_>, node: &Node) -> Option<RetryIf> {

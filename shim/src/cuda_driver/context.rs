@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::{self, calls, context, memory, stream};
+use crate::process::delay::{self, Place};
 
 pub(crate) fn retain_primary(out: Out<usize>, ordinal: c_int) -> CudaResult {
     let (device, out) = (device::get(ordinal)?, out.required()?);
@@ -89,11 +90,13 @@ pub(crate) fn id(handle: usize, out: Out<c_ulonglong>) -> CudaResult {
 
 pub(crate) fn synchronize() -> CudaResult {
     stream::synchronize_device(context::required()?);
+    delay::at(Place::Wake);
     Ok(())
 }
 
 pub(crate) fn synchronize_given(handle: usize) -> CudaResult {
     stream::synchronize_device(given(handle)?);
+    delay::at(Place::Wake);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::{self, context, event, memory, stream, version};
+use crate::process::delay::{self, Place};
 
 pub(crate) fn runtime_version(out: Out<c_int>) -> CudaResult {
     Ok(out.set(version::runtime())?)
@@ -44,6 +45,7 @@ pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaR
 
 pub(crate) fn synchronize() -> CudaResult {
     stream::synchronize_device(context::enter()?);
+    delay::at(Place::Wake);
     Ok(())
 }
 

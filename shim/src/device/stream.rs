@@ -17,6 +17,7 @@ use dataplane::lock::{Condvar, Mutex};
 use super::error::{CudaError, CudaResult};
 use super::{Device, all, current};
 use crate::boundary::handle::Handles;
+use crate::process::delay::{self, Place};
 use crate::sanitizer::races::{self, Lane, Order};
 
 /// While a stream's waiters do its work, its thread need not be called for every task: it looks this often whether
@@ -246,6 +247,13 @@ impl Stream {
 
     /// Does `task` in stream order: at once in the caller when nothing is before it, else on the stream's thread.
     pub(crate) fn run(self: &Arc<Self>, task: impl FnOnce() + Send + 'static) {
+        if let Some(late) = delay::draw(Place::Stream) {
+            let task = move || {
+                std::thread::sleep(late);
+                task();
+            };
+            return enqueue(self, Box::new(task));
+        }
         if self.is_idle() {
             task();
         } else {

@@ -21,6 +21,7 @@ use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::call_site;
 use crate::device::stream::{self, Stream};
+use crate::process::delay::{self, Place};
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access, Lane};
 
@@ -331,12 +332,19 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
         if init::is_wanted() {
             follow(&calls, ranks.rank(), ranks.size());
         }
-        replicas::launched(&calls, ranks.rank(), ranks.size(), || ranks.members().iter().map(|member| member.global_rank).collect());
+        replicas::launched(&calls, ranks.rank(), ranks.size(), || {
+            ranks.members().iter().map(|member| member.global_rank).collect()
+        });
+        delay::at(Place::Collective);
+        let late = delay::draw(Place::Collective);
         let ticket = ranks.ticket();
         communicator.begin();
         let task = {
             let communicator = Arc::clone(&communicator);
-            move || communicator.end(&ticket.run(&calls))
+            move || {
+                late.into_iter().for_each(std::thread::sleep);
+                communicator.end(&ticket.run(&calls));
+            }
         };
         match streams.as_slice() {
             [stream] => stream::enqueue(stream, Box::new(task)),

@@ -11,6 +11,7 @@ use super::error::{self, NcclError, NcclResult};
 use super::{debug, ended, group, memory, replicas, window};
 use crate::boundary::args::Out;
 use crate::device::{self, Device, context};
+use crate::process::delay::{self, Place};
 use crate::report::finding;
 use dataplane::process::Participant;
 use protocol::finding::FindingKind;
@@ -135,6 +136,7 @@ fn begin(
     }
     let (process, participant, id) = (process()?, participant(device, one_rank)?, id.0);
     replicas::watch();
+    delay::at(Place::Start);
     let communicator = Communicator::forming(device, in_background);
     let forming = Arc::clone(&communicator);
     let work = move || {

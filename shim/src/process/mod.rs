@@ -3,6 +3,7 @@
 use protocol::launcher::Launcher;
 
 pub(crate) mod at_exit;
+pub(crate) mod delay;
 pub(crate) mod fork;
 
 /// The global rank that the launcher gave this process in `RANK`.

@@ -39,6 +39,9 @@ impl CaseExecution<'_> {
         if let Some(words) = sanitizers(case) {
             environment.set(protocol::env::SANITIZE.name, words);
         }
+        if let Some(schedule) = &case.schedule {
+            environment.set(protocol::env::SCHEDULE.name, schedule.to_string());
+        }
         Ok(environment)
     }
 

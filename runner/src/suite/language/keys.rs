@@ -137,6 +137,7 @@ pub(crate) static CASE: Section = Section {
                 Shape::Either(&[Shape::Text, Shape::Section(&XFAIL)]),
                 "it is [known to fail](#xfail): a failure counts as `xfailed`, a pass is a failure",
             ),
+            optional("schedule", Shape::Section(&SCHEDULE), "[delays on purpose](#schedule), drawn from a seed"),
             or(
                 "deterministic",
                 Shape::Either(&[Shape::Bool, Shape::Section(&DETERMINISTIC)]),
@@ -256,6 +257,17 @@ pub(crate) static XFAIL: Section = Section {
             Shape::Either(&[Shape::Bool, Shape::Expression]),
             "only if this is true, an expression without `${{ }}`: `matrix.world > 4`",
         ),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static SCHEDULE: Section = Section {
+    name: "schedule",
+    what: "`schedule`",
+    about: "Delays on purpose, the same for the same seed.",
+    keys: &[&[
+        required("seed", Shape::Integer(0, u32::MAX), "another seed draws other delays"),
+        or("jitter", Shape::Duration, "5ms", "the longest delay, up to 60 s"),
     ]],
     rules: &[],
 };

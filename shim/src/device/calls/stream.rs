@@ -8,6 +8,7 @@ use crate::boundary::guard;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::{self, Kind, PRIORITIES};
 use crate::device::{context, event};
+use crate::process::delay::{self, Place};
 use crate::sanitizer::races;
 
 pub(crate) fn create_with_flags(out: Out<usize>, flags: c_uint) -> CudaResult {
@@ -35,6 +36,7 @@ pub(crate) fn synchronize(handle: usize) -> CudaResult {
     let stream = stream::resolve(handle)?;
     stream.synchronize();
     races::host_waited_for(stream.lane());
+    delay::at(Place::Wake);
     Ok(())
 }
 
@@ -194,6 +196,7 @@ pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
     let event = event::resolve(handle)?;
     event.synchronize();
     races::host_waited(&event.knowledge());
+    delay::at(Place::Wake);
     Ok(())
 }
 

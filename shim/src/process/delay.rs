@@ -1,0 +1,106 @@
+//! Delays that a case asks for (`schedule`). Each is a function of seed, rank, kind of place, thread and how often the thread was
+//! there, so it does not depend on which thread comes first.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use protocol::schedule::Schedule;
+use xxhash_rust::xxh64::xxh64;
+
+use super::rank;
+use crate::settings;
+
+/// Where a delay may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// A communicator forms.
+    Start,
+    /// A collective, send or recv is issued.
+    Collective,
+    /// Work of a stream begins.
+    Stream,
+    /// The host has waited for a stream, an event or a device.
+    Wake,
+}
+
+/// Of so many operations of streams and waits of the host, one is late: there are thousands in a step.
+const ONE_OF: u64 = 8;
+
+/// What the draws of a thread depend on.
+struct Thread {
+    rank: u64,
+    name: u64,
+    /// By place.
+    visits: [u64; 4],
+}
+
+thread_local! {
+    static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
+}
+
+/// How late the next visit of this thread to a place is. None where no case asks for it.
+pub(crate) fn draw(place: Place) -> Option<Duration> {
+    let schedule = settings::get().ok()?.schedule.as_ref()?;
+    let drawn = THREAD.try_with(|thread| {
+        let mut thread = thread.borrow_mut();
+        let Thread { rank, name, visits } = thread.get_or_insert_with(Thread::this);
+        let visit = &mut visits[place as usize];
+        *visit += 1;
+        late(schedule, place, [*rank, *name, *visit])
+    });
+    // A thread that ends has no values any more.
+    drawn.ok().filter(|delay| !delay.is_zero())
+}
+
+/// Waits as long as is drawn.
+pub(crate) fn at(place: Place) {
+    if let Some(delay) = draw(place) {
+        std::thread::sleep(delay);
+    }
+}
+
+impl Thread {
+    fn this() -> Self {
+        let mut name = [0u8; 16];
+        // SAFETY: the kernel writes at most 16 bytes, with the 0 at the end.
+        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+        Self { rank: rank().map_or(u64::MAX, u64::from), name: xxh64(&name, 0), visits: [0; 4] }
+    }
+}
+
+fn late(schedule: &Schedule, place: Place, [rank, name, visit]: [u64; 3]) -> Duration {
+    let key: Vec<u8> = [rank, name, place as u64, visit].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let number = xxh64(&key, schedule.seed.into());
+    let is_rare = matches!(place, Place::Stream | Place::Wake);
+    if is_rare && !number.is_multiple_of(ONE_OF) {
+        return Duration::ZERO;
+    }
+    let most = schedule.jitter.as_micros() as u64;
+    Duration::from_micros(number / ONE_OF % (most + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays(seed: u32, rank: u64, place: Place) -> Vec<u128> {
+        let schedule = Schedule { seed, jitter: Duration::from_millis(5) };
+        (1..=400).map(|visit| late(&schedule, place, [rank, 7, visit]).as_micros()).collect()
+    }
+
+    #[test]
+    fn delays_are_those_of_the_seed_and_spread_up_to_the_jitter() {
+        let some = delays(1, 0, Place::Collective);
+        assert_eq!(some, delays(1, 0, Place::Collective));
+        for others in [delays(2, 0, Place::Collective), delays(1, 1, Place::Collective), delays(1, 0, Place::Start)] {
+            assert_ne!(some, others);
+        }
+        assert!(some.iter().all(|us| *us <= 5000));
+        let mean = some.iter().sum::<u128>() / 400;
+        assert!((2100..2900).contains(&mean), "{mean} us: 2500 us, give or take 5 times 72 us");
+        let late = delays(1, 0, Place::Stream).iter().filter(|us| **us > 0).count();
+        assert!((17..=83).contains(&late), "{late}: 50 of 400, give or take 5 times 6.6");
+        let none = Schedule { seed: 1, jitter: Duration::ZERO };
+        assert_eq!(super::late(&none, Place::Collective, [0, 7, 1]), Duration::ZERO);
+    }
+}
