@@ -4,6 +4,7 @@ pub mod bench;
 pub mod check;
 pub mod cli;
 pub mod doctor;
+mod drive;
 pub mod ending;
 pub mod env;
 pub mod exec;
