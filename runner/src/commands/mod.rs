@@ -16,6 +16,7 @@ pub mod list;
 pub mod manual;
 mod one_run;
 pub mod profiles;
+mod pytest;
 pub mod replay;
 pub mod reports;
 pub mod review;
