@@ -1,6 +1,7 @@
 """pytest in one rank: runs one test and writes down what came of it, for the pytest that waits for it."""
 
 import contextlib
+import gc
 import json
 import os
 import sys
@@ -71,6 +72,9 @@ def options_of(config):
 
 def main(session, test, nodeid, results):
     """Runs `test`, whose id in the session is `nodeid`, and gives the exit code. Reports go to files in the directory `results`."""
+    # What this process began with, PyTorch if it was forked from a warm one: looking for garbage there, as pytest and Python do
+    # several times when they end, takes longer than a short test.
+    gc.freeze()
     os.chdir(session["directory"])
     sys.argv = ["pytest", test]
     number = os.environ.get("RANK", "0")
