@@ -416,6 +416,31 @@ fn what_starts_with_every_interpreter_counts() {
 }
 
 #[test]
+fn who_looks_through_all_variables_has_read_them_all_but_tqdm() {
+    let machine = Machine::new();
+    let site = fs::read_dir(machine.path("venv/lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
+    let looks = "import os\nfound = [value for name, value in os.environ.items() if name.startswith('TQDM_')]\n";
+    fs::create_dir(site.join("tqdm")).unwrap();
+    fs::write(site.join("tqdm/utils.py"), looks).unwrap();
+    let cases = "- {id: a, launch: {argv: [python, probe.py], ranks: 1}}\n\
+                 - {id: b, env: {TQDM_X: '1'}, launch: {argv: [python, probe.py], ranks: 1}}\n";
+    for (text, reasons) in [("import tqdm.utils\n", [None, Some("TQDM_X differs")]), (looks, [Some("differs"); 2])] {
+        fs::write(site.join("torch/nn/parallel.py"), text).unwrap();
+        let came = machine.run(cases, "1");
+        machine.assert_clean();
+        for (came, reason) in came.iter().zip(reasons) {
+            let starts = came.starts.clone().unwrap();
+            assert_eq!(
+                (starts.warm, starts.cold.len()),
+                (u32::from(reason.is_none()), usize::from(reason.is_some())),
+                "{starts:?}"
+            );
+            assert!(reason.is_none_or(|reason| starts.cold[0].contains(reason)), "{starts:?}");
+        }
+    }
+}
+
+#[test]
 fn what_importing_torch_says_every_process_says() {
     let machine = Machine::new();
     let site = fs::read_dir(machine.path("venv/lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");

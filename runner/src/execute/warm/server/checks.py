@@ -8,7 +8,7 @@ import sys
 # `getenv` leaves no trace; what Python code reads while it is imported is recorded, see `Recorder`.
 BOUND = re.compile(
     rb"(?:PYTHON|LC_|LD_|GLIBC_|MALLOC_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|GOTO_|BLIS_|NPY_|NUMEXPR_|DNNL_|ONEDNN_|ATEN_|C10_"
-    rb"|COVERAGE_|COV_|SETUPTOOLS_|KINETO_|TORCH|PYTORCH_|CUDA_|USE_|ACC_|INTEL_|I_MPI_|MKLDNN_|MPI_|OMPI_|OPENSSL_|__PYVENV|HOME$|LANG|TZ$)"
+    rb"|COVERAGE_|COV_|SETUPTOOLS_|TQDM_|KINETO_|TORCH|PYTORCH_|CUDA_|USE_|ACC_|INTEL_|I_MPI_|MKLDNN_|MPI_|OMPI_|OPENSSL_|__PYVENV|HOME$|LANG|TZ$)"
 )
 # Of those, what PyTorch and CUDA read later: at the first CUDA call, or when a process group is made. And what is read
 # early without leaving a trace in what is kept.
@@ -32,6 +32,12 @@ class Recorder(type(os.environ)):
     def __contains__(self, name):
         self.asked.add(os.fsencode(name))
         return super().__contains__(name)
+
+    def items(self):
+        # tqdm looks among all for those that begin with TQDM_, which BOUND has. Whoever else does this has read them all.
+        if sys._getframe(1).f_globals.get("__name__") == "tqdm.utils":
+            return {self.decodekey(name): self.decodevalue(value) for name, value in self._data.items()}.items()
+        return super().items()
 
 
 def is_bound(name, asked):

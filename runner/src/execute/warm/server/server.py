@@ -114,6 +114,8 @@ def load(wanted, left_out, control):
     if sys.modules.pop(AGENT.decode(), None) is not None:
         delattr(sys.modules[parent], name)
     gc.collect()
+    # What the forks share: a collection that looked at it would write to it, in every fork, and take half of what a small program takes.
+    gc.freeze()
     return Warm(variables, frozenset(Recorder.asked) - HARMLESS, said)
 
 
