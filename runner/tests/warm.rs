@@ -167,7 +167,7 @@ fn came_of(run: &Path, event: Event) -> Option<Came> {
         });
         (process.role, process.exit, stdout, stderr)
     });
-    Some(Came { case, processes: processes.collect(), starts: attempt.starts })
+    Some(Came { case, processes: processes.collect(), starts: attempt.starts.map(|starts| *starts) })
 }
 
 /// Without what differs between any two runs: cookies, scratch directories, ports, addresses of threads.
