@@ -12,7 +12,7 @@ BOUND = re.compile(
 )
 # Of those, what PyTorch and CUDA read later: at the first CUDA call, or when a process group is made. And what is read
 # early without leaving a trace in what is kept.
-FREE = re.compile(rb"(?:TORCHELASTIC_|TORCH_NCCL_|CUDA_VISIBLE_DEVICES$|TORCH_DISABLE_SHARE_RDZV_TCP_STORE$)")
+FREE = re.compile(rb"(?:TORCHELASTIC_|TORCH_NCCL_|CUDA_VISIBLE_DEVICES$|PYTORCH_NVML_BASED_CUDA_CHECK$|TORCH_DISABLE_SHARE_RDZV_TCP_STORE$)")
 
 
 class Cold(Exception):
