@@ -162,8 +162,8 @@ variables! {
         "The Python that suites and `ftest exec` use.";
     CACHE = "FTEST_CACHE_DIR", "a directory", "$XDG_CACHE_HOME/ftest or ~/.cache/ftest",
         "Where managed environments and soname holders live.";
-    WARM = "FTEST_WARM", "0, 1", "as the suite says",
-        "Whether Python processes of cases are forked from one that has imported PyTorch: `1` for all cases but those with `warm: false`, `0` for none.";
+    WARM = "FTEST_WARM", "0, 1", "1 where a run starts more than two of them",
+        "Whether Python processes of cases are forked from one that has imported PyTorch: `1` in all cases but those with `warm: false`, `0` in none.";
     RUNS = "FTEST_RUNS_DIR", "a directory", ".ftest/runs",
         "Where `ftest run` keeps its runs, and others find them.";
 }

@@ -139,10 +139,13 @@ pub struct Hang {
 /// How many processes were forked from a warm process, and why others were not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Starts {
-    /// Processes that were forked, torchrun's workers included.
+    /// Processes that were forked, also by torchrun and by ranks.
     pub warm: u32,
     /// The others that could have been, each with the reason: `rank 1: the script may set ...`.
     pub cold: Vec<String>,
+    /// Modules that the suite wants imported before, and that cannot be, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
 }
 
 /// One process.

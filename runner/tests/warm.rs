@@ -5,6 +5,7 @@ mod program;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -56,6 +57,17 @@ const ENDS: [(&str, Exit); 7] = [
     ("kill", Exit::Signal(9)),
 ];
 
+/// Sets on which nothing depends but what they hold.
+const SETS: &str = "\
+names = {str(number) for number in range(3)} | set('abc')
+names.add('d')
+assert 'd' in names and len(names - {'x'}) == 7 and {1, 2} != {1} and not set() and sorted(names.union('y'))[0] == '0'
+for number in {3, 4}:
+    assert hash(1) == 1 and all(len(name) == 1 for name in sorted(set('ab')))
+if frozenset('a'):
+    names |= {'z'}
+";
+
 struct Machine {
     root: tempfile::TempDir,
     mark: String,
@@ -91,6 +103,12 @@ impl Machine {
             fs::write(torch.join(file), text).unwrap();
         }
         fs::write(machine.path("probe.py"), include_str!("warm/probe.py")).unwrap();
+        fs::write(machine.path("family.py"), include_str!("warm/family.py")).unwrap();
+        // As pip installs the commands of packages.
+        let tool = machine.path("venv/bin/tool");
+        let text = format!("#!{}\n{}", machine.path("venv/bin/python").display(), include_str!("warm/probe.py"));
+        fs::write(&tool, text).unwrap();
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
         machine
     }
 
@@ -149,7 +167,7 @@ fn came_of(run: &Path, event: Event) -> Option<Came> {
         });
         (process.role, process.exit, stdout, stderr)
     });
-    Some(Came { case, processes: processes.collect(), starts: attempt.starts })
+    Some(Came { case, processes: processes.collect(), starts: attempt.starts.map(|starts| *starts) })
 }
 
 /// Without what differs between any two runs: cookies, scratch directories, ports, addresses of threads.
@@ -161,18 +179,27 @@ fn same(text: &str) -> String {
         ("MASTER_PORT(=|', ')[0-9]+", "MASTER_PORT"),
         ("thread 0x[0-9a-f]+", "thread X"),
         ("FTEST_WARM(=|', ')[01]", "FTEST_WARM"),
+        // Of multiprocessing's sockets and arguments.
+        ("(pymp|listener)-[0-9a-z_]+", "NAME"),
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, with).into_owned();
     }
     text
 }
 
+/// So many processes were forked, and none was started cold.
+fn all_warm(warm: u32) -> Option<Starts> {
+    Some(Starts { warm, ..Starts::default() })
+}
+
 /// A case of each kind for each end.
 fn probes() -> String {
-    let mut cases = String::new();
+    let mut cases = format!("- {{id: python3-well, launch: {{argv: [python3, probe.py, well], ranks: 2}}, {ANY}}}\n");
     for (end, _) in &ENDS {
         cases += &format!(
             "- {{id: ranks-{end}, env: {{MINE: 'a = b', EMPTY: ''}}, launch: {{argv: [python, ./probe.py, 'b c', '', {end}], ranks: 2}}, {ANY}}}\n\
+             - {{id: module-{end}, launch: {{argv: [python, -m, probe, b, {end}], ranks: 2}}, {ANY}}}\n\
+             - {{id: tool-{end}, launch: {{argv: [tool, b, {end}], ranks: 2}}, python: system, {ANY}}}\n\
              - {{id: torchrun-{end}, launch: {{torchrun: {{nproc_per_node: 2, script: probe.py, args: [{end}]}}}}, {ANY}}}\n"
         );
     }
@@ -185,11 +212,10 @@ fn a_warm_process_sees_and_does_what_a_cold_one_does() {
     let cold = machine.run(&probes(), "0");
     let warm = machine.run(&probes(), "1");
     machine.assert_clean();
-    assert_eq!(cold.len(), 2 * ENDS.len());
+    assert_eq!(cold.len(), 4 * ENDS.len() + 1);
     for (cold, warm) in cold.iter().zip(&warm) {
         assert_eq!(cold.starts, None);
-        let expected = if cold.case.contains("torchrun") { 3 } else { 2 };
-        assert_eq!(warm.starts, Some(Starts { warm: expected, cold: Vec::new() }), "{}", warm.case);
+        assert_eq!(warm.starts, all_warm(if cold.case.contains("torchrun") { 3 } else { 2 }), "{}", warm.case);
         assert_eq!(cold.processes.len(), warm.processes.len(), "{}", warm.case);
         for (one, other) in cold.processes.iter().zip(&warm.processes) {
             let (role, exit, out, err) = one;
@@ -207,8 +233,54 @@ fn a_warm_process_sees_and_does_what_a_cold_one_does() {
 }
 
 #[test]
+fn what_a_program_starts_itself_is_warm_too() {
+    let machine = Machine::new();
+    let cases = format!("- {{id: rank, launch: {{argv: [python, family.py], ranks: 1}}, {ANY}}}\n");
+    let (cold, warm) = (machine.run(&cases, "0").remove(0), machine.run(&cases, "1").remove(0));
+    machine.assert_clean();
+    for (one, other) in cold.processes.iter().zip(&warm.processes) {
+        let differ = one.2.lines().zip(other.2.lines()).find(|(one, other)| one != other);
+        assert_eq!(differ, None);
+        assert_eq!(one, other);
+    }
+    let (role, exit, out, _) = &cold.processes[0];
+    assert_eq!((role, exit), (&Role::Rank(0), &Exit::Code(0)));
+    assert!(out.contains("spawn kill -9") && out.ends_with("the end\n"), "{out}");
+    let starts = warm.starts.unwrap();
+    // Itself, four that multiprocessing spawns and its server of forks, and six of its eight commands. With `preexec_fn` a process runs
+    // what nobody else can; `python -c` is not noted.
+    assert_eq!((starts.warm, starts.cold.len()), (12, 1), "{starts:?}");
+    assert!(starts.cold[0].contains("options that a fork does not follow"), "{starts:?}");
+}
+
+#[test]
+fn a_suite_names_what_else_is_imported() {
+    let machine = Machine::new();
+    let site = fs::read_dir(machine.path("venv/lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
+    fs::write(site.join("large.py"), "").unwrap();
+    fs::write(site.join("loud.py"), "print('hello')\n").unwrap();
+    fs::write(machine.path("names.py"), "import sys\nprint('large' in sys.modules, 'loud' in sys.modules)\n").unwrap();
+    let cases = "- {id: names, launch: {argv: [python, names.py], ranks: 1, warm: [large, loud, missing]}}\n\
+                 - {id: other, launch: {argv: [python, names.py], ranks: 1}}\n";
+    let came = machine.run(cases, "1");
+    machine.assert_clean();
+    assert_eq!([&came[0].processes[0].2, &came[1].processes[0].2], ["True False\n", "False False\n"]);
+    assert_eq!(came[1].starts, all_warm(1));
+    let starts = came[0].starts.clone().unwrap();
+    assert_eq!((starts.warm, starts.cold.len(), starts.without.len()), (1, 0, 2), "{starts:?}");
+    assert!(starts.without[0].starts_with("loud: importing it prints"), "{starts:?}");
+    assert!(starts.without[1].starts_with("missing: ModuleNotFoundError"), "{starts:?}");
+}
+
+#[test]
 fn what_would_differ_starts_cold_and_says_why() {
     let machine = Machine::new();
+    fs::write(machine.path("uses.py"), "import sys, helper\n").unwrap();
+    fs::write(machine.path("helper.py"), "import os\nos.environ['OMP_NUM_THREADS'] = '2'\n").unwrap();
+    fs::write(machine.path("order.py"), "names = set(['a', 'b'])\nprint(len(names))\nlast = [n for n in names][:0]\n")
+        .unwrap();
+    fs::write(machine.path("hashes.py"), "even = hash('a') % 2 * 0\n").unwrap();
+    fs::write(machine.path("sets_are_fine.py"), SETS).unwrap();
     fs::write(machine.path("sets.py"), "import os\nos.environ['OMP_NUM_THREADS'] = '2'\n").unwrap();
     fs::write(machine.path("broken.py"), "import os\ndef (\n").unwrap();
     fs::create_dir(machine.path("beside")).unwrap();
@@ -231,11 +303,21 @@ fn what_would_differ_starts_cold_and_says_why() {
         ("broken", "launch: {argv: [python, broken.py], ranks: 1}", "no script that can be read"),
         ("beside", "launch: {argv: [python, beside/train.py], ranks: 1}", "beside/logging.py comes before the module"),
         ("missing", "launch: {argv: [python, none.py], ranks: 1}", "none.py is not a file"),
+        ("helper", "launch: {argv: [python, uses.py], ranks: 1}", "helper.py may set OMP_NUM_THREADS"),
+        (
+            "order",
+            "launch: {argv: [python, order.py], ranks: 1}",
+            "the script, line 1, may depend on the order of a set",
+        ),
+        ("hashes", "launch: {argv: [python, hashes.py], ranks: 1}", "the script, line 1, may depend on the order"),
+        ("no-module", "launch: {argv: [python, -m, none], ranks: 1}", "there is no module none"),
         ("worker", "launch: {torchrun: {nproc_per_node: 1, script: sets.py}}", "the script may set OMP_NUM_THREADS"),
     ];
-    let cases: String = table.iter().map(|(id, case, _)| format!("- {{id: {id}, {case}, {ANY}}}\n")).collect();
+    let mut cases: String = table.iter().map(|(id, case, _)| format!("- {{id: {id}, {case}, {ANY}}}\n")).collect();
+    cases += "- {id: sets-are-fine, launch: {argv: [python, sets_are_fine.py], ranks: 1}}\n";
     let (cold, warm) = (machine.run(&cases, "0"), machine.run(&cases, "1"));
     machine.assert_clean();
+    assert_eq!(warm.iter().find(|came| came.case == "s/sets-are-fine").unwrap().starts, all_warm(1));
     for (id, _, why) in table {
         let of = |came: &[Came]| came.iter().find(|came| came.case == format!("s/{id}")).unwrap().clone();
         let (cold, warm) = (of(&cold), of(&warm));
@@ -250,15 +332,19 @@ fn what_would_differ_starts_cold_and_says_why() {
 fn the_suite_and_the_user_choose() {
     let machine = Machine::new();
     let case = |id: &str, warm: &str| format!("- {{id: {id}, launch: {{argv: [python, probe.py], ranks: 1{warm}}}}}\n");
-    let cases = [case("1-yes", ", warm: true"), case("2-no", ", warm: false"), case("3-silent", "")].concat();
-    let warm = Some(Starts { warm: 1, cold: Vec::new() });
-    for (word, expected) in
-        [("", [warm.clone(), None, None]), ("1", [warm.clone(), None, warm.clone()]), ("0", [None, None, None])]
-    {
-        let starts: Vec<_> = machine.run(&cases, word).into_iter().map(|came| came.starts).collect();
+    let few = [case("1-yes", ", warm: true"), case("2-no", ", warm: false"), case("3-silent", "")].concat();
+    let many = few.clone() + &case("4-silent", "");
+    let (one, none) = (all_warm(1), None);
+    for (cases, word, expected) in [
+        (&few, "", vec![one.clone(), none.clone(), none.clone()]),
+        (&many, "", vec![one.clone(), none.clone(), one.clone(), one.clone()]),
+        (&few, "1", vec![one.clone(), none.clone(), one]),
+        (&few, "0", vec![none; 3]),
+    ] {
+        let starts: Vec<_> = machine.run(cases, word).into_iter().map(|came| came.starts).collect();
         assert_eq!(starts, expected, "FTEST_WARM={word}");
     }
-    let output = machine.ftest(&cases, "perhaps").output().unwrap();
+    let output = machine.ftest(&few, "perhaps").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("FTEST_WARM=perhaps"), "{said}");
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -298,9 +384,59 @@ fn a_torch_that_cannot_be_forked_from_leaves_its_cases_cold() {
         let came = machine.run(case, "1").remove(0);
         assert!(came.processes.iter().all(|process| process.1 == Exit::Code(0)), "{came:?}");
         if !why.contains("ended") {
-            assert_eq!(came.starts, Some(Starts { warm: 2, cold: Vec::new() }), "{why}");
+            assert_eq!(came.starts, all_warm(2), "{why}");
         }
         machine.assert_clean();
+    }
+}
+
+#[test]
+fn what_starts_with_every_interpreter_counts() {
+    let machine = Machine::new();
+    let site = fs::read_dir(machine.path("venv/lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
+    let case = "- {id: one, env: {READ_BY_SITE: x}, launch: {argv: [python, probe.py], ranks: 1}}\n";
+    for (text, why) in [
+        ("import os\nos.environ['SET_BY_SITE'] = '1'\n", Some("starting this Python sets SET_BY_SITE")),
+        ("import os\nearly = os.environ.get('READ_BY_SITE')\n", Some("READ_BY_SITE differs")),
+        ("import os\nkept = os.open('/dev/null', os.O_RDONLY)\n", Some("starting this Python leaves open: /dev/null")),
+        ("", None),
+    ] {
+        fs::write(site.join("sitecustomize.py"), text).unwrap();
+        let came = machine.run(case, "1").remove(0);
+        machine.assert_clean();
+        assert_eq!(came.processes[0].1, Exit::Code(0), "{came:?}");
+        let starts = came.starts.unwrap();
+        assert_eq!(
+            (starts.warm, starts.cold.len()),
+            (u32::from(why.is_none()), usize::from(why.is_some())),
+            "{starts:?}"
+        );
+        assert!(why.is_none_or(|why| starts.cold[0].contains(why)), "{starts:?}");
+    }
+}
+
+#[test]
+fn who_looks_through_all_variables_has_read_them_all_but_tqdm() {
+    let machine = Machine::new();
+    let site = fs::read_dir(machine.path("venv/lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
+    let looks = "import os\nfound = [value for name, value in os.environ.items() if name.startswith('TQDM_')]\n";
+    fs::create_dir(site.join("tqdm")).unwrap();
+    fs::write(site.join("tqdm/utils.py"), looks).unwrap();
+    let cases = "- {id: a, launch: {argv: [python, probe.py], ranks: 1}}\n\
+                 - {id: b, env: {TQDM_X: '1'}, launch: {argv: [python, probe.py], ranks: 1}}\n";
+    for (text, reasons) in [("import tqdm.utils\n", [None, Some("TQDM_X differs")]), (looks, [Some("differs"); 2])] {
+        fs::write(site.join("torch/nn/parallel.py"), text).unwrap();
+        let came = machine.run(cases, "1");
+        machine.assert_clean();
+        for (came, reason) in came.iter().zip(reasons) {
+            let starts = came.starts.clone().unwrap();
+            assert_eq!(
+                (starts.warm, starts.cold.len()),
+                (u32::from(reason.is_none()), usize::from(reason.is_some())),
+                "{starts:?}"
+            );
+            assert!(reason.is_none_or(|reason| starts.cold[0].contains(reason)), "{starts:?}");
+        }
     }
 }
 
@@ -319,7 +455,7 @@ fn what_importing_torch_says_every_process_says() {
     machine.assert_clean();
     for (cold, warm) in cold.iter().zip(&warm) {
         assert_eq!(cold.processes, warm.processes);
-        assert_eq!(warm.starts, Some(Starts { warm: 2, cold: Vec::new() }));
+        assert_eq!(warm.starts, all_warm(2));
         let rank = &warm.processes[0].3;
         assert!(rank.contains("there is no NumPy") && rank.ends_with("and more\n"), "{rank}");
     }
@@ -381,9 +517,10 @@ fn the_warm_process_goes_with_its_run_whoever_dies_first() {
     for order in [&["ftest"][..], &["warm", "ftest"], &["interrupt"]] {
         let mut started = Started::new();
         let before = started.machine.everything().find();
-        let warm = started.with("ftest_warm");
-        // Two ranks, a launcher and the warm process that it has, two workers.
-        assert_eq!((warm.len(), started.with("probe.py").len()), (1, 6), "{before:?}");
+        let ours = |process: &Process| process.parent == started.child.id() as i32;
+        let (warm, theirs): (Vec<Process>, Vec<Process>) = started.with("ftest_warm").into_iter().partition(ours);
+        // Two ranks, a launcher and two workers, and what each of them would ask.
+        assert_eq!((warm.len(), theirs.len(), started.with("probe.py").len()), (1, 5, 5), "{before:?}");
         for who in order {
             match *who {
                 "ftest" => started.child.kill().unwrap(),
@@ -417,7 +554,7 @@ fn a_run_goes_on_cold_when_its_warm_process_is_killed() {
     );
     let came = machine.run(&cases, "1");
     machine.assert_clean();
-    assert_eq!(came[0].starts, Some(Starts { warm: 1, cold: Vec::new() }));
+    assert_eq!(came[0].starts, all_warm(1));
     let starts = came[1].starts.clone().unwrap();
     assert!(starts.warm == 0 && starts.cold[0].contains("the warm process"), "{starts:?}");
     assert_eq!(came[1].processes[0].1, Exit::Code(0));

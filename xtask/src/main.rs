@@ -13,7 +13,7 @@ Chores of the repository:
   cargo xtask check             formatting, clippy and the documentation of the code, as CI checks them
   cargo xtask ci [STEP]...      everything that has to pass before a change lands: .ci/run
   cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, torch, compute, overhead,
-                                runner
+                                runner, warm
   cargo xtask drill             the reliability drill: 30 minutes, rewrites docs/reliability.md; --quick, --only NAME, --list
   cargo xtask pictures          run docs/example and redraw docs/terminal.svg and docs/report.png
   cargo xtask tutorial          follow docs/tutorial.md and compare what its commands print
@@ -30,6 +30,7 @@ const BENCHES: &[(&str, &str)] = &[
     ("compute", "./ftest exec --profile a100 -- python benches/compute.py"),
     ("overhead", "./ftest --version && python3 benches/overhead.py"),
     ("runner", "./ftest --version && python3 benches/runner.py"),
+    ("warm", "./ftest --version && python3 benches/warm.py --suites"),
 ];
 
 fn main() -> ExitCode {

@@ -62,8 +62,8 @@ pub struct Case {
     pub resources: Resources,
     /// What is started.
     pub launch: Launch,
-    /// Whether its Python processes are forked from a warm one, where the suite says so.
-    pub warm: Option<bool>,
+    /// Whether its Python processes are forked from a warm one.
+    pub warm: Warm,
     /// Processes to kill while it runs.
     pub kill: Vec<Kill>,
     /// What goes wrong on purpose, in NCCL.
@@ -228,6 +228,18 @@ impl Default for Launch {
     fn default() -> Self {
         Launch::Argv { argv: Vec::new(), ranks: None }
     }
+}
+
+/// What a case says about warm starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Warm {
+    /// Nothing: what can be started warm is.
+    #[default]
+    Possible,
+    /// It wants them, and gets the reason where they cannot be; the warm process imports these modules too.
+    Wanted(Vec<String>),
+    /// None.
+    Never,
 }
 
 /// What a case starts.

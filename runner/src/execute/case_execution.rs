@@ -157,6 +157,9 @@ impl CaseExecution<'_> {
             debug.apply(self.case, &mut planned);
         }
         let notes = warm::file(&self.scratch);
+        if let Some(Ok(server)) = &warm {
+            server.without().iter().for_each(|module| warm::without(&notes, module));
+        }
         for process in planned {
             let watched = !self.case.kill.is_empty();
             let started = match &warm {

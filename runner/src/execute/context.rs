@@ -198,11 +198,16 @@ impl RunContext {
             Ok(python) => python?,
             Err(why) => return Some(Err(why)),
         };
-        let made = self.warm.of(python, &self.install, (&self.cookie, self.directory.path()));
+        let made = self.warm.of(case, python, &self.install, (&self.cookie, self.directory.path()));
         tokio::select! {
             made = made => Some(made),
             () = self.cancel.raised(1) => None,
         }
+    }
+
+    /// What this run will start, before it does.
+    pub fn expect(&self, cases: &[Arc<Case>], repeated: bool) {
+        self.warm.expect(cases, repeated);
     }
 
     /// Makes the warm processes that `cases` will ask for, one after the other, where their Python is there already: while cases that
@@ -210,7 +215,9 @@ impl RunContext {
     pub async fn warm_up(&self, cases: &[Arc<Case>]) {
         let mut seen = HashSet::new();
         for case in cases.iter().filter(|case| self.warm.will_want(case) && requirement::unmet(case).is_none()) {
-            let Some(need) = case.python_need().filter(|need| seen.insert(need.clone())) else { continue };
+            let Some(need) = case.python_need().filter(|need| seen.insert((need.clone(), case.warm.clone()))) else {
+                continue;
+            };
             let asked = need.clone();
             let present = tokio::task::spawn_blocking(move || python::is_present(&asked)).await;
             if self.cancel.is_raised() || !present.unwrap_or(false) {

@@ -192,7 +192,7 @@ pub struct Attempt {
     pub notes: Vec<String>,
     /// How its processes were started, where warm starts were wanted: measured, and not a matter of the verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub starts: Option<Starts>,
+    pub starts: Option<Box<Starts>>,
     /// The cluster report, a file; relative paths are of the run's directory.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
@@ -312,7 +312,7 @@ impl Attempt {
             hang: observation.hang.clone(),
             gaps: observation.gaps.clone(),
             notes: observation.notes.clone(),
-            starts: observation.starts.clone(),
+            starts: observation.starts.clone().map(Box::new),
             cluster_report: None,
             device_reports: None,
             kept: outcome.kept.then(|| observation.scratch.clone()),

@@ -91,6 +91,7 @@ pub async fn run(
 ) -> Vec<String> {
     let local = LocalSet::new();
     let mut tallies = vec![Tally::default(); cases.len()];
+    resources.execution.expect(cases, settings.rounds.repeat());
     let (all, early) = (cases.to_vec(), Rc::clone(&resources));
     let warm_up = local.spawn_local(async move { early.execution.warm_up(&all).await });
     local.run_until(start_all(cases, order, &resources, settings, &announce, &mut tallies)).await;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::case::policy::Retries;
 use crate::case::python::PythonNeed;
-use crate::case::{Case, Resources, Timeout, Transport};
+use crate::case::{Case, Resources, Timeout, Transport, Warm};
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
@@ -73,7 +73,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let launch = case
         .required("launch", "launch: {argv: [program, argument]}")
         .and_then(|node| launch::read(shared, node, cluster.as_ref()));
-    let (launch, warm) = launch.map_or((None, None), |(launch, warm)| (Some(launch), warm));
+    let (launch, warm) = launch.map_or((None, Warm::Possible), |(launch, warm)| (Some(launch), warm));
     // After a mistake in `launch` nothing is known about ranks, so no rank is wrong.
     let world = launch.as_ref().map_or(Some(u32::MAX), launch::world_size);
     let kill =

@@ -3,7 +3,7 @@
 use model::node::{Node, Value};
 use protocol::plan::ClusterPlan;
 
-use crate::case::{Kill, KillTarget, Launch};
+use crate::case::{Kill, KillTarget, Launch, Warm};
 use crate::host::signal;
 use crate::suite::Shared;
 use crate::suite::language::keys::{self, MAX_RANKS};
@@ -18,7 +18,7 @@ pub(super) fn world_size(launch: &Launch) -> Option<u32> {
 }
 
 /// The launch, and what it says of `warm`.
-pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPlan>) -> Option<(Launch, Option<bool>)> {
+pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPlan>) -> Option<(Launch, Warm)> {
     let reader = shared.reader;
     let launch = reader.section(&keys::LAUNCH, node)?;
     let argv = launch.get("argv");
@@ -62,9 +62,35 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
             reader.mistake(&entry.key_span, message, format!("it belongs to `{owner}`"));
         }
     }
-    let warm = launch.get("warm").map(|node| reader.boolean("warm", node));
+    let warm = launch.get("warm").map(|node| read_warm(reader, node)).unwrap_or_default();
     launch.finish();
-    Some((read?, warm.flatten()))
+    Some((read?, warm))
+}
+
+/// `true`, `false`, or the modules that are imported beside PyTorch.
+fn read_warm(reader: &Reader<'_>, node: &Node) -> Warm {
+    if !matches!(node.value, Value::List(_)) {
+        return match reader.boolean("warm", node) {
+            Some(false) => Warm::Never,
+            Some(true) => Warm::Wanted(Vec::new()),
+            None => Warm::Possible,
+        };
+    }
+    let mut modules = Vec::new();
+    for item in reader.list("warm", node).unwrap_or_default() {
+        let Some(name) = reader.string("warm", item) else { continue };
+        let part = |part: &str| {
+            part.chars().all(|letter| letter == '_' || letter.is_alphanumeric())
+                && part.chars().next().is_some_and(|letter| !letter.is_numeric())
+        };
+        if name.split('.').all(part) {
+            modules.push(name);
+        } else {
+            let message = format!("`{name}` is not the name of a module");
+            reader.mistake(&item.span, message, "write what follows `import`: `warm: [transformers]`");
+        }
+    }
+    Warm::Wanted(modules)
 }
 
 fn too_many(reader: &Reader<'_>, node: &Node, ranks: u32, cluster: &ClusterPlan) {

@@ -31,6 +31,10 @@ with open("/proc/%d/cmdline" % os.getppid(), "rb") as file:
     show("parent", file.read().split(b"\0")[1:3])
 show("leads", (os.getpid() == os.getpgid(0), os.getpid() == os.getsid(0)))
 show("descriptors", sorted(os.listdir("/proc/self/fd")))
+try:
+    show("waits for", os.waitpid(-1, os.WNOHANG))
+except ChildProcessError:
+    show("waits for", "nobody")
 with open("/proc/self/status") as file:
     wanted = "Umask Threads SigBlk SigIgn SigCgt SigPnd ShdPnd Cpus_allowed NoNewPrivs Seccomp CapInh CapEff Uid Gid Groups".split()
     show("status", [line for line in file if line.split(":")[0] in wanted])
@@ -45,7 +49,7 @@ for stream in (sys.stdin, sys.stdout, sys.stderr):
 show("input", sys.stdin.read())
 show("module", {name: str(value).split(" object at ")[0] for name, value in globals().items() if name[:2] == "__"})
 show("main", sys.modules["__main__"].__dict__ is globals())
-show("left behind", [name for name in ("runpy", "sitecustomize", "ftest_warm") if name in sys.modules])
+show("left behind", [name for name in ("runpy", "sitecustomize", "ftest_warm") if name in sys.modules and __spec__ is None])
 show("stack", [frame.filename for frame in inspect.stack()])
 show("signals", [(int(number), str(signal.getsignal(number))[:30]) for number in sorted(signal.valid_signals())])
 show("timer", signal.getitimer(signal.ITIMER_REAL))

@@ -11,6 +11,7 @@ mod suites;
 mod surroundings;
 mod table;
 mod tally;
+mod warm;
 mod workspace;
 
 use std::path::Path;
@@ -110,6 +111,12 @@ const DRILLS: &[Drill] = &[
         name: "same-reports",
         tries: "cluster reports of the suites dist and faults, without `measured`, compared byte for byte with the first run's",
         run: repeated::same_reports,
+    },
+    Drill {
+        name: "warm-and-cold",
+        tries: "the suites with PyTorch, started warm and cold: verdicts, ends of processes, cluster and device reports without \
+                `measured`",
+        run: warm::warm_and_cold,
     },
     Drill {
         name: "one-sided",

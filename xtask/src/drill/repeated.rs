@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -122,12 +123,7 @@ pub(super) fn same_reports(workspace: &Workspace) -> Result<Tally, String> {
         let (run, attempts) = workspace::attempts(&runs_dir)?;
         for attempt in attempts {
             let Some(file) = &attempt.report else { continue };
-            let text = fs::read_to_string(run.join(file)).map_err(|error| format!("{file}: {error}"))?;
-            let mut report: Value = serde_json::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
-            if let Some(fields) = report.as_object_mut() {
-                fields.remove("measured");
-            }
-            let text = report.to_string();
+            let text = deterministic(&run.join(file))?;
             let expected = first.entry(attempt.case.clone()).or_insert_with(|| text.clone());
             let outcome = if *expected == text { Ok(()) } else { Err(difference(expected, &text)) };
             tally.add(&format!("{} of run {round}", attempt.case), Duration::ZERO, outcome);
@@ -140,8 +136,29 @@ pub(super) fn same_reports(workspace: &Workspace) -> Result<Tally, String> {
     Ok(tally)
 }
 
+/// A report without what is measured; of a list of reports, each.
+pub(super) fn deterministic(file: &Path) -> Result<String, String> {
+    let failed = |error: String| format!("{}: {error}", file.display());
+    let text = fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
+    let mut report: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    let without = |report: &mut Value| {
+        if let Some(fields) = report.as_object_mut() {
+            fields.remove("measured");
+        }
+    };
+    match &mut report {
+        Value::Array(reports) => {
+            reports.iter_mut().for_each(without);
+            // Processes write them in any order.
+            reports.sort_by_key(Value::to_string);
+        }
+        report => without(report),
+    }
+    Ok(report.to_string())
+}
+
 /// The first place where two texts differ, with what is around it.
-fn difference(expected: &str, text: &str) -> String {
+pub(super) fn difference(expected: &str, text: &str) -> String {
     let at = expected.bytes().zip(text.bytes()).take_while(|(left, right)| left == right).count();
     let around = |text: &str| {
         let bytes = text.as_bytes();

@@ -246,6 +246,13 @@ pub(super) struct Attempt {
     pub took: Duration,
     /// The cluster report that was kept, from the run's directory.
     pub report: Option<String>,
+    /// The list of device reports, likewise.
+    pub devices: Option<String>,
+    /// Roles and ends of its processes.
+    pub ends: String,
+    /// How many processes were forked from a warm one, and why others were not.
+    pub warm: u64,
+    pub cold: Vec<String>,
 }
 
 /// The attempts of the only run below `runs`.
@@ -273,6 +280,7 @@ impl Attempt {
     fn read(event: &Value) -> Attempt {
         let attempt = &event["attempt"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let processes = attempt["processes"].as_array().into_iter().flatten();
         let failure = |failure: &Value| {
             format!("{}: {} | {}", text(&failure["kind"]), text(&failure["expected"]), text(&failure["got"]))
         };
@@ -282,6 +290,13 @@ impl Attempt {
             failures: attempt["failures"].as_array().into_iter().flatten().map(failure).collect(),
             took: Duration::from_micros(attempt["duration_us"].as_u64().unwrap_or_default()),
             report: attempt["cluster_report"].as_str().map(str::to_owned),
+            devices: attempt["device_reports"].as_str().map(str::to_owned),
+            ends: processes
+                .map(|process| format!("{} {}", process["role"], process["exit"]))
+                .collect::<Vec<_>>()
+                .join(", "),
+            warm: attempt["starts"]["warm"].as_u64().unwrap_or_default(),
+            cold: attempt["starts"]["cold"].as_array().into_iter().flatten().map(text).collect(),
         }
     }
 }

@@ -5,7 +5,8 @@ mod notes;
 mod request;
 mod server;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,26 +15,27 @@ use parking_lot::Mutex;
 use protocol::env::{self, BadValue};
 use tokio::sync::OnceCell;
 
-pub(super) use notes::{cold, file, read};
+pub(super) use notes::{cold, file, read, without};
 pub(super) use request::Request;
 pub(super) use server::Server;
 
 use super::launch::builder::EnvironmentBuilder;
 use super::process_tree::cookie::Cookie;
 use super::python::Python;
-use crate::case::{Case, Launch};
+use crate::case::python::PythonNeed;
+use crate::case::{Case, Launch, Warm};
 use crate::host::install::Install;
 use crate::host::variable;
 
-/// Whether a case is started warm that says nothing about it.
-const DEFAULT: bool = false;
+/// So many processes of a run are started no faster from a warm process, which has to be made first.
+const FEW: u32 = 2;
 
 /// The user's word on all cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Each case as its suite says.
+    /// Where it saves time.
     #[default]
-    AsTheSuite,
+    WhereItSaves,
     /// Each that does not refuse.
     Warm,
     /// None.
@@ -46,17 +48,13 @@ impl Wish {
     /// # Errors
     /// [`BadValue`].
     pub(super) fn of_user() -> Result<Wish, BadValue> {
-        let Some(value) = variable::get(env::WARM.name) else { return Ok(Wish::AsTheSuite) };
+        let Some(value) = variable::get(env::WARM.name) else { return Ok(Wish::default()) };
         let value = value.to_str().ok_or_else(|| env::WARM.bad(&value.to_string_lossy()))?;
         Ok(if env::WARM.switch(value)? { Wish::Warm } else { Wish::Cold })
     }
 
     fn of(self, case: &Case) -> bool {
-        match (self, case.warm) {
-            (Wish::Cold, _) => false,
-            (Wish::Warm, word) => word.unwrap_or(true),
-            (Wish::AsTheSuite, word) => word.unwrap_or(DEFAULT),
-        }
+        self != Wish::Cold && case.warm != Warm::Never
     }
 }
 
@@ -70,12 +68,17 @@ pub fn check_environment() -> Result<(), BadValue> {
 
 type Made = Arc<OnceCell<Result<Arc<Server>, String>>>;
 
-/// The warm processes of a run: one for each Python.
+/// The interpreter, and what is imported beside PyTorch.
+type Kind = (PathBuf, Vec<String>);
+
+/// The warm processes of a run: one for each Python, and for each list of modules that suites name.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
     wish: Wish,
-    made: Mutex<HashMap<PathBuf, Made>>,
+    made: Mutex<HashMap<Kind, Made>>,
     number: AtomicU64,
+    /// Pythons of which this run starts only a few processes.
+    few: Mutex<HashSet<Option<PythonNeed>>>,
 }
 
 impl Servers {
@@ -84,19 +87,44 @@ impl Servers {
         Servers { wish, ..Servers::default() }
     }
 
-    /// The Python from whose warm process those of `case` can be forked: scripts, and torchrun, in one that has PyTorch, under the shim.
+    /// Counts what a run of `cases` starts, before the first of them; `repeated` if each runs more than once.
+    pub(super) fn expect(&self, cases: &[Arc<Case>], repeated: bool) {
+        let mut processes: HashMap<Option<PythonNeed>, u32> = HashMap::new();
+        for case in cases.iter().filter(|case| self.wish.of(case)) {
+            let count = match &case.launch {
+                Launch::Torchrun { nproc_per_node, nnodes, .. } => {
+                    nnodes.saturating_mul(nproc_per_node.saturating_add(1))
+                }
+                Launch::Argv { ranks, .. } => ranks.unwrap_or(1),
+            };
+            let all = processes.entry(case.python_need()).or_default();
+            *all = all.saturating_add(count);
+        }
+        let few = processes.into_iter().filter(|(_, count)| !repeated && *count <= FEW).map(|(need, _)| need);
+        *self.few.lock() = few.collect();
+    }
+
+    /// Whether `case` gets a warm process, where it can.
+    fn is_wanted(&self, case: &Case) -> bool {
+        let asked = self.wish == Wish::Warm || matches!(case.warm, Warm::Wanted(_));
+        self.wish.of(case) && (asked || !self.few.lock().contains(&case.python_need()))
+    }
+
+    /// The Python from whose warm process those of `case` can be forked: scripts, modules, torchrun, and commands that are scripts of
+    /// the environment, in one that has PyTorch, under the shim.
     /// None where that is not wanted, or for a case that does not ask for it by itself.
     ///
     /// # Errors
     /// Why a case that asks for it cannot have it.
     pub(super) fn wanted<'a>(&self, case: &Case, python: Option<&'a Python>) -> Result<Option<&'a Python>, String> {
-        if !self.wish.of(case) {
+        if !self.is_wanted(case) {
             return Ok(None);
         }
         let python = python.filter(|python| python.torch_libraries.is_some());
-        match python.filter(|_| Servers::may_serve(case)) {
-            None if case.warm == Some(true) => {
-                Err("only Python scripts and torchrun are, on a cluster, in an environment that has PyTorch".to_owned())
+        match python.filter(|python| Servers::may_serve(case, Some(*python))) {
+            None if matches!(case.warm, Warm::Wanted(_)) => {
+                Err("only Python scripts, modules and torchrun are, on a cluster, in an environment that has PyTorch"
+                    .to_owned())
             }
             python => Ok(python),
         }
@@ -104,30 +132,37 @@ impl Servers {
 
     /// Whether a warm process will be asked for when `case` runs, if its Python has PyTorch.
     pub(super) fn will_want(&self, case: &Case) -> bool {
-        self.wish.of(case) && Servers::may_serve(case)
+        self.is_wanted(case) && Servers::may_serve(case, None)
     }
 
-    fn may_serve(case: &Case) -> bool {
-        let script = match &case.launch {
+    fn may_serve(case: &Case, python: Option<&Python>) -> bool {
+        let fits = match &case.launch {
             Launch::Torchrun { .. } => true,
-            Launch::Argv { argv, .. } => {
-                argv.first().is_some_and(|word| is_python(word)) && argv[1..].iter().any(|word| word.ends_with(".py"))
-            }
+            Launch::Argv { argv, .. } => argv.split_first().is_some_and(|(program, words)| {
+                let runs = |word: &String| word.ends_with(".py") || word == "-m";
+                (is_python(program) && words.iter().any(runs))
+                    || python.is_some_and(|python| has_script(python, program))
+            }),
         };
-        script && case.cluster.is_some()
+        fits && case.cluster.is_some()
     }
 
-    /// The warm process of `python`, made when it is missing.
+    /// The warm process of `python` for `case`, made when it is missing.
     ///
     /// # Errors
     /// Why there is none, in a sentence. It is not tried again in this run.
     pub(super) async fn of(
         &self,
+        case: &Case,
         python: &Python,
         install: &Install,
         run: (&Cookie, &Path),
     ) -> Result<Arc<Server>, String> {
-        let made = Arc::clone(self.made.lock().entry(python.program.clone()).or_default());
+        let modules = match &case.warm {
+            Warm::Wanted(modules) => modules.clone(),
+            Warm::Possible | Warm::Never => Vec::new(),
+        };
+        let made = Arc::clone(self.made.lock().entry((python.program.clone(), modules.clone())).or_default());
         let make = async || {
             let name = format!("warm-{}", self.number.fetch_add(1, Ordering::Relaxed));
             let (cookie, directory) = (run.0.part(&name), run.1.join(name));
@@ -136,7 +171,7 @@ impl Servers {
                 .map_err(|error| error.to_string())?
                 .finish();
             environment.set(env::COOKIE.name, cookie.to_string()).set("TMPDIR", directory.join("tmp"));
-            Server::start(python, environment, directory).await.map(Arc::new)
+            Server::start(python, &modules, environment, directory).await.map(Arc::new)
         };
         made.get_or_init(make).await.clone()
     }
@@ -151,4 +186,13 @@ impl Servers {
 fn is_python(word: &str) -> bool {
     let name = Path::new(word).file_name().unwrap_or_default();
     name == "python" || name == "python3"
+}
+
+/// Whether a command's first word names a script that was installed beside the interpreter, such as `accelerate`. In which interpreter
+/// it runs, the warm process compares.
+fn has_script(python: &Python, word: &str) -> bool {
+    let file = python.bin.join(word);
+    let mut first = [0; 2];
+    Path::new(word).components().count() == 1
+        && std::fs::File::open(file).is_ok_and(|mut file| file.read_exact(&mut first).is_ok() && first == *b"#!")
 }

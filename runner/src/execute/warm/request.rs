@@ -56,6 +56,8 @@ impl Request<'_> {
             // The umask that the warm process has, as all that are started for cases.
             OsString::new(),
             self.notes.as_os_str().to_owned(),
+            // No descriptors beside the streams.
+            OsString::new(),
             number(self.arguments.len() as u64),
         ];
         words.extend(self.arguments.iter().cloned());

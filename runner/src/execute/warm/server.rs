@@ -21,14 +21,20 @@ use crate::execute::process_tree::kernel::Spawn;
 use crate::execute::python::Python;
 use crate::host::deadline;
 
+/// What the interpreter loads by itself; it loads the parts.
+const FIRST: (&str, &str) = ("sitecustomize.py", include_str!("server/sitecustomize.py"));
 /// The server, in the order in which its parts build on each other.
-const PARTS: [(&str, &str); 5] = [
-    ("sitecustomize.py", include_str!("server/sitecustomize.py")),
+const PARTS: [(&str, &str); 7] = [
     ("kernel.py", include_str!("server/kernel.py")),
     ("checks.py", include_str!("server/checks.py")),
+    ("sources.py", include_str!("server/sources.py")),
+    ("programs.py", include_str!("server/programs.py")),
     ("child.py", include_str!("server/child.py")),
+    ("workers.py", include_str!("server/workers.py")),
     ("server.py", include_str!("server/server.py")),
 ];
+/// The file with the names of the parts, in their order.
+const ORDER: &str = "parts";
 /// Longest first message, bytes.
 const GREETING: u32 = 1 << 20;
 
@@ -36,8 +42,8 @@ const GREETING: u32 = 1 << 20;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Greeting {
-    /// It is ready.
-    Ready(serde::de::IgnoredAny),
+    /// It is ready, without these modules: names and reasons.
+    Ready(Vec<String>),
     /// No process can be forked from it: why.
     Unfit(String),
 }
@@ -49,16 +55,19 @@ pub(in crate::execute) struct Server {
     directory: PathBuf,
     /// Gone after a request that was not sent to its end.
     control: Mutex<Option<UnixStream>>,
+    /// Modules that it should have imported and could not, each with the reason.
+    without: Vec<String>,
 }
 
 impl Server {
-    /// Starts it and waits until it has imported everything; its files go to `directory`, which is made. Nothing of it is left when
+    /// Starts it and waits until it has imported PyTorch and `modules`; its files go to `directory`, which is made. Nothing of it is left when
     /// that fails.
     ///
     /// # Errors
     /// Why no process can be forked from it, in a sentence.
     pub(super) async fn start(
         python: &Python,
+        modules: &[String],
         mut environment: Environment,
         directory: PathBuf,
     ) -> Result<Server, String> {
@@ -67,7 +76,8 @@ impl Server {
         for directory in [&code, &empty, &directory.join("tmp")] {
             fs::create_dir_all(directory).map_err(failed)?;
         }
-        for (name, text) in PARTS {
+        let order = PARTS.map(|(name, _)| name).join("\n");
+        for (name, text) in PARTS.into_iter().chain([FIRST, (ORDER, &*order)]) {
             fs::write(code.join(name), text).map_err(failed)?;
         }
         environment.prepend("PYTHONPATH", &code);
@@ -76,9 +86,10 @@ impl Server {
         let control = UnixStream::from_std(ours).map_err(failed)?;
         let stream = |name: &str| File::create(directory.join(name)).map_err(failed);
         let (stdout, stderr) = (stream("stdout")?, stream("stderr")?);
+        let modules = modules.join(" ");
         let spawn = Spawn {
             file: &python.program,
-            arguments: vec![python.program.as_os_str(), "-m".as_ref(), "ftest_warm".as_ref()],
+            arguments: vec![python.program.as_os_str(), "-m".as_ref(), "ftest_warm".as_ref(), modules.as_ref()],
             environment: environment.whole(),
             directory: &empty,
             streams: [theirs.as_fd(), stdout.as_fd(), stderr.as_fd()],
@@ -88,13 +99,18 @@ impl Server {
         };
         let pid = Pid::from_raw(spawn.start().map_err(failed)?).ok_or("there is no process 0")?;
         drop(theirs);
-        let server = Server { pid, directory, control: Mutex::new(Some(control)) };
-        server.greeting().await?;
+        let mut server = Server { pid, directory, control: Mutex::new(Some(control)), without: Vec::new() };
+        server.without = server.greeting().await?;
         Ok(server)
     }
 
-    /// Waits for its first word.
-    async fn greeting(&self) -> Result<(), String> {
+    /// Modules that it should have imported and could not, each with the reason.
+    pub(in crate::execute) fn without(&self) -> &[String] {
+        &self.without
+    }
+
+    /// Waits for its first word: which modules it lacks.
+    async fn greeting(&self) -> Result<Vec<String>, String> {
         let mut control = self.control.lock().await;
         let control = control.as_mut().ok_or("it is gone")?;
         let read = async {
@@ -110,7 +126,7 @@ impl Server {
             Ok(Ok(text)) => text,
         };
         match serde_json::from_slice(&text) {
-            Ok(Greeting::Ready(_)) => Ok(()),
+            Ok(Greeting::Ready(without)) => Ok(without),
             Ok(Greeting::Unfit(why)) => Err(why),
             Err(error) => Err(format!("the warm process does not answer as it should: {error}")),
         }

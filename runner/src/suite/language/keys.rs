@@ -352,10 +352,11 @@ pub(crate) static LAUNCH: Section = Section {
         ),
         optional("torchrun", Shape::Section(&TORCHRUN), "PyTorch's launcher, one per node"),
         optional("args", WORDS, "arguments of the script of `torchrun`"),
-        optional(
+        or(
             "warm",
-            Shape::Bool,
-            "`true`: Python processes are forked from one that has imported PyTorch ([warm starts](python.md#warm-starts)); `false`: never",
+            Shape::Either(&[Shape::Bool, TEXTS]),
+            "`true` where it saves time",
+            "whether Python processes are forked from one that has imported PyTorch ([warm starts](python.md#warm-starts)); modules to import there as well: `[transformers]`",
         ),
     ]],
     rules: &[Rule::OneOf(&["argv", "torchrun"]), Rule::With("ranks", "argv"), Rule::With("args", "torchrun")],

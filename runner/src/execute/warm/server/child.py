@@ -1,39 +1,69 @@
 # From a fork of the warm process to the process that was asked for.
-import functools
+import fcntl
 import gc
 import io
-import stat
+import time
 
 
 class Request:
-    """What a process is to be. Its end of `report` leads to who asked."""
+    """What a process is to be. Its end of `report` leads to who asked; `kept` are the numbers of the descriptors that it inherits
+    beside its streams."""
 
-    FIELDS = ("file", "directory", "parent", "death", "session", "umask", "notes", "arguments")
+    FIELDS = ("file", "directory", "parent", "death", "session", "umask", "notes", "kept", "arguments")
 
     def __init__(self, message, descriptors):
         words = message.split(b"\0")
         count = len(self.FIELDS)
-        self.file, self.directory, parent, death, session, umask, notes, arguments = words[:count]
+        self.file, self.directory, parent, death, session, umask, notes, kept, arguments = words[:count]
         self.parent, self.death, self.session = int(parent), int(death), session == b"1"
         self.umask = int(umask) if umask else None
         self.notes = notes
+        self.kept = [int(number) for number in kept.split()]
         self.arguments = words[count : count + int(arguments)]
         self.environment = words[count + int(arguments) :]
-        self.streams, self.report = descriptors[:STREAMS], socket.socket(fileno=descriptors[STREAMS])
+        self.report = socket.socket(fileno=descriptors[STREAMS])
+        self.given = descriptors[:STREAMS] + descriptors[STREAMS + 1 :]
+        # What the interpreter is started with: of a script that names it in its first line, with that before it.
+        self.interpreter, self.words = self.file, self.arguments
 
     @staticmethod
-    def message(file, directory, parent, death, session, umask, notes, arguments, environment):
-        fields = [file, directory, parent, death, session, umask, notes, len(arguments)]
+    def message(file, directory, parent, death, session, umask, notes, kept, arguments, environment):
+        fields = [file, directory, parent, death, session, umask, notes, b" ".join(b"%d" % number for number in kept), len(arguments)]
         plain = [word if isinstance(word, bytes) else str(word).encode() for word in fields]
         return b"\0".join(plain + arguments + environment)
+
+    def interpreted(self):
+        """As the kernel does it with a script."""
+        if not is_this_interpreter(self.file):
+            try:
+                interpreter = interpreter_of(self.file)
+            except OSError as error:
+                raise Cold("%s cannot be read: %s" % (os.fsdecode(self.file), error)) from None
+            if interpreter is not None:
+                self.interpreter, self.words = interpreter, [interpreter, self.file, *self.arguments[1:]]
+        if not is_this_interpreter(self.interpreter):
+            raise Cold("%s is another interpreter than %s" % (os.fsdecode(self.interpreter), sys.executable))
 
     def variables(self):
         return dict(entry.split(b"=", 1) for entry in self.environment)
 
     def close(self):
-        for number in self.streams:
+        for number in self.given:
             os.close(number)
         self.report.close()
+
+    def place_descriptors(self):
+        """Every descriptor on its number, and the report on none of those."""
+        numbers = [*range(STREAMS), *self.kept]
+        above = max(numbers) + 1
+        given = self.given + [self.report.detach()]
+        moved = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, above) for number in given]
+        for number in given:
+            os.close(number)
+        self.report = socket.socket(fileno=moved.pop())
+        for source, number in zip(moved, numbers):
+            os.dup2(source, number)
+            os.close(source)
 
     def fail(self, error):
         """This process does not become what was asked for, and has to be waited for."""
@@ -44,23 +74,24 @@ class Request:
 
     def admit(self, reason):
         """Reports this process, and waits until who asked knows it: without that it must not run."""
-        self.note(reason)
+        note(self.notes, self.variables().get(b"RANK"), reason)
         self.report.sendall(b"ready %d\n" % os.getpid())
         if self.report.recv(1) != b"g":
             os._exit(127)
 
-    def note(self, reason):
-        if not self.notes:
-            return
-        rank = self.variables().get(b"RANK")
-        name = b"rank " + rank if rank is not None else b"launcher"
-        how = b"cold: " + os.fsencode(str(reason)) if reason else b"warm"
-        try:
-            number = os.open(self.notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError:
-            return
-        with open(number, "wb") as file:
-            file.write(name + b" " + how.replace(b"\n", b" ") + b"\n")
+
+def note(notes, rank, reason):
+    """Adds how a process was started."""
+    if not notes:
+        return
+    name = b"rank " + rank if rank is not None else b"launcher"
+    how = b"cold: " + os.fsencode(str(reason)) if reason else b"warm"
+    try:
+        number = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError:
+        return
+    with open(number, "wb") as file:
+        file.write(name + b" " + how.replace(b"\n", b" ") + b"\n")
 
 
 class Warm:
@@ -85,12 +116,10 @@ class Warm:
             os.chdir(request.directory)
         except OSError as error:
             request.fail(error)
-        agent, place, file, reason = False, 0, None, None
+        program, starts, reason = None, False, None
         try:
-            agent, place = self.check(request)
-            if not agent:
-                file = open_script(os.fsdecode(request.arguments[place]))
-            show(request.arguments, request.environment)
+            program, starts = self.check(request)
+            show(request.words, request.environment)
         except Cold as why:
             reason = why
         except OSError as why:
@@ -99,52 +128,48 @@ class Warm:
             self.exec(request, reason)
         prctl(PR_SET_NAME, os.path.basename(request.file)[:15])
         replace_environment(request.environment)
-        if agent:
-            start = serve_workers(self, request)
+        if starts:
+            start = serve_children(self, request)
             if start is not None:
                 return start
-        take_streams(request)
-        renew_random()
-        renew_directories()
-        sys.argv = [os.fsdecode(word) for word in request.arguments[place:]]
-        sys.orig_argv = [os.fsdecode(word) for word in request.arguments]
-        sys.executable = os.fsdecode(request.file)
-        if agent:
-            sys.argv[0] = "-m"
-            put_first(os.getcwd())
-            start = run_module(AGENT.decode())
-        else:
-            script = sys.argv[0]
-            put_first(os.path.dirname(os.path.realpath(script)))
-            start = run_file(*file)
+        try:
+            take_streams(request)
+            renew_random()
+            renew_directories()
+            renew_times()
+            sys.argv = program.argv()
+            sys.orig_argv = [os.fsdecode(word) for word in request.words]
+            sys.executable = os.fsdecode(request.interpreter)
+            put_first(program.first_on_path())
+            start = program.start()
+        except OSError as error:
+            request.fail(error)
         request.admit(None)
         request.report.close()
         os.write(2, self.said)
         return start
 
     def check(self, request):
-        agent, place = program_of(request.arguments)
-        if os.fsdecode(request.file) != sys.executable:
-            raise Cold("%s is another interpreter than %s" % (os.fsdecode(request.file), sys.executable))
+        """The program, and whether it may start Python processes itself. Raises Cold."""
+        request.interpreted()
         if any(b"=" not in entry or entry.startswith(b"=") for entry in request.environment):
             raise Cold("the environment has an entry without a name or a value")
-        check_environment(request.variables(), self.environment, self.asked)
-        directory = os.getcwd()
-        if not agent:
-            script = os.fsdecode(request.arguments[place])
-            if not os.path.isfile(script) or not stat.S_ISREG(os.stat(script).st_mode):
-                raise Cold("%s is not a file" % script)
-            check_script(script, self.asked, self.said)
-            directory = os.path.dirname(os.path.realpath(script))
-        check_shadows(directory, self.known)
-        return agent, place
+        variables = request.variables()
+        check_environment(variables, self.environment, self.asked)
+        program = program_of(request.words)
+        sources = program.sources(list(filter(None, os.fsdecode(variables.get(b"PYTHONPATH", b"")).split(":"))))
+        if sources is not None:
+            check_sources(sources, self.asked, self.said)
+        check_shadows(program.directory(), self.known)
+        if isinstance(program, Spawned):
+            return program, False
+        return program, sources is None or any(STARTS_PROCESSES.search(source.text) for source in sources)
 
     @staticmethod
     def exec(request, reason):
         """A cold start in this process's place: parent, pid, session and descriptors are right already."""
         try:
-            for number, descriptor in enumerate(request.streams):
-                os.dup2(descriptor, number)
+            request.place_descriptors()
             request.admit(reason)
             # The interpreter's own, in this process as in the next; but only a program that is no interpreter would notice.
             for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -168,9 +193,7 @@ def replace_environment(entries):
 
 def take_streams(request):
     """The three streams: the same Python objects, since what was imported holds them, over the new descriptors."""
-    for number, descriptor in enumerate(request.streams):
-        os.dup2(descriptor, number)
-        os.close(descriptor)
+    request.place_descriptors()
     # As create_stdio in CPython's pylifecycle.c makes them where PYTHONUNBUFFERED is set. A raw stream remembers whether its file
     # is seekable, also when it is initialized again: those are new.
     raws = [io.FileIO(number, mode, closefd=False) for number, mode in enumerate(("r", "w", "w"))]
@@ -211,49 +234,16 @@ def renew_directories():
         dynamo._config["debug_dir_root"].default = dynamo.default_debug_dir_root()
 
 
+def renew_times():
+    """When the process began, as a log record counts from it."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        # In nanoseconds from CPython 3.13 on.
+        logging._startTime = time.time_ns() if type(logging._startTime) is int else time.time()
+
+
 def put_first(directory):
     if not getattr(sys.flags, "safe_path", False):
         # The server's working directory is there, as `python -m` has it.
         sys.path_importer_cache.pop(sys.path[0], None)
         sys.path[0] = directory
-
-
-# Both give a C function: below the program there is no Python frame, as in a cold start. It is called with two arguments more,
-# those of runpy._run_module_as_main, which C ignores.
-
-
-def open_script(script):
-    path = script
-    if not os.path.isabs(script):
-        # As the interpreter makes `__file__` absolute.
-        path = os.path.join(os.getcwd(), script)
-    libc.fopen.restype = ctypes.c_void_p
-    file = libc.fopen(os.fsencode(path), b"rbe")
-    if file is None:
-        raise Cold("it cannot be opened")
-    return file, path
-
-
-def run_file(file, path):
-    run = ctypes.pythonapi.PyRun_AnyFileExFlags
-    run.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p]
-    run.restype = ctypes.c_int
-    run.errcheck = ended
-    sys.audit("cpython.run_file", path)
-    return functools.partial(run, file, os.fsencode(path), 1, None)
-
-
-def ended(result, function, arguments):
-    """When the program is over. An interrupted one ends by SIGINT: the interpreter knows."""
-    if result != 0 and getattr(sys, "last_type", None) is not KeyboardInterrupt:
-        raise SystemExit(1)
-    return result
-
-
-def run_module(name):
-    import runpy
-
-    call = ctypes.pythonapi.PyObject_Call
-    call.argtypes = [ctypes.py_object, ctypes.py_object, ctypes.c_void_p]
-    call.restype = ctypes.py_object
-    return functools.partial(call, runpy._run_module_as_main, (name, True), None)

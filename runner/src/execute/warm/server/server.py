@@ -1,5 +1,4 @@
 # The warm process: imports, then forks a process for each request.
-import fcntl
 import importlib
 import json
 import shutil
@@ -12,8 +11,6 @@ MODULES = ("torch", "torch.distributed", "torch.distributed.run", "torch.nn.para
 # not matter.
 RENEWED = {("tempfile", "tempdir"), ("multiprocessing.process", "ORIGINAL_DIR")}
 HARMLESS = {b"TMPDIR", b"TEMP", b"TMP"}
-# Above the descriptors that a launcher opens itself.
-FAR = 200
 
 
 class Program:
@@ -34,25 +31,46 @@ class Residue(Exception):
 
 
 def main():
+    os.environ.__class__ = Recorder.plain
     control = socket.socket(fileno=os.dup(0))
     nothing_on([0])
-    left_out = sys.argv[1:]
+    # What the suite names; and what was left out when this process began before, with the reasons.
+    wanted, left_out = sys.argv[1].split(), dict(word.split(" ", 1) for word in sys.argv[2:])
     try:
-        warm = load(left_out, control)
+        warm = load(wanted, left_out, control)
     except BaseException as error:
         why = str(error) if isinstance(error, Unfit) else "%s: %s" % (type(error).__name__, error)
         send(control, json.dumps({"unfit": why}).encode(), [])
         os._exit(0)
-    send(control, json.dumps({"ready": sys.modules["torch"].__version__}).encode(), [])
-    return serve(warm, control)
+    without = ["%s: %s" % (name, left_out[name]) for name in wanted if name in left_out]
+    send(control, json.dumps({"ready": without}).encode(), [])
+    return serve(warm, Line(control))
 
 
-def load(left_out, control):
-    """Imports everything but `left_out`. What leaves something behind that every process would need of its own is left out, too:
-    this process begins anew without it.
+class Line:
+    """Where ftest asks for processes."""
+
+    def __init__(self, control):
+        self.control = control
+
+    def receive(self):
+        return receive(self.control)
+
+    def close(self):
+        self.control.close()
+
+
+def load(wanted, left_out, control):
+    """Imports everything but `left_out`. What leaves something behind that every process would need of its own is left out, too, and
+    so is what the suite names and cannot be imported: this process begins anew without it.
 
     Raises Unfit where that is PyTorch itself."""
     variables = dict(os.environb)
+    with open("/proc/self/environ", "rb") as file:
+        began_with = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
+    changed = sorted(name for name in variables.keys() | began_with.keys() if variables.get(name) != began_with.get(name))
+    if changed:
+        raise Unfit("starting this Python sets %s" % ", ".join(map(os.fsdecode, changed)))
     rest = variables.pop(b"PYTHONPATH", b"").split(b":", 1)[1:]
     if rest:
         variables[b"PYTHONPATH"] = os.environb[b"PYTHONPATH"] = rest[0]
@@ -63,20 +81,25 @@ def load(left_out, control):
     if not sys.stdout.write_through:
         raise Unfit("PYTHONUNBUFFERED is not set")
     descriptors = open_descriptors()
+    left = descriptors - {*range(STREAMS), control.fileno()}
+    if left:
+        raise Unfit("starting this Python leaves open: %s" % ", ".join(os.readlink("/proc/self/fd/%d" % number) for number in left))
     said = b""
-    plain = type(os.environ)
-    for name in MODULES:
+    for name in [*MODULES, *wanted]:
         if name in left_out:
             continue
         os.environ.__class__ = Recorder
         try:
             importlib.import_module(name)
-        except ImportError:
-            if name == "torch":
+        except Exception as error:
+            if name in wanted:
+                why = "%s: %s" % (type(error).__name__, str(error).replace("\n", " "))
+                begin_again(wanted, {**left_out, name: why}, control, variables)
+            if name == "torch" or not isinstance(error, ImportError):
                 raise
-            # Then it is none of this PyTorch's.
+            # It is none of this PyTorch's.
         finally:
-            os.environ.__class__ = plain
+            os.environ.__class__ = Recorder.plain
         forget_cache(variables)
         if name == "torch":
             said = output(2)
@@ -85,12 +108,14 @@ def load(left_out, control):
         except Residue as residue:
             if name == "torch":
                 raise Unfit("importing torch %s" % residue) from None
-            begin_again(left_out + [name], control, variables)
+            begin_again(wanted, {**left_out, name: "importing it %s" % residue}, control, variables)
     # It runs as `__main__`, for which runpy wants it not to be imported; what it imports stays.
     parent, _, name = AGENT.decode().rpartition(".")
     if sys.modules.pop(AGENT.decode(), None) is not None:
         delattr(sys.modules[parent], name)
     gc.collect()
+    # What the forks share: a collection that looked at it would write to it, in every fork, and take half of what a small program takes.
+    gc.freeze()
     return Warm(variables, frozenset(Recorder.asked) - HARMLESS, said)
 
 
@@ -137,7 +162,7 @@ def forget_cache(variables):
         shutil.rmtree(place, ignore_errors=True)
 
 
-def begin_again(left_out, control, variables):
+def begin_again(wanted, left_out, control, variables):
     """The same process, from the start, without `left_out`."""
     for number in (1, 2):
         os.ftruncate(number, 0)
@@ -147,24 +172,24 @@ def begin_again(left_out, control, variables):
     path = os.fsencode(DIRECTORY) + (b":" + path if path is not None else b"")
     for entry in os.scandir(os.environ["TMPDIR"]):
         shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
-    arguments = [sys.executable, "-m", "ftest_warm", *left_out]
+    arguments = [sys.executable, "-m", "ftest_warm", " ".join(wanted), *map(" ".join, left_out.items())]
     os.execve(sys.executable, arguments, {**variables, b"PYTHONPATH": path})
 
 
-def serve(warm, control):
-    """Forks until `control` ends. Comes back in the forks only, with what the interpreter calls."""
+def serve(warm, door):
+    """Forks until nobody can ask any more. Comes back in the forks only, with what the interpreter calls."""
     while True:
-        message, descriptors = receive(control, STREAMS + 1)
+        message, descriptors = door.receive()
         if message is None:
             os._exit(0)
         request = Request(message, descriptors)
-        start = fork(warm, control, request)
+        start = fork(warm, door, request)
         if start is not None:
             return start
         request.close()
 
 
-def fork(warm, control, request):
+def fork(warm, door, request):
     """A process whose parent is who asked: its own parent ends at once, and the kernel gives an orphan to the nearest ancestor
     that takes orphans."""
     moved, move = os.pipe()
@@ -184,12 +209,15 @@ def fork(warm, control, request):
         if child != 0:
             os._exit(0)
         os.close(move)
-        control.close()
+        door.close()
         # Not before its parent is gone for good; never, if this server is.
         if os.read(moved, 1) != b"m":
             os._exit(127)
         os.close(moved)
-        return warm.become(request)
+        try:
+            return warm.become(request)
+        except Exception as error:
+            request.fail("%s: %s" % (type(error).__name__, error))
     os.close(moved)
     os.waitpid(middle, 0)
     try:
@@ -198,113 +226,3 @@ def fork(warm, control, request):
         pass
     os.close(move)
     return None
-
-
-def umask_now():
-    # Asking by os.umask would change it for a moment, also for other threads.
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1], 8) for line in file if line.startswith("Umask:"))
-
-
-def serve_workers(warm, request):
-    """An agent of torchrun gets a warm process of its own, made before it has threads: its workers are its children. Comes back
-    with something in those only."""
-    import subprocess
-
-    if not hasattr(subprocess, "_fork_exec"):
-        # Before CPython 3.11.
-        return None
-    ours, theirs = socket.socketpair()
-    agent = os.getpid()
-    if os.fork() == 0:
-        ours.close()
-        request.close()
-        nothing_on(range(STREAMS))
-        die_with(agent, signal.SIGKILL)
-        return serve(warm, theirs)
-    theirs.close()
-    Workers(ours, request.notes).install()
-    return None
-
-
-class Workers:
-    """The starting of processes in an agent of torchrun."""
-
-    def __init__(self, control, notes):
-        # Out of the way: the program's own descriptors have the numbers that they have in a cold start.
-        self.control = socket.socket(fileno=fcntl.fcntl(control.fileno(), fcntl.F_DUPFD_CLOEXEC, FAR))
-        control.close()
-        self.notes = notes
-        self.lock = threading.Lock()
-        self.began_with = self.state()
-        self.cold = None
-
-    @staticmethod
-    def state():
-        """What a process inherits, beside what it is given."""
-        return ignored_signals(), signal.pthread_sigmask(signal.SIG_BLOCK, ()), os.sched_getaffinity(0)
-
-    def install(self):
-        import subprocess
-
-        self.cold = subprocess._fork_exec
-        subprocess._fork_exec = self.fork_exec
-
-    def fork_exec(self, *words):
-        # The arguments of _posixsubprocess.fork_exec in CPython 3.11 to 3.14.
-        try:
-            request, streams = self.request(*words)
-        except (Cold, TypeError, OSError):
-            return self.cold(*words)
-        with self.lock:
-            return self.ask(request, streams) or self.cold(*words)
-
-    def request(self, arguments, executables, close_fds, kept, directory, environment, *rest):
-        (stdin, _, _, stdout, _, stderr, _, write, _, session, group, gid, gids, uid, umask, prepare, *_) = rest
-        plain = close_fds and tuple(kept) == (write,) and group == -1 and umask == -1
-        if not plain or any(word is not None for word in (gid, gids, uid, prepare)):
-            raise Cold("it is started in a way of its own")
-        words = [os.fsencode(word) for word in arguments]
-        if list(map(os.fsdecode, executables)) != [sys.executable] or words[:1] != [os.fsencode(sys.executable)]:
-            raise Cold("another program")
-        if self.state() != self.began_with:
-            raise Cold("signals or processors are not as they were")
-        if environment is None:
-            environment = [name + b"=" + value for name, value in os.environb.items()]
-        streams = [number if asked == -1 else asked for number, asked in enumerate((stdin, stdout, stderr))]
-        here = os.fsencode(directory) if directory is not None else os.fsencode(os.getcwd())
-        message = Request.message(
-            words[0], here, os.getpid(), 0, int(bool(session)), umask_now(), self.notes, words, list(environment)
-        )
-        return message, streams
-
-    def ask(self, message, streams):
-        """The pid of a child of ours; None if there is none."""
-        report, theirs = socket.socketpair()
-        with report:
-            try:
-                # Meanwhile the orphan comes to us.
-                prctl(PR_SET_CHILD_SUBREAPER, 1)
-                with theirs:
-                    send(self.control, message, streams + [theirs.fileno()])
-                words = read_line(report).split()
-                if words[:1] != [b"ready"]:
-                    if words and words[1] != b"0":
-                        os.waitpid(int(words[1]), 0)
-                    return None
-                report.sendall(b"g")
-                return int(words[1])
-            except OSError:
-                return None
-            finally:
-                prctl(PR_SET_CHILD_SUBREAPER, 0)
-
-
-def read_line(connection):
-    line = b""
-    while not line.endswith(b"\n"):
-        part = connection.recv(1)
-        if not part:
-            break
-        line += part
-    return line

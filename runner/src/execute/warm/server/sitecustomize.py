@@ -8,10 +8,14 @@ sys.path[:] = [entry for entry in sys.path if entry != here]
 sys.path_importer_cache.pop(here, None)
 del sys.modules[__name__]
 scope = {"__name__": "ftest_warm", "DIRECTORY": here}
-for part in ("kernel.py", "checks.py", "child.py", "server.py"):
+with open(os.path.join(here, "parts")) as file:
+    parts = file.read().split()
+for part in parts:
     with open(os.path.join(here, part), "rb") as file:
         exec(compile(file.read(), os.path.join(here, part), "exec"), scope)
 # `python -m` calls runpy._run_module_as_main from C, with no Python frame below it.
 sys.modules["runpy"] = scope["Program"]()
-# The user's own. Where there is none, `site` expects exactly this error.
+# What the user's own reads now, it reads in every process.
+os.environ.__class__ = scope["Recorder"]
+# Where there is none, `site` expects exactly this error.
 import sitecustomize  # noqa: E402, F401
