@@ -127,11 +127,11 @@ kinds! {
     InFlightAtExit "in_flight_at_exit"
         hardware "The operation dies with the process: the other ranks hang in it, or read what was never sent."
         fix "Synchronize the stream (`work.wait()`, `torch.cuda.synchronize()`) and destroy the process group before the program ends; every ncclGroupStart needs its ncclGroupEnd.";
-    /// A copy, a fill or an NCCL operation reaches past the end of its allocation, or to where nothing is allocated.
+    /// A copy, a fill, a kernel or an NCCL operation reaches past the end of its allocation, or to where nothing is allocated.
     OutOfRangeCopy "out_of_range_copy"
-        hardware "cudaErrorInvalidValue, or the bytes of a neighboring allocation; NCCL's kernel dies of an illegal memory access."
+        hardware "cudaErrorInvalidValue, or the bytes of a neighboring allocation; a kernel, NCCL's too, dies of an illegal memory access."
         fix "Compare the number of bytes with what was allocated: a count of elements passed as bytes, a size from before padding, and an offset added twice are the usual causes.";
-    /// A copy, a fill or an NCCL operation uses device memory that was freed.
+    /// A copy, a fill, a kernel or an NCCL operation uses device memory that was freed.
     UseAfterFree "use_after_free"
         hardware "cudaErrorInvalidValue, or the bytes of whoever got the memory next."
         fix "Free memory after its last use, and set the pointer to null.";

@@ -321,6 +321,11 @@ impl Kernel {
         }
     }
 
+    /// Whether a thread may wait in a loop for memory that others write. Without such a loop a launch ends by itself.
+    pub fn may_wait(&self) -> bool {
+        self.program.syncs.iter().any(|sync| sync.op == SyncOp::Yield)
+    }
+
     /// How long checking and compiling took.
     pub fn compile_time(&self) -> std::time::Duration {
         self.compile_time

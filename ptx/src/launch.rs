@@ -256,9 +256,11 @@ impl Kernel {
             return 1;
         }
         std::thread::scope(|scope| {
-            for _ in 1..most {
-                scope.spawn(|| self.worker(shared, None));
-            }
+            with_signals_blocked(|| {
+                for _ in 1..most {
+                    scope.spawn(|| self.worker(shared, None));
+                }
+            });
             self.worker(shared, None);
         });
         most
@@ -411,6 +413,21 @@ impl Kernel {
             waiting: stop.waiting.iter().map(line).collect(),
         }
     }
+}
+
+/// Signals go to the caller's own threads: what is spawned here inherits the mask.
+fn with_signals_blocked(body: impl FnOnce()) {
+    // SAFETY: both sets are initialized by the calls before they are read; the mask is put back below.
+    let before = unsafe {
+        let mut every = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
+        libc::sigfillset(&mut every);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &every, &mut before);
+        before
+    };
+    body();
+    // SAFETY: `before` is the mask that the thread had.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
 }
 
 /// %tid of each lane of each warp: 32 of x, 32 of y, 32 of z.

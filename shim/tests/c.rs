@@ -201,6 +201,45 @@ fn kernels_are_named_once_each() {
 }
 
 #[test]
+fn modules() {
+    check("modules");
+    let said = check_in(&[("FAKEGPU_PROFILES", "h100:1")], "stop", &CUDA_13, "modules", &[]);
+    let gap = "fakegpu: cuLaunchKernel (libcuda): packed, line 5:45: `vadd4.s32.s32.s32 %r0, %r1, %r2, %r3;`: not executed here";
+    assert_eq!(said.matches(gap).count(), 1, "{said}");
+}
+
+#[test]
+fn registered_kernels() {
+    check_with(&CUDA_12, "registered", &[]);
+    let said = check_under("error", &CUDA_13, "registered", &[]);
+    let printed = "before\nlaunched\n-3 and one\n-3 and one\nafter\n";
+    assert!(said.starts_with(printed), "{said}");
+}
+
+#[test]
+fn a_kernel_that_goes_wrong_is_an_error_with_its_place() {
+    check_with(&CUDA_12, "traps", &[]);
+    let said = check_under("warn", &CUDA_13, "traps", &[]);
+    let store = "kernel store (PTX line 9: `st.global.u32 [%d1], %r;`)";
+    for line in [
+        format!(
+            "out_of_range_copy: thread (32,0,0) of block (0,0,0) of {store} touches memory on device 0, 0 bytes behind the end of an allocation of 128 bytes"
+        ),
+        format!(
+            "use_after_free: thread (0,0,0) of block (0,0,0) of {store} touches memory of an allocation of 128 bytes on device 0 that was freed"
+        ),
+        format!("out_of_range_copy: thread (0,0,0) of block (0,0,0) of {store} touches memory that is not the GPU's"),
+        format!("out_of_range_copy: thread (0,0,0) of block (0,0,0) of {store} follows a null pointer"),
+        "kernel store: misaligned address".to_owned(),
+        "kernel stop: trap in block (0,0,0), thread (0,0,0), PTX line 10: `trap;`".to_owned(),
+        "kernel meet: all threads wait".to_owned(),
+        "a.cu:12: test: block: [0,0,0], thread: [0,0,0] Assertion `x > 0` failed.".to_owned(),
+    ] {
+        assert!(said.contains(&line), "{line}: {said}");
+    }
+}
+
+#[test]
 fn neighbors() {
     check("neighbors");
 }

@@ -116,18 +116,20 @@ pub fn gaps_in_output(processes: &[ProcessObservation]) -> Vec<Gap> {
     let matches = |process: &&ProcessObservation| {
         [&process.stderr.head, &process.stderr.tail].iter().any(|text| regex.is_match(text))
     };
-    let gap = |process: &ProcessObservation| Gap {
+    let gap = |process: &ProcessObservation| {
+        Gap {
         library: "torch".to_owned(),
         name: "inductor".to_owned(),
         detail:
-            "torch.compile writes GPU code with Triton, which is not executed here: `backend=\"aot_eager\"` compiles \
-                 without it, TORCH_COMPILE_DISABLE=1 leaves the program as it is"
+            "torch.compile writes GPU code with Triton, which is not installed: name it in `python`, or compile without \
+                 it (`backend=\"aot_eager\"`) or not at all (TORCH_COMPILE_DISABLE=1)"
                 .to_owned(),
         count: 1,
         rank: match process.role {
             Role::Rank(rank) => Some(rank),
             Role::Launcher(_) | Role::Coordinator => None,
         },
+    }
     };
     processes.iter().filter(matches).map(gap).collect()
 }

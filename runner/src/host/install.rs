@@ -87,6 +87,14 @@ impl Install {
         self.binary("the coordinator", "fakegpu-coordinator")
     }
 
+    /// `fakegpu-ptxas`, which Triton runs.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn assembler(&self) -> Result<PathBuf, Missing> {
+        self.binary("the assembler", "fakegpu-ptxas")
+    }
+
     /// The program of `ftest bench`.
     ///
     /// # Errors

@@ -1,83 +1,101 @@
 //! Modules, functions, libraries and launches: `cuModule*`, `cuFunc*`, `cuLibrary*`, `cuKernel*`, `cuLaunch*`.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use crate::boundary::args::{Out, Text};
-use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::calls::abi::Dim3;
-use crate::device::calls::kernel::{assumed, check_attribute, one_attribute};
+use crate::device::calls::kernel::{figures, one_attribute, set_attribute};
+use crate::device::calls::module::{self, Options};
 use crate::device::calls::occupancy::{self, SharedBytesOf};
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::kernel::{self, Kernel, Launch};
+use crate::device::kernel::{self, Kernel};
+use crate::device::launch::{self, Arguments, Launch};
 use crate::device::{self, Device, context, stream};
 
-/// Images are not read: what they hold is taken on trust, which is a gap.
-fn load(out: Out<usize>, call: &'static str) -> CudaResult {
-    context::required()?;
-    let out = out.required()?;
-    gap::tolerate(Library::CudaDriver, call, "the image is not read")?;
-    Ok(out.set(kernel::load())?)
-}
+const DRIVER: Library = Library::CudaDriver;
 
 pub(crate) fn load_file(out: Out<usize>, path: Text) -> CudaResult {
-    if !std::path::Path::new(&path.get()?).is_file() {
-        return Err(CudaError::FILE_NOT_FOUND);
-    }
-    load(out, "cuModuleLoad")
+    module::load_file(context::required()?, out, path, Options::NONE, DRIVER, "cuModuleLoad")
 }
 
 pub(crate) fn load_data(out: Out<usize>, image: *const c_void) -> CudaResult {
-    if image.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    load(out, "cuModuleLoadData")
+    module::load(context::required()?, out, image, Options::NONE, DRIVER, "cuModuleLoadData")
 }
 
 pub(crate) fn load_data_ex(
     out: Out<usize>,
     image: *const c_void,
-    _count: c_uint,
-    _options: *const c_void,
-    _values: *const c_void,
+    count: c_uint,
+    numbers: *const c_void,
+    values: *const c_void,
 ) -> CudaResult {
-    load_data(out, image)
+    module::load(context::required()?, out, image, Options { count, numbers, values }, DRIVER, "cuModuleLoadDataEx")
 }
 
 #[expect(clippy::too_many_arguments, reason = "NVIDIA's interface")]
 pub(crate) fn load_library(
     out: Out<usize>,
     image: *const c_void,
-    _jit: *const c_void,
-    _jit_values: *const c_void,
-    _jit_count: c_uint,
+    jit: *const c_void,
+    jit_values: *const c_void,
+    jit_count: c_uint,
     _options: *const c_void,
     _values: *const c_void,
     _count: c_uint,
 ) -> CudaResult {
-    load_data(out, image)
+    let options = Options { count: jit_count, numbers: jit, values: jit_values };
+    module::load(module::any_device()?, out, image, options, DRIVER, "cuLibraryLoadData")
 }
 
-pub(crate) fn unload(module: usize) -> CudaResult {
-    kernel::unload(module)
+#[expect(clippy::too_many_arguments, reason = "NVIDIA's interface")]
+pub(crate) fn load_library_file(
+    out: Out<usize>,
+    path: Text,
+    jit: *const c_void,
+    jit_values: *const c_void,
+    jit_count: c_uint,
+    _options: *const c_void,
+    _values: *const c_void,
+    _count: c_uint,
+) -> CudaResult {
+    let options = Options { count: jit_count, numbers: jit, values: jit_values };
+    module::load_file(module::any_device()?, out, path, options, DRIVER, "cuLibraryLoadFromFile")
 }
 
 pub(crate) fn library_module(out: Out<usize>, library: usize) -> CudaResult {
-    if !kernel::is_loaded(library) {
-        return Err(CudaError::INVALID_HANDLE);
-    }
+    kernel::program_of(library)?;
     Ok(out.set(library)?)
 }
 
-/// `cuModuleGetFunction`, `cuLibraryGetKernel`
-pub(crate) unsafe fn function(out: Out<usize>, module: usize, name: *const c_char) -> CudaResult {
-    let out = out.required()?;
-    if name.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: C passed a text that is not null.
-    let name = unsafe { CStr::from_ptr(name) };
-    Ok(out.set(kernel::lookup(module, name)?)?)
+pub(crate) fn function_count(out: Out<c_uint>, module: usize) -> CudaResult {
+    module::count(out, module, DRIVER, "cuModuleGetFunctionCount")
+}
+
+pub(crate) fn kernel_count(out: Out<c_uint>, library: usize) -> CudaResult {
+    module::count(out, library, DRIVER, "cuLibraryGetKernelCount")
+}
+
+/// Kernels are compiled when they are needed.
+pub(crate) fn is_function_loaded(out: Out<c_uint>, function: usize) -> CudaResult {
+    find(function)?;
+    Ok(out.set(1)?)
+}
+
+pub(crate) fn load_function(function: usize) -> CudaResult {
+    find(function).map(drop)
+}
+
+pub(crate) fn kernel_library(out: Out<usize>, kernel: usize) -> CudaResult {
+    function_module(out, kernel)
+}
+
+pub(crate) fn function_parameter(function: usize, index: usize, offset: Out<usize>, bytes: Out<usize>) -> CudaResult {
+    module::parameter(function, index, offset, bytes, "cuFuncGetParamInfo")
+}
+
+pub(crate) fn function_parameters(function: usize, count: Out<usize>) -> CudaResult {
+    module::parameters(function, count, "cuFuncGetParamCount")
 }
 
 /// `cuKernelGetFunction`: both are one handle here.
@@ -109,14 +127,11 @@ pub(crate) fn kernel_attribute(out: Out<c_int>, number: c_uint, kernel: usize, o
 }
 
 pub(crate) fn set_function_attribute(function: usize, number: c_uint, value: c_int) -> CudaResult {
-    let device = context::required()?;
-    find(function)?;
-    check_attribute(device, number, value)
+    set_attribute(context::required()?, &find(function)?, number, value)
 }
 
 pub(crate) fn set_kernel_attribute(number: c_uint, value: c_int, kernel: usize, ordinal: c_int) -> CudaResult {
-    find(kernel)?;
-    check_attribute(device::get(ordinal)?, number, value)
+    set_attribute(device::get(ordinal)?, &find(kernel)?, number, value)
 }
 
 pub(crate) fn set_cache_config(function: usize, config: c_uint) -> CudaResult {
@@ -124,10 +139,23 @@ pub(crate) fn set_cache_config(function: usize, config: c_uint) -> CudaResult {
     if config > 3 { Err(CudaError::INVALID_VALUE) } else { Ok(()) }
 }
 
-fn launch_by(call: &'static str, function: usize, launch: Launch, handle: usize) -> CudaResult {
+fn launch_by(
+    call: &'static str,
+    function: usize,
+    launch: Launch,
+    parameters: *const c_void,
+    extra: *const c_void,
+    handle: usize,
+) -> CudaResult {
     context::required()?;
     let stream = stream::resolve(handle)?;
-    kernel::launch(stream.device(), &find(function)?, launch, Library::CudaDriver, call)
+    // SAFETY: C passed the arguments in one of the two ways.
+    let launched = unsafe {
+        let arguments = Arguments::of_driver(parameters, extra)?;
+        launch::launch(&stream, &find(function)?, launch, arguments, DRIVER, call)
+    };
+    // The driver has no code of its own for it.
+    launched.map_err(|error| if error == CudaError::INVALID_CONFIGURATION { CudaError::INVALID_VALUE } else { error })
 }
 
 #[expect(clippy::too_many_arguments, reason = "NVIDIA's interface")]
@@ -141,11 +169,11 @@ pub(crate) fn launch(
     block_z: c_uint,
     shared_bytes: c_uint,
     stream: usize,
-    _parameters: *const c_void,
-    _extra: *const c_void,
+    parameters: *const c_void,
+    extra: *const c_void,
 ) -> CudaResult {
-    let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-    launch_by("cuLaunchKernel", function, Launch { grid, block, shared_bytes: shared_bytes as usize }, stream)
+    let launch = Launch::plain([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes as usize);
+    launch_by("cuLaunchKernel", function, launch, parameters, extra, stream)
 }
 
 #[expect(clippy::too_many_arguments, reason = "NVIDIA's interface")]
@@ -159,11 +187,11 @@ pub(crate) fn launch_cooperative(
     block_z: c_uint,
     shared_bytes: c_uint,
     stream: usize,
-    _parameters: *const c_void,
+    parameters: *const c_void,
 ) -> CudaResult {
-    let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-    let launch = Launch { grid, block, shared_bytes: shared_bytes as usize };
-    launch_by("cuLaunchCooperativeKernel", function, launch, stream)
+    let launch = Launch::plain([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes as usize);
+    let launch = Launch { is_cooperative: true, ..launch };
+    launch_by("cuLaunchCooperativeKernel", function, launch, parameters, std::ptr::null(), stream)
 }
 
 /// `CUlaunchConfig`
@@ -183,21 +211,19 @@ const _: () = assert!(size_of::<LaunchConfig>() == 56);
 pub(crate) fn launch_configured(
     configuration: Out<LaunchConfig>,
     function: usize,
-    _parameters: *const c_void,
-    _extra: *const c_void,
+    parameters: *const c_void,
+    extra: *const c_void,
 ) -> CudaResult {
-    let configuration = configuration.get()?;
-    let launch = Launch {
-        grid: configuration.grid.into(),
-        block: configuration.block.into(),
-        shared_bytes: configuration.shared_bytes as usize,
-    };
-    launch_by("cuLaunchKernelEx", function, launch, configuration.stream)
+    let LaunchConfig { grid, block, shared_bytes, stream, attributes, attribute_count } = configuration.get()?;
+    let launch = Launch::plain(grid.into(), block.into(), shared_bytes as usize);
+    // SAFETY: C passed the attributes.
+    let launch = unsafe { launch.with_attributes(attributes, attribute_count) }?;
+    launch_by("cuLaunchKernelEx", function, launch, parameters, extra, stream)
 }
 
 fn blocks(device: &Device, function: usize, threads: c_int, dynamic: usize) -> CudaResult<c_int> {
     let call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
-    occupancy::blocks(device, &find(function)?, threads, dynamic, Library::CudaDriver, call)
+    occupancy::blocks(device, &figures(device, &find(function)?, DRIVER, call)?, threads, dynamic)
 }
 
 pub(crate) fn max_active(out: Out<c_int>, function: usize, threads: c_int, dynamic: usize) -> CudaResult {
@@ -226,9 +252,9 @@ pub(crate) unsafe fn best_block(
     limit: c_int,
 ) -> CudaResult {
     let (device, grid, block) = (context::required()?, grid.required()?, block.required()?);
-    assumed(&find(function)?, Library::CudaDriver, "cuOccupancyMaxPotentialBlockSize")?;
+    let figures = figures(device, &find(function)?, DRIVER, "cuOccupancyMaxPotentialBlockSize")?;
     // SAFETY: passed on.
-    let best = unsafe { occupancy::best_block(device, shared, dynamic, limit) }?;
+    let best = unsafe { occupancy::best_block(device, &figures, shared, dynamic, limit) }?;
     grid.set(best.0)?;
     Ok(block.set(best.1)?)
 }
@@ -250,6 +276,6 @@ pub(crate) unsafe fn best_block_with_flags(
 
 pub(crate) fn available_shared(out: Out<usize>, function: usize, blocks: c_int, threads: c_int) -> CudaResult {
     let (device, out) = (context::required()?, out.required()?);
-    assumed(&find(function)?, Library::CudaDriver, "cuOccupancyAvailableDynamicSMemPerBlock")?;
-    Ok(out.set(occupancy::available_shared(device, blocks, threads)?)?)
+    let figures = figures(device, &find(function)?, DRIVER, "cuOccupancyAvailableDynamicSMemPerBlock")?;
+    Ok(out.set(occupancy::available_shared(device, &figures, blocks, threads)?)?)
 }

@@ -1,21 +1,22 @@
-//! Kernels: registration by compiled code, launches (recorded, not executed), attributes, libraries.
+//! Kernels: registration by compiled code, launches, attributes, libraries.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 
 use super::abi::{FunctionAttributes, LaunchConfig};
-use crate::boundary::args::Out;
-use crate::boundary::gap;
+use crate::boundary::args::{Out, Text};
 use crate::boundary::library::Library;
 use crate::compute;
 use crate::device::calls::abi::Dim3;
-use crate::device::calls::kernel::{ASSUMED_REGISTERS, assumed, check_attribute};
+use crate::device::calls::kernel::{figures, set_attribute as set_attribute_on};
+use crate::device::calls::module::{self, Options};
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::kernel::{self, Kernel, Launch};
-use crate::device::{attribute, context, memory, stream, symbol};
+use crate::device::kernel::{self, Kernel};
+use crate::device::launch::{self, Arguments, Launch};
+use crate::device::{context, memory, stream, symbol};
 
-/// `__cudaRegisterFatBinary`. The image is read when a variable's initial value is wanted; the answer leads to it.
+/// `__cudaRegisterFatBinary`. The image is read when a kernel or a variable of it is wanted; the answer leads to it.
 pub(crate) fn register_fat_binary(image: *const c_void) -> *mut *mut c_void {
     compute::library_loaded();
     Box::into_raw(Box::new(image.cast_mut()))
@@ -26,7 +27,7 @@ pub(crate) fn registered(_handle: *mut *mut c_void) {}
 
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
 pub(crate) fn register_function(
-    _handle: *mut *mut c_void,
+    handle: *mut *mut c_void,
     host: usize,
     _device: *const c_char,
     name: *const c_char,
@@ -37,7 +38,7 @@ pub(crate) fn register_function(
     _grid_size: *const c_void,
     _warp_size: *const c_int,
 ) {
-    kernel::register(host, name);
+    kernel::register(host, name, image_of(handle));
 }
 
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
@@ -115,67 +116,70 @@ pub(crate) fn get_kernel(out: Out<usize>, host: usize) -> CudaResult {
     Ok(out.set(host)?)
 }
 
-fn launch_by(call: &'static str, function: usize, launch: Launch, handle: usize) -> CudaResult {
+fn launch_by(
+    call: &'static str,
+    function: usize,
+    launch: Launch,
+    arguments: *const c_void,
+    handle: usize,
+) -> CudaResult {
     context::enter()?;
     let stream = stream::resolve(handle)?;
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
-    kernel::launch(stream.device(), &kernel, launch, Library::CudaRuntime, call)
+    // SAFETY: C passed a pointer to each argument.
+    unsafe { launch::launch(&stream, &kernel, launch, Arguments::Each(arguments.cast()), Library::CudaRuntime, call) }
 }
 
 pub(crate) fn launch(
     function: usize,
     grid: Dim3,
     block: Dim3,
-    _arguments: *const c_void,
+    arguments: *const c_void,
     shared_bytes: usize,
     stream: usize,
 ) -> CudaResult {
-    let launch = Launch { grid: grid.into(), block: block.into(), shared_bytes };
-    launch_by("cudaLaunchKernel", function, launch, stream)
+    let launch = Launch::plain(grid.into(), block.into(), shared_bytes);
+    launch_by("cudaLaunchKernel", function, launch, arguments, stream)
 }
 
 pub(crate) fn launch_cooperative(
     function: usize,
     grid: Dim3,
     block: Dim3,
-    _arguments: *const c_void,
+    arguments: *const c_void,
     shared_bytes: usize,
     stream: usize,
 ) -> CudaResult {
-    let launch = Launch { grid: grid.into(), block: block.into(), shared_bytes };
-    launch_by("cudaLaunchCooperativeKernel", function, launch, stream)
+    let launch = Launch { is_cooperative: true, ..Launch::plain(grid.into(), block.into(), shared_bytes) };
+    launch_by("cudaLaunchCooperativeKernel", function, launch, arguments, stream)
 }
 
 pub(crate) fn launch_configured(
     configuration: Out<LaunchConfig>,
     function: usize,
-    _arguments: *const c_void,
+    arguments: *const c_void,
 ) -> CudaResult {
     let configuration = configuration.get()?;
-    let launch = Launch {
-        grid: configuration.grid.into(),
-        block: configuration.block.into(),
-        shared_bytes: configuration.shared_bytes,
-    };
-    launch_by("cudaLaunchKernelExC", function, launch, configuration.stream)
+    let launch = Launch::plain(configuration.grid.into(), configuration.block.into(), configuration.shared_bytes);
+    // SAFETY: C passed the attributes.
+    let launch = unsafe { launch.with_attributes(configuration.attributes, configuration.attribute_count) }?;
+    launch_by("cudaLaunchKernelExC", function, launch, arguments, configuration.stream)
 }
 
 pub(crate) fn attributes(out: Out<FunctionAttributes>, function: usize) -> CudaResult {
     let (device, out) = (context::enter()?, out.required()?);
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
-    assumed(&kernel, Library::CudaRuntime, "cudaFuncGetAttributes")?;
-    let (major, minor) = attribute::capability(device);
-    let version = major * 10 + minor;
+    let figures = figures(device, &kernel, Library::CudaRuntime, "cudaFuncGetAttributes")?;
     Ok(out.set(FunctionAttributes {
-        shared_bytes: 0,
-        constant_bytes: 0,
-        local_bytes: 0,
-        max_threads_per_block: 1024,
-        registers: ASSUMED_REGISTERS,
-        ptx_version: version,
-        binary_version: version,
+        shared_bytes: figures.shared_bytes as usize,
+        constant_bytes: figures.constant_bytes as usize,
+        local_bytes: figures.local_bytes as usize,
+        max_threads_per_block: figures.max_threads as c_int,
+        registers: figures.registers as c_int,
+        ptx_version: figures.written_for as c_int,
+        binary_version: figures.compiled_for as c_int,
         cache_mode_ca: 0,
-        max_dynamic_shared_bytes: device.gpu.profile.limits.shared_memory_per_block as c_int,
+        max_dynamic_shared_bytes: figures.max_dynamic as c_int,
         preferred_carveout: -1,
         rest: [0; 23],
     })?)
@@ -183,13 +187,13 @@ pub(crate) fn attributes(out: Out<FunctionAttributes>, function: usize) -> CudaR
 
 pub(crate) fn set_attribute(function: usize, number: c_uint, value: c_int) -> CudaResult {
     let device = context::enter()?;
-    Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
-    check_attribute(device, number, value)
+    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
+    set_attribute_on(device, &kernel, number, value)
 }
 
 pub(crate) fn set_attribute_for(function: usize, number: c_uint, value: c_int, ordinal: c_int) -> CudaResult {
-    Kernel::find(function).ok_or(CudaError::INVALID_HANDLE)?;
-    check_attribute(crate::device::get(ordinal)?, number, value)
+    let kernel = Kernel::find(function).ok_or(CudaError::INVALID_HANDLE)?;
+    set_attribute_on(crate::device::get(ordinal)?, &kernel, number, value)
 }
 
 pub(crate) fn set_cache_config(function: usize, config: c_uint) -> CudaResult {
@@ -203,35 +207,39 @@ pub(crate) fn name(out: Out<*const c_char>, function: usize) -> CudaResult {
     Ok(out.set(kernel.name().as_ptr())?)
 }
 
-/// `cudaLibraryLoadData`: a library is a module here. Its image is not read, so its kernels are taken on trust: a gap.
+/// `cudaLibraryLoadData`: a library is a module here.
 #[expect(clippy::too_many_arguments, reason = "NVIDIA's interface")]
 pub(crate) fn library_load(
     out: Out<usize>,
     image: *const c_void,
-    _jit: *const c_void,
-    _jit_values: *const c_void,
-    _jit_count: c_uint,
+    jit: *const c_void,
+    jit_values: *const c_void,
+    jit_count: c_uint,
     _options: *const c_void,
     _values: *const c_void,
     _count: c_uint,
 ) -> CudaResult {
+    let options = Options { count: jit_count, numbers: jit, values: jit_values };
+    module::load(context::enter()?, out, image, options, Library::CudaRuntime, "cudaLibraryLoadData")
+}
+
+#[expect(clippy::too_many_arguments, reason = "NVIDIA's interface")]
+pub(crate) fn library_load_file(
+    out: Out<usize>,
+    path: Text,
+    jit: *const c_void,
+    jit_values: *const c_void,
+    jit_count: c_uint,
+    _options: *const c_void,
+    _values: *const c_void,
+    _count: c_uint,
+) -> CudaResult {
+    let options = Options { count: jit_count, numbers: jit, values: jit_values };
+    module::load_file(context::enter()?, out, path, options, Library::CudaRuntime, "cudaLibraryLoadFromFile")
+}
+
+/// `cudaLibraryGetGlobal`; the runtime makes its context first.
+pub(crate) fn library_global(out: Out<usize>, bytes: Out<usize>, library: usize, name: Text) -> CudaResult {
     context::enter()?;
-    if image.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    gap::tolerate(Library::CudaRuntime, "cudaLibraryLoadData", "the image is not read")?;
-    Ok(out.set(kernel::load())?)
-}
-
-pub(crate) fn library_unload(library: usize) -> CudaResult {
-    kernel::unload(library)
-}
-
-pub(crate) unsafe fn library_kernel(out: Out<usize>, library: usize, name: *const c_char) -> CudaResult {
-    if name.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: C passed a text that is not null.
-    let name = unsafe { CStr::from_ptr(name) };
-    Ok(out.set(kernel::lookup(library, name)?)?)
+    module::global(out, bytes, library, name)
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use crate::boundary::args::Out;
 use crate::boundary::library::Library;
-use crate::device::calls::kernel::assumed;
+use crate::device::calls::kernel::figures;
 use crate::device::calls::occupancy::{available_shared, blocks};
 use crate::device::context;
 use crate::device::error::{CudaError, CudaResult};
@@ -14,7 +14,8 @@ pub(crate) fn max_active(out: Out<c_int>, function: usize, threads: c_int, dynam
     let (device, out) = (context::enter()?, out.required()?);
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
     let call = "cudaOccupancyMaxActiveBlocksPerMultiprocessor";
-    Ok(out.set(blocks(device, &kernel, threads, dynamic_shared, Library::CudaRuntime, call)?)?)
+    let figures = figures(device, &kernel, Library::CudaRuntime, call)?;
+    Ok(out.set(blocks(device, &figures, threads, dynamic_shared)?)?)
 }
 
 pub(crate) fn max_active_with_flags(
@@ -31,6 +32,6 @@ pub(crate) fn max_active_with_flags(
 pub(crate) fn available(out: Out<usize>, function: usize, blocks: c_int, threads: c_int) -> CudaResult {
     let (device, out) = (context::enter()?, out.required()?);
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
-    assumed(&kernel, Library::CudaRuntime, "cudaOccupancyAvailableDynamicSMemPerBlock")?;
-    Ok(out.set(available_shared(device, blocks, threads)?)?)
+    let figures = figures(device, &kernel, Library::CudaRuntime, "cudaOccupancyAvailableDynamicSMemPerBlock")?;
+    Ok(out.set(available_shared(device, &figures, blocks, threads)?)?)
 }

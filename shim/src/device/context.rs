@@ -100,6 +100,11 @@ impl Peers {
         let removed = self.0.lock().remove(&peer.ordinal);
         if removed { Ok(()) } else { Err(CudaError::PEER_ACCESS_NOT_ENABLED) }
     }
+
+    /// Whether the device may reach `peer`.
+    pub(crate) fn has(&self, peer: &Device) -> bool {
+        self.0.lock().contains(&peer.ordinal)
+    }
 }
 
 /// True where one device can read another's memory: two devices of one node.

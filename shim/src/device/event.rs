@@ -158,6 +158,7 @@ impl Event {
         if let Some(point) = self.ahead() {
             point.wait();
         }
+        super::all()[self.device as usize].output.flush();
     }
 
     /// Makes later work of `stream` wait for the event's latest record so far.

@@ -1,5 +1,5 @@
 //! Kernels by name: those that a program registers at load (cheaply: pointers only), and those that it looks up in
-//! modules and libraries. None is ever executed; a launch is recorded.
+//! modules and libraries; and the code behind them, if there is any that runs here.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
@@ -7,50 +7,78 @@ use std::sync::Arc;
 
 use dataplane::lock::Mutex;
 
+use super::Device;
 use super::error::{CudaError, CudaResult};
-use super::{Device, attribute};
-use crate::boundary::gap;
+use super::program::{self, Compiled, Found, Program};
+use super::symbol;
 use crate::boundary::handle::Handles;
-use crate::boundary::library::Library;
-use crate::sanitizer::init;
-use crate::settings::GapPolicy;
+use crate::settings::{self, Compute};
 
-/// (host function, name) in the order of registration, as C's pointers; sorted by the first lookup that needs it.
+/// A kernel of the program, as C's pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Function {
+    host: usize,
+    name: usize,
+    /// The fat binary that it is in.
+    image: usize,
+}
+
+/// In the order of registration; sorted by the first lookup that needs it.
 struct Registered {
-    functions: Vec<(usize, usize)>,
+    functions: Vec<Function>,
     sorted: usize,
 }
 
 static REGISTERED: Mutex<Registered> = Mutex::new(Registered { functions: Vec::new(), sorted: 0 });
 static MODULES: Handles<Module> = Handles::new(5);
-static FUNCTIONS: Handles<Function> = Handles::new(6);
+static FUNCTIONS: Handles<Loaded> = Handles::new(6);
 
-/// A loaded image; we do not read it.
-#[derive(Debug, Default)]
+/// A loaded image.
+#[derive(Debug)]
 pub(crate) struct Module {
+    /// Its PTX; `None` for machine code, of which every name is taken on trust.
+    program: Option<Arc<Program>>,
     functions: Mutex<HashMap<String, usize>>,
 }
 
 /// A kernel that was looked up by name.
 #[derive(Debug)]
-pub(crate) struct Function {
+pub(crate) struct Loaded {
     name: std::ffi::CString,
     module: usize,
+    program: Option<Arc<Program>>,
 }
 
-/// Keeps a kernel of the program: the address of its host function and its name, which lives as long as the program.
-pub(crate) fn register(host: usize, name: *const c_char) {
+/// Keeps a kernel of the program: the address of its host function, its name, which lives as long as the program, and the fat
+/// binary that it is in.
+pub(crate) fn register(host: usize, name: *const c_char, image: usize) {
     let mut registered = REGISTERED.lock();
-    registered.functions.push((host, name as usize));
+    registered.functions.push(Function { host, name: name as usize, image });
 }
 
 /// A kernel.
 #[derive(Clone, Debug)]
 pub(crate) enum Kernel {
-    /// Of the program; its name as C's pointer.
-    Registered(usize),
+    /// Of the program: its name as C's pointer, and the fat binary.
+    Registered { name: usize, image: usize },
     /// Of a module.
-    Loaded(Arc<Function>),
+    Loaded(Arc<Loaded>),
+}
+
+/// A kernel's code, and the program that it belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct Runnable {
+    pub(crate) program: Arc<Program>,
+    pub(crate) compiled: Arc<Compiled>,
+}
+
+/// Why a kernel has no code here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoCode {
+    /// Hardware may run it; the reason, which names the kernel.
+    Gap(String),
+    /// Hardware has none either.
+    NotForDevice,
 }
 
 impl Kernel {
@@ -64,15 +92,16 @@ impl Kernel {
             registered.functions.sort_unstable();
             registered.sorted = registered.functions.len();
         }
-        let index = registered.functions.binary_search_by_key(&handle, |(host, _)| *host).ok()?;
-        Some(Self::Registered(registered.functions[index].1))
+        let index = registered.functions.binary_search_by_key(&handle, |function| function.host).ok()?;
+        let Function { name, image, .. } = registered.functions[index];
+        Some(Self::Registered { name, image })
     }
 
     /// Its name, which lives as long as the kernel's owner.
     pub(crate) fn name(&self) -> &CStr {
         match self {
             // SAFETY: the compiler-made registration passes a constant C string of the program.
-            Self::Registered(name) => unsafe { CStr::from_ptr(*name as *const c_char) },
+            Self::Registered { name, .. } => unsafe { CStr::from_ptr(*name as *const c_char) },
             Self::Loaded(function) => &function.name,
         }
     }
@@ -80,15 +109,57 @@ impl Kernel {
     /// Handle of the module that it was looked up in.
     pub(crate) fn module(&self) -> Option<usize> {
         match self {
-            Self::Registered(_) => None,
+            Self::Registered { .. } => None,
             Self::Loaded(function) => Some(function.module),
+        }
+    }
+
+    /// Its PTX for `device`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn program(&self, device: &Device) -> Result<Arc<Program>, NoCode> {
+        let name = || self.name().to_string_lossy().into_owned();
+        if settings::get().is_ok_and(|settings| settings.compute == Compute::Skip) {
+            return Err(NoCode::Gap(name()));
+        }
+        match self {
+            Self::Registered { image: 0, .. } => Err(NoCode::Gap(name())),
+            Self::Registered { image, .. } => match program::of_fat_binary(*image, device) {
+                Found::Program(program) => Ok(program),
+                Found::Gap(None) => Err(NoCode::Gap(name())),
+                Found::Gap(Some(why)) => Err(NoCode::Gap(format!("{}: {why}", name()))),
+                Found::Nothing => Err(NoCode::NotForDevice),
+            },
+            Self::Loaded(function) => function.program.clone().ok_or_else(|| NoCode::Gap(name())),
+        }
+    }
+
+    /// Its code for `device`, compiled at the first call.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn code(&self, device: &Device) -> Result<Runnable, NoCode> {
+        let program = self.program(device)?;
+        let compiled = program.kernel(&self.name().to_string_lossy()).map_err(NoCode::Gap)?;
+        Ok(Runnable { program, compiled })
+    }
+
+    /// Addresses of the variables of `program`, which is its own, on `device`.
+    ///
+    /// # Errors
+    /// `MEMORY_ALLOCATION`, `OPERATING_SYSTEM`.
+    pub(crate) fn variables(&self, program: &Program, device: &'static Device) -> CudaResult<Arc<[u64]>> {
+        match self {
+            Self::Registered { image, .. } => symbol::places(*image, program, device),
+            Self::Loaded(_) => program.places(device, |_| None),
         }
     }
 }
 
 /// Makes a module and returns its handle.
-pub(crate) fn load() -> usize {
-    MODULES.insert(Arc::new(Module::default()))
+pub(crate) fn load(program: Option<Arc<Program>>) -> usize {
+    MODULES.insert(Arc::new(Module { program, functions: Mutex::default() }))
 }
 
 /// Ends a module.
@@ -103,62 +174,28 @@ pub(crate) fn unload(handle: usize) -> CudaResult {
     Ok(())
 }
 
-/// Handle of the kernel `name` of a module. We do not read images, so every name is there.
+/// Handle of the kernel `name` of a module. Of machine code, which is not read, every name is there.
+///
+/// # Errors
+/// `INVALID_HANDLE`, `NOT_FOUND`.
+pub(crate) fn lookup(module: usize, name: &CStr) -> CudaResult<usize> {
+    let owner = MODULES.get(module).ok_or(CudaError::INVALID_HANDLE)?;
+    let key = name.to_string_lossy().into_owned();
+    if owner.program.as_ref().is_some_and(|program| program.entry(&key).is_none()) {
+        return Err(CudaError::NOT_FOUND);
+    }
+    let mut functions = owner.functions.lock();
+    let make = || {
+        let function = Loaded { name: name.to_owned(), module, program: owner.program.clone() };
+        FUNCTIONS.insert(Arc::new(function))
+    };
+    Ok(*functions.entry(key).or_insert_with(make))
+}
+
+/// The program of a module; `None` for machine code.
 ///
 /// # Errors
 /// `INVALID_HANDLE`.
-pub(crate) fn lookup(module: usize, name: &CStr) -> CudaResult<usize> {
-    let owner = MODULES.get(module).ok_or(CudaError::INVALID_HANDLE)?;
-    let mut functions = owner.functions.lock();
-    let key = name.to_string_lossy().into_owned();
-    Ok(*functions.entry(key).or_insert_with(|| FUNCTIONS.insert(Arc::new(Function { name: name.to_owned(), module }))))
-}
-
-/// True while the module is loaded.
-pub(crate) fn is_loaded(module: usize) -> bool {
-    MODULES.get(module).is_some()
-}
-
-/// What a launch asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Launch {
-    pub(crate) grid: [u32; 3],
-    pub(crate) block: [u32; 3],
-    pub(crate) shared_bytes: usize,
-}
-
-/// Checks and records a launch. Nothing is computed: that is a gap.
-///
-/// # Errors
-/// `INVALID_CONFIGURATION` and `INVALID_VALUE` as CUDA does. The gap itself is an error under FAKEGPU_UNSUPPORTED_API=stop
-/// (`NO_KERNEL_IMAGE`, as for a kernel that was not compiled for this GPU) and `error` (NotSupported).
-pub(crate) fn launch(
-    device: &Device,
-    kernel: &Kernel,
-    launch: Launch,
-    library: Library,
-    call: &'static str,
-) -> CudaResult {
-    let Launch { grid, block, shared_bytes } = launch;
-    let attribute = |number| attribute::get(device, number).unwrap_or(0) as u32;
-    let fits = |dimensions: [u32; 3], first: i32| {
-        dimensions.iter().zip(first..).all(|(size, number)| (1..=attribute(number)).contains(size))
-    };
-    let threads: u64 = block.iter().map(|size| u64::from(*size)).product();
-    if !fits(grid, 5) || !fits(block, 2) || threads > u64::from(attribute(1)) {
-        return Err(CudaError::INVALID_CONFIGURATION);
-    }
-    if shared_bytes > attribute(97) as usize {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    if gap::is_muted() {
-        return Ok(());
-    }
-    crate::report::used();
-    let name = kernel.name().to_string_lossy();
-    device.counters.launched(&name);
-    gap::tolerate(library, call, &name)?;
-    init::all_written();
-    // Success would let a program take memory that the kernel never wrote for its result.
-    if gap::policy() == GapPolicy::Stop { Err(CudaError::NO_KERNEL_IMAGE) } else { Ok(()) }
+pub(crate) fn program_of(module: usize) -> CudaResult<Option<Arc<Program>>> {
+    MODULES.get(module).map(|module| module.program.clone()).ok_or(CudaError::INVALID_HANDLE)
 }

@@ -1,15 +1,47 @@
 //! What a program does wrong with addresses, as findings. Sentences have no addresses in them: these differ from run to run.
 
 use protocol::finding::FindingKind;
+use ptx::Trap;
 
-use super::address;
 use super::memory::{self, HostKind, Kind, Trace};
+use super::{Device, address};
 use crate::report::finding;
+
+/// Below it nothing is ever allocated: an address here is a null pointer and an offset.
+const PAGE_OF_NULL: usize = 4096;
 
 /// The call under way `verb`s ("reads", "writes") `bytes` at `address`, which are not all in one live allocation.
 pub(crate) fn access(verb: &str, address: usize, bytes: usize) {
     let function = finding::function();
-    let what = format!("{function} {verb} {}", count(bytes));
+    record(function, format!("{function} {verb} {}", count(bytes)), address);
+}
+
+/// A kernel stopped at an address that it may not touch.
+pub(crate) fn kernel(device: &Device, trap: &Trap) {
+    let ([bx, by, bz], [x, y, z]) = (trap.block, trap.thread);
+    let source = trap.source.as_ref().map_or_else(String::new, |(file, line)| format!(", {file}:{line}"));
+    let who = format!(
+        "thread ({x},{y},{z}) of block ({bx},{by},{bz}) of kernel {} (PTX line {}: `{}`{source})",
+        trap.kernel, trap.line, trap.ptx
+    );
+    let address = trap.address as usize;
+    let foreign =
+        |what: String| finding::record(FindingKind::OutOfRangeCopy, &trap.kernel, None, format!("{who} {what}"));
+    match address::locate(address) {
+        Some(location) if location.device.ordinal != device.ordinal => foreign(format!(
+            "touches memory of device {}, which device {} may not reach (cudaDeviceEnablePeerAccess)",
+            location.device.ordinal, device.ordinal
+        )),
+        None if address < PAGE_OF_NULL => foreign("follows a null pointer".to_owned()),
+        None if memory::trace(address).is_none() => {
+            foreign("touches memory that is not the GPU's: host memory that is not pinned, or none at all".to_owned());
+        }
+        _ => record(&trap.kernel, format!("{who} touches memory"), address),
+    }
+}
+
+/// `what` ends in the bytes at `address`.
+fn record(function: &str, what: String, address: usize) {
     let (kind, sentence) = if let Some(location) = address::locate(address) {
         let (at, size, device) = (address - location.base, count(location.size), location.device.ordinal);
         (FindingKind::OutOfRangeCopy, format!("{what} from byte {at} of an allocation of {size} on device {device}"))

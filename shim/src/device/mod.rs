@@ -20,15 +20,19 @@ pub(crate) mod error;
 pub(crate) mod event;
 mod freed;
 pub(crate) mod fresh;
+mod grid;
 pub(crate) mod image;
 pub(crate) mod ipc;
 pub(crate) mod kernel;
+pub(crate) mod launch;
 pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod misuse;
 pub(crate) mod neighbors;
 pub(crate) mod occupancy;
+pub(crate) mod output;
 pub(crate) mod pool;
+pub(crate) mod program;
 pub(crate) mod stream;
 pub(crate) mod symbol;
 pub(crate) mod version;
@@ -50,8 +54,12 @@ pub(crate) struct Device {
     pub(crate) share: neighbors::Share,
     /// Its streams.
     pub(crate) streams: stream::Streams,
-    /// A kernel on it never ended; see [`Device::lose`].
-    is_lost: AtomicBool,
+    /// What kernels print.
+    pub(crate) output: output::Output,
+    /// What kernels allocated.
+    heap: grid::Heap,
+    /// Why every call on it fails from now on, or 0; see [`Device::fail`].
+    failure: AtomicU32,
     /// What was done with it.
     pub(crate) counters: &'static Counters,
     /// Times its primary context is retained by the driver API, plus one once the runtime has made it.
@@ -78,7 +86,9 @@ pub(crate) fn all() -> &'static [Device] {
             memory: memory::DeviceMemory::new(visible.gpu.profile.memory.bytes),
             share: neighbors::Share::default(),
             streams: stream::Streams::default(),
-            is_lost: AtomicBool::new(false),
+            output: output::Output::default(),
+            heap: grid::Heap::default(),
+            failure: AtomicU32::new(0),
             counters: &report::counters::all()[ordinal],
             primary: context::Primary::default(),
             peers: context::Peers::default(),
@@ -100,22 +110,40 @@ fn count_left(left: &mut Left) {
     left.events += event::count() as u64;
 }
 
-/// Some device is lost: what calls look at first.
-static ANY_LOST: AtomicBool = AtomicBool::new(false);
+/// Some device failed: what calls look at first.
+static ANY_FAILED: AtomicBool = AtomicBool::new(false);
 
 impl Device {
-    /// From now on every call on the device answers `cudaErrorLaunchTimeout`, in this process and for good, as CUDA documents:
+    /// From now on every call on the device answers `error`, in this process and for good, as CUDA documents of errors of kernels:
     /// "this leaves the process in an inconsistent state and any further CUDA work will return the same error".
+    pub(crate) fn fail(&self, error: CudaError) {
+        // The first error stays.
+        let _ = self.failure.compare_exchange(0, error.0, Ordering::AcqRel, Ordering::Relaxed);
+        ANY_FAILED.store(true, Ordering::Release);
+    }
+
+    /// [`Device::fail`] where a kernel never ended.
     pub(crate) fn lose(&self) {
-        self.is_lost.store(true, Ordering::Release);
-        ANY_LOST.store(true, Ordering::Release);
+        self.fail(CudaError::LAUNCH_TIMEOUT);
     }
 
     /// # Errors
-    /// `LAUNCH_TIMEOUT` once the device is lost.
+    /// What it failed with.
     pub(crate) fn alive(&self) -> CudaResult {
-        if self.is_lost.load(Ordering::Acquire) { Err(CudaError::LAUNCH_TIMEOUT) } else { Ok(()) }
+        match self.failure.load(Ordering::Acquire) {
+            0 => Ok(()),
+            code => Err(CudaError(code)),
+        }
     }
+}
+
+thread_local! {
+    static ANSWERS_BEFORE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The call under way only issued work: that this failed is for a later call to say.
+pub(crate) fn answer_before_failure() {
+    ANSWERS_BEFORE.set(true);
 }
 
 /// Whether the calling thread's device still works; what every successful call of libcuda and libcudart ends with.
@@ -123,7 +151,7 @@ impl Device {
 /// # Errors
 /// As [`Device::alive`].
 pub(crate) fn current_alive() -> Result<(), u32> {
-    if !ANY_LOST.load(Ordering::Acquire) {
+    if ANSWERS_BEFORE.replace(false) || !ANY_FAILED.load(Ordering::Acquire) {
         return Ok(());
     }
     current().and_then(Device::alive).map_err(u32::from)

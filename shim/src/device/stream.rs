@@ -243,6 +243,7 @@ impl Stream {
     /// Waits until [`Stream::is_idle`] held for the work issued so far.
     pub(crate) fn synchronize(self: &Arc<Self>) {
         self.pending().iter().for_each(Point::wait);
+        self.device().output.flush();
     }
 
     /// Does `task` in stream order: at once in the caller when nothing is before it, else on the stream's thread.
@@ -529,12 +530,12 @@ pub(crate) fn count() -> usize {
 /// Waits for all work of the device.
 pub(crate) fn synchronize_device(device: &Device) {
     races::host_waited_for_device(device.ordinal);
-    if device.streams.is_quiet() {
-        return;
+    if !device.streams.is_quiet() {
+        for stream in device.streams.busy() {
+            stream.tail().wait();
+        }
     }
-    for stream in device.streams.busy() {
-        stream.tail().wait();
-    }
+    device.output.flush();
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_char};
+use std::sync::Arc;
 
 use dataplane::lock::Mutex;
 
 use super::error::{CudaError, CudaResult};
 use super::image::{self, Initial};
 use super::memory::{self, Kind};
+use super::program::{self, Found, Program};
 use super::{Device, current};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
@@ -84,11 +86,32 @@ fn twin(image: usize, name: &str) -> Option<usize> {
     variables.iter().find(|(_, known)| known.image == image && text(known.name) == name).map(|(host, _)| *host)
 }
 
-/// The variable on `device`.
+/// The addresses on `device` of all variables of a fat binary's PTX, which its kernels use: managed ones are where their host
+/// twins are.
+///
+/// # Errors
+/// `MEMORY_ALLOCATION`, `OPERATING_SYSTEM`.
+pub(crate) fn places(image: usize, program: &Program, device: &'static Device) -> CudaResult<Arc<[u64]>> {
+    if program.has_managed() {
+        fill_managed(image);
+    }
+    program.places(device, |name| twin(image, name).filter(|host| find(*host).is_ok_and(|known| known.is_managed)))
+}
+
+/// The variable on `device`, in the memory that kernels use if there are any that run here.
 ///
 /// # Errors
 /// `INVALID_SYMBOL`, `MEMORY_ALLOCATION`.
 pub(crate) fn place(host: usize, device: &'static Device) -> CudaResult<Symbol> {
+    let variable = find(host)?;
+    if !variable.is_managed
+        && let Found::Program(program) = program::of_fat_binary(variable.image, device)
+        && let Some((index, size, _)) = program.variable(&text(variable.name))
+        && size >= variable.size
+    {
+        let address = places(variable.image, &program, device)?[index] as usize;
+        return Ok(Symbol { address, size: variable.size, unknown: None, name: variable.name });
+    }
     let mut places = PLACES.lock();
     place_in(places.get_or_insert_with(HashMap::new), host, device)
 }

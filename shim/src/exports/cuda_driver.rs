@@ -177,12 +177,31 @@ exports! {
         fn cuModuleLoadData(out: Out<usize>, image: *const c_void) = module::load_data;
         fn cuModuleLoadDataEx(out: Out<usize>, image: *const c_void, count: c_uint, options: *const c_void, values: *const c_void) = module::load_data_ex;
         fn cuModuleLoadFatBinary(out: Out<usize>, image: *const c_void) = module::load_data;
-        fn cuModuleUnload(module: usize) = module::unload;
-        fn cuModuleGetFunction(out: Out<usize>, module: usize, name: *const c_char) = module::function;
+        fn cuModuleUnload(module: usize) = calls::module::unload;
+        fn cuModuleGetFunction(out: Out<usize>, module: usize, name: *const c_char) = calls::module::function;
         fn cuLibraryLoadData(out: Out<usize>, image: *const c_void, jit: *const c_void, jit_values: *const c_void, jit_count: c_uint, options: *const c_void, values: *const c_void, count: c_uint) = module::load_library;
-        fn cuLibraryUnload(library: usize) = module::unload;
-        fn cuLibraryGetKernel(out: Out<usize>, library: usize, name: *const c_char) = module::function;
+        fn cuLibraryUnload(library: usize) = calls::module::unload;
+        fn cuLibraryGetKernel(out: Out<usize>, library: usize, name: *const c_char) = calls::module::function;
         fn cuLibraryGetModule(out: Out<usize>, library: usize) = module::library_module;
+        fn cuLibraryLoadFromFile(out: Out<usize>, path: Text, jit: *const c_void, jit_values: *const c_void, jit_count: c_uint, options: *const c_void, values: *const c_void, count: c_uint) = module::load_library_file;
+        fn cuLibraryGetKernelCount(out: Out<c_uint>, library: usize) = module::kernel_count;
+        fn cuLibraryGetGlobal(out: Out<usize>, bytes: Out<usize>, library: usize, name: Text) = calls::module::global;
+        fn cuLibraryGetManaged(out: Out<usize>, bytes: Out<usize>, library: usize, name: Text) = calls::module::managed;
+        fn cuModuleGetGlobal_v2(out: Out<usize>, bytes: Out<usize>, module: usize, name: Text) = calls::module::global;
+        fn cuLinkCreate_v2(count: c_uint, numbers: *const c_void, values: *const c_void, out: Out<usize>) = calls::link::create;
+        fn cuLinkAddData_v2(state: usize, kind: c_uint, data: *const c_void, size: usize, name: *const c_char, count: c_uint, numbers: *const c_void, values: *const c_void) = calls::link::add_data;
+        fn cuLinkAddFile_v2(state: usize, kind: c_uint, path: Text, count: c_uint, numbers: *const c_void, values: *const c_void) = calls::link::add_file;
+        fn cuLinkComplete(state: usize, out: Out<usize>, size: Out<usize>) = calls::link::complete;
+        fn cuLinkDestroy(state: usize) = calls::link::destroy;
+        fn cuModuleGetFunctionCount(out: Out<c_uint>, module: usize) = module::function_count;
+        fn cuModuleGetLoadingMode(out: Out<c_int>) = calls::module::loading_mode;
+        fn cuFuncIsLoaded(out: Out<c_uint>, function: usize) = module::is_function_loaded;
+        fn cuFuncLoad(function: usize) = module::load_function;
+        fn cuFuncGetParamInfo(function: usize, index: usize, offset: Out<usize>, bytes: Out<usize>) = module::function_parameter;
+        fn cuFuncGetParamCount(function: usize, count: Out<usize>) = module::function_parameters;
+        fn cuKernelGetParamInfo(kernel: usize, index: usize, offset: Out<usize>, bytes: Out<usize>) = module::function_parameter;
+        fn cuKernelGetParamCount(kernel: usize, count: Out<usize>) = module::function_parameters;
+        fn cuKernelGetLibrary(out: Out<usize>, kernel: usize) = module::kernel_library;
         fn cuKernelGetFunction(out: Out<usize>, kernel: usize) = module::kernel_function;
         fn cuKernelGetName(out: Out<*const c_char>, kernel: usize) = module::function_name;
         fn cuFuncGetName(out: Out<*const c_char>, function: usize) = module::function_name;
@@ -298,8 +317,8 @@ exports! {
         cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset cuDevicePrimaryCtxSetFlags
         cuDeviceRegisterAsyncNotification cuDeviceTotalMem cuDeviceUnregisterAsyncNotification cuEventDestroy
         cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuFabricCpyBatchAsync
-        cuFabricCpyBatchAsync_ptsz cuFlushGPUDirectRDMAWrites cuFuncGetParamCount cuFuncGetParamInfo
-        cuFuncIsLoaded cuFuncLoad cuFuncSetBlockShape cuFuncSetSharedMemConfig cuFuncSetSharedSize
+        cuFabricCpyBatchAsync_ptsz cuFlushGPUDirectRDMAWrites
+        cuFuncSetBlockShape cuFuncSetSharedMemConfig cuFuncSetSharedSize
         cuGetExportTable cuGraphAddBatchMemOpNode cuGraphAddChildGraphNode cuGraphAddDependencies
         cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode cuGraphAddEventWaitNode
         cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode cuGraphAddHostNode
@@ -329,12 +348,12 @@ exports! {
         cuGraphNodeSetParams_v2 cuGraphReleaseUserObject cuGraphRemoveDependencies cuGraphRemoveDependencies_v2
         cuGraphRetainUserObject cuGraphUpload cuGraphUpload_ptsz cuGreenCtxCreate cuGreenCtxDestroy
         cuGreenCtxGetDevResource cuGreenCtxGetId cuGreenCtxRecordEvent cuGreenCtxStreamCreate
-        cuGreenCtxWaitEvent cuImportExternalMemory cuImportExternalSemaphore cuKernelGetLibrary
-        cuKernelGetParamCount cuKernelGetParamInfo cuKernelSetCacheConfig cuLaunch
+        cuGreenCtxWaitEvent cuImportExternalMemory cuImportExternalSemaphore
+        cuKernelSetCacheConfig cuLaunch
         cuLaunchCooperativeKernelMultiDevice cuLaunchGrid cuLaunchGridAsync cuLaunchHostFunc_v2
-        cuLaunchHostFunc_v2_ptsz cuLibraryEnumerateKernels cuLibraryGetGlobal cuLibraryGetKernelCount
-        cuLibraryGetManaged cuLibraryGetUnifiedFunction cuLibraryLoadFromFile cuLinkAddData cuLinkAddData_v2
-        cuLinkAddFile cuLinkAddFile_v2 cuLinkComplete cuLinkCreate cuLinkCreate_v2 cuLinkDestroy
+        cuLaunchHostFunc_v2_ptsz cuLibraryEnumerateKernels
+        cuLibraryGetUnifiedFunction cuLinkAddData
+        cuLinkAddFile cuLinkCreate
         cuLogicalEndpointAddDevice cuLogicalEndpointBindAddr cuLogicalEndpointBindMem cuLogicalEndpointCreate
         cuLogicalEndpointDestroy cuLogicalEndpointExport cuLogicalEndpointGetLimits cuLogicalEndpointIdRelease
         cuLogicalEndpointIdReserve cuLogicalEndpointImport cuLogicalEndpointQuery cuLogicalEndpointUnbind
@@ -363,7 +382,7 @@ exports! {
         cuMemsetD2D8 cuMemsetD2D8Async cuMemsetD2D8Async_ptsz cuMemsetD2D8_v2 cuMemsetD2D8_v2_ptds cuMemsetD32
         cuMemsetD8 cuMipmappedArrayCreate cuMipmappedArrayDestroy cuMipmappedArrayGetLevel
         cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties cuModuleEnumerateFunctions
-        cuModuleGetFunctionCount cuModuleGetGlobal cuModuleGetGlobal_v2 cuModuleGetLoadingMode
+        cuModuleGetGlobal
         cuOccupancyMaxActiveClusters
         cuOccupancyMaxPotentialClusterSize cuParamSetSize cuParamSetf
         cuParamSeti cuParamSetv cuPointerSetAttribute cuSignalExternalSemaphoresAsync

@@ -154,8 +154,11 @@ exports! {
         fn cudaGetKernel(out: Out<usize>, function: usize) = launch::get_kernel;
         fn cudaGetFuncBySymbol(out: Out<usize>, function: usize) = launch::get_kernel;
         fn cudaLibraryLoadData(out: Out<usize>, image: *const c_void, jit: *const c_void, jit_values: *const c_void, jit_count: c_uint, options: *const c_void, values: *const c_void, count: c_uint) = launch::library_load;
-        fn cudaLibraryUnload(library: usize) = launch::library_unload;
-        fn cudaLibraryGetKernel(out: Out<usize>, library: usize, name: *const c_char) = launch::library_kernel;
+        fn cudaLibraryLoadFromFile(out: Out<usize>, path: Text, jit: *const c_void, jit_values: *const c_void, jit_count: c_uint, options: *const c_void, values: *const c_void, count: c_uint) = launch::library_load_file;
+        fn cudaLibraryGetGlobal(out: Out<usize>, bytes: Out<usize>, library: usize, name: Text) = launch::library_global;
+        fn cudaLibraryGetManaged(out: Out<usize>, bytes: Out<usize>, library: usize, name: Text) = calls::module::managed;
+        fn cudaLibraryUnload(library: usize) = calls::module::unload;
+        fn cudaLibraryGetKernel(out: Out<usize>, library: usize, name: *const c_char) = calls::module::function;
         fn cudaProfilerStart() = calls::device::profiler;
         fn cudaProfilerStop() = calls::device::profiler;
         fn cudaMemPrefetchAsync_ptsz(address: usize, size: usize) = |address, size| per_thread(|| memory::hint(address, size));
@@ -289,8 +292,8 @@ exports! {
         cudaGraphReleaseUserObject cudaGraphRemoveDependencies cudaGraphRemoveDependencies_v2
         cudaGraphRetainUserObject cudaGraphUpload cudaGraphUpload_ptsz cudaGreenCtxCreate
         cudaImportExternalMemory cudaImportExternalSemaphore cudaLaunchCooperativeKernelMultiDevice
-        cudaLibraryEnumerateKernels cudaLibraryGetGlobal cudaLibraryGetKernelCount cudaLibraryGetManaged
-        cudaLibraryGetUnifiedFunction cudaLibraryLoadFromFile cudaLogsCurrent cudaLogsDumpToFile
+        cudaLibraryEnumerateKernels cudaLibraryGetKernelCount
+        cudaLibraryGetUnifiedFunction cudaLogsCurrent cudaLogsDumpToFile
         cudaLogsDumpToMemory cudaMalloc3DArray cudaMallocArray cudaMallocMipmappedArray
         cudaMemDiscardAndPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync
         cudaMemDiscardBatchAsync_ptsz cudaMemGetDefaultMemPool cudaMemGetLocationInfo cudaMemGetMemPool

@@ -136,7 +136,7 @@ static void occupancy(void) {
     CUmodule module;
     CUfunction function;
     struct cudaDeviceProp device;
-    SAME(cuModuleLoadData(&module, ".version 8.0"), CUDA_SUCCESS);
+    SAME(cuModuleLoadData(&module, "\x7f" "ELF"), CUDA_SUCCESS);
     SAME(cuModuleGetFunction(&function, module, "kernel"), CUDA_SUCCESS);
     SAME(cudaGetDeviceProperties(&device, 0), cudaSuccess);
     struct cudaOccDeviceProp properties = {

@@ -103,6 +103,9 @@ impl<'a> EnvironmentBuilder<'a> {
         let libraries = self.python.and_then(|python| python.torch_libraries.as_deref());
         let holders = holder_cache::directory(&shim, libraries).map_err(EnvironmentError::Holders)?;
         self.environment.preload(&shim, &holders);
+        if let Ok(assembler) = self.install.assembler() {
+            self.environment.triton(&assembler);
+        }
         Ok(self)
     }
 

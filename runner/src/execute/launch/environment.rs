@@ -179,6 +179,17 @@ impl Environment {
         self.append("LIBRARY_PATH", holders).prepend("LD_LIBRARY_PATH", holders)
     }
 
+    /// Lets Triton assemble with `assembler`, whose output the shim runs; for every compute capability, and unless the case says
+    /// which one to take.
+    pub fn triton(&mut self, assembler: &Path) -> &mut Self {
+        for name in ["TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"] {
+            if self.get(name).is_none() {
+                self.set(name, assembler);
+            }
+        }
+        self
+    }
+
     /// The simulated machines. A name of a profile in the environment no longer counts.
     pub fn cluster(&mut self, plan: &ClusterPlan) -> &mut Self {
         self.set(env::CLUSTER.name, cluster_json(plan))
@@ -273,6 +284,14 @@ mod tests {
         assert_eq!(environment.get("LD_PRELOAD").unwrap(), "libasan.so:/x/libfakegpu.so");
         assert_eq!(environment.get("LD_LIBRARY_PATH").unwrap(), "/h2:/h:/opt/lib");
         assert!(environment.get("LIBRARY_PATH").unwrap() == "/l:/h:/h2");
+    }
+
+    #[test]
+    fn triton_assembles_with_ours_unless_the_case_names_another() {
+        let mut environment = Environment::new();
+        environment.set("TRITON_PTXAS_PATH", "/own/ptxas").triton(Path::new("/x/fakegpu-ptxas"));
+        assert_eq!(environment.get("TRITON_PTXAS_PATH").unwrap(), "/own/ptxas");
+        assert_eq!(environment.get("TRITON_PTXAS_BLACKWELL_PATH").unwrap(), "/x/fakegpu-ptxas");
     }
 
     #[test]

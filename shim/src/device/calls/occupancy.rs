@@ -1,11 +1,9 @@
-//! Occupancy: how many blocks of a kernel fit on an SM, and which block fills it best. Registers are assumed: a gap.
+//! Occupancy: how many blocks of a kernel fit on an SM, and which block fills it best.
 
 use std::ffi::c_int;
 
-use super::kernel::{ASSUMED_REGISTERS, assumed};
-use crate::boundary::library::Library;
+use super::kernel::Figures;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::kernel::Kernel;
 use crate::device::occupancy::{self, Need};
 use crate::device::{Device, attribute};
 
@@ -14,29 +12,24 @@ const WARP: u32 = 32;
 /// `CUoccupancyB2DSize`: dynamic shared memory of a block of so many threads.
 pub(crate) type SharedBytesOf = Option<unsafe extern "C" fn(c_int) -> usize>;
 
-fn blocks_of(device: &Device, threads: u32, dynamic_shared: usize) -> u32 {
+fn blocks_of(device: &Device, figures: &Figures, threads: u32, dynamic_shared: usize) -> u32 {
+    if threads > figures.max_threads {
+        return 0;
+    }
     let need = Need {
         threads,
-        registers_per_thread: ASSUMED_REGISTERS as u32,
-        shared_bytes: u32::try_from(dynamic_shared).unwrap_or(u32::MAX / 2),
+        registers_per_thread: figures.registers,
+        shared_bytes: u32::try_from(dynamic_shared).unwrap_or(u32::MAX / 2).saturating_add(figures.shared_bytes),
     };
     occupancy::blocks_per_sm(&device.gpu.profile.limits, attribute::capability(device).0, need)
 }
 
-/// Blocks per SM, with the assumed attributes.
-pub(crate) fn blocks(
-    device: &Device,
-    kernel: &Kernel,
-    threads: c_int,
-    dynamic_shared: usize,
-    library: Library,
-    call: &'static str,
-) -> CudaResult<c_int> {
+/// Blocks per SM.
+pub(crate) fn blocks(device: &Device, figures: &Figures, threads: c_int, dynamic_shared: usize) -> CudaResult<c_int> {
     if threads <= 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    assumed(kernel, library, call)?;
-    Ok(blocks_of(device, threads as u32, dynamic_shared) as c_int)
+    Ok(blocks_of(device, figures, threads as u32, dynamic_shared) as c_int)
 }
 
 /// The block size that keeps the most threads of an SM busy, the larger of two that keep as many, and the blocks that fill the
@@ -46,14 +39,15 @@ pub(crate) fn blocks(
 /// `shared_bytes_of` is the program's function for this call.
 pub(crate) unsafe fn best_block(
     device: &Device,
+    figures: &Figures,
     shared_bytes_of: SharedBytesOf,
     dynamic_shared: usize,
     limit: c_int,
 ) -> CudaResult<(c_int, c_int)> {
-    const MOST: u32 = 1024;
+    let most = figures.max_threads;
     let limit = match u32::try_from(limit).map_err(|_| CudaError::INVALID_VALUE)? {
-        0 => MOST,
-        limit => limit.min(MOST),
+        0 => most,
+        limit => limit.min(most),
     };
     let (mut best, mut busiest) = ((0, 0), 0);
     for aligned in (WARP..=limit.next_multiple_of(WARP)).rev().step_by(WARP as usize) {
@@ -63,7 +57,7 @@ pub(crate) unsafe fn best_block(
             Some(function) => unsafe { function(threads as c_int) },
             None => dynamic_shared,
         };
-        let blocks = blocks_of(device, threads, shared);
+        let blocks = blocks_of(device, figures, threads, shared);
         if threads * blocks > busiest {
             busiest = threads * blocks;
             best = ((blocks * device.gpu.profile.sm_count) as c_int, threads as c_int);
@@ -76,15 +70,16 @@ pub(crate) unsafe fn best_block(
 }
 
 /// Dynamic shared memory that each of `blocks` blocks of `threads` threads may have on one SM.
-pub(crate) fn available_shared(device: &Device, blocks: c_int, threads: c_int) -> CudaResult<usize> {
+pub(crate) fn available_shared(device: &Device, figures: &Figures, blocks: c_int, threads: c_int) -> CudaResult<usize> {
     let (Ok(blocks @ 1..), Ok(threads @ 1..)) = (u32::try_from(blocks), u32::try_from(threads)) else {
         return Err(CudaError::INVALID_VALUE);
     };
-    if blocks_of(device, threads, 0) < blocks {
+    if blocks_of(device, figures, threads, 0) < blocks {
         return Err(CudaError::INVALID_VALUE);
     }
     let limits = &device.gpu.profile.limits;
     let (step, reserved) = if attribute::capability(device).0 >= 8 { (128, 1024) } else { (256, 0) };
     let share = limits.shared_memory_per_sm / blocks / step * step;
-    Ok(share.saturating_sub(reserved).min(limits.shared_memory_per_block) as usize)
+    let whole = share.saturating_sub(reserved).min(limits.shared_memory_per_block);
+    Ok(whole.saturating_sub(figures.shared_bytes) as usize)
 }

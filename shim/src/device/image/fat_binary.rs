@@ -3,13 +3,15 @@
 
 use std::borrow::Cow;
 
-const WRAPPER: u32 = 0x4662_43b1;
-const CONTAINER: u32 = 0xba55_ed50;
+pub(super) const WRAPPER: u32 = 0x4662_43b1;
+pub(super) const CONTAINER: u32 = 0xba55_ed50;
 const HEADER: usize = 16;
 /// Bytes of an entry's header that are read.
 const ENTRY: usize = 64;
 const LZ4: u64 = 0x2000;
 const ZSTD: u64 = 0x8000;
+/// Our own kind of entry, which nvcc does not write.
+const LINKED: usize = 0xf7e5;
 /// No device code of one translation unit is larger when it is unpacked.
 const MOST: usize = 1 << 30;
 
@@ -18,6 +20,8 @@ const MOST: usize = 1 << 30;
 pub(super) enum Kind {
     Ptx,
     Cubin,
+    /// PTX that was linked here ([`linked`]): all of these entries belong together.
+    Linked,
     /// Something else, which is passed over.
     Other,
 }
@@ -26,6 +30,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'a> {
     pub(super) kind: Kind,
+    /// Compute capability times ten.
+    pub(super) capability: u32,
     flags: u64,
     unpacked: usize,
     payload: &'a [u8],
@@ -52,11 +58,20 @@ pub(super) unsafe fn of_wrapper(wrapper: usize) -> Result<&'static [u8], String>
     if wrapper.magic != WRAPPER || wrapper.data.is_null() {
         return Err("an unknown kind of fat binary".to_owned());
     }
-    // SAFETY: the compiler puts a container there, which begins with its own size.
-    let header = unsafe { std::slice::from_raw_parts(wrapper.data, HEADER) };
+    // SAFETY: the compiler puts a container there.
+    unsafe { of_container(wrapper.data) }
+}
+
+/// A container in memory.
+///
+/// # Safety
+/// `data` points to one that lives as long as what is done with it.
+pub(super) unsafe fn of_container(data: *const u8) -> Result<&'static [u8], String> {
+    // SAFETY: the caller's promise; a container begins with its own size.
+    let header = unsafe { std::slice::from_raw_parts(data, HEADER) };
     let length = whole_length(header)?;
-    // SAFETY: as above; the container is constant data of the program.
-    Ok(unsafe { std::slice::from_raw_parts(wrapper.data, length) })
+    // SAFETY: as above.
+    Ok(unsafe { std::slice::from_raw_parts(data, length) })
 }
 
 fn whole_length(header: &[u8]) -> Result<usize, String> {
@@ -90,9 +105,11 @@ pub(super) fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, String> {
         let kind = match field(0, 2)? {
             1 => Kind::Ptx,
             2 => Kind::Cubin,
+            LINKED => Kind::Linked,
             _ => Kind::Other,
         };
-        entries.push(Entry { kind, flags: number(header, 40, 8).ok_or_else(torn)?, unpacked: field(56, 8)?, payload });
+        let (capability, flags) = (field(28, 4)? as u32, number(header, 40, 8).ok_or_else(torn)?);
+        entries.push(Entry { kind, capability, flags, unpacked: field(56, 8)?, payload });
         at += length + padded;
     }
     Ok(entries)
@@ -115,6 +132,26 @@ impl<'a> Entry<'a> {
         }
         Ok(Cow::Borrowed(self.payload))
     }
+}
+
+/// A container with these texts, for what `cuLinkComplete` answers.
+pub(crate) fn linked(texts: &[String]) -> Vec<u8> {
+    let mut entries = Vec::new();
+    for text in texts {
+        let padded = text.len().next_multiple_of(8).max(8);
+        let mut header = [0; ENTRY];
+        header[..2].copy_from_slice(&(LINKED as u16).to_le_bytes());
+        header[4..8].copy_from_slice(&(ENTRY as u32).to_le_bytes());
+        header[8..16].copy_from_slice(&(padded as u64).to_le_bytes());
+        entries.extend_from_slice(&header);
+        entries.extend_from_slice(text.as_bytes());
+        entries.resize(entries.len() + padded - text.len(), 0);
+    }
+    let mut whole = CONTAINER.to_le_bytes().to_vec();
+    whole.extend_from_slice(&[1, 0, HEADER as u8, 0]);
+    whole.extend_from_slice(&(entries.len() as u64).to_le_bytes());
+    whole.extend_from_slice(&entries);
+    whole
 }
 
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {

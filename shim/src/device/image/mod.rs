@@ -1,8 +1,13 @@
-//! Device code as the compiler leaves it in a program (fat binaries with cubins and PTX): what variables begin with.
+//! Device code as the compiler leaves it in a program (fat binaries with cubins and PTX): the PTX for a device, and what variables
+//! begin with.
 
 mod cubin;
 mod fat_binary;
 mod ptx;
+mod select;
+
+pub(crate) use fat_binary::linked;
+pub(crate) use select::{Code, Unusable, for_device, of_file, of_pointer, runs_on};
 
 /// What a variable begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

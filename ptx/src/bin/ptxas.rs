@@ -1,0 +1,79 @@
+//! `fakegpu-ptxas`: what Triton runs in the place of NVIDIA's assembler (`TRITON_PTXAS_PATH`). It checks the PTX and writes it out as it
+//! is: the simulated driver runs PTX.
+
+use std::process::ExitCode;
+use std::{env, fs};
+
+use ptx::{Image, KernelError, Module, RefusalKind};
+
+/// CUDA 12.9's: compilers choose the version of the PTX that they write by it.
+const VERSION: &str =
+    "ptxas: NVIDIA (R) Ptx optimizing assembler, as simulated by ftest\nCuda compilation tools, release 12.9, V12.9.86";
+
+/// Options whose value is the next argument.
+const WITH_VALUE: [&str; 12] = [
+    "-o",
+    "--output-file",
+    "-arch",
+    "--gpu-name",
+    "-O",
+    "--opt-level",
+    "-maxrregcount",
+    "--maxrregcount",
+    "-m",
+    "--machine",
+    "-e",
+    "--entry",
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if arguments.iter().any(|argument| ["--version", "-V"].contains(&argument.as_str())) {
+        println!("{VERSION}");
+        return ExitCode::SUCCESS;
+    }
+    match assemble(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            eprintln!("{wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn assemble(arguments: &[String]) -> Result<(), String> {
+    let (mut inputs, mut output) = (Vec::new(), "elf.o".to_owned());
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if WITH_VALUE.contains(&argument.as_str()) {
+            let value = rest.next().ok_or_else(|| format!("ptxas fatal   : {argument} needs a value"))?;
+            if ["-o", "--output-file"].contains(&argument.as_str()) {
+                value.clone_into(&mut output);
+            }
+        } else if let Some(value) = argument.strip_prefix("--output-file=") {
+            value.clone_into(&mut output);
+        } else if !argument.starts_with('-') {
+            inputs.push(argument);
+        }
+    }
+    let [input] = inputs[..] else {
+        return Err(format!("ptxas fatal   : one input file is needed, {} were given", inputs.len()));
+    };
+    let text = fs::read_to_string(input).map_err(|error| format!("ptxas fatal   : {input}: {error}"))?;
+    let module = Module::parse(&text)
+        .map_err(|error| format!("ptxas {input}, line {}; error   : {}", error.place.line, error.message))?;
+    let image = Image::link(&[module]).map_err(|error| format!("ptxas {input}; error   : {error}"))?;
+    for entry in image.entries() {
+        // What is not executed fails when it is launched, and says why there.
+        if let Err(KernelError::Refused(refusal)) = image.check(&entry.name)
+            && refusal.kind == RefusalKind::Invalid
+        {
+            let line = refusal.place.line;
+            return Err(format!(
+                "ptxas {input}, line {line}; error   : `{}`: {}",
+                refusal.instruction, refusal.message
+            ));
+        }
+    }
+    fs::write(&output, text).map_err(|error| format!("ptxas fatal   : {output}: {error}"))
+}

@@ -1,0 +1,75 @@
+//! What a running kernel reaches: the memory that its device may touch, the device's heap, and what it prints.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use dataplane::lock::Mutex;
+use ptx::{Assertion, Host, Memory};
+
+use super::memory::{self, Kind};
+use super::{Device, address};
+
+/// A kernel's view of its device.
+pub(super) struct Grid {
+    pub(super) device: &'static Device,
+}
+
+impl Grid {
+    /// Whether a kernel may touch memory of `owner`: its own, or that of a peer whose access is enabled.
+    fn reaches(&self, owner: &Device, kind: Kind) -> bool {
+        // Who may reach pools, mappings and managed memory is said elsewhere (`cudaMemPoolSetAccess`, `cuMemSetAccess`).
+        owner.ordinal == self.device.ordinal
+            || !matches!(kind, Kind::Plain | Kind::Internal)
+            || self.device.peers.has(owner)
+    }
+}
+
+impl Memory for Grid {
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        let address = usize::try_from(address).ok()?;
+        let range = |base: usize, size: usize| base as u64..(base + size) as u64;
+        if let Some(location) = address::locate(address) {
+            return self.reaches(location.device, location.kind).then(|| range(location.base, location.size));
+        }
+        // Host memory that CUDA knows has one address for all (unified addressing).
+        memory::locate_host(address).map(|host| range(host.base, host.size))
+    }
+}
+
+impl Host for Grid {
+    fn print(&self, text: &[u8]) {
+        self.device.output.print(text);
+    }
+
+    fn assertion(&self, assertion: &Assertion) {
+        let Assertion { message, file, line, function, block: [bx, by, bz], thread: [x, y, z] } = assertion;
+        self.device.output.assert(&format!(
+            "{file}:{line}: {function}: block: [{bx},{by},{bz}], thread: [{x},{y},{z}] Assertion `{message}` failed.\n"
+        ));
+    }
+
+    fn malloc(&self, bytes: u64) -> u64 {
+        let limit = self.device.limits[2].load(Ordering::Relaxed);
+        let Some(bytes) = usize::try_from(bytes).ok().filter(|bytes| (1..=limit).contains(bytes)) else { return 0 };
+        let mut heap = self.device.heap.0.lock();
+        let held: usize = heap.iter().map(|block| block.1).sum();
+        if held + bytes > limit {
+            return 0;
+        }
+        let Ok(address) = memory::allocate(self.device, bytes, Kind::Internal) else { return 0 };
+        heap.push((address, bytes));
+        address as u64
+    }
+
+    fn free(&self, address: u64) {
+        let mut heap = self.device.heap.0.lock();
+        if let Some(index) = heap.iter().position(|block| block.0 as u64 == address) {
+            let (address, _) = heap.swap_remove(index);
+            memory::free_internal(address);
+        }
+    }
+}
+
+/// What kernels allocated and did not free (address and bytes): it lives on between launches.
+#[derive(Debug, Default)]
+pub(crate) struct Heap(Mutex<Vec<(usize, usize)>>);

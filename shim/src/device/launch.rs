@@ -1,0 +1,352 @@
+//! Launches: checked as CUDA checks them, then run by `ptx` in stream order. A kernel without code here is recorded, not executed.
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ptx::{Entry, LaunchError, Trap, TrapKind};
+
+use super::error::{CudaError, CudaResult};
+use super::grid::Grid;
+use super::kernel::{Kernel, NoCode, Runnable};
+use super::occupancy::{self, Need};
+use super::stream::{self, Stream};
+use super::{Device, attribute, event, misuse};
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::sanitizer::{init, races};
+use crate::settings::GapPolicy;
+
+/// What a launch asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: usize,
+    /// Blocks of a cluster; `None` where the launch does not say.
+    pub(crate) cluster: Option<[u32; 3]>,
+    /// All blocks must be resident at once.
+    pub(crate) is_cooperative: bool,
+    /// Events to record behind it.
+    pub(crate) events: Vec<usize>,
+}
+
+impl Launch {
+    /// One without attributes.
+    pub(crate) fn plain(grid: [u32; 3], block: [u32; 3], shared_bytes: usize) -> Self {
+        Self { grid, block, shared_bytes, cluster: None, is_cooperative: false, events: Vec::new() }
+    }
+}
+
+/// `cudaLaunchAttribute`, `CUlaunchAttribute`
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Attribute {
+    id: u32,
+    padding: u32,
+    value: [u32; 16],
+}
+
+const _: () = assert!(size_of::<Attribute>() == 72);
+
+impl Launch {
+    /// Adds what a configuration's attributes say. Those that only change speed have no effect.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for attributes that are said to be somewhere and are not, or that CUDA does not have.
+    ///
+    /// # Safety
+    /// `list` is null or points to `count` attributes.
+    pub(crate) unsafe fn with_attributes(mut self, list: *const c_void, count: u32) -> CudaResult<Self> {
+        if count > 0 && list.is_null() {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        for index in 0..count as usize {
+            // SAFETY: the caller's promise.
+            let attribute = unsafe { list.cast::<Attribute>().add(index).read_unaligned() };
+            let value = attribute.value;
+            match attribute.id {
+                2 => self.is_cooperative |= value[0] != 0,
+                4 if value[..3] != [0; 3] => self.cluster = Some([value[0], value[1], value[2]]),
+                // A programmatic event, or one at the begin: the end of the kernel is later than both.
+                7 | 12 => self.events.push(u64::from(value[0]) as usize | (value[1] as usize) << 32),
+                0..=16 => {}
+                _ => return Err(CudaError::INVALID_VALUE),
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Where the values of a kernel's parameters are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arguments {
+    /// A pointer to each.
+    Each(*const *const c_void),
+    /// All in a buffer of so many bytes, laid out as the kernel wants them.
+    Packed(*const u8, usize),
+}
+
+impl Arguments {
+    /// What the driver's launch functions get.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for both ways at once, and for a list that is not one.
+    ///
+    /// # Safety
+    /// Both are null or as `cuLaunchKernel` wants them.
+    pub(crate) unsafe fn of_driver(parameters: *const c_void, extra: *const c_void) -> CudaResult<Self> {
+        const END: usize = 0;
+        const BUFFER: usize = 1;
+        const SIZE: usize = 2;
+        if extra.is_null() {
+            return Ok(Self::Each(parameters.cast()));
+        }
+        if !parameters.is_null() {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let (mut data, mut size) = (0, 0);
+        let mut at = extra.cast::<usize>();
+        // SAFETY: the list ends with `CU_LAUNCH_PARAM_END`; a size is given by a pointer to it.
+        unsafe {
+            while *at != END {
+                match *at {
+                    BUFFER => data = *at.add(1),
+                    SIZE if *at.add(1) != 0 => size = *(*at.add(1) as *const usize),
+                    _ => return Err(CudaError::INVALID_VALUE),
+                }
+                at = at.add(2);
+            }
+        }
+        Ok(Self::Packed(data as *const u8, size))
+    }
+
+    /// The values, laid out for the kernel.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` where there are fewer than it wants.
+    ///
+    /// # Safety
+    /// They are where the program says.
+    unsafe fn collect(self, entry: &Entry) -> CudaResult<Vec<u8>> {
+        let mut values = vec![0; entry.param_bytes() as usize];
+        if values.is_empty() {
+            return Ok(values);
+        }
+        match self {
+            Self::Each(list) => {
+                for (index, param) in entry.params.iter().enumerate() {
+                    if list.is_null() {
+                        return Err(CudaError::INVALID_VALUE);
+                    }
+                    // SAFETY: one pointer for each parameter, to as many bytes as it has.
+                    unsafe {
+                        let from = list.add(index).read_unaligned();
+                        if from.is_null() {
+                            return Err(CudaError::INVALID_VALUE);
+                        }
+                        let to = values.as_mut_ptr().add(param.offset as usize);
+                        std::ptr::copy_nonoverlapping(from.cast(), to, param.size as usize);
+                    }
+                }
+            }
+            Self::Packed(data, size) => {
+                if data.is_null() || size < values.len() {
+                    return Err(CudaError::INVALID_VALUE);
+                }
+                // SAFETY: a buffer of `size` bytes.
+                unsafe { std::ptr::copy_nonoverlapping(data, values.as_mut_ptr(), values.len()) };
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Checks a launch and gives it to the stream. A kernel without code here is recorded: that is a gap.
+///
+/// # Errors
+/// As CUDA's. The gap itself is an error under FAKEGPU_UNSUPPORTED_API=stop (`NO_KERNEL_IMAGE`, as for a kernel that was not
+/// compiled for this GPU) and `error` (NotSupported).
+///
+/// # Safety
+/// The arguments are where the program says.
+pub(crate) unsafe fn launch(
+    stream: &Arc<Stream>,
+    kernel: &Kernel,
+    launch: Launch,
+    arguments: Arguments,
+    library: Library,
+    call: &'static str,
+) -> CudaResult {
+    let device = stream.device();
+    check_sizes(device, &launch)?;
+    if gap::is_muted() {
+        return Ok(());
+    }
+    device.alive()?;
+    crate::report::used();
+    let name = kernel.name().to_string_lossy();
+    device.counters.launched(&name);
+    let runnable = match kernel.code(device) {
+        Ok(runnable) => runnable,
+        Err(NoCode::NotForDevice) => return Err(CudaError::NO_KERNEL_IMAGE),
+        Err(NoCode::Gap(why)) => {
+            gap::tolerate(library, call, &why)?;
+            init::all_written();
+            // Success would let a program take memory that the kernel never wrote for its result.
+            return if gap::policy() == GapPolicy::Stop { Err(CudaError::NO_KERNEL_IMAGE) } else { Ok(()) };
+        }
+    };
+    let cluster = check_kernel(device, &runnable, &launch)?;
+    // SAFETY: the caller's promise.
+    let params = unsafe { arguments.collect(runnable.compiled.kernel.entry()) }?;
+    let globals = kernel.variables(&runnable.program, device)?;
+    let events = launch.events.iter().map(|handle| event::resolve(*handle)).collect::<CudaResult<Vec<_>>>()?;
+    device.output.flush();
+    // What it reads and writes is not known: it is ordered with other work, and conflicts with none.
+    races::work(&[stream.lane()], call, &[]);
+    init::all_written();
+    let may_wait = runnable.compiled.kernel.may_wait();
+    let task = move || run(device, &runnable, &launch, cluster, &params, &globals, library, call);
+    if may_wait {
+        // For work that is issued after it, perhaps: the caller must be free to do that.
+        stream::enqueue(stream, Box::new(task));
+    } else {
+        stream.run(task);
+    }
+    for event in events {
+        event.record(stream)?;
+    }
+    super::answer_before_failure();
+    Ok(())
+}
+
+/// What every device refuses.
+fn check_sizes(device: &Device, launch: &Launch) -> CudaResult {
+    let attribute = |number| attribute::get(device, number).unwrap_or(0) as u32;
+    let fits = |dimensions: [u32; 3], first: i32| {
+        dimensions.iter().zip(first..).all(|(size, number)| (1..=attribute(number)).contains(size))
+    };
+    let threads: u64 = launch.block.iter().map(|size| u64::from(*size)).product();
+    if !fits(launch.grid, 5) || !fits(launch.block, 2) || threads > u64::from(attribute(1)) {
+        return Err(CudaError::INVALID_CONFIGURATION);
+    }
+    if launch.shared_bytes > attribute(97) as usize {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(())
+}
+
+/// What this kernel refuses; the size of its clusters.
+fn check_kernel(device: &Device, runnable: &Runnable, launch: &Launch) -> CudaResult<[u32; 3]> {
+    let Runnable { compiled, .. } = runnable;
+    let (entry, attributes) = (compiled.kernel.entry(), &compiled.attributes);
+    let limits = &device.gpu.profile.limits;
+    let threads: u32 = launch.block.iter().product();
+    if threads > attributes.max_threads || entry.required_threads.is_some_and(|required| required != launch.block) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if launch.shared_bytes > compiled.max_dynamic(limits.shared_memory_per_block) as usize {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let cluster = launch.cluster.or(entry.required_cluster).unwrap_or([1; 3]);
+    let size: u64 = cluster.iter().map(|size| u64::from(*size)).product();
+    let divides = cluster.iter().zip(launch.grid).all(|(size, blocks)| *size > 0 && blocks % size == 0);
+    let contradicts = entry.required_cluster.is_some_and(|required| required != cluster);
+    if size > 1 && (attribute::capability(device).0 < 9 || size > 16 || !divides || contradicts) {
+        return Err(CudaError::INVALID_CLUSTER_SIZE);
+    }
+    if launch.is_cooperative {
+        let need = Need {
+            threads,
+            registers_per_thread: 0,
+            shared_bytes: attributes.shared_bytes as u32 + launch.shared_bytes as u32,
+        };
+        let resident = occupancy::blocks_per_sm(limits, attribute::capability(device).0, need);
+        let blocks: u64 = launch.grid.iter().map(|size| u64::from(*size)).product();
+        if blocks > u64::from(resident) * u64::from(device.gpu.profile.sm_count) {
+            return Err(CudaError::COOPERATIVE_LAUNCH_TOO_LARGE);
+        }
+    }
+    Ok(cluster)
+}
+
+/// Threads of the host that a kernel may use: as many as PyTorch's own kernels on the CPU.
+fn host_threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    let given = || std::env::var("OMP_NUM_THREADS").ok()?.parse().ok().filter(|count| *count > 0);
+    *THREADS.get_or_init(|| given().unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)))
+}
+
+#[expect(clippy::too_many_arguments, reason = "what a launch consists of")]
+fn run(
+    device: &'static Device,
+    runnable: &Runnable,
+    launch: &Launch,
+    cluster: [u32; 3],
+    params: &[u8],
+    globals: &[u64],
+    library: Library,
+    call: &'static str,
+) {
+    static GRIDS: AtomicU64 = AtomicU64::new(1);
+    // Nothing runs behind a kernel that went wrong.
+    if device.alive().is_err() {
+        return;
+    }
+    let grid = Grid { device };
+    let limit = |number: usize| device.limits[number].load(Ordering::Relaxed);
+    let whole = ptx::Launch {
+        grid: launch.grid,
+        block: launch.block,
+        cluster,
+        dynamic_shared: launch.shared_bytes as u32,
+        params,
+        globals,
+        cooperative: launch.is_cooperative,
+        stack: u32::try_from(limit(0)).unwrap_or(u32::MAX),
+        threads: host_threads(),
+        multiprocessors: device.gpu.profile.sm_count,
+        grid_id: GRIDS.fetch_add(1, Ordering::Relaxed),
+        memory: &grid,
+        host: &grid,
+        cancel: None,
+    };
+    match catch_unwind(AssertUnwindSafe(|| runnable.compiled.kernel.launch(&whole))) {
+        Ok(Ok(_)) => {}
+        Ok(Err(LaunchError::Trap(trap))) => stopped(device, &trap),
+        // Its sizes were checked before.
+        Ok(Err(LaunchError::Invalid { message, .. })) => {
+            eprintln!("fakegpu: {call}: {message}");
+            device.fail(CudaError::LAUNCH_FAILURE);
+        }
+        Err(_) => {
+            gap::panicked(library, call);
+            device.fail(CudaError::LAUNCH_FAILURE);
+        }
+    }
+}
+
+/// A kernel went wrong: the device is unusable from now on, as on hardware, and a person reads where.
+fn stopped(device: &'static Device, trap: &Trap) {
+    let error = match trap.kind {
+        TrapKind::IllegalAddress | TrapKind::StackOverflow => CudaError::ILLEGAL_ADDRESS,
+        TrapKind::MisalignedAddress => CudaError::MISALIGNED_ADDRESS,
+        TrapKind::Assert => CudaError::ASSERT,
+        TrapKind::InvalidPointer => CudaError::INVALID_PC,
+        // Hardware hangs; a watchdog ends it.
+        TrapKind::Deadlock => CudaError::LAUNCH_TIMEOUT,
+        TrapKind::Trap | TrapKind::Breakpoint | TrapKind::InvalidBarrier | TrapKind::Cancelled => {
+            CudaError::LAUNCH_FAILURE
+        }
+    };
+    if trap.kind == TrapKind::IllegalAddress {
+        misuse::kernel(device, trap);
+    }
+    // An assertion has its own line, which comes when the host synchronizes.
+    if trap.kind != TrapKind::Assert {
+        eprintln!("fakegpu: device {}: kernel {trap}", device.ordinal);
+    }
+    device.fail(error);
+}
