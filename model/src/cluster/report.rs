@@ -11,6 +11,7 @@ use protocol::report::{
     MeasuredRecovery, NodePair, OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience,
     SCHEMA_VERSION, Timeline, TimelineEntry,
 };
+use protocol::site::CallSite;
 
 use super::{Cluster, findings};
 use crate::cost::{MODEL, throughput_gbps};
@@ -91,8 +92,9 @@ impl Cluster {
                     sites,
                 )),
             ),
+            notes: self.notes(&number, facts.source_root.as_deref()),
             resilience,
-            hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang.clone()),
+            hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang_below(facts.source_root.as_deref())),
             operation_timeline,
             measured: Measured {
                 tool_version: facts.tool_version.clone(),
@@ -379,17 +381,9 @@ impl Cluster {
         completed: bool,
         root: Option<&str>,
     ) -> Option<FindingSite> {
-        let place = self.sites.place(call)?;
-        let inside = root.and_then(|root| place.below(root));
-        Some(FindingSite {
-            rank,
-            operation: call.operation.map_or("init", Operation::name).to_owned(),
-            seqno: call.sequence,
-            completed,
-            file: inside.unwrap_or_else(|| place.file.clone()),
-            line: place.line,
-            function: place.function.clone(),
-        })
+        let CallSite { file, line, function } = self.sites.place(call)?.clone();
+        let operation = call.operation.map_or("init", Operation::name).to_owned();
+        Some(FindingSite { rank, operation, seqno: call.sequence, completed, file, line, function }.below(root))
     }
 
     fn resilience(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> (Resilience, Vec<MeasuredFailure>) {
