@@ -1,6 +1,6 @@
 //! The allocator of CPU memory that comes before PyTorch's own: while a CPU kernel computes for a CUDA operator, what it
 //! allocates comes from PyTorch's CUDA caching allocator. So results need no copy, and statistics, limits and
-//! out-of-memory errors are those of the GPU. For the sanitizer `init`, this file also sees what that allocator hands out.
+//! out-of-memory errors are those of the GPU. For the sanitizers, this file also sees what that allocator hands out.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -14,7 +14,7 @@ use super::torch;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::{address, fresh};
-use crate::sanitizer::init;
+use crate::sanitizer::{init, owner, races};
 
 thread_local! {
     /// Whether this thread computes for a GPU.
@@ -149,7 +149,7 @@ const BEFORE: usize = 2;
 /// knows when a block of one is fresh. Its object gets a copy of its table in which `allocate` is ours.
 pub(super) fn watch() {
     let allocator = torch().cuda_allocator();
-    if !init::is_wanted() || CUDA_ALLOCATE.get().is_some() {
+    if !(init::is_wanted() || races::are_wanted()) || CUDA_ALLOCATE.get().is_some() {
         return;
     }
     let functions = if allocator.is_null() {
@@ -160,7 +160,11 @@ pub(super) fn watch() {
         words_at(functions as usize - BEFORE * size_of::<usize>())
     };
     let Some(mut table) = functions else {
-        gap::record(Library::Torch, "sanitize: init", "the CUDA caching allocator is not as expected");
+        // Races are found all the same, without the lines of allocations.
+        owner::is_blind();
+        if init::is_wanted() {
+            gap::record(Library::Torch, "sanitize: init", "the CUDA caching allocator is not as expected");
+        }
         return;
     };
     let place = BEFORE + method::ALLOCATE;
@@ -198,6 +202,10 @@ unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, si
     // SAFETY: `allocate` filled it.
     let (data, device) = unsafe { ((*result).data as usize, (*result).device) };
     if data == 0 || size == 0 {
+        return result;
+    }
+    races::handed_out(data, size);
+    if !init::is_wanted() {
         return result;
     }
     // A CPU kernel writes all of what it allocates for its results.

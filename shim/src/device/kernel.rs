@@ -12,7 +12,7 @@ use super::{Device, attribute};
 use crate::boundary::gap;
 use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
-use crate::sanitizer::init;
+use crate::sanitizer::{init, races};
 use crate::settings::GapPolicy;
 
 /// (host function, name) in the order of registration, as C's pointers; sorted by the first lookup that needs it.
@@ -159,6 +159,7 @@ pub(crate) fn launch(
     device.counters.launched(&name);
     gap::tolerate(library, call, &name)?;
     init::all_written();
+    races::writes_anywhere();
     // Success would let a program take memory that the kernel never wrote for its result.
     if gap::policy() == GapPolicy::Stop { Err(CudaError::NO_KERNEL_IMAGE) } else { Ok(()) }
 }

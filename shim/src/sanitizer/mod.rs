@@ -4,5 +4,8 @@
 mod clock;
 pub(crate) mod finite;
 pub(crate) mod init;
+pub(crate) mod owner;
+mod pinned;
+mod place;
 pub(crate) mod races;
 mod shadow;

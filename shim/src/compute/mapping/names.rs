@@ -10,6 +10,10 @@ pub(in crate::compute) const IS_FLOATING_POINT: &str = "aten::is_floating_point"
 /// Copies a result into the GPU's memory.
 pub(in crate::compute) const COPY: &str = "aten::copy_";
 
+/// What the host reads of a tensor on the CPU to go on with: `.item()`, `float(x)`, `if x:`, `torch.equal`. Others would have to be called
+/// in another way, which costs more than it finds.
+pub(in crate::compute) const READ_ON_THE_HOST: [&str; 2] = ["aten::_local_scalar_dense", "aten::equal"];
+
 /// Libraries of operators that are PyTorch's own, or that do on CUDA what they do on the CPU.
 const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];
 
