@@ -7,7 +7,7 @@ use anstream::ColorChoice;
 use runner::commands::cli::{Cli, Color, Command};
 use runner::commands::ending;
 use runner::commands::{
-    self, bench, check, doctor, env, exec, explain, fmt, init, profiles, replay, review, runs, schema, top,
+    self, bench, check, doctor, env, exec, explain, fmt, init, man, new, profiles, replay, review, runs, schema, top,
 };
 use runner::execute::{self, guard};
 use runner::host::output;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 
 fn run() -> ExitCode {
     execute::survive_file_limit();
-    execute::hear_of_children();
+    execute::keep_exit_statuses();
     let mut arguments = std::env::args_os();
     if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT || first == guard::SUCCESSOR) {
         let rest: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
@@ -59,6 +59,8 @@ fn run() -> ExitCode {
             Command::Run(arguments) => commands::run::run(&arguments) as i32,
             _ => 3,
         }),
+        Command::New(arguments) => new::run(arguments) as i32,
+        Command::Man(arguments) => man::run(arguments) as i32,
         Command::Doctor(arguments) => doctor::run(arguments) as i32,
         Command::Completions { shell } => {
             // A closed stdout is not an error; anything else is remembered.

@@ -24,7 +24,7 @@ fn a_repository_gets_a_suite_that_is_right_and_nothing_is_overwritten() {
     assert!(said.contains("wrote suites/training.yaml: train.py on one node with 2 GPUs"), "{said}");
     assert!(said.contains("next: ftest suites/training.yaml"), "{said}");
     let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
-    assert!(read("suites/training.yaml").contains("python: [torch==2.9.1, peft]"));
+    assert!(read("suites/training.yaml").contains("python: { requirements: ../requirements.txt }"));
     assert!(read(".github/workflows/ftest.yml").contains("ftest suites/training.yaml"));
     let checked = Command::new(env!("CARGO_BIN_EXE_ftest"))
         .args(["check", "--deny-warnings", "training"])

@@ -4,3 +4,4 @@ pub mod architecture;
 pub mod drill;
 pub mod pictures;
 pub mod regen;
+pub mod tutorial;

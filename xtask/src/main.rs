@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use xtask::architecture::{self, Crate};
-use xtask::{drill, pictures, regen};
+use xtask::{drill, pictures, regen, tutorial};
 
 const HELP: &str = "\
 Chores of the repository:
@@ -16,6 +16,7 @@ Chores of the repository:
                                 runner
   cargo xtask drill             the reliability drill: 30 minutes, rewrites docs/reliability.md; --quick, --only NAME, --list
   cargo xtask pictures          run docs/example and redraw docs/terminal.svg and docs/report.png
+  cargo xtask tutorial          follow docs/tutorial.md and compare what its commands print
   cargo xtask circles ROOT...   import circles between the files of a crate; ROOT is its lib.rs";
 
 /// Steps of `.ci/run` that need no program of ours.
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Some((command, roots)) if command == "circles" => circles(roots),
         Some((command, rest)) if command == "drill" => drill::run(&root, rest),
         Some((command, rest)) if command == "regen" => regen::run(&root, rest),
+        Some((command, [])) if command == "tutorial" => tutorial::run(&root),
         Some((command, [])) if command == "pictures" => pictures::run(&root).map(|()| true),
         Some((command, [])) if command == "check" => command_succeeds(Command::new(".ci/run").args(CHECKS), &root),
         Some((command, steps)) if command == "ci" => command_succeeds(Command::new(".ci/run").args(steps), &root),

@@ -17,7 +17,7 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// The ranks that must come.
+    /// The ranks that are waited for.
     pub(crate) fn ranks(&self) -> Vec<u32> {
         match self {
             Self::Init { size, .. } | Self::Split { size, .. } | Self::Grow { size, .. } => (0..*size).collect(),

@@ -4,7 +4,7 @@
 
 use super::device::{Device, image, words};
 
-/// A form of an instruction: its text with %d, %a, %b, %c for registers of the named types, and what must come out.
+/// A form of an instruction: its text with %d, %a, %b, %c for registers of the named types, and the expected result.
 pub(crate) struct Form {
     pub(crate) text: String,
     pub(crate) result: &'static str,

@@ -5,12 +5,77 @@ pub const DEFAULT_REQUIREMENTS: &[&str] = &["numpy", "torch==2.15.0"];
 /// The Python on `PATH` instead of a managed one, in `python` and in `FTEST_PYTHON`.
 pub const SYSTEM: &str = "system";
 
+/// How the names of packages begin that the shim replaces, or that only a GPU can use.
+const REPLACED: &[&str] = &["nvidia-", "cuda-", "triton", "pytorch-triton"];
+/// One of NVIDIA's that asks the driver and brings nothing of its own.
+const KEPT: &[&str] = &["nvidia-ml-py"];
+
 /// What a case needs of Python; cases with equal needs share an environment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PythonNeed {
-    /// A managed environment with these requirements, as pip writes them, sorted: `torch==2.15.0`. The usual ones where
-    /// there are none.
+    /// A managed environment with these requirements, as lines of a requirements file, sorted: `torch==2.15.0`,
+    /// `-e DIRECTORY`, `--extra-index-url URL`; and `-c numpy<2`, which limits a package that something else requires.
+    /// The usual ones where there are none.
     Managed(Vec<String>),
     /// The one on `PATH`.
     System,
+}
+
+/// The package of a requirement, as PyPI normalizes names.
+pub fn package(requirement: &str) -> String {
+    let end = requirement.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-_.".contains(letter)));
+    requirement[..end.unwrap_or(requirement.len())].to_ascii_lowercase().replace(['_', '.'], "-")
+}
+
+/// Whether the shim takes the place of a requirement, or only a GPU could use it.
+pub fn is_replaced(requirement: &str) -> bool {
+    let package = package(requirement);
+    !KEPT.contains(&package.as_str()) && REPLACED.iter().any(|prefix| package.starts_with(prefix))
+}
+
+/// Requirements for a person: without hashes, and the first few where there are many.
+pub fn shown(requirements: &[String]) -> String {
+    const MOST: usize = 8;
+    let all = || requirements.iter().map(|line| line.split(" --hash=").next().unwrap_or_default());
+    if requirements.len() <= MOST {
+        return all().collect::<Vec<_>>().join(" ");
+    }
+    let (first, rest): (Vec<&str>, Vec<&str>) = all().partition(|one| package(one) == "torch");
+    let some: Vec<&str> = first.into_iter().chain(rest).take(MOST).collect();
+    format!("{} and {} more", some.join(" "), requirements.len() - some.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_normalized() {
+        let cases = [("torch==2.15.0", "torch"), ("Typing_Extensions>=4", "typing-extensions"), ("a.b[c]; x", "a-b")];
+        for (requirement, expected) in cases {
+            assert_eq!(package(requirement), expected);
+        }
+    }
+
+    #[test]
+    fn libraries_of_the_gpu_are_replaced_and_its_monitor_is_not() {
+        for (requirement, expected) in [
+            ("nvidia-nccl-cu13==2.30", true),
+            ("NVIDIA_cublas", true),
+            ("triton~=3.9.0", true),
+            ("cuda-toolkit[cublas]==13.2.2", true),
+            ("nvidia-ml-py>=12", false),
+            ("torch==2.15.0", false),
+        ] {
+            assert_eq!(is_replaced(requirement), expected, "{requirement}");
+        }
+    }
+
+    #[test]
+    fn of_many_requirements_pytorch_is_shown_first() {
+        let many: Vec<String> = (0..20).map(|index| format!("p{index}")).chain(["torch==2.15.0".to_owned()]).collect();
+        assert_eq!(shown(&many), "torch==2.15.0 p0 p1 p2 p3 p4 p5 p6 and 13 more");
+        assert_eq!(shown(&many[18..]), "p18 p19 torch==2.15.0");
+        assert_eq!(shown(&["six==1.17.0 --hash=sha256:47".to_owned()]), "six==1.17.0");
+    }
 }

@@ -47,7 +47,7 @@ pub enum Operator<O = Value> {
     Type(Type),
     /// Length of a list, mapping or text (in characters).
     Len(u64),
-    /// A list in which nothing comes twice.
+    /// A list in which nothing appears twice.
     Unique,
     /// A list in this order.
     Sorted(Direction),
@@ -207,7 +207,7 @@ impl Operator {
         match (self, value) {
             (Operator::Near { value: wanted, tolerance }, value) => tolerance.difference(value, wanted),
             (Operator::Unique, Value::Array(items)) => {
-                repeated(items).map(|item| format!("{item} comes twice")).unwrap_or_default()
+                repeated(items).map(|item| format!("{item} appears twice")).unwrap_or_default()
             }
             (Operator::Sorted(direction), Value::Array(items)) => unsorted(items, *direction)
                 .map(|index| format!("item {index} is {} after {}", items[index], items[index - 1]))
@@ -339,7 +339,7 @@ mod tests {
         let unordered = Operator::EqUnordered(json!([1, 2, 2]));
         assert_eq!(unordered.difference(&list), "missing: 2; not wanted: 3");
         assert_eq!(Operator::Sorted(Direction::Ascending).difference(&list), "item 1 is 1 after 3");
-        assert_eq!(Operator::Unique.difference(&json!([1, 2, 1])), "1 comes twice");
+        assert_eq!(Operator::Unique.difference(&json!([1, 2, 1])), "1 appears twice");
     }
     /// Comparing each of them with each other would take minutes.
     #[test]

@@ -13,6 +13,8 @@ use crate::commands::explain::ExplainArgs;
 use crate::commands::fmt::FmtArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::list::ListArgs;
+use crate::commands::man::ManArgs;
+use crate::commands::new::NewArgs;
 use crate::commands::replay::{MergeArgs, ReplayArgs};
 use crate::commands::reports::{ReportArgs, RunsArgs};
 use crate::commands::review::{RejectArgs, Waiting};
@@ -87,8 +89,12 @@ pub enum Command {
     Env(EnvArgs),
     /// Write a first suite and a workflow for a repository, and run the suite
     Init(InitArgs),
+    /// Write a suite to start from, or copy a case under another id
+    New(NewArgs),
     /// Say what works on this machine, and what each lack costs
     Doctor(DoctorArgs),
+    /// Write the manual pages of ftest and its commands
+    Man(ManArgs),
     /// Print the completion script of a shell
     Completions {
         /// The shell

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use crate::case::python::PythonNeed;
+use crate::case::python::{PythonNeed, shown};
 use crate::commands::suites;
 use crate::execute::python;
 use crate::execute::python::managed;
 use crate::host::install::Install;
 use crate::suite::Suite;
+use crate::suite::requirements::{self, Mistake};
 
 /// Arguments of `ftest env`.
 #[derive(Args, Clone, Debug)]
@@ -25,10 +26,7 @@ enum Action {
     /// List the environments with size and requirements
     List,
     /// Print the directory of the environment for these requirements, making it when it is missing
-    Path {
-        /// As pip writes them [default: numpy torch==2.15.0]
-        requirements: Vec<String>,
-    },
+    Path(PathArgs),
     /// Make the environments that suites need, so that no case waits for one; print their directories
     Make {
         /// Names of suites, suite files, or directories of them
@@ -48,11 +46,45 @@ enum Action {
     Gc,
 }
 
-/// Runs the command; gives the exit code: 0, 2 for a name that does not exist, 3 when it could not be done.
+#[derive(Args, Clone, Debug)]
+struct PathArgs {
+    /// As pip writes them [default: numpy torch==2.15.0]
+    packages: Vec<String>,
+    /// What this requirements file, file with hashes or pylock.toml lists
+    #[arg(short, long, value_name = "FILE")]
+    requirements: Vec<PathBuf>,
+    /// What the pyproject.toml in this directory depends on, and the project itself, editable
+    #[arg(long, value_name = "DIRECTORY")]
+    project: Option<PathBuf>,
+    /// An extra of the project
+    #[arg(long, value_name = "NAME", requires = "project")]
+    extra: Vec<String>,
+}
+
+impl PathArgs {
+    fn all(&self) -> Result<Vec<String>, Mistake> {
+        let mut all = self.packages.clone();
+        for file in &self.requirements {
+            all.extend(requirements::of_file(file)?);
+        }
+        if let Some(project) = &self.project {
+            all.extend(requirements::of_project(project, &self.extra)?);
+        }
+        Ok(all)
+    }
+}
+
+/// Runs the command; gives the exit code: 0, 2 for a name or a requirements file that is wrong, 3 when it could not be done.
 pub fn run(arguments: &EnvArgs) -> i32 {
     let result = match &arguments.action {
         Action::List => list(),
-        Action::Path { requirements } => path(requirements),
+        Action::Path(arguments) => match arguments.all() {
+            Ok(requirements) => path(&requirements),
+            Err(mistake) => {
+                eprintln!("ftest env: {mistake}; {}", mistake.help);
+                return 2;
+            }
+        },
         Action::Make { suites } => match suites::load(suites, &Install::find()) {
             Ok(suites) => make(&suites),
             Err(code) => return code as i32,
@@ -72,7 +104,7 @@ pub fn run(arguments: &EnvArgs) -> i32 {
 fn list() -> Result<(), python::Error> {
     for environment in managed::list()? {
         let holds = match &environment.requirements {
-            Some(requirements) => requirements.join(" "),
+            Some(requirements) => shown(requirements),
             None => "(not complete)".to_owned(),
         };
         let size = Size::of(&environment.path);
@@ -191,7 +223,7 @@ mod tests {
     fn a_file_counts_once_and_as_shared_where_it_is_also_elsewhere() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let file = |name: &str, bytes: usize| std::fs::write(here.path().join(name), vec![0; bytes]).unwrap();
-        let link = |name: &str, to: std::path::PathBuf| std::fs::hard_link(here.path().join(name), to).unwrap();
+        let link = |name: &str, to: PathBuf| std::fs::hard_link(here.path().join(name), to).unwrap();
         std::fs::create_dir(here.path().join("inside")).unwrap();
         file("own", 1);
         file("inside/shared", 10);

@@ -39,4 +39,4 @@ pub mod warm;
 pub use cancel::Cancel;
 pub use case_execution::run_case;
 pub use context::RunContext;
-pub use process_tree::kernel::{hear_of_children, keep_descriptors, survive_file_limit};
+pub use process_tree::kernel::{keep_descriptors, keep_exit_statuses, survive_file_limit};

@@ -203,7 +203,7 @@ impl Common {
                 common.retries = policy::read_retries(reader, node);
             }
             if let Some(node) = layer.get("python") {
-                common.python = read_python(reader, node);
+                common.python = read_python(reader, node, &shared.dir);
             }
             if let Some(resources) = layer.get("resources").and_then(|node| reader.section(&keys::RESOURCES, node)) {
                 if let Some(cpus) = resources.get("cpus").and_then(|node| reader.integer("cpus", node, 1, 1024)) {

@@ -192,7 +192,7 @@ fn one(shared: &Shared<'_>, name: &str, definition: &Definition<'_>, context: &s
         read_env(reader, node, &mut env, &mut env_unset);
     }
     let timeout = fixture.get("timeout").map(|node| read_timeout(reader, node)).unwrap_or_default();
-    let python = fixture.get("python").and_then(|node| read_python(reader, node));
+    let python = fixture.get("python").and_then(|node| read_python(reader, node, &shared.dir));
     fixture.finish();
     let permitted = |path: &[&str]| matches!(path.first(), Some(&("setup" | "teardown" | "env")));
     check_late(shared, &rendered, &permitted, &definition.uses, true);

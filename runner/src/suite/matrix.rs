@@ -81,7 +81,7 @@ fn report(reader: &Reader<'_>, node: &Node, combinations: &[Combination], max: u
     let mut suffixes: Vec<String> = combinations.iter().map(suffix).collect();
     suffixes.sort_unstable();
     for pair in suffixes.windows(2).filter(|pair| pair[0] == pair[1]) {
-        reader.mistake(&node.span, format!("the combination {} comes twice", pair[0]), "each must come once");
+        reader.mistake(&node.span, format!("the combination {} is listed twice", pair[0]), "list each once");
     }
 }
 
@@ -223,7 +223,7 @@ mod tests {
             ("axes: {world: []}", "has no value"),
             ("axes: {w: [1]}\nexclude: [{w: 2}]", "excludes nothing"),
             ("axes: {w: [1]}\nexclude: [{v: 1}]", "which is not an axis"),
-            ("axes: {w: [1, 1]}", "comes twice"),
+            ("axes: {w: [1, 1]}", "listed twice"),
             ("axes: {w: [1, 2, 3]}\nmax: 2", "more than `max: 2`"),
             ("axes: {w: [[1]]}", "must be a scalar"),
             ("axis: {w: [1]}", "unknown key `axis`"),

@@ -49,7 +49,7 @@ fn need_torch(reader: &Reader<'_>, entry: &Entry, python: &mut Option<PythonNeed
     };
     requirements.retain(|requirement| requirement != "torch" && !requirement.starts_with("torch="));
     requirements.push(format!("torch=={version}"));
-    // PyTorch asks for no NumPy, but hardly a program gets by without it.
+    // PyTorch asks for no NumPy, but few programs do without it.
     if !requirements.iter().any(|requirement| requirement.starts_with("numpy")) {
         requirements.push("numpy".to_owned());
     }

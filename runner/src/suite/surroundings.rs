@@ -1,11 +1,14 @@
 //! What a case and a fixture have in common: `env` and `python`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use model::node::{Node, Value};
 
 use crate::case::python::{self, PythonNeed};
+use crate::suite::language::python::PYTHON;
 use crate::suite::reader::{Mapping, Reader};
+use crate::suite::requirements;
 
 /// Adds variables to `env`, and those that are null to `unset`.
 pub(super) fn read_env(reader: &Reader<'_>, node: &Node, env: &mut BTreeMap<String, String>, unset: &mut Vec<String>) {
@@ -24,8 +27,8 @@ pub(super) fn read_env(reader: &Reader<'_>, node: &Node, env: &mut BTreeMap<Stri
     }
 }
 
-/// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`, or `system`.
-pub(super) fn read_python(reader: &Reader<'_>, node: &Node) -> Option<PythonNeed> {
+/// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`, or `{requirements: FILE}` from `directory`, or `system`.
+pub(super) fn read_python(reader: &Reader<'_>, node: &Node, directory: &Path) -> Option<PythonNeed> {
     if let Value::Text(text) = &node.value {
         if text == python::SYSTEM {
             return Some(PythonNeed::System);
@@ -34,13 +37,49 @@ pub(super) fn read_python(reader: &Reader<'_>, node: &Node) -> Option<PythonNeed
         reader.mistake(&node.span, format!("unknown `python`: `{text}`"), help);
         return None;
     }
+    let names_files = |entry: &model::node::Entry| PYTHON.keys().any(|key| key.name == entry.key);
     let mut requirements = match &node.value {
+        Value::Map(entries) if entries.iter().any(names_files) => sources(reader, node, directory)?,
         Value::Map(_) => versions(reader, &reader.mapping("`python`", node)?),
         _ => reader.texts("python", node)?,
     };
     requirements.sort_unstable();
     requirements.dedup();
     Some(PythonNeed::Managed(requirements))
+}
+
+/// What the files of a repository require.
+fn sources(reader: &Reader<'_>, node: &Node, directory: &Path) -> Option<Vec<String>> {
+    let python = reader.section(&PYTHON, node)?;
+    let mut found = Vec::new();
+    let mut take = |node: &Node, lines: Result<Vec<String>, requirements::Mistake>| match lines {
+        Ok(lines) => found.extend(lines),
+        Err(mistake) => reader.mistake(&node.span, mistake.to_string(), mistake.help),
+    };
+    let files = python.get("requirements");
+    let items = match files {
+        Some(Node { value: Value::List(items), .. }) => items.as_slice(),
+        Some(node) => std::slice::from_ref(node),
+        None => &[],
+    };
+    for item in items {
+        if let Some(file) = reader.string("requirements", item) {
+            take(item, requirements::of_file(&directory.join(file)));
+        }
+    }
+    let extras = python.get("extras").and_then(|node| reader.texts("extras", node)).unwrap_or_default();
+    let project = python.get("project");
+    if let Some((node, project)) = project.and_then(|node| Some((node, reader.string("project", node)?))) {
+        take(node, requirements::of_project(&directory.join(project), &extras));
+    }
+    let packages = python.get("packages").and_then(|node| reader.texts("packages", node)).unwrap_or_default();
+    found.extend(packages);
+    if files.is_none() && project.is_none() {
+        let help = "with packages alone, write a list: `python: [torch==2.15.0, numpy]`";
+        reader.mistake(&node.span, "`python` has neither `requirements` nor `project`", help);
+    }
+    python.finish();
+    Some(found)
 }
 
 fn versions(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<String> {

@@ -15,7 +15,8 @@ pub(super) struct Choice {
     pub(super) script: Option<String>,
     pub(super) nodes: u32,
     pub(super) gpus_per_node: u32,
-    pub(super) requirements: Vec<String>,
+    /// The value of `python` in the suite.
+    pub(super) python: String,
 }
 
 /// `2x4`: nodes, and GPUs of each.
@@ -45,9 +46,8 @@ impl Choice {
 
     /// The first suite.
     pub(super) fn suite(&self) -> String {
-        let Choice { script, nodes, gpus_per_node, requirements } = self;
+        let Choice { script, nodes, gpus_per_node, python } = self;
         let (script, world) = (script.clone().unwrap_or_default(), nodes * gpus_per_node);
-        let requirements = requirements.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", ");
         let script = quoted(&format!("../{script}"));
         let place = self.place();
         format!(
@@ -61,7 +61,7 @@ impl Choice {
              defaults:\n  \
                cluster: small\n  \
                # What the program imports. PyTorch comes without the NVIDIA packages.\n  \
-               python: [{requirements}]\n  \
+               python: {python}\n  \
                timeout: {{ kill: 5m, idle: 30s }}\n\
              \n\
              cases:\n  \
@@ -124,7 +124,7 @@ impl Choice {
 }
 
 /// A word as YAML reads it back.
-fn quoted(word: &str) -> String {
+pub(in crate::commands) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "./=_-".contains(letter);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "''")) }
 }
@@ -146,9 +146,8 @@ mod tests {
     #[test]
     fn the_suite_is_one_and_says_what_was_chosen() {
         for (script, nodes, gpus_per_node) in [("train.py", 1, 2), ("a b/it's.py", 2, 4)] {
-            let requirements = vec!["torch==2.15.0".to_owned(), "numpy>=2,<3".to_owned()];
-            let choice =
-                Choice { script: Some(script.to_owned()), nodes, gpus_per_node, requirements: requirements.clone() };
+            let python = "[torch==2.15.0, numpy]".to_owned();
+            let choice = Choice { script: Some(script.to_owned()), nodes, gpus_per_node, python };
             let root = tempfile::tempdir().unwrap();
             let (file, program) = (root.path().join(SUITE), root.path().join(script));
             for path in [&file, &program] {

@@ -13,6 +13,11 @@ use self::files::{Choice, SUITE, WORKFLOW};
 use self::survey::Survey;
 use crate::verdict::exit_code::ExitCode;
 
+/// A word as YAML reads it back.
+pub(super) use self::files::quoted;
+/// The value of `python` in a suite of the repository at `root`.
+pub(super) use self::survey::python as python_of;
+
 /// Arguments of `ftest init`.
 #[derive(Args, Clone, Debug)]
 pub struct InitArgs {
@@ -49,12 +54,8 @@ fn write(root: &Path, silent: bool) -> Result<Option<PathBuf>, String> {
             suite.display()
         ));
     }
-    let mut choice = Choice {
-        script: survey.scripts.first().cloned(),
-        nodes: 1,
-        gpus_per_node: 2,
-        requirements: survey.requirements.clone(),
-    };
+    let mut choice =
+        Choice { script: survey.scripts.first().cloned(), nodes: 1, gpus_per_node: 2, python: survey.python.clone() };
     if !silent {
         ask(&mut choice, &survey)?;
     }

@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use crate::case::python::package;
 use crate::execute::python;
+use crate::host::version::{Range, Version};
+use crate::suite::requirements;
 
 /// What a program that trains on several GPUs calls.
 const MARKS: &[&str] = &[
@@ -28,8 +31,8 @@ const LARGEST: u64 = 1 << 20;
 pub(super) struct Survey {
     /// Programs, from the repository's root, the likeliest first.
     pub(super) scripts: Vec<String>,
-    /// Python packages; PyTorch is always among them.
-    pub(super) requirements: Vec<String>,
+    /// The value of `python` in a suite, with PyTorch.
+    pub(super) python: String,
 }
 
 impl Survey {
@@ -44,8 +47,7 @@ impl Survey {
         found.sort_by_key(|(marks, path): &(usize, String)| {
             (std::cmp::Reverse(*marks), path.matches('/').count(), path.clone())
         });
-        let text = fs::read_to_string(root.join("requirements.txt")).unwrap_or_default();
-        Ok(Survey { scripts: found.into_iter().map(|(_, path)| path).collect(), requirements: requirements(&text) })
+        Ok(Survey { scripts: found.into_iter().map(|(_, path)| path).collect(), python: python(root) })
     }
 }
 
@@ -81,24 +83,32 @@ fn is_program(text: &str) -> bool {
     text.contains("__main__") || text.lines().any(|line| line.starts_with("dist.init_process_group"))
 }
 
-/// The packages that a requirements file names, with PyTorch. Options and other files are left out.
-fn requirements(text: &str) -> Vec<String> {
-    let lines = text.lines().map(|line| line.split(" #").next().unwrap_or_default().trim());
-    let named =
-        lines.filter(|line| line.starts_with(|first: char| first.is_ascii_alphanumeric()) && !line.contains(';'));
-    let mut packages: Vec<String> = named.map(|line| line.replace(' ', "")).collect();
-    let is_torch = |package: &String| {
-        package.strip_prefix("torch").is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphabetic()))
+/// The value of `python` in the suite: what the repository says it requires, else what ftest has by default.
+pub(in crate::commands) fn python(root: &Path) -> String {
+    let file = requirements::of_file(&root.join("requirements.txt")).ok().filter(|lines| !lines.is_empty());
+    if let Some(lines) = file {
+        return format!("{{ requirements: ../requirements.txt{} }}", with_torch(&lines));
+    }
+    match requirements::of_project(root, &[]) {
+        Ok(lines) => format!("{{ project: ..{} }}", with_torch(&lines)),
+        Err(_) => format!("[{}]", python::default_requirements().join(", ")),
+    }
+}
+
+/// PyTorch at the usual version, unless `lines` pin another or exclude this one: what is not pinned could be another
+/// tomorrow.
+fn with_torch(lines: &[String]) -> String {
+    let Some(usual) = python::default_requirements().into_iter().find(|one| package(one) == "torch") else {
+        return String::new();
     };
-    // One that is not pinned could be another tomorrow.
-    packages.retain(|package| !is_torch(package) || package.contains("=="));
-    if !packages.iter().any(is_torch) {
-        packages.extend(python::default_requirements().into_iter().filter(is_torch));
-    }
-    if packages.len() == 1 {
-        packages.extend(python::default_requirements().into_iter().filter(|package| !is_torch(package)));
-    }
-    packages
+    let version = usual.rsplit('=').next().unwrap_or_default();
+    let admits = |line: &&String| {
+        let specifiers = line.trim_start_matches("-c ")["torch".len()..].split(';').next().unwrap_or_default().trim();
+        let holds = |range: Range| version.parse().is_ok_and(|version: Version| range.holds(&version));
+        specifiers.is_empty() || !specifiers.contains("==") && Range::parse(specifiers).is_ok_and(holds)
+    };
+    let mut named = lines.iter().filter(|line| package(line.trim_start_matches("-c ")) == "torch");
+    if named.all(|line| admits(&line)) { format!(", packages: [{usual}]") } else { String::new() }
 }
 
 #[cfg(test)]
@@ -129,13 +139,23 @@ mod tests {
     }
 
     #[test]
-    fn requirements_have_a_pinned_pytorch() {
+    fn what_the_repository_requires_comes_with_a_pinned_pytorch() {
         let default = python::default_requirements();
-        let torch = default.iter().find(|package| package.starts_with("torch")).unwrap().as_str();
-        assert_eq!(requirements(""), [torch, "numpy"]);
-        let text = "# a comment\n-r other.txt\n--index-url https://x\ntorch >= 2.1\ntorchvision==0.24.0\n\
-                    numpy  # numbers\ntransformers==5.0.0 ; python_version > '3'\n";
-        assert_eq!(requirements(text), ["torchvision==0.24.0", "numpy", torch]);
-        assert_eq!(requirements("torch==2.9.1\npeft\n"), ["torch==2.9.1", "peft"]);
+        let torch = default.iter().find(|line| line.starts_with("torch")).unwrap().as_str();
+        let of = |file: &str, text: &str| {
+            let root = tempfile::tempdir().unwrap();
+            fs::write(root.path().join(file), text).unwrap();
+            python(root.path())
+        };
+        let requirements = |text: &str| of("requirements.txt", text);
+        assert_eq!(requirements("# nothing\n"), format!("[numpy, {torch}]"));
+        assert_eq!(requirements("torch==2.9.1\npeft\n"), "{ requirements: ../requirements.txt }");
+        assert_eq!(requirements("torch<2.12\n"), "{ requirements: ../requirements.txt }");
+        let pinned = format!("{{ requirements: ../requirements.txt, packages: [{torch}] }}");
+        for text in ["torch >= 2.1 ; python_version > '3'\n", "torchvision==0.24.0\nnumpy  # numbers\n", "torch\n"] {
+            assert_eq!(requirements(text), pinned, "{text}");
+        }
+        let project = of("pyproject.toml", "[project]\nname = 'x'\ndependencies = ['torch']\n");
+        assert_eq!(project, format!("{{ project: .., packages: [{torch}] }}"));
     }
 }

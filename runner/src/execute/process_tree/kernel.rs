@@ -61,7 +61,7 @@ pub fn survive_file_limit() {
 }
 
 /// If our parent ignored SIGCHLD, the kernel would drop our children's exit statuses: resets it to the default.
-pub fn hear_of_children() {
+pub fn keep_exit_statuses() {
     // SAFETY: the structure is plain data; no handler is set.
     let done = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

@@ -5,16 +5,16 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use super::tools::{self, Tools, run, step};
+use super::making::{Site, make};
+use super::tools::{self, Tools};
 use super::{Python, hints, requirement};
+use crate::case::python::{package, shown};
 use crate::execute::launch::environment::cache_directory;
-use crate::host::whole_file;
 
 /// The content of `.complete`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -110,7 +110,7 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
     let site = Site { directory: &directory, wheels: plan.cache.wheels(), mark };
     make(&tools, &site, &plan.requirements, announce).map_err(|source| {
         let _ = fs::remove_dir_all(&directory);
-        Error::Make { requirements: plan.requirements.join(" "), source: Box::new(source) }
+        Error::Make { requirements: shown(&plan.requirements), source: Box::new(source) }
     })?;
     let described = Python::describe(&directory.join("bin/python"))?;
     let record = Complete {
@@ -130,11 +130,11 @@ pub(super) const MAKING: &str = "making a Python environment for";
 
 /// What is about to be made, what it costs and how it is avoided. Sizes are those of PyTorch 2.9 to 2.15.
 fn notice(requirements: &[String], directory: &Path) -> String {
-    let torch = requirements.iter().any(|one| requirement::name(one) == "torch");
+    let torch = requirements.iter().any(|one| package(one) == "torch");
     let cost = if torch { " (PyTorch: 0.5 to 0.9 GB to download, 1.4 to 2 GB on disk, once)" } else { "" };
     format!(
         "{MAKING} {}{cost} in {}; to use another Python instead: FTEST_PYTHON=system, or the path of one",
-        requirements.join(" "),
+        shown(requirements),
         directory.display()
     )
 }
@@ -184,9 +184,11 @@ fn key(requirements: &[String], version: &str) -> String {
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    let lead = requirements.iter().find(|one| requirement::is_lean(one)).or(requirements.first());
+    let is_package = |one: &&String| !one.starts_with(['-', '/']);
+    let lead = requirements.iter().find(|one| requirement::is_lean(one)).or(requirements.iter().find(is_package));
     let lead: String = lead
-        .map_or("", String::as_str)
+        .and_then(|line| line.split(' ').next())
+        .unwrap_or_default()
         .replace("==", "-")
         .chars()
         .map(|letter| if letter.is_ascii_alphanumeric() || ".-_".contains(letter) { letter } else { '_' })
@@ -224,169 +226,6 @@ fn clear(directory: &Path) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
-}
-
-/// Where an environment is made.
-struct Site<'a> {
-    directory: &'a Path,
-    wheels: PathBuf,
-    /// What its tools carry, where it is not empty.
-    mark: &'a str,
-}
-
-impl Site<'_> {
-    fn command(&self, program: &Path, arguments: &[String]) -> Command {
-        let mut command = tools::command(program, arguments);
-        if !self.mark.is_empty() {
-            command.env(protocol::env::COOKIE.name, self.mark);
-        }
-        command
-    }
-}
-
-fn make(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &dyn Fn(&str)) -> Result<(), Error> {
-    let directory = site.directory;
-    let command = |program: &Path, arguments: &[String]| {
-        let mut command = site.command(program, arguments);
-        if let Tools::Uv { settings, .. } = tools {
-            if std::env::var_os("UV_CACHE_DIR").is_none() {
-                command.env("UV_CACHE_DIR", &site.wheels);
-            }
-            // As pip does: by the time of the source, not by its content, which every start would have to read.
-            command.env("UV_COMPILE_BYTECODE", "1").env("PYC_INVALIDATION_MODE", "TIMESTAMP");
-            command.envs(settings.iter().map(|(name, value)| (name, value)));
-        }
-        command
-    };
-    let (lean, mut rest): (Vec<String>, Vec<String>) =
-        requirements.iter().cloned().partition(|one| requirement::is_lean(one));
-    let interpreter = directory.join("bin/python");
-    let place = directory.display().to_string();
-    let inside = interpreter.display().to_string();
-    let pip: Vec<String> = match tools {
-        Tools::Uv { uv, python, .. } => {
-            let mut arguments = vec!["venv".to_owned(), "--quiet".to_owned(), place];
-            if let Some(python) = python {
-                arguments.extend(["--python".to_owned(), python.display().to_string()]);
-            }
-            step("uv venv", command(uv, &arguments), announce)?;
-            [&uv.display().to_string(), "pip", "install", "--python", &inside].map(str::to_owned).to_vec()
-        }
-        Tools::Pip { python } => {
-            let base = python.display().to_string();
-            // The base's pip can install into the environment: that saves copying pip into it.
-            if run(python, &["-m", "pip", "--python", &base, "--version"]).is_ok() {
-                step(
-                    "python3 -m venv",
-                    command(python, &["-m", "venv", "--without-pip", &place].map(str::to_owned)),
-                    announce,
-                )?;
-                let options = ["-m", "pip", "--python", &inside, "install"];
-                let quiet = ["--disable-pip-version-check", "--no-warn-conflicts", "--no-input", "--progress-bar=off"];
-                [base.as_str()].iter().chain(&options).chain(&quiet).map(|word| (*word).to_owned()).collect()
-            } else {
-                step("python3 -m venv", command(python, &["-m", "venv", &place].map(str::to_owned)), announce)?;
-                [&inside, "-m", "pip", "install", "--no-input", "--progress-bar=off"].map(str::to_owned).to_vec()
-            }
-        }
-    };
-    let install = |options: &[&str], what: &[String]| {
-        let mut arguments: Vec<String> = pip[1..].to_vec();
-        arguments.extend(options.iter().map(|option| (*option).to_owned()));
-        arguments.extend(what.iter().cloned());
-        command(Path::new(&pip[0]), &arguments)
-    };
-    if lean.is_empty() {
-        return step("installing", install(&[], &rest), announce).map(drop);
-    }
-    // Asked beforehand, the needs install while the large wheel is still being unpacked. Other packages come after it:
-    // they find it there, needing nothing that the shim replaces.
-    let asked = match tools {
-        Tools::Pip { .. } if rest.is_empty() => {
-            announce(&format!("asking what {} needs", lean.join(" ")));
-            let question = install(&["--quiet", "--dry-run", "--ignore-installed", "--no-deps", "--report=-"], &lean);
-            step("pip install --dry-run", question, &|_| {}).ok().and_then(|report| needs_in_report(&report))
-        }
-        Tools::Pip { .. } | Tools::Uv { .. } => None,
-    };
-    let first = install(&["--no-deps"], &lean);
-    let Some(needs) = asked else {
-        step(&format!("installing {}", lean.join(" ")), first, announce)?;
-        rest.extend(needs_installed(directory)?);
-        forget_replaced(directory)?;
-        return step("installing what it needs", install(&[], &rest), announce).map(drop);
-    };
-    rest.extend(needs);
-    let second = install(&[], &rest);
-    std::thread::scope(|scope| {
-        let (sender, output) = std::sync::mpsc::channel();
-        let second_sender = sender.clone();
-        let work = |what: String, command: Command, sender: std::sync::mpsc::Sender<String>| {
-            move || {
-                step(&what, command, &|line| {
-                    let _ = sender.send(line.to_owned());
-                })
-            }
-        };
-        let lean = scope.spawn(work(format!("installing {}", lean.join(" ")), first, sender));
-        let needs = scope.spawn(work("installing what it needs".to_owned(), second, second_sender));
-        for line in output {
-            announce(&line);
-        }
-        let ended = |result: std::thread::Result<Result<String, Error>>| match result {
-            Ok(result) => result.map(drop),
-            Err(_) => Err(Error::Step { step: "installing".to_owned(), detail: "a thread died".to_owned() }),
-        };
-        let (lean, needs) = (lean.join(), needs.join());
-        ended(lean).and_then(|()| ended(needs))
-    })?;
-    forget_replaced(directory)
-}
-
-/// The remaining needs of the packages that pip's installation report lists.
-fn needs_in_report(report: &str) -> Option<Vec<String>> {
-    let report: serde_json::Value = serde_json::from_str(report).ok()?;
-    let mut needs = Vec::new();
-    for package in report.get("install")?.as_array()? {
-        let requires = package.get("metadata")?.get("requires_dist")?.as_array()?;
-        needs.extend(requirement::remaining(requires.iter().filter_map(|entry| entry.as_str())));
-    }
-    Some(needs)
-}
-
-/// The METADATA files of the lean packages that are installed.
-fn lean_metadata(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let answer = run(&directory.join("bin/python"), &["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])?;
-    let site = PathBuf::from(answer.trim());
-    let is_lean = |entry: &fs::DirEntry| {
-        let file = entry.file_name();
-        let package = file.to_str().and_then(|file| file.strip_suffix(".dist-info"));
-        package.is_some_and(|package| requirement::is_lean(package.split('-').next().unwrap_or_default()))
-    };
-    let entries = fs::read_dir(&site).map_err(|source| Error::Cache { place: site, source })?;
-    Ok(entries.flatten().filter(is_lean).map(|entry| entry.path().join("METADATA")).collect())
-}
-
-/// The remaining needs of the lean packages that are installed.
-fn needs_installed(directory: &Path) -> Result<Vec<String>, Error> {
-    let mut needs = Vec::new();
-    for place in lean_metadata(directory)? {
-        let metadata = fs::read_to_string(place).unwrap_or_default();
-        needs.extend(requirement::remaining(requirement::requires_dist(&metadata)));
-    }
-    Ok(needs)
-}
-
-/// Takes what the shim replaces out of the needs that the lean packages state, so that neither another package's
-/// installation nor `pip check` misses it.
-fn forget_replaced(directory: &Path) -> Result<(), Error> {
-    for place in lean_metadata(directory)? {
-        let wrong = |source| Error::Cache { place: place.clone(), source };
-        let metadata = fs::read_to_string(&place).map_err(wrong)?;
-        // A new file: the old one may be that of the wheel, which other environments have too.
-        whole_file::replace(&place, &[requirement::without_replaced(&metadata).as_bytes()]).map_err(wrong)?;
-    }
-    Ok(())
 }
 
 /// The environments in the cache, by key.
@@ -469,12 +308,5 @@ mod tests {
         assert!(one.starts_with("torch-2.15.0-py3.11-"), "{one}");
         assert_ne!(one, key(&["torch==2.15.0".into()], "3.11"));
         assert_ne!(one, key(&["numpy".into(), "torch==2.15.0".into()], "3.12"));
-    }
-
-    #[test]
-    fn pips_report_gives_the_needs() {
-        let report = r#"{"install": [{"metadata": {"requires_dist": ["filelock", "nvidia-nccl-cu13==2.30"]}}]}"#;
-        assert_eq!(needs_in_report(report).unwrap(), ["filelock"]);
-        assert_eq!(needs_in_report("{}"), None);
     }
 }

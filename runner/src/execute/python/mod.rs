@@ -8,6 +8,7 @@ use crate::host::variable;
 
 mod error;
 mod hints;
+mod making;
 pub mod managed;
 mod progress;
 mod requirement;

@@ -1,25 +1,12 @@
 //! Requirements as pip writes them: which are installed lean, and what a lean package still needs of its dependencies.
 
+use crate::case::python::{is_replaced, package};
+
 /// Packages installed without their dependencies, because those are the NVIDIA libraries that the shim replaces.
 const LEAN: &[&str] = &["torch", "torchvision", "torchaudio"];
-/// How the names of packages that the shim replaces, or that only a GPU can use, begin.
-const REPLACED: &[&str] = &["nvidia-", "cuda-", "triton", "pytorch-triton"];
-
-/// The package of a requirement, as PyPI normalises names.
-pub(super) fn name(requirement: &str) -> String {
-    let end = requirement.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-_.".contains(letter)));
-    requirement[..end.unwrap_or(requirement.len())].to_ascii_lowercase().replace(['_', '.'], "-")
-}
-
 /// Whether it is installed without its dependencies.
 pub(super) fn is_lean(requirement: &str) -> bool {
-    LEAN.contains(&name(requirement).as_str())
-}
-
-/// Whether the shim takes its place, or only a GPU could use it.
-pub(super) fn is_replaced(requirement: &str) -> bool {
-    let name = name(requirement);
-    REPLACED.iter().any(|prefix| name.starts_with(prefix))
+    LEAN.contains(&package(requirement).as_str())
 }
 
 /// What remains of the `Requires-Dist` entries of a lean package: no extras, nothing that the shim replaces, and
@@ -55,27 +42,32 @@ pub(super) fn without_replaced(metadata: &str) -> String {
 
 /// Sorted, trimmed, each once: equal needs share an environment however they are written.
 pub(super) fn canonical(requirements: &[String]) -> Vec<String> {
-    let mut canonical: Vec<String> = requirements
-        .iter()
-        .map(|requirement| requirement.chars().filter(|letter| !letter.is_whitespace()).collect::<String>())
-        .filter(|requirement| !requirement.is_empty())
-        .collect();
+    let mut canonical: Vec<String> =
+        requirements.iter().map(|line| canonical_line(line.trim())).filter(|line| !line.is_empty()).collect();
     canonical.sort();
     canonical.dedup();
     canonical
 }
 
+/// Without spaces, except where they separate words: in options, markers, URLs and hashes.
+fn canonical_line(line: &str) -> String {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.starts_with(['-', '/']) || line.contains('@') {
+        return words(line);
+    }
+    let end = line.find(';').or_else(|| line.find(" --")).unwrap_or(line.len());
+    let (what, rest) = line.split_at(end);
+    let what: String = what.chars().filter(|letter| !letter.is_whitespace()).collect();
+    match rest.trim_start() {
+        "" => what,
+        rest if rest.starts_with(';') => format!("{what};{}", words(&rest[1..])),
+        rest => format!("{what} {}", words(rest)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_normalised() {
-        let cases = [("torch==2.15.0", "torch"), ("Typing_Extensions>=4", "typing-extensions"), ("a.b[c]; x", "a-b")];
-        for (requirement, expected) in cases {
-            assert_eq!(name(requirement), expected);
-        }
-    }
 
     #[test]
     fn only_the_needs_that_no_gpu_library_meets_remain() {
@@ -96,5 +88,17 @@ mod tests {
     fn the_order_and_spaces_of_requirements_do_not_matter() {
         let one = canonical(&["torch == 2.9.1".into(), "numpy".into()]);
         assert_eq!(one, canonical(&["numpy".into(), "torch==2.9.1".into(), "numpy ".into()]));
+    }
+
+    #[test]
+    fn spaces_that_separate_words_stay() {
+        for (line, expected) in [
+            ("numpy >= 2 ;  python_version > '3'  and x == 'y'", "numpy>=2;python_version > '3' and x == 'y'"),
+            ("numpy == 2  --hash=sha256:a  --hash=sha256:b", "numpy==2 --hash=sha256:a --hash=sha256:b"),
+            ("-e /a b[test]", "-e /a b[test]"),
+            ("pack @ https://x/y", "pack @ https://x/y"),
+        ] {
+            assert_eq!(canonical(&[line.to_owned()]), [expected]);
+        }
     }
 }

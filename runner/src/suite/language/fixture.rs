@@ -1,5 +1,6 @@
 //! The keys of fixtures.
 
+use super::python::PYTHON_SHAPE;
 use super::{Rule, Section, Shape, optional, or, required};
 
 const NAMES: Shape = Shape::Literal(&Shape::List(0, &Shape::Literal(&Shape::Text)));
@@ -32,11 +33,7 @@ pub(crate) static FIXTURE: Section = Section {
             Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
             "variable → value, for both steps; `~` removes it",
         ),
-        optional(
-            "python",
-            Shape::Either(&[Shape::List(0, &Shape::Text), Shape::Names(&Shape::Word), Shape::Choice(&["system"])]),
-            "a [managed environment](python.md) for both steps, or `system`",
-        ),
+        optional("python", PYTHON_SHAPE, "a [managed environment](python.md) for both steps, or `system`"),
         or(
             "timeout",
             Shape::Either(&[Shape::Duration, Shape::Section(&STEP_TIMEOUT)]),

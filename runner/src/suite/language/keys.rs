@@ -2,7 +2,7 @@
 
 use protocol::sanitizer;
 
-use super::{Key, Rule, Section, Shape, cluster, expect, fixture, optional, or, required};
+use super::{Key, Rule, Section, Shape, cluster, expect, fixture, optional, or, python, required};
 
 const WORDS: Shape = Shape::List(0, &Shape::Word);
 const TEXTS: Shape = Shape::List(0, &Shape::Text);
@@ -89,8 +89,8 @@ static COMMON: &[Key] = &[
     ),
     optional(
         "python",
-        Shape::Either(&[TEXTS, Shape::Names(&Shape::Word), Shape::Choice(&["system"])]),
-        "a [managed environment](python.md): `{torch: \"2.15.0\"}` or `[torch==2.15.0, numpy]`; `system`: [the one on PATH](python.md#which-python-runs). Without it, torchrun gets a managed one and any other program the one on PATH",
+        python::PYTHON_SHAPE,
+        "a [managed environment](python.md): `{torch: \"2.15.0\"}`, `[torch==2.15.0, numpy]` or [what your repository requires](#keys-of-python); `system`: [the one on PATH](python.md#which-python-runs). Without it, torchrun gets a managed one and any other program the one on PATH",
     ),
     optional("uses", TEXTS, "[fixtures](#fixtures) to set up before the case and tear down after it"),
     optional("resources", Shape::Section(&RESOURCES), "what the case needs of the machine"),

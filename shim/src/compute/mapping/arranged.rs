@@ -1,4 +1,4 @@
-//! Results whose elements CUDA's kernels lay out in another order than the CPU's. What compiled programs and DTensor know of
+//! Results whose elements CUDA's kernels put in another order than the CPU's. What compiled programs and DTensor know of
 //! a result's strides are CUDA's.
 
 use super::one;

@@ -1,0 +1,314 @@
+//! How an environment is made: an empty one, the lean packages without what they need, then everything else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::error::Error;
+use super::requirement;
+use super::tools::{self, Tools, run, step};
+use crate::host::whole_file;
+
+/// NVIDIA's libraries for which uv is not to look, with and without the CUDA version in their names.
+const LIBRARIES: &[&str] = &[
+    "cublas",
+    "cuda-cccl",
+    "cuda-crt",
+    "cuda-cupti",
+    "cuda-nvrtc",
+    "cuda-runtime",
+    "cudnn",
+    "cufft",
+    "cufile",
+    "curand",
+    "cusolver",
+    "cusparse",
+    "cusparselt",
+    "nccl",
+    "nvjitlink",
+    "nvshmem",
+    "nvtx",
+];
+/// What else only a GPU can use.
+const OTHERS: &[&str] = &["cuda-bindings", "cuda-pathfinder", "cuda-toolkit", "pytorch-triton", "triton"];
+
+/// Where an environment is made.
+pub(super) struct Site<'a> {
+    pub(super) directory: &'a Path,
+    pub(super) wheels: PathBuf,
+    /// What its tools carry, where it is not empty.
+    pub(super) mark: &'a str,
+}
+
+impl Site<'_> {
+    fn command(&self, tools: &Tools, program: &Path, arguments: &[String]) -> Command {
+        let mut command = tools::command(program, arguments);
+        if !self.mark.is_empty() {
+            command.env(protocol::env::COOKIE.name, self.mark);
+        }
+        if let Tools::Uv { settings, .. } = tools {
+            if std::env::var_os("UV_CACHE_DIR").is_none() {
+                command.env("UV_CACHE_DIR", &self.wheels);
+            }
+            // As pip does: by the time of the source, not by its content, which every start would have to read.
+            command.env("UV_COMPILE_BYTECODE", "1").env("PYC_INVALIDATION_MODE", "TIMESTAMP");
+            command.envs(settings.iter().map(|(name, value)| (name, value)));
+        }
+        command
+    }
+
+    fn interpreter(&self) -> PathBuf {
+        self.directory.join("bin/python")
+    }
+
+    /// Makes it empty. Gives the command line that installs into it, without what.
+    fn empty(&self, tools: &Tools, announce: &dyn Fn(&str)) -> Result<Vec<String>, Error> {
+        let (place, inside) = (self.directory.display().to_string(), self.interpreter().display().to_string());
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        match tools {
+            Tools::Uv { uv, python, .. } => {
+                let mut arguments = words(&["venv", "--quiet", &place]);
+                if let Some(python) = python {
+                    arguments.extend(["--python".to_owned(), python.display().to_string()]);
+                }
+                step("uv venv", self.command(tools, uv, &arguments), announce)?;
+                Ok(words(&[&uv.display().to_string(), "pip", "install", "--python", &inside]))
+            }
+            Tools::Pip { python } => {
+                let base = python.display().to_string();
+                // The base's pip can install into the environment: that saves copying pip into it.
+                let from_outside = run(python, &["-m", "pip", "--python", &base, "--version"]).is_ok();
+                let mut arguments = words(&["-m", "venv"]);
+                arguments.extend(from_outside.then(|| "--without-pip".to_owned()));
+                arguments.push(place);
+                step("python3 -m venv", self.command(tools, python, &arguments), announce)?;
+                let quiet = ["--disable-pip-version-check", "--no-warn-conflicts", "--no-input", "--progress-bar=off"];
+                let start = match from_outside {
+                    true => words(&[&base, "-m", "pip", "--python", &inside, "install"]),
+                    false => words(&[&inside, "-m", "pip", "install"]),
+                };
+                Ok([start, words(&quiet)].concat())
+            }
+        }
+    }
+}
+
+/// Requirements by how they are installed.
+struct Wanted {
+    /// Options of an installer: `--extra-index-url URL`.
+    options: Vec<String>,
+    /// Constraints: `numpy<2`.
+    limits: Vec<String>,
+    /// Without what they need.
+    lean: Vec<String>,
+    rest: Vec<String>,
+}
+
+impl Wanted {
+    fn of(requirements: &[String]) -> Wanted {
+        let mut wanted = Wanted { options: Vec::new(), limits: Vec::new(), lean: Vec::new(), rest: Vec::new() };
+        for line in requirements {
+            match line.strip_prefix("-c ") {
+                Some(limit) => wanted.limits.push(limit.to_owned()),
+                None if line.starts_with("--") => wanted.options.push(line.clone()),
+                None if requirement::is_lean(line) => wanted.lean.push(line.clone()),
+                None => wanted.rest.push(line.clone()),
+            }
+        }
+        wanted
+    }
+
+    /// Whether the rest says of each file which one it is: then it has everything, and no file may be added.
+    fn is_locked(&self) -> bool {
+        self.rest.iter().any(|line| line.contains(" --hash="))
+    }
+}
+
+/// The command that installs what some files list.
+struct Installer<'a> {
+    site: &'a Site<'a>,
+    tools: &'a Tools,
+    /// Its start.
+    words: Vec<String>,
+    options: Vec<String>,
+}
+
+impl Installer<'_> {
+    /// `what`, from a file: it can have options and hashes, and any length.
+    fn command(&self, file: &str, flags: &[&str], what: &[String]) -> Result<Command, Error> {
+        let file = self.write(file, &[self.options.as_slice(), what].concat())?;
+        let mut arguments = self.words[1..].to_vec();
+        arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        arguments.extend(["-r".to_owned(), file]);
+        Ok(self.site.command(self.tools, Path::new(&self.words[0]), &arguments))
+    }
+
+    fn write(&self, name: &str, lines: &[String]) -> Result<String, Error> {
+        let place = self.site.directory.join(name);
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(&place, text).map_err(|source| Error::Cache { place: place.clone(), source })?;
+        Ok(place.display().to_string())
+    }
+}
+
+/// Makes an environment with `requirements`.
+///
+/// # Errors
+/// [`Error`]: what failed.
+pub(super) fn make(
+    tools: &Tools,
+    site: &Site<'_>,
+    requirements: &[String],
+    announce: &dyn Fn(&str),
+) -> Result<(), Error> {
+    let mut wanted = Wanted::of(requirements);
+    let words = site.empty(tools, announce)?;
+    let mut installer = Installer { site, tools, words, options: std::mem::take(&mut wanted.options) };
+    if !wanted.limits.is_empty() {
+        let limits = installer.write("constraints.txt", &wanted.limits)?;
+        installer.words.extend(["-c".to_owned(), limits]);
+    }
+    if let Tools::Uv { uv, .. } = tools
+        && run(uv, &["pip", "install", "--help"]).is_ok_and(|help| help.contains("--excludes"))
+    {
+        // Whatever requires them: a package that nobody named may require PyTorch.
+        let excluded = installer.write("excluded.txt", &excluded(requirements))?;
+        installer.words.extend(["--excludes".to_owned(), excluded]);
+    }
+    if wanted.lean.is_empty() {
+        step("installing", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
+        return forget_replaced(site.directory);
+    }
+    let lean = wanted.lean.join(" ");
+    let first = installer.command("lean.txt", &["--no-deps"], &wanted.lean)?;
+    // Asked beforehand, the needs install while the large wheel is still being unpacked. Other packages come after it:
+    // they find it there, needing nothing that the shim replaces.
+    let asked = match tools {
+        Tools::Pip { .. } if wanted.rest.is_empty() => {
+            announce(&format!("asking what {lean} needs"));
+            let flags = ["--quiet", "--dry-run", "--ignore-installed", "--no-deps", "--report=-"];
+            let question = installer.command("lean.txt", &flags, &wanted.lean)?;
+            step("pip install --dry-run", question, &|_| {}).ok().and_then(|report| needs_in_report(&report))
+        }
+        Tools::Pip { .. } | Tools::Uv { .. } => None,
+    };
+    let Some(needs) = asked else {
+        step(&format!("installing {lean}"), first, announce)?;
+        if !wanted.is_locked() {
+            wanted.rest.extend(needs_installed(site.directory)?);
+        }
+        forget_replaced(site.directory)?;
+        step("installing what it needs", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
+        return forget_replaced(site.directory);
+    };
+    let second = installer.command("rest.txt", &[], &needs)?;
+    std::thread::scope(|scope| {
+        let (sender, output) = std::sync::mpsc::channel();
+        let second_sender = sender.clone();
+        let work = |what: String, command: Command, sender: std::sync::mpsc::Sender<String>| {
+            move || {
+                step(&what, command, &|line| {
+                    let _ = sender.send(line.to_owned());
+                })
+            }
+        };
+        let lean = scope.spawn(work(format!("installing {lean}"), first, sender));
+        let needs = scope.spawn(work("installing what it needs".to_owned(), second, second_sender));
+        for line in output {
+            announce(&line);
+        }
+        let ended = |result: std::thread::Result<Result<String, Error>>| match result {
+            Ok(result) => result.map(drop),
+            Err(_) => Err(Error::Step { step: "installing".to_owned(), detail: "a thread died".to_owned() }),
+        };
+        let (lean, needs) = (lean.join(), needs.join());
+        ended(lean).and_then(|()| ended(needs))
+    })?;
+    forget_replaced(site.directory)
+}
+
+/// The packages that uv leaves out, except those that somebody asked for.
+fn excluded(requirements: &[String]) -> Vec<String> {
+    let versions = ["", "-cu12", "-cu13"];
+    let libraries = LIBRARIES.iter().flat_map(|name| versions.map(|version| format!("nvidia-{name}{version}")));
+    let all = libraries.chain(OTHERS.iter().map(|name| (*name).to_owned()));
+    let wanted: Vec<String> = requirements.iter().map(|line| crate::case::python::package(line)).collect();
+    all.filter(|name| !wanted.contains(name)).collect()
+}
+
+/// The remaining needs of the packages that pip's installation report lists.
+fn needs_in_report(report: &str) -> Option<Vec<String>> {
+    let report: serde_json::Value = serde_json::from_str(report).ok()?;
+    let mut needs = Vec::new();
+    for package in report.get("install")?.as_array()? {
+        let requires = package.get("metadata")?.get("requires_dist")?.as_array()?;
+        needs.extend(requirement::remaining(requires.iter().filter_map(|entry| entry.as_str())));
+    }
+    Some(needs)
+}
+
+/// The METADATA files of the lean packages that are installed.
+fn lean_metadata(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let answer = run(&directory.join("bin/python"), &["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])?;
+    let site = PathBuf::from(answer.trim());
+    let is_lean = |entry: &fs::DirEntry| {
+        let file = entry.file_name();
+        let package = file.to_str().and_then(|file| file.strip_suffix(".dist-info"));
+        package.is_some_and(|package| requirement::is_lean(package.split('-').next().unwrap_or_default()))
+    };
+    let entries = fs::read_dir(&site).map_err(|source| Error::Cache { place: site, source })?;
+    Ok(entries.flatten().filter(is_lean).map(|entry| entry.path().join("METADATA")).collect())
+}
+
+/// The remaining needs of the lean packages that are installed.
+fn needs_installed(directory: &Path) -> Result<Vec<String>, Error> {
+    let mut needs = Vec::new();
+    for place in lean_metadata(directory)? {
+        let metadata = fs::read_to_string(place).unwrap_or_default();
+        needs.extend(requirement::remaining(requirement::requires_dist(&metadata)));
+    }
+    Ok(needs)
+}
+
+/// Takes what the shim replaces out of the needs that the lean packages state, so that neither another package's
+/// installation nor `pip check` misses it.
+fn forget_replaced(directory: &Path) -> Result<(), Error> {
+    for place in lean_metadata(directory)? {
+        let wrong = |source| Error::Cache { place: place.clone(), source };
+        let metadata = fs::read_to_string(&place).map_err(wrong)?;
+        // A new file: the old one may be that of the wheel, which other environments have too.
+        whole_file::replace(&place, &[requirement::without_replaced(&metadata).as_bytes()]).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_are_told_apart_by_how_they_are_installed() {
+        let lines = ["--extra-index-url https://x", "-c numpy<2", "-e /a[test]", "torch==2.15.0", "peft", "/b/c.whl"];
+        let wanted = Wanted::of(&lines.map(str::to_owned));
+        assert_eq!(wanted.options, ["--extra-index-url https://x"]);
+        assert_eq!(wanted.limits, ["numpy<2"]);
+        assert_eq!(wanted.lean, ["torch==2.15.0"]);
+        assert_eq!(wanted.rest, ["-e /a[test]", "peft", "/b/c.whl"]);
+        assert!(!wanted.is_locked());
+        assert!(Wanted::of(&["numpy==2 --hash=sha256:a".to_owned()]).is_locked());
+    }
+
+    #[test]
+    fn what_somebody_asks_for_is_not_left_out() {
+        let names = excluded(&["triton==3.9.0".to_owned(), "torch".to_owned()]);
+        assert!(!names.contains(&"triton".to_owned()) && names.contains(&"nvidia-nccl-cu13".to_owned()));
+        assert!(names.iter().all(|name| crate::case::python::is_replaced(name)), "{names:?}");
+    }
+
+    #[test]
+    fn pips_report_gives_the_needs() {
+        let report = r#"{"install": [{"metadata": {"requires_dist": ["filelock", "nvidia-nccl-cu13==2.30"]}}]}"#;
+        assert_eq!(needs_in_report(report).unwrap(), ["filelock"]);
+        assert_eq!(needs_in_report("{}"), None);
+    }
+}
