@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
+use clap::CommandFactory;
 use runner::commands::cli::{Cli, Color, Command};
 use runner::commands::ending;
 use runner::commands::{
@@ -60,7 +61,7 @@ fn run() -> ExitCode {
             _ => 3,
         }),
         Command::New(arguments) => new::run(arguments) as i32,
-        Command::Man(arguments) => man::run(arguments) as i32,
+        Command::Man(arguments) => man::run(arguments, Cli::command()) as i32,
         Command::Doctor(arguments) => doctor::run(arguments) as i32,
         Command::Completions { shell } => {
             // A closed stdout is not an error; anything else is remembered.

@@ -118,6 +118,14 @@ pub struct RunArgs {
     /// Run again whenever a suite, or a script or directory that it names, changes; Ctrl-C ends it
     #[arg(long, conflicts_with_all = ["list", "debug_rank", "shard"], help_heading = "Running")]
     pub watch: bool,
+    /// For programs: start each case when its id comes on standard input, one per line, and print the events of the run's log;
+    /// the end of the input ends the run
+    #[arg(
+        long,
+        conflicts_with_all = ["list", "watch", "no_capture", "debug_rank", "repeat", "stress", "shuffle", "fail_fast"],
+        help_heading = "Running"
+    )]
+    pub drive: bool,
     /// Which streams are shown
     #[command(flatten)]
     pub show: ShowArgs,

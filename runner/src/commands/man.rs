@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 
-use crate::commands::cli::Cli;
 use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest man`.
@@ -15,10 +14,10 @@ pub struct ManArgs {
     directory: PathBuf,
 }
 
-/// Runs the command.
-pub fn run(arguments: &ManArgs) -> ExitCode {
+/// Writes the pages of `program` and its commands.
+pub fn run(arguments: &ManArgs, program: clap::Command) -> ExitCode {
     let directory = &arguments.directory;
-    let written = std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(Cli::command(), directory));
+    let written = std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(program, directory));
     match written {
         Ok(()) => ExitCode::Passed,
         Err(error) => {

@@ -11,6 +11,7 @@ use tokio::time::MissedTickBehavior;
 use crate::case::Case;
 use crate::check::snapshot::SnapshotMode;
 use crate::commands::cli::RunArgs;
+use crate::commands::drive;
 use crate::commands::reports::Reports;
 use crate::commands::signals::{SignalAction, Signals};
 use crate::execute::clock::Instant;
@@ -27,7 +28,7 @@ use crate::record::{self, ArtifactStore, Recorder, Run, history};
 use crate::report::github;
 use crate::report::human::HumanReport;
 use crate::schedule::run_resources::RunResources;
-use crate::schedule::{self, Settings, order};
+use crate::schedule::{self, Order, Settings, order};
 use crate::verdict::exit_code::ExitCode;
 
 /// How often pending reports are checked.
@@ -98,9 +99,10 @@ pub(super) async fn execute(
     let seed = pace.shuffle.map(|seed| seed.unwrap_or_else(random_seed));
     let runs = arguments.runs.runs();
     let order = match seed {
-        Some(seed) => order::shuffled(cases.len(), seed),
-        None if pace.slots() > 1 => order::longest_first(cases, pace.slots(), &history::durations(&runs)),
-        None => (0..cases.len()).collect(),
+        _ if arguments.drive => Order::Asked(drive::asked(cases)),
+        Some(seed) => Order::Known(order::shuffled(cases.len(), seed)),
+        None if pace.slots() > 1 => Order::Known(order::longest_first(cases, pace.slots(), &history::durations(&runs))),
+        None => Order::Known((0..cases.len()).collect()),
     };
     let info = run_info(arguments, seed, cases);
     let store = runs.open(&info.run, arguments.keep_runs);
@@ -115,14 +117,17 @@ pub(super) async fn execute(
     let (shared, to_github) = (arguments.show.shares_the_terminal(), arguments.reports.files.to_github());
     // What programs print themselves must not be executed either. A group would not be one then.
     let silence = (shared && to_github).then(github::silence);
-    let human = HumanReport::new(Box::new(output::styled()), !shared).in_groups(to_github && !shared);
+    // Standard output belongs to the program that drives the run.
+    let out: Box<dyn Write> = if arguments.drive { Box::new(std::io::sink()) } else { Box::new(output::styled()) };
+    let human = HumanReport::new(out, !shared && !arguments.drive).in_groups(to_github && !shared);
     let reports = Reports::new(&arguments.reports, Run::at(&directory), Recorder::new(store, secrets), human);
+    let reports = if arguments.drive { reports.printing_events() } else { reports };
     let reports = Rc::new(RefCell::new(reports));
     let in_ci = variable::is_set("CI");
     let settings = Settings {
         // Written side by side they could not be distinguished.
         slots: if shared { 1 } else { pace.slots() },
-        fail_fast: pace.fail_fast(in_ci),
+        fail_fast: pace.fail_fast(in_ci).filter(|_| !arguments.drive),
         rounds: pace.rounds(),
         snapshots: match (arguments.accept, in_ci) {
             (true, _) => SnapshotMode::Accept,
@@ -142,7 +147,7 @@ pub(super) async fn execute(
         print(stop);
     }
     announce(Event::RunStarted(info));
-    let run = schedule::run(cases, &order, Rc::clone(&resources), settings, Rc::clone(&announce));
+    let run = schedule::run(cases, order, Rc::clone(&resources), settings, Rc::clone(&announce));
     tokio::pin!(run);
     let mut terminated = None;
     let mut refresh = tokio::time::interval(REFRESH);

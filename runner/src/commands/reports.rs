@@ -1,9 +1,11 @@
 //! What a run, a replay and a merge of shards have in common: the run so far, and the reports that follow it.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::host::output;
 use crate::host::variable;
 use crate::record::event::Event;
 use crate::record::{Recorder, Run, Runs};
@@ -53,18 +55,30 @@ pub struct Reports {
     files: FileArgs,
     junit_failed: bool,
     unwritten: bool,
+    printing: bool,
 }
 
 impl Reports {
     /// The reports that `arguments` ask for, of `run` from now on. Events go through `recorder` first.
     pub fn new(arguments: &ReportArgs, run: Run, recorder: Recorder, human: HumanReport) -> Reports {
         let junit = arguments.junit.clone().map(|path| JunitFile::new(path, arguments.junit_profile));
-        Reports { run, recorder, human, junit, files: arguments.files.clone(), junit_failed: false, unwritten: false }
+        let files = arguments.files.clone();
+        Reports { run, recorder, human, junit, files, junit_failed: false, unwritten: false, printing: false }
+    }
+
+    /// The same; prints each event as a line of the log, and nothing else. GitHub has only the job's summary then.
+    pub fn printing_events(mut self) -> Reports {
+        self.printing = true;
+        self.files.quiet = true;
+        self
     }
 
     /// Records an event and shows it.
     pub fn on(&mut self, event: Event) {
         let event = self.recorder.record(event);
+        if self.printing {
+            print(&event);
+        }
         self.run.apply(&event);
         self.human.on(&self.run, &event);
         let written = self.junit.as_mut().map(|junit| junit.on(&self.run, &event));
@@ -109,6 +123,14 @@ impl Reports {
     pub fn code(&self) -> ExitCode {
         if self.unwritten { ExitCode::CouldNotRun } else { ExitCode::Passed }
     }
+}
+
+/// A line on standard output. A reader that is gone also ended the input, which ends the run.
+fn print(event: &Event) {
+    let mut line = serde_json::to_vec(event).unwrap_or_default();
+    line.push(b'\n');
+    let mut out = output::stdout();
+    let _ = out.write_all(&line).and_then(|()| out.flush());
 }
 
 impl Drop for Reports {

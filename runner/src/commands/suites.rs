@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
+use crate::commands::pytest;
 use crate::host::install::Install;
 use crate::suite::{self, Suite, SuiteError, find};
 use crate::verdict::exit_code::ExitCode;
@@ -45,7 +46,15 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
     let mut suites: Vec<Suite> = Vec::new();
     let mut mistakes = 0;
     for file in &files {
-        match suite::load(file) {
+        let suite = if pytest::is_python(file) {
+            pytest::suite_of(file, install).map_err(|error| {
+                eprintln!("ftest: {error}");
+                ExitCode::Usage
+            })?
+        } else {
+            file.clone()
+        };
+        match suite::load(&suite) {
             Ok(suite) => match suites.iter().find(|other| other.name == suite.name) {
                 Some(other) => {
                     eprintln!(

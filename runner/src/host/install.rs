@@ -112,6 +112,11 @@ impl Install {
         self.first("the directory of suites", places)
     }
 
+    /// The directory with the Python package of a checkout. The wheel puts it where its Python finds it.
+    pub fn python(&self) -> Option<PathBuf> {
+        self.homes.iter().map(|home| home.join("python")).find(|place| place.join("ftest/pytest").is_dir())
+    }
+
     /// The directories with our programs; the native fixtures are among them.
     pub fn binary_directories(&self) -> impl Iterator<Item = &Path> {
         self.binaries.iter().map(PathBuf::as_path)

@@ -29,6 +29,9 @@ pub struct FileArgs {
     /// Annotations, groups and a job summary for GitHub (as always when GITHUB_ACTIONS is set)
     #[arg(long, help_heading = "Reports")]
     pub github: bool,
+    /// Standard output belongs to somebody else: no annotations.
+    #[arg(skip)]
+    pub quiet: bool,
 }
 
 impl FileArgs {
@@ -65,10 +68,12 @@ impl FileArgs {
             put("summary", path, Ok(markdown::render(run, before, MARKDOWN_LIMIT)));
         }
         if self.to_github() {
-            let workspace = variable::get("GITHUB_WORKSPACE").map(PathBuf::from);
-            let text = github::annotations(run, workspace.as_deref());
-            // A closed stdout is not an error: the exit code still has the result.
-            let _ = output::stdout().write_all(text.as_bytes());
+            if !self.quiet {
+                let workspace = variable::get("GITHUB_WORKSPACE").map(PathBuf::from);
+                let text = github::annotations(run, workspace.as_deref());
+                // A closed stdout is not an error: the exit code still has the result.
+                let _ = output::stdout().write_all(text.as_bytes());
+            }
             if let Err(error) = github::add_summary(|limit| markdown::render(run, before, limit)) {
                 mistakes.push(error);
             }

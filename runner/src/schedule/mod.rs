@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::case::Case;
@@ -63,14 +64,24 @@ impl Default for Settings {
 /// [`Settings::retry_limit`] unless the user sets another.
 pub const RETRY_LIMIT: u32 = 10;
 
+/// In which order cases start.
+#[derive(Debug)]
+pub enum Order {
+    /// In that of these places.
+    Known(Vec<usize>),
+    /// The case at each place that is received. The end of the channel is the end of the run: the cases that run are ended as by
+    /// Ctrl-C.
+    Asked(UnboundedReceiver<usize>),
+}
+
 /// Where a run sends its events. Never called while it is being called.
 pub type Announce = Rc<dyn Fn(Event)>;
 
-/// Runs `cases`, which start in the order of their places in `order`, and announces their events. Returns when every
-/// started case is cleaned up, with the processes that no case could be blamed for, in words.
+/// Runs `cases`, which start in this order, and announces their events. Returns when every started case is cleaned up, with the
+/// processes that no case could be blamed for, in words.
 pub async fn run(
     cases: &[Arc<Case>],
-    order: &[usize],
+    order: Order,
     resources: Rc<RunResources>,
     settings: Settings,
     announce: Announce,
@@ -91,14 +102,18 @@ pub async fn run(
 
 async fn start_all(
     cases: &[Arc<Case>],
-    order: &[usize],
+    order: Order,
     resources: &Rc<RunResources>,
     settings: Settings,
     announce: &Announce,
     tallies: &mut [Tally],
 ) {
     let mut running: JoinSet<(usize, Claim, Conclusion)> = JoinSet::new();
-    let mut queue = Queue::new(order, settings.rounds);
+    let (order, mut asked) = match order {
+        Order::Known(order) => (order, None),
+        Order::Asked(asked) => (Vec::new(), Some(asked)),
+    };
+    let mut queue = Queue::new(&order, settings.rounds);
     let mut fixtures = Fixtures { rounds: vec![Rc::new(attempts::Shared::new(cases))], current: 1 };
     let mut pool = Pool::new(settings.slots, machine::memory().unwrap_or(u64::MAX), cases);
     let mut bad = 0;
@@ -126,7 +141,24 @@ async fn start_all(
                 (index, claim, conclusion)
             });
         }
-        let Some(finished) = running.join_next().await else { break };
+        let finished = tokio::select! {
+            Some(finished) = running.join_next() => finished,
+            place = next(&mut asked), if asked.is_some() => {
+                match place {
+                    Some(place) => queue.waiting.push_back(place),
+                    None => asked = None,
+                }
+                if asked.is_none() && !running.is_empty() {
+                    resources.execution.cancel.raise();
+                }
+                continue;
+            }
+            () = resources.execution.cancel.raised(1), if asked.is_some() => {
+                asked = None;
+                continue;
+            }
+            else => break,
+        };
         // A panic in a case is a bug of ours; it must not look like an end of the run.
         let (index, claim, conclusion) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         pool.give(claim);
@@ -141,6 +173,11 @@ async fn start_all(
         fixtures.finish(false, resources, settings, announce).await;
     }
     fixtures.finish(true, resources, settings, announce).await;
+}
+
+/// The next place that is received; none at the end.
+async fn next(asked: &mut Option<UnboundedReceiver<usize>>) -> Option<usize> {
+    asked.as_mut()?.recv().await
 }
 
 /// What cases share, recreated for each round: the last case of a round takes it down.

@@ -1,0 +1,227 @@
+"""One `ftest run --drive`: the suite that it reads, the process, and what it says of each case."""
+
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+
+START = pathlib.Path(__file__).with_name("start") / "rank.py"
+SUITE = "pytest"
+#: The line of a suite's first case.
+FIRST = 4
+#: From the end of its input until ftest has ended its cases and itself, seconds.
+ENDING = 60
+
+
+class Unusable(Exception):
+    """Nothing can be run; the message says why and what to do."""
+
+
+def program():
+    """The ftest to run.
+
+    Raises Unusable."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        raise Unusable(
+            f"clusters are simulated on Linux on x86_64, and this is {sys.platform} on {platform.machine()};"
+            " leave these tests out with -m 'not cluster'"
+        )
+    beside = pathlib.Path(sysconfig.get_path("scripts")) / "ftest"
+    checkout = pathlib.Path(__file__).parents[3] / "ftest"
+    for found in (beside, shutil.which("ftest"), checkout):
+        if found and os.path.isfile(found) and os.access(found, os.X_OK):
+            return str(found)
+    raise Unusable(f"there is no program ftest: neither {beside} nor on PATH; install its wheel into this environment")
+
+
+def interpreter():
+    """This Python, by a name under which ftest knows that it is one."""
+    this = pathlib.Path(sys.executable)
+    for name in ("python3", "python"):
+        other = this.with_name(name)
+        if other.exists() and other.samefile(this):
+            return str(other)
+    return str(this)
+
+
+def write_suite(directory, name, entries, session):
+    """Writes the suite of these (test, nodeid, Marked) to `suite.yaml` in the directory, and there what their ranks read and where
+    they write to. A case a line, from the line FIRST on, so that a line is a case's. Gives the two paths, of suite and results."""
+    results = os.path.join(directory, "results")
+    shutil.rmtree(results, ignore_errors=True)
+    os.makedirs(results)
+    beside = os.path.join(directory, "session.json")
+    with open(beside, "w", encoding="utf-8") as file:
+        json.dump(session, file)
+    lines = ["ftest: 1", f"suite: {name}", "cases:"]
+    for test, nodeid, mark in entries:
+        os.mkdir(os.path.join(results, mark.id))
+        argv = [interpreter(), str(START), beside, test, nodeid, os.path.join(results, mark.id)]
+        launch = {"argv": argv}
+        if mark.ranks is not None:
+            launch["ranks"] = mark.ranks
+        if mark.warm is not None:
+            launch["warm"] = mark.warm
+        case = {"id": mark.id, "python": "system", "launch": launch, **mark.case}
+        # JSON is YAML.
+        lines.append("  - " + json.dumps(case, ensure_ascii=False, default=str))
+    suite = os.path.join(directory, "suite.yaml")
+    with open(suite, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    return suite, results
+
+
+class Driver:
+    """Runs the cases of `marked`, a list of (test, nodeid, Marked), one by one as they are asked for."""
+
+    def __init__(self, marked, session, directory, runs, keep):
+        self.program = program()
+        self.marked = list(marked)
+        self.session = session
+        self.directory = directory
+        self.runs = runs
+        self.keep = keep
+        self.place = pathlib.Path(tempfile.mkdtemp(prefix="ftest-pytest-"))
+        #: Why cases of these ids cannot be run.
+        self.mistakes = {}
+        #: The run's directory, when it has begun.
+        self.run = None
+        self.changed = threading.Condition()
+        self.start()
+
+    def start(self):
+        self.over = False
+        self.finished = {}
+        self.attempts = {}
+        suite, self.results = write_suite(self.place, SUITE, self.marked, self.session)
+        command = [self.program, "run", suite, "--drive", "--jobs", "1", "--keep-runs", str(self.keep)]
+        if self.runs:
+            command += ["--runs-dir", self.runs]
+        environment = {"FTEST_WARM": "1", **os.environ, "FTEST_PYTHON": interpreter()}
+        environment.pop("PYTEST_CURRENT_TEST", None)
+        with open(self.place / "stderr", "wb") as stderr:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                cwd=self.directory,
+                env=environment,
+            )
+        threading.Thread(target=self.read, args=(self.process.stdout,), daemon=True).start()
+
+    def read(self, output):
+        """Takes note of what ftest says, until it ends."""
+        with output:
+            for line in output:
+                event = json.loads(line)
+                with self.changed:
+                    self.take(event)
+                    self.changed.notify_all()
+        with self.changed:
+            self.over = True
+            self.changed.notify_all()
+
+    def take(self, event):
+        kind = event["event"]
+        if kind == "run_started":
+            runs = self.runs or os.environ.get("FTEST_RUNS_DIR") or ".ftest/runs"
+            self.run = os.path.join(self.directory, runs, event["run"])
+        elif kind == "attempt_finished":
+            self.attempts.setdefault(event["case"], []).append(event["attempt"])
+        elif kind == "case_finished":
+            self.finished[event["case"]] = event
+
+    def result(self, identifier):
+        """Runs the case: its `case_finished`, and its attempts. None as the first where its mark has a mistake, and then the
+        sentences about it.
+
+        Raises Unusable where ftest ends first. Each wait ends with ftest, which has a deadline for everything it does."""
+        case = f"{SUITE}/{identifier}"
+        self.wait(lambda: self.run is not None)
+        while self.run is None:
+            self.leave_out_mistakes()
+            self.wait(lambda: self.run is not None)
+        if identifier in self.mistakes:
+            return None, self.mistakes[identifier]
+        try:
+            self.process.stdin.write(f"{case}\n".encode())
+            self.process.stdin.flush()
+        except OSError:
+            # Its last words say why.
+            pass
+        self.wait(lambda: case in self.finished)
+        if case not in self.finished:
+            raise Unusable(f"{self.program} ended with {self.process.wait()} before it had a result:\n{self.said()}")
+        return self.finished[case], self.attempts.get(case, [])
+
+    def wait(self, condition):
+        with self.changed:
+            self.changed.wait_for(lambda: condition() or self.over)
+
+    def said(self):
+        """What ftest wrote to stderr."""
+        return (self.place / "stderr").read_text(errors="replace").strip() or "it said nothing"
+
+    def leave_out_mistakes(self):
+        """ftest did not begin. Where that is due to some of the cases, it begins again without them.
+
+        Raises Unusable where it is not."""
+        code = self.process.wait()
+        said = self.said()
+        found = {}
+        for sentence, line in mistakes(said):
+            found.setdefault(line - FIRST, []).append(sentence)
+        wrong = {self.marked[index][2].id: lines for index, lines in found.items() if 0 <= index < len(self.marked)}
+        if code != 2 or not wrong:
+            raise Unusable(f"{self.program} ended with {code} and did not begin:\n{said}")
+        self.mistakes.update(wrong)
+        self.marked = [entry for entry in self.marked if entry[2].id not in wrong]
+        if self.marked:
+            self.start()
+        else:
+            # Nothing is left to begin.
+            self.run = ""
+
+    def end(self):
+        """Ends ftest, and the case that still runs. Gives what ftest said beside the cases' results, and whether that is why it
+        failed."""
+        process = self.process
+        if process.poll() is None:
+            try:
+                process.stdin.close()
+            except OSError:
+                # What it did not read.
+                pass
+            try:
+                process.wait(ENDING)
+            except subprocess.TimeoutExpired:
+                # Its guard ends what it leaves.
+                process.kill()
+                process.wait()
+        elif process.stdin:
+            try:
+                process.stdin.close()
+            except OSError:
+                pass
+        said = (self.place / "stderr").read_text(errors="replace").strip()
+        shutil.rmtree(self.place, ignore_errors=True)
+        bad = any(event["verdict"]["is"] not in ("passed", "skipped") for event in self.finished.values())
+        return said, process.returncode != 0 and not bad and bool(self.run)
+
+
+def mistakes(text):
+    """(sentence, line) of each mistake in ftest's words about a suite file."""
+    for block in re.split(r"^(?=error: )", text, flags=re.MULTILINE):
+        place = re.search(r"-->.*?:(\d+):\d+$", block, flags=re.MULTILINE)
+        if not block.startswith("error: ") or place is None:
+            continue
+        helps = re.findall(r"^\s*= help: (.*)$", block, flags=re.MULTILINE)
+        yield "; ".join([block.splitlines()[0].removeprefix("error: "), *helps]), int(place.group(1))

@@ -1,0 +1,57 @@
+//! A file of pytest as a suite: the plugin collects its tests with `@pytest.mark.cluster` and writes the suite.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::case::python::PythonNeed;
+use crate::execute::launch::builder::EnvironmentBuilder;
+use crate::execute::launch::environment::Environment;
+use crate::execute::python;
+use crate::host::install::Install;
+
+/// Where suites are written, below the working directory: next to the kept runs.
+const PLACE: &str = ".ftest/pytest";
+
+/// Whether `file` is one of pytest's.
+pub(super) fn is_python(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "py")
+}
+
+/// The suite of the marked tests in `file`, collected by the Python in which they run, under the shim: what the file imports may
+/// need a GPU.
+///
+/// # Errors
+/// What pytest said, or why there is no pytest.
+pub(super) fn suite_of(file: &Path, install: &Install) -> Result<PathBuf, String> {
+    let python = python::provide(&PythonNeed::System, "", &|_| {}).map_err(|error| error.to_string())?;
+    let name: String =
+        file.with_extension("").to_string_lossy().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+    let suite = Path::new(PLACE).join(name.trim_matches('-')).join("suite.yaml");
+    let environment = EnvironmentBuilder::foreground(install, Environment::new(), Some(&python)).gpus(None);
+    let mut environment = environment.map_err(|error| error.to_string())?.finish();
+    if let Some(plugin) = install.python() {
+        environment.append("PYTHONPATH", &plugin);
+    }
+    let mut command = Command::new(&python.program);
+    command.args(["-m", "ftest.pytest.collect"]).args([file, &suite]).stdin(Stdio::null());
+    for (name, value) in environment.changes() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let program = python.program.display();
+    let output = command.output().map_err(|error| format!("cannot start {program}: {error}"))?;
+    if output.status.success() {
+        return Ok(suite);
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    let absent = ["ftest", "'ftest'", "pytest", "'pytest'"].map(|name| format!("No module named {name}"));
+    let advice = if absent.iter().any(|word| said.lines().any(|line| line.ends_with(word))) {
+        "\nthe tests run in that Python, which needs pytest and ftest's wheel; FTEST_PYTHON names another"
+    } else {
+        ""
+    };
+    Err(format!("{}: {program} cannot collect its tests:\n{said}{advice}", file.display()))
+}
