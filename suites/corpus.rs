@@ -13,6 +13,7 @@ use runner::suite;
 const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/backward.py", "backward.py"),
     ("fixtures/findings/bugs.py", "bugs.py"),
+    ("fixtures/findings/host.py", "host.py"),
     ("fixtures/findings/order.py", "order.py"),
     ("fixtures/findings/races.py", "races.py"),
     ("fixtures/findings/replicas.py", "replicas.py"),
@@ -28,7 +29,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 const SUITES: &[&str] = &["corpus", "findings", "misuse"];
 
 /// The bugs that a program has all at once, in one process: a case of it finds each.
-const TOGETHER: &[&str] = &["backward.py", "order.py", "races.py"];
+const TOGETHER: &[&str] = &["backward.py", "host.py", "order.py", "races.py"];
 
 /// What finds the bugs of a program, where that is not looked for by default.
 const SANITIZERS: &[(&str, &str)] = &[("replicas.py", "replicas")];

@@ -346,7 +346,8 @@ impl Driver {
     fn conclude(&mut self) {
         let Some(inquiry) = self.inquiry.take() else { return };
         let (quiet, now_us) = (self.quiet.lasted(), self.now_us());
-        let (diagnosis, json) = inquiry.judge(&self.cluster, quiet, now_us);
+        let root = self.report.as_ref().and_then(|report| report.facts.source_root.as_deref());
+        let (diagnosis, json) = inquiry.judge(&self.cluster, root, quiet, now_us);
         let hang = diagnosis.is_some();
         if let Some(diagnosis) = diagnosis.as_ref().filter(|_| inquiry.askers.is_empty()) {
             let seconds = quiet.as_secs_f64();

@@ -41,13 +41,20 @@ impl Inquiry {
     }
 
     /// What the answers mean, and the document for those who asked.
-    pub(crate) fn judge(&self, cluster: &Cluster, quiet: Duration, now_us: u64) -> (Option<Diagnosis>, String) {
+    /// Files are named from `root` in it.
+    pub(crate) fn judge(
+        &self,
+        cluster: &Cluster,
+        root: Option<&str>,
+        quiet: Duration,
+        now_us: u64,
+    ) -> (Option<Diagnosis>, String) {
         let at_least = if self.askers.is_empty() { quiet.mul_f64(0.5) } else { SHORT };
         let diagnosis = cluster.diagnose(&self.activities, at_least.as_micros() as u64, now_us);
         let waits_ms: Option<Vec<u64>> =
             diagnosis.as_ref().map(|diagnosis| diagnosis.waited_us.iter().map(|us| us / 1000).collect());
         let document = json!({
-            "hang": diagnosis.as_ref().map(|diagnosis| &diagnosis.hang),
+            "hang": diagnosis.as_ref().map(|diagnosis| diagnosis.hang_below(root)),
             "waits_ms": waits_ms,
             "activities": self.activities.iter().filter_map(|activity| describe(cluster, activity)).collect::<Vec<_>>(),
         });

@@ -24,6 +24,9 @@ type Line = u32;
 /// What has to agree between ranks.
 type Shape = (Operation, u64, Datatype, Option<ReductionOp>, Option<Rank>);
 
+/// A position whose lines differ: where it is, and what its ranks called.
+type Differing = (u64, Operation, Vec<(Rank, Call)>);
+
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     line: Line,
@@ -46,6 +49,13 @@ impl Position {
         let first = lines.next();
         self.0.iter().flatten().any(|seen| seen.line == 0) || lines.all(|line| Some(line) == first)
     }
+
+    /// Itself, at position `at`, if its lines differ without the roles that a root gives.
+    fn unusual(&self, at: u64) -> Option<Differing> {
+        let (operation, .., root) = self.0.first().copied().flatten()?.shape;
+        let calls = (0..).map(Rank).zip(&self.0).filter_map(|(rank, seen)| Some((rank, seen.as_ref()?.call)));
+        (root.is_none() && !self.agrees()).then(|| (at, operation, calls.collect()))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +64,18 @@ struct Track {
     /// The lines have differed since a while, and no shift explains it: programs may do that.
     is_dismissed: bool,
     found: Option<Shift>,
+    /// The first collective without a root that was called from different lines, which no shift explains.
+    unusual: Option<Differing>,
+}
+
+/// A collective that ranks called from different lines, which may be meant.
+#[derive(Clone, Debug)]
+pub(crate) struct Unusual {
+    pub(crate) communicator: CommunicatorId,
+    pub(crate) sequence: Sequence,
+    pub(crate) operation: Operation,
+    /// What the ranks called there.
+    pub(crate) calls: Vec<(Rank, Call)>,
 }
 
 /// A communicator in which a rank is ahead of another.
@@ -105,6 +127,19 @@ impl Shifts {
         self.tracks.iter().filter_map(shift).collect()
     }
 
+    /// The first of each communicator in which nothing was found.
+    pub(crate) fn unusual(&self) -> Vec<Unusual> {
+        let unusual = |(id, track): (&CommunicatorId, &Track)| {
+            if track.found.is_some() || track.judge(*id).is_some() {
+                return None;
+            }
+            let at_the_end = || track.complete().into_iter().find_map(|(at, position)| position.unusual(at));
+            let (sequence, operation, calls) = track.unusual.clone().or_else(at_the_end)?;
+            Some(Unusual { communicator: *id, sequence: Sequence(sequence), operation, calls })
+        };
+        self.tracks.iter().filter_map(unusual).collect()
+    }
+
     fn line(&mut self, call: &Call, sites: &Sites) -> Line {
         if let Some(line) = self.known.get(&call.place()) {
             return *line;
@@ -130,10 +165,12 @@ impl Track {
             let complete = self.complete();
             let Some((first, position)) = complete.first() else { return };
             let (first, agrees) = (*first, position.agrees());
+            let unusual = if self.unusual.is_none() { position.unusual(first) } else { None };
             let differing = complete.iter().take_while(|(_, position)| !position.agrees()).count();
             let may_go_on = differing == complete.len() && differing < WINDOW;
             if self.is_dismissed || agrees {
                 self.is_dismissed &= !agrees;
+                self.unusual = self.unusual.take().or(unusual);
                 self.positions.remove(&first);
                 continue;
             }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::datatype::{Datatype, Operation, ReductionOp};
-use crate::ids::{CommunicatorId, Rank, Sequence};
+use crate::ids::{CommunicatorId, Rank, Sequence, SiteId};
 
 /// One rank in one communicator, at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,8 @@ pub struct Activation {
     pub age_us: u64,
     /// How long it took, us; `None` while it is under way.
     pub took_us: Option<u64>,
+    /// Where the program called it.
+    pub site: SiteId,
 }
 
 impl Activation {

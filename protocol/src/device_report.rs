@@ -68,6 +68,12 @@ pub struct Left {
     pub allocations: u64,
     /// Their size as asked for, bytes.
     pub bytes: u64,
+    /// Allocations of pinned host memory (`cudaMallocHost`).
+    #[serde(default)]
+    pub pinned: u64,
+    /// Their size as asked for, bytes.
+    #[serde(default)]
+    pub pinned_bytes: u64,
     /// Streams.
     pub streams: u64,
     /// Events.

@@ -119,11 +119,15 @@ kinds! {
     ReplicasDiffer "replicas_differ"
         hardware "Each rank trains a model of its own with gradients of the others': the loss looks normal, the checkpoint is that of one rank, and results are worse than they should be."
         fix "Start with the same weights on all ranks (DDP broadcasts them, hand-written averaging must), average every gradient, and change weights, learning rate and optimizer state on all ranks alike.";
+    /// Two threads were inside NCCL calls on one communicator at the same time; in a group, a thread is inside from its first call to the end of the group.
+    ConcurrentCalls "concurrent_calls"
+        hardware "NCCL does not lock a communicator: it crashes, hangs, or the ranks' operations meet in different orders, and the numbers are wrong without an error."
+        fix "Give each thread a communicator of its own, or let one thread make all calls on it; a lock alone does not give all ranks the same order.";
     /// An NCCL call used a communicator that had already been destroyed or aborted.
     UseAfterDestroy "use_after_destroy"
         hardware "NCCL reads freed memory: ncclInvalidArgument, a crash, or a hang."
         fix "Destroy a communicator once, after its last call; look for a second owner, an error path, or a thread that still uses it.";
-    /// A process ended with 0 while NCCL operations were pending that other ranks had not joined, or ended or destroyed a communicator inside a group without ncclGroupEnd.
+    /// A process ended with 0 while NCCL operations were pending that other ranks had not joined or that nobody had waited for, or ended or destroyed a communicator inside a group without ncclGroupEnd.
     InFlightAtExit "in_flight_at_exit"
         hardware "The operation dies with the process: the other ranks hang in it, or read what was never sent."
         fix "Synchronize the stream (`work.wait()`, `torch.cuda.synchronize()`) and destroy the process group before the program ends; every ncclGroupStart needs its ncclGroupEnd.";
@@ -143,10 +147,10 @@ kinds! {
     ForeignFree "foreign_free"
         hardware "cudaErrorInvalidValue, and the memory stays allocated."
         fix "Free the pointer that the allocation returned, with the matching function: cudaFree, cudaFreeHost, cudaFreeAsync, cudaIpcCloseMemHandle, free.";
-    /// Two streams touched the same memory, one of them wrote to it, and neither waited for the other. Checked with `sanitize: [races]`, the default.
+    /// Two streams, or a stream and the host, touched the same memory, one of them wrote to it, and neither waited for the other. Checked with `sanitize: [races]`, the default.
     Race "race"
         hardware "The result depends on which stream is faster: intermittently wrong numbers, without an error."
-        fix "Let the later stream wait: `work.wait()` for a collective, `stream.wait_stream(other)` or an event for a side stream, `tensor.record_stream(stream)` for memory that is freed while another stream uses it.";
+        fix "Let the later stream wait: `work.wait()` for a collective, `stream.wait_stream(other)` or an event for a side stream, `tensor.record_stream(stream)` for memory that is freed while another stream uses it; let the host wait (an event, `torch.cuda.synchronize()`) before it reads what a `non_blocking` copy brings, or refills the pinned buffer that one reads.";
     /// Device memory was read that nobody has written since it was allocated. Checked with `sanitize: [init]`.
     UninitializedRead "uninitialized_read"
         hardware "The program computes with what the memory's last owner left there, often zeros in a test and numbers of another tensor in a long run."
@@ -191,6 +195,7 @@ impl FindingKind {
             | Self::SendCycle
             | Self::CollectiveShift
             | Self::ReplicasDiffer
+            | Self::ConcurrentCalls
             | Self::UseAfterDestroy
             | Self::InFlightAtExit
             | Self::OutOfRangeCopy

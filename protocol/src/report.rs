@@ -50,6 +50,9 @@ report! {
         /// What went wrong between ranks, even if the program went on, in the order of communicators and positions.
         #[serde(default)]
         findings: Vec<Finding>,
+        /// What is unusual and may be meant, in the order of communicators.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<Note>,
         /// Failures and recoveries.
         resilience: Resilience,
         /// Why nothing moved any more, when that was found out.
@@ -103,6 +106,10 @@ report! {
         missing: Vec<Rank>,
         /// Global ranks that each wait for the next, the last for the first; empty when there is no such cycle.
         cycle: Vec<Rank>,
+        /// Where the program called what these ranks wait in and, for a missing rank, what it completed last there. By rank; a rank
+        /// whose place is not known is left out.
+        #[serde(default)]
+        sites: Vec<FindingSite>,
     }
 
     /// One rank that waits.
@@ -271,6 +278,20 @@ report! {
         observed_ranks: Vec<Rank>,
         /// Where these ranks were in the program, by rank. A rank whose place is not known is left out.
         #[serde(default)]
+        sites: Vec<FindingSite>,
+    }
+
+    /// Something unusual that may be meant: no case fails for it.
+    Note {
+        /// It, in a sentence that is the same in every run.
+        sentence: String,
+        /// The communicator's number in this report.
+        comm_id: CommunicatorId,
+        /// Position in the communicator.
+        seqno: Sequence,
+        /// The operation.
+        operation: String,
+        /// Where its ranks were in the program, by rank.
         sites: Vec<FindingSite>,
     }
 

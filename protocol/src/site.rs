@@ -63,6 +63,12 @@ impl FindingSite {
         CallSite { file: self.file.clone(), line: self.line, function: self.function.clone() }
     }
 
+    /// With the file named from `root`, if it lies there.
+    pub fn below(self, root: Option<&str>) -> Self {
+        let inside = root.and_then(|root| self.place().below(root));
+        Self { file: inside.unwrap_or(self.file), ..self }
+    }
+
     fn says_the_same_as(&self, other: &Self) -> bool {
         let rank = self.rank;
         *self == Self { rank, ..other.clone() }
@@ -84,6 +90,7 @@ pub fn describe(sites: &[FindingSite]) -> Vec<String> {
         let who = names("rank", "ranks", &ranks);
         match (site.completed, site.operation.as_str(), site.seqno.0) {
             (false, "init", _) => format!("{who} asked for the communicator {at} {place}"),
+            (true, "init", _) => format!("{who} got as far as the communicator, asked for {at} {place}"),
             (false, ..) => format!("{who} called {operation} {at} {place}"),
             (true, _, 0) => format!("{who} got as far as {operation}, called {at} {place}"),
             (true, _, position) => format!("{who} got as far as {operation} {position}, called {at} {place}"),
@@ -118,6 +125,8 @@ mod tests {
                 "rank 1 got as far as all_reduce 3, called at train.py:29 (step)",
             ]
         );
+        let init = FindingSite { operation: "init".to_owned(), ..at(0, 7, true) };
+        assert_eq!(describe(&[init]), ["rank 0 got as far as the communicator, asked for at train.py:7 (step)"]);
         let many: Vec<FindingSite> = (0..40).map(|rank| at(rank, 0, false)).collect();
         assert_eq!(
             describe(&many),

@@ -102,6 +102,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         peer: Some(Rank(3)),
         age_us: 5_000_000,
         took_us: None,
+        site: SiteId(5),
     };
     let site = CallSite::new("train.py".to_owned(), 31, "step".to_owned());
     let fault = FaultRecord {

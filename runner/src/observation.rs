@@ -128,12 +128,23 @@ pub struct Hang {
     pub sentence: String,
     /// Global ranks that others waited for and that waited for none.
     pub missing: Vec<u32>,
+    /// Where in the program these ranks wait, and where the missing ones were last.
+    #[serde(default)]
+    pub lines: Vec<String>,
     /// Each wait with its duration, and each rank's processes with the state they were in.
     pub details: Vec<String>,
     /// The directory of the flight record, if one could be written.
     #[serde(serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
     pub flight_record: Option<PathBuf>,
+}
+
+impl Hang {
+    /// The sentence and, each in a line of its own, where in the program it is.
+    pub fn story(&self) -> String {
+        let parts: Vec<&str> = std::iter::once(&self.sentence).chain(&self.lines).map(String::as_str).collect();
+        parts.join("\n")
+    }
 }
 
 /// How many processes were forked from a warm process, and why others were not.

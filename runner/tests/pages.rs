@@ -62,12 +62,18 @@ fn few_cases_with_everything() {
         idle: true,
         sentence: "Nothing has moved for 5 s. Ranks 0 to 4, 6 and 7 wait in all_reduce 8 of communicator 1 for rank 5, which last finished broadcast 7 and is in Python code.".into(),
         missing: vec![5],
+        lines: vec!["rank 5 got as far as broadcast 7, called at train.py:31 (step)".into()],
         details: (0..8).map(|rank| format!("rank {rank}: waits since 5.0 s in all_reduce 8; process 47{rank} sleeps")).collect(),
         flight_record: Some("flight".into()),
     };
     now.ends(
         "dist/stuck",
-        vec![Attempt { verdict: Verdict::Timeout, hang: Some(hang), failures: Vec::new(), ..failed(8, "large.json") }],
+        vec![Attempt {
+            verdict: Verdict::Timeout,
+            hang: Some(Box::new(hang)),
+            failures: Vec::new(),
+            ..failed(8, "large.json")
+        }],
         Verdict::Timeout,
     );
     now.ends("dist/needs-gcc", Vec::new(), Verdict::Skipped { reason: "program gcc is not on PATH".into() });

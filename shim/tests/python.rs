@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Versions with a layout of their own.
-const VERSIONS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
+const VERSIONS: [&str; 5] = ["3.10", "3.11", "3.12", "3.13", "3.14"];
 
 /// An installed package: its frames are not the user's.
 const PACKAGE: &str =
@@ -18,15 +18,18 @@ fn version(python: &Path) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// An interpreter of each version: those of FTEST_PYTHON, of PATH and of pyenv.
+/// An interpreter of each version: those of FTEST_PYTHON, of PATH, of pyenv and of uv.
 fn interpreters() -> BTreeMap<String, PathBuf> {
     let mut candidates: Vec<PathBuf> = std::env::var_os("FTEST_PYTHON").map(PathBuf::from).into_iter().collect();
     candidates.push("python3".into());
     candidates.extend(VERSIONS.iter().map(|version| format!("python{version}").into()));
     let pyenv = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
     let pyenv = pyenv.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".pyenv")));
-    let installed = pyenv.and_then(|root| std::fs::read_dir(root.join("versions")).ok());
-    candidates.extend(installed.into_iter().flatten().flatten().map(|entry| entry.path().join("bin/python3")));
+    let uv = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/share/uv/python"));
+    for directory in pyenv.map(|root| root.join("versions")).into_iter().chain(uv) {
+        let installed = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        candidates.extend(installed.map(|entry| entry.path().join("bin/python3")));
+    }
     let mut found = BTreeMap::new();
     for python in candidates {
         if let Some(version) = version(&python) {

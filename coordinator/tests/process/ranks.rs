@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use protocol::activity::{Activation, Activity};
 use protocol::datatype::{Datatype, Operation, ReductionOp};
-use protocol::ids::{CommunicatorId, Rank, Sequence};
+use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{ToCoordinator, ToRank};
 use protocol::record::ErrorCode;
 
@@ -89,6 +89,7 @@ fn when_nobody_moves_the_coordinator_names_the_waiting_and_the_missing() {
         peer: None,
         age_us: 400_000,
         took_us: None,
+        site: SiteId::default(),
     };
     for (rank, client) in clients.iter_mut().enumerate() {
         let Some(ToRank::Inquire { request }) = client.receive() else { panic!("was not asked") };

@@ -92,6 +92,7 @@ impl Entry {
             peer: self.call.peer.map(Rank),
             age_us: us(self.began, now),
             took_us: ended.map(|ended| us(self.began, ended)),
+            site: self.call.site,
         }
     }
 }

@@ -282,6 +282,9 @@ impl Process {
         };
         let mut activities: Vec<_> = held.iter().map(|communicator| communicator.activity()).collect();
         activities.sort_unstable_by_key(|activity| (activity.communicator, activity.rank));
+        for activity in &activities {
+            activity.current.iter().chain(&activity.recent).for_each(|activation| session.place(activation.site));
+        }
         session.send(&ToCoordinator::Active { request, activities });
     }
 

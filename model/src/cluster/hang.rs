@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::activity::{Activation, Activity};
 use protocol::datatype::Operation;
-use protocol::ids::{self, CommunicatorId, Rank, Sequence};
-use protocol::report::{Hang, HangWait};
+use protocol::ids::{self, CommunicatorId, Rank, Sequence, SiteId};
+use protocol::report::{FindingSite, Hang, HangWait};
 
 use super::Cluster;
 use crate::communicator::{Communicator, Presence};
+use crate::exchange::ConnectionId;
 use crate::rendezvous::has_numbers_of_launch;
+use crate::site::Call;
 use crate::split::SplitApplicant;
 
 /// Groups of waiting ranks that the sentence names; the list of waits has all.
@@ -24,6 +26,14 @@ pub struct Diagnosis {
     pub waited_us: Vec<u64>,
 }
 
+impl Diagnosis {
+    /// The hang, with files named from `root` where they lie there.
+    pub fn hang_below(&self, root: Option<&str>) -> Hang {
+        let sites = self.hang.sites.iter().map(|site| site.clone().below(root)).collect();
+        Hang { sites, ..self.hang.clone() }
+    }
+}
+
 /// One rank in one operation that others have not come to.
 struct Wait {
     rank: Rank,
@@ -35,6 +45,7 @@ struct Wait {
     /// The missing rank by its number there, where the number in the launch is not known.
     unknown: String,
     age_us: u64,
+    call: Call,
 }
 
 impl Cluster {
@@ -75,6 +86,7 @@ impl Cluster {
             parts.push(format!("each waits for the next: {}", names.join(" -> ")));
         }
         let waited_us = waits.iter().map(|wait| wait.age_us).collect();
+        let sites = self.hang_sites(&waits, &missing, &said);
         let waits = waits
             .into_iter()
             .map(|wait| HangWait {
@@ -85,8 +97,42 @@ impl Cluster {
                 for_ranks: wait.missing,
             })
             .collect();
-        let hang = Hang { sentence: parts.join("; "), waits, missing: missing.into_iter().collect(), cycle };
+        let hang = Hang { sentence: parts.join("; "), waits, missing: missing.into_iter().collect(), cycle, sites };
         Some(Diagnosis { hang, waited_us })
+    }
+
+    /// Where the ranks that wait are in the program, and what those that are `missing` did last, by rank.
+    fn hang_sites(
+        &self,
+        waits: &[Wait],
+        missing: &BTreeSet<Rank>,
+        said: &BTreeMap<(CommunicatorId, Rank), &Activity>,
+    ) -> Vec<FindingSite> {
+        let waiting = waits.iter().filter_map(|wait| self.finding_site(wait.rank, &wait.call, false, None));
+        let last = missing.iter().filter_map(|rank| {
+            let (_, communicator, local) = self.awaited_in(*rank, waits)?;
+            let participant = &communicator.participants[local.0 as usize];
+            let init = Call::new(participant.connection, participant.member.site, None, Sequence(0));
+            let recent =
+                said.get(&(communicator.id, local)).map(|activity| activity.recent.as_slice()).unwrap_or_default();
+            // A barrier of ours has no place.
+            let known = recent.iter().rev().find(|activation| activation.site != SiteId::default());
+            let call = known.map_or(init, |activation| called(participant.connection, activation));
+            self.finding_site(*rank, &call, true, None)
+        });
+        let mut sites: Vec<FindingSite> = waiting.chain(last).collect();
+        sites.sort_by_key(|site| site.rank);
+        sites
+    }
+
+    /// The communicator in which others wait for `rank`: its number in the report, itself, and the rank there.
+    fn awaited_in(&self, rank: Rank, waits: &[Wait]) -> Option<(CommunicatorId, &Communicator, Rank)> {
+        let number = waits.iter().find(|wait| wait.missing.contains(&rank))?.comm_id?;
+        let numbers = self.numbers();
+        let id = numbers.iter().find(|(_, known)| **known == number).map(|(id, _)| *id)?;
+        let communicator = self.communicators.get(&id)?;
+        let at = communicator.global_ranks().iter().position(|global| *global == rank)?;
+        Some((number, communicator, Rank(at as u32)))
     }
 
     fn waits_in_operations(&self, said: &BTreeMap<(CommunicatorId, Rank), &Activity>) -> Vec<Wait> {
@@ -114,6 +160,7 @@ impl Cluster {
                     missing: missing.into_iter().filter_map(|rank| communicator.global_rank(rank)).collect(),
                     unknown: String::new(),
                     age_us: operation.age_us,
+                    call: called(communicator.participants[rank.0 as usize].connection, operation),
                 });
             }
         }
@@ -137,6 +184,7 @@ impl Cluster {
                     missing: if world { missing.clone() } else { Vec::new() },
                     unknown: if world { String::new() } else { ids::names("its rank", "its ranks", &missing) },
                     age_us: age(gathering.deadline_us()),
+                    call: Call::of(applicant, None),
                 });
             }
         }
@@ -154,6 +202,7 @@ impl Cluster {
                         missing: missing.clone(),
                         unknown: String::new(),
                         age_us: age(split.deadline_us()),
+                        call: Call::of(applicant, Some(Operation::Split)),
                     });
                 }
             }
@@ -172,6 +221,7 @@ impl Cluster {
                         missing: known.clone(),
                         unknown: if new.is_empty() { String::new() } else { ids::names("new rank", "new ranks", &new) },
                         age_us: age(gathering.deadline_us()),
+                        call: Call::of(applicant, Some(resize.operation())),
                     });
                 }
             }
@@ -181,15 +231,7 @@ impl Cluster {
 
     /// What is known of a rank that others wait for and that does not wait itself.
     fn absence(&self, rank: Rank, waits: &[Wait], said: &BTreeMap<(CommunicatorId, Rank), &Activity>) -> String {
-        let awaited = waits.iter().find(|wait| wait.missing.contains(&rank));
-        let numbers = self.numbers();
-        let place = awaited.and_then(|wait| wait.comm_id).and_then(|number| {
-            let id = numbers.iter().find(|(_, known)| **known == number).map(|(id, _)| *id)?;
-            let communicator = self.communicators.get(&id)?;
-            let at = communicator.global_ranks().iter().position(|global| *global == rank)?;
-            Some((id, number, communicator, Rank(at as u32)))
-        });
-        let Some((id, number, communicator, local)) = place else {
+        let Some((number, communicator, local)) = self.awaited_in(rank, waits) else {
             if let Some(how) = self.endings.how_ended(rank, &self.processes) {
                 return format!("rank {rank} {how} without joining");
             }
@@ -206,7 +248,7 @@ impl Cluster {
         if communicator.participants[local.0 as usize].revoked {
             return format!("rank {rank} has revoked communicator {number}");
         }
-        let Some(activity) = said.get(&(id, local)) else {
+        let Some(activity) = said.get(&(communicator.id, local)) else {
             return format!("rank {rank} does not answer");
         };
         let now = match activity.queued {
@@ -226,6 +268,11 @@ impl Cluster {
             None => format!("rank {rank} {now} and has completed nothing there"),
         }
     }
+}
+
+/// The call that `activation` is, of the process behind `connection`.
+fn called(connection: ConnectionId, activation: &Activation) -> Call {
+    Call::new(connection, activation.site, Some(activation.operation), activation.sequence)
 }
 
 /// The ranks of `communicator` that have not come to what `rank` is in.

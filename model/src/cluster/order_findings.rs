@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::report::Finding;
+use protocol::report::{Finding, Note};
 
 use super::Cluster;
 use crate::order::{Cycle, Side};
-use crate::shift::Shift;
+use crate::shift::{Shift, Unusual};
+use crate::site::Call;
 
 type Numbers = BTreeMap<CommunicatorId, CommunicatorId>;
 
@@ -23,6 +24,30 @@ impl Cluster {
         let cycles = self.orders.cycles(number);
         findings.extend(cycles.iter().filter_map(|cycle| self.cycle_finding(cycle, number, root)));
         findings
+    }
+
+    /// Collectives that ranks called from different lines, though no shift is proven; the first of each communicator.
+    pub(super) fn notes(&self, number: &Numbers, root: Option<&str>) -> Vec<Note> {
+        let note = |unusual: Unusual| {
+            let communicator = self.communicators.get(&unusual.communicator)?;
+            let id = *number.get(&unusual.communicator)?;
+            let (operation, sequence) = (unusual.operation, unusual.sequence);
+            let site =
+                |(rank, call): &(Rank, Call)| self.finding_site(communicator.global_rank(*rank)?, call, false, root);
+            Some(Note {
+                sentence: format!(
+                    "in communicator {id}, ranks called {operation}, collective {sequence}, from different lines"
+                ),
+                comm_id: id,
+                seqno: sequence,
+                operation: operation.name().to_owned(),
+                sites: unusual.calls.iter().filter_map(site).collect(),
+            })
+        };
+        let mut notes: Vec<Note> = self.shifts.unusual().into_iter().filter_map(note).collect();
+        notes.iter_mut().for_each(|note| note.sites.sort_by_key(|site| site.rank));
+        notes.sort_by_key(|note| note.comm_id);
+        notes
     }
 
     fn shift_finding(&self, shift: &Shift, number: &Numbers, root: Option<&str>) -> Option<Finding> {

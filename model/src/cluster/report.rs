@@ -12,6 +12,7 @@ use protocol::report::{
     MeasuredRank, MeasuredRecovery, NodePair, OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience,
     SCHEMA_VERSION, Timeline, TimelineEntry,
 };
+use protocol::site::CallSite;
 
 use super::{Cluster, findings};
 use crate::cost::{MODEL, throughput_gbps};
@@ -95,8 +96,9 @@ impl Cluster {
                     .chain(findings::of(&resilience.failure_events, &failures, sites))
                     .chain(self.replica_findings(facts.source_root.as_deref())),
             ),
+            notes: self.notes(&number, facts.source_root.as_deref()),
             resilience,
-            hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang.clone()),
+            hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang_below(facts.source_root.as_deref())),
             operation_timeline,
             measured: Measured {
                 tool_version: facts.tool_version.clone(),
@@ -403,17 +405,9 @@ impl Cluster {
         completed: bool,
         root: Option<&str>,
     ) -> Option<FindingSite> {
-        let place = self.sites.place(call)?;
-        let inside = root.and_then(|root| place.below(root));
-        Some(FindingSite {
-            rank,
-            operation: call.operation.map_or("init", Operation::name).to_owned(),
-            seqno: call.sequence,
-            completed,
-            file: inside.unwrap_or_else(|| place.file.clone()),
-            line: place.line,
-            function: place.function.clone(),
-        })
+        let CallSite { file, line, function } = self.sites.place(call)?.clone();
+        let operation = call.operation.map_or("init", Operation::name).to_owned();
+        Some(FindingSite { rank, operation, seqno: call.sequence, completed, file, line, function }.below(root))
     }
 
     fn resilience(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> (Resilience, Vec<MeasuredFailure>) {

@@ -2,8 +2,9 @@
 
 use protocol::activity::{Activation, Activity};
 use protocol::datatype::{Datatype, Operation, ReductionOp};
-use protocol::ids::{CommunicatorId, Rank, Sequence};
-use protocol::message::ToCoordinator;
+use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
+use protocol::message::{Member, ToCoordinator};
+use protocol::site::{self, CallSite};
 
 use crate::harness::{World, member, plan};
 
@@ -20,6 +21,7 @@ fn all_reduce(sequence: u64) -> Activation {
         peer: None,
         age_us: 5 * SECOND,
         took_us: None,
+        site: SiteId::default(),
     }
 }
 
@@ -123,6 +125,56 @@ fn a_communicator_that_does_not_form_names_the_ranks_that_have_not_called() {
     assert_eq!(
         sentence(&world, &[]),
         "ranks 0 and 2 wait in ncclCommInitRank, a communicator of 3 ranks, for rank 1; rank 1 has not called NCCL yet"
+    );
+}
+
+/// Line `id` of the program of process `process`.
+fn define(world: &mut World, process: u64, id: u32) {
+    let site = CallSite::new(format!("/repository/rank{process}.py"), id, "step".to_owned());
+    world.say(process, ToCoordinator::Site { id: SiteId(id), site });
+}
+
+#[test]
+fn ranks_that_wait_and_ranks_that_are_missing_have_their_lines() {
+    let mut world = World::formed(None, 3, 8);
+    for (process, line) in [(0, 31), (1, 32), (2, 29)] {
+        define(&mut world, process, line);
+    }
+    let at = |line: u32, activation: Activation| Activation { site: SiteId(line), ..activation };
+    let waits = |rank: u32, line: u32| activity(1, rank, vec![at(line, all_reduce(2))], 1);
+    let mut missing = activity(1, 2, Vec::new(), 1);
+    missing.recent[0].site = SiteId(29);
+    // What ftest itself does there has no place.
+    missing.recent.push(Activation { took_us: Some(7), ..all_reduce(2) });
+    missing.recent[1].operation = Operation::Barrier;
+    missing.recent[1].sequence = Sequence(1);
+    let diagnosis = world.cluster.diagnose(&[waits(0, 31), waits(1, 32), missing], SECOND, 0).unwrap();
+    assert_eq!(
+        site::describe(&diagnosis.hang_below(Some("/repository")).sites),
+        [
+            "rank 0 called all_reduce at rank0.py:31 (step)",
+            "rank 1 called all_reduce at rank1.py:32 (step)",
+            "rank 2 got as far as all_reduce 1, called at rank2.py:29 (step)",
+        ]
+    );
+    assert_eq!(diagnosis.hang.sites[2].file, "/repository/rank2.py");
+}
+
+#[test]
+fn a_rank_that_has_done_nothing_has_the_line_that_asked_for_the_communicator() {
+    let mut world = World::new(None, 8);
+    for process in 0..2 {
+        world.join(process);
+        define(&mut world, process, 7);
+        let (request, rank) = (1, Rank(process as u32));
+        let member = Member { site: SiteId(7), ..member(process as u32, 100 + process as u32) };
+        world.say(process, ToCoordinator::InitCommunicator { request, unique_id: vec![5; 128], size: 2, rank, member });
+    }
+    let activities = [activity(1, 0, vec![all_reduce(1)], 0), activity(1, 1, Vec::new(), 0)];
+    let diagnosis = world.cluster.diagnose(&activities, SECOND, 0).unwrap();
+    assert_eq!(
+        site::describe(&diagnosis.hang.sites),
+        ["rank 1 got as far as the communicator, asked for at /repository/rank1.py:7 (step)"]
     );
 }
 

@@ -2,7 +2,7 @@
 
 use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
-use protocol::ids::SiteId;
+use protocol::ids::{Rank, SiteId};
 use protocol::message::ToCoordinator;
 use protocol::record::OperationRecord;
 use protocol::report::Finding;
@@ -13,6 +13,10 @@ use crate::harness::{World, record};
 /// The findings when every rank calls all_reduce from the lines of its word, one letter each; `.` is a line that is not known. `counts` are those
 /// of the positions, over and over.
 fn found(words: &[&str], counts: &[u64]) -> Vec<Finding> {
+    run(words, counts, Operation::AllReduce).report().findings
+}
+
+fn run(words: &[&str], counts: &[u64], operation: Operation) -> World {
     let mut world = World::formed(None, words.len() as u32, 10);
     for (process, word) in (0..).zip(words) {
         // Every process numbers lines in its own way.
@@ -23,11 +27,38 @@ fn found(words: &[&str], counts: &[u64]) -> Vec<Finding> {
         for (sequence, letter) in (1..).zip(word.chars()) {
             let site = if letter == '.' { 0 } else { (letter as u32 - 64) * (process as u32 + 1) };
             let count = counts[(sequence as usize - 1) % counts.len()];
-            let record = record(Operation::AllReduce, sequence, process as u32, count);
-            world.done(process, OperationRecord { site: SiteId(site), ..record });
+            let record = record(operation, sequence, process as u32, count);
+            let root = (operation == Operation::Broadcast).then_some(Rank(0));
+            world.done(process, OperationRecord { site: SiteId(site), root, ..record });
         }
     }
-    world.report().findings
+    world
+}
+
+#[test]
+fn lines_that_differ_without_a_shift_are_a_note() {
+    let long = ("LM".repeat(40), "ML".repeat(40));
+    for (words, operation, expected) in [
+        (&["AXB", "AYB"][..], Operation::AllReduce, Some(2)),
+        (&["AB", "BC"], Operation::AllReduce, Some(1)),
+        (&[&long.0, &long.1], Operation::AllGather, Some(1)),
+        (&["AXBXC", "AYBZC", "AXBXC"], Operation::AllReduce, Some(2)),
+        (&["ABCD", "ABCD"], Operation::AllReduce, None),
+        // A shift, which is a finding.
+        (&["ABC", "BCD"], Operation::AllReduce, None),
+        (&["A.B", "AYB"], Operation::AllReduce, None),
+        // A line for the root and one for the others.
+        (&["AXB", "AYB"], Operation::Broadcast, None),
+    ] {
+        let notes = run(words, &[4], operation).report().notes;
+        assert_eq!(notes.first().map(|note| note.seqno.0), expected, "{words:?}");
+        let Some(note) = notes.first() else { continue };
+        assert_eq!(
+            note.sentence,
+            format!("in communicator 1, ranks called {operation}, collective {}, from different lines", note.seqno)
+        );
+        assert_eq!((notes.len(), note.sites.len()), (1, words.len()));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use protocol::finding::FindingKind;
-use protocol::report::{FaultKind, Finding, FindingSite, InjectedFault};
+use protocol::report::{FaultKind, Finding, FindingSite, InjectedFault, Note};
 use protocol::site;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -98,6 +98,15 @@ pub fn findings(observation: &Observation) -> Vec<Finding> {
     let mut findings: Vec<Finding> = part(observation, "/findings");
     findings.extend(observation.findings.iter().cloned());
     findings
+}
+
+/// What is unusual and may be meant: the notes of the cluster report.
+pub fn notes(observation: &Observation) -> Vec<String> {
+    let sentence = |note: Note| {
+        let parts: Vec<String> = std::iter::once(note.sentence).chain(site::describe(&note.sites)).collect();
+        format!("{} (this may be meant; docs/findings.md#order)", parts.join("; "))
+    };
+    part::<Note>(observation, "/notes").into_iter().map(sentence).collect()
 }
 
 fn part<T: DeserializeOwned>(observation: &Observation, pointer: &str) -> Vec<T> {
@@ -241,6 +250,24 @@ mod tests {
             assert_eq!(expected.check(&observation).is_none(), is, "{rank} {line}");
             assert_eq!(failures(&[expected], &[], &observation).is_empty(), is, "{rank} {line}");
         }
+    }
+
+    #[test]
+    fn a_note_has_its_lines_and_fails_nothing() {
+        let site = |rank: u32, line: u32| {
+            json!({ "rank": rank, "operation": "all_reduce", "seqno": 4, "completed": false, "file": "train.py",
+                "line": line, "function": "step" })
+        };
+        let mut observation = seen(&[], &[], &[]);
+        let note = json!({ "sentence": "ranks called all_reduce from different lines", "comm_id": 1, "seqno": 4,
+            "operation": "all_reduce", "sites": [site(0, 31), site(1, 29)] });
+        observation.cluster_report.as_mut().unwrap()["notes"] = json!([note]);
+        assert_eq!(
+            notes(&observation),
+            ["ranks called all_reduce from different lines; rank 0 called all_reduce at train.py:31 (step); \
+                 rank 1 called all_reduce at train.py:29 (step) (this may be meant; docs/findings.md#order)"]
+        );
+        assert_eq!(failures(&[], &[], &observation), []);
     }
 
     /// Code without a file, and code of other places, is no line of the repository.

@@ -7,7 +7,7 @@ use crate::source::SourceLocation;
 /// A hang that must be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HangExpectation {
-    /// Parts of its sentence.
+    /// Parts of its sentence and of its lines.
     pub contains: Vec<String>,
     /// Where it is written.
     pub place: SourceLocation,
@@ -29,8 +29,9 @@ impl HangExpectation {
             let next = "`timeout: {idle: 5s}` sets how long nothing may move";
             return vec![failure("ranks wait for ranks that do not come".to_owned(), got, next)];
         };
-        let absent = self.contains.iter().filter(|part| !hang.sentence.contains(part.as_str()));
-        absent.map(|part| failure(format!("the report of the hang contains `{part}`"), &hang.sentence, "")).collect()
+        let has = |part: &str| std::iter::once(&hang.sentence).chain(&hang.lines).any(|text| text.contains(part));
+        let absent = self.contains.iter().filter(|part| !has(part));
+        absent.map(|part| failure(format!("the report of the hang contains `{part}`"), &hang.story(), "")).collect()
     }
 }
 
@@ -51,5 +52,9 @@ mod tests {
         assert_eq!(failures.len(), 1);
         assert_eq!(failures[0].expected, "the report of the hang contains `for rank 2`");
         assert_eq!(expectation.check(&Observation::default())[0].got, "no hang");
+        let lines = vec!["rank 3 got as far as send, called at train.py:31 (step), for rank 2".to_owned()];
+        let hang = Hang { sentence: "rank 1 waits in send, for rank 3".to_owned(), lines, ..Hang::default() };
+        let observation = Observation { hang: Some(hang), timed_out: true, ..Observation::default() };
+        assert_eq!(expectation.check(&observation), [], "a part may be in a line");
     }
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::SystemTime;
 
+use protocol::report::FindingSite;
+use protocol::site;
 use serde_json::Value;
 
 use super::control::{Control, ControlError};
@@ -27,6 +29,7 @@ pub(super) async fn look(
     let Some(hang) = document.get("hang").filter(|hang| !hang.is_null()) else { return Ok(None) };
     let missing = hang["missing"].as_array().into_iter().flatten().filter_map(Value::as_u64).map(|rank| rank as u32);
     let missing: Vec<u32> = missing.collect();
+    let sites: Vec<FindingSite> = serde_json::from_value(hang["sites"].clone()).unwrap_or_default();
     let mut details = waits(&document);
     let state = native_state::collect(ranks, &missing, stacks, &scratch.join("native-state")).await;
     details.extend(state.lines);
@@ -47,6 +50,7 @@ pub(super) async fn look(
         idle,
         sentence: hang["sentence"].as_str().unwrap_or_default().to_owned(),
         missing,
+        lines: site::describe(&sites),
         details,
         flight_record,
     }))

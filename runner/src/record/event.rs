@@ -183,7 +183,7 @@ pub struct Attempt {
     pub culprit: Option<Role>,
     /// Which ranks waited for which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hang: Option<Hang>,
+    pub hang: Option<Box<Hang>>,
     /// Uses of what ftest does not implement.
     #[serde(default)]
     pub gaps: Vec<Gap>,
@@ -309,7 +309,7 @@ impl Attempt {
             slow: outcome.slow,
             processes: observation.processes.iter().map(process).collect(),
             culprit: culprit(case, observation),
-            hang: observation.hang.clone(),
+            hang: observation.hang.clone().map(Box::new),
             gaps: observation.gaps.clone(),
             notes: observation.notes.clone(),
             starts: observation.starts.clone().map(Box::new),

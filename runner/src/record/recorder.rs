@@ -132,7 +132,7 @@ mod tests {
         let process = Process { role: Role::Rank(0), exit: Exit::Code(0), stdout: file(), stderr: file() };
         let attempt = Attempt {
             processes: vec![process],
-            hang: Some(hang),
+            hang: Some(Box::new(hang)),
             cluster_report: Some(strange()),
             device_reports: Some(strange()),
             kept: Some(strange()),

@@ -11,9 +11,9 @@ use crate::case::Case;
 use crate::case::fixture;
 use crate::case::policy::Retries;
 use crate::case::requirement;
-use crate::check::Failure;
 use crate::check::perf::{self, Measured};
 use crate::check::snapshot::SnapshotMode;
+use crate::check::{Failure, finding};
 use crate::execute::run_case;
 use crate::observation::Observation;
 use crate::schedule::Settings;
@@ -70,6 +70,7 @@ pub async fn run(case: &Case, resources: &RunResources, settings: Settings, shar
     shared.fixtures.done(case, resources, settings.keep).await;
     if let Some(last) = conclusion.attempts.last() {
         conclusion.notes.extend(last.perf.iter().filter_map(Measured::note));
+        conclusion.notes.extend(finding::notes(&last.observation));
     }
     match (mark, &case.xfail) {
         (Some(mark), _) => policy::apply(mark, &mut conclusion),

@@ -161,8 +161,10 @@ fn left_by(left: &Left) -> String {
     let who = left.rank.map_or_else(|| format!("process {}", left.pid), |rank| format!("rank {rank}"));
     let count = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
     let memory = format!("{} of device memory ({} bytes)", count(left.allocations, "allocation"), left.bytes);
+    let pinned = format!("{} of pinned memory ({} bytes)", count(left.pinned, "allocation"), left.pinned_bytes);
     let parts = [
         (left.allocations, memory),
+        (left.pinned, pinned),
         (left.streams, count(left.streams, "stream")),
         (left.events, count(left.events, "event")),
         (left.communicators, count(left.communicators, "communicator")),
@@ -298,7 +300,7 @@ fn hang_failure(case: &Case, observation: &Observation) -> Option<Failure> {
         }
         None => String::new(),
     };
-    Some(Failure { place: Some(case.place.clone()), kind: "hang".into(), expected, got: hang.sentence.clone(), next })
+    Some(Failure { place: Some(case.place.clone()), kind: "hang".into(), expected, got: hang.story(), next })
 }
 
 /// Whether the case was ended because of the hang that it asked for.

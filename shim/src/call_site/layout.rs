@@ -47,6 +47,9 @@ pub(super) struct Layout {
 pub(super) const TYPE: usize = 8;
 /// The owner of an entry of the interpreter (`FRAME_OWNED_BY_CSTACK`).
 pub(super) const OWNED_BY_C: u8 = 3;
+/// Bits of a reference to an object that are not part of its address (`Py_TAG_BITS` of `internal/pycore_stackref.h`, since 3.14):
+/// frames have their code by such a reference. In earlier versions objects are at multiples of 8, too.
+pub(super) const TAG_BITS: usize = 3;
 /// Bytes of an instruction (`_Py_CODEUNIT`).
 pub(super) const INSTRUCTION_BYTES: usize = 2;
 /// In a string, in every version.
@@ -104,34 +107,76 @@ pub(super) fn of(version: &str, runtime: usize) -> Option<Layout> {
         ("3", "10") => Some(PYTHON_3_10),
         ("3", "11") => Some(PYTHON_3_11),
         ("3", "12") => Some(PYTHON_3_12),
-        ("3", "13") => from_runtime(runtime),
+        ("3", "13") => from_runtime(runtime, &WORDS_3_13),
+        ("3", "14") => from_runtime(runtime, &WORDS_3_14),
         _ => None,
     }
 }
 
-/// Words of `_Py_DebugOffsets` of 3.13, by position.
+/// Words of `_Py_DebugOffsets` by position: where a version has which offset.
+struct Words {
+    /// The upper bytes of `PY_VERSION_HEX`.
+    version: u64,
+    current_frame: usize,
+    previous: usize,
+    executable: usize,
+    instruction: usize,
+    filename: usize,
+    qualified_name: usize,
+    line_table: usize,
+    start: usize,
+    kind: usize,
+    state: usize,
+    length: usize,
+    ascii: usize,
+}
+
+/// At the same positions in every version.
 mod word {
     pub(super) const COOKIE: usize = 0;
     pub(super) const VERSION: usize = 1;
     pub(super) const FREE_THREADED: usize = 2;
-    pub(super) const CURRENT_FRAME: usize = 23;
-    pub(super) const PREVIOUS: usize = 29;
-    pub(super) const EXECUTABLE: usize = 30;
-    pub(super) const INSTRUCTION: usize = 31;
-    pub(super) const FILENAME: usize = 35;
-    pub(super) const QUALIFIED_NAME: usize = 37;
-    pub(super) const LINE_TABLE: usize = 38;
-    pub(super) const START: usize = 43;
-    pub(super) const TYPE: usize = 45;
-    pub(super) const STATE: usize = 68;
-    pub(super) const LENGTH: usize = 69;
-    pub(super) const ASCII: usize = 70;
-    pub(super) const ALL: usize = 73;
 }
 
+const WORDS_3_13: Words = Words {
+    version: 0x030d,
+    current_frame: 23,
+    previous: 29,
+    executable: 30,
+    instruction: 31,
+    filename: 35,
+    qualified_name: 37,
+    line_table: 38,
+    start: 43,
+    kind: 45,
+    state: 68,
+    length: 69,
+    ascii: 70,
+};
+
+/// More is said of the interpreter, of frames and of sets.
+const WORDS_3_14: Words = Words {
+    version: 0x030e,
+    current_frame: 26,
+    previous: 32,
+    executable: 33,
+    instruction: 34,
+    filename: 40,
+    qualified_name: 42,
+    line_table: 43,
+    start: 48,
+    kind: 51,
+    state: 78,
+    length: 79,
+    ascii: 80,
+};
+
+/// No version that we know has more words up to the last that is read.
+const MOST_WORDS: usize = WORDS_3_14.ascii + 1;
+
 /// What the interpreter says of itself. None for a build without the GIL.
-fn from_runtime(runtime: usize) -> Option<Layout> {
-    let mut bytes = [0; word::ALL * 8];
+fn from_runtime(runtime: usize, words: &Words) -> Option<Layout> {
+    let mut bytes = [0; MOST_WORDS * 8];
     if runtime == 0 || !memory::copy(runtime, &mut bytes) {
         return None;
     }
@@ -143,25 +188,25 @@ fn from_runtime(runtime: usize) -> Option<Layout> {
     // No structure is larger.
     let offset = |word: usize| usize::try_from(at(word)).ok().filter(|offset| *offset < 1 << 16);
     let known = at(word::COOKIE).to_ne_bytes() == *b"xdebugpy"
-        && at(word::VERSION) >> 16 == 0x030d
+        && at(word::VERSION) >> 16 == words.version
         && at(word::FREE_THREADED) == 0
-        && offset(word::TYPE) == Some(TYPE)
-        && offset(word::LENGTH) == Some(LENGTH)
-        && offset(word::STATE) == Some(STATE);
+        && offset(words.kind) == Some(TYPE)
+        && offset(words.length) == Some(LENGTH)
+        && offset(words.state) == Some(STATE);
     if !known {
         return None;
     }
-    let ascii = offset(word::ASCII)?;
+    let ascii = offset(words.ascii)?;
     Some(Layout {
-        innermost: Innermost::State(offset(word::CURRENT_FRAME)?),
-        previous: offset(word::PREVIOUS)?,
-        code: offset(word::EXECUTABLE)?,
-        instruction: Instruction::Address(offset(word::INSTRUCTION)?),
+        innermost: Innermost::State(offset(words.current_frame)?),
+        previous: offset(words.previous)?,
+        code: offset(words.executable)?,
+        instruction: Instruction::Address(offset(words.instruction)?),
         owner: None,
-        filename: offset(word::FILENAME)?,
-        name: offset(word::QUALIFIED_NAME)?,
-        line_table: offset(word::LINE_TABLE)?,
-        start: offset(word::START)?,
+        filename: offset(words.filename)?,
+        name: offset(words.qualified_name)?,
+        line_table: offset(words.line_table)?,
+        start: offset(words.start)?,
         ascii,
         // The length in UTF-8 and its address follow.
         compact: ascii + 16,
@@ -176,38 +221,46 @@ mod tests {
     fn only_known_versions_have_a_layout() {
         assert_eq!(of("3.11.7 (main, Dec  4 2023, 18:10:11) [GCC 12.2.0]", 0), Some(PYTHON_3_11));
         assert_eq!(of("3.12.1", 0), Some(PYTHON_3_12));
-        for version in ["3.9.18", "3.13.0", "3.14.0", "3.1", "2.7.18", "", "4.11.0"] {
+        for version in ["3.9.18", "3.13.0", "3.14.0", "3.15.0", "3.1", "2.7.18", "", "4.11.0"] {
             assert_eq!(of(version, 0), None, "{version}");
         }
     }
 
-    /// What a 3.13 says of itself, on a table made by hand.
+    /// What a 3.13 and a 3.14 say of themselves, on tables made by hand. Positions by name, as the headers list them.
     #[test]
     fn offsets_come_from_the_interpreter() {
-        let mut table = [0u64; word::ALL];
-        table[word::COOKIE] = u64::from_ne_bytes(*b"xdebugpy");
-        table[word::VERSION] = 0x030d_00f0;
-        for (at, offset) in [
-            (word::CURRENT_FRAME, 72),
-            (word::PREVIOUS, 8),
-            (word::INSTRUCTION, 56),
-            (word::FILENAME, 112),
-            (word::QUALIFIED_NAME, 128),
-            (word::LINE_TABLE, 136),
-            (word::START, 200),
-            (word::TYPE, 8),
-            (word::STATE, 32),
-            (word::LENGTH, 16),
-            (word::ASCII, 40),
+        for (version, hex, words, others) in [
+            ("3.13.0", 0x030d_00f0, &WORDS_3_13, ["3.14.0", "3.12.1"]),
+            ("3.14.7", 0x030e_07f0, &WORDS_3_14, ["3.13.0", "3.12.1"]),
         ] {
-            table[at] = offset;
+            let mut table = [0u64; MOST_WORDS];
+            table[word::COOKIE] = u64::from_ne_bytes(*b"xdebugpy");
+            table[word::VERSION] = hex;
+            for (at, offset) in [
+                (words.current_frame, 72),
+                (words.previous, 8),
+                (words.instruction, 56),
+                (words.filename, 112),
+                (words.qualified_name, 128),
+                (words.line_table, 136),
+                (words.start, 200),
+                (words.kind, 8),
+                (words.state, 32),
+                (words.length, 16),
+                (words.ascii, 40),
+            ] {
+                table[at] = offset;
+            }
+            let of_table = |version: &str, table: &[u64]| of(version, table.as_ptr() as usize);
+            let layout = of_table(version, &table).unwrap();
+            assert_eq!((layout.innermost, layout.start, layout.compact), (Innermost::State(72), 200, 56), "{version}");
+            assert_eq!((layout.filename, layout.name, layout.line_table), (112, 128, 136), "{version}");
+            assert!(others.iter().all(|other| of_table(other, &table) != Some(layout)), "{version}");
+            table[word::FREE_THREADED] = 1;
+            assert_eq!(of_table(version, &table), None);
+            table[word::FREE_THREADED] = 0;
+            table[word::VERSION] = 0x030f_00f0;
+            assert_eq!(of_table(version, &table), None);
         }
-        let layout = of("3.13.0", table.as_ptr() as usize).unwrap();
-        assert_eq!((layout.innermost, layout.start, layout.compact), (Innermost::State(72), 200, 56));
-        table[word::FREE_THREADED] = 1;
-        assert_eq!(of("3.13.0", table.as_ptr() as usize), None);
-        table[word::FREE_THREADED] = 0;
-        table[word::VERSION] = 0x030e_00f0;
-        assert_eq!(of("3.13.0", table.as_ptr() as usize), None);
     }
 }

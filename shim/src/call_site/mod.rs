@@ -15,6 +15,11 @@ pub(crate) fn framework_at(address: usize) {
     python::framework_at(address);
 }
 
+/// Whether PyTorch is in the process, as far as its calls have shown.
+pub(crate) fn has_framework() -> bool {
+    python::has_framework()
+}
+
 /// The line of Python that this thread is at, for calls that do not keep who called.
 pub(crate) fn of_python() -> Option<SiteId> {
     python::innermost()

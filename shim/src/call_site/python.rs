@@ -11,7 +11,7 @@ use dataplane::site;
 use protocol::ids::SiteId;
 use protocol::site::CallSite;
 
-use super::layout::{INSTRUCTION_BYTES, Innermost, Instruction, Layout, OWNED_BY_C, TYPE};
+use super::layout::{INSTRUCTION_BYTES, Innermost, Instruction, Layout, OWNED_BY_C, TAG_BITS, TYPE};
 use super::{caller, layout, memory, origin, text};
 
 /// Frames that are looked at: the user's is near the innermost.
@@ -40,6 +40,10 @@ pub(super) fn framework_at(address: usize) {
     {
         let _ = FRAMEWORK.set(root.to_owned());
     }
+}
+
+pub(super) fn has_framework() -> bool {
+    FRAMEWORK.get().is_some()
 }
 
 /// Without the compute bridge, PyTorch is first seen when it calls NCCL.
@@ -182,6 +186,7 @@ impl Python {
                 else {
                     return (None, false);
                 };
+                let code = code & !TAG_BITS;
                 let owner = self.layout.owner.map(|owner| memory::byte(frame + owner));
                 let is_entry = owner.is_some_and(|owner| owner == Some(OWNED_BY_C));
                 // An entry of the interpreter has code that is none of a program's, no code, or None.
@@ -212,7 +217,7 @@ impl Python {
         let thread = Some(MAIN.load(Ordering::Relaxed)).filter(|thread| *thread != 0 && memory::is_trusted())?;
         // It may be anywhere: until it is known to wait, what is read may be gone.
         let frame = self.innermost_frame(thread, memory::checked)?;
-        let code = memory::checked(frame + self.layout.code)?;
+        let code = memory::checked(frame + self.layout.code)? & !TAG_BITS;
         let is_code = memory::checked(code + TYPE) == Some(self.code_type);
         let file = memory::checked(code + self.layout.filename).filter(|_| is_code)?;
         if BACKWARD.load(Ordering::Relaxed) != file {

@@ -1,5 +1,7 @@
 //! Which bytes an operator touches and in which streams, for the sanitizer.
 
+use protocol::ids::SiteId;
+
 use super::bytes::{Bytes, of_result, tensors};
 use super::current;
 use super::cxx::{Device, IValue};
@@ -7,6 +9,9 @@ use super::mapping::names;
 use super::object::{self, Tensor};
 use super::operator::{Kind, Operator};
 use crate::boundary::gap;
+use crate::call_site;
+use crate::device::memory;
+use crate::sanitizer::owner::Line;
 use crate::sanitizer::races::{self, Access, Lane};
 
 /// A tensor with more rows that are apart is not looked at: it would cost more than its operator.
@@ -18,6 +23,10 @@ pub(super) struct Accesses {
     lanes: Vec<Lane>,
     ranges: Vec<Access>,
     host_waits: bool,
+    /// The line that calls it.
+    site: SiteId,
+    /// Its results are allocated there.
+    _line: Line,
 }
 
 impl Accesses {
@@ -26,8 +35,15 @@ impl Accesses {
         if !races::are_wanted() || gap::is_muted() {
             return None;
         }
-        let mut accesses =
-            Self { operator, lanes: Vec::new(), ranges: Vec::new(), host_waits: names::waits(&operator.name) };
+        let site = call_site::of_this_thread().unwrap_or_default();
+        let mut accesses = Self {
+            operator,
+            lanes: Vec::new(),
+            ranges: Vec::new(),
+            host_waits: names::waits(&operator.name),
+            site,
+            _line: Line::begin(site),
+        };
         accesses.enter(index);
         let schema = operator.schema();
         let mut has_cpu = false;
@@ -48,6 +64,9 @@ impl Accesses {
         if operator.name == names::COPY {
             let does_not_block = arguments.get(2).is_some_and(|slot| slot.payload & 1 == 1);
             accesses.host_waits |= has_cpu && !does_not_block;
+            if does_not_block {
+                accesses.fills_pinned(arguments);
+            }
         }
         Some(accesses)
     }
@@ -65,9 +84,20 @@ impl Accesses {
                 }
             }
         }
-        races::work(&self.lanes, &self.operator.name, &self.ranges);
+        races::work_at(self.site, &self.lanes, &self.operator.name, &self.ranges);
         if self.host_waits {
             self.lanes.iter().for_each(|lane| races::host_waited_for(*lane));
+        }
+    }
+
+    /// A copy that does not block writes to pinned memory in its stream's order.
+    fn fills_pinned(&mut self, arguments: &[IValue]) {
+        let target = arguments.first().and_then(Tensor::in_slot).filter(|tensor| tensor.device().kind != Device::CUDA);
+        let Some(target) = target else { return };
+        let Some((address, bytes)) = Bytes::of(target).map(|bytes| bytes.hull()) else { return };
+        if memory::locate_host(address).is_some() {
+            self.lanes.iter().for_each(|lane| races::writes_to_host(*lane, address, bytes));
+            self.touch(target, true);
         }
     }
 

@@ -1,7 +1,6 @@
 //! The allocator of CPU memory that comes before PyTorch's own: while a CPU kernel computes for a CUDA operator, what it
 //! allocates comes from PyTorch's CUDA caching allocator. So results need no copy, and statistics, limits and
-//! out-of-memory errors are those of the GPU. For the sanitizers `init` and `replicas`, this file also sees what that
-//! allocator hands out.
+//! out-of-memory errors are those of the GPU. For the sanitizers, this file also sees what that allocator hands out.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -15,7 +14,7 @@ use super::torch;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::{address, fresh};
-use crate::sanitizer::{averaged, init};
+use crate::sanitizer::{averaged, init, owner, races};
 
 thread_local! {
     /// Whether this thread computes for a GPU.
@@ -150,7 +149,8 @@ const BEFORE: usize = 2;
 /// knows when a block of one is fresh. Its object gets a copy of its table in which `allocate` is ours.
 pub(super) fn watch() {
     let allocator = torch().cuda_allocator();
-    if !(init::is_wanted() || averaged::is_wanted()) || CUDA_ALLOCATE.get().is_some() {
+    let is_wanted = init::is_wanted() || races::are_wanted() || averaged::is_wanted();
+    if !is_wanted || CUDA_ALLOCATE.get().is_some() {
         return;
     }
     let functions = if allocator.is_null() {
@@ -161,8 +161,13 @@ pub(super) fn watch() {
         words_at(functions as usize - BEFORE * size_of::<usize>())
     };
     let Some(mut table) = functions else {
-        let name = if init::is_wanted() { "sanitize: init" } else { "sanitize: replicas" };
-        gap::record(Library::Torch, name, "the CUDA caching allocator is not as expected");
+        // Races are found all the same, without the lines of allocations.
+        owner::is_blind();
+        for (wanted, name) in [(init::is_wanted(), "sanitize: init"), (averaged::is_wanted(), "sanitize: replicas")] {
+            if wanted {
+                gap::record(Library::Torch, name, "the CUDA caching allocator is not as expected");
+            }
+        }
         return;
     };
     let place = BEFORE + method::ALLOCATE;
@@ -203,6 +208,7 @@ unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, si
         return result;
     }
     averaged::forget(data, size);
+    races::handed_out(data, size);
     if !init::is_wanted() {
         return result;
     }

@@ -7,17 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dataplane::lock::Mutex;
 
-use super::cxx::{CxxString, CxxVector, IValue, KernelFunction, MaybeKey, MaybeSignature, OperatorName, Stack};
+use super::cxx::{
+    BoxedFunction, CxxString, CxxVector, IValue, KernelFunction, MaybeKey, MaybeSignature, OperatorName, Stack,
+};
 use super::kernel::{self, Method};
 use super::layout::{Keys, Layout, Tags, tag};
 use super::mapping::{self, names};
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::{TORCH, Torch, allocator, object, torch};
+use super::{TORCH, Torch, allocator, host, object, torch};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::call_site;
 use crate::report::{left, operators};
+use crate::sanitizer::{owner, races};
 use crate::settings::{self, Compute};
 
 static CHANGED: AtomicBool = AtomicBool::new(false);
@@ -43,6 +46,8 @@ fn look() {
     // A CUDA call from inside of what follows, or from another thread meanwhile, goes on without.
     let Some(mut done) = DONE.try_lock() else { return };
     if settings::get().map_or(true, |settings| settings.compute != Compute::Cpu) {
+        // Whose parts of the caching allocator's memory are is not seen.
+        owner::is_blind();
         CHANGED.store(false, Ordering::Relaxed);
         return;
     }
@@ -60,6 +65,7 @@ fn look() {
                 allocator::watch();
             }
             Err(why) => {
+                owner::is_blind();
                 CHANGED.store(false, Ordering::Relaxed);
                 gap::record(Library::Torch, "compute bridge", &why);
                 return;
@@ -130,6 +136,9 @@ fn register_all(done: &mut HashSet<(u16, String)>) {
             register_once(done, name, cpu, cuda, |name| names::has_special_twin(name).then_some(Method::Twin));
         }
     }
+    if races::are_wanted() {
+        names::READ_ON_THE_HOST.iter().for_each(|name| see_reads(done, name));
+    }
     drop(silence);
 }
 
@@ -157,6 +166,18 @@ fn register_once(
     done.insert((cuda, name));
 }
 
+/// Sees what the CPU's kernel of an operator reads, once the CUDA's has its twin.
+fn see_reads(done: &mut HashSet<(u16, String)>, name: &str) {
+    let key = torch().layout.keys.cpu;
+    if done.insert((key, name.to_owned()))
+        && let Some(operator) = Operator::find(name)
+        && operator.cpu.is_some()
+    {
+        let operator = Box::leak(Box::new(operator));
+        replace(operator, key, kernel::functor(operator, Method::Twin), host::read);
+    }
+}
+
 /// Names of the operators that have a kernel for `key`.
 fn registered(key: u16) -> Vec<String> {
     let symbols = &torch().symbols;
@@ -178,16 +199,21 @@ fn method(name: &str) -> Option<Method> {
 }
 
 fn register(operator: &'static Operator, method: Method, key: u16) {
+    operators::register(&operator.name, &operator.calls);
+    replace(operator, key, kernel::functor(operator, method), kernel::compute);
+}
+
+/// Puts `function` with its object in the place of the operator's kernel for `key`.
+fn replace(operator: &'static Operator, key: u16, functor: *mut c_void, function: BoxedFunction) {
     let torch = torch();
     let key = MaybeKey { key, is_some: true };
     let mut kernel = KernelFunction {
-        functor: kernel::functor(operator, method),
-        boxed: Some(kernel::compute),
+        functor,
+        boxed: Some(function),
         unboxed: std::ptr::null_mut(),
         unboxed_symbolic: std::ptr::null_mut(),
         rest: [0; 4],
     };
-    operators::register(&operator.name, &operator.calls);
     let (base, overload) = operator.name.split_once('.').unwrap_or((&operator.name, ""));
     // The handle would take the kernel away when dropped; it never is.
     let mut handle = [0; 8];

@@ -37,12 +37,12 @@ pub(super) enum Method {
     Gap,
 }
 
-/// The object that libtorch hands to [`compute`]: a `c10::OperatorKernel` with the operator behind it.
+/// The object that libtorch hands to [`compute`] and to `host::read`: a `c10::OperatorKernel` with the operator behind it.
 #[repr(C)]
 pub(super) struct Functor {
     table: *const *const c_void,
     references: AtomicU64,
-    operator: &'static Operator,
+    pub(super) operator: &'static Operator,
     method: Method,
 }
 

@@ -13,6 +13,7 @@ mod current;
 mod cxx;
 mod exception;
 mod generator;
+mod host;
 mod install;
 mod kernel;
 mod layout;

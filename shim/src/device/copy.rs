@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::address::{self, Known};
 use super::error::{CudaError, CudaResult};
+use super::memory::{self, HostKind, Kind};
 use super::misuse;
 use super::stream::Stream;
 use crate::report::counters::HOST_COPIES;
@@ -120,6 +121,10 @@ pub(crate) fn copy(
     let source = known("reads", from, extent, direction.from_device)?;
     let target = known("writes", to, extent, direction.to_device)?;
     count(source, target, extent.bytes() as u64);
+    // Within devices the host does not wait (CUDA runtime manual, "API synchronization behavior").
+    let host_waits = !matches!((source, target), (Known::Device(_), Known::Device(_)));
+    // A pageable target is complete when the call returns, and a pageable source may be reused then (as above).
+    let waits = when == When::Now || target == Known::Unknown;
     if races::are_wanted() {
         let mut accesses = Vec::new();
         for (known, layout, writes) in [(source, from, false), (target, to, true)] {
@@ -128,17 +133,23 @@ pub(crate) fn copy(
                 add_accesses(&mut accesses, layout, extent, writes);
             }
         }
+        if target == Known::Host {
+            races::writes_to_host(stream.lane(), to.address, extent.span(to));
+        }
         races::work(&[stream.lane()], finding::function(), &accesses);
+        // Between rows that are apart the host may write.
+        if !waits && is_pinned(source, from) && extent.span(from) == extent.bytes() {
+            races::reads_pinned(stream.lane(), finding::function(), from.address, extent.bytes());
+        }
     }
     if init::is_wanted() {
         follow(to, from, extent, source, target);
     }
-    // A pageable target is complete when the call returns, and a pageable source may be reused then (CUDA runtime
-    // manual, "API synchronization behavior").
-    let waits = when == When::Now || target == Known::Unknown;
     if waits {
         stream.synchronize();
-        races::host_waited_for(stream.lane());
+        if host_waits {
+            races::host_waited_for(stream.lane());
+        }
     }
     if waits || (source == Known::Unknown && stream.is_idle()) {
         // SAFETY: both boxes are in live memory: device and known memory were checked, the rest C answers for.
@@ -183,10 +194,14 @@ pub(crate) fn fill(
     if !to.address.is_multiple_of(bytes_per_element) || !to.pitch.is_multiple_of(bytes_per_element) {
         return Err(CudaError::INVALID_VALUE);
     }
-    if let Known::Device(device) = known("writes", to, extent, Some(true))? {
+    let target = known("writes", to, extent, Some(true))?;
+    if let Known::Device(device) = target {
         device.counters.memset.add(extent.bytes() as u64);
     }
     if races::are_wanted() {
+        if target == Known::Host {
+            races::writes_to_host(stream.lane(), to.address, extent.span(to));
+        }
         let mut accesses = Vec::new();
         add_accesses(&mut accesses, to, extent, true);
         races::work(&[stream.lane()], finding::function(), &accesses);
@@ -208,12 +223,25 @@ pub(crate) fn fill(
     };
     if when == When::Now {
         stream.synchronize();
-        races::host_waited_for(stream.lane());
+        // The host waits for a fill of its own memory only (CUDA runtime manual, "API synchronization behavior").
+        if target == Known::Host || is_managed(to.address) {
+            races::host_waited_for(stream.lane());
+        }
         task();
     } else {
         stream.run(task);
     }
     Ok(())
+}
+
+/// Whether it is host memory that CUDA allocated, so that it is there until CUDA releases it.
+fn is_pinned(known: Known, layout: Layout) -> bool {
+    known == Known::Host && memory::locate_host(layout.address).is_some_and(|range| range.kind == HostKind::Allocated)
+}
+
+/// Managed memory is the host's as well.
+fn is_managed(address: usize) -> bool {
+    address::locate(address).is_some_and(|location| location.kind == Kind::Managed)
 }
 
 /// Adds what a box touches: one range where its bytes follow one another, or else its rows, unless there are too many to look at.

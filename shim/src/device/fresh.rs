@@ -31,6 +31,11 @@ impl Drop for Sublet {
     }
 }
 
+/// Whether what this thread allocates is for such an allocator.
+pub(super) fn is_sublet() -> bool {
+    IS_SUBLET.get()
+}
+
 /// The program allocated memory.
 pub(super) fn allocated(address: usize, bytes: usize) {
     if init::is_wanted() && !IS_SUBLET.get() {

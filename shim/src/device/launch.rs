@@ -194,6 +194,7 @@ pub(crate) unsafe fn launch(
         Err(NoCode::Gap(why)) => {
             gap::tolerate(library, call, &why)?;
             init::all_written();
+            races::writes_anywhere();
             // Success would let a program take memory that the kernel never wrote for its result.
             return if gap::policy() == GapPolicy::Stop { Err(CudaError::NO_KERNEL_IMAGE) } else { Ok(()) };
         }
@@ -206,6 +207,7 @@ pub(crate) unsafe fn launch(
     device.output.flush();
     // What it reads and writes is not known: it is ordered with other work, and conflicts with none.
     races::work(&[stream.lane()], call, &[]);
+    races::writes_anywhere();
     init::all_written();
     let may_wait = runnable.compiled.kernel.may_wait();
     let task = move || run(device, &runnable, &launch, cluster, &params, &globals, library, call);

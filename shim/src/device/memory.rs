@@ -207,6 +207,9 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
     if matches!(kind, Kind::Plain | Kind::Pool(_)) {
         fresh::allocated(address, size);
     }
+    if !fresh::is_sublet() {
+        races::handed_out(address, size);
+    }
     Ok(address)
 }
 
@@ -325,6 +328,13 @@ pub(crate) fn locate_host(address: usize) -> Option<HostRange> {
     (address - range.base < range.size).then_some(*range)
 }
 
+/// Allocations of host memory that the program has not freed, and their bytes.
+pub(crate) fn allocated_on_host() -> (u64, u64) {
+    let host = HOST.read();
+    let own = host.values().filter(|range| range.kind == HostKind::Allocated);
+    own.fold((0, 0), |(count, bytes), range| (count + 1, bytes + range.size as u64))
+}
+
 /// Allocates host memory that CUDA knows (page-locked in real life).
 ///
 /// # Errors
@@ -364,6 +374,7 @@ pub(crate) fn free_host(base: usize, kinds: &[HostKind]) -> CudaResult {
     let range = host.get(&base).copied().filter(|range| kinds.contains(&range.kind)).ok_or(CudaError::INVALID_VALUE)?;
     host.remove(&base);
     FREED_HOST.lock().add(base, range.size, false);
+    races::forget(base, range.size);
     // SAFETY: the range was mapped by `allocate_host` and is in the table once; the caller no longer uses it.
     unsafe { libc::munmap(base as *mut libc::c_void, range.size) };
     Ok(())
@@ -394,6 +405,7 @@ pub(crate) fn unregister_host(base: usize) -> CudaResult {
     let mut host = HOST.write();
     match host.get(&base) {
         Some(range) if range.kind == HostKind::Registered => {
+            races::forget(base, range.size);
             host.remove(&base);
             Ok(())
         }

@@ -106,6 +106,8 @@ fn count_left(left: &mut Left) {
         left.allocations += allocations;
         left.bytes += bytes;
     }
+    let (pinned, pinned_bytes) = memory::allocated_on_host();
+    (left.pinned, left.pinned_bytes) = (left.pinned + pinned, left.pinned_bytes + pinned_bytes);
     left.streams += stream::count() as u64;
     left.events += event::count() as u64;
 }

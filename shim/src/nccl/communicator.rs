@@ -1,5 +1,6 @@
 //! An `ncclComm_t`: a communicator while it forms, works, fails and drains, and the work it has in streams.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
@@ -19,10 +20,12 @@ use protocol::record::ErrorCode;
 
 use super::ended;
 use super::error::{NcclError, NcclResult, code, note};
+use super::threads::{Callers, Inside};
 use crate::boundary::handle::Handles;
 use crate::call_site;
 use crate::device::{self, Device};
 use crate::report::{finding, left};
+use crate::sanitizer::races::{self, Lane};
 
 /// How long the stream of a failed operation waits for an abort: more than PyTorch's watchdog takes on a busy machine.
 const HOLD: Duration = Duration::from_secs(30);
@@ -63,6 +66,9 @@ pub(crate) struct Communicator {
     handle: AtomicUsize,
     /// Operations that the program asked for.
     operations: AtomicU64,
+    callers: Arc<Callers>,
+    /// The last piece of work that it gave to each stream, as the sanitizer numbers them.
+    issued: Mutex<BTreeMap<u64, u64>>,
 }
 
 enum State {
@@ -98,6 +104,8 @@ impl Communicator {
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
             handle: AtomicUsize::new(0),
             operations: AtomicU64::new(0),
+            callers: Arc::default(),
+            issued: Mutex::default(),
         })
     }
 
@@ -269,9 +277,28 @@ impl Communicator {
         self.judge_groups("exit");
         self.drain_for(deadline.saturating_duration_since(Instant::now()));
         let outstanding = self.outstanding.load(Ordering::Acquire);
-        if outstanding > 0 && self.failure().is_none() {
-            self.in_flight("exit", &format!("{} that did not complete", operations(outstanding)));
+        if self.failure().is_some() {
+            return;
         }
+        if outstanding > 0 {
+            self.in_flight("exit", &format!("{} that did not complete", operations(outstanding)));
+        } else if !call_site::has_framework()
+            && !self.issued.lock().iter().all(|(lane, number)| races::host_knows(*lane, *number))
+        {
+            // It was luck that they completed. PyTorch's watchdog asks for each of its own.
+            self.in_flight("exit", "operations that nobody waited for");
+        }
+    }
+
+    /// The calling thread is in a call on it, until what this gives is dropped.
+    pub(crate) fn enter(&self) -> Inside {
+        Inside::begin(&self.callers, || self.id())
+    }
+
+    /// Work of it was given to these streams.
+    pub(crate) fn issued(&self, lanes: &[Lane]) {
+        let mut issued = self.issued.lock();
+        issued.extend(lanes.iter().map(|lane| (lane.id, races::last_of(*lane))));
     }
 
     fn in_flight(&self, function: &str, what: &str) {
@@ -370,6 +397,8 @@ impl Communicator {
     /// No operations after this.
     pub(crate) fn finalize(&self) {
         self.finalized.store(true, Ordering::Release);
+        // Whoever finalizes it waits for all of it.
+        self.issued.lock().clear();
         self.release();
     }
 

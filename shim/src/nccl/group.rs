@@ -15,6 +15,7 @@ use protocol::route;
 use super::abi::{SimulationInfo, UNDEFINED_TIME};
 use super::communicator::{COMMUNICATORS, Communicator, process};
 use super::error::{NcclError, NcclResult};
+use super::threads::Inside;
 use super::{issue, replicas};
 use crate::boundary::args::Out;
 use crate::boundary::gap;
@@ -54,6 +55,8 @@ struct Operation {
     communicator: Arc<Communicator>,
     stream: Arc<Stream>,
     call: Call,
+    /// Its thread is inside until the group has ended.
+    inside: Inside,
 }
 
 /// What a group asks of one communicator.
@@ -201,8 +204,12 @@ pub(crate) fn operate(communicator: Arc<Communicator>, stream: Arc<Stream>, call
 
 /// Operations are to go into `stream` as one.
 pub(crate) fn operate_together(communicator: &Arc<Communicator>, stream: &Arc<Stream>, calls: &[Call]) -> NcclResult {
-    let operation =
-        |call: &Call| Operation { communicator: Arc::clone(communicator), stream: Arc::clone(stream), call: *call };
+    let operation = |call: &Call| Operation {
+        communicator: Arc::clone(communicator),
+        stream: Arc::clone(stream),
+        call: *call,
+        inside: communicator.enter(),
+    };
     let mut operations: Vec<Operation> = calls.iter().map(operation).collect();
     let now = GROUP.with_borrow_mut(|group| {
         if group.depth > 0 {
@@ -308,7 +315,9 @@ fn manage_all(tasks: Vec<(Arc<Communicator>, Task)>, in_progress: &mut bool) -> 
 /// One launch for each communicator, in the order in which the group first used them.
 fn launch(operations: Vec<Operation>) -> NcclResult {
     let mut launches: Vec<Launch> = Vec::new();
-    for Operation { communicator, stream, call } in operations {
+    let mut threads = Vec::new();
+    for Operation { communicator, stream, call, inside } in operations {
+        threads.push(inside);
         let at =
             launches.iter().position(|launch| Arc::ptr_eq(&launch.communicator, &communicator)).unwrap_or_else(|| {
                 launches.push(Launch { communicator, streams: Vec::new(), calls: Vec::new() });
@@ -328,6 +337,7 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
         if races::are_wanted() {
             let lanes: Vec<Lane> = streams.iter().map(|stream| stream.lane()).collect();
             races::work(&lanes, name(&calls), &accesses(&calls, ranks.rank(), ranks.size()));
+            communicator.issued(&lanes);
         }
         if init::is_wanted() {
             follow(&calls, ranks.rank(), ranks.size());

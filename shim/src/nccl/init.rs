@@ -159,6 +159,7 @@ fn begin(
 pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, config: Out<Config>) -> NcclResult {
     group::within(|| {
         let parent = resolve(parent)?;
+        let _inside = parent.enter();
         let (out, ranks) = (out.required()?, parent.parent(false)?);
         if color < NO_COLOR {
             return Err(NcclError::INVALID_ARGUMENT
@@ -193,6 +194,7 @@ pub(super) fn same_participant(
 /// Body of `ncclCommFinalize`.
 pub(crate) fn finalize(handle: usize) -> NcclResult {
     let communicator = resolve(handle)?;
+    let _inside = communicator.enter();
     if communicator.is_revoked() {
         return Err(NcclError::INVALID_ARGUMENT.because("a revoked communicator is not finalized: destroy it"));
     }
@@ -211,6 +213,7 @@ pub(crate) fn destroy(handle: usize) -> NcclResult {
         return Ok(());
     }
     let communicator = resolve(handle)?;
+    let _inside = communicator.enter();
     communicator.judge_groups("ncclCommDestroy");
     communicator.finalize();
     communicator.drain();

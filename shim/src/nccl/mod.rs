@@ -23,4 +23,5 @@ pub(crate) mod requirement;
 pub(crate) mod resize;
 pub(crate) mod suspension;
 pub(crate) mod team;
+mod threads;
 pub(crate) mod window;

@@ -28,6 +28,7 @@ pub(crate) unsafe fn shrink(
     group::within(|| {
         let abort = flags & SHRINK_ABORT != 0;
         let parent = resolve(parent)?;
+        let _inside = parent.enter();
         let out = out.required()?;
         let count = usize::try_from(count).unwrap_or(0);
         if excluded.is_null() || count == 0 {
@@ -109,6 +110,7 @@ pub(crate) fn grow(
             return group::form(communicator, out, in_background, Box::new(work));
         }
         let parent = resolve(parent)?;
+        let _inside = parent.enter();
         let ranks = parent.parent(false)?;
         let larger = u32::try_from(size).ok().filter(|size| *size > ranks.size());
         let size = larger.ok_or_else(|| refuse(format!("{size} ranks are not more than {}", ranks.size())))?;

@@ -8,7 +8,7 @@ use dataplane::lock::Mutex;
 use dataplane::site;
 use protocol::device_report::{JournalFinding, JournalLine};
 use protocol::finding::FindingKind;
-use protocol::ids::CommunicatorId;
+use protocol::ids::{CommunicatorId, SiteId};
 
 use super::journal;
 use crate::call_site;
@@ -39,8 +39,23 @@ pub(crate) fn function() -> &'static str {
     name.strip_suffix("_v2").unwrap_or(name)
 }
 
-/// Notes a finding, once for each sentence. `sentence` must be the same in every run: no addresses, no times.
+/// Notes a finding, once for each sentence, where the program is now. `sentence` must be the same in every run: no addresses, no times.
 pub(crate) fn record(kind: FindingKind, operation: &str, communicator: Option<CommunicatorId>, sentence: String) {
+    note(kind, operation, communicator, sentence, call_site::of_python);
+}
+
+/// The same for what the program did at `site`, some time ago.
+pub(crate) fn record_at(kind: FindingKind, operation: &str, sentence: String, site: SiteId) {
+    note(kind, operation, None, sentence, || Some(site));
+}
+
+fn note(
+    kind: FindingKind,
+    operation: &str,
+    communicator: Option<CommunicatorId>,
+    sentence: String,
+    place: impl FnOnce() -> Option<SiteId>,
+) {
     {
         let mut made = MADE.lock();
         if made.len() >= MOST || !made.insert((kind, sentence.clone())) {
@@ -54,7 +69,7 @@ pub(crate) fn record(kind: FindingKind, operation: &str, communicator: Option<Co
         sentence,
         comm_id: communicator,
         operation: operation.to_owned(),
-        site: call_site::of_python().and_then(site::of),
+        site: place().and_then(site::of),
     };
     let is_loud =
         || settings::get().is_ok_and(|settings| matches!(settings.gap_policy, GapPolicy::Warn | GapPolicy::Stop));

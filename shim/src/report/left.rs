@@ -63,7 +63,7 @@ fn note() {
     if IS_EXEMPT.load(Ordering::Relaxed) {
         left = Left { pid: left.pid, rank: left.rank, communicators: left.communicators, ..Left::default() };
     }
-    if left.allocations + left.streams + left.events + left.communicators > 0 {
+    if left.allocations + left.pinned + left.streams + left.events + left.communicators > 0 {
         journal::append(&JournalLine::Left(left));
     }
 }

@@ -8,11 +8,10 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dataplane::lock::Mutex;
-use dataplane::site;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
-use protocol::site::CallSite;
 
+use super::place;
 use crate::call_site;
 use crate::process::fork;
 use crate::report::finding;
@@ -188,7 +187,10 @@ impl State {
                 } else {
                     format!("{bytes} bytes, {unwritten} of which nobody has")
                 };
-                sentence = Some(format!("{name} reads {whose} written since they were allocated{}", at(site)));
+                sentence = Some(format!(
+                    "{name} reads {whose} written since they were allocated{}",
+                    place::within("at", site)
+                ));
             }
         }
         sentence
@@ -245,13 +247,6 @@ impl Unwritten {
             self.add(to + (at - from), to + (piece.end - from), piece.site);
         }
     }
-}
-
-/// Where it was allocated; the finding has the place of the read.
-fn at(site: SiteId) -> String {
-    let Some(CallSite { file, line, .. }) = site::of(site) else { return String::new() };
-    let name = file.rsplit('/').next().unwrap_or_default();
-    format!(" (at {name}:{line})")
 }
 
 #[cfg(test)]

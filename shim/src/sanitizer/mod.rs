@@ -5,5 +5,8 @@ pub(crate) mod averaged;
 mod clock;
 pub(crate) mod finite;
 pub(crate) mod init;
+pub(crate) mod owner;
+mod pinned;
+mod place;
 pub(crate) mod races;
 mod shadow;

@@ -1,4 +1,4 @@
-//! Races between streams: two pieces of work touch the same bytes, one of them writes, and nothing orders the two. What orders
+//! Races: two pieces of work in streams, or one and the host, touch the same bytes, one of them writes, and nothing orders the two. What orders
 //! work are its stream, events, a host that waited, and the legacy default stream (CUDA C++ Programming Guide, "Asynchronous
 //! Concurrent Execution"). The host counts as one: what a thread waited for is known to all that submit work, since how
 //! threads order each other is not seen (PyTorch's watchdog asks for every collective, and frees its memory). So a race may be missed, but none is made up.
@@ -7,14 +7,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use dataplane::lock::Mutex;
-use dataplane::site;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
-use protocol::site::CallSite;
 
 pub(crate) use super::clock::Clock;
 pub(crate) use super::shadow::Access;
 use super::shadow::{Conflict, Shadow, Work};
+use super::{owner, pinned, place};
 use crate::call_site;
 use crate::process::fork;
 use crate::report::finding;
@@ -66,14 +65,84 @@ pub(crate) fn are_wanted() -> bool {
 
 /// A piece of work is submitted, to all of `lanes` at once, that touches `accesses`.
 pub(crate) fn work(lanes: &[Lane], name: &'static str, accesses: &[Access]) {
+    if are_wanted() && !lanes.is_empty() {
+        work_at(call_site::of_this_thread().unwrap_or_default(), lanes, name, accesses);
+    }
+}
+
+/// The same, where the line on which it is called is known.
+pub(crate) fn work_at(site: SiteId, lanes: &[Lane], name: &'static str, accesses: &[Access]) {
     if !are_wanted() || lanes.is_empty() {
         return;
     }
-    let site = call_site::of_this_thread().unwrap_or_default();
     let races = STATE.lock().work(lanes, name, site, accesses);
     for sentence in races {
         finding::record(FindingKind::Race, name, None, sentence);
     }
+}
+
+/// The copy that was just given to `lane` reads pinned memory, which the host must leave alone until it has waited.
+pub(crate) fn reads_pinned(lane: Lane, name: &'static str, address: usize, bytes: usize) {
+    if !are_wanted() {
+        return;
+    }
+    let mut state = STATE.lock();
+    // What other work may still write there is no news of the host's.
+    if state.shadow.writer(address, bytes, &state.host).is_some() {
+        return;
+    }
+    let number = state.enter(lane).of(lane.id);
+    let stream = state.stream(lane.id);
+    drop(state);
+    let site = call_site::of_this_thread().unwrap_or_default();
+    pinned::add(pinned::Sent { lane: lane.id, number, address, bytes, name, site, stream });
+}
+
+/// Work is about to be given to `lane` that writes these bytes of host memory: the host may see there that the work before it is done.
+pub(crate) fn writes_to_host(lane: Lane, address: usize, bytes: usize) {
+    if are_wanted() && pinned::is_any() {
+        let clock = STATE.lock().enter(lane).clone();
+        pinned::settle(&clock);
+        pinned::overwritten(address, bytes);
+    }
+}
+
+/// Work runs of which nobody knows what it writes.
+pub(crate) fn writes_anywhere() {
+    if pinned::is_any() {
+        pinned::forget(|_| true);
+    }
+}
+
+/// The host reads bytes, by `name`.
+pub(crate) fn host_reads(name: &'static str, address: usize, bytes: usize) {
+    if !are_wanted() {
+        return;
+    }
+    let mut state = STATE.lock();
+    let Some(work) = state.shadow.writer(address, bytes, &state.host) else { return };
+    let sentence = state.is_new(name, work.name).then(|| {
+        format!(
+            "{name} on the host reads {bytes} bytes that {} on {} writes{}, and nothing orders the two",
+            work.name,
+            state.stream(work.stream),
+            place::within("called at", work.site),
+        )
+    });
+    drop(state);
+    if let Some(sentence) = sentence {
+        finding::record(FindingKind::Race, name, None, sentence);
+    }
+}
+
+/// The number of the last piece of work that `lane` was given, from 1.
+pub(crate) fn last_of(lane: Lane) -> u64 {
+    STATE.lock().enter(lane).of(lane.id)
+}
+
+/// Whether the host has waited for that piece of work of a stream.
+pub(crate) fn host_knows(lane: u64, number: u64) -> bool {
+    STATE.lock().host.of(lane) >= number
 }
 
 /// What is known to be done once `lane` gets to what it was given so far: for an event.
@@ -91,27 +160,44 @@ pub(crate) fn wait(lane: Lane, point: &Clock) {
 /// The host waited for a point, or asked and was told that it is reached.
 pub(crate) fn host_waited(point: &Clock) {
     if are_wanted() {
-        STATE.lock().host.join(point);
+        hosts(|state| state.host.join(point));
     }
 }
 
 /// The same, for all that `lane` was given.
 pub(crate) fn host_waited_for(lane: Lane) {
     if are_wanted() {
-        let mut state = STATE.lock();
-        let point = state.enter(lane).clone();
-        state.host.join(&point);
+        hosts(|state| {
+            let point = state.enter(lane).clone();
+            state.host.join(&point);
+        });
     }
 }
 
 /// The host waited for all work of a device.
 pub(crate) fn host_waited_for_device(device: u32) {
     if are_wanted() {
-        let mut state = STATE.lock();
-        let State { host, streams, .. } = &mut *state;
-        streams.values().filter(|known| known.lane.device == device).for_each(|known| {
-            host.join(&known.clock);
+        hosts(|State { host, streams, .. }| {
+            streams.values().filter(|known| known.lane.device == device).for_each(|known| host.join(&known.clock));
         });
+    }
+}
+
+/// The host learns something.
+fn hosts(learns: impl FnOnce(&mut State)) {
+    let mut state = STATE.lock();
+    learns(&mut state);
+    if pinned::is_any() {
+        let host = state.host.clone();
+        drop(state);
+        pinned::settle(&host);
+    }
+}
+
+/// Memory was allocated, or handed out by an allocator of the program's.
+pub(crate) fn handed_out(address: usize, bytes: usize) {
+    if are_wanted() {
+        owner::handed_out(address, bytes);
     }
 }
 
@@ -119,6 +205,10 @@ pub(crate) fn host_waited_for_device(device: u32) {
 pub(crate) fn forget(address: usize, bytes: usize) {
     if are_wanted() {
         STATE.lock().shadow.forget(address, bytes);
+        owner::freed(address, bytes);
+        if pinned::is_any() {
+            pinned::forget(|sent| (address..address.saturating_add(bytes)).contains(&sent.address));
+        }
     }
 }
 
@@ -168,11 +258,10 @@ impl State {
     }
 
     fn race(&mut self, access: &Access, work: Work, conflict: Conflict) -> Option<String> {
-        let is_new = self.reported.len() < REPORTED && self.reported.insert((work.name, conflict.work.name));
-        is_new.then(|| {
+        self.is_new(work.name, conflict.work.name).then(|| {
             let does = |writes: bool| if writes { "writes" } else { "reads" };
             format!(
-                "{} on {} {} {} bytes that {} on {} {}{}, and nothing orders the two",
+                "{} on {} {} {} bytes that {} on {} {}{}, and nothing orders the two{}",
                 work.name,
                 self.stream(work.stream),
                 does(access.writes),
@@ -180,9 +269,15 @@ impl State {
                 conflict.work.name,
                 self.stream(conflict.work.stream),
                 does(conflict.writes),
-                at(conflict.work.site),
+                place::within("called at", conflict.work.site),
+                owner::sentence(access.address),
             )
         })
+    }
+
+    /// Whether a race of these two was not reported yet, and is to be.
+    fn is_new(&mut self, later: &'static str, earlier: &'static str) -> bool {
+        self.reported.len() < REPORTED && self.reported.insert((later, earlier))
     }
 
     fn stream(&self, id: u64) -> String {
@@ -194,13 +289,6 @@ impl State {
             None => "a stream".to_owned(),
         }
     }
-}
-
-/// Where the earlier of the two was called; the finding has the other's place.
-fn at(site: SiteId) -> String {
-    let Some(CallSite { file, line, .. }) = site::of(site) else { return String::new() };
-    let name = file.rsplit('/').next().unwrap_or_default();
-    format!(" (called at {name}:{line})")
 }
 
 #[cfg(test)]

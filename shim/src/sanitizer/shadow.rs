@@ -118,6 +118,14 @@ impl Shadow {
         conflict
     }
 
+    /// Who wrote some of these bytes last, if `clock` does not know of that.
+    pub(super) fn writer(&self, start: usize, bytes: usize, clock: &Clock) -> Option<Work> {
+        let end = start.saturating_add(bytes);
+        let before = self.segments.range(..start).next_back().filter(|(_, segment)| segment.end > start);
+        let within = before.into_iter().chain(self.segments.range(start..end.max(start)));
+        within.filter_map(|(_, segment)| segment.writer).find(|work| !work.is_before(clock))
+    }
+
     /// Nobody touched these bytes.
     pub(super) fn forget(&mut self, start: usize, bytes: usize) {
         let end = start.saturating_add(bytes);
@@ -192,6 +200,9 @@ mod tests {
                     continue;
                 }
                 let clock = &mut clocks[stream as usize];
+                let unordered = |(writer, _): &(Option<Work>, Vec<Work>)| writer.is_some_and(|writer| !writer.is_before(clock));
+                let written = bytes.0[access.address..access.address + access.bytes].iter().any(unordered);
+                prop_assert_eq!(shadow.writer(access.address, access.bytes, clock).is_some(), written);
                 let work = Work { stream, number: clock.tick(stream), name: "work", site: SiteId::default() };
                 let conflict = shadow.touch(access, work, clock);
                 prop_assert_eq!(conflict.is_some(), bytes.touch(access, work, clock));

@@ -211,7 +211,7 @@ impl AttemptView {
             failures: attempt.failures.iter().map(FailureView::of).collect(),
             hang: attempt.hang.as_ref().map(|hang| HangView {
                 sentence: hang.sentence.clone(),
-                details: hang.details.clone(),
+                details: hang.lines.iter().chain(&hang.details).cloned().collect(),
                 flight_record: hang.flight_record.as_ref().map(|path| path.display().to_string()),
             }),
             notes: attempt.notes.clone(),

@@ -54,7 +54,7 @@ pub(crate) static EXPECT: Section = Section {
             "leaks",
             Shape::Choice(&["none", "allow"]),
             "no process, no socket",
-            "what may be [left behind](#verdicts). `none`: nothing in `/dev/shm` and on the GPUs either (device memory, streams, events, communicators); `allow`: anything; processes are still ended",
+            "what may be [left behind](#verdicts). `none`: nothing in `/dev/shm` and on the GPUs either (device and pinned memory, streams, events, communicators); `allow`: anything; processes are still ended",
         ),
         optional(
             "hang",

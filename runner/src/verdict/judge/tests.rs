@@ -52,6 +52,8 @@ fn what_is_left_on_a_gpu_is_a_leak_where_nothing_may_be_left() {
     assert_eq!(failures.iter().map(|failure| failure.got.as_str()).collect::<Vec<_>>(), [expected]);
     let one = Left { pid: 7, events: 1, ..Left::default() };
     assert_eq!(left_by(&one), "process 7 ended with 1 event");
+    let pinned = Left { pid: 7, pinned: 1, pinned_bytes: 4096, ..Left::default() };
+    assert_eq!(left_by(&pinned), "process 7 ended with 1 allocation of pinned memory (4096 bytes)");
     assert_eq!(judge(&case(Path::new("/"), "tags: [a]"), &seen, SnapshotMode::Review).0, Verdict::Passed);
 }
 

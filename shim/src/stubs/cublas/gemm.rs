@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_longlong, c_void};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::stream;
-use crate::sanitizer::init;
+use crate::sanitizer::{init, races};
 use crate::settings::{self, GemmMode};
 use crate::stubs::cublas::handle::{self, REFUSALS};
 use crate::stubs::cublas::product::{Activation, Element, Fault, Matrix, Product, Scale};
@@ -39,6 +39,9 @@ pub(crate) fn run(library: Library, name: &'static str, handle: usize, product: 
         if types.iter().any(|element| !supported.iter().any(|name| name == element.profile_word())) {
             return Err(Code(library.not_supported()));
         }
+    }
+    if races::are_wanted() {
+        races::work(&[stream.lane()], name, &product.accesses());
     }
     if init::is_wanted() {
         product.follow(name);

@@ -6,6 +6,10 @@ use half::{bf16, f16};
 
 use crate::device::address::{self, Known};
 use crate::sanitizer::init::{self, Needs, Read};
+use crate::sanitizer::races::Access;
+
+/// A matrix in more pieces is not looked at for races: each costs time and memory.
+const MOST_COLUMNS: usize = 256;
 
 /// Element type of a matrix, by `cudaDataType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +144,18 @@ impl Matrix {
     }
 }
 
+/// Pieces of memory in order, as few as they are.
+fn joined(pieces: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+    let mut together: Vec<(usize, usize)> = Vec::new();
+    for (address, bytes) in pieces {
+        match together.last_mut() {
+            Some((start, length)) if *start + *length == address => *length += bytes,
+            _ => together.push((address, bytes)),
+        }
+    }
+    together
+}
+
 /// Where alpha or beta is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scale {
@@ -244,6 +260,24 @@ impl Product {
         for (address, bytes) in self.d.columns(self.m, self.n, self.batch) {
             init::written(address, bytes);
         }
+    }
+
+    /// The bytes that it reads and writes. Of a matrix with more columns that are apart than are looked at, none.
+    pub(crate) fn accesses(&self) -> Vec<Access> {
+        let mut accesses = Vec::new();
+        let mut touch = |columns: Vec<(usize, usize)>, writes: bool| {
+            let together = joined(columns);
+            if together.len() <= MOST_COLUMNS {
+                accesses.extend(together.into_iter().map(|(address, bytes)| Access { address, bytes, writes }));
+            }
+        };
+        touch(self.a.columns(self.m, self.k, self.batch), false);
+        touch(self.b.columns(self.k, self.n, self.batch), false);
+        if matches!(self.beta, Scale::Value(beta) if beta != 0.0) {
+            touch(self.c.columns(self.m, self.n, self.batch), false);
+        }
+        touch(self.d.columns(self.m, self.n, self.batch), true);
+        accesses
     }
 
     /// Computes it.
@@ -390,6 +424,13 @@ mod tests {
     }
 
     /// A (2x3) times B (3x2), written out by hand; A is given as it is and transposed.
+    #[test]
+    fn columns_that_follow_one_another_are_one_access() {
+        assert_eq!(joined(vec![(100, 8), (108, 8), (116, 4)]), [(100, 20)]);
+        assert_eq!(joined(vec![(100, 8), (112, 8)]), [(100, 8), (112, 8)]);
+        assert_eq!(joined(Vec::new()), []);
+    }
+
     #[test]
     fn a_small_product_is_what_it_is_on_paper() {
         // Columns of A: (1 4) (2 5) (3 6); its transpose is stored as columns (1 2 3) (4 5 6).
