@@ -30,12 +30,14 @@ case "$*" in
         if [ -n "${NO_NETWORK-}" ]; then echo "no route to the index" >&2; exit 1; fi
         if [ -n "${STAY-}" ]; then echo installing > "$STAY"; exec sleep 1000; fi
         if [ -n "${CRASH-}" ]; then kill -9 $PPID; exit 1; fi
-        case "$*" in *torch==*)
+        for word; do file=$word; done
+        if grep -q torch== "$file"; then
             mkdir -p "$HOME/site/torch-2.9.1.dist-info"
             printf 'Name: torch\nRequires-Dist: filelock\nRequires-Dist: nvidia-nccl-cu13==2.30.7\n\nText.\n' \
-                > "$HOME/site/torch-2.9.1.dist-info/METADATA" ;;
-        esac
-        echo "$*${LD_PRELOAD:+ under $LD_PRELOAD}" | sed 's/.*--progress-bar=off/install/' >> "$LOG" ;;
+                > "$HOME/site/torch-2.9.1.dist-info/METADATA"
+        fi
+        echo "$*${LD_PRELOAD:+ under $LD_PRELOAD}" |
+            sed "s/.*--progress-bar=off/install/; s|-r [^ ]*|$(paste -s -d ' ' "$file")|" >> "$LOG" ;;
 esac
 "#;
 
@@ -46,13 +48,19 @@ case "$*" in
     venv*)
         mkdir -p "$3/bin"
         cp "$5" "$3/bin/python" ;;
+    *--help) echo "  --excludes FILE" ;;
     *"pip install"*)
-        case "$*" in *torch==*)
+        for word; do
+            if [ "$previous" = --excludes ]; then excluded=$(grep -c -e nccl -e triton "$word"); fi
+            previous=$word file=$word
+        done
+        if grep -q torch== "$file"; then
             mkdir -p "$UV_CACHE_DIR" "$HOME/site/torch-2.9.1.dist-info"
             printf 'Name: torch\nRequires-Dist: filelock\nRequires-Dist: nvidia-nccl-cu13==2.30.7\n' > "$UV_CACHE_DIR/METADATA"
-            ln "$UV_CACHE_DIR/METADATA" "$HOME/site/torch-2.9.1.dist-info/METADATA" ;;
-        esac
-        echo "$* from $UV_DEFAULT_INDEX, compiled by $UV_COMPILE_BYTECODE$PYC_INVALIDATION_MODE" | sed 's/.*bin.python/uv installs/' >> "$LOG" ;;
+            ln "$UV_CACHE_DIR/METADATA" "$HOME/site/torch-2.9.1.dist-info/METADATA"
+        fi
+        echo "$* from $UV_DEFAULT_INDEX, compiled by $UV_COMPILE_BYTECODE$PYC_INVALIDATION_MODE" |
+            sed "s/.*bin.python/uv installs/; s|--excludes [^ ]*|without $excluded|; s|-r [^ ]*|$(paste -s -d ' ' "$file")|" >> "$LOG" ;;
 esac
 "#;
 
@@ -150,8 +158,8 @@ fn uv_is_fetched_where_it_is_missing_and_its_wheels_stay_as_they_are() {
     let path = text(&ftest(&["env", "path", "torch==2.9.1", "numpy"]).stdout).trim().to_owned();
     let expected = [
         "fetched uv",
-        "uv installs --no-deps torch==2.9.1 from https://mine/simple, compiled by 1TIMESTAMP",
-        "uv installs numpy filelock from https://mine/simple, compiled by 1TIMESTAMP",
+        "uv installs without 5 --no-deps torch==2.9.1 from https://mine/simple, compiled by 1TIMESTAMP",
+        "uv installs without 5 numpy filelock from https://mine/simple, compiled by 1TIMESTAMP",
     ];
     assert_eq!(machine.installed(), expected);
     let cache = machine.root.path().join(".cache/ftest");
@@ -161,7 +169,7 @@ fn uv_is_fetched_where_it_is_missing_and_its_wheels_stay_as_they_are() {
 
     std::fs::remove_file(machine.log()).unwrap();
     ftest(&["env", "path", "numpy"]);
-    assert_eq!(machine.installed(), ["uv installs numpy from https://mine/simple, compiled by 1TIMESTAMP"]);
+    assert_eq!(machine.installed(), ["uv installs without 5 numpy from https://mine/simple, compiled by 1TIMESTAMP"]);
     std::fs::create_dir(cache.join("envs/half")).unwrap();
     let collected = text(&ftest(&["env", "gc"]).stdout);
     assert!(collected.starts_with("removed half\nremoved ") && collected.contains("/wheels: 0 MB"), "{collected}");
