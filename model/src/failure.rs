@@ -130,20 +130,23 @@ impl Failures {
         }
         event.observed.insert(global);
         event.calls.entry(global).or_insert(noticed.call);
-        // Ranks learn of a loss from each other too; one that is still there only passed it on.
+        // Ranks learn of a failure from each other too; one that only passed it on is not at fault.
         let is = |presence| communicator.participants.iter().any(|participant| participant.presence == presence);
         let (died, aborted) = (is(Presence::Gone), is(Presence::Aborted));
-        let passed_on = |participant: &Participant| {
-            let alive = match participant.presence {
+        let passed_on = |rank: Rank, participant: &Participant| match noticed.code {
+            ErrorCode::RankLost => match participant.presence {
                 Presence::Present => died || aborted,
                 // Of a death, before it left itself.
                 Presence::Left | Presence::Aborted => died,
                 Presence::Gone => false,
-            };
-            noticed.code == ErrorCode::RankLost && alive
+            },
+            // The rank that was hit reports itself.
+            ErrorCode::InjectedRankFailure => rank != noticed.rank,
+            _ => false,
         };
         let culprit = |rank: &&Rank| {
-            communicator.participants.get(rank.0 as usize).is_some_and(|participant| !passed_on(participant))
+            let participant = communicator.participants.get(rank.0 as usize);
+            participant.is_some_and(|participant| !passed_on(**rank, participant))
         };
         event.culprits.extend(noticed.culprits.iter().filter(culprit));
         event.attempted.insert((global, noticed.sequence), noticed.attempted_bytes);
