@@ -60,6 +60,9 @@ fn flags_become_variables_and_win_over_them() {
     for (flag, variable, value) in pairs {
         assert_eq!(machine.value(variable, &[flag, value], &[]), value, "{flag}");
     }
+    for policy in ["allow", "warn", "stop", "error"] {
+        assert_eq!(machine.value("FAKEGPU_UNSUPPORTED_API", &["--unsupported-api", policy], &[]), policy);
+    }
     assert_eq!(machine.value("FAKEGPU_PROFILE", &["--profile", "h100"], &[("FAKEGPU_PROFILE", "a100")]), "h100");
     assert_eq!(machine.value("FAKEGPU_PROFILE", &[], &[("FAKEGPU_PROFILE", "t4")]), "t4");
     // The nearer word: a list from outside does not hide a flag.
