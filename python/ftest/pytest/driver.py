@@ -3,14 +3,14 @@
 import json
 import os
 import pathlib
-import platform
 import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
+
+from .. import programs
 
 START = pathlib.Path(__file__).with_name("start") / "rank.py"
 SUITE = "pytest"
@@ -28,17 +28,12 @@ def program():
     """The ftest to run.
 
     Raises Unusable."""
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        raise Unusable(
-            f"clusters are simulated on Linux on x86_64, and this is {sys.platform} on {platform.machine()};"
-            " leave these tests out with -m 'not cluster'"
-        )
-    beside = pathlib.Path(sysconfig.get_path("scripts")) / "ftest"
-    checkout = pathlib.Path(__file__).parents[3] / "ftest"
-    for found in (beside, shutil.which("ftest"), checkout):
-        if found and os.path.isfile(found) and os.access(found, os.X_OK):
-            return str(found)
-    raise Unusable(f"there is no program ftest: neither {beside} nor on PATH; install its wheel into this environment")
+    try:
+        return programs.find("ftest")
+    except programs.Elsewhere as elsewhere:
+        raise Unusable(f"{elsewhere}; leave these tests out with -m 'not cluster'") from None
+    except programs.Missing as missing:
+        raise Unusable(str(missing)) from None
 
 
 def interpreter():
