@@ -9,11 +9,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+from importlib.util import find_spec
 
 from .. import programs
 
 START = pathlib.Path(__file__).with_name("start") / "rank.py"
 SUITE = "pytest"
+#: What the process imports, beside PyTorch, from which ranks are forked.
+WARM = "ftest.pytest.warm"
 #: The line of a suite's first case.
 FIRST = 4
 #: From the end of its input until ftest has ended its cases and itself, seconds.
@@ -49,6 +52,8 @@ def interpreter():
 def write_suite(directory, name, entries, session):
     """Writes the suite of these (test, nodeid, Marked) to `suite.yaml` in the directory, and there what their ranks read and where
     they write to. A case a line, from the line FIRST on, so that a line is a case's. Gives the two paths, of suite and results."""
+    # Without PyTorch nothing is forked.
+    forks = find_spec("torch") is not None
     results = os.path.join(directory, "results")
     shutil.rmtree(results, ignore_errors=True)
     os.makedirs(results)
@@ -64,6 +69,8 @@ def write_suite(directory, name, entries, session):
             launch["ranks"] = mark.ranks
         if mark.warm is not None:
             launch["warm"] = mark.warm
+        if mark.warm is not False and forks:
+            launch["warm"] = [WARM]
         case = {"id": mark.id, "python": "system", "launch": launch, **mark.case}
         # JSON is YAML.
         lines.append("  - " + json.dumps(case, ensure_ascii=False, default=str))
