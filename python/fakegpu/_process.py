@@ -25,6 +25,8 @@ BOUND = re.compile(
 )
 #: Variables for the programs that this one starts.
 FOR_OTHERS = {"LD_PRELOAD", "LD_LIBRARY_PATH", "LIBRARY_PATH", "OMP_NUM_THREADS"}
+#: What PyTorch reads when it ends: how long it waits for threads, which sleep because Python is gone.
+AT_THE_END = "TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT"
 #: The process that starts again, until it has: if the shim is missing then, it would never end.
 AGAIN = "FAKEGPU_STARTED_AGAIN"
 
@@ -176,6 +178,8 @@ def enter(plan, arguments, update_env):
     native = native_of(plan)
     for library in plan.libraries:
         ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
+    # With Python's lock held, so that no other thread imports meanwhile.
+    ctypes.PyDLL(str(plan.shim)).ftest_loaded_late()
     return native
 
 
@@ -217,7 +221,8 @@ def is_setting(name):
 def apply(environment, update_env):
     """Sets what the shim reads, and with `update_env` what the programs need that this one starts."""
     for name, value in environment.items():
-        if not (is_setting(name) or (update_env and (name in FOR_OTHERS or name.startswith("TRITON_")))):
+        for_others = name in FOR_OTHERS or name.startswith("TRITON_")
+        if not (is_setting(name) or name == AT_THE_END or (update_env and for_others)):
             continue
         if value is None:
             os.environ.pop(name, None)

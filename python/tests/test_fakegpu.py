@@ -268,6 +268,40 @@ def test_a_rank_keeps_the_cluster_that_it_is_part_of(machine):
     assert "profile='a100', device_count=4) has no effect: this process is part of a cluster" in result.stderr
 
 
+def test_a_thread_that_outlives_python_does_not_abort_the_process(machine, tmp_path):
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    # As PyTorch's autograd threads: C++ that must not be unwound calls Python. CPython up to 3.13 ends such a thread by unwinding it.
+    # The process ends SECONDS after Python: time enough for the thread to ask for it.
+    (tmp_path / "calls.cc").write_text(
+        "#include <cstdlib>\n#include <unistd.h>\n"
+        'extern "C" void calls(void (*back)()) noexcept { for (;;) back(); }\n'
+        'struct End { ~End() { sleep(atoi(getenv("SECONDS"))); } } end;\n'
+    )
+    library = str(tmp_path / "libcalls.so")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "calls.cc"], check=True)
+    text = f"""
+import threading, time
+begun = threading.Event()
+kind = ctypes.CFUNCTYPE(None)
+back = kind(lambda: (begun.set(), time.sleep(0.001), None)[2])
+calls = ctypes.CDLL({library!r}).calls
+calls.argtypes = [kind]
+if INIT:
+    import fakegpu
+    fakegpu.init(device_count=1)
+threading.Thread(target=calls, args=[back], daemon=True).start()
+begun.wait()
+print("ends")
+"""
+    result = machine(text.replace("INIT", "True"), environment={"SECONDS": "1"})
+    assert (result.returncode, result.stdout) == (0, "ends\n"), result.stderr
+    if sys.version_info < (3, 14):
+        # What it would be without: otherwise this test shows nothing.
+        assert machine(text.replace("INIT", "False"), environment={"SECONDS": "60"}).returncode < 0
+
+
 def test_pytorch_trains_on_the_devices_of_a_running_process(machine, torch):
     result = machine("""
 import fakegpu, warnings
