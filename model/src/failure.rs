@@ -20,7 +20,11 @@ pub(crate) struct Failure {
     /// What each rank of the communicator that noticed at `sequence` had called. None: a rendezvous or a death between operations.
     operations: BTreeMap<Rank, Operation>,
     /// Ranks of the communicator.
-    pub(crate) culprits: BTreeSet<Rank>,
+    culprits: BTreeSet<Rank>,
+    /// Ranks of the communicator that ended after the first of `culprits`.
+    also_lost: BTreeSet<Rank>,
+    /// A rank was lost while all others were known to hang: somebody ends the case.
+    after_hang: bool,
     /// Global ranks.
     pub(crate) observed: BTreeSet<Rank>,
     /// (global rank, sequence) -> bytes, so that a rank that reports twice counts once.
@@ -36,6 +40,14 @@ impl Failure {
     pub(crate) fn operation(&self) -> Option<Operation> {
         let right = self.operations.iter().find(|(rank, _)| !self.culprits.contains(rank));
         right.or(self.operations.first_key_value()).map(|(_, operation)| *operation)
+    }
+
+    /// Ranks of the communicator that are at fault. Where nobody noticed that ranks ended, which one was first depends on timing.
+    pub(crate) fn culprits(&self) -> BTreeSet<Rank> {
+        match self.observed.is_empty() {
+            true => self.culprits.union(&self.also_lost).copied().collect(),
+            false => self.culprits.clone(),
+        }
     }
 
     pub(crate) fn attempted_bytes(&self) -> u64 {
@@ -63,11 +75,19 @@ const MAX_EVENTS: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     events: Vec<Failure>,
+    /// All ranks hang.
+    hanging: bool,
 }
 
 impl Failures {
-    pub(crate) fn events(&self) -> &[Failure] {
-        &self.events
+    /// Without ranks that ended when the cluster hung for good: whoever ended the case ended them, in any order.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Failure> {
+        self.events.iter().filter(|event| !(self.hanging && event.after_hang))
+    }
+
+    /// All ranks hang, or not any more.
+    pub(crate) fn hang(&mut self, hanging: bool) {
+        self.hanging = hanging;
     }
 
     /// The process of `from` reports a failure of one of its ranks.
@@ -111,6 +131,8 @@ impl Failures {
                     code: noticed.code,
                     operations: BTreeMap::new(),
                     culprits: BTreeSet::new(),
+                    also_lost: BTreeSet::new(),
+                    after_hang: self.hanging && noticed.code == ErrorCode::RankLost,
                     observed: BTreeSet::new(),
                     attempted: BTreeMap::new(),
                     detail: noticed.detail.to_owned(),
@@ -130,20 +152,23 @@ impl Failures {
         }
         event.observed.insert(global);
         event.calls.entry(global).or_insert(noticed.call);
-        // Ranks learn of a loss from each other too; one that is still there only passed it on.
+        // Ranks learn of a failure from each other too; one that only passed it on is not at fault.
         let is = |presence| communicator.participants.iter().any(|participant| participant.presence == presence);
         let (died, aborted) = (is(Presence::Gone), is(Presence::Aborted));
-        let passed_on = |participant: &Participant| {
-            let alive = match participant.presence {
+        let passed_on = |rank: Rank, participant: &Participant| match noticed.code {
+            ErrorCode::RankLost => match participant.presence {
                 Presence::Present => died || aborted,
                 // Of a death, before it left itself.
                 Presence::Left | Presence::Aborted => died,
                 Presence::Gone => false,
-            };
-            noticed.code == ErrorCode::RankLost && alive
+            },
+            // The rank that was hit reports itself.
+            ErrorCode::InjectedRankFailure => rank != noticed.rank,
+            _ => false,
         };
         let culprit = |rank: &&Rank| {
-            communicator.participants.get(rank.0 as usize).is_some_and(|participant| !passed_on(participant))
+            let participant = communicator.participants.get(rank.0 as usize);
+            participant.is_some_and(|participant| !passed_on(**rank, participant))
         };
         event.culprits.extend(noticed.culprits.iter().filter(culprit));
         event.attempted.insert((global, noticed.sequence), noticed.attempted_bytes);
@@ -152,7 +177,8 @@ impl Failures {
     /// The coordinator saw a member's process end. Deaths that follow a failure of the same communicator are its
     /// consequence and depend on timing, so only the first is an event.
     pub(crate) fn lost(&mut self, communicator: &Communicator, rank: Rank, detail: &str) {
-        if self.events.iter().any(|event| event.communicator == Some(communicator.id)) {
+        if let Some(event) = self.events.iter_mut().find(|event| event.communicator == Some(communicator.id)) {
+            event.also_lost.insert(rank);
             return;
         }
         self.events.push(Failure {
@@ -161,6 +187,8 @@ impl Failures {
             code: ErrorCode::RankLost,
             operations: BTreeMap::new(),
             culprits: BTreeSet::from([rank]),
+            also_lost: BTreeSet::new(),
+            after_hang: self.hanging,
             observed: BTreeSet::new(),
             attempted: BTreeMap::new(),
             detail: detail.to_owned(),
@@ -191,6 +219,8 @@ impl Failures {
             code,
             operations: BTreeMap::new(),
             culprits: culprits.into_iter().collect(),
+            also_lost: BTreeSet::new(),
+            after_hang: self.hanging && code == ErrorCode::RankLost,
             observed: observed.iter().map(|(rank, _)| *rank).collect(),
             attempted: BTreeMap::new(),
             detail,
