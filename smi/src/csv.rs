@@ -27,7 +27,7 @@ pub(crate) fn table(
     text
 }
 
-/// "memory.total [MiB]": the field's own name, whichever was asked for.
+/// `memory.total [MiB]`: the field's own name, whichever was asked for.
 fn header(of_processes: bool, name: &str) -> Option<String> {
     let (name, unit) = if of_processes {
         field::find_of_process(name).map(|field| (field.names[0], field.unit))?
@@ -37,7 +37,7 @@ fn header(of_processes: bool, name: &str) -> Option<String> {
     Some(if unit.is_empty() { name.to_owned() } else { format!("{name} [{unit}]") })
 }
 
-/// A value with its unit, or "[N/A]".
+/// A value with its unit, or `[N/A]`.
 fn cell(reading: Reading, unit: &str, format: Format) -> String {
     match reading {
         Ok(value) if unit.is_empty() || format.no_units => value,

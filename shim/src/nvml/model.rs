@@ -90,13 +90,13 @@ pub(crate) fn least_limit_mw(profile: &GpuProfile) -> u32 {
 }
 
 /// Degrees Celsius: 30, 3 more with a context, 40 more when busy all the time.
-pub(crate) fn temperature(_profile: &GpuProfile, load: Load) -> u32 {
+pub(crate) fn temperature(load: Load) -> u32 {
     30 + 3 * u32::from(load.is_used) + 40 * load.busy / 100
 }
 
 /// Degrees Celsius of the memory, which only HBM reports: 5 more.
 pub(crate) fn memory_temperature(profile: &GpuProfile, load: Load) -> Option<u32> {
-    has_hbm(profile).then(|| temperature(profile, load) + 5)
+    has_hbm(profile).then(|| temperature(load) + 5)
 }
 
 /// Where the GPU switches itself off, slows down, and should stay below, degrees Celsius.
@@ -204,7 +204,7 @@ mod tests {
     fn an_h100_by_the_formulas_of_the_documentation() {
         let h100 = profile("h100");
         assert_eq!([IDLE, HELD, BUSY].map(|load| power_mw(h100, load)), [Some(70_000), Some(105_000), Some(630_000)]);
-        assert_eq!([IDLE, HELD, BUSY].map(|load| temperature(h100, load)), [30, 33, 73]);
+        assert_eq!([IDLE, HELD, BUSY].map(temperature), [30, 33, 73]);
         assert_eq!([IDLE, HELD, BUSY].map(|load| sm_clock(h100, load)), [210, 1980, 1980]);
         assert_eq!([IDLE, HELD, BUSY].map(|load| memory_clock(h100, load)), [2619; 3]);
         assert_eq!([IDLE, HELD, BUSY].map(|load| performance_state(h100, load)), [0; 3]);
@@ -235,7 +235,7 @@ mod tests {
             for busy in 0..=100 {
                 let load = Load { busy, is_used: true };
                 assert!(power_mw(profile, load).unwrap_or(0) <= profile.power.limit_mw, "{}", profile.id);
-                assert!(temperature(profile, load) < OPERATING, "{}", profile.id);
+                assert!(temperature(load) < OPERATING, "{}", profile.id);
             }
         }
     }

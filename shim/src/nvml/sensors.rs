@@ -1,5 +1,5 @@
 //! What sensors show: temperature, power, clocks, fans, utilization. All of it follows from what processes do with the GPU, by
-//! [`model`](super::model).
+//! [`model`].
 
 use std::ffi::{c_int, c_uint};
 
@@ -78,7 +78,7 @@ fn current_temperature(device: Handle, sensor: c_int) -> NvmlResult<u32> {
     if sensor != 0 {
         return Err(NvmlError::INVALID_ARGUMENT);
     }
-    Ok(model::temperature(&gpu.profile, load(gpu)))
+    Ok(model::temperature(load(gpu)))
 }
 
 pub(crate) fn temperature(device: Handle, sensor: c_int, out: Out<c_uint>) -> NvmlResult {
@@ -104,7 +104,7 @@ pub(crate) fn margin(device: Handle, out: Out<Versioned>) -> NvmlResult {
     if !model::has_margin(&gpu.profile) {
         return Err(NvmlError::NOT_SUPPORTED);
     }
-    let left = model::OPERATING.saturating_sub(model::temperature(&gpu.profile, load(gpu)));
+    let left = model::OPERATING.saturating_sub(model::temperature(load(gpu)));
     Ok(out.set(Versioned { version, value: left })?)
 }
 
