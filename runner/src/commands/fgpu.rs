@@ -161,7 +161,8 @@ fn print_environment(arguments: &FgpuArgs) -> Result<(), Trouble> {
     }
     let mut libraries = Vec::new();
     if let Some((shim, torch)) = &simulated {
-        let directory = holder_cache::directory(shim, torch.as_deref()).map_err(infra)?;
+        let smi = Install::find().smi().ok();
+        let directory = holder_cache::directory(shim, torch.as_deref(), smi.as_deref()).map_err(infra)?;
         let sonames = holders::of_one_process(torch.as_deref()).map_err(infra)?;
         libraries = sonames.iter().map(|soname| directory.join(soname)).collect();
     }

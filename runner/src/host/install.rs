@@ -106,6 +106,14 @@ impl Install {
         self.binary("the assembler", "fakegpu-ptxas")
     }
 
+    /// `fakegpu-smi`, which processes find as `nvidia-smi`.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn smi(&self) -> Result<PathBuf, Missing> {
+        self.binary("nvidia-smi", "fakegpu-smi")
+    }
+
     /// The program of `ftest bench`.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use super::views::Views;
 use super::{exception, sums, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::device;
+use crate::device::{self, neighbors};
 
 /// How an operator is done.
 #[derive(Clone, Copy, Debug)]
@@ -179,6 +179,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
     let mut views = Views::make(operator, &mut values[below..]);
     let drawing = draw(operator, *method, &mut values[below..], target.index);
     let redirect = Redirect::begin();
+    let running = device::get(i32::from(target.index)).ok().map(neighbors::running);
     match (method, operator.cpu) {
         (Method::Filled(body), _) => {
             let fill = |arguments: Arguments| {
@@ -199,6 +200,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
         (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
         (_, None) => missing(operator),
     }
+    drop(running);
     views.adopt_changes();
     // Results of PyTorch's own kernel are where that put them.
     if !matches!(method, Method::Filled(_)) {

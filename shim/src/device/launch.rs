@@ -12,7 +12,7 @@ use super::grid::Grid;
 use super::kernel::{Kernel, NoCode, Runnable};
 use super::occupancy::{self, Need};
 use super::stream::{self, Stream};
-use super::{Device, attribute, event, misuse};
+use super::{Device, attribute, event, misuse, neighbors};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::sanitizer::{init, races};
@@ -210,7 +210,10 @@ pub(crate) unsafe fn launch(
     races::writes_anywhere();
     init::all_written();
     let may_wait = runnable.compiled.kernel.may_wait();
-    let task = move || run(device, &runnable, &launch, cluster, &params, &globals, library, call);
+    let task = move || {
+        let _running = neighbors::running(device);
+        run(device, &runnable, &launch, cluster, &params, &globals, library, call);
+    };
     if may_wait {
         // For work that is issued after it, perhaps: the caller must be free to do that.
         stream::enqueue(stream, Box::new(task));

@@ -21,6 +21,7 @@ use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::call_site;
+use crate::device::neighbors;
 use crate::device::stream::{self, Stream};
 use crate::process::delay::{self, Place};
 use crate::sanitizer::init::{self, Needs, Read};
@@ -351,7 +352,9 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
         communicator.begin();
         let task = {
             let communicator = Arc::clone(&communicator);
+            let device = streams.first().map(|stream| stream.device());
             move || {
+                let _running = device.map(neighbors::running);
                 late.into_iter().for_each(std::thread::sleep);
                 communicator.end(&ticket.run(&calls));
             }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_longlong, c_void};
 
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::device::stream;
+use crate::device::{neighbors, stream};
 use crate::sanitizer::{init, races};
 use crate::settings::{self, GemmMode};
 use crate::stubs::cublas::handle::{self, REFUSALS};
@@ -53,7 +53,12 @@ pub(crate) fn run(library: Library, name: &'static str, handle: usize, product: 
         return tolerate(library, name, "larger than FAKEGPU_CPU_GEMM_MAX_OPS");
     }
     // SAFETY: checked above; a program that frees the memory before the stream got here breaks NVIDIA's contract.
-    stream.run(move || unsafe { product.compute() });
+    let device = stream.device();
+    stream.run(move || {
+        let _running = neighbors::running(device);
+        // SAFETY: as above.
+        unsafe { product.compute() }
+    });
     Ok(())
 }
 
