@@ -52,8 +52,8 @@ def interpreter():
 def write_suite(directory, name, entries, session):
     """Writes the suite of these (test, nodeid, Marked) to `suite.yaml` in the directory, and there what their ranks read and where
     they write to. A case a line, from the line FIRST on, so that a line is a case's. Gives the two paths, of suite and results."""
-    # Without PyTorch nothing is forked.
-    forks = find_spec("torch") is not None
+    # Without PyTorch nothing is forked; and a suite of few processes is faster without.
+    forks = find_spec("torch") is not None and not session["print"]
     results = os.path.join(directory, "results")
     shutil.rmtree(results, ignore_errors=True)
     os.makedirs(results)
