@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::capture;
 use crate::device::{self, context, event, memory, stream, version};
 use crate::process::delay::{self, Place};
 
@@ -44,7 +45,9 @@ pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaR
 }
 
 pub(crate) fn synchronize() -> CudaResult {
-    stream::synchronize_device(context::enter()?);
+    let device = context::enter()?;
+    capture::host_waits_for(device)?;
+    stream::synchronize_device(device);
     delay::at(Place::Wake);
     Ok(())
 }
