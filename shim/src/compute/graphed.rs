@@ -330,7 +330,16 @@ impl Work for Node {
         stream.synchronize();
         gpu.alive()?;
         let _device = CurrentDevice::become_(self.index);
-        let is_done = self.compute();
+        let is_done = match exception::caught(|| self.compute()) {
+            Ok(is_done) => is_done,
+            Err(why) => {
+                let why = why.lines().next().unwrap_or_default();
+                eprintln!("fakegpu: device {}: {} in a CUDA graph: {why}", gpu.ordinal, self.operator.name);
+                // A kernel would have asserted it.
+                gpu.fail(CudaError::ASSERT);
+                return Err(CudaError::ASSERT);
+            }
+        };
         if init::is_wanted() {
             let written = self.accesses.iter().filter(|access| access.writes);
             written.for_each(|access| init::written(access.address, access.bytes));

@@ -28,8 +28,11 @@ pub(crate) fn set(ordinal: c_int) -> CudaResult {
     Ok(())
 }
 
+/// Says nothing of the device's work: PyTorch asks in destructors, also where the device failed.
 pub(crate) fn get(out: Out<c_int>) -> CudaResult {
-    Ok(out.set(device::current()?.ordinal as c_int)?)
+    out.set(device::current()?.ordinal as c_int)?;
+    device::answer_before_failure();
+    Ok(())
 }
 
 pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaResult {
