@@ -179,6 +179,11 @@ exports! {
         fn cuStreamUpdateCaptureDependencies_v2(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = capture::update_v2;
         fn cuStreamUpdateCaptureDependencies_v2_ptsz(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = |stream, nodes, edges, count, flags| per_thread(|| capture::update_v2(stream, nodes, edges, count, flags));
         fn cuGraphCreate(out: Out<usize>, flags: c_uint) = shared::create;
+        fn cuUserObjectCreate(out: Out<usize>, data: usize, destroy: HostFunction, references: c_uint, flags: c_uint) = shared::create_object;
+        fn cuUserObjectRetain(object: usize, count: c_uint) = shared::retain_object;
+        fn cuUserObjectRelease(object: usize, count: c_uint) = shared::release_object;
+        fn cuGraphRetainUserObject(graph: usize, object: usize, count: c_uint, flags: c_uint) = shared::hold_object;
+        fn cuGraphReleaseUserObject(graph: usize, object: usize, count: c_uint) = shared::give_object_back;
         fn cuGraphDestroy(graph: usize) = shared::destroy;
         fn cuGraphClone(out: Out<usize>, graph: usize) = shared::clone;
         fn cuGraphAddEmptyNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize) = shared::add_empty;
@@ -411,7 +416,7 @@ exports! {
         cuGraphKernelNodeGetAttribute         cuGraphKernelNodeSetAttribute         cuGraphMemAllocNodeGetParams cuGraphMemFreeNodeGetParams cuGraphMemcpyNodeGetParams
                 cuGraphNodeGetContainingGraph         cuGraphNodeGetLocalId
         cuGraphNodeGetParams cuGraphNodeGetToolsId cuGraphNodeSetParams
-        cuGraphNodeSetParams_v2 cuGraphReleaseUserObject         cuGraphRetainUserObject cuGreenCtxCreate cuGreenCtxDestroy
+        cuGraphNodeSetParams_v2         cuGreenCtxCreate cuGreenCtxDestroy
         cuGreenCtxGetDevResource cuGreenCtxGetId cuGreenCtxRecordEvent cuGreenCtxStreamCreate
         cuGreenCtxWaitEvent cuImportExternalMemory cuImportExternalSemaphore
         cuKernelSetCacheConfig cuLaunch
@@ -463,7 +468,7 @@ exports! {
         cuSurfObjectDestroy cuSurfObjectGetResourceDesc cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide
         cuTensorMapEncodeTiled cuTensorMapReplaceAddress cuTensorMapSetAllocationClass cuTexObjectCreate
         cuTexObjectDestroy cuTexObjectGetResourceDesc cuTexObjectGetResourceViewDesc cuTexObjectGetTextureDesc
-        cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain cuWaitExternalSemaphoresAsync
+        cuWaitExternalSemaphoresAsync
         cuWaitExternalSemaphoresAsync_ptsz
     }
 }

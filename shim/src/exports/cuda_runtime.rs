@@ -173,6 +173,11 @@ exports! {
         fn cudaStreamUpdateCaptureDependencies_v2(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = calls::capture::update_v2;
         fn cudaStreamUpdateCaptureDependencies_v2_ptsz(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = |stream, nodes, edges, count, flags| per_thread(|| calls::capture::update_v2(stream, nodes, edges, count, flags));
         fn cudaGraphCreate(out: Out<usize>, flags: c_uint) = calls::graph::create;
+        fn cudaUserObjectCreate(out: Out<usize>, data: usize, destroy: HostFunction, references: c_uint, flags: c_uint) = calls::graph::create_object;
+        fn cudaUserObjectRetain(object: usize, count: c_uint) = calls::graph::retain_object;
+        fn cudaUserObjectRelease(object: usize, count: c_uint) = calls::graph::release_object;
+        fn cudaGraphRetainUserObject(graph: usize, object: usize, count: c_uint, flags: c_uint) = calls::graph::hold_object;
+        fn cudaGraphReleaseUserObject(graph: usize, object: usize, count: c_uint) = calls::graph::give_object_back;
         fn cudaGraphDestroy(graph: usize) = calls::graph::destroy;
         fn cudaGraphClone(out: Out<usize>, graph: usize) = calls::graph::clone;
         fn cudaGraphAddEmptyNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize) = calls::graph::add_empty;
@@ -348,7 +353,7 @@ exports! {
                 cudaGraphMemcpyNodeSetParamsFromSymbol cudaGraphMemcpyNodeSetParamsToSymbol         cudaGraphNodeGetContainingGraph
                 cudaGraphNodeGetLocalId cudaGraphNodeGetParams
         cudaGraphNodeGetToolsId cudaGraphNodeSetParams
-        cudaGraphReleaseUserObject         cudaGraphRetainUserObject cudaGreenCtxCreate
+                cudaGreenCtxCreate
         cudaImportExternalMemory cudaImportExternalSemaphore cudaLaunchCooperativeKernelMultiDevice
         cudaLibraryEnumerateKernels cudaLibraryGetKernelCount
         cudaLibraryGetUnifiedFunction cudaLogsCurrent cudaLogsDumpToFile
@@ -377,7 +382,7 @@ exports! {
                 cudaSubgridCreate
         cudaSubgridWorkerGridCreate cudaSubgridWorksetCreate cudaThreadExit cudaThreadGetCacheConfig
         cudaThreadGetLimit cudaThreadSetCacheConfig cudaThreadSetLimit cudaThreadSynchronize
-        cudaUserObjectCreate cudaUserObjectRelease cudaUserObjectRetain cudaWaitExternalSemaphoresAsync
+        cudaWaitExternalSemaphoresAsync
         cudaWaitExternalSemaphoresAsync_ptsz cudaWaitExternalSemaphoresAsync_v2
         cudaWaitExternalSemaphoresAsync_v2_ptsz
     }

@@ -13,6 +13,7 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::exec::{self, Difference};
 use crate::device::graph::operation::{HostCall, Operation};
 use crate::device::graph::structure::{self, Entry, Graph, graph_of, resolve};
+use crate::device::graph::user_object;
 use crate::device::kernel::Kernel;
 use crate::device::launch::{self, Arguments, Launch};
 use crate::device::{context, event, stream};
@@ -550,4 +551,39 @@ pub(crate) fn print(graph: usize, path: Text, _flags: c_uint) -> CudaResult {
         }
     }
     std::fs::write(path.get()?, text + "}\n").map_err(|_| CudaError::OPERATING_SYSTEM)
+}
+
+/// User objects: only objects without synchronization of their destructor (1) exist.
+pub(crate) fn create_object(
+    out: Out<usize>,
+    data: usize,
+    destroy: HostFunction,
+    references: c_uint,
+    flags: c_uint,
+) -> CudaResult {
+    let (out, destroy) = (out.required()?, destroy.ok_or(CudaError::INVALID_VALUE)?);
+    if flags != 1 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(out.set(user_object::create(data, destroy, references as usize)?)?)
+}
+
+pub(crate) fn retain_object(object: usize, count: c_uint) -> CudaResult {
+    user_object::retain(object, count as usize)
+}
+
+pub(crate) fn release_object(object: usize, count: c_uint) -> CudaResult {
+    user_object::release(object, count as usize)
+}
+
+/// With the flag (1) the graph gets the caller's references.
+pub(crate) fn hold_object(graph: usize, object: usize, count: c_uint, flags: c_uint) -> CudaResult {
+    if flags > 1 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    resolve(graph)?.held.take(object, count as usize, flags == 1)
+}
+
+pub(crate) fn give_object_back(graph: usize, object: usize, count: c_uint) -> CudaResult {
+    resolve(graph)?.held.give_back(object, count as usize)
 }

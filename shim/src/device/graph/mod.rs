@@ -6,3 +6,4 @@ pub(crate) mod exec;
 pub(crate) mod operation;
 pub(crate) mod structure;
 pub(crate) mod undo;
+pub(crate) mod user_object;

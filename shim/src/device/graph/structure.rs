@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use dataplane::lock::Mutex;
 
 use super::operation::Operation;
+use super::user_object::Held;
 use crate::boundary::handle::Handles;
 use crate::device::error::{CudaError, CudaResult};
 
@@ -39,6 +40,8 @@ pub(crate) struct Graph {
     /// Whether it is part of a child node or of an executable graph, and ends with that.
     is_child: bool,
     entries: Mutex<Vec<Entry>>,
+    /// What the program keeps alive for it.
+    pub(crate) held: Held,
     /// Its own handle, if a program can have it.
     handle: OnceLock<usize>,
 }
@@ -154,7 +157,7 @@ impl Graph {
 
     /// A copy with nodes and child graphs of its own, and its handle.
     pub(crate) fn copy(&self, is_child: bool) -> (Arc<Self>, usize) {
-        let empty = Self { is_child, entries: Mutex::default(), handle: OnceLock::new() };
+        let empty = Self { is_child, entries: Mutex::default(), held: self.held.copy(), handle: OnceLock::new() };
         let (copy, handle) = empty.publish();
         let originals = self.entries();
         let handles: HashMap<usize, usize> = originals
