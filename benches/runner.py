@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+from bounds import Bounds
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Bounds of the project: ms per trivial case beyond the program itself, MB of ftest's memory.
 CASE_MS, MEMORY_MB = 5.0, 150
@@ -79,13 +81,7 @@ def main():
     if not arguments.ftest.is_file():
         sys.exit(f"{arguments.ftest} is not there; `./ftest --version` builds it, or name one with --ftest")
     ftest, jobs, count = arguments.ftest.resolve(), arguments.jobs, arguments.cases
-    missed = []
-
-    def bound(text, value, limit, unit):
-        print(f"{text:<58} {value:8.2f} {unit:<4} (at most {limit:.2f})", flush=True)
-        if value > limit:
-            missed.append(text)
-
+    bound = Bounds(58)
     with tempfile.TemporaryDirectory(prefix="ftest-bench-") as temporary:
         directory = pathlib.Path(temporary)
         # Nobody looks up the runs of a benchmark.
@@ -119,8 +115,8 @@ def main():
         flood = "{id: flood, timeout: 10m, launch: {argv: [sh, -c, 'head -c 500000000 /dev/zero & head -c 500000000 /dev/zero >&2; wait']}}"
         seconds, memory, _ = run([ftest, "run", suite(directory, "flood", [flood])], **options)
         bound(f"memory with 1 GB of output ({seconds:.1f} s)", memory, MEMORY_MB, "MB")
-    if missed:
-        sys.exit("missed: " + "; ".join(missed))
+    if bound.missed:
+        sys.exit("missed: " + "; ".join(bound.missed))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 
+from bounds import Bounds
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Seconds of a case, times the memory of one rank, seconds of the suites.
 CASE_S, MEMORY, SUITES_S = 2.0, 1.6, 90.0
@@ -106,13 +108,7 @@ def main():
     if options.worker:
         return worker()
     options.ftest = options.ftest.resolve()
-    missed = []
-
-    def bound(text, value, limit, unit):
-        print(f"{text:<66} {value:8.2f} {unit:<5} (at most {limit:.2f})", flush=True)
-        if value > limit:
-            missed.append(text)
-
+    bound = Bounds(66)
     with tempfile.TemporaryDirectory(prefix="ftest-bench-") as temporary:
         directory = pathlib.Path(temporary)
         print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
@@ -137,8 +133,8 @@ def main():
         if done.returncode != 0:
             sys.exit(f"ftest smoke dist ddp ended with {done.returncode}")
         bound("ftest smoke dist ddp", time.monotonic() - began, SUITES_S, "s")
-    if missed and options.check:
-        sys.exit("missed: " + "; ".join(missed))
+    if bound.missed and options.check:
+        sys.exit("missed: " + "; ".join(bound.missed))
 
 
 if __name__ == "__main__":

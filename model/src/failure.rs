@@ -21,6 +21,8 @@ pub(crate) struct Failure {
     operations: BTreeMap<Rank, Operation>,
     /// Ranks of the communicator.
     pub(crate) culprits: BTreeSet<Rank>,
+    /// A rank was lost while all others were known to hang: somebody ends the case.
+    after_hang: bool,
     /// Global ranks.
     pub(crate) observed: BTreeSet<Rank>,
     /// (global rank, sequence) -> bytes, so that a rank that reports twice counts once.
@@ -63,11 +65,19 @@ const MAX_EVENTS: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     events: Vec<Failure>,
+    /// All ranks hang.
+    hanging: bool,
 }
 
 impl Failures {
-    pub(crate) fn events(&self) -> &[Failure] {
-        &self.events
+    /// Without ranks that ended when the cluster hung for good: whoever ended the case ended them, in any order.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Failure> {
+        self.events.iter().filter(|event| !(self.hanging && event.after_hang))
+    }
+
+    /// All ranks hang, or not any more.
+    pub(crate) fn hang(&mut self, hanging: bool) {
+        self.hanging = hanging;
     }
 
     /// The process of `from` reports a failure of one of its ranks.
@@ -111,6 +121,7 @@ impl Failures {
                     code: noticed.code,
                     operations: BTreeMap::new(),
                     culprits: BTreeSet::new(),
+                    after_hang: self.hanging && noticed.code == ErrorCode::RankLost,
                     observed: BTreeSet::new(),
                     attempted: BTreeMap::new(),
                     detail: noticed.detail.to_owned(),
@@ -130,20 +141,23 @@ impl Failures {
         }
         event.observed.insert(global);
         event.calls.entry(global).or_insert(noticed.call);
-        // Ranks learn of a loss from each other too; one that is still there only passed it on.
+        // Ranks learn of a failure from each other too; one that only passed it on is not at fault.
         let is = |presence| communicator.participants.iter().any(|participant| participant.presence == presence);
         let (died, aborted) = (is(Presence::Gone), is(Presence::Aborted));
-        let passed_on = |participant: &Participant| {
-            let alive = match participant.presence {
+        let passed_on = |rank: Rank, participant: &Participant| match noticed.code {
+            ErrorCode::RankLost => match participant.presence {
                 Presence::Present => died || aborted,
                 // Of a death, before it left itself.
                 Presence::Left | Presence::Aborted => died,
                 Presence::Gone => false,
-            };
-            noticed.code == ErrorCode::RankLost && alive
+            },
+            // The rank that was hit reports itself.
+            ErrorCode::InjectedRankFailure => rank != noticed.rank,
+            _ => false,
         };
         let culprit = |rank: &&Rank| {
-            communicator.participants.get(rank.0 as usize).is_some_and(|participant| !passed_on(participant))
+            let participant = communicator.participants.get(rank.0 as usize);
+            participant.is_some_and(|participant| !passed_on(**rank, participant))
         };
         event.culprits.extend(noticed.culprits.iter().filter(culprit));
         event.attempted.insert((global, noticed.sequence), noticed.attempted_bytes);
@@ -161,6 +175,7 @@ impl Failures {
             code: ErrorCode::RankLost,
             operations: BTreeMap::new(),
             culprits: BTreeSet::from([rank]),
+            after_hang: self.hanging,
             observed: BTreeSet::new(),
             attempted: BTreeMap::new(),
             detail: detail.to_owned(),
@@ -191,6 +206,7 @@ impl Failures {
             code,
             operations: BTreeMap::new(),
             culprits: culprits.into_iter().collect(),
+            after_hang: self.hanging && code == ErrorCode::RankLost,
             observed: observed.iter().map(|(rank, _)| *rank).collect(),
             attempted: BTreeMap::new(),
             detail,

@@ -146,7 +146,7 @@ fn check_in(environment: &[(&str, &str)], policy: &str, cuda: &Cuda, name: &str,
             command.env_remove(&variable);
         }
     }
-    command.args([OsStr::new("60"), program.as_os_str()]).env("LD_LIBRARY_PATH", paths);
+    command.args([OsStr::new("60"), program.as_os_str()]).env("LD_LIBRARY_PATH", paths).current_dir(work.path());
     command.env("FAKEGPU_PROFILES", "a100:2").env("FAKEGPU_UNSUPPORTED_API", policy).envs(environment.iter().copied());
     run(&mut command, &format!("{name}.c on {}", cuda.runtime))
 }

@@ -47,7 +47,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "report-schema",
         files: &["schema/cluster_report.v1.json"],
-        from: "the types of protocol/src/report.rs",
+        from: "the types of protocol/src/report",
         tests: &["-p", "model", "--test", "cluster", "report_schema"],
         programs: false,
     },

@@ -136,6 +136,7 @@ impl Cluster {
     /// Keeps why nothing moves any more for the report, or that it moves again; the last word counts.
     pub fn hangs(&mut self, diagnosis: Option<Diagnosis>) {
         if self.hang.is_some() || diagnosis.is_some() {
+            self.failures.hang(diagnosis.is_some());
             self.hang = diagnosis;
             self.revision += 1;
         }

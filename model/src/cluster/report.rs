@@ -344,7 +344,7 @@ impl Cluster {
 
     /// In the order of the report.
     fn sorted_failures(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> Vec<&Failure> {
-        let mut failures: Vec<_> = self.failures.events().iter().collect();
+        let mut failures: Vec<_> = self.failures.events().collect();
         // Stable: what the key does not order keeps the order of arrival.
         failures.sort_by_key(|failure| {
             let comm_id = failure.communicator.map(|id| number[&id]);

@@ -43,7 +43,7 @@ impl Cluster {
             .waiting()
             .map(|(what, present, missing)| json!({ "for": what, "present": present, "missing": missing }))
             .collect();
-        let failures: Vec<&str> = self.failures.events().iter().map(|failure| failure.detail.as_str()).collect();
+        let failures: Vec<&str> = self.failures.events().map(|failure| failure.detail.as_str()).collect();
         json!({
             "cluster": plan.map(|plan| json!({
                 "name": plan.name, "nodes": plan.nodes.len(), "world_size": plan.world_size(),

@@ -1,5 +1,6 @@
 //! What ranks say they are in, and the sentence that comes of it.
 
+use model::exchange::{ConnectionId, Input};
 use protocol::activity::{Activation, Activity};
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
@@ -223,4 +224,24 @@ fn ranks_that_wait_to_shrink_or_grow_say_for_whom() {
     world.now_us = 3 * SECOND;
     let found = sentence(&world, &[activity(1, 0, vec![], 0)]);
     assert_eq!(found, "rank 0 waits in ncclCommGrow, communicator 1 to 3 ranks, for new ranks 1 and 2");
+}
+
+/// Whoever ends the case after a hang ends its processes in any order.
+#[test]
+fn ranks_that_end_after_a_hang_are_no_failure() {
+    let events = |hanging: bool| {
+        let mut world = World::formed(None, 2, 8);
+        if hanging {
+            let activities = [activity(1, 0, vec![all_reduce(1)], 0), activity(1, 1, Vec::new(), 0)];
+            let diagnosis = world.cluster.diagnose(&activities, SECOND, 0);
+            world.cluster.hangs(Some(diagnosis.expect("rank 0 waits")));
+        }
+        for connection in [1, 0].map(ConnectionId) {
+            world.step(Input::Disconnected { connection, reason: None });
+        }
+        world.report().resilience.failure_events
+    };
+    assert_eq!(events(true), []);
+    let failures = events(false);
+    assert_eq!((failures.len(), &failures[0].culprits[..]), (1, &[Rank(1)][..]));
 }

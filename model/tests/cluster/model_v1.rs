@@ -97,6 +97,20 @@ fn an_injected_failure_counts_everybody_and_a_timeout_the_survivors() {
     }
 }
 
+/// Over sockets a rank blames whoever told it first: the one that was hit, or one that had heard of it.
+#[test]
+fn an_injected_failure_is_the_fault_of_the_rank_that_was_hit() {
+    for heard_from in [[1, 1, 1, 1], [2, 1, 1, 0], [3, 1, 1, 2]] {
+        let mut world = World::formed(Some(plan(2, 2)), 4, 100);
+        for (rank, culprit) in (0..).zip(heard_from) {
+            let failure = failure(Operation::Send, 0, rank, ErrorCode::InjectedRankFailure, &[culprit], 4);
+            world.say(u64::from(rank), ToCoordinator::Failed { failure });
+        }
+        let events = world.report().resilience.failure_events;
+        assert_eq!((events.len(), &events[0].culprits[..]), (1, &[Rank(1)][..]), "{heard_from:?}");
+    }
+}
+
 #[test]
 fn the_timeline_keeps_the_last_and_counts_the_rest() {
     let mut world = World::formed(Some(plan(2, 2)), 4, 3);

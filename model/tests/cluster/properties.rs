@@ -76,7 +76,12 @@ fn report_of(workload: &[(Operation, u64, Datatype)], turns: &[usize], kept: usi
 /// What a rank reports of a failure: ranks may have called different operations, and have moved on to different ones.
 fn reported_failure() -> impl Strategy<Value = (Operation, u64, ErrorCode, Vec<u32>)> {
     let operation = [Operation::AllReduce, Operation::Broadcast, Operation::Send, Operation::Recv];
-    let code = [ErrorCode::CollectiveTypeMismatch, ErrorCode::CountMismatch, ErrorCode::RankLost];
+    let code = [
+        ErrorCode::CollectiveTypeMismatch,
+        ErrorCode::CountMismatch,
+        ErrorCode::RankLost,
+        ErrorCode::InjectedRankFailure,
+    ];
     let culprits = (0..SIZE).collect::<Vec<_>>();
     (
         prop::sample::select(operation.to_vec()),

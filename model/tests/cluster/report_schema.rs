@@ -29,7 +29,7 @@ fn committed() -> Value {
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         text == generated,
-        "schema/cluster_report.v1.json is not the schema of protocol/src/report.rs; run `cargo xtask regen report-schema`"
+        "schema/cluster_report.v1.json is not the schema of protocol/src/report; run `cargo xtask regen report-schema`"
     );
     serde_json::from_str(&text).unwrap()
 }

@@ -57,6 +57,9 @@ pub fn run(arguments: &NewArgs) -> ExitCode {
 
 /// Writes the suite below `root`.
 fn new_suite(root: &Path, name: &str, program: &str) -> Result<String, String> {
+    if !suite::is_name(name) {
+        return Err(format!("`{name}` cannot be the name of a suite: letters, digits, `-`, `_` and `.` can"));
+    }
     if !root.join(program).is_file() {
         return Err(format!("there is no {program} here"));
     }
@@ -65,11 +68,7 @@ fn new_suite(root: &Path, name: &str, program: &str) -> Result<String, String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
     fs::create_dir_all(&directory).map_err(wrong)?;
     let text = text_of_suite(root, name, program);
-    if let Err(mistakes) = ids(&file, &text) {
-        // Not where it holds something.
-        let _ = fs::remove_dir(&directory);
-        return Err(mistakes);
-    }
+    ids(&file, &text)?;
     // Never over one that is there.
     let mut new = fs::File::create_new(&file).map_err(wrong)?;
     new.write_all(text.as_bytes()).map_err(wrong)?;
@@ -162,7 +161,7 @@ mod tests {
             assert!(why.contains("exists"), "{why}");
         }
         assert!(new_suite(root.path(), "x", "missing").unwrap_err().contains("there is no missing"));
-        assert!(new_suite(root.path(), "a/b", "train.py").unwrap_err().contains("other characters"));
+        assert!(new_suite(root.path(), "a/b", "train.py").unwrap_err().contains("cannot be the name of a suite"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::process_tree::inherit;
 use super::process_tree::sweep::{self, Sweep};
 use super::scratch::{self, RunDirectory};
 use super::shared_memory::Lives;
-use super::warm::{self, Servers, Wish};
+use super::warm::{self, Preference, Servers};
 use crate::case::Case;
 use crate::case::python::PythonNeed;
 use crate::case::requirement;
@@ -82,7 +82,7 @@ impl RunContext {
     /// One sentence: what is missing or could not be made.
     pub fn start(install: Install, cancel: Cancel, announce: Announce) -> Result<RunContext, String> {
         let program = install.ftest().map_err(|error| error.to_string())?;
-        let wish = Wish::of_user().map_err(|error| error.to_string())?;
+        let preference = Preference::of_environment().map_err(|error| error.to_string())?;
         inherit::raise_limits();
         let cookie = Cookie::run();
         scratch::remove_stale();
@@ -108,7 +108,7 @@ impl RunContext {
             cases: AtomicU64::new(0),
             fixtures: AtomicU64::new(0),
             pythons: Mutex::default(),
-            warm: Servers::new(wish),
+            warm: Servers::new(preference),
         })
     }
 

@@ -52,7 +52,11 @@ impl Journal {
                 Err(_) => journal.gaps.push(unknown(line.to_owned())),
             }
         }
-        journal.findings.sort_by_key(|finding| finding.rank.unwrap_or(u32::MAX));
+        // Processes without a known rank run side by side, in any order.
+        journal.findings.sort_by_cached_key(|finding| match finding.rank {
+            Some(rank) => (rank, String::new()),
+            None => (u32::MAX, finding.sentence.clone()),
+        });
         journal.left.sort_by_key(|left| left.rank.unwrap_or(u32::MAX));
         journal
     }
@@ -136,7 +140,8 @@ mod tests {
         let left =
             "{\"pid\":1,\"rank\":0,\"allocations\":1,\"bytes\":8,\"streams\":0,\"events\":0,\"communicators\":2}\n";
         let lines = [
-            line(9, "null", "double_free", "a"),
+            line(9, "null", "double_free", "z"),
+            line(8, "null", "double_free", "a"),
             line(2, "1", "double_free", "b"),
             gap.to_owned(),
             line(1, "0", "foreign_free", "d"),
@@ -148,10 +153,10 @@ mod tests {
         std::fs::write(&path, lines.concat()).unwrap();
         let journal = Journal::read(&path);
         let sentences: Vec<&str> = journal.findings.iter().map(|finding| finding.sentence.as_str()).collect();
-        assert_eq!(sentences, ["d", "c", "b", "a"]);
+        assert_eq!(sentences, ["d", "c", "b", "a", "z"]);
         assert_eq!((journal.left.len(), journal.left[0].communicators), (1, 2));
         let without_report = journal.add_to(&scratch.path().join("none")).unwrap();
-        assert_eq!(without_report.iter().map(|finding| finding.index).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(without_report.iter().map(|finding| finding.index).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
         assert_eq!((&without_report[0].ranks[..], &without_report[3].ranks[..]), (&[Rank(0)][..], &[][..]));
     }
 

@@ -312,10 +312,16 @@ fn unique(reader: &Reader<'_>, cases: &[(Case, Span)]) {
     }
 }
 
-/// A name that files, XML and command lines all take.
+/// Whether files, XML and command lines all take this as a name.
+pub(crate) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.'))
+}
+
+/// A name.
 fn slug(reader: &Reader<'_>, what: &str, node: &Node) -> Option<String> {
     let text = reader.string(what, node)?;
-    if text.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.')) {
+    if is_name(&text) {
         return Some(text);
     }
     reader.mistake(

@@ -153,7 +153,9 @@ impl<'a> Reader<'a> {
     where
         'a: 'r,
     {
-        self.mapping(what, node).map(|mapping| Mapping { section: Some(section), ..mapping })
+        let keys: Vec<&str> = section.keys().map(|key| key.name).collect();
+        let help = format!("write `key: value` lines; its keys: {}", keys.join(", "));
+        self.mapping_or(what, node, &help).map(|mapping| Mapping { section: Some(section), ..mapping })
     }
 
     /// A mapping with keys of the user's. One with fixed keys is a [`Section`].
@@ -161,9 +163,16 @@ impl<'a> Reader<'a> {
     where
         'a: 'r,
     {
+        self.mapping_or(what, node, "write `key: value` lines")
+    }
+
+    fn mapping_or<'r, 'n>(&'r self, what: &str, node: &'n Node, help: &str) -> Option<Mapping<'r, 'n>>
+    where
+        'a: 'r,
+    {
         let Value::Map(entries) = &node.value else {
             let message = format!("{what} must be a mapping, found {}", node.value.kind());
-            self.mistake(&node.span, message, "write `key: value` lines");
+            self.mistake(&node.span, message, help);
             return None;
         };
         // A shorter lifetime for the reader is fine: it is only read through it.
@@ -348,7 +357,13 @@ impl<'r, 'n> Mapping<'r, 'n> {
         };
         for entry in self.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {
             let message = format!("unknown key `{}` in {}", entry.key, self.what);
-            self.reader.mistake(&entry.key_span, message, did_you_mean(&entry.key, asked.iter().copied()));
+            let homes = self.section.map(|section| section.homes_of(&entry.key)).unwrap_or_default();
+            let help = if homes.is_empty() {
+                did_you_mean(&entry.key, asked.iter().copied())
+            } else {
+                format!("`{}` belongs in {}", entry.key, homes.join(" or "))
+            };
+            self.reader.mistake(&entry.key_span, message, help);
         }
     }
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "images.h"
 
 #define HEAD(target) ".version 8.0\n.target " target "\n.address_size 64\n"
 
@@ -203,7 +204,7 @@ static void modules(void) {
     SAME(cuLibraryUnload(library), CUDA_SUCCESS);
 
     /* A file. */
-    char path[] = "/tmp/modules-XXXXXX";
+    char path[] = "modules-XXXXXX";
     int file = mkstemp(path);
     EXPECT(write(file, ADD, strlen(ADD)) == (ssize_t)strlen(ADD));
     SAME(cuModuleLoad(&module, path), CUDA_SUCCESS);
@@ -215,14 +216,6 @@ static void modules(void) {
     unlink(path);
     SAME(cuModuleLoad(&module, path), CUDA_ERROR_FILE_NOT_FOUND);
 }
-
-#define IMAGE(name, file) \
-    __asm__(".section .rodata\n.balign 8\n" #name ": .incbin \"" IMAGES "/" file "\"\n.byte 0\n.previous\n"); \
-    extern const char name[]
-IMAGE(with_cubin, "default.fatbin");
-IMAGE(zstd, "ptx-zstd.fatbin");
-IMAGE(lz4, "ptx-lz4.fatbin");
-IMAGE(text_only, "ptx-text.fatbin");
 
 /* The kernel of images/variables.cu adds 42, 1, 2, 0, the low half of 0x0123456789abcdef, 7, 'f', -3, 0 and 0. */
 static void fat_binaries(void) {

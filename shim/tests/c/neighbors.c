@@ -83,7 +83,7 @@ static void end(pid_t child) {
 
 int main(void) {
     alarm(50);
-    char path[] = "/tmp/ftest-gpus-XXXXXX", number[16];
+    char path[] = "gpus-XXXXXX", number[16];
     unsigned count = 9, pid = 0;
     unsigned long long bytes = 0;
     size_t before = 0, after = 0, total = 0;

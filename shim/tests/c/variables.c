@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "check.h"
+#include "images.h"
 
 /* What compiled code has instead of a header. */
 void **__cudaRegisterFatBinary(void *);
@@ -17,14 +18,6 @@ struct wrapper {
     const void *data;
     void *more;
 };
-
-#define IMAGE(name, file) \
-    __asm__(".section .rodata\n.balign 8\n" #name ": .incbin \"" IMAGES "/" file "\"\n.byte 0\n.previous\n"); \
-    extern const char name[]
-IMAGE(with_cubin, "default.fatbin");
-IMAGE(zstd, "ptx-zstd.fatbin");
-IMAGE(lz4, "ptx-lz4.fatbin");
-IMAGE(text_only, "ptx-text.fatbin");
 
 struct point {
     char tag;

@@ -111,7 +111,7 @@ async fn the_last_words_of_the_last_process_are_heard() {
 }
 
 #[tokio::test]
-async fn a_wish_to_stop_is_seen_while_the_coordinator_starts() {
+async fn a_stop_is_seen_while_the_coordinator_starts() {
     let cancel = Cancel::new();
     let (case, context) = (Case { coordinator: true, ..case(&["true"]) }, context(&cancel));
     let mut execution = CaseExecution::new(&case, &context).unwrap();

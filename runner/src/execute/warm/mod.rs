@@ -30,9 +30,9 @@ use crate::host::variable;
 /// So many processes of a run are started no faster from a warm process, which has to be made first.
 const FEW: u32 = 2;
 
-/// The user's word on all cases.
+/// What the user prefers for all cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Preference {
     /// Where it saves time.
     #[default]
     WhereItSaves,
@@ -42,28 +42,28 @@ pub(super) enum Wish {
     Cold,
 }
 
-impl Wish {
+impl Preference {
     /// From `FTEST_WARM`.
     ///
     /// # Errors
     /// [`BadValue`].
-    pub(super) fn of_user() -> Result<Wish, BadValue> {
-        let Some(value) = variable::get(env::WARM.name) else { return Ok(Wish::default()) };
+    pub(super) fn of_environment() -> Result<Preference, BadValue> {
+        let Some(value) = variable::get(env::WARM.name) else { return Ok(Preference::default()) };
         let value = value.to_str().ok_or_else(|| env::WARM.bad(&value.to_string_lossy()))?;
-        Ok(if env::WARM.switch(value)? { Wish::Warm } else { Wish::Cold })
+        Ok(if env::WARM.switch(value)? { Preference::Warm } else { Preference::Cold })
     }
 
     fn of(self, case: &Case) -> bool {
-        self != Wish::Cold && case.warm != Warm::Never
+        self != Preference::Cold && case.warm != Warm::Never
     }
 }
 
-/// Checks the user's word, so that a bad one is reported before anything starts.
+/// Checks the preference, so that a bad one is reported before anything starts.
 ///
 /// # Errors
 /// [`BadValue`].
 pub fn check_environment() -> Result<(), BadValue> {
-    Wish::of_user().map(drop)
+    Preference::of_environment().map(drop)
 }
 
 type Made = Arc<OnceCell<Result<Arc<Server>, String>>>;
@@ -74,7 +74,7 @@ type Kind = (PathBuf, Vec<String>);
 /// The warm processes of a run: one for each Python, and for each list of modules that suites name.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
-    wish: Wish,
+    preference: Preference,
     made: Mutex<HashMap<Kind, Made>>,
     number: AtomicU64,
     /// Pythons of which this run starts only a few processes.
@@ -83,14 +83,14 @@ pub(super) struct Servers {
 
 impl Servers {
     /// None yet.
-    pub(super) fn new(wish: Wish) -> Servers {
-        Servers { wish, ..Servers::default() }
+    pub(super) fn new(preference: Preference) -> Servers {
+        Servers { preference, ..Servers::default() }
     }
 
     /// Counts what a run of `cases` starts, before the first of them; `repeated` if each runs more than once.
     pub(super) fn expect(&self, cases: &[Arc<Case>], repeated: bool) {
         let mut processes: HashMap<Option<PythonNeed>, u32> = HashMap::new();
-        for case in cases.iter().filter(|case| self.wish.of(case)) {
+        for case in cases.iter().filter(|case| self.preference.of(case)) {
             let count = match &case.launch {
                 Launch::Torchrun { nproc_per_node, nnodes, .. } => {
                     nnodes.saturating_mul(nproc_per_node.saturating_add(1))
@@ -106,8 +106,8 @@ impl Servers {
 
     /// Whether `case` gets a warm process, where it can.
     fn is_wanted(&self, case: &Case) -> bool {
-        let asked = self.wish == Wish::Warm || matches!(case.warm, Warm::Wanted(_));
-        self.wish.of(case) && (asked || !self.few.lock().contains(&case.python_need()))
+        let asked = self.preference == Preference::Warm || matches!(case.warm, Warm::Wanted(_));
+        self.preference.of(case) && (asked || !self.few.lock().contains(&case.python_need()))
     }
 
     /// The Python from whose warm process those of `case` can be forked: scripts, modules, torchrun, and commands that are scripts of

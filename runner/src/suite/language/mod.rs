@@ -128,6 +128,13 @@ impl Section {
     pub fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys().find(|key| key.name == name)
     }
+
+    /// What the sections directly below it that have this key are called: there it may belong.
+    pub(crate) fn homes_of(&self, name: &str) -> Vec<&'static str> {
+        let mut inner = std::collections::VecDeque::new();
+        self.keys().for_each(|key| below(&key.shape, &mut inner));
+        inner.into_iter().filter(|section| section.key(name).is_some()).map(|section| section.what).collect()
+    }
 }
 
 /// A key that may be left out.

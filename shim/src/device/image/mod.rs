@@ -54,7 +54,7 @@ fn initial_in(image: &[u8], name: &str) -> Result<Initial, String> {
 mod tests {
     use super::*;
 
-    const IMAGES: [(&str, &[u8]); 4] = [
+    pub(super) const IMAGES: [(&str, &[u8]); 4] = [
         ("cubin and zstd", include_bytes!("../../../tests/images/default.fatbin")),
         ("zstd alone", include_bytes!("../../../tests/images/ptx-zstd.fatbin")),
         ("lz4 alone", include_bytes!("../../../tests/images/ptx-lz4.fatbin")),

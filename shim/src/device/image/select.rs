@@ -143,15 +143,8 @@ pub(crate) fn runs_on(target: &str, (major, minor): (i32, i32)) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::linked;
+    use super::super::{linked, tests::IMAGES};
     use super::*;
-
-    const IMAGES: [(&str, &[u8]); 4] = [
-        ("cubin and zstd", include_bytes!("../../../tests/images/default.fatbin")),
-        ("zstd alone", include_bytes!("../../../tests/images/ptx-zstd.fatbin")),
-        ("lz4 alone", include_bytes!("../../../tests/images/ptx-lz4.fatbin")),
-        ("text alone", include_bytes!("../../../tests/images/ptx-text.fatbin")),
-    ];
 
     #[test]
     fn the_ptx_of_a_fat_binary_is_that_of_its_source() {
