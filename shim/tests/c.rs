@@ -265,6 +265,11 @@ fn stream() {
 }
 
 #[test]
+fn graphs() {
+    check("graphs");
+}
+
+#[test]
 fn entry_point() {
     check("entry_point");
 }

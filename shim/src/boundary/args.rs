@@ -52,6 +52,19 @@ impl<T> Out<T> {
 }
 
 impl<T: Copy> Out<T> {
+    /// The `count` values of C's array; none for 0, whatever the pointer.
+    ///
+    /// # Errors
+    /// [`Null`] for a null pointer to more than none.
+    pub(crate) fn list(self, count: usize) -> Result<Vec<T>, Null> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let first = self.required()?.0;
+        // SAFETY: C passed a pointer that is not null; that so many values follow is the documented contract of the call.
+        Ok((0..count).map(|index| unsafe { first.add(index).read_unaligned() }).collect())
+    }
+
     /// What is there now.
     ///
     /// # Errors

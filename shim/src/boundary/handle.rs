@@ -89,7 +89,7 @@ impl<T> Handles<T> {
         Some(object)
     }
 
-    // Bits 63..48 are 0 as in a user-space address, 47..40 the kind, 39..24 the generation, 23..0 the slot; shifted so
+    // Of kinds below 16, bits 63..48 are 0 as in a user-space address. Kind, 16 bits of generation, 24 of slot; shifted so
     // that handles look aligned, for programs that keep flags in the low bits.
     fn encode(&self, generation: u16, index: u32) -> usize {
         ((self.kind as usize) << 44) | ((generation as usize) << 28) | ((index as usize) << 4)

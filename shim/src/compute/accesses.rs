@@ -2,7 +2,7 @@
 
 use protocol::ids::SiteId;
 
-use super::bytes::{Bytes, of_result, tensors};
+use super::bytes::{Bytes, has_bytes, of_result, tensors};
 use super::current;
 use super::cxx::{Device, IValue};
 use super::mapping::names;
@@ -16,6 +16,29 @@ use crate::sanitizer::races::{self, Access, Lane};
 
 /// A tensor with more rows that are apart is not looked at: it would cost more than its operator.
 const ROWS: usize = 256;
+
+/// Whether the host waits for the stream in an operator: for a number, for how large a result is, for a copy.
+pub(super) fn host_waits(operator: &Operator, arguments: &[IValue]) -> bool {
+    if names::waits(&operator.name) {
+        return true;
+    }
+    let takes_masks = names::takes_indices_of_cpu(&operator.name);
+    let copies = operator.name == names::COPY && !does_not_block(arguments);
+    (takes_masks || copies)
+        && operator.schema().arguments.iter().zip(arguments).any(|(kind, slot)| {
+            tensors(*kind, slot).any(|tensor| {
+                // A mask becomes as many indices as it has ones, which the host has to know.
+                let is_mask = *kind == Kind::Tensors && matches!(tensor.data_type(), object::BYTE | object::BOOL);
+                let is_on_host = tensor.device().kind != Device::CUDA && !tensor.is_wrapped_number();
+                (takes_masks && is_mask) || (copies && is_on_host)
+            })
+        })
+}
+
+/// `non_blocking` of a copy.
+fn does_not_block(arguments: &[IValue]) -> bool {
+    arguments.get(2).is_some_and(|slot| slot.payload & 1 == 1)
+}
 
 /// An operator under way.
 pub(super) struct Accesses {
@@ -40,53 +63,50 @@ impl Accesses {
             operator,
             lanes: Vec::new(),
             ranges: Vec::new(),
-            host_waits: names::waits(&operator.name),
+            host_waits: host_waits(operator, arguments),
             site,
             _line: Line::begin(site),
         };
         accesses.enter(index);
         let schema = operator.schema();
-        let mut has_cpu = false;
         for ((kind, slot), written) in schema.arguments.iter().zip(arguments).zip(&schema.written) {
             for tensor in tensors(*kind, slot) {
                 if tensor.device().kind == Device::CUDA {
                     accesses.enter(tensor.device().index);
                     accesses.touch(tensor, *written);
-                } else {
-                    has_cpu |= !tensor.is_wrapped_number();
                 }
-                // A mask becomes as many indices as it has ones, which the host has to know.
-                accesses.host_waits |= *kind == Kind::Tensors
-                    && names::takes_indices_of_cpu(&operator.name)
-                    && matches!(tensor.data_type(), object::BYTE | object::BOOL);
             }
         }
-        if operator.name == names::COPY {
-            let does_not_block = arguments.get(2).is_some_and(|slot| slot.payload & 1 == 1);
-            accesses.host_waits |= has_cpu && !does_not_block;
-            if does_not_block {
-                accesses.fills_pinned(arguments);
-            }
+        if operator.name == names::COPY && does_not_block(arguments) {
+            accesses.fills_pinned(arguments);
         }
         Some(accesses)
     }
 
+    /// What it touches, with these results, and the line that calls it.
+    pub(super) fn ranges(mut self, results: &[Tensor]) -> (SiteId, Vec<Access>) {
+        self.touch_fresh(results.iter().copied());
+        (self.site, self.ranges)
+    }
+
     /// The operator is done, with these results.
     pub(super) fn end(mut self, results: &[IValue]) {
-        let arguments = self.ranges.len();
-        for slot in results {
-            for tensor in of_result(slot) {
-                let start = tensor.storage().data();
-                // An argument, or a view of one.
-                let is_argument = |range: &Access| (range.address..range.address + range.bytes).contains(&start);
-                if !self.ranges[..arguments].iter().any(is_argument) {
-                    self.touch(tensor, true);
-                }
-            }
-        }
+        self.touch_fresh(results.iter().flat_map(of_result));
         races::work_at(self.site, &self.lanes, &self.operator.name, &self.ranges);
         if self.host_waits {
             self.lanes.iter().for_each(|lane| races::host_waited_for(*lane));
+        }
+    }
+
+    fn touch_fresh(&mut self, results: impl Iterator<Item = Tensor>) {
+        let arguments = self.ranges.len();
+        for tensor in results.filter(|tensor| tensor.device().kind == Device::CUDA && has_bytes(*tensor)) {
+            let start = tensor.storage().data();
+            // An argument, or a view of one.
+            let is_argument = |range: &Access| (range.address..range.address + range.bytes).contains(&start);
+            if !self.ranges[..arguments].iter().any(is_argument) {
+                self.touch(tensor, true);
+            }
         }
     }
 

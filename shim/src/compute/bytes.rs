@@ -84,7 +84,7 @@ pub(super) fn with_parts(tensors: impl Iterator<Item = Tensor>) -> impl Iterator
 }
 
 /// Whether it has a storage of its own: a sparse tensor only has parts.
-fn has_bytes(tensor: Tensor) -> bool {
+pub(super) fn has_bytes(tensor: Tensor) -> bool {
     matches!(tensor.form(), Some(Form::Plain | Form::Quantized)) && tensor.elements() > 0
 }
 

@@ -12,6 +12,7 @@ use super::cxx::{IValue, MaybeDouble};
 use super::symbols::Engine;
 use super::value::Value;
 use super::{object, torch};
+use crate::device::graph::capture;
 
 /// CPU generators kept, one per position of a CUDA generator: a few, for programs that go back and forth.
 const KEPT: usize = 8;
@@ -43,9 +44,14 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    /// Begins to draw from `cuda`, or from the default generator of GPU `index`.
+    /// Begins to draw from `cuda`, or from the default generator of GPU `index`. What an operator draws while it is captured is
+    /// thrown away, so it comes from a generator that nobody has.
     pub(super) fn begin(cuda: Option<*mut c_void>, index: i8) -> Self {
         let symbols = &torch().symbols;
+        if capture::is_hidden() {
+            let generator = Some(CpuGenerator::new(0, 0));
+            return Self { cuda: std::ptr::null_mut(), generator, pool: POOL.lock() };
+        }
         // SAFETY: PyTorch's CUDA generators, alive while the operator that names them runs.
         let (cuda, seed, offset) = unsafe {
             let cuda = cuda.unwrap_or_else(|| *(symbols.cuda_generator)(index));
@@ -65,7 +71,7 @@ impl Drawing {
 
     /// Seed and offset of the CUDA generator before the operator draws, which [`again`] takes.
     pub(super) fn place(&self) -> (u64, u64) {
-        let Some(generator) = &self.generator else { return (0, 0) };
+        let Some(generator) = self.generator.as_ref().filter(|_| !self.cuda.is_null()) else { return (0, 0) };
         let mut places = PLACES.lock();
         if places.len() == REMEMBERED {
             places.pop_front();
@@ -88,6 +94,10 @@ impl Drop for Drawing {
     fn drop(&mut self) {
         let symbols = &torch().symbols;
         let Some(mut generator) = self.generator.take() else { return };
+        if self.cuda.is_null() {
+            // SAFETY: the reference that came from `createCPUGenerator`.
+            return unsafe { object::release(generator.cpu) };
+        }
         let mut engine = Engine::new(0);
         // SAFETY: live generators; `engine` fills the place that it is given.
         let has_half = unsafe {

@@ -8,6 +8,7 @@ use super::allocator::Redirect;
 use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
+use super::graphed::Recording;
 use super::mapping::names;
 use super::numbers::NonFinite;
 use super::object::{self, Tensor};
@@ -18,6 +19,7 @@ use super::views::Views;
 use super::{exception, sums, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
+use crate::device::graph::capture::{self, Hidden};
 use crate::device::{self, neighbors};
 
 /// How an operator is done.
@@ -142,7 +144,12 @@ pub(super) unsafe extern "C-unwind" fn compute(
     if placement.has_special {
         special(operator);
     }
+    let recording = Recording::begin(placement.device);
+    if let Some(recording) = &recording {
+        recording.admit(operator, &values[below..]);
+    }
     if placement.is_mixed && !matches!(method, Method::Filled(_)) {
+        let _hidden = recording.is_some().then(Hidden::begin);
         check(operator, handle, keys, &values[below..], *method);
     }
     if let (Some(generator), Some(cuda)) = (given_generator(operator, &values[below..]), operator.cuda)
@@ -154,75 +161,113 @@ pub(super) unsafe extern "C-unwind" fn compute(
     }
     let target = Device { kind: Device::CUDA, index: placement.device };
     let _device = CurrentDevice::become_(target.index);
-    if placement.is_mixed {
+    if recording.is_some() {
+        // The stream has nothing: what it is given goes into the graph.
+    } else if placement.is_mixed {
         wait_for_all(operator, &values[below..]);
     } else {
         wait_for_streams(target.index);
     }
-    sums::follow(operator, &values[below..]);
+    if recording.is_none() {
+        sums::follow(operator, &values[below..]);
+    }
     if let (Method::Copy, Some(cuda)) = (method, operator.cuda)
         && is_copy_of_bytes(&values[below..])
     {
         // SAFETY: PyTorch's kernel, with its own arguments.
         return unsafe { cuda.call(handle, keys, stack) };
     }
+    let call = Call { operator, method: *method, handle, keys, target };
+    if let Some(recording) = recording {
+        let kept = recording.keep(operator, &values[below..]);
+        // SAFETY: the stack is the caller's and ours until we return.
+        drop(unsafe { call.perform(stack, below) });
+        // SAFETY: as above.
+        return recording.add(operator, *method, kept, unsafe { &(*stack).items()[below..] });
+    }
     let accesses = Accesses::begin(operator, &values[below..], target.index);
     let not_finite = NonFinite::begin(operator, &values[below..]);
     let unwritten = Unwritten::begin(operator, &values[below..]);
-    let own = match (method, operator.cuda) {
-        (Method::Filled(_), Some(cuda)) => {
-            let _generator = Unmoved::keep(target.index);
-            trial(cuda, handle, keys, &values[below..])
-        }
-        _ => Vec::new(),
-    };
-    let mut views = Views::make(operator, &mut values[below..]);
-    let drawing = draw(operator, *method, &mut values[below..], target.index);
-    let redirect = Redirect::begin();
-    let running = device::get(i32::from(target.index)).ok().map(neighbors::running);
-    match (method, operator.cpu) {
-        (Method::Filled(body), _) => {
-            let fill = |arguments: Arguments| {
-                body(&arguments, &view::results(&own));
-                own
-            };
-            // SAFETY: the arguments are on top of the stack.
-            unsafe { replace(operator, target.index, stack, below, fill) };
-        }
-        // SAFETY: the arguments are on top of the stack.
-        (Method::Mapped(body), _) => unsafe { replace(operator, target.index, stack, below, body) },
-        (Method::Random(body), _) => {
-            let generator = drawing.as_ref().map_or(Value::NONE, |drawing| Value::own(drawing.argument()));
-            // SAFETY: the arguments are on top of the stack.
-            unsafe { replace(operator, target.index, stack, below, |arguments| body(arguments, generator)) };
-        }
-        // SAFETY: the arguments are as libtorch gave them, with CPU tensors for CUDA tensors.
-        (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
-        (_, None) => missing(operator),
-    }
-    drop(running);
-    views.adopt_changes();
-    // Results of PyTorch's own kernel are where that put them.
-    if !matches!(method, Method::Filled(_)) {
-        // SAFETY: as above.
-        let results = unsafe { &mut (*stack).items()[below..] };
-        views.results(results, target);
-    }
-    drop(redirect);
-    drop(drawing);
+    // SAFETY: as above. What it gives keeps the arguments.
+    let _views = unsafe { call.perform(stack, below) };
     if let Some(accesses) = accesses {
         // SAFETY: as above.
         accesses.end(unsafe { &(*stack).items()[below..] });
     }
     if let Some(not_finite) = not_finite {
-        // SAFETY: as above; `views` keeps the arguments.
+        // SAFETY: as above.
         not_finite.end(unsafe { &(*stack).items()[below..] });
     }
     if let Some(unwritten) = unwritten {
-        // SAFETY: as above; `views` keeps the arguments.
+        // SAFETY: as above.
         unwritten.end(unsafe { &(*stack).items()[below..] });
     }
     operator.calls.fetch_add(1, Ordering::Relaxed);
+}
+
+/// An operator that is called.
+struct Call {
+    operator: &'static Operator,
+    method: Method,
+    handle: *const OperatorHandle,
+    keys: u64,
+    target: Device,
+}
+
+impl Call {
+    /// Computes: takes the arguments off the stack, from `below` up, and puts the results there.
+    ///
+    /// # Safety
+    /// The stack ends with the operator's arguments.
+    unsafe fn perform(&self, stack: *mut Stack, below: usize) -> Views {
+        let Self { operator, method, handle, keys, target } = *self;
+        // SAFETY: by the caller.
+        let values = unsafe { (*stack).items() };
+        let own = match (method, operator.cuda) {
+            (Method::Filled(_), Some(cuda)) => {
+                // While its state belongs to a capture, the generator cannot be put back.
+                let _generator = (!capture::is_hidden()).then(|| Unmoved::keep(target.index));
+                let _shown = Hidden::pause();
+                trial(cuda, handle, keys, &values[below..])
+            }
+            _ => Vec::new(),
+        };
+        let mut views = Views::make(operator, &mut values[below..]);
+        let drawing = draw(operator, method, &mut values[below..], target.index);
+        let redirect = Redirect::begin();
+        let running = device::get(i32::from(target.index)).ok().map(neighbors::running);
+        match (method, operator.cpu) {
+            (Method::Filled(body), _) => {
+                let fill = |arguments: Arguments| {
+                    body(&arguments, &view::results(&own));
+                    own
+                };
+                // SAFETY: the arguments are on top of the stack.
+                unsafe { replace(operator, target.index, stack, below, fill) };
+            }
+            // SAFETY: the arguments are on top of the stack.
+            (Method::Mapped(body), _) => unsafe { replace(operator, target.index, stack, below, body) },
+            (Method::Random(body), _) => {
+                let generator = drawing.as_ref().map_or(Value::NONE, |drawing| Value::own(drawing.argument()));
+                // SAFETY: the arguments are on top of the stack.
+                unsafe { replace(operator, target.index, stack, below, |arguments| body(arguments, generator)) };
+            }
+            // SAFETY: the arguments are as libtorch gave them, with CPU tensors for CUDA tensors.
+            (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
+            (_, None) => missing(operator),
+        }
+        drop(running);
+        views.adopt_changes();
+        // Results of PyTorch's own kernel are where that put them.
+        if !matches!(method, Method::Filled(_)) {
+            // SAFETY: as above.
+            let results = unsafe { &mut (*stack).items()[below..] };
+            views.results(results, target);
+        }
+        drop(redirect);
+        drop(drawing);
+        views
+    }
 }
 
 /// Takes the arguments off the stack, from `below` up, and puts the results of `body` there.

@@ -13,6 +13,7 @@ mod current;
 mod cxx;
 mod exception;
 mod generator;
+mod graphed;
 mod host;
 mod install;
 mod kernel;
@@ -59,6 +60,11 @@ impl Torch {
 }
 
 static TORCH: OnceLock<Torch> = OnceLock::new();
+
+/// Whether PyTorch is in the process and computes here.
+pub(crate) fn is_present() -> bool {
+    TORCH.get().is_some()
+}
 
 /// libtorch, which `install` found before any code that asks for it can run.
 #[expect(clippy::expect_used, reason = "see above: the bridge's kernels are registered after TORCH is set")]

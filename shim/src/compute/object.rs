@@ -417,6 +417,12 @@ impl Storage {
         unsafe { self.0.wrapping_byte_add(at::DATA).cast::<usize>().read() }
     }
 
+    /// How many bytes.
+    pub(super) fn bytes(self) -> usize {
+        // SAFETY: the field of a live storage: a `SymInt`, which is a number here.
+        unsafe { self.0.wrapping_byte_add(at::SIZE).cast::<usize>().read() }
+    }
+
     pub(super) fn device(self) -> Device {
         // SAFETY: the field of a live storage.
         unsafe { self.0.wrapping_byte_add(at::DATA_DEVICE).cast::<Device>().read() }

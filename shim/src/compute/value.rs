@@ -20,6 +20,24 @@ impl Value {
         Self(value)
     }
 
+    /// One more reference to what `value` holds.
+    pub(super) fn another(value: &IValue) -> Self {
+        object::retain_value(value);
+        Self(*value)
+    }
+
+    /// The CPU in the place of a device that is given.
+    pub(super) fn on_cpu(self) -> Self {
+        if self.0.tag != torch().layout.tags.device {
+            return self;
+        }
+        Self(IValue::new(self.0.tag, u64::from(u16::from_ne_bytes([0, 0xff]))))
+    }
+
+    pub(super) fn is_list(&self) -> bool {
+        self.0.tag == torch().layout.tags.list
+    }
+
     /// Hands the reference over.
     pub(super) fn into_raw(self) -> IValue {
         std::mem::ManuallyDrop::new(self).0

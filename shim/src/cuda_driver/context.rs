@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::capture;
 use crate::device::{self, calls, context, memory, stream};
 use crate::process::delay::{self, Place};
 
@@ -89,13 +90,17 @@ pub(crate) fn id(handle: usize, out: Out<c_ulonglong>) -> CudaResult {
 }
 
 pub(crate) fn synchronize() -> CudaResult {
-    stream::synchronize_device(context::required()?);
+    let device = context::required()?;
+    capture::host_waits_for(device)?;
+    stream::synchronize_device(device);
     delay::at(Place::Wake);
     Ok(())
 }
 
 pub(crate) fn synchronize_given(handle: usize) -> CudaResult {
-    stream::synchronize_device(given(handle)?);
+    let device = given(handle)?;
+    capture::host_waits_for(device)?;
+    stream::synchronize_device(device);
     delay::at(Place::Wake);
     Ok(())
 }

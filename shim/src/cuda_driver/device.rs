@@ -60,7 +60,10 @@ pub(crate) fn capability(major: Out<c_int>, minor: Out<c_int>, ordinal: c_int) -
 pub(crate) fn primary_state(ordinal: c_int, flags: Out<c_uint>, is_active: Out<c_int>) -> CudaResult {
     let device = device::get(ordinal)?;
     flags.set(device.flags.load(Ordering::Relaxed))?;
-    Ok(is_active.set(c_int::from(device.primary.is_active()))?)
+    is_active.set(c_int::from(device.primary.is_active()))?;
+    // Not of the device's work: PyTorch asks in destructors, also of a device that failed.
+    device::answer_before_failure();
+    Ok(())
 }
 
 pub(crate) fn primary_flags(ordinal: c_int, flags: c_uint) -> CudaResult {

@@ -9,8 +9,9 @@ use crate::boundary::library::Library;
 use crate::device::address::locate;
 use crate::device::calls::abi::{AccessDescription, MemLocation};
 use crate::device::calls::{self, pool};
-use crate::device::copy::{self, Direction, Extent, Layout, When};
+use crate::device::copy::{self, BoxCopy, Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::capture;
 use crate::device::memory::{HostKind, Kind, locate_host};
 use crate::device::{self, context, mapping, stream};
 
@@ -188,7 +189,8 @@ pub(crate) fn copy_2d_async(parameters: Out<Copy2D>, handle: usize) -> CudaResul
     rows(parameters, Some(handle))
 }
 
-fn boxes(parameters: Out<Copy3D>, handle: Option<usize>) -> CudaResult {
+/// What a copy's parameters say.
+pub(crate) fn described(parameters: Out<Copy3D>) -> CudaResult<BoxCopy> {
     context::required()?;
     let p = parameters.get()?;
     let layout = |s: Side3D| -> CudaResult<Layout> {
@@ -198,8 +200,13 @@ fn boxes(parameters: Out<Copy3D>, handle: Option<usize>) -> CudaResult {
         Ok(Layout { address: base + s.z * slice + s.y * pitch + s.x, pitch, slice })
     };
     let extent = Extent { width: p.width, height: p.height, depth: p.depth };
+    Ok(BoxCopy { to: layout(p.to)?, from: layout(p.from)?, extent, direction: Direction::ANY })
+}
+
+fn boxes(parameters: Out<Copy3D>, handle: Option<usize>) -> CudaResult {
+    let BoxCopy { to, from, extent, direction } = described(parameters)?;
     let when = if handle.is_some() { When::InOrder } else { When::Now };
-    copy::copy(&stream::resolve(handle.unwrap_or(0))?, layout(p.to)?, layout(p.from)?, extent, Direction::ANY, when)
+    copy::copy(&stream::resolve(handle.unwrap_or(0))?, to, from, extent, direction, when)
 }
 
 pub(crate) fn copy_3d(parameters: Out<Copy3D>) -> CudaResult {
@@ -409,6 +416,10 @@ fn write(handle: usize, address: usize, value: &[u8], flags: c_uint) -> CudaResu
         locate(address).is_some_and(|location| location.bytes_left >= value.len()) || locate_host(address).is_some();
     if flags > 1 || !address.is_multiple_of(value.len()) || !is_known {
         return Err(CudaError::INVALID_VALUE);
+    }
+    if capture::of(&stream)?.is_some() {
+        gap::record(Library::CudaDriver, "cuStreamWriteValue32", "in a stream capture");
+        return capture::refuse(&stream);
     }
     let (mut number, width) = ([0; 8], value.len());
     number[..width].copy_from_slice(value);

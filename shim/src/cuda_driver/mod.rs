@@ -2,6 +2,7 @@
 
 pub(crate) mod context;
 pub(crate) mod device;
+pub(crate) mod graph;
 pub(crate) mod ipc;
 pub(crate) mod memory;
 pub(crate) mod module;

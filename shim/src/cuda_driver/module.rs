@@ -149,6 +149,7 @@ fn launch_by(
 ) -> CudaResult {
     context::required()?;
     let stream = stream::resolve(handle)?;
+    let launch = Launch { function, ..launch };
     // SAFETY: C passed the arguments in one of the two ways.
     let launched = unsafe {
         let arguments = Arguments::of_driver(parameters, extra)?;

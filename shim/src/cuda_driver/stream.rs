@@ -23,8 +23,6 @@ in_context! {
     device(handle: usize, out: Out<c_int>) = stream::device;
     host_function(handle: usize, function: stream::HostFunction, data: *mut c_void) = stream::host_function;
     callback(handle: usize, function: stream::Callback, data: *mut c_void, flags: c_uint) = stream::callback;
-    is_capturing(handle: usize, out: Out<c_uint>) = stream::is_capturing;
-    capture_info(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = stream::capture_info;
     get_attribute(handle: usize, id: c_uint, out: Out<Value>) = stream_attribute::get;
     set_attribute(handle: usize, id: c_uint, value: Out<Value>) = stream_attribute::set;
     copy_attributes(to: usize, from: usize) = stream_attribute::copy;

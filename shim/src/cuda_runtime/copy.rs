@@ -8,7 +8,7 @@ use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::calls::copy::{default_stream, linear, linear_async, stream_of};
-use crate::device::copy::{Direction, Extent, Layout, When, copy, fill};
+use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When, copy, fill};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::Stream;
 use crate::device::symbol::{self, Symbol};
@@ -50,11 +50,17 @@ fn no_arrays(from: usize, to: usize, name: &'static str) -> CudaResult {
     Err(CudaError::NOT_SUPPORTED)
 }
 
-fn three_d(parameters: Out<Copy3D>, stream: &Arc<Stream>, when: When) -> CudaResult {
+/// What a copy's parameters say.
+pub(crate) fn described(parameters: Out<Copy3D>) -> CudaResult<BoxCopy> {
     let p = parameters.get()?;
     no_arrays(p.from_array, p.to_array, "cudaMemcpy3D")?;
     let (to, from) = (pitched(p.to, p.to_position), pitched(p.from, p.from_position));
-    copy(stream, to, from, extent(p.extent), Direction::from_kind(p.kind)?, when)
+    Ok(BoxCopy { to, from, extent: extent(p.extent), direction: Direction::from_kind(p.kind)? })
+}
+
+fn three_d(parameters: Out<Copy3D>, stream: &Arc<Stream>, when: When) -> CudaResult {
+    let BoxCopy { to, from, extent, direction } = described(parameters)?;
+    copy(stream, to, from, extent, direction, when)
 }
 
 pub(crate) fn box_3d(parameters: Out<Copy3D>) -> CudaResult {
@@ -118,7 +124,7 @@ pub(crate) fn set_3d_async(to: PitchedPtr, value: c_int, size: Three, handle: us
 }
 
 /// The part of a symbol that a copy touches. Reading a variable whose initial value could not be had is a gap.
-fn part(host: usize, offset: usize, bytes: usize, reads: bool) -> CudaResult<Symbol> {
+pub(crate) fn part(host: usize, offset: usize, bytes: usize, reads: bool) -> CudaResult<Symbol> {
     let symbol = symbol::place(host, context::enter()?)?;
     if offset.checked_add(bytes).is_none_or(|end| end > symbol.size) {
         return Err(CudaError::INVALID_VALUE);

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::capture;
 use crate::device::{self, context, event, memory, stream, version};
 use crate::process::delay::{self, Place};
 
@@ -27,8 +28,11 @@ pub(crate) fn set(ordinal: c_int) -> CudaResult {
     Ok(())
 }
 
+/// Says nothing of the device's work: PyTorch asks in destructors, also where the device failed.
 pub(crate) fn get(out: Out<c_int>) -> CudaResult {
-    Ok(out.set(device::current()?.ordinal as c_int)?)
+    out.set(device::current()?.ordinal as c_int)?;
+    device::answer_before_failure();
+    Ok(())
 }
 
 pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaResult {
@@ -44,7 +48,9 @@ pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaR
 }
 
 pub(crate) fn synchronize() -> CudaResult {
-    stream::synchronize_device(context::enter()?);
+    let device = context::enter()?;
+    capture::host_waits_for(device)?;
+    stream::synchronize_device(device);
     delay::at(Place::Wake);
     Ok(())
 }

@@ -126,6 +126,7 @@ fn launch_by(
     context::enter()?;
     let stream = stream::resolve(handle)?;
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
+    let launch = Launch { function, ..launch };
     // SAFETY: C passed a pointer to each argument.
     unsafe { launch::launch(&stream, &kernel, launch, Arguments::Each(arguments.cast()), Library::CudaRuntime, call) }
 }

@@ -4,6 +4,7 @@ pub(crate) mod abi;
 pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod error;
+pub(crate) mod graph;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod occupancy;

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use super::address::{self, Known};
 use super::error::{CudaError, CudaResult};
+use super::graph::capture;
+use super::graph::operation::Operation;
+use super::graph::undo::Undo;
 use super::memory::{self, HostKind, Kind};
 use super::stream::Stream;
 use super::{misuse, neighbors};
@@ -97,13 +100,40 @@ impl Direction {
             _ => Err(CudaError::INVALID_MEMCPY_DIRECTION),
         }
     }
+
+    /// As `cudaMemcpyKind`.
+    pub(crate) fn kind(self) -> u32 {
+        match (self.from_device, self.to_device) {
+            (Some(from), Some(to)) => 2 * u32::from(from) + u32::from(to),
+            _ => 4,
+        }
+    }
+}
+
+/// A box to be copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoxCopy {
+    pub(crate) to: Layout,
+    pub(crate) from: Layout,
+    pub(crate) extent: Extent,
+    pub(crate) direction: Direction,
+}
+
+/// A box to be filled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoxFill {
+    pub(crate) to: Layout,
+    pub(crate) pattern: u32,
+    /// Of the pattern: 1, 2 or 4.
+    pub(crate) element: usize,
+    pub(crate) extent: Extent,
 }
 
 /// Copies a box.
 ///
 /// # Errors
 /// `INVALID_VALUE` when a pointer is null, is said to be device memory and is not, or the box leaves its allocation;
-/// `INVALID_PITCH` when rows overlap.
+/// `INVALID_PITCH` when rows overlap; those of captures.
 pub(crate) fn copy(
     stream: &Arc<Stream>,
     to: Layout,
@@ -112,71 +142,21 @@ pub(crate) fn copy(
     direction: Direction,
     when: When,
 ) -> CudaResult {
+    let copy = BoxCopy { to, from, extent, direction };
     if extent.bytes() == 0 {
         return Ok(());
     }
-    if extent.height > 1 && (to.pitch < extent.width || from.pitch < extent.width) {
-        return Err(CudaError::INVALID_PITCH);
+    if when == When::InOrder {
+        return Operation::Copy(copy).submit(stream);
     }
-    let source = known("reads", from, extent, direction.from_device)?;
-    let target = known("writes", to, extent, direction.to_device)?;
-    count(source, target, extent.bytes() as u64);
-    // Within devices the host does not wait (CUDA runtime manual, "API synchronization behavior").
-    let host_waits = !matches!((source, target), (Known::Device(_), Known::Device(_)));
-    // A pageable target is complete when the call returns, and a pageable source may be reused then (as above).
-    let waits = when == When::Now || target == Known::Unknown;
-    if races::are_wanted() {
-        let mut accesses = Vec::new();
-        for (known, layout, writes) in [(source, from, false), (target, to, true)] {
-            // What is not CUDA's is only touched while the caller waits.
-            if known != Known::Unknown {
-                add_accesses(&mut accesses, layout, extent, writes);
-            }
-        }
-        if target == Known::Host {
-            races::writes_to_host(stream.lane(), to.address, extent.span(to));
-        }
-        races::work(&[stream.lane()], finding::function(), &accesses);
-        // Between rows that are apart the host may write.
-        if !waits && is_pinned(source, from) && extent.span(from) == extent.bytes() {
-            races::reads_pinned(stream.lane(), finding::function(), from.address, extent.bytes());
-        }
-    }
-    if init::is_wanted() {
-        follow(to, from, extent, source, target);
-    }
-    if waits {
-        stream.synchronize();
-        if host_waits {
-            races::host_waited_for(stream.lane());
-        }
-    }
-    if waits || (source == Known::Unknown && stream.is_idle()) {
-        // SAFETY: both boxes are in live memory: device and known memory were checked, the rest C answers for.
-        unsafe { move_box(to, from, extent) };
-    } else if source == Known::Unknown {
-        // Not asked again whether the stream is idle: another thread may have changed that.
-        let mut staged = vec![0u8; extent.bytes()];
-        let packed =
-            Layout { address: staged.as_mut_ptr() as usize, pitch: extent.width, slice: extent.width * extent.height };
-        // SAFETY: `staged` has room for the packed box.
-        unsafe { move_box(packed, from, extent) };
-        stream.run(move || {
-            let packed = Layout { address: staged.as_ptr() as usize, ..packed };
-            // SAFETY: `staged` moved in here; the target was checked, and freeing it waits for this stream.
-            unsafe { move_box(to, packed, extent) };
-        });
-    } else {
-        // SAFETY: both boxes were checked, and freeing device memory waits for this stream.
-        stream.run(move || unsafe { move_box(to, from, extent) });
-    }
-    Ok(())
+    capture::host_waits(stream)?;
+    copy.perform(stream, when)
 }
 
 /// Fills a box with `pattern`, 1, 2 or 4 bytes.
 ///
 /// # Errors
-/// `INVALID_VALUE` when the memory is not CUDA's or the box leaves its allocation; `INVALID_PITCH`.
+/// `INVALID_VALUE` when the memory is not CUDA's or the box leaves its allocation; `INVALID_PITCH`; those of captures.
 pub(crate) fn fill(
     stream: &Arc<Stream>,
     to: Layout,
@@ -185,53 +165,197 @@ pub(crate) fn fill(
     extent: Extent,
     when: When,
 ) -> CudaResult {
+    let fill = BoxFill { to, pattern, element: bytes_per_element, extent };
     if extent.bytes() == 0 {
         return Ok(());
     }
-    if extent.height > 1 && to.pitch < extent.width {
-        return Err(CudaError::INVALID_PITCH);
+    if when == When::InOrder {
+        return Operation::Fill(fill).submit(stream);
     }
-    if !to.address.is_multiple_of(bytes_per_element) || !to.pitch.is_multiple_of(bytes_per_element) {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    let target = known("writes", to, extent, Some(true))?;
-    if let Known::Device(device) = target {
-        device.counters.memset.add(extent.bytes() as u64);
-    }
-    if races::are_wanted() {
-        if target == Known::Host {
-            races::writes_to_host(stream.lane(), to.address, extent.span(to));
+    capture::host_waits(stream)?;
+    fill.perform(stream, when)
+}
+
+impl BoxCopy {
+    /// What CUDA knows of both sides.
+    ///
+    /// # Errors
+    /// As [`copy`].
+    pub(crate) fn check(&self) -> CudaResult<(Known, Known)> {
+        let Self { to, from, extent, direction } = *self;
+        if extent.height > 1 && (to.pitch < extent.width || from.pitch < extent.width) {
+            return Err(CudaError::INVALID_PITCH);
         }
-        let mut accesses = Vec::new();
-        add_accesses(&mut accesses, to, extent, true);
-        races::work(&[stream.lane()], finding::function(), &accesses);
+        let source = known("reads", from, extent, direction.from_device)?;
+        Ok((source, known("writes", to, extent, direction.to_device)?))
     }
-    if init::is_wanted() {
-        rows(to, to, extent).for_each(|(row, _)| init::written(row, extent.width));
+
+    /// Gives it to a stream that is not capturing.
+    ///
+    /// # Errors
+    /// As [`copy`].
+    pub(crate) fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
+        self.perform(stream, When::InOrder)
     }
-    let task = move || {
+
+    /// Does it once within a capture, so that operators behind it find numbers that make sense.
+    pub(crate) fn rehearse(&self, undo: &mut Undo) {
+        let Self { to, from, extent, .. } = *self;
+        if !matches!(self.check(), Ok((_, Known::Device(_)))) {
+            return;
+        }
         for (row, _) in rows(to, to, extent) {
-            // SAFETY: the box was checked to be in live memory, and freeing it waits for this stream.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(row as *mut u8, extent.width) };
-            match bytes_per_element {
-                1 => bytes.fill(pattern as u8),
+            // SAFETY: the box was just checked to be in device memory.
+            unsafe { undo.keep(row, extent.width) };
+        }
+        // SAFETY: as above; C answers for a source that CUDA does not know.
+        unsafe { move_box(to, from, extent) };
+    }
+
+    fn perform(&self, stream: &Arc<Stream>, when: When) -> CudaResult {
+        let Self { to, from, extent, .. } = *self;
+        let (source, target) = self.check()?;
+        count(source, target, extent.bytes() as u64);
+        // Within devices the host does not wait (CUDA runtime manual, "API synchronization behavior").
+        let host_waits = !matches!((source, target), (Known::Device(_), Known::Device(_)));
+        // A pageable target is complete when the call returns, and a pageable source may be reused then (as above).
+        let waits = when == When::Now || target == Known::Unknown;
+        if races::are_wanted() {
+            let mut accesses = Vec::new();
+            for (known, layout, writes) in [(source, from, false), (target, to, true)] {
+                // What is not CUDA's is only touched while the caller waits.
+                if known != Known::Unknown {
+                    add_accesses(&mut accesses, layout, extent, writes);
+                }
+            }
+            if target == Known::Host {
+                races::writes_to_host(stream.lane(), to.address, extent.span(to));
+            }
+            races::work(&[stream.lane()], finding::function(), &accesses);
+            // Between rows that are apart the host may write.
+            if !waits && is_pinned(source, from) && extent.span(from) == extent.bytes() {
+                races::reads_pinned(stream.lane(), finding::function(), from.address, extent.bytes());
+            }
+        }
+        if init::is_wanted() {
+            follow(to, from, extent, source, target);
+        }
+        if waits {
+            stream.synchronize();
+            if host_waits {
+                races::host_waited_for(stream.lane());
+            }
+        }
+        if waits || (source == Known::Unknown && stream.is_idle()) {
+            // SAFETY: both boxes are in live memory: device and known memory were checked, the rest C answers for.
+            unsafe { move_box(to, from, extent) };
+        } else if source == Known::Unknown {
+            // Not asked again whether the stream is idle: another thread may have changed that.
+            let mut staged = vec![0u8; extent.bytes()];
+            let packed = Layout {
+                address: staged.as_mut_ptr() as usize,
+                pitch: extent.width,
+                slice: extent.width * extent.height,
+            };
+            // SAFETY: `staged` has room for the packed box.
+            unsafe { move_box(packed, from, extent) };
+            stream.run(move || {
+                let packed = Layout { address: staged.as_ptr() as usize, ..packed };
+                // SAFETY: `staged` moved in here; the target was checked, and freeing it waits for this stream.
+                unsafe { move_box(to, packed, extent) };
+            });
+        } else {
+            // SAFETY: both boxes were checked, and freeing device memory waits for this stream.
+            stream.run(move || unsafe { move_box(to, from, extent) });
+        }
+        Ok(())
+    }
+}
+
+impl BoxFill {
+    /// What CUDA knows of the memory.
+    ///
+    /// # Errors
+    /// As [`fill`].
+    pub(crate) fn check(&self) -> CudaResult<Known> {
+        let Self { to, element, extent, .. } = *self;
+        if extent.height > 1 && to.pitch < extent.width {
+            return Err(CudaError::INVALID_PITCH);
+        }
+        if !to.address.is_multiple_of(element) || !to.pitch.is_multiple_of(element) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        known("writes", to, extent, Some(true))
+    }
+
+    /// Gives it to a stream that is not capturing.
+    ///
+    /// # Errors
+    /// As [`fill`].
+    pub(crate) fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
+        self.perform(stream, When::InOrder)
+    }
+
+    /// [`BoxCopy::rehearse`]
+    pub(crate) fn rehearse(&self, undo: &mut Undo) {
+        if !matches!(self.check(), Ok(Known::Device(_))) {
+            return;
+        }
+        for (row, _) in rows(self.to, self.to, self.extent) {
+            // SAFETY: the box was just checked to be in device memory.
+            unsafe { undo.keep(row, self.extent.width) };
+        }
+        // SAFETY: as above.
+        unsafe { self.write() };
+    }
+
+    /// # Safety
+    /// The box is in live memory.
+    unsafe fn write(self) {
+        for (row, _) in rows(self.to, self.to, self.extent) {
+            // SAFETY: by the caller.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(row as *mut u8, self.extent.width) };
+            match self.element {
+                1 => bytes.fill(self.pattern as u8),
                 size => {
-                    bytes.chunks_exact_mut(size).for_each(|part| part.copy_from_slice(&pattern.to_le_bytes()[..size]))
+                    let pattern = self.pattern.to_le_bytes();
+                    bytes.chunks_exact_mut(size).for_each(|part| part.copy_from_slice(&pattern[..size]));
                 }
             }
         }
-    };
-    if when == When::Now {
-        stream.synchronize();
-        // The host waits for a fill of its own memory only (CUDA runtime manual, "API synchronization behavior").
-        if target == Known::Host || is_managed(to.address) {
-            races::host_waited_for(stream.lane());
-        }
-        task();
-    } else {
-        stream.run(task);
     }
-    Ok(())
+
+    fn perform(self, stream: &Arc<Stream>, when: When) -> CudaResult {
+        let Self { to, extent, .. } = self;
+        let target = self.check()?;
+        if let Known::Device(device) = target {
+            device.counters.memset.add(extent.bytes() as u64);
+        }
+        if races::are_wanted() {
+            if target == Known::Host {
+                races::writes_to_host(stream.lane(), to.address, extent.span(to));
+            }
+            let mut accesses = Vec::new();
+            add_accesses(&mut accesses, to, extent, true);
+            races::work(&[stream.lane()], finding::function(), &accesses);
+        }
+        if init::is_wanted() {
+            rows(to, to, extent).for_each(|(row, _)| init::written(row, extent.width));
+        }
+        // SAFETY: the box was checked to be in live memory, and freeing it waits for this stream.
+        let task = move || unsafe { self.write() };
+        if when == When::Now {
+            stream.synchronize();
+            // The host waits for a fill of its own memory only (CUDA runtime manual, "API synchronization behavior").
+            if target == Known::Host || is_managed(to.address) {
+                races::host_waited_for(stream.lane());
+            }
+            task();
+        } else {
+            stream.run(task);
+        }
+        Ok(())
+    }
 }
 
 /// Whether it is host memory that CUDA allocated, so that it is there until CUDA releases it.

@@ -1,6 +1,6 @@
 //! Events: a point in a stream, with the time when the stream got there.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
@@ -8,6 +8,7 @@ use dataplane::lock::Mutex;
 
 use super::Device;
 use super::error::{CudaError, CudaResult};
+use super::graph::capture::{self, Captured};
 use super::stream::{self, Point, Stream};
 use crate::boundary::gap;
 use crate::boundary::handle::Handles;
@@ -18,6 +19,8 @@ use crate::sanitizer::races::{self, Clock};
 #[derive(Debug)]
 pub(crate) struct Event {
     device: u32,
+    /// What the program has.
+    handle: AtomicUsize,
     purpose: Use,
     /// Whether another process has its handle.
     is_shared: AtomicBool,
@@ -43,18 +46,24 @@ struct State {
     point: Option<Point>,
     /// What is known to be done once the stream got there.
     knowledge: Clock,
+    /// What it is in a capture, if that is where it was recorded last.
+    captured: Option<Captured>,
 }
 
 static EVENTS: Handles<Event> = Handles::new(2);
 
 /// Makes an event and returns its handle.
 pub(crate) fn create(device: &Device, purpose: Use) -> usize {
-    EVENTS.insert(Arc::new(Event {
+    let event = Arc::new(Event {
         device: device.ordinal,
+        handle: AtomicUsize::new(0),
         purpose,
         is_shared: AtomicBool::new(false),
         state: Mutex::default(),
-    }))
+    });
+    let handle = EVENTS.insert(Arc::clone(&event));
+    event.handle.store(handle, Ordering::Relaxed);
+    handle
 }
 
 /// The event behind a handle.
@@ -63,6 +72,11 @@ pub(crate) fn create(device: &Device, purpose: Use) -> usize {
 /// `INVALID_HANDLE` when it names no live event.
 pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Event>> {
     EVENTS.get(handle).ok_or(CudaError::INVALID_HANDLE)
+}
+
+/// What the program has of an event.
+pub(crate) fn handle_of(event: &Event) -> usize {
+    event.handle.load(Ordering::Relaxed)
 }
 
 /// Ends an event; waits on it that are under way still end.
@@ -88,13 +102,19 @@ impl Event {
         self.state.lock()
     }
 
-    /// Places the event after what `stream` was given so far.
+    /// Places the event after what `stream` was given so far, or in the graph that it captures.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` when event and stream are of different devices.
+    /// `INVALID_HANDLE` when event and stream are of different devices; those of captures.
     pub(crate) fn record(self: &Arc<Self>, stream: &Arc<Stream>) -> CudaResult {
         if stream.device != self.device {
             return Err(CudaError::INVALID_HANDLE);
+        }
+        let captured = capture::record(stream)?;
+        let is_captured = captured.is_some();
+        self.lock().captured = captured;
+        if is_captured {
+            return Ok(());
         }
         if self.is_shared.load(Ordering::Relaxed) {
             // The other process would not wait for this record.
@@ -121,6 +141,30 @@ impl Event {
             state.point = Some(point);
         }
         Ok(())
+    }
+
+    /// What it is in a capture, if that is where it was recorded last.
+    pub(crate) fn captured(&self) -> Option<Captured> {
+        self.lock().captured.clone()
+    }
+
+    /// The host waits for it, asks for it or measures with it.
+    ///
+    /// # Errors
+    /// `CAPTURED_EVENT` if it was recorded last in a capture, which is invalid then.
+    pub(crate) fn uncaptured(&self) -> CudaResult {
+        match self.captured() {
+            None => Ok(()),
+            Some(captured) => {
+                captured.invalidate();
+                Err(CudaError::CAPTURED_EVENT)
+            }
+        }
+    }
+
+    /// True if it was never recorded.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.lock().recorded == 0
     }
 
     /// Lets other processes have it, once its latest record is reached, so that they need not wait.

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use ptx::{Entry, LaunchError, Trap, TrapKind};
 
 use super::error::{CudaError, CudaResult};
+use super::graph::operation::Operation;
 use super::grid::Grid;
 use super::kernel::{Kernel, NoCode, Runnable};
 use super::occupancy::{self, Need};
@@ -30,12 +31,14 @@ pub(crate) struct Launch {
     pub(crate) is_cooperative: bool,
     /// Events to record behind it.
     pub(crate) events: Vec<usize>,
+    /// What the program calls the kernel by.
+    pub(crate) function: usize,
 }
 
 impl Launch {
     /// One without attributes.
     pub(crate) fn plain(grid: [u32; 3], block: [u32; 3], shared_bytes: usize) -> Self {
-        Self { grid, block, shared_bytes, cluster: None, is_cooperative: false, events: Vec::new() }
+        Self { grid, block, shared_bytes, cluster: None, is_cooperative: false, events: Vec::new(), function: 0 }
     }
 }
 
@@ -163,11 +166,26 @@ impl Arguments {
     }
 }
 
+/// A launch that was checked, with the values of its parameters.
+#[derive(Debug)]
+pub(crate) struct KernelCall {
+    device: &'static Device,
+    kernel: Kernel,
+    runnable: Runnable,
+    pub(crate) launch: Launch,
+    cluster: [u32; 3],
+    params: Vec<u8>,
+    /// Where each parameter is in `params`, for C.
+    places: Vec<usize>,
+    globals: Arc<[u64]>,
+    library: Library,
+    call: &'static str,
+}
+
 /// Checks a launch and gives it to the stream. A kernel without code here is recorded: that is a gap.
 ///
 /// # Errors
-/// As CUDA's. The gap itself is an error under FAKEGPU_UNSUPPORTED_API=stop (`NO_KERNEL_IMAGE`, as for a kernel that was not
-/// compiled for this GPU) and `error` (NotSupported).
+/// As [`prepare`], and those of captures.
 ///
 /// # Safety
 /// The arguments are where the program says.
@@ -179,52 +197,112 @@ pub(crate) unsafe fn launch(
     library: Library,
     call: &'static str,
 ) -> CudaResult {
-    let device = stream.device();
+    // SAFETY: the caller's promise.
+    match unsafe { prepare(stream.device(), kernel, launch, arguments, library, call) }? {
+        Some(call) => Operation::Kernel(Arc::new(call)).submit(stream),
+        None => Ok(()),
+    }
+}
+
+/// Checks a launch, and takes the values of its parameters. None where it has no effect: a gap that is allowed.
+///
+/// # Errors
+/// As CUDA's. The gap itself is an error under FAKEGPU_UNSUPPORTED_API=stop (`NO_KERNEL_IMAGE`, as for a kernel that was not
+/// compiled for this GPU) and `error` (NotSupported).
+///
+/// # Safety
+/// The arguments are where the program says.
+pub(crate) unsafe fn prepare(
+    device: &'static Device,
+    kernel: &Kernel,
+    launch: Launch,
+    arguments: Arguments,
+    library: Library,
+    call: &'static str,
+) -> CudaResult<Option<KernelCall>> {
     check_sizes(device, &launch)?;
     if gap::is_muted() {
-        return Ok(());
+        return Ok(None);
     }
     device.alive()?;
     crate::report::used();
-    let name = kernel.name().to_string_lossy();
-    device.counters.launched(&name);
     let runnable = match kernel.code(device) {
         Ok(runnable) => runnable,
-        Err(NoCode::NotForDevice) => return Err(CudaError::NO_KERNEL_IMAGE),
+        Err(NoCode::NotForDevice) => {
+            device.counters.launched(&kernel.name().to_string_lossy());
+            return Err(CudaError::NO_KERNEL_IMAGE);
+        }
         Err(NoCode::Gap(why)) => {
+            device.counters.launched(&kernel.name().to_string_lossy());
             gap::tolerate(library, call, &why)?;
             init::all_written();
             races::writes_anywhere();
             // Success would let a program take memory that the kernel never wrote for its result.
-            return if gap::policy() == GapPolicy::Stop { Err(CudaError::NO_KERNEL_IMAGE) } else { Ok(()) };
+            return if gap::policy() == GapPolicy::Stop { Err(CudaError::NO_KERNEL_IMAGE) } else { Ok(None) };
         }
     };
     let cluster = check_kernel(device, &runnable, &launch)?;
     // SAFETY: the caller's promise.
     let params = unsafe { arguments.collect(runnable.compiled.kernel.entry()) }?;
+    let place = |param: &ptx::Param| params.as_ptr() as usize + param.offset as usize;
+    let places = runnable.compiled.kernel.entry().params.iter().map(place).collect();
     let globals = kernel.variables(&runnable.program, device)?;
-    let events = launch.events.iter().map(|handle| event::resolve(*handle)).collect::<CudaResult<Vec<_>>>()?;
-    device.output.flush();
-    // What it reads and writes is not known: it is ordered with other work, and conflicts with none.
-    races::work(&[stream.lane()], call, &[]);
-    races::writes_anywhere();
-    init::all_written();
-    let may_wait = runnable.compiled.kernel.may_wait();
-    let task = move || {
-        let _running = neighbors::running(device);
-        run(device, &runnable, &launch, cluster, &params, &globals, library, call);
-    };
-    if may_wait {
-        // For work that is issued after it, perhaps: the caller must be free to do that.
-        stream::enqueue(stream, Box::new(task));
-    } else {
-        stream.run(task);
+    let kernel = kernel.clone();
+    Ok(Some(KernelCall { device, kernel, runnable, launch, cluster, params, places, globals, library, call }))
+}
+
+impl KernelCall {
+    /// The kernel's name.
+    pub(crate) fn name(&self) -> String {
+        self.kernel.name().to_string_lossy().into_owned()
     }
-    for event in events {
-        event.record(stream)?;
+
+    /// Address of C's array of pointers to the parameters, which lives as long as this.
+    pub(crate) fn parameters(&self) -> usize {
+        self.places.as_ptr() as usize
     }
-    super::answer_before_failure();
-    Ok(())
+
+    /// Gives it to a stream that is not capturing.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for an event that is gone, and what the device failed with.
+    pub(crate) fn issue(self: &Arc<Self>, stream: &Arc<Stream>) -> CudaResult {
+        let device = self.device;
+        device.alive()?;
+        device.counters.launched(&self.kernel.name().to_string_lossy());
+        let events = self.launch.events.iter().map(|handle| event::resolve(*handle)).collect::<CudaResult<Vec<_>>>()?;
+        device.output.flush();
+        // What it reads and writes is not known: it is ordered with other work, and conflicts with none.
+        races::work(&[stream.lane()], self.call, &[]);
+        races::writes_anywhere();
+        init::all_written();
+        let call = Arc::clone(self);
+        let task = move || {
+            let _running = neighbors::running(device);
+            let KernelCall { runnable, launch, cluster, params, globals, library, call, .. } = &*call;
+            run(device, runnable, launch, *cluster, params, globals, *library, call);
+        };
+        if self.runnable.compiled.kernel.may_wait() {
+            // For work that is issued after it, perhaps: the caller must be free to do that.
+            stream::enqueue(stream, Box::new(task));
+        } else {
+            stream.run(task);
+        }
+        for event in events {
+            event.record(stream)?;
+        }
+        super::answer_before_failure();
+        Ok(())
+    }
+}
+
+/// Whether an executable graph can take over `new` in the place of `old`: a kernel or a copy with others of its kind.
+pub(crate) fn may_replace(old: &Operation, new: &Operation) -> bool {
+    match (old, new) {
+        (Operation::Kernel(old), Operation::Kernel(new)) => std::ptr::eq(old.device, new.device),
+        (Operation::Work(_), Operation::Kernel(_)) | (Operation::Kernel(_), Operation::Work(_)) => false,
+        _ => true,
+    }
 }
 
 /// What every device refuses.

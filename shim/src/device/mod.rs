@@ -20,6 +20,7 @@ pub(crate) mod error;
 pub(crate) mod event;
 mod freed;
 pub(crate) mod fresh;
+pub(crate) mod graph;
 mod grid;
 pub(crate) mod image;
 pub(crate) mod ipc;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use dataplane::lock::{Condvar, Mutex};
 
 use super::error::{CudaError, CudaResult};
+use super::graph::capture;
 use super::{Device, all, current};
 use crate::boundary::handle::Handles;
 use crate::process::delay::{self, Place};
@@ -513,8 +514,19 @@ pub(crate) fn create(device: &Device, kind: Kind, priority: i32) -> usize {
 /// `INVALID_HANDLE` for a default stream or a handle that names no live stream.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
     let stream = STREAMS.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
+    capture::ends(&stream);
     stream.end();
     Ok(())
+}
+
+/// A stream on `device` that no program has a handle of.
+pub(crate) fn unnamed(device: &Device, kind: Kind) -> Arc<Stream> {
+    Stream::new(device, kind, 0)
+}
+
+/// Ends a stream of [`unnamed`]. Work already in it is still done.
+pub(crate) fn retire(stream: &Arc<Stream>) {
+    stream.end();
 }
 
 /// Ends all streams of the device, as `cudaDeviceReset` does.

@@ -4,10 +4,15 @@ use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
 use crate::boundary::args::{Out, Text};
 use crate::boundary::table::exports;
+use crate::cuda_driver::graph::{self, KernelParamsV2};
 use crate::cuda_driver::memory::{AllocationProperties, Copy2D, Copy3D};
 use crate::cuda_driver::module::LaunchConfig;
 use crate::cuda_driver::{context, device, ipc, memory, module, stream};
 use crate::device::calls::abi::{AccessDescription, MemLocation, PoolProperties};
+use crate::device::calls::capture;
+use crate::device::calls::graph::{
+    self as shared, HostParams, InstantiateParams, KernelParams, MemsetParams, UpdateInfo,
+};
 use crate::device::calls::occupancy::SharedBytesOf;
 use crate::device::calls::stream::{Callback, HostFunction};
 use crate::device::calls::{self, error, pool};
@@ -141,9 +146,9 @@ exports! {
         fn cuStreamGetCtx_v2(handle: usize, out: Out<usize>, green: Out<usize>) = stream::context_of_v2;
         fn cuStreamAddCallback(handle: usize, function: Callback, data: *mut c_void, flags: c_uint) = stream::callback;
         fn cuLaunchHostFunc(handle: usize, function: HostFunction, data: *mut c_void) = stream::host_function;
-        fn cuStreamIsCapturing(handle: usize, out: Out<c_uint>) = stream::is_capturing;
-        fn cuStreamGetCaptureInfo_v2(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = stream::capture_info;
-        fn cuStreamGetCaptureInfo_v3(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = stream::capture_info;
+        fn cuStreamIsCapturing(handle: usize, out: Out<c_uint>) = capture::is_capturing;
+        fn cuStreamGetCaptureInfo_v2(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>, graph: Out<usize>, nodes: Out<usize>, count: Out<usize>) = capture::info_v2;
+        fn cuStreamGetCaptureInfo_v3(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>) = capture::info_v3;
         fn cuOccupancyMaxPotentialBlockSize(grid: Out<c_int>, block: Out<c_int>, function: usize, shared: SharedBytesOf, dynamic: usize, limit: c_int) = module::best_block;
         fn cuOccupancyMaxPotentialBlockSizeWithFlags(grid: Out<c_int>, block: Out<c_int>, function: usize, shared: SharedBytesOf, dynamic: usize, limit: c_int, flags: c_uint) = module::best_block_with_flags;
         fn cuOccupancyAvailableDynamicSMemPerBlock(out: Out<usize>, function: usize, blocks: c_int, threads: c_int) = module::available_shared;
@@ -158,7 +163,91 @@ exports! {
         fn cuProfilerInitialize(configuration: Text, output: Text, mode: c_uint) = device::initialize_profiler;
         fn cuProfilerStart() = calls::device::profiler;
         fn cuProfilerStop() = calls::device::profiler;
-        fn cuThreadExchangeStreamCaptureMode(mode: Out<c_uint>) = calls::stream::exchange_capture_mode;
+        fn cuThreadExchangeStreamCaptureMode(mode: Out<c_uint>) = capture::exchange_mode;
+        fn cuStreamBeginCapture(stream: usize) = |stream| capture::begin(stream, 0);
+        fn cuStreamBeginCapture_ptsz(stream: usize) = |stream| per_thread(|| capture::begin(stream, 0));
+        fn cuStreamBeginCapture_v2(stream: usize, mode: c_uint) = capture::begin;
+        fn cuStreamBeginCapture_v2_ptsz(stream: usize, mode: c_uint) = |stream, mode| per_thread(|| capture::begin(stream, mode));
+        fn cuStreamBeginCaptureToGraph(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = capture::begin_to_graph;
+        fn cuStreamBeginCaptureToGraph_ptsz(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = |stream, graph, nodes, edges, count, mode| per_thread(|| capture::begin_to_graph(stream, graph, nodes, edges, count, mode));
+        fn cuStreamEndCapture(stream: usize, out: Out<usize>) = capture::end;
+        fn cuStreamEndCapture_ptsz(stream: usize, out: Out<usize>) = |stream, out| per_thread(|| capture::end(stream, out));
+        fn cuStreamGetCaptureInfo(stream: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = capture::info_v1;
+        fn cuStreamGetCaptureInfo_ptsz(stream: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |stream, status, id| per_thread(|| capture::info_v1(stream, status, id));
+        fn cuStreamUpdateCaptureDependencies(stream: usize, nodes: Out<usize>, count: usize, flags: c_uint) = capture::update;
+        fn cuStreamUpdateCaptureDependencies_ptsz(stream: usize, nodes: Out<usize>, count: usize, flags: c_uint) = |stream, nodes, count, flags| per_thread(|| capture::update(stream, nodes, count, flags));
+        fn cuStreamUpdateCaptureDependencies_v2(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = capture::update_v2;
+        fn cuStreamUpdateCaptureDependencies_v2_ptsz(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = |stream, nodes, edges, count, flags| per_thread(|| capture::update_v2(stream, nodes, edges, count, flags));
+        fn cuGraphCreate(out: Out<usize>, flags: c_uint) = shared::create;
+        fn cuUserObjectCreate(out: Out<usize>, data: usize, destroy: HostFunction, references: c_uint, flags: c_uint) = shared::create_object;
+        fn cuUserObjectRetain(object: usize, count: c_uint) = shared::retain_object;
+        fn cuUserObjectRelease(object: usize, count: c_uint) = shared::release_object;
+        fn cuGraphRetainUserObject(graph: usize, object: usize, count: c_uint, flags: c_uint) = shared::hold_object;
+        fn cuGraphReleaseUserObject(graph: usize, object: usize, count: c_uint) = shared::give_object_back;
+        fn cuGraphDestroy(graph: usize) = shared::destroy;
+        fn cuGraphClone(out: Out<usize>, graph: usize) = shared::clone;
+        fn cuGraphAddEmptyNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize) = shared::add_empty;
+        fn cuGraphAddHostNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<HostParams>) = shared::add_host;
+        fn cuGraphHostNodeGetParams(node: usize, out: Out<HostParams>) = shared::host_params;
+        fn cuGraphHostNodeSetParams(node: usize, params: Out<HostParams>) = shared::set_host;
+        fn cuGraphExecHostNodeSetParams(exec: usize, node: usize, params: Out<HostParams>) = shared::set_host_in;
+        fn cuGraphAddKernelNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<KernelParams>) = graph::add_kernel;
+        fn cuGraphKernelNodeGetParams(node: usize, out: Out<KernelParams>) = shared::kernel_params;
+        fn cuGraphKernelNodeSetParams(node: usize, params: Out<KernelParams>) = graph::set_kernel;
+        fn cuGraphExecKernelNodeSetParams(exec: usize, node: usize, params: Out<KernelParams>) = graph::set_kernel_in;
+        fn cuGraphAddMemsetNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<MemsetParams>, context: usize) = graph::add_memset;
+        fn cuGraphMemsetNodeGetParams(node: usize, out: Out<MemsetParams>) = shared::memset_params;
+        fn cuGraphMemsetNodeSetParams(node: usize, params: Out<MemsetParams>) = shared::set_memset;
+        fn cuGraphExecMemsetNodeSetParams(exec: usize, node: usize, params: Out<MemsetParams>, context: usize) = graph::set_memset_in;
+        fn cuGraphAddMemcpyNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<Copy3D>, context: usize) = graph::add_memcpy;
+        fn cuGraphMemcpyNodeSetParams(node: usize, params: Out<Copy3D>) = graph::set_memcpy;
+        fn cuGraphExecMemcpyNodeSetParams(exec: usize, node: usize, params: Out<Copy3D>, context: usize) = graph::set_memcpy_in;
+        fn cuGraphAddEventRecordNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, event: usize) = shared::add_event_record;
+        fn cuGraphAddEventWaitNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, event: usize) = shared::add_event_wait;
+        fn cuGraphEventRecordNodeGetEvent(node: usize, out: Out<usize>) = shared::recorded_event;
+        fn cuGraphEventWaitNodeGetEvent(node: usize, out: Out<usize>) = shared::awaited_event;
+        fn cuGraphEventRecordNodeSetEvent(node: usize, event: usize) = shared::set_event_record;
+        fn cuGraphEventWaitNodeSetEvent(node: usize, event: usize) = shared::set_event_wait;
+        fn cuGraphExecEventRecordNodeSetEvent(exec: usize, node: usize, event: usize) = shared::set_event_record_in;
+        fn cuGraphExecEventWaitNodeSetEvent(exec: usize, node: usize, event: usize) = shared::set_event_wait_in;
+        fn cuGraphAddChildGraphNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, child: usize) = shared::add_child;
+        fn cuGraphChildGraphNodeGetGraph(node: usize, out: Out<usize>) = shared::child_graph;
+        fn cuGraphExecChildGraphNodeSetParams(exec: usize, node: usize, child: usize) = shared::set_child_in;
+        fn cuGraphGetNodes(graph: usize, out: Out<usize>, count: Out<usize>) = shared::nodes;
+        fn cuGraphGetRootNodes(graph: usize, out: Out<usize>, count: Out<usize>) = shared::root_nodes;
+        fn cuGraphGetEdges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) = shared::edges;
+        fn cuGraphGetEdges_v2(graph: usize, from: Out<usize>, to: Out<usize>, data: Out<u64>, count: Out<usize>) = shared::edges_v2;
+        fn cuGraphNodeGetDependencies(node: usize, out: Out<usize>, count: Out<usize>) = shared::dependencies;
+        fn cuGraphNodeGetDependencies_v2(node: usize, out: Out<usize>, data: Out<u64>, count: Out<usize>) = shared::dependencies_v2;
+        fn cuGraphNodeGetDependentNodes(node: usize, out: Out<usize>, count: Out<usize>) = shared::dependents;
+        fn cuGraphNodeGetDependentNodes_v2(node: usize, out: Out<usize>, data: Out<u64>, count: Out<usize>) = shared::dependents_v2;
+        fn cuGraphAddDependencies(graph: usize, from: Out<usize>, to: Out<usize>, count: usize) = shared::add_dependencies;
+        fn cuGraphAddDependencies_v2(graph: usize, from: Out<usize>, to: Out<usize>, data: usize, count: usize) = shared::add_dependencies_v2;
+        fn cuGraphRemoveDependencies(graph: usize, from: Out<usize>, to: Out<usize>, count: usize) = shared::remove_dependencies;
+        fn cuGraphRemoveDependencies_v2(graph: usize, from: Out<usize>, to: Out<usize>, data: usize, count: usize) = shared::remove_dependencies_v2;
+        fn cuGraphNodeGetType(node: usize, out: Out<c_uint>) = shared::node_type;
+        fn cuGraphDestroyNode(node: usize) = shared::destroy_node;
+        fn cuGraphNodeFindInClone(out: Out<usize>, node: usize, graph: usize) = shared::find_in_clone;
+        fn cuGraphInstantiateWithParams(out: Out<usize>, graph: usize, params: Out<InstantiateParams>) = shared::instantiate_with;
+        fn cuGraphInstantiateWithParams_ptsz(out: Out<usize>, graph: usize, params: Out<InstantiateParams>) = |out, graph, params| per_thread(|| shared::instantiate_with(out, graph, params));
+        fn cuGraphExecGetFlags(exec: usize, out: Out<c_ulonglong>) = shared::exec_flags;
+        fn cuGraphExecDestroy(exec: usize) = shared::destroy_exec;
+        fn cuGraphLaunch(exec: usize, stream: usize) = shared::launch;
+        fn cuGraphLaunch_ptsz(exec: usize, stream: usize) = |exec, stream| per_thread(|| shared::launch(exec, stream));
+        fn cuGraphUpload(exec: usize, stream: usize) = shared::upload;
+        fn cuGraphUpload_ptsz(exec: usize, stream: usize) = |exec, stream| per_thread(|| shared::upload(exec, stream));
+        fn cuGraphNodeSetEnabled(exec: usize, node: usize, enabled: c_uint) = shared::set_enabled;
+        fn cuGraphNodeGetEnabled(exec: usize, node: usize, out: Out<c_uint>) = shared::get_enabled;
+        fn cuGraphDebugDotPrint(graph: usize, path: Text, flags: c_uint) = shared::print;
+        fn cuGraphInstantiate(out: Out<usize>, graph: usize, node: Out<usize>, log: usize, bytes: usize) = shared::instantiate_v1;
+        fn cuGraphInstantiate_v2(out: Out<usize>, graph: usize, node: Out<usize>, log: usize, bytes: usize) = shared::instantiate_v1;
+        fn cuGraphInstantiateWithFlags(out: Out<usize>, graph: usize, flags: c_ulonglong) = shared::instantiate;
+        fn cuGraphExecUpdate(exec: usize, graph: usize, node: Out<usize>, result: Out<c_uint>) = shared::update_v1;
+        fn cuGraphExecUpdate_v2(exec: usize, graph: usize, info: Out<UpdateInfo>) = shared::update;
+        fn cuGraphAddKernelNode_v2(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<KernelParamsV2>) = graph::add_kernel_v2;
+        fn cuGraphKernelNodeGetParams_v2(node: usize, out: Out<KernelParamsV2>) = graph::kernel_params_v2;
+        fn cuGraphKernelNodeSetParams_v2(node: usize, params: Out<KernelParamsV2>) = graph::set_kernel_v2;
+        fn cuGraphExecKernelNodeSetParams_v2(exec: usize, node: usize, params: Out<KernelParamsV2>) = graph::set_kernel_in_v2;
         fn cuEventCreate(out: Out<usize>, flags: c_uint) = stream::event_create;
         fn cuEventDestroy_v2(handle: usize) = stream::event_destroy;
         fn cuIpcGetMemHandle(out: Out<Handle>, address: usize) = ipc::memory_handle;
@@ -255,9 +344,9 @@ exports! {
         fn cuStreamGetCtx_v2_ptsz(handle: usize, out: Out<usize>, green: Out<usize>) = |handle, out, green| per_thread(|| stream::context_of_v2(handle, out, green));
         fn cuStreamAddCallback_ptsz(handle: usize, function: Callback, data: *mut c_void, flags: c_uint) = |handle, function, data, flags| per_thread(|| stream::callback(handle, function, data, flags));
         fn cuLaunchHostFunc_ptsz(handle: usize, function: HostFunction, data: *mut c_void) = |handle, function, data| per_thread(|| stream::host_function(handle, function, data));
-        fn cuStreamIsCapturing_ptsz(handle: usize, out: Out<c_uint>) = |handle, out| per_thread(|| stream::is_capturing(handle, out));
-        fn cuStreamGetCaptureInfo_v2_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |handle, status, id| per_thread(|| stream::capture_info(handle, status, id));
-        fn cuStreamGetCaptureInfo_v3_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |handle, status, id| per_thread(|| stream::capture_info(handle, status, id));
+        fn cuStreamIsCapturing_ptsz(handle: usize, out: Out<c_uint>) = |handle, out| per_thread(|| capture::is_capturing(handle, out));
+        fn cuStreamGetCaptureInfo_v2_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>, graph: Out<usize>, nodes: Out<usize>, count: Out<usize>) = |handle, status, id, graph, nodes, count| per_thread(|| capture::info_v2(handle, status, id, graph, nodes, count));
+        fn cuStreamGetCaptureInfo_v3_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>) = |handle, status, id, graph, nodes, edges, count| per_thread(|| capture::info_v3(handle, status, id, graph, nodes, edges, count));
         fn cuEventRecord_ptsz(event: usize, stream: usize) = |event, stream| per_thread(|| stream::event_record(event, stream));
         fn cuEventRecordWithFlags_ptsz(event: usize, stream: usize, flags: c_uint) = |event, stream, flags| per_thread(|| stream::event_record_with_flags(event, stream, flags));
         fn cuLaunchKernel_ptsz(function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: usize, parameters: *const c_void, extra: *const c_void) = |function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters, extra| per_thread(|| module::launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters, extra));
@@ -319,34 +408,15 @@ exports! {
         cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuFabricCpyBatchAsync
         cuFabricCpyBatchAsync_ptsz cuFlushGPUDirectRDMAWrites
         cuFuncSetBlockShape cuFuncSetSharedMemConfig cuFuncSetSharedSize
-        cuGetExportTable cuGraphAddBatchMemOpNode cuGraphAddChildGraphNode cuGraphAddDependencies
-        cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode cuGraphAddEventWaitNode
-        cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode cuGraphAddHostNode
-        cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphAddMemAllocNode cuGraphAddMemFreeNode
-        cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphAddNode cuGraphAddNode_v2 cuGraphAddNode_v3
-        cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams cuGraphChildGraphNodeGetGraph cuGraphClone
-        cuGraphConditionalHandleCreate cuGraphCreate cuGraphDebugDotPrint cuGraphDestroy cuGraphDestroyNode
-        cuGraphEventRecordNodeGetEvent cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent
-        cuGraphEventWaitNodeSetEvent cuGraphExecBatchMemOpNodeSetParams cuGraphExecChildGraphNodeSetParams
-        cuGraphExecDestroy cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
-        cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
-        cuGraphExecGetFlags cuGraphExecGetId cuGraphExecHostNodeSetParams cuGraphExecKernelNodeSetParams
-        cuGraphExecKernelNodeSetParams_v2 cuGraphExecMemcpyNodeSetParams cuGraphExecMemsetNodeSetParams
-        cuGraphExecNodeSetParams cuGraphExecUpdate cuGraphExecUpdate_v2
-        cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams
-        cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams cuGraphGetEdges
-        cuGraphGetEdges_v2 cuGraphGetId cuGraphGetNodes cuGraphGetRootNodes cuGraphHostNodeGetParams
-        cuGraphHostNodeSetParams cuGraphInstantiate cuGraphInstantiateWithFlags cuGraphInstantiateWithParams
-        cuGraphInstantiateWithParams_ptsz cuGraphInstantiate_v2 cuGraphKernelNodeCopyAttributes
-        cuGraphKernelNodeGetAttribute cuGraphKernelNodeGetParams cuGraphKernelNodeGetParams_v2
-        cuGraphKernelNodeSetAttribute cuGraphKernelNodeSetParams cuGraphKernelNodeSetParams_v2 cuGraphLaunch
-        cuGraphLaunch_ptsz cuGraphMemAllocNodeGetParams cuGraphMemFreeNodeGetParams cuGraphMemcpyNodeGetParams
-        cuGraphMemcpyNodeSetParams cuGraphMemsetNodeGetParams cuGraphMemsetNodeSetParams cuGraphNodeFindInClone
-        cuGraphNodeGetContainingGraph cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2
-        cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetLocalId
-        cuGraphNodeGetParams cuGraphNodeGetToolsId cuGraphNodeGetType cuGraphNodeSetEnabled cuGraphNodeSetParams
-        cuGraphNodeSetParams_v2 cuGraphReleaseUserObject cuGraphRemoveDependencies cuGraphRemoveDependencies_v2
-        cuGraphRetainUserObject cuGraphUpload cuGraphUpload_ptsz cuGreenCtxCreate cuGreenCtxDestroy
+        cuGetExportTable cuGraphAddBatchMemOpNode                 cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode         cuGraphAddMemAllocNode cuGraphAddMemFreeNode
+        cuGraphAddNode cuGraphAddNode_v2 cuGraphAddNode_v3
+        cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams         cuGraphConditionalHandleCreate                 cuGraphExecBatchMemOpNodeSetParams                 cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
+        cuGraphExecGetId                 cuGraphExecNodeSetParams         cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams
+        cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams         cuGraphGetId                 cuGraphKernelNodeCopyAttributes
+        cuGraphKernelNodeGetAttribute         cuGraphKernelNodeSetAttribute         cuGraphMemAllocNodeGetParams cuGraphMemFreeNodeGetParams cuGraphMemcpyNodeGetParams
+                cuGraphNodeGetContainingGraph         cuGraphNodeGetLocalId
+        cuGraphNodeGetParams cuGraphNodeGetToolsId cuGraphNodeSetParams
+        cuGraphNodeSetParams_v2         cuGreenCtxCreate cuGreenCtxDestroy
         cuGreenCtxGetDevResource cuGreenCtxGetId cuGreenCtxRecordEvent cuGreenCtxStreamCreate
         cuGreenCtxWaitEvent cuImportExternalMemory cuImportExternalSemaphore
         cuKernelSetCacheConfig cuLaunch
@@ -388,21 +458,17 @@ exports! {
         cuParamSeti cuParamSetv cuPointerSetAttribute cuSignalExternalSemaphoresAsync
         cuSignalExternalSemaphoresAsync_ptsz
         cuStreamBatchMemOp cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2 cuStreamBatchMemOp_v2_ptsz
-        cuStreamBeginCapture cuStreamBeginCaptureToCig cuStreamBeginCaptureToCig_ptsz
-        cuStreamBeginCaptureToGraph cuStreamBeginCaptureToGraph_ptsz cuStreamBeginCapture_ptsz
-        cuStreamBeginCapture_v2 cuStreamBeginCapture_v2_ptsz cuStreamBeginRecaptureToGraph
+        cuStreamBeginCaptureToCig cuStreamBeginCaptureToCig_ptsz
+                cuStreamBeginRecaptureToGraph
         cuStreamBeginRecaptureToGraph_ptsz cuStreamDestroy
-        cuStreamEndCapture cuStreamEndCaptureToCig cuStreamEndCaptureToCig_ptsz cuStreamEndCapture_ptsz
-        cuStreamGetCaptureInfo cuStreamGetCaptureInfo_ptsz
-        cuStreamGetDevResource cuStreamGetDevResource_ptsz cuStreamGetGreenCtx
-        cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_ptsz
-        cuStreamUpdateCaptureDependencies_v2 cuStreamUpdateCaptureDependencies_v2_ptsz cuStreamWaitValue32
+        cuStreamEndCaptureToCig cuStreamEndCaptureToCig_ptsz                 cuStreamGetDevResource cuStreamGetDevResource_ptsz cuStreamGetGreenCtx
+                cuStreamWaitValue32
         cuStreamWaitValue32_ptsz cuStreamWaitValue32_v2 cuStreamWaitValue32_v2_ptsz cuStreamWaitValue64
         cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2 cuStreamWaitValue64_v2_ptsz cuSurfObjectCreate
         cuSurfObjectDestroy cuSurfObjectGetResourceDesc cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide
         cuTensorMapEncodeTiled cuTensorMapReplaceAddress cuTensorMapSetAllocationClass cuTexObjectCreate
         cuTexObjectDestroy cuTexObjectGetResourceDesc cuTexObjectGetResourceViewDesc cuTexObjectGetTextureDesc
-        cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain cuWaitExternalSemaphoresAsync
+        cuWaitExternalSemaphoresAsync
         cuWaitExternalSemaphoresAsync_ptsz
     }
 }

@@ -8,8 +8,9 @@ use crate::cuda_driver::device as driver_device;
 use crate::cuda_runtime::abi::{
     ChannelFormat, Copy3D, Copy3DPeer, FunctionAttributes, LaunchConfig, PitchedPtr, PointerAttributes, Three,
 };
-use crate::cuda_runtime::{copy, device, error, launch, memory, occupancy, properties, stream};
+use crate::cuda_runtime::{copy, device, error, graph, launch, memory, occupancy, properties, stream};
 use crate::device::calls::abi::{AccessDescription, Dim3, MemLocation, PoolProperties};
+use crate::device::calls::graph::{HostParams, InstantiateParams, KernelParams, MemsetParams, UpdateInfo};
 use crate::device::calls::stream::{Callback, HostFunction};
 use crate::device::calls::{self, ipc, pool, stream_attribute};
 use crate::device::ipc::Handle;
@@ -117,11 +118,11 @@ exports! {
         fn cudaStreamGetFlags(handle: usize, out: Out<c_uint>) = calls::stream::flags;
         fn cudaStreamGetId(handle: usize, out: Out<c_ulonglong>) = calls::stream::id;
         fn cudaStreamGetDevice(handle: usize, out: Out<c_int>) = calls::stream::device;
-        fn cudaStreamIsCapturing(handle: usize, out: Out<c_uint>) = calls::stream::is_capturing;
-        fn cudaStreamGetCaptureInfo(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = calls::stream::capture_info;
-        fn cudaStreamGetCaptureInfo_v2(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = calls::stream::capture_info;
-        fn cudaStreamGetCaptureInfo_v3(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = calls::stream::capture_info;
-        fn cudaThreadExchangeStreamCaptureMode(mode: Out<c_uint>) = calls::stream::exchange_capture_mode;
+        fn cudaStreamIsCapturing(handle: usize, out: Out<c_uint>) = calls::capture::is_capturing;
+        fn cudaStreamGetCaptureInfo(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>) = calls::capture::info_by_version;
+        fn cudaStreamGetCaptureInfo_v2(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>, graph: Out<usize>, nodes: Out<usize>, count: Out<usize>) = calls::capture::info_v2;
+        fn cudaStreamGetCaptureInfo_v3(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>) = calls::capture::info_v3;
+        fn cudaThreadExchangeStreamCaptureMode(mode: Out<c_uint>) = calls::capture::exchange_mode;
         fn cudaEventCreate(out: Out<usize>) = stream::event_create;
         fn cudaEventCreateWithFlags(out: Out<usize>, flags: c_uint) = calls::stream::event_create_with_flags;
         fn cudaEventDestroy(handle: usize) = calls::stream::event_destroy;
@@ -161,6 +162,86 @@ exports! {
         fn cudaLibraryGetKernel(out: Out<usize>, library: usize, name: *const c_char) = calls::module::function;
         fn cudaProfilerStart() = calls::device::profiler;
         fn cudaProfilerStop() = calls::device::profiler;
+        fn cudaStreamBeginCapture(stream: usize, mode: c_uint) = calls::capture::begin;
+        fn cudaStreamBeginCapture_ptsz(stream: usize, mode: c_uint) = |stream, mode| per_thread(|| calls::capture::begin(stream, mode));
+        fn cudaStreamBeginCaptureToGraph(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = calls::capture::begin_to_graph;
+        fn cudaStreamBeginCaptureToGraph_ptsz(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = |stream, graph, nodes, edges, count, mode| per_thread(|| calls::capture::begin_to_graph(stream, graph, nodes, edges, count, mode));
+        fn cudaStreamEndCapture(stream: usize, out: Out<usize>) = calls::capture::end;
+        fn cudaStreamEndCapture_ptsz(stream: usize, out: Out<usize>) = |stream, out| per_thread(|| calls::capture::end(stream, out));
+        fn cudaStreamUpdateCaptureDependencies(stream: usize, nodes: Out<usize>, third: usize, fourth: usize, fifth: c_uint) = calls::capture::update_by_version;
+        fn cudaStreamUpdateCaptureDependencies_ptsz(stream: usize, nodes: Out<usize>, third: usize, fourth: usize, fifth: c_uint) = |stream, nodes, third, fourth, fifth| per_thread(|| calls::capture::update_by_version(stream, nodes, third, fourth, fifth));
+        fn cudaStreamUpdateCaptureDependencies_v2(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = calls::capture::update_v2;
+        fn cudaStreamUpdateCaptureDependencies_v2_ptsz(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = |stream, nodes, edges, count, flags| per_thread(|| calls::capture::update_v2(stream, nodes, edges, count, flags));
+        fn cudaGraphCreate(out: Out<usize>, flags: c_uint) = calls::graph::create;
+        fn cudaUserObjectCreate(out: Out<usize>, data: usize, destroy: HostFunction, references: c_uint, flags: c_uint) = calls::graph::create_object;
+        fn cudaUserObjectRetain(object: usize, count: c_uint) = calls::graph::retain_object;
+        fn cudaUserObjectRelease(object: usize, count: c_uint) = calls::graph::release_object;
+        fn cudaGraphRetainUserObject(graph: usize, object: usize, count: c_uint, flags: c_uint) = calls::graph::hold_object;
+        fn cudaGraphReleaseUserObject(graph: usize, object: usize, count: c_uint) = calls::graph::give_object_back;
+        fn cudaGraphDestroy(graph: usize) = calls::graph::destroy;
+        fn cudaGraphClone(out: Out<usize>, graph: usize) = calls::graph::clone;
+        fn cudaGraphAddEmptyNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize) = calls::graph::add_empty;
+        fn cudaGraphAddHostNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<HostParams>) = calls::graph::add_host;
+        fn cudaGraphHostNodeGetParams(node: usize, out: Out<HostParams>) = calls::graph::host_params;
+        fn cudaGraphHostNodeSetParams(node: usize, params: Out<HostParams>) = calls::graph::set_host;
+        fn cudaGraphExecHostNodeSetParams(exec: usize, node: usize, params: Out<HostParams>) = calls::graph::set_host_in;
+        fn cudaGraphAddKernelNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<KernelParams>) = graph::add_kernel;
+        fn cudaGraphKernelNodeGetParams(node: usize, out: Out<KernelParams>) = calls::graph::kernel_params;
+        fn cudaGraphKernelNodeSetParams(node: usize, params: Out<KernelParams>) = graph::set_kernel;
+        fn cudaGraphExecKernelNodeSetParams(exec: usize, node: usize, params: Out<KernelParams>) = graph::set_kernel_in;
+        fn cudaGraphAddMemsetNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<MemsetParams>) = graph::add_memset;
+        fn cudaGraphMemsetNodeGetParams(node: usize, out: Out<MemsetParams>) = calls::graph::memset_params;
+        fn cudaGraphMemsetNodeSetParams(node: usize, params: Out<MemsetParams>) = calls::graph::set_memset;
+        fn cudaGraphExecMemsetNodeSetParams(exec: usize, node: usize, params: Out<MemsetParams>) = graph::set_memset_in;
+        fn cudaGraphAddMemcpyNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<Copy3D>) = graph::add_memcpy;
+        fn cudaGraphMemcpyNodeGetParams(node: usize, out: Out<Copy3D>) = graph::memcpy_params;
+        fn cudaGraphMemcpyNodeSetParams(node: usize, params: Out<Copy3D>) = graph::set_memcpy;
+        fn cudaGraphExecMemcpyNodeSetParams(exec: usize, node: usize, params: Out<Copy3D>) = graph::set_memcpy_in;
+        fn cudaGraphAddMemcpyNode1D(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, to: usize, from: usize, bytes: usize, kind: c_uint) = graph::add_line;
+        fn cudaGraphMemcpyNodeSetParams1D(node: usize, to: usize, from: usize, bytes: usize, kind: c_uint) = graph::set_line;
+        fn cudaGraphExecMemcpyNodeSetParams1D(exec: usize, node: usize, to: usize, from: usize, bytes: usize, kind: c_uint) = graph::set_line_in;
+        fn cudaGraphAddMemcpyNodeToSymbol(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, symbol: usize, from: usize, bytes: usize, offset: usize, kind: c_uint) = graph::add_to_symbol;
+        fn cudaGraphAddMemcpyNodeFromSymbol(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, to: usize, symbol: usize, bytes: usize, offset: usize, kind: c_uint) = graph::add_from_symbol;
+        fn cudaGraphAddEventRecordNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, event: usize) = calls::graph::add_event_record;
+        fn cudaGraphAddEventWaitNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, event: usize) = calls::graph::add_event_wait;
+        fn cudaGraphEventRecordNodeGetEvent(node: usize, out: Out<usize>) = calls::graph::recorded_event;
+        fn cudaGraphEventWaitNodeGetEvent(node: usize, out: Out<usize>) = calls::graph::awaited_event;
+        fn cudaGraphEventRecordNodeSetEvent(node: usize, event: usize) = calls::graph::set_event_record;
+        fn cudaGraphEventWaitNodeSetEvent(node: usize, event: usize) = calls::graph::set_event_wait;
+        fn cudaGraphExecEventRecordNodeSetEvent(exec: usize, node: usize, event: usize) = calls::graph::set_event_record_in;
+        fn cudaGraphExecEventWaitNodeSetEvent(exec: usize, node: usize, event: usize) = calls::graph::set_event_wait_in;
+        fn cudaGraphAddChildGraphNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, child: usize) = calls::graph::add_child;
+        fn cudaGraphChildGraphNodeGetGraph(node: usize, out: Out<usize>) = calls::graph::child_graph;
+        fn cudaGraphExecChildGraphNodeSetParams(exec: usize, node: usize, child: usize) = calls::graph::set_child_in;
+        fn cudaGraphGetNodes(graph: usize, out: Out<usize>, count: Out<usize>) = calls::graph::nodes;
+        fn cudaGraphGetRootNodes(graph: usize, out: Out<usize>, count: Out<usize>) = calls::graph::root_nodes;
+        fn cudaGraphGetEdges(graph: usize, from: Out<usize>, to: Out<usize>, fourth: usize, fifth: usize) = graph::edges;
+        fn cudaGraphGetEdges_v2(graph: usize, from: Out<usize>, to: Out<usize>, data: Out<u64>, count: Out<usize>) = calls::graph::edges_v2;
+        fn cudaGraphNodeGetDependencies(node: usize, out: Out<usize>, third: usize, fourth: usize) = graph::dependencies;
+        fn cudaGraphNodeGetDependencies_v2(node: usize, out: Out<usize>, data: Out<u64>, count: Out<usize>) = calls::graph::dependencies_v2;
+        fn cudaGraphNodeGetDependentNodes(node: usize, out: Out<usize>, third: usize, fourth: usize) = graph::dependents;
+        fn cudaGraphNodeGetDependentNodes_v2(node: usize, out: Out<usize>, data: Out<u64>, count: Out<usize>) = calls::graph::dependents_v2;
+        fn cudaGraphAddDependencies(graph: usize, from: Out<usize>, to: Out<usize>, fourth: usize, fifth: usize) = graph::add_dependencies;
+        fn cudaGraphAddDependencies_v2(graph: usize, from: Out<usize>, to: Out<usize>, data: usize, count: usize) = calls::graph::add_dependencies_v2;
+        fn cudaGraphRemoveDependencies(graph: usize, from: Out<usize>, to: Out<usize>, fourth: usize, fifth: usize) = graph::remove_dependencies;
+        fn cudaGraphRemoveDependencies_v2(graph: usize, from: Out<usize>, to: Out<usize>, data: usize, count: usize) = calls::graph::remove_dependencies_v2;
+        fn cudaGraphNodeGetType(node: usize, out: Out<c_uint>) = calls::graph::node_type;
+        fn cudaGraphDestroyNode(node: usize) = calls::graph::destroy_node;
+        fn cudaGraphNodeFindInClone(out: Out<usize>, node: usize, graph: usize) = calls::graph::find_in_clone;
+        fn cudaGraphInstantiate(out: Out<usize>, graph: usize, flags: c_ulonglong) = calls::graph::instantiate;
+        fn cudaGraphInstantiateWithFlags(out: Out<usize>, graph: usize, flags: c_ulonglong) = calls::graph::instantiate;
+        fn cudaGraphInstantiateWithParams(out: Out<usize>, graph: usize, params: Out<InstantiateParams>) = calls::graph::instantiate_with;
+        fn cudaGraphInstantiateWithParams_ptsz(out: Out<usize>, graph: usize, params: Out<InstantiateParams>) = |out, graph, params| per_thread(|| calls::graph::instantiate_with(out, graph, params));
+        fn cudaGraphExecGetFlags(exec: usize, out: Out<c_ulonglong>) = calls::graph::exec_flags;
+        fn cudaGraphExecUpdate(exec: usize, graph: usize, info: Out<UpdateInfo>) = calls::graph::update;
+        fn cudaGraphExecDestroy(exec: usize) = calls::graph::destroy_exec;
+        fn cudaGraphLaunch(exec: usize, stream: usize) = calls::graph::launch;
+        fn cudaGraphLaunch_ptsz(exec: usize, stream: usize) = |exec, stream| per_thread(|| calls::graph::launch(exec, stream));
+        fn cudaGraphUpload(exec: usize, stream: usize) = calls::graph::upload;
+        fn cudaGraphUpload_ptsz(exec: usize, stream: usize) = |exec, stream| per_thread(|| calls::graph::upload(exec, stream));
+        fn cudaGraphNodeSetEnabled(exec: usize, node: usize, enabled: c_uint) = calls::graph::set_enabled;
+        fn cudaGraphNodeGetEnabled(exec: usize, node: usize, out: Out<c_uint>) = calls::graph::get_enabled;
+        fn cudaGraphDebugDotPrint(graph: usize, path: Text, flags: c_uint) = calls::graph::print;
         fn cudaMemPrefetchAsync_ptsz(address: usize, size: usize) = |address, size| per_thread(|| memory::hint(address, size));
         fn cudaMemPrefetchAsync_v2_ptsz(address: usize, size: usize) = |address, size| per_thread(|| memory::hint(address, size));
         fn cudaMallocAsync_ptsz(out: Out<usize>, size: usize, stream: usize) = |out, size, stream| per_thread(|| pool::malloc_async(out, size, stream));
@@ -194,10 +275,10 @@ exports! {
         fn cudaStreamGetFlags_ptsz(handle: usize, out: Out<c_uint>) = |handle, out| per_thread(|| calls::stream::flags(handle, out));
         fn cudaStreamGetId_ptsz(handle: usize, out: Out<c_ulonglong>) = |handle, out| per_thread(|| calls::stream::id(handle, out));
         fn cudaStreamGetDevice_ptsz(handle: usize, out: Out<c_int>) = |handle, out| per_thread(|| calls::stream::device(handle, out));
-        fn cudaStreamIsCapturing_ptsz(handle: usize, out: Out<c_uint>) = |handle, out| per_thread(|| calls::stream::is_capturing(handle, out));
-        fn cudaStreamGetCaptureInfo_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |handle, status, id| per_thread(|| calls::stream::capture_info(handle, status, id));
-        fn cudaStreamGetCaptureInfo_v2_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |handle, status, id| per_thread(|| calls::stream::capture_info(handle, status, id));
-        fn cudaStreamGetCaptureInfo_v3_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = |handle, status, id| per_thread(|| calls::stream::capture_info(handle, status, id));
+        fn cudaStreamIsCapturing_ptsz(handle: usize, out: Out<c_uint>) = |handle, out| per_thread(|| calls::capture::is_capturing(handle, out));
+        fn cudaStreamGetCaptureInfo_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>) = |handle, status, id, graph, nodes, edges, count| per_thread(|| calls::capture::info_by_version(handle, status, id, graph, nodes, edges, count));
+        fn cudaStreamGetCaptureInfo_v2_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>, graph: Out<usize>, nodes: Out<usize>, count: Out<usize>) = |handle, status, id, graph, nodes, count| per_thread(|| calls::capture::info_v2(handle, status, id, graph, nodes, count));
+        fn cudaStreamGetCaptureInfo_v3_ptsz(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>) = |handle, status, id, graph, nodes, edges, count| per_thread(|| calls::capture::info_v3(handle, status, id, graph, nodes, edges, count));
         fn cudaEventRecord_ptsz(event: usize, stream: usize) = |event, stream| per_thread(|| calls::stream::event_record(event, stream));
         fn cudaEventRecordWithFlags_ptsz(event: usize, stream: usize, flags: c_uint) = |event, stream, flags| per_thread(|| calls::stream::event_record_with_flags(event, stream, flags));
         fn cudaLaunchKernel_ptsz(function: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared_bytes: usize, stream: usize) = |function, grid, block, arguments, shared_bytes, stream| per_thread(|| launch::launch(function, grid, block, arguments, shared_bytes, stream));
@@ -260,37 +341,19 @@ exports! {
         cudaFuncGetParamInfo cudaFuncSetSharedMemConfig cudaGetChannelDesc cudaGetDriverEntryPointByVersion_ptsz
         cudaGetDriverEntryPoint_ptsz cudaGetExportTable cudaGetMipmappedArrayLevel
         cudaGetSurfaceObjectResourceDesc cudaGetTextureObjectResourceDesc cudaGetTextureObjectResourceViewDesc
-        cudaGetTextureObjectTextureDesc cudaGraphAddChildGraphNode cudaGraphAddDependencies
-        cudaGraphAddDependencies_v2 cudaGraphAddEmptyNode cudaGraphAddEventRecordNode cudaGraphAddEventWaitNode
-        cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode cudaGraphAddHostNode
-        cudaGraphAddKernelNode cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode cudaGraphAddMemcpyNode
-        cudaGraphAddMemcpyNode1D cudaGraphAddMemcpyNodeFromSymbol cudaGraphAddMemcpyNodeToSymbol
-        cudaGraphAddMemsetNode cudaGraphAddNode cudaGraphAddNode_v2 cudaGraphChildGraphNodeGetGraph
-        cudaGraphClone cudaGraphConditionalHandleCreate cudaGraphConditionalHandleCreate_v2 cudaGraphCreate
-        cudaGraphDebugDotPrint cudaGraphDestroy cudaGraphDestroyNode cudaGraphEventRecordNodeGetEvent
-        cudaGraphEventRecordNodeSetEvent cudaGraphEventWaitNodeGetEvent cudaGraphEventWaitNodeSetEvent
-        cudaGraphExecChildGraphNodeSetParams cudaGraphExecDestroy cudaGraphExecEventRecordNodeSetEvent
-        cudaGraphExecEventWaitNodeSetEvent cudaGraphExecExternalSemaphoresSignalNodeSetParams
-        cudaGraphExecExternalSemaphoresWaitNodeSetParams cudaGraphExecGetFlags cudaGraphExecGetId
-        cudaGraphExecHostNodeSetParams cudaGraphExecKernelNodeSetParams cudaGraphExecMemcpyNodeSetParams
-        cudaGraphExecMemcpyNodeSetParams1D cudaGraphExecMemcpyNodeSetParamsFromSymbol
-        cudaGraphExecMemcpyNodeSetParamsToSymbol cudaGraphExecMemsetNodeSetParams cudaGraphExecNodeSetParams
-        cudaGraphExecUpdate cudaGraphExternalSemaphoresSignalNodeGetParams
+        cudaGetTextureObjectTextureDesc                 cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode         cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode                 cudaGraphAddNode cudaGraphAddNode_v2         cudaGraphConditionalHandleCreate cudaGraphConditionalHandleCreate_v2                                 cudaGraphExecExternalSemaphoresSignalNodeSetParams
+        cudaGraphExecExternalSemaphoresWaitNodeSetParams cudaGraphExecGetId
+                cudaGraphExecMemcpyNodeSetParamsFromSymbol
+        cudaGraphExecMemcpyNodeSetParamsToSymbol cudaGraphExecNodeSetParams
+        cudaGraphExternalSemaphoresSignalNodeGetParams
         cudaGraphExternalSemaphoresSignalNodeSetParams cudaGraphExternalSemaphoresWaitNodeGetParams
-        cudaGraphExternalSemaphoresWaitNodeSetParams cudaGraphGetEdges cudaGraphGetEdges_v2 cudaGraphGetId
-        cudaGraphGetNodes cudaGraphGetRootNodes cudaGraphHostNodeGetParams cudaGraphHostNodeSetParams
-        cudaGraphInstantiate cudaGraphInstantiateWithFlags cudaGraphInstantiateWithParams
-        cudaGraphInstantiateWithParams_ptsz cudaGraphKernelNodeCopyAttributes cudaGraphKernelNodeGetAttribute
-        cudaGraphKernelNodeGetParams cudaGraphKernelNodeSetAttribute cudaGraphKernelNodeSetParams
-        cudaGraphLaunch cudaGraphLaunch_ptsz cudaGraphMemAllocNodeGetParams cudaGraphMemFreeNodeGetParams
-        cudaGraphMemcpyNodeGetParams cudaGraphMemcpyNodeSetParams cudaGraphMemcpyNodeSetParams1D
-        cudaGraphMemcpyNodeSetParamsFromSymbol cudaGraphMemcpyNodeSetParamsToSymbol cudaGraphMemsetNodeGetParams
-        cudaGraphMemsetNodeSetParams cudaGraphNodeFindInClone cudaGraphNodeGetContainingGraph
-        cudaGraphNodeGetDependencies cudaGraphNodeGetDependencies_v2 cudaGraphNodeGetDependentNodes
-        cudaGraphNodeGetDependentNodes_v2 cudaGraphNodeGetEnabled cudaGraphNodeGetLocalId cudaGraphNodeGetParams
-        cudaGraphNodeGetToolsId cudaGraphNodeGetType cudaGraphNodeSetEnabled cudaGraphNodeSetParams
-        cudaGraphReleaseUserObject cudaGraphRemoveDependencies cudaGraphRemoveDependencies_v2
-        cudaGraphRetainUserObject cudaGraphUpload cudaGraphUpload_ptsz cudaGreenCtxCreate
+        cudaGraphExternalSemaphoresWaitNodeSetParams cudaGraphGetId
+                        cudaGraphKernelNodeCopyAttributes cudaGraphKernelNodeGetAttribute
+        cudaGraphKernelNodeSetAttribute         cudaGraphMemAllocNodeGetParams cudaGraphMemFreeNodeGetParams
+                cudaGraphMemcpyNodeSetParamsFromSymbol cudaGraphMemcpyNodeSetParamsToSymbol         cudaGraphNodeGetContainingGraph
+                cudaGraphNodeGetLocalId cudaGraphNodeGetParams
+        cudaGraphNodeGetToolsId cudaGraphNodeSetParams
+                cudaGreenCtxCreate
         cudaImportExternalMemory cudaImportExternalSemaphore cudaLaunchCooperativeKernelMultiDevice
         cudaLibraryEnumerateKernels cudaLibraryGetKernelCount
         cudaLibraryGetUnifiedFunction cudaLogsCurrent cudaLogsDumpToFile
@@ -313,16 +376,13 @@ exports! {
         cudaSetDoubleForHost cudaSetValidDevices cudaSignalExternalSemaphoresAsync
         cudaSignalExternalSemaphoresAsync_ptsz cudaSignalExternalSemaphoresAsync_v2
         cudaSignalExternalSemaphoresAsync_v2_ptsz
-        cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamBeginCaptureToGraph_ptsz
-        cudaStreamBeginCapture_ptsz cudaStreamBeginRecaptureToGraph cudaStreamBeginRecaptureToGraph_ptsz
-        cudaStreamEndCapture cudaStreamEndCapture_ptsz
-        cudaStreamGetDevResource
+                cudaStreamBeginRecaptureToGraph cudaStreamBeginRecaptureToGraph_ptsz
+                cudaStreamGetDevResource
         cudaStreamGetDevResource_ptsz
-        cudaStreamUpdateCaptureDependencies cudaStreamUpdateCaptureDependencies_ptsz
-        cudaStreamUpdateCaptureDependencies_v2 cudaStreamUpdateCaptureDependencies_v2_ptsz cudaSubgridCreate
+                cudaSubgridCreate
         cudaSubgridWorkerGridCreate cudaSubgridWorksetCreate cudaThreadExit cudaThreadGetCacheConfig
         cudaThreadGetLimit cudaThreadSetCacheConfig cudaThreadSetLimit cudaThreadSynchronize
-        cudaUserObjectCreate cudaUserObjectRelease cudaUserObjectRetain cudaWaitExternalSemaphoresAsync
+        cudaWaitExternalSemaphoresAsync
         cudaWaitExternalSemaphoresAsync_ptsz cudaWaitExternalSemaphoresAsync_v2
         cudaWaitExternalSemaphoresAsync_v2_ptsz
     }

@@ -21,6 +21,9 @@ use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::call_site;
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::capture::{self, Capture};
+use crate::device::graph::operation::{Operation as Recordable, Work};
 use crate::device::neighbors;
 use crate::device::stream::{self, Stream};
 use crate::process::delay::{self, Place};
@@ -329,11 +332,37 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
         }
         launches[at].calls.push(call);
     }
+    let mut live = Vec::new();
+    for launch in launches {
+        let captured = launch.streams.iter().find_map(|stream| capture::of(stream).transpose()).transpose()?;
+        match captured {
+            Some(capture) => launch.record(&capture)?,
+            None => live.push(launch),
+        }
+    }
+    issue_all(live)
+}
+
+/// Gives launches of one group to their streams, none of which captures.
+fn issue_all(mut launches: Vec<Launch>) -> NcclResult {
     issue::number(launches.iter_mut().flat_map(|launch| {
         let device = launch.communicator.device.ordinal;
         launch.calls.iter_mut().map(move |call| (device, call))
     }));
-    for Launch { communicator, streams, calls } in launches {
+    launches.into_iter().try_for_each(Launch::issue)
+}
+
+impl Launch {
+    /// Puts it into the graph that its streams capture.
+    fn record(self, capture: &Capture) -> NcclResult {
+        self.communicator.usable()?;
+        let Self { communicator, streams, calls } = self;
+        let operation = Recordable::Work(Arc::new(Recorded { communicator, calls }));
+        Ok(capture.add(&streams.iter().collect::<Vec<_>>(), operation)?)
+    }
+
+    fn issue(self) -> NcclResult {
+        let Self { communicator, streams, calls } = self;
         let ranks = communicator.usable()?;
         if races::are_wanted() {
             let lanes: Vec<Lane> = streams.iter().map(|stream| stream.lane()).collect();
@@ -364,8 +393,26 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
             [first, others @ ..] => meet(first, others, task),
             [] => {}
         }
+        Ok(())
     }
-    Ok(())
+}
+
+/// A launch in a graph: every launch of the graph calls the other ranks again.
+struct Recorded {
+    communicator: Arc<Communicator>,
+    calls: Vec<Call>,
+}
+
+impl Work for Recorded {
+    fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
+        let (communicator, calls) = (Arc::clone(&self.communicator), self.calls.clone());
+        let launch = Launch { communicator, streams: vec![Arc::clone(stream)], calls };
+        issue_all(vec![launch]).map_err(|_| CudaError::LAUNCH_FAILURE)
+    }
+
+    fn name(&self) -> &str {
+        name(&self.calls)
+    }
 }
 
 /// What a launch is called: most have one operation, or many of one kind.

@@ -48,6 +48,46 @@ static void several_streams(ncclComm_t *comms, float **send, cudaStream_t *block
 }
 
 /* Who aborts a communicator that still forms leaves the others with one that lost a rank. */
+/* A sum that is captured runs at every launch, on what is there then. */
+static void graphs(ncclComm_t *comms, float **send, float **receive, cudaStream_t *streams) {
+    cudaGraphExec_t execs[2];
+    float host[COUNT];
+    for (int rank = 0; rank < 2; rank++) {
+        SAME(cudaStreamBeginCapture(streams[rank], cudaStreamCaptureModeRelaxed), cudaSuccess);
+        SAME(cudaMemsetAsync(receive[rank], 0, sizeof host, streams[rank]), cudaSuccess);
+    }
+    SAME(ncclGroupStart(), ncclSuccess);
+    for (int rank = 0; rank < 2; rank++)
+        SAME(ncclAllReduce(send[rank], receive[rank], COUNT, ncclFloat, ncclSum, comms[rank], streams[rank]), ncclSuccess);
+    SAME(ncclGroupEnd(), ncclSuccess);
+    for (int rank = 0; rank < 2; rank++) {
+        cudaGraph_t graph;
+        size_t count = 0;
+        SAME(cudaStreamEndCapture(streams[rank], &graph), cudaSuccess);
+        SAME(cudaGraphGetNodes(graph, NULL, &count), cudaSuccess);
+        SAME(count, 2);
+        SAME(cudaGraphInstantiateWithFlags(&execs[rank], graph, 0), cudaSuccess);
+        SAME(cudaGraphDestroy(graph), cudaSuccess);
+    }
+    for (int round = 1; round <= 3; round++) {
+        for (int rank = 0; rank < 2; rank++) {
+            SAME(cudaSetDevice(rank), cudaSuccess);
+            for (int i = 0; i < COUNT; i++) host[i] = (float)(i * round + rank);
+            SAME(cudaMemcpy(send[rank], host, sizeof host, cudaMemcpyHostToDevice), cudaSuccess);
+            SAME(cudaGraphLaunch(execs[rank], streams[rank]), cudaSuccess);
+        }
+        for (int rank = 0; rank < 2; rank++) {
+            int wrong = 0;
+            SAME(cudaSetDevice(rank), cudaSuccess);
+            SAME(cudaStreamSynchronize(streams[rank]), cudaSuccess);
+            SAME(cudaMemcpy(host, receive[rank], sizeof host, cudaMemcpyDeviceToHost), cudaSuccess);
+            for (int i = 0; i < COUNT; i++) wrong += host[i] != (float)(2 * i * round + 1);
+            SAME(wrong, 0);
+        }
+    }
+    for (int rank = 0; rank < 2; rank++) SAME(cudaGraphExecDestroy(execs[rank]), cudaSuccess);
+}
+
 static void abort_before_it_formed(float *memory, cudaStream_t stream) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
@@ -110,6 +150,7 @@ int main(void) {
     SAME(ncclAllReduce(send[0], receive[0], COUNT, (ncclDataType_t)99, ncclSum, comms[0], streams[0]), ncclInvalidArgument);
     SAME(ncclAllReduce(send[0], receive[0], COUNT, ncclFloat, ncclSum, NULL, streams[0]), ncclInvalidArgument);
     several_streams(comms, send, streams);
+    graphs(comms, send, receive, streams);
     abort_before_it_formed(send[1], streams[1]);
     for (int rank = 0; rank < 2; rank++) {
         SAME(ncclCommFinalize(comms[rank]), ncclSuccess);

@@ -5,12 +5,14 @@ use std::ffi::c_uint;
 use crate::boundary::args::Out;
 use crate::device::allocator::ALIGNMENT;
 use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::capture;
 use crate::device::memory::{self, HostKind, Kind};
 use crate::device::{Device, address, all, context, misuse, neighbors, pool, stream};
 use crate::report::finding;
 
 /// Device memory on `device`; shared with the driver's calls.
 pub(crate) fn allocate(device: &'static Device, size: usize) -> CudaResult<usize> {
+    capture::unsafe_call()?;
     memory::allocate(device, size, Kind::Plain)
 }
 
@@ -24,6 +26,7 @@ pub(crate) fn release(address: usize) -> CudaResult {
     if address == 0 {
         return Ok(());
     }
+    capture::unsafe_call()?;
     release_at(address).inspect_err(|_| misuse::free(finding::function(), address))
 }
 
@@ -47,6 +50,7 @@ pub(crate) fn allocate_managed(device: &'static Device, size: usize, flags: c_ui
     if size == 0 || !(1..=2).contains(&flags) {
         return Err(CudaError::INVALID_VALUE);
     }
+    capture::unsafe_call()?;
     match memory::allocate(device, size, Kind::Managed) {
         Err(CudaError::MEMORY_ALLOCATION) => memory::allocate_host(size, HostKind::Managed, device.ordinal, flags),
         other => other,
@@ -76,6 +80,7 @@ pub(crate) fn host_alloc(out: Out<usize>, size: usize, flags: c_uint) -> CudaRes
     if flags > 7 {
         return Err(CudaError::INVALID_VALUE);
     }
+    capture::unsafe_call()?;
     Ok(out.set(memory::allocate_host(size, HostKind::Allocated, device.ordinal, flags)?)?)
 }
 
@@ -88,6 +93,7 @@ pub(crate) fn free_host(address: usize) -> CudaResult {
     if address == 0 {
         return Ok(());
     }
+    capture::unsafe_call()?;
     if memory::locate_host(address).is_some_and(|range| range.base == address && range.kind == HostKind::Allocated) {
         // Copies to and from it may be under way on any device.
         all().iter().for_each(stream::synchronize_device);

@@ -2,9 +2,11 @@
 //! runtime does; libcuda asks for a context before (`in_context!`).
 
 pub(crate) mod abi;
+pub(crate) mod capture;
 pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod error;
+pub(crate) mod graph;
 pub(crate) mod ipc;
 pub(crate) mod kernel;
 pub(crate) mod link;

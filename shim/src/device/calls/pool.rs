@@ -7,12 +7,15 @@ use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::capture;
 use crate::device::pool::{self, Value};
+use crate::device::stream::Stream;
 use crate::device::{self, context, stream};
 
 pub(crate) fn malloc_async(out: Out<usize>, size: usize, handle: usize) -> CudaResult {
     context::enter()?;
     let (out, stream) = (out.required()?, stream::resolve(handle)?);
+    not_captured(&stream, "cudaMallocAsync")?;
     let pool = CURRENT.get(stream.device);
     Ok(out.set(pool::allocate(pool, size, &stream)?)?)
 }
@@ -20,6 +23,7 @@ pub(crate) fn malloc_async(out: Out<usize>, size: usize, handle: usize) -> CudaR
 pub(crate) fn malloc_from_pool(out: Out<usize>, size: usize, pool: usize, handle: usize) -> CudaResult {
     context::enter()?;
     let (out, stream) = (out.required()?, stream::resolve(handle)?);
+    not_captured(&stream, "cudaMallocFromPoolAsync")?;
     Ok(out.set(pool::allocate(pool, size, &stream)?)?)
 }
 
@@ -29,7 +33,16 @@ pub(crate) fn free_async(address: usize, handle: usize) -> CudaResult {
     if address == 0 {
         return Err(CudaError::INVALID_VALUE);
     }
+    not_captured(&stream, "cudaFreeAsync")?;
     pool::free(address, &stream)
+}
+
+/// Nodes that allocate and free are not done.
+fn not_captured(stream: &Stream, name: &'static str) -> CudaResult {
+    if capture::of(stream)?.is_some() {
+        gap::record(Library::CudaRuntime, name, "in a stream capture");
+    }
+    capture::refuse(stream)
 }
 
 pub(crate) fn create(out: Out<usize>, properties: Out<PoolProperties>) -> CudaResult {
@@ -111,7 +124,7 @@ pub(crate) fn get_access(out: Out<c_uint>, pool: usize, location: Out<MemLocatio
     Ok(out.set(if may { 3 } else { 0 })?)
 }
 
-/// Memory of graphs: there are no graphs here, so all four numbers are 0.
+/// Memory of graphs: they have no nodes that allocate, so all four numbers are 0.
 pub(crate) fn graph_attribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) -> CudaResult {
     device::get(ordinal)?;
     if attribute > 3 {

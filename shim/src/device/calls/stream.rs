@@ -1,12 +1,14 @@
 //! Streams and events: `cudaStream*`, `cudaEvent*`, host functions.
 
-use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use std::sync::Arc;
 
 use crate::boundary::args::Out;
 use crate::boundary::guard;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::stream::{self, Kind, PRIORITIES};
+use crate::device::graph::capture;
+use crate::device::graph::operation::{HostCall, Operation};
+use crate::device::stream::{self, Kind, PRIORITIES, Stream};
 use crate::device::{context, event};
 use crate::process::delay::{self, Place};
 use crate::sanitizer::races;
@@ -34,6 +36,7 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
 pub(crate) fn synchronize(handle: usize) -> CudaResult {
     context::enter()?;
     let stream = stream::resolve(handle)?;
+    capture::host_waits(&stream)?;
     stream.synchronize();
     races::host_waited_for(stream.lane());
     delay::at(Place::Wake);
@@ -43,6 +46,7 @@ pub(crate) fn synchronize(handle: usize) -> CudaResult {
 pub(crate) fn query(handle: usize) -> CudaResult {
     context::enter()?;
     let stream = stream::resolve(handle)?;
+    capture::host_waits(&stream)?;
     if !stream.is_idle() {
         return Err(CudaError::NOT_READY);
     }
@@ -56,7 +60,13 @@ pub(crate) fn wait_event(handle: usize, event: usize, flags: c_uint) -> CudaResu
         return Err(CudaError::INVALID_VALUE);
     }
     let (stream, event) = (stream::resolve(handle)?, event::resolve(event)?);
-    event.hold_up(&stream);
+    // External (1): not a part of the capture, but something that each launch waits for.
+    if flags == 1 {
+        return Operation::Wait(event).submit(&stream);
+    }
+    if !capture::wait(&stream, &event)? {
+        event.hold_up(&stream);
+    }
     Ok(())
 }
 
@@ -98,59 +108,39 @@ impl Carried {
 }
 
 pub(crate) fn host_function(handle: usize, function: HostFunction, data: *mut c_void) -> CudaResult {
-    let function = function.ok_or(CudaError::INVALID_VALUE);
-    // SAFETY: the program passed the function and its argument for exactly this call.
-    on_the_host(handle, function.map(|function| move |data| unsafe { function(data) }), data)
-}
-
-pub(crate) fn callback(handle: usize, function: Callback, data: *mut c_void, flags: c_uint) -> CudaResult {
-    let function = function.filter(|_| flags == 0).ok_or(CudaError::INVALID_VALUE);
-    // SAFETY: as above.
-    on_the_host(handle, function.map(|function| move |data| unsafe { function(handle, 0, data) }), data)
-}
-
-/// Calls the program's function with its argument on our thread, in stream order.
-fn on_the_host(
-    handle: usize,
-    function: CudaResult<impl FnOnce(*mut c_void) + Send + 'static>,
-    data: *mut c_void,
-) -> CudaResult {
     context::enter()?;
-    let (stream, function) = (stream::resolve(handle)?, function?);
+    let (stream, function) = (stream::resolve(handle)?, function.ok_or(CudaError::INVALID_VALUE)?);
+    Operation::Host(HostCall { function, data: data as usize }).submit(&stream)
+}
+
+impl HostCall {
+    /// Calls the program's function on our thread, in stream order.
+    pub(crate) fn issue(self, stream: &Arc<Stream>) {
+        let Self { function, data } = self;
+        // SAFETY: the program passed the function and its argument for exactly this call.
+        on_the_host(stream, move |data| unsafe { function(data) }, data as *mut c_void);
+    }
+}
+
+/// Not in a capture, as CUDA documents.
+pub(crate) fn callback(handle: usize, function: Callback, data: *mut c_void, flags: c_uint) -> CudaResult {
+    context::enter()?;
+    let stream = stream::resolve(handle)?;
+    let function = function.filter(|_| flags == 0).ok_or(CudaError::INVALID_VALUE)?;
+    capture::refuse(&stream)?;
+    // SAFETY: as above.
+    on_the_host(&stream, move |data| unsafe { function(handle, 0, data) }, data);
+    Ok(())
+}
+
+fn on_the_host(stream: &Arc<Stream>, function: impl FnOnce(*mut c_void) + Send + 'static, data: *mut c_void) {
     let data = Carried(data);
     let before = races::point(stream.lane());
     let task = move || {
         races::host_waited(&before);
         guard::host_function(|| function(data.get()));
     };
-    stream::enqueue(&stream, Box::new(task));
-    Ok(())
-}
-
-/// No stream ever captures here: `cudaStreamCaptureStatusNone` is 0.
-pub(crate) fn is_capturing(handle: usize, out: Out<c_uint>) -> CudaResult {
-    stream::resolve(handle)?;
-    Ok(out.set(0)?)
-}
-
-/// Both layouts of `cudaStreamGetCaptureInfo` begin alike, and without a capture the rest is not written.
-pub(crate) fn capture_info(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) -> CudaResult {
-    stream::resolve(handle)?;
-    status.set(0)?;
-    id.set_if_wanted(0);
-    Ok(())
-}
-
-thread_local! {
-    static CAPTURE_MODE: Cell<c_uint> = const { Cell::new(0) };
-}
-
-pub(crate) fn exchange_capture_mode(mode: Out<c_uint>) -> CudaResult {
-    let wanted = mode.get()?;
-    if wanted > 2 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    Ok(mode.set(CAPTURE_MODE.replace(wanted))?)
+    stream::enqueue(stream, Box::new(task));
 }
 
 pub(crate) fn event_create_with_flags(out: Out<usize>, flags: c_uint) -> CudaResult {
@@ -173,17 +163,24 @@ pub(crate) fn event_record(event: usize, stream: usize) -> CudaResult {
     event.record(&stream)
 }
 
-/// The one flag (external, 1) is for captures only.
+/// External (1) is for captures: the event is not a part of the graph, but recorded by each launch.
 pub(crate) fn event_record_with_flags(event: usize, stream: usize, flags: c_uint) -> CudaResult {
-    if flags != 0 {
+    if flags == 0 {
+        return event_record(event, stream);
+    }
+    context::enter()?;
+    let (event, stream) = (event::resolve(event)?, stream::resolve(stream)?);
+    if flags > 1 || capture::info(&stream).is_none() {
         return Err(CudaError::INVALID_VALUE);
     }
-    event_record(event, stream)
+    Operation::Record(event).submit(&stream)
 }
 
 pub(crate) fn event_query(handle: usize) -> CudaResult {
     context::enter()?;
     let event = event::resolve(handle)?;
+    event.uncaptured()?;
+    capture::unsafe_call()?;
     if !event.is_reached() {
         return Err(CudaError::NOT_READY);
     }
@@ -194,6 +191,8 @@ pub(crate) fn event_query(handle: usize) -> CudaResult {
 pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
     context::enter()?;
     let event = event::resolve(handle)?;
+    event.uncaptured()?;
+    capture::unsafe_call()?;
     event.synchronize();
     races::host_waited(&event.knowledge());
     delay::at(Place::Wake);
@@ -204,5 +203,7 @@ pub(crate) fn event_elapsed(out: Out<f32>, start: usize, end: usize) -> CudaResu
     context::enter()?;
     let out = out.required()?;
     let (start, end) = (event::resolve(start)?, event::resolve(end)?);
+    start.uncaptured()?;
+    end.uncaptured()?;
     Ok(out.set(start.elapsed_ms(&end)?)?)
 }

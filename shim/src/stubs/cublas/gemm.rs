@@ -2,10 +2,14 @@
 #![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
 
 use std::ffi::{c_int, c_longlong, c_void};
+use std::sync::Arc;
 
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::device::{neighbors, stream};
+use crate::device::error::CudaResult;
+use crate::device::graph::operation::{Operation, Work};
+use crate::device::neighbors;
+use crate::device::stream::{self, Stream};
 use crate::sanitizer::{init, races};
 use crate::settings::{self, GemmMode};
 use crate::stubs::cublas::handle::{self, REFUSALS};
@@ -40,26 +44,50 @@ pub(crate) fn run(library: Library, name: &'static str, handle: usize, product: 
             return Err(Code(library.not_supported()));
         }
     }
+    if policy.mode == GemmMode::Skip {
+        note(&stream, name, &product);
+        return tolerate(library, name, "skipped, as FAKEGPU_CPU_GEMM_MODE says");
+    }
+    if policy.max_operations.is_some_and(|most| product.operations() > most) {
+        note(&stream, name, &product);
+        return tolerate(library, name, "larger than FAKEGPU_CPU_GEMM_MAX_OPS");
+    }
+    let work = Operation::Work(Arc::new(Named { name, product }));
+    work.submit(&stream).map_err(|_| EXECUTION_FAILED)
+}
+
+/// What the sanitizers have to know of it.
+fn note(stream: &Stream, name: &'static str, product: &Product) {
     if races::are_wanted() {
         races::work(&[stream.lane()], name, &product.accesses());
     }
     if init::is_wanted() {
         product.follow(name);
     }
-    if policy.mode == GemmMode::Skip {
-        return tolerate(library, name, "skipped, as FAKEGPU_CPU_GEMM_MODE says");
+}
+
+/// A checked product of a call.
+struct Named {
+    name: &'static str,
+    product: Product,
+}
+
+impl Work for Named {
+    fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
+        let Self { name, product } = *self;
+        note(stream, name, &product);
+        let device = stream.device();
+        stream.run(move || {
+            let _running = neighbors::running(device);
+            // SAFETY: it was checked; a program that frees the memory before the stream got here breaks NVIDIA's contract.
+            unsafe { product.compute() }
+        });
+        Ok(())
     }
-    if policy.max_operations.is_some_and(|most| product.operations() > most) {
-        return tolerate(library, name, "larger than FAKEGPU_CPU_GEMM_MAX_OPS");
+
+    fn name(&self) -> &str {
+        self.name
     }
-    // SAFETY: checked above; a program that frees the memory before the stream got here breaks NVIDIA's contract.
-    let device = stream.device();
-    stream.run(move || {
-        let _running = neighbors::running(device);
-        // SAFETY: as above.
-        unsafe { product.compute() }
-    });
-    Ok(())
 }
 
 fn tolerate(library: Library, name: &'static str, why: &str) -> Answer {

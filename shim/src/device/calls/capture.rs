@@ -1,0 +1,137 @@
+//! Stream capture: `cudaStreamBeginCapture` and what goes with it.
+
+use std::ffi::{c_uint, c_ulonglong};
+
+use crate::boundary::args::Out;
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::capture::{self, Info, Mode};
+use crate::device::{context, stream, version};
+
+pub(crate) fn begin(handle: usize, mode: c_uint) -> CudaResult {
+    context::enter()?;
+    capture::begin(&stream::resolve(handle)?, Mode::of(mode)?, None)
+}
+
+/// Data of edges is for programmatic launches, which are ordinary ones here.
+pub(crate) fn begin_to_graph(
+    handle: usize,
+    graph: usize,
+    nodes: Out<usize>,
+    _edges: usize,
+    count: usize,
+    mode: c_uint,
+) -> CudaResult {
+    context::enter()?;
+    let into = capture::into(graph, nodes.list(count)?)?;
+    capture::begin(&stream::resolve(handle)?, Mode::of(mode)?, into)
+}
+
+pub(crate) fn end(handle: usize, out: Out<usize>) -> CudaResult {
+    context::enter()?;
+    let stream = stream::resolve(handle)?;
+    // A capture that failed has no graph.
+    out.set(0)?;
+    Ok(out.set(capture::end(&stream)?)?)
+}
+
+/// Without a capture `cudaStreamCaptureStatusNone`, 0.
+pub(crate) fn is_capturing(handle: usize, out: Out<c_uint>) -> CudaResult {
+    let stream = stream::resolve(handle)?;
+    let status = if capture::is_hidden() { 0 } else { capture::info(&stream).map_or(0, |info| info.status) };
+    Ok(out.set(status)?)
+}
+
+/// What each layout of `cudaStreamGetCaptureInfo` begins with; without a capture nothing else is written.
+fn info(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) -> CudaResult<Option<Info>> {
+    let stream = stream::resolve(handle)?;
+    let info = capture::info(&stream);
+    status.set(info.map_or(0, |info| info.status))?;
+    id.set_if_wanted(info.map_or(0, |info| info.id));
+    Ok(info.filter(|info| info.status == 1))
+}
+
+fn describe(info: Option<Info>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>) {
+    let Some(info) = info else { return };
+    graph.set_if_wanted(info.graph);
+    nodes.set_if_wanted(info.after);
+    edges.set_if_wanted(0);
+    count.set_if_wanted(info.count);
+}
+
+/// Of CUDA 10 to 12: status and id. The name has the layout of [`info_v3`] in CUDA 13.
+pub(crate) fn info_by_version(
+    handle: usize,
+    status: Out<c_uint>,
+    id: Out<c_ulonglong>,
+    graph: Out<usize>,
+    nodes: Out<usize>,
+    edges: Out<usize>,
+    count: Out<usize>,
+) -> CudaResult {
+    if version::is_twelve() {
+        return info(handle, status, id).map(drop);
+    }
+    info_v3(handle, status, id, graph, nodes, edges, count)
+}
+
+pub(crate) fn info_v1(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) -> CudaResult {
+    info(handle, status, id).map(drop)
+}
+
+pub(crate) fn info_v2(
+    handle: usize,
+    status: Out<c_uint>,
+    id: Out<c_ulonglong>,
+    graph: Out<usize>,
+    nodes: Out<usize>,
+    count: Out<usize>,
+) -> CudaResult {
+    describe(info(handle, status, id)?, graph, nodes, Out(std::ptr::null_mut()), count);
+    Ok(())
+}
+
+pub(crate) fn info_v3(
+    handle: usize,
+    status: Out<c_uint>,
+    id: Out<c_ulonglong>,
+    graph: Out<usize>,
+    nodes: Out<usize>,
+    edges: Out<usize>,
+    count: Out<usize>,
+) -> CudaResult {
+    describe(info(handle, status, id)?, graph, nodes, edges, count);
+    Ok(())
+}
+
+/// Adds (0) to what the stream's next node comes after, or replaces (1) it.
+pub(crate) fn update(handle: usize, nodes: Out<usize>, count: usize, flags: c_uint) -> CudaResult {
+    context::enter()?;
+    if flags > 1 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let stream = stream::resolve(handle)?;
+    capture::depend(&stream, &nodes.list(count)?, flags == 1)
+}
+
+pub(crate) fn update_v2(handle: usize, nodes: Out<usize>, _edges: usize, count: usize, flags: c_uint) -> CudaResult {
+    update(handle, nodes, count, flags)
+}
+
+/// The name has the layout of [`update_v2`] in CUDA 13.
+pub(crate) fn update_by_version(
+    handle: usize,
+    nodes: Out<usize>,
+    third: usize,
+    fourth: usize,
+    fifth: c_uint,
+) -> CudaResult {
+    if version::is_twelve() {
+        return update(handle, nodes, third, fourth as c_uint);
+    }
+    update_v2(handle, nodes, third, fourth, fifth)
+}
+
+pub(crate) fn exchange_mode(mode: Out<c_uint>) -> CudaResult {
+    let before = capture::exchange_mode(mode.get()?)?;
+    Ok(mode.set(before)?)
+}

@@ -1,0 +1,492 @@
+//! Stream capture: which streams record into which graph, what each one's next node comes after, and what must not happen
+//! meanwhile (CUDA programming guide, "Creating a graph using stream capture", and the runtime manual's stream management).
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use dataplane::lock::Mutex;
+
+use super::operation::Operation;
+use super::structure::{self, GRAPHS, Graph};
+use super::undo::Undo;
+use crate::compute;
+use crate::device::Device;
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::event::Event;
+use crate::device::stream::{Kind, Stream};
+
+/// `cudaStreamCaptureMode`: what the program promises not to call meanwhile, and in which threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Global,
+    ThreadLocal,
+    Relaxed,
+}
+
+impl Mode {
+    /// From its number.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE`.
+    pub(crate) fn of(number: u32) -> CudaResult<Self> {
+        match number {
+            0 => Ok(Self::Global),
+            1 => Ok(Self::ThreadLocal),
+            2 => Ok(Self::Relaxed),
+            _ => Err(CudaError::INVALID_VALUE),
+        }
+    }
+}
+
+/// A capture sequence.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    /// Unique in the process.
+    id: u64,
+    mode: Mode,
+    /// The thread that began it.
+    thread: i32,
+    /// The stream in which it began.
+    origin: u64,
+    graph: Arc<Graph>,
+    /// Whether the graph is the program's own, which outlives a capture that fails.
+    is_given: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_invalid: bool,
+    is_over: bool,
+    members: Vec<Member>,
+    undo: Undo,
+}
+
+#[derive(Debug)]
+struct Member {
+    stream: Arc<Stream>,
+    /// Handles of the nodes that its next one comes after.
+    after: Vec<usize>,
+    /// What the program was last shown of that, as C's array.
+    shown: Vec<usize>,
+}
+
+/// What an event that was recorded in a capture is: the nodes before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Captured {
+    capture: Arc<Capture>,
+    after: Vec<usize>,
+}
+
+/// What a program may know of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Info {
+    /// `cudaStreamCaptureStatus`: none, active, invalidated.
+    pub(crate) status: u32,
+    pub(crate) id: u64,
+    pub(crate) graph: usize,
+    /// Address of an array of handles of nodes, valid until the next call for the stream.
+    pub(crate) after: usize,
+    pub(crate) count: usize,
+}
+
+static CAPTURES: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
+/// How many there are: in the usual case nobody looks further.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static MODE: Cell<u32> = const { Cell::new(0) };
+    static IS_HIDDEN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// `cudaThreadExchangeStreamCaptureMode`
+///
+/// # Errors
+/// `INVALID_VALUE` for a number that is not a mode.
+pub(crate) fn exchange_mode(mode: u32) -> CudaResult<u32> {
+    Mode::of(mode)?;
+    Ok(MODE.replace(mode))
+}
+
+/// Until dropped, this thread is not shown that its streams are capturing: what it runs now is not what the program captures.
+pub(crate) struct Hidden(bool);
+
+impl Hidden {
+    pub(crate) fn begin() -> Self {
+        Self(IS_HIDDEN.replace(true))
+    }
+
+    /// The reverse: until dropped, this thread is shown its captures again.
+    pub(crate) fn pause() -> Self {
+        Self(IS_HIDDEN.replace(false))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        IS_HIDDEN.set(self.0);
+    }
+}
+
+/// Whether this thread is not shown captures.
+pub(crate) fn is_hidden() -> bool {
+    IS_HIDDEN.get()
+}
+
+fn this_thread() -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::gettid() }
+}
+
+fn all() -> Vec<Arc<Capture>> {
+    if is_any() { CAPTURES.lock().clone() } else { Vec::new() }
+}
+
+/// The capture that a stream takes part in, valid or not.
+fn containing(stream: &Stream) -> Option<Arc<Capture>> {
+    all().into_iter().find(|capture| capture.state.lock().place(stream).is_some())
+}
+
+/// The capture into which work for `stream` goes, if it captures.
+///
+/// # Errors
+/// `CAPTURE_INVALIDATED`; `CAPTURE_IMPLICIT` for work in the legacy stream that would come after a stream that captures.
+pub(crate) fn of(stream: &Stream) -> CudaResult<Option<Arc<Capture>>> {
+    if !is_any() {
+        return Ok(None);
+    }
+    if let Some(capture) = containing(stream) {
+        let is_invalid = capture.state.lock().is_invalid;
+        return if is_invalid { Err(CudaError::CAPTURE_INVALIDATED) } else { Ok(Some(capture)) };
+    }
+    if stream.kind == Kind::Legacy {
+        let captures = all().into_iter().filter(|capture| {
+            let state = capture.state.lock();
+            let blocks =
+                |member: &Member| member.stream.kind == Kind::Blocking && member.stream.device == stream.device;
+            state.members.iter().any(blocks)
+        });
+        if invalidate(captures) {
+            return Err(CudaError::CAPTURE_IMPLICIT);
+        }
+    }
+    Ok(None)
+}
+
+/// True if there were any.
+fn invalidate(captures: impl Iterator<Item = Arc<Capture>>) -> bool {
+    captures.fold(false, |_, capture| {
+        capture.state.lock().is_invalid = true;
+        true
+    })
+}
+
+/// Work that cannot be captured is given to a stream.
+///
+/// # Errors
+/// As [`of`]; `CAPTURE_UNSUPPORTED` if the stream captures, which then is invalid.
+pub(crate) fn refuse(stream: &Stream) -> CudaResult {
+    match of(stream)? {
+        None => Ok(()),
+        Some(capture) => {
+            capture.invalidate();
+            Err(CudaError::CAPTURE_UNSUPPORTED)
+        }
+    }
+}
+
+/// The host waits for a stream, or asks how far it is.
+///
+/// # Errors
+/// As [`refuse`].
+pub(crate) fn host_waits(stream: &Stream) -> CudaResult {
+    refuse(stream)
+}
+
+/// The host waits for a device.
+///
+/// # Errors
+/// `CAPTURE_UNSUPPORTED` if one of its streams captures, which then is invalid.
+pub(crate) fn host_waits_for(device: &Device) -> CudaResult {
+    let is_there = |capture: &Arc<Capture>| {
+        capture.state.lock().members.iter().any(|member| member.stream.device == device.ordinal)
+    };
+    if invalidate(all().into_iter().filter(is_there)) { Err(CudaError::CAPTURE_UNSUPPORTED) } else { Ok(()) }
+}
+
+/// A call that may wait for the device although it does not say so (`cudaMalloc`): forbidden by the modes of the captures under
+/// way and of this thread (`cudaThreadExchangeStreamCaptureMode`).
+///
+/// # Errors
+/// `CAPTURE_UNSUPPORTED`; the captures that forbid it are invalid then.
+pub(crate) fn unsafe_call() -> CudaResult {
+    if !is_any() || is_hidden() {
+        return Ok(());
+    }
+    let (thread, mode) = (this_thread(), Mode::of(MODE.get())?);
+    let forbids = |capture: &Arc<Capture>| {
+        let is_own = capture.thread == thread && capture.mode != Mode::Relaxed;
+        match mode {
+            Mode::Global => is_own || capture.mode == Mode::Global,
+            Mode::ThreadLocal => is_own,
+            Mode::Relaxed => false,
+        }
+    };
+    if invalidate(all().into_iter().filter(forbids)) { Err(CudaError::CAPTURE_UNSUPPORTED) } else { Ok(()) }
+}
+
+/// `stream` begins to capture into a new graph, or behind `after` in one of the program's.
+///
+/// # Errors
+/// `CAPTURE_UNSUPPORTED` for the legacy stream, `ILLEGAL_STATE` for one that captures already, `INVALID_VALUE` for nodes
+/// that are not in the graph.
+pub(crate) fn begin(stream: &Arc<Stream>, mode: Mode, into: Option<(Arc<Graph>, Vec<usize>)>) -> CudaResult {
+    static IDS: AtomicU64 = AtomicU64::new(1);
+    if stream.kind == Kind::Legacy {
+        return Err(CudaError::CAPTURE_UNSUPPORTED);
+    }
+    if containing(stream).is_some() {
+        return Err(CudaError::ILLEGAL_STATE);
+    }
+    let is_given = into.is_some();
+    let (graph, after) = into.unwrap_or_else(|| (Graph::create().0, Vec::new()));
+    if !after.iter().all(|node| graph.has(*node)) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let member = Member { stream: Arc::clone(stream), after, shown: Vec::new() };
+    let capture = Capture {
+        id: IDS.fetch_add(1, Ordering::Relaxed),
+        mode,
+        thread: this_thread(),
+        origin: stream.id,
+        graph,
+        is_given,
+        state: Mutex::new(State { members: vec![member], ..State::default() }),
+    };
+    let mut captures = CAPTURES.lock();
+    captures.push(Arc::new(capture));
+    COUNT.store(captures.len(), Ordering::Release);
+    Ok(())
+}
+
+/// Ends the capture that began in `stream`; gives the graph's handle.
+///
+/// # Errors
+/// `ILLEGAL_STATE` for a stream that does not capture, `CAPTURE_UNMATCHED` for one that joined, `CAPTURE_WRONG_THREAD`;
+/// `CAPTURE_INVALIDATED` and `CAPTURE_UNJOINED`, which end it without a graph.
+pub(crate) fn end(stream: &Stream) -> CudaResult<usize> {
+    let capture = containing(stream).ok_or(CudaError::ILLEGAL_STATE)?;
+    if capture.origin != stream.id {
+        capture.invalidate();
+        return Err(CudaError::CAPTURE_UNMATCHED);
+    }
+    if capture.mode != Mode::Relaxed && capture.thread != this_thread() {
+        return Err(CudaError::CAPTURE_WRONG_THREAD);
+    }
+    finish(&capture)
+}
+
+/// What is known of the capture that `stream` takes part in.
+pub(crate) fn info(stream: &Stream) -> Option<Info> {
+    let capture = containing(stream)?;
+    let mut state = capture.state.lock();
+    let status = if state.is_invalid { 2 } else { 1 };
+    let place = state.place(stream)?;
+    let member = &mut state.members[place];
+    member.shown.clone_from(&member.after);
+    Some(Info {
+        status,
+        id: capture.id,
+        graph: capture.graph.handle(),
+        after: member.shown.as_ptr() as usize,
+        count: member.shown.len(),
+    })
+}
+
+/// `cudaStreamUpdateCaptureDependencies`: the next node of `stream` comes after `nodes`, and only those if `only`.
+///
+/// # Errors
+/// `ILLEGAL_STATE` for a stream that does not capture, `INVALID_VALUE` for nodes that are not in its graph.
+pub(crate) fn depend(stream: &Stream, nodes: &[usize], only: bool) -> CudaResult {
+    let capture = of(stream)?.ok_or(CudaError::ILLEGAL_STATE)?;
+    if !nodes.iter().all(|node| capture.graph.has(*node)) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let mut state = capture.state.lock();
+    let Some(place) = state.place(stream) else { return Err(CudaError::ILLEGAL_STATE) };
+    let after = &mut state.members[place].after;
+    if only {
+        after.clear();
+    }
+    unite(after, nodes);
+    Ok(())
+}
+
+/// An event is recorded in a stream: None if that does not capture.
+///
+/// # Errors
+/// As [`of`].
+pub(crate) fn record(stream: &Stream) -> CudaResult<Option<Captured>> {
+    let Some(capture) = of(stream)? else { return Ok(None) };
+    let state = capture.state.lock();
+    let after = state.place(stream).map_or_else(Vec::new, |place| state.members[place].after.clone());
+    drop(state);
+    Ok(Some(Captured { capture, after }))
+}
+
+/// A stream waits for an event. True if this is part of a capture, and done.
+///
+/// # Errors
+/// As [`of`]; `CAPTURE_MERGE` between two captures, `CAPTURE_ISOLATION` for an event of work that is not captured,
+/// `CAPTURED_EVENT` for one whose capture is over, `CAPTURE_UNSUPPORTED` for the legacy stream.
+pub(crate) fn wait(stream: &Arc<Stream>, event: &Event) -> CudaResult<bool> {
+    let (own, captured) = (of(stream)?, event.captured());
+    let Some(Captured { capture, after }) = captured else {
+        return match own {
+            None => Ok(false),
+            Some(_) if event.is_fresh() => Ok(true),
+            Some(own) => {
+                own.invalidate();
+                Err(CudaError::CAPTURE_ISOLATION)
+            }
+        };
+    };
+    let mut state = capture.state.lock();
+    if state.is_over {
+        return Err(CudaError::CAPTURED_EVENT);
+    }
+    if state.is_invalid {
+        return Err(CudaError::CAPTURE_INVALIDATED);
+    }
+    match own {
+        Some(own) if own.id != capture.id => {
+            state.is_invalid = true;
+            drop(state);
+            own.invalidate();
+            Err(CudaError::CAPTURE_MERGE)
+        }
+        None if stream.kind == Kind::Legacy => {
+            state.is_invalid = true;
+            Err(CudaError::CAPTURE_UNSUPPORTED)
+        }
+        _ => {
+            match state.place(stream) {
+                Some(place) => unite(&mut state.members[place].after, &after),
+                None => state.members.push(Member { stream: Arc::clone(stream), after, shown: Vec::new() }),
+            }
+            Ok(true)
+        }
+    }
+}
+
+/// A stream is about to end, and the capture that began in it; one that it joined becomes invalid.
+pub(crate) fn ends(stream: &Stream) {
+    let Some(capture) = containing(stream) else { return };
+    capture.invalidate();
+    if capture.origin == stream.id {
+        // Nobody can end it any more.
+        let _ = finish(&capture);
+    }
+}
+
+/// Takes a capture from the list; gives its graph's handle.
+fn finish(capture: &Capture) -> CudaResult<usize> {
+    let result = capture.close();
+    let mut captures = CAPTURES.lock();
+    captures.retain(|other| other.id != capture.id);
+    COUNT.store(captures.len(), Ordering::Release);
+    drop(captures);
+    if result.is_err() && !capture.is_given {
+        GRAPHS.remove(capture.graph.handle());
+    }
+    result.map(|()| capture.graph.handle())
+}
+
+/// Whether any stream of the process captures.
+pub(crate) fn is_any() -> bool {
+    COUNT.load(Ordering::Acquire) > 0
+}
+
+fn unite(after: &mut Vec<usize>, more: &[usize]) {
+    for node in more {
+        if !after.contains(node) {
+            after.push(*node);
+        }
+    }
+}
+
+impl Captured {
+    /// The host waits for the event, or asks for it.
+    pub(crate) fn invalidate(&self) {
+        self.capture.invalidate();
+    }
+}
+
+impl State {
+    fn place(&self, stream: &Stream) -> Option<usize> {
+        self.members.iter().position(|member| member.stream.id == stream.id)
+    }
+}
+
+impl Capture {
+    /// From now on it fails.
+    pub(crate) fn invalidate(&self) {
+        self.state.lock().is_invalid = true;
+    }
+
+    /// Adds a node behind the work of all `streams`, the first of which gives the device. All of them go on behind it.
+    ///
+    /// # Errors
+    /// `CAPTURE_INVALIDATED`, and what [`Graph::add`] refuses.
+    pub(crate) fn add(&self, streams: &[&Arc<Stream>], operation: Operation) -> CudaResult {
+        let mut state = self.state.lock();
+        if state.is_invalid {
+            return Err(CudaError::CAPTURE_INVALIDATED);
+        }
+        let places: Vec<usize> = streams.iter().filter_map(|stream| state.place(stream)).collect();
+        if places.len() < streams.len() {
+            // One of them is not captured: the operation would order it against the capture.
+            state.is_invalid = true;
+            return Err(CudaError::CAPTURE_ISOLATION);
+        }
+        let mut after = Vec::new();
+        places.iter().for_each(|place| unite(&mut after, &state.members[*place].after));
+        if compute::is_present() {
+            operation.rehearse(&mut state.undo);
+        }
+        let node = self.graph.add(operation, streams.first().map(|stream| stream.device), after)?;
+        places.iter().for_each(|place| state.members[*place].after = vec![node]);
+        Ok(())
+    }
+
+    /// Lets the operators of PyTorch note what they change of memory while they show the shapes of their results.
+    pub(crate) fn rehearse(&self, note: impl FnOnce(&mut Undo)) {
+        note(&mut self.state.lock().undo);
+    }
+
+    fn close(&self) -> CudaResult {
+        let mut state = self.state.lock();
+        state.is_over = true;
+        let mut undo = std::mem::take(&mut state.undo);
+        undo.restore();
+        if state.is_invalid {
+            return Err(CudaError::CAPTURE_INVALIDATED);
+        }
+        let origin = state.members.iter().find(|member| member.stream.id == self.origin);
+        let joined = self.graph.until(origin.map_or(&[], |member| &member.after));
+        let is_joined = |member: &Member| member.after.iter().all(|node| joined.contains(node));
+        if state.members.iter().all(is_joined) { Ok(()) } else { Err(CudaError::CAPTURE_UNJOINED) }
+    }
+}
+
+/// The graph behind a handle, and nodes of it, into which a capture may go.
+///
+/// # Errors
+/// `INVALID_VALUE`.
+pub(crate) fn into(graph: usize, after: Vec<usize>) -> CudaResult<Option<(Arc<Graph>, Vec<usize>)>> {
+    Ok(Some((structure::resolve(graph)?, after)))
+}
+
+#[cfg(test)]
+mod tests;

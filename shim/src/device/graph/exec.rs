@@ -1,0 +1,252 @@
+//! Graphs that can be launched: a copy of a graph, in an order that keeps its dependencies. A launch issues every operation
+//! again, one after the other in the stream that it is launched in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dataplane::lock::Mutex;
+
+use super::capture;
+use super::operation::Operation;
+use super::structure::{Entry, Graph};
+use crate::boundary::handle::Handles;
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::stream::{self, Kind, Stream};
+use crate::device::{self, launch};
+use crate::sanitizer::races;
+
+static EXECS: Handles<Exec> = Handles::new(12);
+
+/// A `cudaGraphExec_t`.
+#[derive(Debug)]
+pub(crate) struct Exec {
+    pub(crate) flags: u64,
+    /// Its own; the nodes' origins are the nodes that the program knows.
+    graph: Arc<Graph>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    sequence: Arc<[Entry]>,
+    /// For the nodes of other devices than that of the launch.
+    streams: BTreeMap<u32, Arc<Stream>>,
+}
+
+/// What is not the same in a graph that is to replace another, as `cudaGraphExecUpdateResult` numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) result: u32,
+    /// Node of the new graph; 0 if it is about none.
+    pub(crate) node: usize,
+}
+
+const TOPOLOGY: u32 = 2;
+const NODE_TYPE: u32 = 3;
+const PARAMETERS: u32 = 5;
+
+/// Makes one of a graph; gives its handle.
+///
+/// # Errors
+/// `INVALID_VALUE` for a graph with a cycle.
+pub(crate) fn instantiate(graph: &Graph, flags: u64) -> CudaResult<usize> {
+    let sequence = graph.sequence()?;
+    drop(sequence);
+    let (copy, _) = graph.copy(true);
+    let sequence = copy.sequence()?.into();
+    let state = Mutex::new(State { sequence, streams: BTreeMap::new() });
+    Ok(EXECS.insert(Arc::new(Exec { flags, graph: copy, state })))
+}
+
+/// The one behind a handle.
+///
+/// # Errors
+/// `INVALID_VALUE` when it names no live one.
+pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Exec>> {
+    EXECS.get(handle).ok_or(CudaError::INVALID_VALUE)
+}
+
+/// Ends one; launches that are under way still end.
+///
+/// # Errors
+/// `INVALID_VALUE` when it names no live one.
+pub(crate) fn destroy(handle: usize) -> CudaResult {
+    EXECS.remove(handle).map(drop).ok_or(CudaError::INVALID_VALUE)
+}
+
+impl Drop for Exec {
+    fn drop(&mut self) {
+        super::structure::GRAPHS.remove(self.graph.handle());
+        self.state.lock().streams.values().for_each(stream::retire);
+    }
+}
+
+impl Exec {
+    /// Gives every operation to `stream`; into a graph, as a child, where that captures.
+    ///
+    /// # Errors
+    /// Of captures and of the first operation that fails. Those before it are under way then.
+    pub(crate) fn launch(&self, stream: &Arc<Stream>) -> CudaResult {
+        if let Some(capture) = capture::of(stream)? {
+            return capture.add(&[stream], Operation::Child(self.graph.copy(true).0));
+        }
+        let sequence = Arc::clone(&self.state.lock().sequence);
+        for entry in sequence.iter() {
+            match entry.device.filter(|device| *device != stream.device) {
+                None => entry.operation.issue(stream)?,
+                Some(device) => {
+                    let other = self.stream_on(device);
+                    follow(&other, stream);
+                    let result = entry.operation.issue(&other);
+                    follow(stream, &other);
+                    result?;
+                }
+            }
+        }
+        device::answer_before_failure();
+        Ok(())
+    }
+
+    fn stream_on(&self, device: u32) -> Arc<Stream> {
+        let mut state = self.state.lock();
+        let make = || stream::unnamed(&device::all()[device as usize], Kind::NonBlocking);
+        Arc::clone(state.streams.entry(device).or_insert_with(make))
+    }
+
+    /// Changes the operation of the node that is a copy of `node`; `change` gives the new one.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if there is none, and what `change` refuses.
+    pub(crate) fn change(&self, node: usize, change: impl FnOnce(&mut Entry) -> CudaResult) -> CudaResult {
+        self.graph.change(node, change)?;
+        self.state.lock().sequence = self.graph.sequence()?.into();
+        Ok(())
+    }
+
+    /// Takes over a graph, with the same nodes and edges, for a child node.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if there is no such node; `GRAPH_EXEC_UPDATE_FAILURE` where the graphs differ.
+    pub(crate) fn replace_child(&self, node: usize, graph: &Graph) -> CudaResult {
+        self.change(node, |entry| match &entry.operation {
+            Operation::Child(own) => update(own, graph).map_err(|_| CudaError::GRAPH_EXEC_UPDATE_FAILURE),
+            _ => Err(CudaError::INVALID_VALUE),
+        })
+    }
+
+    /// Takes over the operations of a graph with the same nodes and edges.
+    ///
+    /// # Errors
+    /// The first difference that cannot be taken over; nothing is changed then.
+    pub(crate) fn update(&self, graph: &Graph) -> Result<(), Difference> {
+        update(&self.graph, graph)?;
+        if let Ok(sequence) = self.graph.sequence() {
+            self.state.lock().sequence = sequence.into();
+        }
+        Ok(())
+    }
+}
+
+/// Work of `stream` from now on comes after what `other` was given.
+fn follow(stream: &Arc<Stream>, other: &Arc<Stream>) {
+    races::wait(stream.lane(), &races::point(other.lane()));
+    stream::hold_up(stream, other.tail());
+}
+
+fn update(own: &Graph, new: &Graph) -> Result<(), Difference> {
+    let (before, after) = (own.entries(), new.entries());
+    let place = |entries: &[Entry], handle: usize| entries.iter().position(|entry| entry.handle == handle);
+    let edges = |entries: &[Entry], entry: &Entry| {
+        let mut places: Vec<_> = entry.after.iter().map(|handle| place(entries, *handle)).collect();
+        places.sort_unstable();
+        places
+    };
+    if before.len() != after.len() {
+        return Err(Difference { result: TOPOLOGY, node: 0 });
+    }
+    for (old, new) in before.iter().zip(&after) {
+        let differs = |result| Err(Difference { result, node: new.handle });
+        if old.operation.node_type() != new.operation.node_type() {
+            return differs(NODE_TYPE);
+        }
+        if edges(&before, old) != edges(&after, new) {
+            return differs(TOPOLOGY);
+        }
+        if old.device != new.device || !launch::may_replace(&old.operation, &new.operation) {
+            return differs(PARAMETERS);
+        }
+    }
+    for (old, new) in before.iter().zip(&after) {
+        match (&old.operation, &new.operation) {
+            (Operation::Child(old), Operation::Child(new)) => update(old, new)?,
+            (_, operation) => {
+                let operation = operation.clone();
+                let _ = own.change(old.handle, |entry| {
+                    entry.operation = operation;
+                    Ok(())
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::device::graph::operation::Work;
+
+    struct Count(AtomicUsize);
+
+    impl Work for Count {
+        fn issue(&self, _: &Arc<Stream>) -> CudaResult {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn name(&self) -> &str {
+            "count"
+        }
+    }
+
+    #[test]
+    fn a_launch_issues_everything_and_an_update_replaces_it() {
+        let device = device::get(4).unwrap();
+        let stream = stream::resolve(stream::create(device, Kind::NonBlocking, 0)).unwrap();
+        let count = || Arc::new(Count(AtomicUsize::new(0)));
+        let of = |work: &Arc<Count>| {
+            let (graph, _) = Graph::create();
+            let (child, _) = Graph::create();
+            child.add(Operation::Work(work.clone()), None, vec![]).unwrap();
+            let node = graph.add(Operation::Child(child.copy(true).0), None, vec![]).unwrap();
+            graph.add(Operation::Work(work.clone()), Some(1), vec![node]).unwrap();
+            graph
+        };
+        let (first, second) = (count(), count());
+        let graph = of(&first);
+        let exec = resolve(instantiate(&graph, 0).unwrap()).unwrap();
+        exec.launch(&stream).unwrap();
+        exec.launch(&stream).unwrap();
+        assert_eq!(first.0.load(Ordering::Relaxed), 4);
+        exec.update(&of(&second)).unwrap();
+        exec.launch(&stream).unwrap();
+        assert_eq!((first.0.load(Ordering::Relaxed), second.0.load(Ordering::Relaxed)), (4, 2));
+
+        let node = graph.add(Operation::Empty, None, vec![]).unwrap();
+        assert_eq!(exec.update(&graph), Err(Difference { result: TOPOLOGY, node: 0 }));
+        let other = of(&second);
+        let last = other.entries()[1].clone();
+        other.connect(&[(last.after[0], last.handle)], false).unwrap();
+        assert_eq!(exec.update(&other), Err(Difference { result: TOPOLOGY, node: last.handle }));
+        other
+            .change(last.handle, |entry| {
+                entry.operation = Operation::Empty;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(exec.update(&other), Err(Difference { result: NODE_TYPE, node: last.handle }));
+        assert_eq!(exec.change(node, |_| Ok(())), Err(CudaError::INVALID_VALUE), "added later");
+    }
+}

@@ -1,0 +1,326 @@
+//! A graph: its nodes in the order in which they were added, what each comes after, and an order in which they can run.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock, Weak};
+
+use dataplane::lock::Mutex;
+
+use super::operation::Operation;
+use super::user_object::Held;
+use crate::boundary::handle::Handles;
+use crate::device::error::{CudaError, CudaResult};
+
+/// The handles of all graphs, also of those in child nodes.
+pub(crate) static GRAPHS: Handles<Graph> = Handles::new(10);
+static NODES: Handles<Node> = Handles::new(11);
+
+/// A `cudaGraphNode_t`: which graph it is in. The rest is there, by its handle.
+#[derive(Debug)]
+struct Node {
+    graph: Weak<Graph>,
+}
+
+/// One node of a graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) handle: usize,
+    /// The node that it is a copy of; 0 in a graph that is not a copy.
+    pub(crate) origin: usize,
+    /// The device that it was captured on; None where it runs on the device of the launch.
+    pub(crate) device: Option<u32>,
+    pub(crate) operation: Operation,
+    /// Handles of the nodes that it comes after.
+    pub(crate) after: Vec<usize>,
+    pub(crate) is_enabled: bool,
+}
+
+/// A graph.
+#[derive(Debug, Default)]
+pub(crate) struct Graph {
+    /// Whether it is part of a child node or of an executable graph, and ends with that.
+    is_child: bool,
+    entries: Mutex<Vec<Entry>>,
+    /// What the program keeps alive for it.
+    pub(crate) held: Held,
+    /// Its own handle, if a program can have it.
+    handle: OnceLock<usize>,
+}
+
+impl Graph {
+    /// An empty graph and its handle.
+    pub(crate) fn create() -> (Arc<Self>, usize) {
+        Self::default().publish()
+    }
+
+    fn publish(self) -> (Arc<Self>, usize) {
+        let graph = Arc::new(self);
+        let handle = GRAPHS.insert(Arc::clone(&graph));
+        let _ = graph.handle.set(handle);
+        (graph, handle)
+    }
+
+    /// What a program holds.
+    pub(crate) fn handle(&self) -> usize {
+        self.handle.get().copied().unwrap_or(0)
+    }
+
+    /// Adds a node; gives its handle.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for a dependency that is not in this graph, or is listed twice.
+    pub(crate) fn add(
+        self: &Arc<Self>,
+        operation: Operation,
+        device: Option<u32>,
+        after: Vec<usize>,
+    ) -> CudaResult<usize> {
+        let mut entries = self.entries.lock();
+        let is_known = |handle: &usize| entries.iter().any(|entry| entry.handle == *handle);
+        let is_unique = after.iter().collect::<BTreeSet<_>>().len() == after.len();
+        if !is_unique || !after.iter().all(is_known) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let handle = NODES.insert(Arc::new(Node { graph: Arc::downgrade(self) }));
+        entries.push(Entry { handle, origin: 0, device, operation, after, is_enabled: true });
+        Ok(handle)
+    }
+
+    /// All nodes, in the order in which they were added.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.entries.lock().clone()
+    }
+
+    /// True if it has a node of that handle.
+    pub(crate) fn has(&self, node: usize) -> bool {
+        self.entries.lock().iter().any(|entry| entry.handle == node)
+    }
+
+    /// Changes the node with this handle, or that is a copy of it.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if there is none, and whatever `change` refuses.
+    pub(crate) fn change<T>(&self, node: usize, change: impl FnOnce(&mut Entry) -> CudaResult<T>) -> CudaResult<T> {
+        let mut entries = self.entries.lock();
+        let entry = entries.iter_mut().find(|entry| entry.handle == node || (node != 0 && entry.origin == node));
+        change(entry.ok_or(CudaError::INVALID_VALUE)?)
+    }
+
+    /// Adds or removes edges.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for nodes of other graphs, an edge that is there already or is not there, and one from a node to itself.
+    pub(crate) fn connect(&self, edges: &[(usize, usize)], is_new: bool) -> CudaResult {
+        let mut entries = self.entries.lock();
+        let mut changed = entries.clone();
+        for (from, to) in edges {
+            if from == to || !changed.iter().any(|entry| entry.handle == *from) {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            let entry = changed.iter_mut().find(|entry| entry.handle == *to).ok_or(CudaError::INVALID_VALUE)?;
+            let known = entry.after.iter().position(|before| before == from);
+            match (known, is_new) {
+                (None, true) => entry.after.push(*from),
+                (Some(place), false) => drop(entry.after.remove(place)),
+                _ => return Err(CudaError::INVALID_VALUE),
+            }
+        }
+        *entries = changed;
+        Ok(())
+    }
+
+    /// Takes a node out, with its edges.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if it is not in this graph.
+    pub(crate) fn remove(&self, node: usize) -> CudaResult {
+        let mut entries = self.entries.lock();
+        let place = entries.iter().position(|entry| entry.handle == node).ok_or(CudaError::INVALID_VALUE)?;
+        entries.remove(place);
+        entries.iter_mut().for_each(|entry| entry.after.retain(|before| *before != node));
+        NODES.remove(node);
+        Ok(())
+    }
+
+    /// The nodes that come before any of `nodes`, and those themselves.
+    pub(crate) fn until(&self, nodes: &[usize]) -> BTreeSet<usize> {
+        let entries = self.entries.lock();
+        let places: HashMap<usize, &Entry> = entries.iter().map(|entry| (entry.handle, entry)).collect();
+        let mut found = BTreeSet::new();
+        let mut left = nodes.to_vec();
+        while let Some(node) = left.pop() {
+            if found.insert(node) {
+                left.extend(places.get(&node).into_iter().flat_map(|entry| entry.after.iter().copied()));
+            }
+        }
+        found
+    }
+
+    /// A copy with nodes and child graphs of its own, and its handle.
+    pub(crate) fn copy(&self, is_child: bool) -> (Arc<Self>, usize) {
+        let empty = Self { is_child, entries: Mutex::default(), held: self.held.copy(), handle: OnceLock::new() };
+        let (copy, handle) = empty.publish();
+        let originals = self.entries();
+        let handles: HashMap<usize, usize> = originals
+            .iter()
+            .map(|entry| (entry.handle, NODES.insert(Arc::new(Node { graph: Arc::downgrade(&copy) }))))
+            .collect();
+        let copied = |entry: &Entry| Entry {
+            handle: handles[&entry.handle],
+            origin: entry.handle,
+            operation: match &entry.operation {
+                Operation::Child(graph) => Operation::Child(graph.copy(true).0),
+                other => other.clone(),
+            },
+            after: entry.after.iter().filter_map(|before| handles.get(before).copied()).collect(),
+            ..*entry
+        };
+        *copy.entries.lock() = originals.iter().map(copied).collect();
+        (copy, handle)
+    }
+
+    /// The nodes in an order in which each comes after all that it depends on: among those that could be next, the one that
+    /// was added first. Child graphs are in the place of their nodes; nodes that are switched off are left out.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for a graph with a cycle.
+    pub(crate) fn sequence(&self) -> CudaResult<Vec<Entry>> {
+        let entries = self.entries();
+        let places: HashMap<usize, usize> =
+            entries.iter().enumerate().map(|(place, entry)| (entry.handle, place)).collect();
+        let edges: Vec<Vec<usize>> = entries
+            .iter()
+            .map(|entry| entry.after.iter().filter_map(|before| places.get(before).copied()).collect())
+            .collect();
+        let mut sequence = Vec::with_capacity(entries.len());
+        for place in topological(&edges).ok_or(CudaError::INVALID_VALUE)? {
+            let entry = &entries[place];
+            match &entry.operation {
+                _ if !entry.is_enabled => {}
+                Operation::Child(graph) => sequence.extend(graph.sequence()?),
+                _ => sequence.push(entry.clone()),
+            }
+        }
+        Ok(sequence)
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        for entry in self.entries.lock().iter() {
+            NODES.remove(entry.handle);
+            if let Operation::Child(graph) = &entry.operation {
+                GRAPHS.remove(graph.handle());
+            }
+        }
+    }
+}
+
+/// Places in an order in which each comes after those that `edges` lists for it; of several, the lowest first. None for a cycle.
+fn topological(edges: &[Vec<usize>]) -> Option<Vec<usize>> {
+    let mut missing: Vec<usize> = edges.iter().map(Vec::len).collect();
+    let mut followers = vec![Vec::new(); edges.len()];
+    for (place, before) in edges.iter().enumerate() {
+        before.iter().for_each(|before| followers[*before].push(place));
+    }
+    let mut ready: BTreeSet<usize> = (0..edges.len()).filter(|place| missing[*place] == 0).collect();
+    let mut order = Vec::with_capacity(edges.len());
+    while let Some(place) = ready.pop_first() {
+        order.push(place);
+        for follower in &followers[place] {
+            missing[*follower] -= 1;
+            if missing[*follower] == 0 {
+                ready.insert(*follower);
+            }
+        }
+    }
+    (order.len() == edges.len()).then_some(order)
+}
+
+/// The graph behind a handle.
+///
+/// # Errors
+/// `INVALID_VALUE` when it names no live graph.
+pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Graph>> {
+    GRAPHS.get(handle).ok_or(CudaError::INVALID_VALUE)
+}
+
+/// The graph that a node is in.
+///
+/// # Errors
+/// `INVALID_VALUE` when it names no live node.
+pub(crate) fn graph_of(node: usize) -> CudaResult<Arc<Graph>> {
+    NODES.get(node).and_then(|node| node.graph.upgrade()).ok_or(CudaError::INVALID_VALUE)
+}
+
+/// Ends a graph. What was made of it goes on.
+///
+/// # Errors
+/// `INVALID_VALUE` when it names no live graph, or one in a child node.
+pub(crate) fn destroy(handle: usize) -> CudaResult {
+    if resolve(handle)?.is_child {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    GRAPHS.remove(handle).map(drop).ok_or(CudaError::INVALID_VALUE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_by_table() {
+        /// Per node those before it, and the order.
+        type Case = (&'static [&'static [usize]], Option<&'static [usize]>);
+        let cases: [Case; 7] = [
+            (&[], Some(&[])),
+            (&[&[], &[], &[]], Some(&[0, 1, 2])),
+            // A chain that was added backwards.
+            (&[&[1], &[2], &[]], Some(&[2, 1, 0])),
+            // A diamond.
+            (&[&[], &[0], &[0], &[1, 2]], Some(&[0, 1, 2, 3])),
+            // 0 comes last, and of 1 and 2 the first.
+            (&[&[1, 2], &[], &[]], Some(&[1, 2, 0])),
+            (&[&[1], &[0]], None),
+            (&[&[], &[0, 2], &[1]], None),
+        ];
+        for (edges, expected) in cases {
+            let edges: Vec<Vec<usize>> = edges.iter().map(|before| before.to_vec()).collect();
+            assert_eq!(topological(&edges).as_deref(), expected, "{edges:?}");
+        }
+    }
+
+    #[test]
+    fn edges_nodes_and_copies() {
+        let (graph, handle) = Graph::create();
+        let add = |after: &[usize]| graph.add(Operation::Empty, None, after.to_vec());
+        let first = add(&[]).unwrap();
+        let second = add(&[first]).unwrap();
+        let third = add(&[]).unwrap();
+        assert_eq!(add(&[first, first]), Err(CudaError::INVALID_VALUE));
+        assert_eq!(add(&[0]), Err(CudaError::INVALID_VALUE));
+        for (edge, is_new) in [((first, second), true), ((third, second), false), ((first, first), true)] {
+            assert_eq!(graph.connect(&[edge], is_new), Err(CudaError::INVALID_VALUE), "{edge:?}");
+        }
+        graph.connect(&[(second, third)], true).unwrap();
+        assert_eq!(graph.until(&[second]), BTreeSet::from([first, second]));
+        let handles = |graph: &Graph| graph.sequence().unwrap().iter().map(|entry| entry.handle).collect::<Vec<_>>();
+        assert_eq!(handles(&graph), [first, second, third]);
+
+        let (copy, copied) = graph.copy(false);
+        let origins: Vec<_> = copy.sequence().unwrap().iter().map(|entry| entry.origin).collect();
+        assert_eq!(origins, [first, second, third]);
+        assert!(!copy.has(first));
+        graph.remove(second).unwrap();
+        assert_eq!(handles(&graph), [first, third]);
+        assert_eq!(copy.entries().len(), 3, "a copy is its own");
+        graph.connect(&[(third, first)], true).unwrap();
+        graph.connect(&[(first, third)], true).unwrap();
+        assert_eq!(graph.sequence().map(drop), Err(CudaError::INVALID_VALUE), "a cycle");
+
+        destroy(handle).unwrap();
+        assert!(resolve(handle).is_err() && graph_of(first).is_ok());
+        drop(graph);
+        assert!(graph_of(first).is_err());
+        destroy(copied).unwrap();
+    }
+}
