@@ -20,9 +20,7 @@ pub(crate) struct Failure {
     /// What each rank of the communicator that noticed at `sequence` had called. None: a rendezvous or a death between operations.
     operations: BTreeMap<Rank, Operation>,
     /// Ranks of the communicator.
-    culprits: BTreeSet<Rank>,
-    /// Ranks of the communicator that ended after the first of `culprits`.
-    also_lost: BTreeSet<Rank>,
+    pub(crate) culprits: BTreeSet<Rank>,
     /// A rank was lost while all others were known to hang: somebody ends the case.
     after_hang: bool,
     /// Global ranks.
@@ -40,14 +38,6 @@ impl Failure {
     pub(crate) fn operation(&self) -> Option<Operation> {
         let right = self.operations.iter().find(|(rank, _)| !self.culprits.contains(rank));
         right.or(self.operations.first_key_value()).map(|(_, operation)| *operation)
-    }
-
-    /// Ranks of the communicator that are at fault. Where nobody noticed that ranks ended, which one was first depends on timing.
-    pub(crate) fn culprits(&self) -> BTreeSet<Rank> {
-        match self.observed.is_empty() {
-            true => self.culprits.union(&self.also_lost).copied().collect(),
-            false => self.culprits.clone(),
-        }
     }
 
     pub(crate) fn attempted_bytes(&self) -> u64 {
@@ -131,7 +121,6 @@ impl Failures {
                     code: noticed.code,
                     operations: BTreeMap::new(),
                     culprits: BTreeSet::new(),
-                    also_lost: BTreeSet::new(),
                     after_hang: self.hanging && noticed.code == ErrorCode::RankLost,
                     observed: BTreeSet::new(),
                     attempted: BTreeMap::new(),
@@ -177,8 +166,7 @@ impl Failures {
     /// The coordinator saw a member's process end. Deaths that follow a failure of the same communicator are its
     /// consequence and depend on timing, so only the first is an event.
     pub(crate) fn lost(&mut self, communicator: &Communicator, rank: Rank, detail: &str) {
-        if let Some(event) = self.events.iter_mut().find(|event| event.communicator == Some(communicator.id)) {
-            event.also_lost.insert(rank);
+        if self.events.iter().any(|event| event.communicator == Some(communicator.id)) {
             return;
         }
         self.events.push(Failure {
@@ -187,7 +175,6 @@ impl Failures {
             code: ErrorCode::RankLost,
             operations: BTreeMap::new(),
             culprits: BTreeSet::from([rank]),
-            also_lost: BTreeSet::new(),
             after_hang: self.hanging,
             observed: BTreeSet::new(),
             attempted: BTreeMap::new(),
@@ -219,7 +206,6 @@ impl Failures {
             code,
             operations: BTreeMap::new(),
             culprits: culprits.into_iter().collect(),
-            also_lost: BTreeSet::new(),
             after_hang: self.hanging && code == ErrorCode::RankLost,
             observed: observed.iter().map(|(rank, _)| *rank).collect(),
             attempted: BTreeMap::new(),

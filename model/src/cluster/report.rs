@@ -364,9 +364,9 @@ impl Cluster {
                 failure.calls.iter().map(|(rank, call)| (*rank, (call, false))).collect();
             // Ranks that did not come: what they did before.
             if let Some(communicator) = failure.communicator.map(|id| &self.communicators[&id]) {
-                for rank in failure.culprits() {
-                    let global = communicator.global_rank(rank).unwrap_or(rank);
-                    if let Some(call) = self.sites.last(communicator.id, rank) {
+                for rank in &failure.culprits {
+                    let global = communicator.global_rank(*rank).unwrap_or(*rank);
+                    if let Some(call) = self.sites.last(communicator.id, *rank) {
                         calls.entry(global).or_insert((call, true));
                     }
                 }
@@ -420,8 +420,7 @@ impl Cluster {
                 Some(communicator) => communicator.global_rank(rank).unwrap_or(rank),
                 None => rank,
             };
-            let culprits = failure.culprits();
-            let local_rank = culprits.first().copied();
+            let local_rank = failure.culprits.first().copied();
             let nothing = if communicator.is_some() { "none" } else { "init" };
             events.push(FailureEvent {
                 index,
@@ -429,7 +428,7 @@ impl Cluster {
                 seqno: failure.sequence,
                 local_rank,
                 global_rank: communicator.and(local_rank).map(global),
-                culprits: culprits.into_iter().map(global).collect(),
+                culprits: failure.culprits.iter().copied().map(global).collect(),
                 source: failure.code.source(),
                 operation: failure.operation().map_or(nothing, |operation| operation.name()).to_owned(),
                 error_code: failure.code,
