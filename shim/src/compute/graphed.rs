@@ -318,7 +318,7 @@ struct Node {
     accesses: Vec<Access>,
 }
 
-// SAFETY: libtorch counts references atomically; a node is used by one launch at a time, as CUDA asks of launches of one graph.
+// SAFETY: libtorch counts references atomically, and launches change nothing of a node but the memory of the graph.
 unsafe impl Send for Node {}
 // SAFETY: as above.
 unsafe impl Sync for Node {}
