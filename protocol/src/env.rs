@@ -151,7 +151,7 @@ variables! {
     FAULTS = "FTEST_FAULTS", "JSON made by ftest", "-",
         "The faults of the case.";
     GPUS = "FTEST_GPUS", "a file", "set by ftest, and by fgpu where it is not set",
-        "Makes processes one machine: what each holds of the GPUs is written there, so they share the devices' memory and monitors see all of them.";
+        "Makes processes one machine: what each holds of the GPUs and does with them is written there, so they share the devices' memory and monitors see all of them.";
     JOURNAL = "FTEST_JOURNAL", "a file", "set by ftest",
         "Processes append every gap and finding to it the moment they meet it, so that none is lost however they end.";
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",

@@ -37,3 +37,28 @@ fn the_page_is_the_table() {
         "docs/environment.md is not the table of protocol/src/env.rs; run `cargo xtask regen environment`"
     );
 }
+
+/// docs/fakegpu.md says of each of FakeGPU's variables whether it is read.
+#[test]
+fn the_page_for_users_of_fakegpu_knows_the_variables() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/fakegpu.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split('`').filter(|word| word.starts_with("FAKEGPU_"));
+        words.map(|word| word.split('=').next().unwrap_or_default().to_owned()).collect()
+    };
+    let known: Vec<&str> = protocol::env::ALL.iter().map(|variable| variable.name).collect();
+    let mut rows = 0;
+    for row in page.lines().filter(|line| line.starts_with("| `FAKEGPU_")) {
+        let (left, right) = row[2..].split_once(" | ").unwrap_or_else(|| panic!("a row of two columns: {row}"));
+        for name in words(left) {
+            assert_eq!(known.contains(&name.as_str()), !right.starts_with("not read"), "{}: {row}", path.display());
+            rows += 1;
+        }
+    }
+    assert!(rows > 40, "{rows} variables: is the table still there?");
+    let named = words(&page);
+    for name in known.iter().filter(|name| name.starts_with("FAKEGPU_")) {
+        assert!(named.iter().any(|word| word == name), "{} does not name {name}", path.display());
+    }
+}

@@ -320,12 +320,41 @@ def test_too_early(cluster_report):
 def test_where_there_is_no_ftest_every_test_says_so(session):
     session.write("import pytest\n@pytest.mark.cluster\ndef test_it():\n    pass\n\ndef test_plain():\n    pass\n")
     session.write(
-        "import ftest.pytest.driver as driver\ndriver.platform = type('P', (), {'machine': staticmethod(lambda: 'arm64')})\n",
+        "import ftest.programs as programs\nprograms.platform = type('P', (), {'machine': staticmethod(lambda: 'arm64')})\n",
         "conftest.py",
     )
     result = session.run()
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*clusters are simulated on Linux on x86_64, and this is linux on arm64*"])
+
+
+def test_debuggers_say_how_to_stop_in_a_rank(session):
+    session.write("""
+import pytest
+
+@pytest.mark.cluster(gpus_per_node=2)
+def test_wrong(rank):
+    assert rank != 1
+
+@pytest.mark.cluster(ranks=1)
+def test_stops():
+    breakpoint()
+
+@pytest.mark.cluster(ranks=1)
+def test_stops_by_name():
+    import pdb; pdb.set_trace()
+""")
+    result = session.run("--pdb")
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "--pdb does not stop in a rank*",
+            "*ftest */test_it.py -E 'case(test_it.py-test_wrong)' --debug-rank 1",
+            "*--debug-rank 0",
+        ]
+    )
+    result.stdout.fnmatch_lines_random(["*breakpoint() in a rank, which has no terminal*"] * 2)
+    assert "(Pdb)" not in result.stdout.str()
 
 
 def test_nothing_is_left_when_pytest_is_killed(session):

@@ -140,7 +140,8 @@ def group(rank):
 @pytest.mark.cluster(nodes=2, gpus_per_node=2, after=of_traffic)
 @pytest.mark.parametrize("n", [1, 3])
 def test_sum(group, rank, device, n):
-    import torch
+    import sys, torch
+    assert "ftest.pytest.warm" in sys.modules, "pytest was imported by each rank"
     assert device.index == torch.cuda.current_device() == rank % 2
     assert torch.cuda.get_device_name(device) == "NVIDIA H100 80GB HBM3"
     for _ in range(n):

@@ -132,6 +132,14 @@ fn the_command_sees_the_cluster_and_its_coordinator() {
 }
 
 #[test]
+fn nvidia_smi_is_that_of_the_installation() {
+    let machine = Machine::new();
+    executable::write(&machine.path("home/bin/fakegpu-smi"), "#!/bin/sh\necho ours $*\n");
+    let output = machine.output(&["--profile", "t4"], "nvidia-smi -L; command -v fakegpu-smi");
+    assert_eq!(text(&output.stdout), "ours -L\n", "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_bench_runs_one_program_for_each_rank_and_ends_with_the_worst_code() {
     let machine = Machine::new();
     let program = machine.path("home/bin/fixture-bench");

@@ -60,6 +60,9 @@ fn flags_become_variables_and_win_over_them() {
     for (flag, variable, value) in pairs {
         assert_eq!(machine.value(variable, &[flag, value], &[]), value, "{flag}");
     }
+    for policy in ["allow", "warn", "stop", "error"] {
+        assert_eq!(machine.value("FAKEGPU_UNSUPPORTED_API", &["--unsupported-api", policy], &[]), policy);
+    }
     assert_eq!(machine.value("FAKEGPU_PROFILE", &["--profile", "h100"], &[("FAKEGPU_PROFILE", "a100")]), "h100");
     assert_eq!(machine.value("FAKEGPU_PROFILE", &[], &[("FAKEGPU_PROFILE", "t4")]), "t4");
     // The nearer word: a list from outside does not hide a flag.
@@ -89,6 +92,38 @@ fn the_shim_and_the_holders_are_set_and_passthrough_sets_none() {
     assert!(Path::new(holders).join("libcudart.so.13").is_file() && rest == "/opt/lib", "{library_path}");
     assert_eq!(machine.value("LIBRARY_PATH", &[], &[("LIBRARY_PATH", "/opt/lib")]), format!("/opt/lib:{holders}"));
     assert_eq!(machine.value("LD_PRELOAD", &["--mode", "passthrough"], &[]), "");
+}
+
+#[test]
+fn the_environment_is_printed_for_a_process_that_runs_already() {
+    let machine = Machine::new();
+    let printed = |arguments: &[&str], variables: &[(&str, &str)]| -> serde_json::Value {
+        let arguments = [&["--print-environment"], arguments].concat();
+        let variables = [&[("FTEST_PYTHON", "system")], variables].concat();
+        let output = machine.fgpu(&arguments, &variables);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let shim = machine.root.path().join("build/lib/libfakegpu.so").display().to_string();
+    let outside = [("FAKEGPU_PROFILES", "a100:4"), ("FTEST_GPUS", "/run/gpus")];
+    let plan = printed(&["--profile", "h100"], &outside);
+    assert_eq!(plan["shim"], serde_json::json!(shim));
+    let environment = &plan["environment"];
+    assert_eq!((&environment["FAKEGPU_PROFILE"], &environment["LD_PRELOAD"]), (&"h100".into(), &shim.into()));
+    // Other devices than those outside: neither their list nor their machine.
+    for name in ["FAKEGPU_PROFILES", "FTEST_GPUS"] {
+        assert!(environment.get(name).is_some_and(serde_json::Value::is_null), "{name} in {environment}");
+    }
+    let libraries: Vec<&str> =
+        plan["libraries"].as_array().unwrap().iter().map(|library| library.as_str().unwrap()).collect();
+    for (soname, loaded) in [("libcuda.so.1", true), ("libcudart.so.13", true), ("libcudart.so.12", false)] {
+        let found = libraries.iter().find(|library| library.ends_with(soname));
+        assert_eq!(found.is_some(), loaded, "{soname} in {libraries:?}");
+        assert!(found.is_none_or(|library| Path::new(library).is_file()));
+    }
+    let real = printed(&["--mode", "passthrough"], &[]);
+    assert_eq!((&real["shim"], &real["libraries"]), (&serde_json::Value::Null, &serde_json::json!([])));
+    assert_eq!(machine.fgpu(&["--print-environment", "true"], &[]).status.code(), Some(2));
 }
 
 #[test]

@@ -3,17 +3,20 @@
 import json
 import os
 import pathlib
-import platform
 import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
+from importlib.util import find_spec
+
+from .. import programs
 
 START = pathlib.Path(__file__).with_name("start") / "rank.py"
 SUITE = "pytest"
+#: What the process imports, beside PyTorch, from which ranks are forked.
+WARM = "ftest.pytest.warm"
 #: The line of a suite's first case.
 FIRST = 4
 #: From the end of its input until ftest has ended its cases and itself, seconds.
@@ -28,17 +31,12 @@ def program():
     """The ftest to run.
 
     Raises Unusable."""
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        raise Unusable(
-            f"clusters are simulated on Linux on x86_64, and this is {sys.platform} on {platform.machine()};"
-            " leave these tests out with -m 'not cluster'"
-        )
-    beside = pathlib.Path(sysconfig.get_path("scripts")) / "ftest"
-    checkout = pathlib.Path(__file__).parents[3] / "ftest"
-    for found in (beside, shutil.which("ftest"), checkout):
-        if found and os.path.isfile(found) and os.access(found, os.X_OK):
-            return str(found)
-    raise Unusable(f"there is no program ftest: neither {beside} nor on PATH; install its wheel into this environment")
+    try:
+        return programs.find("ftest")
+    except programs.Elsewhere as elsewhere:
+        raise Unusable(f"{elsewhere}; leave these tests out with -m 'not cluster'") from None
+    except programs.Missing as missing:
+        raise Unusable(str(missing)) from None
 
 
 def interpreter():
@@ -54,6 +52,8 @@ def interpreter():
 def write_suite(directory, name, entries, session):
     """Writes the suite of these (test, nodeid, Marked) to `suite.yaml` in the directory, and there what their ranks read and where
     they write to. A case a line, from the line FIRST on, so that a line is a case's. Gives the two paths, of suite and results."""
+    # Without PyTorch nothing is forked; and a suite of few processes is faster without.
+    forks = find_spec("torch") is not None and not session["print"]
     results = os.path.join(directory, "results")
     shutil.rmtree(results, ignore_errors=True)
     os.makedirs(results)
@@ -69,6 +69,8 @@ def write_suite(directory, name, entries, session):
             launch["ranks"] = mark.ranks
         if mark.warm is not None:
             launch["warm"] = mark.warm
+        if mark.warm is not False and forks:
+            launch["warm"] = [WARM]
         case = {"id": mark.id, "python": "system", "launch": launch, **mark.case}
         # JSON is YAML.
         lines.append("  - " + json.dumps(case, ensure_ascii=False, default=str))

@@ -52,6 +52,34 @@ def pytest_configure(config):
         config.stash[CLUSTERS] = Clusters(config)
 
 
+def pytest_sessionstart(session):
+    plugins = session.config.pluginmanager
+    debugger = None if in_rank(session.config) else plugins.unregister(name="pdbinvoke")
+    if debugger is not None:
+        plugins.register(Debugger(debugger), "pdbinvoke")
+
+
+class Debugger:
+    """What `--pdb` does, for failures of this process. Of a test that failed in its ranks there is nothing to see here."""
+
+    def __init__(self, plain):
+        self.plain = plain
+
+    def pytest_exception_interact(self, node, call, report):
+        if not isinstance(call.excinfo.value, failure.ClusterFailure):
+            self.plain.pytest_exception_interact(node, call, report)
+            return
+        failed = [rank.number for rank in call.excinfo.value.result.ranks if rank.outcome == "failed"]
+        mark = node.config.stash[CLUSTERS].marked[node]
+        terminal = node.config.pluginmanager.getplugin("terminalreporter")
+        terminal.ensure_newline()
+        terminal.write_line("--pdb does not stop in a rank, which has no terminal. This stops one for a debugger:", yellow=True)
+        terminal.write_line(f"    ftest {node.path} -E 'case({mark.id})' --debug-rank {min(failed, default=0)}")
+
+    def pytest_internalerror(self, excrepr, excinfo):
+        self.plain.pytest_internalerror(excrepr, excinfo)
+
+
 def in_rank(config):
     return RANK in config.stash
 

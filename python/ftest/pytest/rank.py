@@ -4,11 +4,13 @@ import contextlib
 import gc
 import json
 import os
+import pdb
 import sys
 import tempfile
 
 import pytest
 from _pytest.config import Config
+from _pytest.debugging import pytestPDB
 
 #: In the stash of the configuration of a rank's pytest.
 RANK = pytest.StashKey()
@@ -147,6 +149,8 @@ class Rank:
         if reporter is not None:
             self.nowhere = open(os.devnull, "w")
             config.pluginmanager.register(type(reporter)(config, self.nowhere), "terminalreporter")
+        # pytest's own, which it puts back, would read from a terminal.
+        sys.breakpointhook = pdb.set_trace = no_debugger
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
@@ -196,6 +200,16 @@ class Rank:
         self.reports.write(
             warning=[str(message), category.__name__, warning_message.filename, warning_message.lineno],
         )
+
+
+def no_debugger(*arguments, **named):
+    """What `breakpoint()` does in a rank that nobody debugs."""
+    __tracebackhide__ = True
+    if sys.stdin is not None and sys.stdin.isatty():
+        return pytestPDB.set_trace(*arguments, **named)
+    pytest.fail(
+        "breakpoint() in a rank, which has no terminal: `ftest FILE -E 'case(TEST)' --debug-rank RANK` stops it for a debugger"
+    )
 
 
 def name_of(kind):

@@ -1,6 +1,7 @@
-//! `fgpu CMD`: becomes CMD, with the shim preloaded and everything from flags and `FAKEGPU_*` variables set.
+//! `fgpu CMD`: becomes CMD, with the shim preloaded and everything from flags and `FAKEGPU_*` variables set. With
+//! `--print-environment` it says what it would set, for the Python package `fakegpu`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::IntoRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -8,9 +9,13 @@ use std::process::Command;
 
 use clap::Parser;
 use protocol::env::{self, Variable};
+use serde_json::{Map, Value, json};
 
+use crate::commands::ending;
 use crate::execute::launch::builder::EnvironmentBuilder;
 use crate::execute::launch::environment::Environment;
+use crate::execute::launch::holder_cache;
+use crate::execute::launch::holders;
 use crate::execute::launch::program;
 use crate::execute::launch::settings;
 use crate::execute::launch::settings::DeviceArguments;
@@ -55,17 +60,28 @@ pub struct FgpuArgs {
     /// Directory that holds the shim; wins over --build-dir
     #[arg(long, value_name = "DIR")]
     pub lib_dir: Option<PathBuf>,
+    /// Run nothing; print what a command would get, as JSON: `environment` (variables to set, or to remove: null), `shim`, and
+    /// `libraries` (what a running process loads in place of NVIDIA's)
+    #[arg(long, conflicts_with = "command")]
+    pub print_environment: bool,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(
+        required_unless_present = "print_environment",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     pub command: Vec<OsString>,
 }
 
-/// Becomes the command. Comes back only with the exit code of a failure, which has been printed on stderr.
+/// Becomes the command, or prints its environment. Gives an exit code; that of a failure has been explained on stderr.
 pub fn run(arguments: &FgpuArgs) -> i32 {
-    let (code, message) = match become_command(arguments) {
-        Ok(never) => match never {},
-        Err(trouble) => trouble,
+    let result = if arguments.print_environment {
+        print_environment(arguments)
+    } else {
+        become_command(arguments).map(|never| match never {})
     };
+    let Err((code, message)) = result else { return ending::code(0) };
     eprintln!("fgpu: {message}");
     code
 }
@@ -81,30 +97,9 @@ fn infra(error: impl ToString) -> Trouble {
 }
 
 fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trouble> {
-    settings::check_environment().map_err(usage)?;
-    let mut environment = Environment::new();
-    apply(arguments, &mut environment)?;
-    let mode = environment.get(env::MODE.name).unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    match mode.as_str() {
-        "hybrid" => {
-            return Err(usage(
-                "FAKEGPU_MODE=hybrid: needs a real GPU in addition to the simulated ones, which this version cannot use; use simulate, or passthrough",
-            ));
-        }
-        "passthrough" => {}
-        _ => {
-            let steps = python::Steps::new();
-            let python = python::for_command(&arguments.command[0], &|step| steps.show(step));
-            steps.done();
-            let python = python.map_err(infra)?;
-            let shim = shim(arguments)?;
-            let install = Install::find();
-            let builder = EnvironmentBuilder::foreground(&install, environment, python.as_ref());
-            environment = builder.gpus(Some(&shim)).map_err(infra)?.finish();
-            if environment.get(env::GPUS.name).is_none_or(|file| file.is_empty()) {
-                environment.machine(&machine().map_err(infra)?);
-            }
-        }
+    let Prepared { mut environment, simulated } = prepare(arguments, &arguments.command[0])?;
+    if simulated.is_some() && environment.get(env::GPUS.name).is_none_or(|file| file.is_empty()) {
+        environment.machine(&machine().map_err(infra)?);
     }
     let here = std::env::current_dir().map_err(infra)?;
     let file = program::find(&arguments.command[0], environment.get("PATH").as_deref(), &here)
@@ -118,6 +113,62 @@ fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trou
         };
     }
     Err((126, format!("cannot run {}: {}", file.display(), command.exec())))
+}
+
+/// What a command gets.
+struct Prepared {
+    environment: Environment,
+    /// The shim, and the `torch/lib` of the Python that is used; none in passthrough.
+    simulated: Option<(PathBuf, Option<PathBuf>)>,
+}
+
+/// Checks everything, and gets what `command` needs.
+fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
+    settings::check_environment().map_err(usage)?;
+    let mut environment = Environment::new();
+    apply(arguments, &mut environment)?;
+    let mode = environment.get(env::MODE.name).unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    match mode.as_str() {
+        "hybrid" => Err(usage(
+            "FAKEGPU_MODE=hybrid: needs a real GPU in addition to the simulated ones, which this version cannot use; use simulate, or passthrough",
+        )),
+        "passthrough" => Ok(Prepared { environment, simulated: None }),
+        _ => {
+            let steps = python::Steps::new();
+            let python = python::for_command(command, &|step| steps.show(step));
+            steps.done();
+            let python = python.map_err(infra)?;
+            let shim = shim(arguments)?;
+            let install = Install::find();
+            let builder = EnvironmentBuilder::foreground(&install, environment, python.as_ref());
+            let environment = builder.gpus(Some(&shim)).map_err(infra)?.finish();
+            Ok(Prepared { environment, simulated: Some((shim, python.and_then(|python| python.torch_libraries))) })
+        }
+    }
+}
+
+/// Prints what `fgpu python3` would set. The file that makes processes one machine is not part of it: whoever reads this
+/// outlives us.
+fn print_environment(arguments: &FgpuArgs) -> Result<(), Trouble> {
+    let Prepared { environment, simulated } = prepare(arguments, OsStr::new("python3"))?;
+    let mut changes = Map::new();
+    for (name, value) in environment.changes() {
+        let text = |text: &OsStr| {
+            let error = || usage(format!("{}: {} is not UTF-8", name.display(), text.display()));
+            text.to_str().map(str::to_owned).ok_or_else(error)
+        };
+        changes.insert(text(name)?, value.map(text).transpose()?.map_or(Value::Null, Value::String));
+    }
+    let mut libraries = Vec::new();
+    if let Some((shim, torch)) = &simulated {
+        let smi = Install::find().smi().ok();
+        let directory = holder_cache::directory(shim, torch.as_deref(), smi.as_deref()).map_err(infra)?;
+        let sonames = holders::of_one_process(torch.as_deref()).map_err(infra)?;
+        libraries = sonames.iter().map(|soname| directory.join(soname)).collect();
+    }
+    let shim = simulated.map(|(shim, _)| shim);
+    println!("{:#}", json!({ "environment": changes, "shim": shim, "libraries": libraries }));
+    Ok(())
 }
 
 /// Flags to variables, checked.

@@ -12,11 +12,17 @@ pub const VERSION: &str = match option_env!("FTEST_VERSION") {
     None => env!("CARGO_PKG_VERSION"),
 };
 
+const SHIM: &str = "libfakegpu.so";
+
 /// A part of the installation is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// It is nowhere.
-    #[error("{what} not found; looked for {}; {} names the installation, `./ftest` builds it", list(.tried), protocol::env::HOME.name)]
+    #[error(
+        "{what} not found; looked for {}; {} names the installation. `cargo install` brings ftest and fgpu alone: in a checkout, \
+         `packaging/install PREFIX` installs all parts, and `cargo build --release` with {}=CHECKOUT finds them there",
+        list(.tried), protocol::env::HOME.name, protocol::env::HOME.name
+    )]
     Part {
         /// What was looked for, in words.
         what: &'static str,
@@ -35,7 +41,8 @@ fn list(paths: &[PathBuf]) -> String {
 /// The places where parts may be.
 ///
 /// Three layouts are known: installed (`bin/`, `lib/`, `share/ftest/`), a build directory (everything beside the
-/// binary), and a checkout named by `FTEST_HOME` (`suites/`, `profiles/`).
+/// binary), and a checkout named by `FTEST_HOME` (`suites/`, `profiles/`, and what is built in `target/release` for a program
+/// that was installed alone).
 #[derive(Clone, Debug)]
 pub struct Install {
     homes: Vec<PathBuf>,
@@ -56,6 +63,7 @@ impl Install {
         // Programs of a case run elsewhere.
         let home = home.map(PathBuf::from).map(|home| std::path::absolute(&home).unwrap_or(home));
         let wrong = home.clone().filter(|home| !home.is_dir());
+        let given = home.clone();
         let mut homes: Vec<PathBuf> = home.into_iter().collect();
         let mut binaries: Vec<PathBuf> = homes.iter().map(|home| home.join("bin")).collect();
         if let Some(beside) = program.parent() {
@@ -66,6 +74,10 @@ impl Install {
             }
             homes.extend(beside.ancestors().skip(1).take(3).map(Path::to_owned));
         }
+        // What is built beside the program is as new as the program; this may be older.
+        if !binaries.iter().any(|place| place.join(SHIM).exists()) {
+            binaries.extend(given.map(|home| home.join("target/release")));
+        }
         Install { homes, binaries, wrong }
     }
 
@@ -74,9 +86,8 @@ impl Install {
     /// # Errors
     /// [`Missing`].
     pub fn shim(&self) -> Result<PathBuf, Missing> {
-        const NAME: &str = "libfakegpu.so";
         let libraries = self.homes.iter().flat_map(|home| [home.join("lib"), home.join("lib/ftest")]);
-        self.first("the shim", libraries.chain(self.binaries.iter().cloned()).map(|place| place.join(NAME)))
+        self.first("the shim", libraries.chain(self.binaries.iter().cloned()).map(|place| place.join(SHIM)))
     }
 
     /// `fakegpu-coordinator`.
@@ -93,6 +104,14 @@ impl Install {
     /// [`Missing`].
     pub fn assembler(&self) -> Result<PathBuf, Missing> {
         self.binary("the assembler", "fakegpu-ptxas")
+    }
+
+    /// `fakegpu-smi`, which processes find as `nvidia-smi`.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn smi(&self) -> Result<PathBuf, Missing> {
+        self.binary("nvidia-smi", "fakegpu-smi")
     }
 
     /// The program of `ftest bench`.
@@ -183,6 +202,32 @@ mod tests {
         assert_eq!(Install::at(None, &program).suites().unwrap(), root.path().join("suites"));
         let home = root.path().join("home").into_os_string();
         assert_eq!(Install::at(Some(home), &program).shim().unwrap(), root.path().join("home/lib/libfakegpu.so"));
+    }
+
+    #[test]
+    fn a_program_that_was_installed_alone_finds_what_is_built_in_the_checkout() {
+        let root = tempfile::tempdir().unwrap();
+        touch(
+            root.path(),
+            &[
+                "alone/bin/ftest",
+                "checkout/target/release/libfakegpu.so",
+                "checkout/target/release/fakegpu-coordinator",
+                "checkout/suites/a.yaml",
+                "elsewhere/release/ftest",
+                "elsewhere/release/libfakegpu.so",
+            ],
+        );
+        let home = || Some(root.path().join("checkout").into_os_string());
+        let alone = Install::at(home(), &root.path().join("alone/bin/ftest"));
+        let built = root.path().join("checkout/target/release");
+        assert_eq!(alone.shim().unwrap(), built.join("libfakegpu.so"));
+        assert_eq!(alone.coordinator().unwrap(), built.join("fakegpu-coordinator"));
+        assert_eq!(alone.suites().unwrap(), root.path().join("checkout/suites"));
+        // With a target directory elsewhere, what an earlier build left in the checkout does not count.
+        let whole = Install::at(home(), &root.path().join("elsewhere/release/ftest"));
+        assert_eq!(whole.shim().unwrap(), root.path().join("elsewhere/release/libfakegpu.so"));
+        assert!(!whole.binary_directories().any(|place| place == built));
     }
 
     #[test]

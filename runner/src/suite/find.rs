@@ -71,7 +71,10 @@ pub fn resolve(words: &[String], directories: &[PathBuf]) -> Result<Vec<PathBuf>
             let hint = match suggest::nearest(word, known.keys().map(String::as_str)) {
                 Some(near) => format!("; did you mean `{near}`?"),
                 None if word.contains('/') || word.ends_with(".yaml") => ", and no file of that name".to_owned(),
-                None if known.is_empty() => "; no directory `suites` was found".to_owned(),
+                None if known.is_empty() => format!(
+                    "; no directory `suites` was found: {} names the installation, or a checkout, that has one",
+                    protocol::env::HOME.name
+                ),
                 None => format!("; there are: {}", known.keys().cloned().collect::<Vec<_>>().join(", ")),
             };
             unknown.push(UnknownSuite { word: word.clone(), hint });

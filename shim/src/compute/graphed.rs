@@ -21,12 +21,12 @@ use super::value::{Arguments, Value};
 use super::{exception, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::device;
 use crate::device::calls::error::string;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture::{self, Capture, Hidden};
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::stream::Stream;
+use crate::device::{self, neighbors};
 use crate::sanitizer::init;
 use crate::sanitizer::races::{self, Access};
 
@@ -330,6 +330,7 @@ impl Work for Node {
         stream.synchronize();
         gpu.alive()?;
         let _device = CurrentDevice::become_(self.index);
+        let _running = neighbors::running(gpu);
         let is_done = match exception::caught(|| self.compute()) {
             Ok(is_done) => is_done,
             Err(why) => {

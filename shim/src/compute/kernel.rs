@@ -20,8 +20,8 @@ use super::views::Views;
 use super::{exception, sums, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::device;
 use crate::device::graph::capture::{self, Hidden};
+use crate::device::{self, neighbors};
 
 /// The object that libtorch hands to [`compute`] and to `host::read`: a `c10::OperatorKernel` with the operator behind it.
 #[repr(C)]
@@ -219,6 +219,7 @@ impl Call {
         let mut views = Views::make(operator, &mut values[below..]);
         let drawing = draw(operator, method, &mut values[below..], target.index);
         let redirect = Redirect::begin();
+        let running = device::get(i32::from(target.index)).ok().map(neighbors::running);
         match (method, operator.cpu) {
             (Method::Filled(body), _) => {
                 let fill = |arguments: Arguments| {
@@ -239,6 +240,7 @@ impl Call {
             (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
             (_, None) => missing(operator),
         }
+        drop(running);
         views.adopt_changes();
         // Results of PyTorch's own kernel are where that put them.
         if !matches!(method, Method::Filled(_)) {

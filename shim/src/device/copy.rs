@@ -6,8 +6,8 @@ use super::address::{self, Known};
 use super::error::{CudaError, CudaResult};
 use super::graph::undo::Undo;
 use super::memory::{self, HostKind, Kind};
-use super::misuse;
 use super::stream::Stream;
+use super::{misuse, neighbors};
 use crate::report::counters::HOST_COPIES;
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
@@ -377,8 +377,14 @@ fn count(source: Known, target: Known, bytes: u64) {
             from.counters.peer_sent.add(bytes);
             to.counters.peer_received.add(bytes);
         }
-        (Known::Device(from), _) => from.counters.device_to_host.add(bytes),
-        (_, Known::Device(to)) => to.counters.host_to_device.add(bytes),
+        (Known::Device(from), _) => {
+            from.counters.device_to_host.add(bytes);
+            neighbors::copied(from, bytes, false);
+        }
+        (_, Known::Device(to)) => {
+            to.counters.host_to_device.add(bytes);
+            neighbors::copied(to, bytes, true);
+        }
         _ => HOST_COPIES.add(bytes),
     }
 }

@@ -12,7 +12,7 @@ use super::grid::Grid;
 use super::kernel::{Kernel, NoCode, Runnable};
 use super::occupancy::{self, Need};
 use super::stream::{self, Stream};
-use super::{Device, attribute, event, misuse};
+use super::{Device, attribute, event, misuse, neighbors};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::sanitizer::{init, races};
@@ -255,6 +255,7 @@ impl KernelCall {
         init::all_written();
         let call = Arc::clone(self);
         let task = move || {
+            let _running = neighbors::running(device);
             let KernelCall { runnable, launch, cluster, params, globals, library, call, .. } = &*call;
             run(device, runnable, launch, *cluster, params, globals, *library, call);
         };

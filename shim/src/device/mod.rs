@@ -28,6 +28,7 @@ pub(crate) mod kernel;
 pub(crate) mod launch;
 pub(crate) mod mapping;
 pub(crate) mod memory;
+pub(crate) mod meter;
 pub(crate) mod misuse;
 pub(crate) mod neighbors;
 pub(crate) mod occupancy;
@@ -46,8 +47,6 @@ use error::{CudaError, CudaResult};
 pub(crate) struct Device {
     /// Its index for CUDA, after `CUDA_VISIBLE_DEVICES`.
     pub(crate) ordinal: u32,
-    /// Its index for NVML, before the mask.
-    pub(crate) index: u32,
     /// What it is.
     pub(crate) gpu: &'static Gpu,
     /// Its memory.
@@ -83,7 +82,6 @@ pub(crate) fn all() -> &'static [Device] {
         report::left::count_with(count_left);
         let device = |(ordinal, visible): (usize, &Visible)| Device {
             ordinal: ordinal as u32,
-            index: visible.index as u32,
             gpu: visible.gpu,
             memory: memory::DeviceMemory::new(visible.gpu.profile.memory.bytes),
             share: neighbors::Share::default(),

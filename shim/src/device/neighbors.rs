@@ -1,5 +1,5 @@
-//! What the processes of a simulated machine hold of its GPUs: a small file that all of them map (`FTEST_GPUS`), with an entry per
-//! process and GPU. So a device's memory is shared, and a monitor sees everybody's.
+//! What the processes of a simulated machine hold of its GPUs and do with them: a small file that all of them map
+//! (`FTEST_GPUS`), with an entry per process and GPU. So a device's memory is shared, and a monitor sees everybody's.
 //!
 //! An entry is alive as long as its process holds the lock of the entry's byte (fcntl(2)): the kernel lets go of it when the
 //! process dies or execs, whatever killed it, and a forked child does not inherit it. No process id is trusted for that.
@@ -15,7 +15,8 @@ use std::sync::{MutexGuard, OnceLock};
 use dataplane::lock::Mutex;
 use dataplane::refusal;
 
-use super::Device;
+use super::meter::{self, Meter};
+use super::{Device, all};
 use crate::settings::Gpu;
 
 /// Entries: processes times the GPUs that each uses.
@@ -29,6 +30,7 @@ struct Entry {
     gpu: AtomicU32,
     pid: AtomicU32,
     bytes: AtomicU64,
+    meter: Meter,
 }
 
 const LENGTH: usize = ENTRIES * size_of::<Entry>();
@@ -47,7 +49,64 @@ unsafe impl Sync for Board {}
 
 /// The entry of this process for one device.
 #[derive(Debug, Default)]
-pub(crate) struct Share(Mutex<Option<usize>>);
+pub(crate) struct Share {
+    index: Mutex<Option<usize>>,
+    /// Kernels that run now, on any stream.
+    running: Mutex<u32>,
+    /// Counts where this process has no entry.
+    meter: Meter,
+}
+
+/// What one process has of a GPU, as a monitor sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Holder {
+    /// Its process id.
+    pub(crate) pid: u32,
+    /// Bytes that it holds.
+    pub(crate) bytes: u64,
+    /// Percentage of the last second during which a kernel of it ran.
+    pub(crate) busy: u32,
+    /// Bytes per second to the GPU, and from it.
+    pub(crate) traffic: (u64, u64),
+}
+
+impl Holder {
+    fn new(pid: u32, bytes: u64, meter: &Meter) -> Self {
+        let now = meter::now();
+        Self { pid, bytes, busy: meter.percent(now), traffic: meter.traffic(now) }
+    }
+}
+
+/// A kernel runs on a device, until this is dropped.
+pub(crate) struct Running(&'static Device);
+
+/// A kernel starts.
+pub(crate) fn running(device: &'static Device) -> Running {
+    let mut running = device.share.running.lock();
+    *running += 1;
+    if *running == 1 {
+        device.share.metered(|meter| meter.begin(meter::now()));
+    }
+    drop(running);
+    Running(device)
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut running = self.0.share.running.lock();
+        *running -= 1;
+        if *running == 0 {
+            self.0.share.metered(|meter| meter.end(meter::now()));
+        }
+    }
+}
+
+/// Bytes went over PCIe to the device, or (`false`) from it.
+pub(crate) fn copied(device: &Device, bytes: u64, to_gpu: bool) {
+    // One at a time, as the meter wants it.
+    let _turn = device.share.running.lock();
+    device.share.metered(|meter| meter.copied(meter::now(), bytes, to_gpu));
+}
 
 /// The number of a GPU among those of all simulated machines.
 fn number(gpu: &Gpu) -> u32 {
@@ -175,6 +234,7 @@ impl Board {
         let index = (1..ENTRIES).find(|index| entries[*index].gpu.load(Ordering::Acquire) == 0)?;
         self.fcntl(libc::F_SETLK, libc::F_WRLCK, byte_of(index)).ok()?;
         entries[index].bytes.store(0, Ordering::Relaxed);
+        entries[index].meter.clear();
         entries[index].pid.store(std::process::id(), Ordering::Relaxed);
         entries[index].gpu.store(gpu, Ordering::Release);
         entries[0].pid.fetch_max(index as u32, Ordering::AcqRel);
@@ -206,8 +266,17 @@ impl Drop for AllocationLock<'_> {
 }
 
 impl Share {
+    /// What counts: in the entry, if there is one.
+    fn metered(&self, body: impl FnOnce(&Meter)) {
+        let index = *self.index.lock();
+        match (index, board()) {
+            (Some(index), Some(board)) => body(&board.entries()[index].meter),
+            _ => body(&self.meter),
+        }
+    }
+
     fn index(&self, board: &Board, gpu: u32) -> Option<usize> {
-        let mut index = self.0.lock();
+        let mut index = self.index.lock();
         if index.is_none() {
             *index = board.claim(gpu);
         }
@@ -218,7 +287,7 @@ impl Share {
 /// Says that this process now holds `bytes` of the device.
 pub(crate) fn publish(device: &Device, bytes: u64) {
     let Some(board) = board() else { return };
-    let known = *device.share.0.lock();
+    let known = *device.share.index.lock();
     let index = known.or_else(|| {
         let _turn = board.lock().ok()?;
         device.share.index(board, number(device.gpu))
@@ -250,7 +319,7 @@ pub(crate) fn take(device: &Device, bytes: u64, limit: u64) -> bool {
 /// This process no longer uses the device.
 pub(crate) fn withdraw(device: &Device) {
     let Some(board) = board() else { return };
-    if let Some(index) = device.share.0.lock().take() {
+    if let Some(index) = device.share.index.lock().take() {
         board.entries()[index].gpu.store(0, Ordering::Release);
         let _ = board.fcntl(libc::F_SETLK, libc::F_UNLCK, byte_of(index));
     }
@@ -263,15 +332,20 @@ pub(crate) fn held_by_others(device: &Device) -> u64 {
     board.others(number(device.gpu))
 }
 
-/// (process id, bytes) of every process of the machine that uses the GPU, by id; `None` where only this process is known.
-pub(crate) fn holders(gpu: &Gpu) -> Option<Vec<(u32, u64)>> {
-    let board = board()?;
+/// Every process of the machine that uses the GPU, by id. Where the processes were not made one machine, that is this one at
+/// most.
+pub(crate) fn holders(gpu: &Gpu) -> Vec<Holder> {
+    let Some(board) = board() else {
+        let own = all().iter().find(|device| device.gpu.rank == gpu.rank && device.primary.is_active());
+        let own = own.map(|device| Holder::new(std::process::id(), device.memory.taken(), &device.share.meter));
+        return own.into_iter().collect();
+    };
     let entries = board.entries();
     let holder = |index| {
         let entry: &Entry = &entries[index];
-        (entry.pid.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed))
+        Holder::new(entry.pid.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed), &entry.meter)
     };
-    let mut holders: Vec<(u32, u64)> = board.living(number(gpu)).into_iter().map(holder).collect();
+    let mut holders: Vec<Holder> = board.living(number(gpu)).into_iter().map(holder).collect();
     holders.sort_unstable();
-    Some(holders)
+    holders
 }

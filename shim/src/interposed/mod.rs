@@ -7,6 +7,7 @@
 //! the "GPU" computes too, make that common. CPython 3.14 lets such a thread sleep instead (python/cpython#87135): so do we.
 
 mod device_files;
+mod late;
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -25,6 +26,7 @@ pub const INTERPOSED: &[&str] = &[
     "fstatat",
     "fstatat64",
     "ftest_is_used",
+    "ftest_loaded_late",
     "lstat",
     "lstat64",
     "pthread_exit",
@@ -55,7 +57,11 @@ unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     }
     // SAFETY: the next definition is libc's, whose signature this is. Nothing of ours is left to drop in this frame.
     unsafe {
-        let libc = libc::dlsym(libc::RTLD_NEXT, c"pthread_exit".as_ptr());
+        let mut libc = libc::dlsym(libc::RTLD_NEXT, c"pthread_exit".as_ptr());
+        if libc.is_null() {
+            // Loaded late: libc comes before us.
+            libc = libc::dlsym(libc::RTLD_DEFAULT, c"pthread_exit".as_ptr());
+        }
         transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut c_void) -> !>(libc)(value)
     }
 }

@@ -24,6 +24,7 @@ use crate::call_site;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture::{self, Capture};
 use crate::device::graph::structure::{Operation as Recordable, Work};
+use crate::device::neighbors;
 use crate::device::stream::{self, Stream};
 use crate::process::delay::{self, Place};
 use crate::sanitizer::init::{self, Needs, Read};
@@ -380,7 +381,9 @@ impl Launch {
         communicator.begin();
         let task = {
             let communicator = Arc::clone(&communicator);
+            let device = streams.first().map(|stream| stream.device());
             move || {
+                let _running = device.map(neighbors::running);
                 late.into_iter().for_each(std::thread::sleep);
                 communicator.end(&ticket.run(&calls));
             }

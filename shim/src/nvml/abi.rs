@@ -115,6 +115,203 @@ pub(crate) struct FieldValue {
     pub(crate) value: u64,
 }
 
+/// `nvmlUtilization_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Utilization {
+    pub(crate) gpu: c_uint,
+    pub(crate) memory: c_uint,
+}
+
+/// `nvmlBAR1Memory_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Bar1Memory {
+    pub(crate) total: u64,
+    pub(crate) free: u64,
+    pub(crate) used: u64,
+}
+
+/// `nvmlEccErrorCounts_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct EccErrorCounts {
+    pub(crate) l1_cache: u64,
+    pub(crate) l2_cache: u64,
+    pub(crate) device_memory: u64,
+    pub(crate) register_file: u64,
+}
+
+/// `nvmlEccSramErrorStatus_v1_t`: eleven counters between its version and a flag.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct EccSramErrorStatus {
+    pub(crate) version: c_uint,
+    pub(crate) counts: [u64; 11],
+    pub(crate) is_threshold_exceeded: c_uint,
+}
+
+/// `nvmlTemperature_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Temperature {
+    pub(crate) version: c_uint,
+    pub(crate) sensor: c_int,
+    pub(crate) temperature: c_int,
+}
+
+/// A version and a number: `nvmlMarginTemperature_v1_t`, `nvmlDeviceCapabilities_v1_t`, `nvmlGpmSupport_t`,
+/// `nvmlDeviceAddressingMode_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Versioned {
+    pub(crate) version: c_uint,
+    pub(crate) value: c_uint,
+}
+
+/// `nvmlViolationTime_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct ViolationTime {
+    pub(crate) reference: u64,
+    pub(crate) violation: u64,
+}
+
+/// `nvmlSample_t`; the value is the union of its types.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Sample {
+    pub(crate) timestamp: u64,
+    pub(crate) value: u64,
+}
+
+/// `nvmlProcessUtilizationSample_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct ProcessSample {
+    pub(crate) pid: c_uint,
+    pub(crate) timestamp: u64,
+    pub(crate) sm: c_uint,
+    pub(crate) memory: c_uint,
+    pub(crate) encoder: c_uint,
+    pub(crate) decoder: c_uint,
+}
+
+/// `nvmlProcessUtilizationInfo_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct ProcessUtilization {
+    pub(crate) timestamp: u64,
+    pub(crate) pid: c_uint,
+    pub(crate) sm: c_uint,
+    pub(crate) memory: c_uint,
+    pub(crate) encoder: c_uint,
+    pub(crate) decoder: c_uint,
+    pub(crate) jpeg: c_uint,
+    pub(crate) optical_flow: c_uint,
+}
+
+/// `nvmlProcessesUtilizationInfo_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct ProcessesUtilization {
+    pub(crate) version: c_uint,
+    pub(crate) count: c_uint,
+    pub(crate) last_seen: u64,
+    pub(crate) list: *mut ProcessUtilization,
+}
+
+/// `nvmlProcessDetail_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct ProcessDetail {
+    pub(crate) pid: c_uint,
+    pub(crate) used_memory: u64,
+    pub(crate) gpu_instance: c_uint,
+    pub(crate) compute_instance: c_uint,
+    pub(crate) protected_memory: u64,
+}
+
+/// `nvmlProcessDetailList_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct ProcessDetails {
+    pub(crate) version: c_uint,
+    pub(crate) mode: c_uint,
+    pub(crate) count: c_uint,
+    pub(crate) list: *mut ProcessDetail,
+}
+
+/// `nvmlEventData_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct EventData {
+    pub(crate) device: usize,
+    pub(crate) kind: u64,
+    pub(crate) data: u64,
+    pub(crate) gpu_instance: c_uint,
+    pub(crate) compute_instance: c_uint,
+}
+
+/// `nvmlPciInfoExt_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct PciInfoExt {
+    pub(crate) version: c_uint,
+    pub(crate) domain: c_uint,
+    pub(crate) bus: c_uint,
+    pub(crate) device: c_uint,
+    pub(crate) pci_device_id: c_uint,
+    pub(crate) pci_subsystem_id: c_uint,
+    pub(crate) base_class: c_uint,
+    pub(crate) sub_class: c_uint,
+    pub(crate) bus_id: [c_char; 32],
+}
+
+/// `nvmlSystemDriverBranchInfo_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct DriverBranch {
+    pub(crate) version: c_uint,
+    pub(crate) branch: [c_char; 80],
+}
+
+/// `nvmlPdi_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Pdi {
+    pub(crate) version: c_uint,
+    pub(crate) value: u64,
+}
+
+/// `nvmlConfComputeSystemState_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct ConfidentialState {
+    pub(crate) environment: c_uint,
+    pub(crate) feature: c_uint,
+    pub(crate) developer_tools: c_uint,
+}
+
+/// One sensor of `nvmlGpuThermalSettings_t`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct ThermalSensor {
+    pub(crate) controller: c_int,
+    pub(crate) least: c_int,
+    pub(crate) most: c_int,
+    pub(crate) current: c_int,
+    pub(crate) target: c_int,
+}
+
+/// `nvmlGpuThermalSettings_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct ThermalSettings {
+    pub(crate) count: c_uint,
+    pub(crate) sensors: [ThermalSensor; 3],
+}
+
 /// The number that a versioned structure begins with.
 pub(crate) const fn version<T>(number: c_uint) -> c_uint {
     size_of::<T>() as c_uint | number << 24
@@ -152,3 +349,9 @@ const _: () = assert!(size_of::<ProcessInfoV1>() == 16 && size_of::<ProcessInfo>
 const _: () = assert!(size_of::<Uuid>() == 52);
 const _: () = assert!(size_of::<FabricInfo>() == 28 && size_of::<FabricInfoV2>() == 36);
 const _: () = assert!(size_of::<FieldValue>() == 40);
+const _: () = assert!(size_of::<EccSramErrorStatus>() == 104 && size_of::<Pdi>() == 16);
+const _: () = assert!(size_of::<ProcessSample>() == 32 && size_of::<ProcessUtilization>() == 40);
+const _: () = assert!(size_of::<ProcessesUtilization>() == 24 && size_of::<ProcessDetails>() == 24);
+const _: () = assert!(size_of::<ProcessDetail>() == 32 && size_of::<EventData>() == 32);
+const _: () = assert!(size_of::<PciInfoExt>() == 64 && size_of::<DriverBranch>() == 84);
+const _: () = assert!(size_of::<ThermalSettings>() == 64 && size_of::<Sample>() == 16);

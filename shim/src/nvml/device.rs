@@ -56,7 +56,11 @@ pub(crate) fn by_index(index: c_uint, out: Out<Handle>) -> NvmlResult {
     Ok(out.set(Handle::of(index))?)
 }
 
-fn find(out: Out<Handle>, is_it: impl Fn(&Gpu) -> bool) -> NvmlResult {
+/// The first GPU for which `is_it` holds.
+///
+/// # Errors
+/// `NOT_FOUND` where there is none.
+pub(crate) fn find(out: Out<Handle>, is_it: impl Fn(&Gpu) -> bool) -> NvmlResult {
     let index = gpus()?.iter().position(is_it).ok_or(NvmlError::NOT_FOUND)?;
     Ok(out.set(Handle::of(index))?)
 }
@@ -146,7 +150,8 @@ pub(crate) fn compute_capability(device: Handle, major: Out<c_int>, minor: Out<c
     Ok(major.set(number(first)?)?)
 }
 
-fn letters<const N: usize>(text: &str) -> [c_char; N] {
+/// A text in a field of a structure, cut if need be.
+pub(crate) fn letters<const N: usize>(text: &str) -> [c_char; N] {
     let mut letters = [0; N];
     for (letter, byte) in letters.iter_mut().zip(text.bytes()).take(N - 1) {
         *letter = byte as c_char;
@@ -157,30 +162,38 @@ fn letters<const N: usize>(text: &str) -> [c_char; N] {
 /// NVIDIA's vendor id, in the lower half of a PCI device id.
 const VENDOR: c_uint = 0x10de;
 
-pub(crate) fn pci_info(device: Handle, out: Out<PciInfo>) -> NvmlResult {
-    let gpu = device.gpu()?;
+/// Where a GPU is, and what it says there about its model.
+pub(crate) fn pci(gpu: &Gpu) -> PciInfo {
     let (domain, bus) = gpu.pci();
-    Ok(out.set(PciInfo {
+    place(domain, bus, gpu.profile.pcie.device_id << 16 | VENDOR)
+}
+
+/// A device at an address, whose device number is 0.
+pub(crate) fn place(domain: u32, bus: u32, pci_device_id: c_uint) -> PciInfo {
+    PciInfo {
         legacy_bus_id: letters(&format!("{domain:04X}:{bus:02X}:00.0")),
         domain,
         bus,
         device: 0,
-        pci_device_id: gpu.profile.pcie.device_id << 16 | VENDOR,
+        pci_device_id,
         pci_subsystem_id: 0,
         bus_id: letters(&format!("{domain:08X}:{bus:02X}:00.0")),
-    })?)
+    }
+}
+
+pub(crate) fn pci_info(device: Handle, out: Out<PciInfo>) -> NvmlResult {
+    Ok(out.set(pci(device.gpu()?))?)
 }
 
 pub(crate) fn pci_info_v1(device: Handle, out: Out<PciInfoV1>) -> NvmlResult {
-    let gpu = device.gpu()?;
-    let (domain, bus) = gpu.pci();
+    let PciInfo { legacy_bus_id, domain, bus, device, pci_device_id, pci_subsystem_id, .. } = pci(device.gpu()?);
     Ok(out.set(PciInfoV1 {
-        bus_id: letters(&format!("{domain:04X}:{bus:02X}:00.0")),
+        bus_id: legacy_bus_id,
         domain,
         bus,
-        device: 0,
-        pci_device_id: gpu.profile.pcie.device_id << 16 | VENDOR,
-        pci_subsystem_id: 0,
+        device,
+        pci_device_id,
+        pci_subsystem_id,
         reserved: [0; 4],
     })?)
 }

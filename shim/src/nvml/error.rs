@@ -15,9 +15,12 @@ impl NvmlError {
     pub(crate) const UNINITIALIZED: Self = Self(1);
     pub(crate) const INVALID_ARGUMENT: Self = Self(2);
     pub(crate) const NOT_SUPPORTED: Self = Self(3);
+    pub(crate) const NO_PERMISSION: Self = Self(4);
     pub(crate) const NOT_FOUND: Self = Self(6);
     pub(crate) const INSUFFICIENT_SIZE: Self = Self(7);
+    pub(crate) const TIMEOUT: Self = Self(10);
     pub(crate) const ARGUMENT_VERSION_MISMATCH: Self = Self(25);
+    pub(crate) const UNKNOWN: Self = Self(999);
 }
 
 impl From<NvmlError> for u32 {

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::abi::{self, FabricInfo, FabricInfoV2, LINK_TO_SWITCH, MAX_LINKS, peer, topology};
-use super::device::Handle;
+use super::abi::{self, FabricInfo, FabricInfoV2, LINK_TO_SWITCH, MAX_LINKS, PciInfo, peer, topology};
+use super::device::{Handle, place};
 use super::error::{NvmlError, NvmlResult};
 use super::system::gpus;
 use crate::boundary::args::Out;
@@ -16,7 +16,7 @@ fn node_has_nvlink() -> bool {
 }
 
 /// Number of links that lead from this GPU to others of its node.
-fn links(gpu: &Gpu) -> NvmlResult<u32> {
+pub(super) fn links(gpu: &Gpu) -> NvmlResult<u32> {
     let neighbours = gpus()?.iter().filter(|other| other.node == gpu.node).count();
     let nvlink = gpu.profile.nvlink.as_ref().ok_or(NvmlError::NOT_SUPPORTED)?;
     Ok(if neighbours > 1 && node_has_nvlink() { nvlink.links.min(MAX_LINKS) } else { 0 })
@@ -35,16 +35,7 @@ pub(crate) fn state(device: Handle, link: c_uint, active: Out<c_uint>) -> NvmlRe
 /// `NVML_NVLINK_VERSION_*`: 2.0 is 2, 3.0 is 4, 4.0 is 6, 5.0 is 7.
 pub(crate) fn version(device: Handle, link: c_uint, out: Out<c_uint>) -> NvmlResult {
     checked(device, link)?;
-    let generation = device.gpu()?.profile.nvlink.as_ref().map_or(0, |nvlink| nvlink.generation);
-    let version = match generation {
-        1 => 1,
-        2 => 2,
-        3 => 4,
-        4 => 6,
-        5 => 7,
-        _ => return Err(NvmlError::NOT_SUPPORTED),
-    };
-    Ok(out.set(version)?)
+    Ok(out.set(version_of(device.gpu()?)?)?)
 }
 
 /// `NVML_NVLINK_CAP_*`: peer access and peer atomics (0, 2), and "this link is valid" (5); nothing with system memory or SLI.
@@ -63,6 +54,58 @@ pub(crate) fn remote_type(device: Handle, link: c_uint, out: Out<c_int>) -> Nvml
         return Err(NvmlError::NOT_SUPPORTED);
     }
     Ok(out.set(LINK_TO_SWITCH)?)
+}
+
+/// Switches of a node with this generation of NVLink: those of DGX-2, DGX A100, DGX H100 and DGX B200.
+fn switches(generation: u32) -> u32 {
+    match generation {
+        ..=3 => 6,
+        4 => 4,
+        _ => 2,
+    }
+}
+
+/// Bus of a node's first switch; GPUs have those below.
+const SWITCH_BUS: u32 = 0xc0;
+
+/// PCI device id of an NVSwitch (pci.ids database), with NVIDIA's vendor id.
+fn switch_id(generation: u32) -> c_uint {
+    let device = match generation {
+        ..=2 => 0x1ac2,
+        3 => 0x1af1,
+        _ => 0x22a3,
+    };
+    device << 16 | 0x10de
+}
+
+/// The switch at the other end: links go to the switches in turn.
+pub(crate) fn remote_pci(device: Handle, link: c_uint, out: Out<PciInfo>) -> NvmlResult {
+    let gpu = device.gpu()?;
+    if link >= checked(device, link)? {
+        return Err(NvmlError::NOT_SUPPORTED);
+    }
+    let generation = gpu.profile.nvlink.as_ref().map_or(0, |nvlink| nvlink.generation);
+    Ok(out.set(place(gpu.pci().0, SWITCH_BUS + link % switches(generation), switch_id(generation)))?)
+}
+
+/// `NVML_NVLINK_ERROR_*`: no link has any.
+pub(crate) fn errors(device: Handle, link: c_uint, which: c_int, out: Out<u64>) -> NvmlResult {
+    if link >= checked(device, link)? {
+        return Err(NvmlError::NOT_SUPPORTED);
+    }
+    if (0..=4).contains(&which) { Ok(out.set(0)?) } else { Err(NvmlError::INVALID_ARGUMENT) }
+}
+
+/// `NVML_NVLINK_VERSION_*` of a GPU with links.
+pub(super) fn version_of(gpu: &Gpu) -> NvmlResult<u32> {
+    match gpu.profile.nvlink.as_ref().map_or(0, |nvlink| nvlink.generation) {
+        1 => Ok(1),
+        2 => Ok(2),
+        3 => Ok(4),
+        4 => Ok(6),
+        5 => Ok(7),
+        _ => Err(NvmlError::NOT_SUPPORTED),
+    }
 }
 
 /// No fabric manager joins GPUs of several nodes.

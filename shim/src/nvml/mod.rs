@@ -1,11 +1,18 @@
-//! libnvidia-ml: what a monitor sees of the node's GPUs. Identity and capability come from the profile, memory from this
-//! process; what only a sensor could know (temperature, load, power draw, ECC counts) is refused, not invented.
+//! libnvidia-ml: what a monitor sees of the node's GPUs. Identity and capability come from the profile, memory and load from
+//! the processes of the machine, and what sensors show from a model of both.
 
 pub(crate) mod abi;
+pub(crate) mod affinity;
+pub(crate) mod board;
 pub(crate) mod device;
 pub(crate) mod error;
+pub(crate) mod event;
+pub(crate) mod field;
 pub(crate) mod hardware;
+pub(crate) mod health;
 pub(crate) mod link;
+mod model;
+pub(crate) mod sensors;
 pub(crate) mod system;
 pub(crate) mod usage;
 

@@ -10,7 +10,11 @@ use crate::settings::{self, Gpu};
 
 static USERS: AtomicU32 = AtomicU32::new(0);
 
-fn driver() -> NvmlResult<&'static str> {
+/// The driver's version.
+///
+/// # Errors
+/// `UNINITIALIZED` for bad settings.
+pub(crate) fn driver() -> NvmlResult<&'static str> {
     settings::get().map(|settings| settings.driver.version.as_str()).map_err(|_| NvmlError::UNINITIALIZED)
 }
 

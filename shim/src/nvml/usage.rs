@@ -1,30 +1,34 @@
 //! Memory and processes: what the processes of the simulated machine hold of its GPUs. Where they were not made one machine
 //! (`FTEST_GPUS`), only this process is known.
 
-use std::ffi::c_uint;
+use std::ffi::{c_int, c_uint};
 
-use super::abi::{self, Memory, MemoryV2, ProcessInfo, ProcessInfoV1};
+use super::abi::{
+    self, Memory, MemoryV2, ProcessDetail, ProcessDetails, ProcessInfo, ProcessInfoV1, ProcessSample,
+    ProcessUtilization, ProcessesUtilization, Sample,
+};
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
+use super::model::{self, Load};
+use super::sensors;
 use crate::boundary::args::Out;
-use crate::device::{self, neighbors};
+use crate::device::neighbors::{self, Holder};
 
 /// (total, used) bytes.
 fn memory(device: Handle) -> NvmlResult<(u64, u64)> {
     let total = device.gpu()?.profile.memory.bytes;
-    let used: u64 = holders(device)?.iter().map(|(_, bytes)| bytes).sum();
+    let used: u64 = holders(device)?.iter().map(|holder| holder.bytes).sum();
     Ok((total, used.min(total)))
 }
 
-/// (process id, bytes) of those that use the GPU.
-fn holders(device: Handle) -> NvmlResult<Vec<(u32, u64)>> {
-    let (gpu, index) = (device.gpu()?, device.index()?);
-    let own = || {
-        let device = device::all().iter().find(|device| device.index as usize == index);
-        let device = device.filter(|device| device.primary.is_active());
-        device.map(|device| (std::process::id(), device.memory.taken())).into_iter().collect()
-    };
-    Ok(neighbors::holders(gpu).unwrap_or_else(own))
+/// The processes that use the GPU.
+fn holders(device: Handle) -> NvmlResult<Vec<Holder>> {
+    Ok(neighbors::holders(device.gpu()?))
+}
+
+/// What a process does, as if it were alone.
+fn load_of(holder: &Holder) -> Load {
+    Load { busy: holder.busy, is_used: true }
 }
 
 #[doc(alias = "nvmlDeviceGetMemoryInfo")]
@@ -43,25 +47,34 @@ pub(crate) fn memory_info_v2(device: Handle, out: Out<MemoryV2>) -> NvmlResult {
     Ok(out.set(MemoryV2 { version, total, reserved: 0, free: total - used, used })?)
 }
 
-/// Processes with a compute context. `count` holds the room in `list` and gets the number of entries.
+/// Hands out a list; `count` holds the room and gets the number of entries.
 ///
 /// # Safety
 /// `list` has room for `count` entries.
-unsafe fn processes<T>(device: Handle, count: Out<c_uint>, list: *mut T, entry: impl Fn(u32, u64) -> T) -> NvmlResult {
-    let holders = holders(device)?;
+unsafe fn hand_out<T>(entries: Vec<T>, count: Out<c_uint>, list: *mut T) -> NvmlResult {
     let room = count.get()? as usize;
-    count.set(holders.len() as c_uint)?;
-    if room < holders.len() {
+    count.set(entries.len() as c_uint)?;
+    if room < entries.len() {
         return Err(NvmlError::INSUFFICIENT_SIZE);
     }
-    if list.is_null() && !holders.is_empty() {
+    if list.is_null() && !entries.is_empty() {
         return Err(NvmlError::INVALID_ARGUMENT);
     }
-    for (index, (pid, bytes)) in holders.into_iter().enumerate() {
+    for (index, entry) in entries.into_iter().enumerate() {
         // SAFETY: the caller vouches for `room` entries at `list`, and `index` is below it.
-        unsafe { list.add(index).write_unaligned(entry(pid, bytes)) };
+        unsafe { list.add(index).write_unaligned(entry) };
     }
     Ok(())
+}
+
+/// Processes with a compute context.
+///
+/// # Safety
+/// As [`hand_out`].
+unsafe fn processes<T>(device: Handle, count: Out<c_uint>, list: *mut T, entry: impl Fn(u32, u64) -> T) -> NvmlResult {
+    let entries = holders(device)?.iter().map(|holder| entry(holder.pid, holder.bytes)).collect();
+    // SAFETY: passed on.
+    unsafe { hand_out(entries, count, list) }
 }
 
 /// # Safety
@@ -91,21 +104,127 @@ pub(crate) fn no_processes(device: Handle, count: Out<c_uint>, _list: *mut Proce
     Ok(count.set(0)?)
 }
 
-/// Every field is a counter or a sensor, so each is answered by "not supported" in its own slot.
+/// Those of compute (0); none draws (1), and none runs under MPS (2).
+pub(crate) fn process_details(device: Handle, out: Out<ProcessDetails>) -> NvmlResult {
+    let asked = out.get()?;
+    if asked.version != abi::version::<ProcessDetails>(1) {
+        return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
+    }
+    let detail = |holder: &Holder| ProcessDetail {
+        pid: holder.pid,
+        used_memory: holder.bytes,
+        gpu_instance: abi::NO_INSTANCE,
+        compute_instance: abi::NO_INSTANCE,
+        protected_memory: 0,
+    };
+    let entries: Vec<_> = match asked.mode {
+        0 => holders(device)?.iter().map(detail).collect(),
+        1 | 2 => Vec::new(),
+        _ => return Err(NvmlError::INVALID_ARGUMENT),
+    };
+    let mut count = asked.count;
+    // SAFETY: the structure's contract is a list with so much room.
+    let done = unsafe { hand_out(entries, Out(&raw mut count), asked.list) };
+    out.set(ProcessDetails { count, ..asked })?;
+    done
+}
+
+/// Microseconds since the epoch, as samples are stamped.
+fn timestamp() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_micros() as u64)
+}
+
+/// What each process did in the last second. A list that is NULL asks for the number only.
 ///
 /// # Safety
-/// `values` points to `count` entries.
-pub(crate) unsafe fn field_values(device: Handle, count: i32, values: *mut abi::FieldValue) -> NvmlResult {
-    device.index()?;
-    let count = usize::try_from(count).map_err(|_| NvmlError::INVALID_ARGUMENT)?;
-    if values.is_null() || count == 0 {
-        return Err(NvmlError::INVALID_ARGUMENT);
+/// `list` has room for `count` entries.
+pub(crate) unsafe fn process_samples(
+    device: Handle,
+    list: *mut ProcessSample,
+    count: Out<c_uint>,
+    _last_seen: u64,
+) -> NvmlResult {
+    let timestamp = timestamp();
+    let sample = |holder: &Holder| ProcessSample {
+        pid: holder.pid,
+        timestamp,
+        sm: holder.busy,
+        memory: model::memory_busy(load_of(holder)),
+        encoder: 0,
+        decoder: 0,
+    };
+    let entries: Vec<_> = holders(device)?.iter().map(sample).collect();
+    if entries.is_empty() {
+        count.set(0)?;
+        return Err(NvmlError::NOT_FOUND);
     }
-    for index in 0..count {
-        // SAFETY: the caller vouches for `count` entries, and `index` is below it.
-        let status = unsafe { &raw mut (*values.add(index)).status };
-        // SAFETY: as above.
-        unsafe { status.write_unaligned(NvmlError::NOT_SUPPORTED.into()) };
+    // SAFETY: passed on.
+    unsafe { hand_out(entries, count, list) }
+}
+
+pub(crate) fn process_utilization(device: Handle, out: Out<ProcessesUtilization>) -> NvmlResult {
+    let asked = out.get()?;
+    if asked.version != abi::version::<ProcessesUtilization>(1) {
+        return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
-    Ok(())
+    let timestamp = timestamp();
+    let entry = |holder: &Holder| ProcessUtilization {
+        timestamp,
+        pid: holder.pid,
+        sm: holder.busy,
+        memory: model::memory_busy(load_of(holder)),
+        encoder: 0,
+        decoder: 0,
+        jpeg: 0,
+        optical_flow: 0,
+    };
+    let entries: Vec<_> = holders(device)?.iter().map(entry).collect();
+    let mut count = asked.count;
+    // SAFETY: the structure's contract is a list with so much room.
+    let done = unsafe { hand_out(entries, Out(&raw mut count), asked.list) };
+    out.set(ProcessesUtilization { count, ..asked })?;
+    done
+}
+
+/// The newest sample of a sensor, as an unsigned number: `NVML_TOTAL_POWER_SAMPLES` and so on. A list that is NULL asks for the
+/// number only.
+///
+/// # Safety
+/// `list` has room for `count` entries.
+pub(crate) unsafe fn samples(
+    device: Handle,
+    which: c_int,
+    last_seen: u64,
+    kind: Out<c_int>,
+    count: Out<c_uint>,
+    list: *mut Sample,
+) -> NvmlResult {
+    /// `NVML_VALUE_TYPE_UNSIGNED_INT`
+    const UNSIGNED: c_int = 1;
+    let gpu = device.gpu()?;
+    let load = sensors::load(gpu);
+    let value = match which {
+        0 => model::power_mw(&gpu.profile, load),
+        1 => Some(load.busy),
+        2 => Some(model::memory_busy(load)),
+        3 | 4 | 8 | 9 => Some(0),
+        5 => Some(model::sm_clock(&gpu.profile, load)),
+        6 => Some(model::memory_clock(&gpu.profile, load)),
+        7 => None,
+        _ => return Err(NvmlError::INVALID_ARGUMENT),
+    };
+    let value = u64::from(value.ok_or(NvmlError::NOT_SUPPORTED)?);
+    kind.set(UNSIGNED)?;
+    if list.is_null() {
+        return Ok(count.set(1)?);
+    }
+    let timestamp = timestamp();
+    let entries = if timestamp > last_seen { vec![Sample { timestamp, value }] } else { Vec::new() };
+    if entries.is_empty() {
+        count.set(0)?;
+        return Err(NvmlError::NOT_FOUND);
+    }
+    // SAFETY: passed on.
+    unsafe { hand_out(entries, count, list) }
 }

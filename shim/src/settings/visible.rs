@@ -7,8 +7,6 @@ use super::Gpu;
 /// One GPU that CUDA shows; its place among the others is its ordinal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visible {
-    /// Its index for NVML, before the mask.
-    pub(crate) index: usize,
     /// What it is.
     pub(crate) gpu: &'static Gpu,
 }
@@ -20,7 +18,7 @@ pub(crate) fn gpus() -> &'static [Visible] {
         let Ok(settings) = super::get() else { return Vec::new() };
         let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         let chosen = choose(&settings.gpus, mask.as_deref());
-        chosen.into_iter().map(|index| Visible { index, gpu: &settings.gpus[index] }).collect()
+        chosen.into_iter().map(|index| Visible { gpu: &settings.gpus[index] }).collect()
     })
 }
 

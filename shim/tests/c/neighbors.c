@@ -152,6 +152,26 @@ int main(void) {
     SAME(used(0, &count, NULL, NULL), 71 * GIB + 2 * CONTEXT);
     SAME(count, 2);
 
+    /* A monitor sees what goes over PCIe, and that GPUs with a context are warmer and draw more. */
+    unsigned value = 0, other = 0;
+    void *host = malloc(64 << 20);
+    SAME(cudaMalloc(&memory, 64 << 20), cudaSuccess);
+    SAME(cudaMemcpy(memory, host, 64 << 20, cudaMemcpyHostToDevice), cudaSuccess);
+    SAME(nvmlDeviceGetPcieThroughput(handle, NVML_PCIE_UTIL_RX_BYTES, &value), NVML_SUCCESS);
+    SAME(nvmlDeviceGetPcieThroughput(handle, NVML_PCIE_UTIL_TX_BYTES, &other), NVML_SUCCESS);
+    EXPECT(value > 0 && value <= 64 << 10);
+    SAME(other, 0);
+    SAME(cudaFree(memory), cudaSuccess);
+    free(host);
+    SAME(nvmlDeviceGetTemperature(handle, NVML_TEMPERATURE_GPU, &value), NVML_SUCCESS);
+    SAME(value, 33);
+    SAME(nvmlDeviceGetPowerUsage(handle, &value), NVML_SUCCESS);
+    SAME(value, 60000);
+    nvmlDevice_t unused;
+    SAME(nvmlDeviceGetHandleByIndex_v2(1, &unused), NVML_SUCCESS);
+    SAME(nvmlDeviceGetPowerUsage(unused, &value), NVML_SUCCESS);
+    SAME(value, 40000);
+
     /* 80 GiB less what three contexts and two processes hold. */
     SAME(cudaMemGetInfo(&before, &total), cudaSuccess);
     SAME(total, 80 * GIB);

@@ -75,11 +75,99 @@ int main(void) {
     memory2.version = 77;
     SAME(nvmlDeviceGetMemoryInfo_v2(first, &memory2), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 
-    /* Nothing invented: no sensor, no number. */
+    /* Sensors of an idle GPU, by the formulas of docs/device.md. */
     nvmlUtilization_t utilization;
-    SAME(nvmlDeviceGetTemperature(first, NVML_TEMPERATURE_GPU, &number), NVML_ERROR_NOT_SUPPORTED);
-    SAME(nvmlDeviceGetUtilizationRates(first, &utilization), NVML_ERROR_NOT_SUPPORTED);
-    SAME(nvmlDeviceGetPowerUsage(first, &number), NVML_ERROR_NOT_SUPPORTED);
+    nvmlPstates_t state;
+    unsigned long long mask = 0, errors = 1;
+    SAME(nvmlDeviceGetTemperature(first, NVML_TEMPERATURE_GPU, &number), NVML_SUCCESS);
+    SAME(number, 30);
+    SAME(nvmlDeviceGetTemperature(first, NVML_TEMPERATURE_COUNT, &number), NVML_ERROR_INVALID_ARGUMENT);
+    nvmlTemperature_t temperature = {.version = nvmlTemperature_v1, .sensorType = NVML_TEMPERATURE_GPU};
+    SAME(nvmlDeviceGetTemperatureV(first, &temperature), NVML_SUCCESS);
+    SAME(temperature.temperature, 30);
+    SAME(nvmlDeviceGetTemperatureThreshold(first, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN, &number), NVML_SUCCESS);
+    SAME(number, 90);
+    SAME(nvmlDeviceGetUtilizationRates(first, &utilization), NVML_SUCCESS);
+    SAME(utilization.gpu + utilization.memory, 0);
+    SAME(nvmlDeviceGetPowerUsage(first, &number), NVML_SUCCESS);
+    SAME(number, 40000);
+    SAME(nvmlDeviceGetPowerManagementLimitConstraints(first, &number, &other), NVML_SUCCESS);
+    SAME(number, 100000);
+    SAME(other, 400000);
+    SAME(nvmlDeviceGetPerformanceState(first, &state), NVML_SUCCESS);
+    SAME(state, NVML_PSTATE_0);
+    SAME(nvmlDeviceGetClockInfo(first, NVML_CLOCK_SM, &number), NVML_SUCCESS);
+    SAME(number, 210);
+    SAME(nvmlDeviceGetClock(first, NVML_CLOCK_MEM, NVML_CLOCK_ID_CURRENT, &number), NVML_SUCCESS);
+    SAME(nvmlDeviceGetMaxClockInfo(first, NVML_CLOCK_MEM, &other), NVML_SUCCESS);
+    SAME(number, other);
+    SAME(nvmlDeviceGetCurrentClocksEventReasons(first, &mask), NVML_SUCCESS);
+    SAME(mask, nvmlClocksEventReasonGpuIdle);
+    unsigned int clocks[128];
+    count = 2;
+    SAME(nvmlDeviceGetSupportedMemoryClocks(first, &count, clocks), NVML_SUCCESS);
+    SAME(count, 1);
+    SAME(clocks[0], other);
+    count = 3;
+    SAME(nvmlDeviceGetSupportedGraphicsClocks(first, other, &count, clocks), NVML_ERROR_INSUFFICIENT_SIZE);
+    SAME(count, 81);
+    count = 128;
+    SAME(nvmlDeviceGetSupportedGraphicsClocks(first, other, &count, clocks), NVML_SUCCESS);
+    SAME(clocks[0], 1410);
+    SAME(clocks[80], 210);
+    SAME(nvmlDeviceGetSupportedGraphicsClocks(first, 1, &count, clocks), NVML_ERROR_NOT_FOUND);
+    SAME(nvmlDeviceGetFanSpeed(first, &number), NVML_ERROR_NOT_SUPPORTED);
+    SAME(nvmlDeviceGetPcieThroughput(first, NVML_PCIE_UTIL_RX_BYTES, &number), NVML_SUCCESS);
+    SAME(number, 0);
+
+    /* Error correction, which counted nothing. */
+    nvmlEnableState_t now, next;
+    SAME(nvmlDeviceGetEccMode(first, &now, &next), NVML_SUCCESS);
+    SAME(now + next, 2 * NVML_FEATURE_ENABLED);
+    SAME(nvmlDeviceGetTotalEccErrors(first, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC, &errors), NVML_SUCCESS);
+    SAME(errors, 0);
+    errors = 1;
+    SAME(nvmlDeviceGetMemoryErrorCounter(first, NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_AGGREGATE_ECC, NVML_MEMORY_LOCATION_SRAM, &errors), NVML_SUCCESS);
+    SAME(errors, 0);
+    unsigned int rows[4] = {9, 9, 9, 9};
+    SAME(nvmlDeviceGetRemappedRows(first, rows, rows + 1, rows + 2, rows + 3), NVML_SUCCESS);
+    SAME(rows[0] + rows[1] + rows[2] + rows[3], 0);
+    SAME(nvmlDeviceGetRetiredPages(first, NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR, &count, NULL), NVML_ERROR_NOT_SUPPORTED);
+
+    /* Identity, stable and unique. */
+    char serial[32], same[32];
+    nvmlPciInfo_t remote;
+    SAME(nvmlDeviceGetSerial(first, serial, sizeof serial), NVML_SUCCESS);
+    SAME(strlen(serial), 13);
+    SAME(nvmlDeviceGetSerial(second, same, sizeof same), NVML_SUCCESS);
+    EXPECT(strcmp(serial, same) != 0);
+    SAME(nvmlDeviceGetVbiosVersion(first, text, sizeof text), NVML_SUCCESS);
+    SAME(nvmlDeviceGetHandleBySerial(same, &found), NVML_SUCCESS);
+    EXPECT(found == second);
+    SAME(nvmlDeviceGetNvLinkRemotePciInfo_v2(first, 7, &remote), NVML_SUCCESS);
+    SAME(remote.pciDeviceId, 0x1af110de);
+    SAME(nvmlDeviceGetNvLinkRemotePciInfo_v2(first, 12, &remote), NVML_ERROR_NOT_SUPPORTED);
+    unsigned long cpus[16];
+    SAME(nvmlDeviceGetCpuAffinity(first, 16, cpus), NVML_SUCCESS);
+    EXPECT(cpus[0] & 1);
+
+    /* Nobody here may change a GPU. */
+    SAME(nvmlDeviceSetPersistenceMode(first, NVML_FEATURE_DISABLED), NVML_ERROR_NO_PERMISSION);
+    SAME(nvmlDeviceSetPowerManagementLimit(first, 300000), NVML_ERROR_NO_PERMISSION);
+    SAME(nvmlDeviceSetGpuLockedClocks(first, 210, 1410), NVML_ERROR_NO_PERMISSION);
+    SAME(nvmlDeviceSetPersistenceMode(NULL, NVML_FEATURE_DISABLED), NVML_ERROR_INVALID_ARGUMENT);
+
+    /* Events: none comes. */
+    nvmlEventSet_t set;
+    nvmlEventData_t event;
+    SAME(nvmlEventSetCreate(&set), NVML_SUCCESS);
+    SAME(nvmlDeviceGetSupportedEventTypes(first, &mask), NVML_SUCCESS);
+    EXPECT((mask & nvmlEventTypeXidCriticalError) && (mask & nvmlEventTypeDoubleBitEccError));
+    SAME(nvmlDeviceRegisterEvents(first, nvmlEventTypeXidCriticalError, set), NVML_SUCCESS);
+    SAME(nvmlDeviceRegisterEvents(first, 1ull << 40, set), NVML_ERROR_NOT_SUPPORTED);
+    SAME(nvmlEventSetWait_v2(set, &event, 1), NVML_ERROR_TIMEOUT);
+    SAME(nvmlEventSetFree(set), NVML_SUCCESS);
+    SAME(nvmlEventSetWait_v2(set, &event, 1), NVML_ERROR_INVALID_ARGUMENT);
 
     nvmlProcessInfo_t processes[4];
     count = 4;
@@ -108,10 +196,21 @@ int main(void) {
     nvmlGpuFabricInfoV_t fabric = {.version = nvmlGpuFabricInfo_v2};
     SAME(nvmlDeviceGetGpuFabricInfoV(first, &fabric), NVML_SUCCESS);
     SAME(fabric.state, NVML_GPU_FABRIC_STATE_NOT_SUPPORTED);
-    nvmlFieldValue_t fields[2] = {{.fieldId = NVML_FI_DEV_POWER_INSTANT}, {.fieldId = NVML_FI_DEV_MEMORY_TEMP}};
-    SAME(nvmlDeviceGetFieldValues(first, 2, fields), NVML_SUCCESS);
-    SAME(fields[0].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
-    SAME(fields[1].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
+    nvmlFieldValue_t fields[5] = {{.fieldId = NVML_FI_DEV_POWER_INSTANT},
+                                  {.fieldId = NVML_FI_DEV_MEMORY_TEMP},
+                                  {.fieldId = NVML_FI_DEV_NVLINK_GET_SPEED, .scopeId = 11},
+                                  {.fieldId = NVML_FI_DEV_NVLINK_GET_SPEED, .scopeId = 12},
+                                  {.fieldId = NVML_FI_DEV_C2C_LINK_GET_MAX_BW}};
+    SAME(nvmlDeviceGetFieldValues(first, 5, fields), NVML_SUCCESS);
+    SAME(fields[0].nvmlReturn, NVML_SUCCESS);
+    SAME(fields[0].valueType, NVML_VALUE_TYPE_UNSIGNED_INT);
+    SAME(fields[0].value.uiVal, 40000);
+    SAME(fields[1].nvmlReturn, NVML_SUCCESS);
+    SAME(fields[1].value.uiVal, 35);
+    SAME(fields[2].nvmlReturn, NVML_SUCCESS);
+    SAME(fields[2].value.uiVal, 25000);
+    SAME(fields[3].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
+    SAME(fields[4].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
 
     /* What a data-centre GPU under Linux does not have, and what is on a board of its own. */
     nvmlDriverModel_t driver_now, driver_next;

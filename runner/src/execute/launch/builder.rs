@@ -101,8 +101,12 @@ impl<'a> EnvironmentBuilder<'a> {
             None => self.install.shim()?,
         };
         let libraries = self.python.and_then(|python| python.torch_libraries.as_deref());
-        let holders = holder_cache::directory(&shim, libraries).map_err(EnvironmentError::Holders)?;
+        let smi = self.install.smi().ok();
+        let holders = holder_cache::directory(&shim, libraries, smi.as_deref()).map_err(EnvironmentError::Holders)?;
         self.environment.preload(&shim, &holders);
+        if smi.is_some() {
+            self.environment.prepend("PATH", &holders.join(holder_cache::PROGRAMS));
+        }
         if let Ok(assembler) = self.install.assembler() {
             self.environment.triton(&assembler);
         }

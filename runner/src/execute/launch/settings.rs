@@ -116,7 +116,7 @@ pub fn check(variable: &Variable, value: &str) -> Result<(), BadValue> {
     match variable.name {
         name if name == env::MODE.name => choices(&["simulate", "hybrid", "passthrough"]),
         name if name == env::OOM_POLICY.name => choices(&["clamp", "managed", "mapped_host", "spill_cpu"]),
-        name if name == env::UNSUPPORTED_API.name => choices(&["allow", "warn", "error"]),
+        name if name == env::UNSUPPORTED_API.name => choices(&["allow", "warn", "stop", "error"]),
         name if name == env::DIST_MODE.name => choices(&["disabled", "simulate", "proxy", "passthrough"]),
         name if name == env::COORDINATOR_TRANSPORT.name => choices(&["unix", "tcp"]),
         name if name == env::CPU_GEMM_MODE.name => choices(&["auto", "exact", "skip", "fast"]),

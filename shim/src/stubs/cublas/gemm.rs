@@ -8,6 +8,7 @@ use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::error::CudaResult;
 use crate::device::graph::structure::{Operation, Work};
+use crate::device::neighbors;
 use crate::device::stream::{self, Stream};
 use crate::device::submit::submit;
 use crate::sanitizer::{init, races};
@@ -76,8 +77,12 @@ impl Work for Named {
     fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
         let Self { name, product } = *self;
         note(stream, name, &product);
-        // SAFETY: it was checked; a program that frees the memory before the stream got here breaks NVIDIA's contract.
-        stream.run(move || unsafe { product.compute() });
+        let device = stream.device();
+        stream.run(move || {
+            let _running = neighbors::running(device);
+            // SAFETY: it was checked; a program that frees the memory before the stream got here breaks NVIDIA's contract.
+            unsafe { product.compute() }
+        });
         Ok(())
     }
 

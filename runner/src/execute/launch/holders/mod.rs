@@ -128,6 +128,21 @@ fn aliases(holders: &BTreeMap<String, Held>) -> BTreeMap<String, &str> {
     best.into_iter().map(|(alias, (_, _, soname))| (alias, soname)).collect()
 }
 
+/// The sonames of which one process can load the holders: of each library what the wheel needs, else the newest version. With
+/// more than one `libcudart` in a process, the shim could not tell which CUDA the program was built for.
+///
+/// # Errors
+/// As for [`write`].
+pub fn of_one_process(torch_libraries: Option<&Path>) -> io::Result<Vec<String>> {
+    Ok(one_of_each(&holders(torch_libraries)?))
+}
+
+fn one_of_each(holders: &BTreeMap<String, Held>) -> Vec<String> {
+    let chosen: BTreeSet<&str> = aliases(holders).into_values().collect();
+    let wanted = |(soname, held): &(&String, &Held)| held.is_needed || chosen.contains(soname.as_str());
+    holders.iter().filter(wanted).map(|(soname, _)| soname.clone()).collect()
+}
+
 /// The shared libraries in `directory`, sorted.
 fn libraries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut libraries = Vec::new();
@@ -264,6 +279,8 @@ mod tests {
         assert_eq!(aliases(&held(""))["libcudart.so"], "libcudart.so.13");
         assert_eq!(aliases(&held("libcudart.so.12"))["libcudart.so"], "libcudart.so.12");
         assert_eq!(aliases(&held("libcudart.so.12"))["libcuda.so"], "libcuda.so.1");
+        assert_eq!(one_of_each(&held("")), ["libcuda.so.1", "libcudart.so.13"]);
+        assert_eq!(one_of_each(&held("libcudart.so.12")), ["libcuda.so.1", "libcudart.so.12"]);
     }
 
     #[test]

@@ -1,0 +1,71 @@
+"""`python -m fakegpu [options] CMD...`: `fgpu` with this Python. FakeGPU's subcommands are run, or refused with what to do instead."""
+
+import os
+import sys
+
+from ftest import programs
+
+from . import _environment
+
+ESTIMATE = "ftest runs programs and does not estimate them"
+REFUSED = {
+    "analyze-repo": ESTIMATE,
+    "bandwidth": "`ftest bench` times and checks collectives, also on a cluster file and over tcp",
+    "capabilities": "`ftest show` lists the gaps of a run; docs/gaps.md says what is not executed",
+    "demo": "docs/tutorial.md goes from nothing to a distributed bug found and fixed",
+    "estimate-llm": ESTIMATE,
+    "estimate-roofline": ESTIMATE,
+    "preflight": "run a step under `python -m fakegpu --profile ID`: memory has the profile's limit, and out of memory is an error",
+    "validate": "write a suite, and run it with `ftest SUITE`: docs/suites.md",
+    "workspace-profiles": ESTIMATE,
+}
+
+
+def main(words=None):
+    words = sys.argv[1:] if words is None else words
+    try:
+        program, *arguments = command_of(words)
+        file = programs.find(program)
+    except (Refused, programs.Missing) as trouble:
+        print(f"fakegpu: {trouble}", file=sys.stderr)
+        return 2 if isinstance(trouble, Refused) else 3
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os.execve(file, [program, *arguments], _environment.for_python(os.environ))
+
+
+class Refused(Exception):
+    """A command that ftest does not have; the message says what to do."""
+
+
+def command_of(words):
+    """The program to become, and its arguments. Raises Refused."""
+    first, rest = (words[0], words[1:]) if words else ("", [])
+    if first in REFUSED:
+        raise Refused(f"ftest has no `{first}`: {REFUSED[first]}")
+    if first == "doctor":
+        if rest == ["--list-profiles"]:
+            return ["ftest", "profiles"]
+        if rest:
+            raise Refused("`doctor` takes no options here: `ftest doctor` checks this machine, `ftest profiles` lists the profiles")
+        return ["ftest", "doctor"]
+    if first == "coordinator":
+        return ["fakegpu-coordinator", *coordinator(rest)]
+    return ["fgpu", *words]
+
+
+def coordinator(words):
+    """The options of fakegpu-coordinator for those of FakeGPU's `coordinator`."""
+    options = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in ("--ping", "--shutdown"):
+            raise Refused(f"`coordinator {name}`: the coordinator prints a line when ranks can connect, and ends in order at SIGTERM")
+        if name in ("--build-dir", "--lib-dir"):
+            raise Refused(f"`coordinator {name}`: the coordinator is part of ftest's installation")
+        options.append(f"--address{equals}{value}" if name == "--listen" else word)
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,248 @@
+//! What nvidia-smi prints of a fixed machine, column for column: two H100 and a T4 with driver 580.65.06, on which nothing runs.
+//! The layouts are those of NVIDIA's program of that driver, the numbers follow from the formulas of docs/device.md.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+/// nvidia-smi with these arguments, on the machine.
+fn smi(arguments: &[&str]) -> Output {
+    let test = std::env::current_exe().unwrap();
+    let shim = test.parent().unwrap().join("libfakegpu.so");
+    assert!(shim.exists(), "{} is not there: cargo builds it with this test", shim.display());
+    let libraries = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(&shim, libraries.path().join("libnvidia-ml.so.1")).unwrap();
+    run(libraries.path(), arguments)
+}
+
+fn run(libraries: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fakegpu-smi"));
+    command.args(arguments).env_clear().env("TZ", "UTC").env("LD_LIBRARY_PATH", libraries);
+    command.env("FAKEGPU_PROFILES", "h100:2,t4").env("FAKEGPU_DRIVER", "13.0");
+    command.output().unwrap()
+}
+
+/// What it prints when it succeeds.
+fn text(arguments: &[&str]) -> String {
+    let output = smi(arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {}\n{text}", output.status);
+    text
+}
+
+/// The UUIDs of the machine, which never change.
+const UUIDS: [&str; 3] = [
+    "GPU-3e32758b-cdb2-4b38-a7e1-0e471d98cdd1",
+    "GPU-56e105e2-1245-43ea-8c1c-4de82b4c7cd1",
+    "GPU-6fc1a69a-8107-4663-aabc-259b564deaab",
+];
+
+const TABLE: &str = "\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 580.65.06              Driver Version: 580.65.06      CUDA Version: 13.0     |
++-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|                                         |                        |               MIG M. |
+|=========================================+========================+======================|
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:01:00.0 Off |                    0 |
+| N/A   30C    P0             70W /  700W |       0MiB /  81920MiB |      0%      Default |
+|                                         |                        |             Disabled |
++-----------------------------------------+------------------------+----------------------+
+|   1  NVIDIA H100 80GB HBM3          On  |   00000000:02:00.0 Off |                    0 |
+| N/A   30C    P0             70W /  700W |       0MiB /  81920MiB |      0%      Default |
+|                                         |                        |             Disabled |
++-----------------------------------------+------------------------+----------------------+
+|   2  Tesla T4                       On  |   00000000:03:00.0 Off |                    0 |
+| N/A   30C    P8              7W /   70W |       0MiB /  16384MiB |      0%      Default |
+|                                         |                        |                  N/A |
++-----------------------------------------+------------------------+----------------------+
+
++-----------------------------------------------------------------------------------------+
+| Processes:                                                                              |
+|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |
+|        ID   ID                                                               Usage      |
+|=========================================================================================|
+|  No running processes found                                                             |
++-----------------------------------------------------------------------------------------+
+";
+
+#[test]
+fn the_table() {
+    let text = text(&[]);
+    let (date, table) = text.split_once('\n').unwrap();
+    // "Mon Jun 22 04:00:43 2026       "
+    assert_eq!((date.len(), date.trim_end().len()), (31, 24), "{date}");
+    assert_eq!(table, TABLE);
+}
+
+#[test]
+fn the_list_and_the_versions() {
+    let list: String = ["NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3", "Tesla T4"]
+        .iter()
+        .enumerate()
+        .map(|(index, name)| format!("GPU {index}: {name} (UUID: {})\n", UUIDS[index]))
+        .collect();
+    assert_eq!(text(&["-L"]), list);
+    assert_eq!(text(&["--list-gpus", "--id=2"]), list.lines().last().unwrap().to_owned() + "\n");
+    let versions = "NVIDIA-SMI version  : 580.65.06\nNVML version        : 580.65.06\n\
+                    DRIVER version      : 580.65.06\nCUDA Version        : 13.0\n";
+    assert_eq!(text(&["--version"]), versions);
+}
+
+#[test]
+fn fields_as_csv() {
+    let fields = "--query-gpu=index,gpu_name,memory.total,utilization.gpu,temperature.gpu,power.draw,clocks.sm,fan.speed,\
+                  mig.mode.current,clocks_throttle_reasons.active,pcie.link.gen.max,compute_cap,gpu_bus_id";
+    assert_eq!(
+        text(&[fields, "--format=csv"]),
+        "index, name, memory.total [MiB], utilization.gpu [%], temperature.gpu, power.draw [W], clocks.current.sm [MHz], \
+         fan.speed [%], mig.mode.current, clocks_event_reasons.active, pcie.link.gen.max, compute_cap, pci.bus_id\n\
+         0, NVIDIA H100 80GB HBM3, 81920 MiB, 0 %, 30, 70.00 W, 210 MHz, [N/A], Disabled, 0x0000000000000001, 5, 9.0, 00000000:01:00.0\n\
+         1, NVIDIA H100 80GB HBM3, 81920 MiB, 0 %, 30, 70.00 W, 210 MHz, [N/A], Disabled, 0x0000000000000001, 5, 9.0, 00000000:02:00.0\n\
+         2, Tesla T4, 16384 MiB, 0 %, 30, 7.00 W, 210 MHz, [N/A], [N/A], 0x0000000000000001, 3, 7.5, 00000000:03:00.0\n"
+    );
+    assert_eq!(
+        text(&["--query-gpu=memory.free", "--format=csv,noheader,nounits", "-i", "00000000:03:00.0"]),
+        "16384\n"
+    );
+    assert_eq!(text(&["--query-gpu=index", "--format=csv,noheader", "-i", UUIDS[1]]), "1\n");
+    assert_eq!(
+        text(&["--query-compute-apps=pid,name,used_memory", "--format=csv"]),
+        "pid, process_name, used_gpu_memory [MiB]\n"
+    );
+}
+
+#[test]
+fn every_documented_field_has_a_value_or_is_not_available() {
+    let help = text(&["--help-query-gpu"]);
+    let names: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix('"')?.split('"').next()).collect();
+    assert!(names.len() > 150, "{}", names.len());
+    let query = format!("--query-gpu={}", names.join(","));
+    let text = text(&[&query, "--format=csv,noheader"]);
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split(", ").collect();
+        assert_eq!(cells.len(), names.len());
+        for (name, cell) in names.iter().zip(cells) {
+            assert!(!cell.is_empty() && !cell.contains("Error"), "{name}: {cell}");
+        }
+    }
+}
+
+#[test]
+fn the_topology() {
+    let matrix = text(&["topo", "-m"]);
+    let mut lines = matrix.lines();
+    assert_eq!(lines.next().unwrap(), "\t\u{1b}[4mGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\u{1b}[0m");
+    let rows: Vec<Vec<&str>> = lines.take(3).map(|line| line.split('\t').collect()).collect();
+    let links: Vec<&[&str]> = rows.iter().map(|row| &row[..4]).collect();
+    assert_eq!(
+        links,
+        [["GPU0", " X ", "NV18", "NODE"], ["GPU1", "NV18", " X ", "NODE"], ["GPU2", "NODE", "NODE", " X "]]
+    );
+    assert!(rows.iter().all(|row| row[row.len() - 3..] == ["0", "", "N/A"]), "{rows:?}");
+    assert!(matrix.contains("\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe"));
+
+    let peers = text(&["topo", "-p2p", "n"]);
+    let rows = " \tGPU0\tGPU1\tGPU2\t\n GPU0\tX\tOK\tNS\t\n GPU1\tOK\tX\tNS\t\n GPU2\tNS\tNS\tX\t\n\nLegend:\n\n  X    = Self\n";
+    assert!(peers.starts_with(rows), "{peers}");
+
+    let links: String = (0..18).map(|link| format!("\t Link {link}: 26.562 GB/s\n")).collect();
+    let of_first = format!("GPU 0: NVIDIA H100 80GB HBM3 (UUID: {})\n{links}", UUIDS[0]);
+    assert_eq!(text(&["nvlink", "-s", "-i", "0"]), of_first);
+}
+
+#[test]
+fn the_monitors() {
+    assert_eq!(
+        text(&["dmon", "-c", "2", "-d", "0"]),
+        "# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk \n\
+         # Idx      W      C      C      %      %      %      %      %      %    MHz    MHz \n\
+         \u{20}   0     70     30     35      0      0      0      0      0      0   2619    210 \n\
+         \u{20}   1     70     30     35      0      0      0      0      0      0   2619    210 \n\
+         \u{20}   2      7     30      -      0      0      0      0      0      0    405    210 \n\
+         \u{20}   0     70     30     35      0      0      0      0      0      0   2619    210 \n\
+         \u{20}   1     70     30     35      0      0      0      0      0      0   2619    210 \n\
+         \u{20}   2      7     30      -      0      0      0      0      0      0    405    210 \n"
+    );
+    assert_eq!(
+        text(&["pmon", "-c", "1", "-i", "1", "-s", "um"]),
+        "# gpu         pid   type     sm    mem    enc    dec    jpg    ofa     fb   ccpm    command \n\
+         # Idx           #    C/G      %      %      %      %      %      %     MB     MB    name \n\
+         \u{20}   1          -     -      -      -      -      -      -      -      -      -    -              \n"
+    );
+}
+
+#[test]
+fn the_report_and_a_section_of_it() {
+    let text = text(&["-q", "-i", "2"]);
+    for line in [
+        "\n==============NVSMI LOG==============\n\nTimestamp                                              : ",
+        "\nDriver Version                                         : 580.65.06\n",
+        "\n\nAttached GPUs                                          : 3\nGPU 00000000:03:00.0\n",
+        "    Product Brand                                      : Tesla\n",
+        "    Product Architecture                               : Turing\n",
+        "    MIG Mode\n        Current                                        : N/A\n",
+        "    PCI\n        Bus                                            : 0x03\n",
+        "            HW Thermal Slowdown                        : Not Active\n",
+        "    FB Memory Usage\n        Total                                          : 16384 MiB\n",
+        "        Single Bit ECC                                 : 0\n",
+        "    Remapped Rows                                      : N/A\n",
+        "        Instantaneous Power Draw                       : 7.00 W\n",
+        "    Processes                                          : None\n",
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+    let section = self::text(&["-q", "-d", "MEMORY,COMPUTE", "-i", "2"]);
+    assert!(
+        section.contains("GPU 00000000:03:00.0\n    FB Memory Usage\n") && !section.contains("Product Name"),
+        "{section}"
+    );
+}
+
+#[test]
+fn the_report_as_xml_has_nvidias_elements() {
+    let text = text(&["-q", "-x"]);
+    assert!(text.starts_with(
+        "<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v13.dtd\">\n<nvidia_smi_log>\n"
+    ));
+    let mut reader = Reader::from_str(&text);
+    let (mut path, mut paths) = (Vec::new(), Vec::new());
+    loop {
+        match reader.read_event().unwrap() {
+            Event::Start(element) => {
+                path.push(String::from_utf8(element.name().as_ref().to_vec()).unwrap());
+                paths.push(path[1..].join("/"));
+            }
+            Event::End(_) => drop(path.pop()),
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert_eq!(paths.iter().filter(|path| *path == "gpu").count(), 3);
+    for wanted in include_str!("elements.txt").lines() {
+        assert!(paths.iter().any(|path| path == wanted), "{wanted} is missing");
+    }
+}
+
+#[test]
+fn mistakes_end_with_nvidias_words_and_return_values() {
+    for (arguments, words, code) in [
+        (
+            &["--query-gpu=name,cuda_version", "--format=csv"][..],
+            "Field \"cuda_version\" is not a valid field to query.\n\n",
+            2,
+        ),
+        (&["-i", "3"], "No devices were found\n", 6),
+        (&["-L", "-i", "GPU-00000000"], "No devices were found\n", 6),
+    ] {
+        let output = smi(arguments);
+        assert_eq!((String::from_utf8(output.stdout).unwrap().as_str(), output.status.code()), (words, Some(code)));
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let output = run(empty.path(), &[]);
+    assert_eq!(output.status.code(), Some(12));
+    assert!(output.stdout.starts_with(b"NVIDIA-SMI couldn't find libnvidia-ml.so library in your system."));
+}
