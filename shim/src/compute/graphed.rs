@@ -12,21 +12,21 @@ use super::accesses::{self, Accesses};
 use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue};
 use super::generator::Drawing;
-use super::kernel::Method;
 use super::layout::tag;
 use super::mapping::names;
+use super::method::Method;
 use super::object::{self, Form, Storage, Tensor};
 use super::operator::{Kind, Operator};
 use super::value::{Arguments, Value};
 use super::{exception, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::device;
 use crate::device::calls::error::string;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture::{self, Capture, Hidden};
-use crate::device::graph::operation::{Operation, Work};
+use crate::device::graph::structure::{Operation, Work};
 use crate::device::stream::Stream;
+use crate::device::{self, neighbors};
 use crate::sanitizer::init;
 use crate::sanitizer::races::{self, Access};
 
@@ -318,7 +318,7 @@ struct Node {
     accesses: Vec<Access>,
 }
 
-// SAFETY: libtorch counts references atomically; a node is used by one launch at a time, as CUDA asks of launches of one graph.
+// SAFETY: libtorch counts references atomically, and launches change nothing of a node but the memory of the graph.
 unsafe impl Send for Node {}
 // SAFETY: as above.
 unsafe impl Sync for Node {}
@@ -330,6 +330,7 @@ impl Work for Node {
         stream.synchronize();
         gpu.alive()?;
         let _device = CurrentDevice::become_(self.index);
+        let _running = neighbors::running(gpu);
         let is_done = match exception::caught(|| self.compute()) {
             Ok(is_done) => is_done,
             Err(why) => {

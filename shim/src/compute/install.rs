@@ -10,15 +10,17 @@ use dataplane::lock::Mutex;
 use super::cxx::{
     BoxedFunction, CxxString, CxxVector, IValue, KernelFunction, MaybeKey, MaybeSignature, OperatorName, Stack,
 };
-use super::kernel::{self, Method};
+use super::kernel;
 use super::layout::{Keys, Layout, Tags, tag};
 use super::mapping::{self, names};
+use super::method::Method;
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
 use super::{TORCH, Torch, allocator, host, object, torch};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::call_site;
+use crate::device::graph::capture;
 use crate::report::{left, operators};
 use crate::sanitizer::{owner, races};
 use crate::settings::{self, Compute};
@@ -61,6 +63,7 @@ fn look() {
             Ok(Some(torch)) => {
                 call_site::framework_at(torch.symbols.dispatcher as usize);
                 let _ = TORCH.set(torch);
+                capture::rehearse_all();
                 allocator::install();
                 allocator::watch();
             }

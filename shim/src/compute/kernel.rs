@@ -10,6 +10,7 @@ use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
 use super::graphed::Recording;
 use super::mapping::names;
+use super::method::Method;
 use super::numbers::NonFinite;
 use super::object::{self, Tensor};
 use super::operator::{Kernel, Kind, Operator};
@@ -21,23 +22,6 @@ use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::graph::capture::{self, Hidden};
 use crate::device::{self, neighbors};
-
-/// How an operator is done.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Method {
-    /// By the CPU's kernel of the same name.
-    Twin,
-    /// By others.
-    Mapped(fn(Arguments) -> Vec<Value>),
-    /// By others, which draw random numbers from the generator that is the last argument of the function.
-    Random(fn(Arguments, Value) -> Vec<Value>),
-    /// By PyTorch's own, which lays out the results and launches nothing, and the function, which writes the numbers.
-    Filled(fn(&Arguments, &[Value])),
-    /// `copy_`: by PyTorch's own as long as that is a copy of bytes.
-    Copy,
-    /// Not at all.
-    Gap,
-}
 
 /// The object that libtorch hands to [`compute`] and to `host::read`: a `c10::OperatorKernel` with the operator behind it.
 #[repr(C)]

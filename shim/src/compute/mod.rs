@@ -20,6 +20,7 @@ mod kernel;
 mod layout;
 mod mapping;
 mod mersenne;
+mod method;
 mod numbers;
 mod object;
 mod operator;
@@ -60,11 +61,6 @@ impl Torch {
 }
 
 static TORCH: OnceLock<Torch> = OnceLock::new();
-
-/// Whether PyTorch is in the process and computes here.
-pub(crate) fn is_present() -> bool {
-    TORCH.get().is_some()
-}
 
 /// libtorch, which `install` found before any code that asks for it can run.
 #[expect(clippy::expect_used, reason = "see above: the bridge's kernels are registered after TORCH is set")]

@@ -6,7 +6,7 @@ use crate::cuda_driver::memory::{Copy3D, described};
 use crate::device::calls::graph::{KernelParams, MemsetParams, add, copying, set, set_in};
 use crate::device::context;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::graph::operation::Operation;
+use crate::device::graph::structure::Operation;
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`
 #[repr(C)]

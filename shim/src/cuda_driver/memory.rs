@@ -9,10 +9,11 @@ use crate::boundary::library::Library;
 use crate::device::address::locate;
 use crate::device::calls::abi::{AccessDescription, MemLocation};
 use crate::device::calls::{self, pool};
-use crate::device::copy::{self, BoxCopy, Direction, Extent, Layout, When};
+use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
 use crate::device::memory::{HostKind, Kind, locate_host};
+use crate::device::submit;
 use crate::device::{self, context, mapping, stream};
 
 in_context! {
@@ -101,7 +102,7 @@ fn set(to: usize, value: u32, element: usize, count: usize, handle: Option<usize
     let stream = stream::resolve(handle.unwrap_or(0))?;
     let bytes = count.checked_mul(element).ok_or(CudaError::INVALID_VALUE)?;
     let when = if handle.is_some() { When::InOrder } else { When::Now };
-    copy::fill(&stream, Layout::line(to), value, element, Extent::line(bytes), when)
+    submit::fill(&stream, Layout::line(to), value, element, Extent::line(bytes), when)
 }
 
 /// `CUDA_MEMCPY2D`
@@ -178,7 +179,7 @@ fn rows(parameters: Out<Copy2D>, handle: Option<usize>) -> CudaResult {
     };
     let extent = Extent { width: p.width, height: p.height, depth: 1 };
     let when = if handle.is_some() { When::InOrder } else { When::Now };
-    copy::copy(&stream::resolve(handle.unwrap_or(0))?, layout(p.to)?, layout(p.from)?, extent, Direction::ANY, when)
+    submit::copy(&stream::resolve(handle.unwrap_or(0))?, layout(p.to)?, layout(p.from)?, extent, Direction::ANY, when)
 }
 
 pub(crate) fn copy_2d(parameters: Out<Copy2D>) -> CudaResult {
@@ -206,7 +207,7 @@ pub(crate) fn described(parameters: Out<Copy3D>) -> CudaResult<BoxCopy> {
 fn boxes(parameters: Out<Copy3D>, handle: Option<usize>) -> CudaResult {
     let BoxCopy { to, from, extent, direction } = described(parameters)?;
     let when = if handle.is_some() { When::InOrder } else { When::Now };
-    copy::copy(&stream::resolve(handle.unwrap_or(0))?, to, from, extent, direction, when)
+    submit::copy(&stream::resolve(handle.unwrap_or(0))?, to, from, extent, direction, when)
 }
 
 pub(crate) fn copy_3d(parameters: Out<Copy3D>) -> CudaResult {

@@ -10,7 +10,8 @@ use crate::device::calls::module::{self, Options};
 use crate::device::calls::occupancy::{self, SharedBytesOf};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel};
-use crate::device::launch::{self, Arguments, Launch};
+use crate::device::launch::{Arguments, Launch};
+use crate::device::submit;
 use crate::device::{self, Device, context, stream};
 
 const DRIVER: Library = Library::CudaDriver;
@@ -153,7 +154,7 @@ fn launch_by(
     // SAFETY: C passed the arguments in one of the two ways.
     let launched = unsafe {
         let arguments = Arguments::of_driver(parameters, extra)?;
-        launch::launch(&stream, &find(function)?, launch, arguments, DRIVER, call)
+        submit::launch(&stream, &find(function)?, launch, arguments, DRIVER, call)
     };
     // The driver has no code of its own for it.
     launched.map_err(|error| if error == CudaError::INVALID_CONFIGURATION { CudaError::INVALID_VALUE } else { error })

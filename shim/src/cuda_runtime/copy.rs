@@ -8,9 +8,10 @@ use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::calls::copy::{default_stream, linear, linear_async, stream_of};
-use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When, copy, fill};
+use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::Stream;
+use crate::device::submit::{copy, fill};
 use crate::device::symbol::{self, Symbol};
 use crate::device::{self, context};
 

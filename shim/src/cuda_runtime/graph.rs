@@ -9,7 +9,7 @@ use crate::boundary::library::Library;
 use crate::device::calls::graph::{self, KernelParams, MemsetParams, add, copying, look, set, set_in};
 use crate::device::copy::{BoxCopy, Direction, Extent, Layout};
 use crate::device::error::CudaResult;
-use crate::device::graph::operation::Operation;
+use crate::device::graph::structure::Operation;
 use crate::device::version;
 
 fn kernel(params: Out<KernelParams>, call: &'static str) -> CudaResult<Operation> {

@@ -13,7 +13,8 @@ use crate::device::calls::kernel::{figures, set_attribute as set_attribute_on};
 use crate::device::calls::module::{self, Options};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel};
-use crate::device::launch::{self, Arguments, Launch};
+use crate::device::launch::{Arguments, Launch};
+use crate::device::submit;
 use crate::device::{context, memory, stream, symbol};
 
 /// `__cudaRegisterFatBinary`. The image is read when a kernel or a variable of it is wanted; the answer leads to it.
@@ -128,7 +129,7 @@ fn launch_by(
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
     let launch = Launch { function, ..launch };
     // SAFETY: C passed a pointer to each argument.
-    unsafe { launch::launch(&stream, &kernel, launch, Arguments::Each(arguments.cast()), Library::CudaRuntime, call) }
+    unsafe { submit::launch(&stream, &kernel, launch, Arguments::Each(arguments.cast()), Library::CudaRuntime, call) }
 }
 
 pub(crate) fn launch(

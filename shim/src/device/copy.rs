@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use super::address::{self, Known};
 use super::error::{CudaError, CudaResult};
-use super::graph::capture;
-use super::graph::operation::Operation;
 use super::graph::undo::Undo;
 use super::memory::{self, HostKind, Kind};
 use super::stream::Stream;
@@ -55,7 +53,7 @@ impl Extent {
         Self { width: bytes, height: 1, depth: 1 }
     }
 
-    fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         self.width * self.height * self.depth
     }
 
@@ -129,58 +127,12 @@ pub(crate) struct BoxFill {
     pub(crate) extent: Extent,
 }
 
-/// Copies a box.
-///
-/// # Errors
-/// `INVALID_VALUE` when a pointer is null, is said to be device memory and is not, or the box leaves its allocation;
-/// `INVALID_PITCH` when rows overlap; those of captures.
-pub(crate) fn copy(
-    stream: &Arc<Stream>,
-    to: Layout,
-    from: Layout,
-    extent: Extent,
-    direction: Direction,
-    when: When,
-) -> CudaResult {
-    let copy = BoxCopy { to, from, extent, direction };
-    if extent.bytes() == 0 {
-        return Ok(());
-    }
-    if when == When::InOrder {
-        return Operation::Copy(copy).submit(stream);
-    }
-    capture::host_waits(stream)?;
-    copy.perform(stream, when)
-}
-
-/// Fills a box with `pattern`, 1, 2 or 4 bytes.
-///
-/// # Errors
-/// `INVALID_VALUE` when the memory is not CUDA's or the box leaves its allocation; `INVALID_PITCH`; those of captures.
-pub(crate) fn fill(
-    stream: &Arc<Stream>,
-    to: Layout,
-    pattern: u32,
-    bytes_per_element: usize,
-    extent: Extent,
-    when: When,
-) -> CudaResult {
-    let fill = BoxFill { to, pattern, element: bytes_per_element, extent };
-    if extent.bytes() == 0 {
-        return Ok(());
-    }
-    if when == When::InOrder {
-        return Operation::Fill(fill).submit(stream);
-    }
-    capture::host_waits(stream)?;
-    fill.perform(stream, when)
-}
-
 impl BoxCopy {
     /// What CUDA knows of both sides.
     ///
     /// # Errors
-    /// As [`copy`].
+    /// `INVALID_VALUE` when a pointer is null, is said to be device memory and is not, or the box leaves its allocation;
+    /// `INVALID_PITCH` when rows overlap.
     pub(crate) fn check(&self) -> CudaResult<(Known, Known)> {
         let Self { to, from, extent, direction } = *self;
         if extent.height > 1 && (to.pitch < extent.width || from.pitch < extent.width) {
@@ -193,7 +145,7 @@ impl BoxCopy {
     /// Gives it to a stream that is not capturing.
     ///
     /// # Errors
-    /// As [`copy`].
+    /// As [`BoxCopy::check`].
     pub(crate) fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
         self.perform(stream, When::InOrder)
     }
@@ -212,7 +164,11 @@ impl BoxCopy {
         unsafe { move_box(to, from, extent) };
     }
 
-    fn perform(&self, stream: &Arc<Stream>, when: When) -> CudaResult {
+    /// Copies now or in stream order, in a stream that is not capturing.
+    ///
+    /// # Errors
+    /// As [`BoxCopy::check`].
+    pub(crate) fn perform(&self, stream: &Arc<Stream>, when: When) -> CudaResult {
         let Self { to, from, extent, .. } = *self;
         let (source, target) = self.check()?;
         count(source, target, extent.bytes() as u64);
@@ -276,7 +232,7 @@ impl BoxFill {
     /// What CUDA knows of the memory.
     ///
     /// # Errors
-    /// As [`fill`].
+    /// `INVALID_VALUE` when the memory is not CUDA's or the box leaves its allocation; `INVALID_PITCH`.
     pub(crate) fn check(&self) -> CudaResult<Known> {
         let Self { to, element, extent, .. } = *self;
         if extent.height > 1 && to.pitch < extent.width {
@@ -291,7 +247,7 @@ impl BoxFill {
     /// Gives it to a stream that is not capturing.
     ///
     /// # Errors
-    /// As [`fill`].
+    /// As [`BoxFill::check`].
     pub(crate) fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
         self.perform(stream, When::InOrder)
     }
@@ -325,7 +281,11 @@ impl BoxFill {
         }
     }
 
-    fn perform(self, stream: &Arc<Stream>, when: When) -> CudaResult {
+    /// Fills now or in stream order, in a stream that is not capturing.
+    ///
+    /// # Errors
+    /// As [`BoxFill::check`].
+    pub(crate) fn perform(self, stream: &Arc<Stream>, when: When) -> CudaResult {
         let Self { to, extent, .. } = self;
         let target = self.check()?;
         if let Known::Device(device) = target {
@@ -501,7 +461,8 @@ mod tests {
                 let mut word = *round;
                 let from = &raw mut word;
                 let (to, from_layout) = (Layout::line(target), Layout::line(from as usize));
-                copy(&stream, to, from_layout, Extent::line(8), Direction::ANY, When::InOrder).unwrap();
+                let copy = BoxCopy { to, from: from_layout, extent: Extent::line(8), direction: Direction::ANY };
+                copy.issue(&stream).unwrap();
                 // SAFETY: a live local; the copy that may still be to come must not read it.
                 unsafe { from.write_volatile(u64::MAX) };
                 stream.synchronize();

@@ -8,7 +8,7 @@ use dataplane::lock::Mutex;
 
 use super::Device;
 use super::error::{CudaError, CudaResult};
-use super::graph::capture::{self, Captured};
+use super::graph::captured::Captured;
 use super::stream::{self, Point, Stream};
 use crate::boundary::gap;
 use crate::boundary::handle::Handles;
@@ -102,20 +102,15 @@ impl Event {
         self.state.lock()
     }
 
-    /// Places the event after what `stream` was given so far, or in the graph that it captures.
+    /// Places the event after what `stream` was given so far.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` when event and stream are of different devices; those of captures.
+    /// `INVALID_HANDLE` when event and stream are of different devices.
     pub(crate) fn record(self: &Arc<Self>, stream: &Arc<Stream>) -> CudaResult {
         if stream.device != self.device {
             return Err(CudaError::INVALID_HANDLE);
         }
-        let captured = capture::record(stream)?;
-        let is_captured = captured.is_some();
-        self.lock().captured = captured;
-        if is_captured {
-            return Ok(());
-        }
+        self.lock().captured = None;
         if self.is_shared.load(Ordering::Relaxed) {
             // The other process would not wait for this record.
             gap::tolerate(Library::CudaRuntime, "cudaEventRecord", "of an event that another process has")?;
@@ -148,18 +143,14 @@ impl Event {
         self.lock().captured.clone()
     }
 
-    /// The host waits for it, asks for it or measures with it.
-    ///
-    /// # Errors
-    /// `CAPTURED_EVENT` if it was recorded last in a capture, which is invalid then.
-    pub(crate) fn uncaptured(&self) -> CudaResult {
-        match self.captured() {
-            None => Ok(()),
-            Some(captured) => {
-                captured.invalidate();
-                Err(CudaError::CAPTURED_EVENT)
-            }
-        }
+    /// It is recorded in a capture.
+    pub(crate) fn in_capture(&self, captured: Captured) {
+        self.lock().captured = Some(captured);
+    }
+
+    /// Its device.
+    pub(crate) fn device(&self) -> u32 {
+        self.device
     }
 
     /// True if it was never recorded.

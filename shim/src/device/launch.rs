@@ -8,7 +8,6 @@ use std::sync::{Arc, OnceLock};
 use ptx::{Entry, LaunchError, Trap, TrapKind};
 
 use super::error::{CudaError, CudaResult};
-use super::graph::operation::Operation;
 use super::grid::Grid;
 use super::kernel::{Kernel, NoCode, Runnable};
 use super::occupancy::{self, Need};
@@ -169,7 +168,7 @@ impl Arguments {
 /// A launch that was checked, with the values of its parameters.
 #[derive(Debug)]
 pub(crate) struct KernelCall {
-    device: &'static Device,
+    pub(crate) device: &'static Device,
     kernel: Kernel,
     runnable: Runnable,
     pub(crate) launch: Launch,
@@ -180,28 +179,6 @@ pub(crate) struct KernelCall {
     globals: Arc<[u64]>,
     library: Library,
     call: &'static str,
-}
-
-/// Checks a launch and gives it to the stream. A kernel without code here is recorded: that is a gap.
-///
-/// # Errors
-/// As [`prepare`], and those of captures.
-///
-/// # Safety
-/// The arguments are where the program says.
-pub(crate) unsafe fn launch(
-    stream: &Arc<Stream>,
-    kernel: &Kernel,
-    launch: Launch,
-    arguments: Arguments,
-    library: Library,
-    call: &'static str,
-) -> CudaResult {
-    // SAFETY: the caller's promise.
-    match unsafe { prepare(stream.device(), kernel, launch, arguments, library, call) }? {
-        Some(call) => Operation::Kernel(Arc::new(call)).submit(stream),
-        None => Ok(()),
-    }
 }
 
 /// Checks a launch, and takes the values of its parameters. None where it has no effect: a gap that is allowed.
@@ -293,15 +270,6 @@ impl KernelCall {
         }
         super::answer_before_failure();
         Ok(())
-    }
-}
-
-/// Whether an executable graph can take over `new` in the place of `old`: a kernel or a copy with others of its kind.
-pub(crate) fn may_replace(old: &Operation, new: &Operation) -> bool {
-    match (old, new) {
-        (Operation::Kernel(old), Operation::Kernel(new)) => std::ptr::eq(old.device, new.device),
-        (Operation::Work(_), Operation::Kernel(_)) | (Operation::Kernel(_), Operation::Work(_)) => false,
-        _ => true,
     }
 }
 

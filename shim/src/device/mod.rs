@@ -36,6 +36,7 @@ pub(crate) mod output;
 pub(crate) mod pool;
 pub(crate) mod program;
 pub(crate) mod stream;
+pub(crate) mod submit;
 pub(crate) mod symbol;
 pub(crate) mod version;
 

@@ -15,7 +15,6 @@ use std::time::Duration;
 use dataplane::lock::{Condvar, Mutex};
 
 use super::error::{CudaError, CudaResult};
-use super::graph::capture;
 use super::{Device, all, current};
 use crate::boundary::handle::Handles;
 use crate::process::delay::{self, Place};
@@ -514,7 +513,6 @@ pub(crate) fn create(device: &Device, kind: Kind, priority: i32) -> usize {
 /// `INVALID_HANDLE` for a default stream or a handle that names no live stream.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
     let stream = STREAMS.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
-    capture::ends(&stream);
     stream.end();
     Ok(())
 }

@@ -23,7 +23,7 @@ use crate::boundary::library::Library;
 use crate::call_site;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture::{self, Capture};
-use crate::device::graph::operation::{Operation as Recordable, Work};
+use crate::device::graph::structure::{Operation as Recordable, Work};
 use crate::device::neighbors;
 use crate::device::stream::{self, Stream};
 use crate::process::delay::{self, Place};

@@ -12,7 +12,7 @@ pub(super) mod reads;
 mod recurrent;
 mod softmax;
 
-use super::kernel::Method;
+use super::method::Method;
 use super::value::{Arguments, Value, one};
 
 const TABLE: &[(&str, Method)] = &[

@@ -4,9 +4,10 @@ use std::ffi::c_uint;
 use std::sync::Arc;
 
 use crate::device::context;
-use crate::device::copy::{Direction, Extent, Layout, When, copy};
+use crate::device::copy::{Direction, Extent, Layout, When};
 use crate::device::error::CudaResult;
 use crate::device::stream::{self, Stream};
+use crate::device::submit::copy;
 
 /// The default stream of the call under way, on the current device.
 ///

@@ -7,8 +7,9 @@ use crate::boundary::args::Out;
 use crate::boundary::guard;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
-use crate::device::graph::operation::{HostCall, Operation};
+use crate::device::graph::structure::{HostCall, Operation};
 use crate::device::stream::{self, Kind, PRIORITIES, Stream};
+use crate::device::submit::submit;
 use crate::device::{context, event};
 use crate::process::delay::{self, Place};
 use crate::sanitizer::races;
@@ -30,6 +31,9 @@ pub(crate) fn create_with_priority(out: Out<usize>, flags: c_uint, priority: c_i
 
 pub(crate) fn destroy(handle: usize) -> CudaResult {
     context::enter()?;
+    if handle > 2 {
+        capture::ends(&*stream::resolve(handle)?);
+    }
     stream::destroy(handle)
 }
 
@@ -62,9 +66,9 @@ pub(crate) fn wait_event(handle: usize, event: usize, flags: c_uint) -> CudaResu
     let (stream, event) = (stream::resolve(handle)?, event::resolve(event)?);
     // External (1): not a part of the capture, but something that each launch waits for.
     if flags == 1 {
-        return Operation::Wait(event).submit(&stream);
+        return submit(Operation::Wait(event), &stream);
     }
-    if !capture::wait(&stream, &event)? {
+    if !capture::wait(&stream, event.captured(), event.is_fresh())? {
         event.hold_up(&stream);
     }
     Ok(())
@@ -110,7 +114,7 @@ impl Carried {
 pub(crate) fn host_function(handle: usize, function: HostFunction, data: *mut c_void) -> CudaResult {
     context::enter()?;
     let (stream, function) = (stream::resolve(handle)?, function.ok_or(CudaError::INVALID_VALUE)?);
-    Operation::Host(HostCall { function, data: data as usize }).submit(&stream)
+    submit(Operation::Host(HostCall { function, data: data as usize }), &stream)
 }
 
 impl HostCall {
@@ -160,7 +164,14 @@ pub(crate) fn event_destroy(handle: usize) -> CudaResult {
 pub(crate) fn event_record(event: usize, stream: usize) -> CudaResult {
     context::enter()?;
     let (event, stream) = (event::resolve(event)?, stream::resolve(stream)?);
-    event.record(&stream)
+    if event.device() != stream.device {
+        return Err(CudaError::INVALID_HANDLE);
+    }
+    match capture::record(&stream)? {
+        Some(captured) => event.in_capture(captured),
+        None => event.record(&stream)?,
+    }
+    Ok(())
 }
 
 /// External (1) is for captures: the event is not a part of the graph, but recorded by each launch.
@@ -173,13 +184,13 @@ pub(crate) fn event_record_with_flags(event: usize, stream: usize, flags: c_uint
     if flags > 1 || capture::info(&stream).is_none() {
         return Err(CudaError::INVALID_VALUE);
     }
-    Operation::Record(event).submit(&stream)
+    submit(Operation::Record(event), &stream)
 }
 
 pub(crate) fn event_query(handle: usize) -> CudaResult {
     context::enter()?;
     let event = event::resolve(handle)?;
-    event.uncaptured()?;
+    capture::host_uses(event.captured())?;
     capture::unsafe_call()?;
     if !event.is_reached() {
         return Err(CudaError::NOT_READY);
@@ -191,7 +202,7 @@ pub(crate) fn event_query(handle: usize) -> CudaResult {
 pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
     context::enter()?;
     let event = event::resolve(handle)?;
-    event.uncaptured()?;
+    capture::host_uses(event.captured())?;
     capture::unsafe_call()?;
     event.synchronize();
     races::host_waited(&event.knowledge());
@@ -203,7 +214,7 @@ pub(crate) fn event_elapsed(out: Out<f32>, start: usize, end: usize) -> CudaResu
     context::enter()?;
     let out = out.required()?;
     let (start, end) = (event::resolve(start)?, event::resolve(end)?);
-    start.uncaptured()?;
-    end.uncaptured()?;
+    capture::host_uses(start.captured())?;
+    capture::host_uses(end.captured())?;
     Ok(out.set(start.elapsed_ms(&end)?)?)
 }

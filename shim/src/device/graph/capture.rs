@@ -3,17 +3,15 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use dataplane::lock::Mutex;
 
-use super::operation::Operation;
-use super::structure::{self, GRAPHS, Graph};
+use super::captured::Captured;
+use super::structure::{self, GRAPHS, Graph, Operation};
 use super::undo::Undo;
-use crate::compute;
 use crate::device::Device;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::event::Event;
 use crate::device::stream::{Kind, Stream};
 
 /// `cudaStreamCaptureMode`: what the program promises not to call meanwhile, and in which threads.
@@ -72,13 +70,6 @@ struct Member {
     shown: Vec<usize>,
 }
 
-/// What an event that was recorded in a capture is: the nodes before it.
-#[derive(Clone, Debug)]
-pub(crate) struct Captured {
-    capture: Arc<Capture>,
-    after: Vec<usize>,
-}
-
 /// What a program may know of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Info {
@@ -94,6 +85,13 @@ pub(crate) struct Info {
 static CAPTURES: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
 /// How many there are: in the usual case nobody looks further.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Whether PyTorch's operators may come, which have to compute while they are captured.
+static REHEARSES: AtomicBool = AtomicBool::new(false);
+
+/// From now on copies and fills that are captured are done once, so that operators behind them find numbers that make sense.
+pub(crate) fn rehearse_all() {
+    REHEARSES.store(true, Ordering::Relaxed);
+}
 
 thread_local! {
     static MODE: Cell<u32> = const { Cell::new(0) };
@@ -332,26 +330,27 @@ pub(crate) fn record(stream: &Stream) -> CudaResult<Option<Captured>> {
     let state = capture.state.lock();
     let after = state.place(stream).map_or_else(Vec::new, |place| state.members[place].after.clone());
     drop(state);
-    Ok(Some(Captured { capture, after }))
+    Ok(Some(Captured { capture: capture.id, after }))
 }
 
-/// A stream waits for an event. True if this is part of a capture, and done.
+/// A stream waits for an event, given what that is in a capture and whether it was never recorded. True if this is part of a capture, and done.
 ///
 /// # Errors
 /// As [`of`]; `CAPTURE_MERGE` between two captures, `CAPTURE_ISOLATION` for an event of work that is not captured,
 /// `CAPTURED_EVENT` for one whose capture is over, `CAPTURE_UNSUPPORTED` for the legacy stream.
-pub(crate) fn wait(stream: &Arc<Stream>, event: &Event) -> CudaResult<bool> {
-    let (own, captured) = (of(stream)?, event.captured());
+pub(crate) fn wait(stream: &Arc<Stream>, captured: Option<Captured>, is_fresh: bool) -> CudaResult<bool> {
+    let own = of(stream)?;
     let Some(Captured { capture, after }) = captured else {
         return match own {
             None => Ok(false),
-            Some(_) if event.is_fresh() => Ok(true),
+            Some(_) if is_fresh => Ok(true),
             Some(own) => {
                 own.invalidate();
                 Err(CudaError::CAPTURE_ISOLATION)
             }
         };
     };
+    let capture = all().into_iter().find(|other| other.id == capture).ok_or(CudaError::CAPTURED_EVENT)?;
     let mut state = capture.state.lock();
     if state.is_over {
         return Err(CudaError::CAPTURED_EVENT);
@@ -378,6 +377,16 @@ pub(crate) fn wait(stream: &Arc<Stream>, event: &Event) -> CudaResult<bool> {
             Ok(true)
         }
     }
+}
+
+/// The host waits for an event, asks for it or measures with it.
+///
+/// # Errors
+/// `CAPTURED_EVENT` if it was recorded last in a capture, which is invalid then.
+pub(crate) fn host_uses(captured: Option<Captured>) -> CudaResult {
+    let Some(captured) = captured else { return Ok(()) };
+    invalidate(all().into_iter().filter(|capture| capture.id == captured.capture));
+    Err(CudaError::CAPTURED_EVENT)
 }
 
 /// A stream is about to end, and the capture that began in it; one that it joined becomes invalid.
@@ -416,13 +425,6 @@ fn unite(after: &mut Vec<usize>, more: &[usize]) {
     }
 }
 
-impl Captured {
-    /// The host waits for the event, or asks for it.
-    pub(crate) fn invalidate(&self) {
-        self.capture.invalidate();
-    }
-}
-
 impl State {
     fn place(&self, stream: &Stream) -> Option<usize> {
         self.members.iter().position(|member| member.stream.id == stream.id)
@@ -452,7 +454,7 @@ impl Capture {
         }
         let mut after = Vec::new();
         places.iter().for_each(|place| unite(&mut after, &state.members[*place].after));
-        if compute::is_present() {
+        if REHEARSES.load(Ordering::Relaxed) {
             operation.rehearse(&mut state.undo);
         }
         let node = self.graph.add(operation, streams.first().map(|stream| stream.device), after)?;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use dataplane::lock::Mutex;
 
 use super::capture;
-use super::operation::Operation;
+use super::structure::Operation;
 use super::structure::{Entry, Graph};
 use crate::boundary::handle::Handles;
+use crate::device;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::{self, Kind, Stream};
-use crate::device::{self, launch};
 use crate::sanitizer::races;
 
 static EXECS: Handles<Exec> = Handles::new(12);
@@ -172,7 +172,7 @@ fn update(own: &Graph, new: &Graph) -> Result<(), Difference> {
         if edges(&before, old) != edges(&after, new) {
             return differs(TOPOLOGY);
         }
-        if old.device != new.device || !launch::may_replace(&old.operation, &new.operation) {
+        if old.device != new.device || !may_replace(&old.operation, &new.operation) {
             return differs(PARAMETERS);
         }
     }
@@ -191,12 +191,21 @@ fn update(own: &Graph, new: &Graph) -> Result<(), Difference> {
     Ok(())
 }
 
+/// Whether an executable graph can take over `new` in the place of `old`: a kernel or a copy with others of its kind.
+fn may_replace(old: &Operation, new: &Operation) -> bool {
+    match (old, new) {
+        (Operation::Kernel(old), Operation::Kernel(new)) => std::ptr::eq(old.device, new.device),
+        (Operation::Work(_), Operation::Kernel(_)) | (Operation::Kernel(_), Operation::Work(_)) => false,
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::device::graph::operation::Work;
+    use crate::device::graph::structure::Work;
 
     struct Count(AtomicUsize);
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::error::CudaResult;
-use crate::device::graph::operation::{Operation, Work};
+use crate::device::graph::structure::{Operation, Work};
 use crate::device::neighbors;
 use crate::device::stream::{self, Stream};
+use crate::device::submit::submit;
 use crate::sanitizer::{init, races};
 use crate::settings::{self, GemmMode};
 use crate::stubs::cublas::handle::{self, REFUSALS};
@@ -53,7 +54,7 @@ pub(crate) fn run(library: Library, name: &'static str, handle: usize, product: 
         return tolerate(library, name, "larger than FAKEGPU_CPU_GEMM_MAX_OPS");
     }
     let work = Operation::Work(Arc::new(Named { name, product }));
-    work.submit(&stream).map_err(|_| EXECUTION_FAILED)
+    submit(work, &stream).map_err(|_| EXECUTION_FAILED)
 }
 
 /// What the sanitizers have to know of it.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::device::event::{self, Use};
+use crate::device::event::{self, Event, Use};
 use crate::device::stream;
 
 /// Tests here look at all captures of the process.
@@ -22,13 +22,25 @@ impl Scene {
         Self { device, one: stream(), two: stream(), other: stream(), event }
     }
 
+    fn record(&self, stream: &Arc<Stream>) -> CudaResult {
+        match record(stream)? {
+            Some(captured) => self.event.in_capture(captured),
+            None => self.event.record(stream)?,
+        }
+        Ok(())
+    }
+
+    fn wait(&self, stream: &Arc<Stream>) -> CudaResult<bool> {
+        wait(stream, self.event.captured(), self.event.is_fresh())
+    }
+
     fn status(&self) -> u32 {
         info(&self.one).map_or(0, |info| info.status)
     }
 }
 
 fn empty(stream: &Arc<Stream>) -> CudaResult {
-    Operation::Empty.submit(stream)
+    crate::device::submit::submit(Operation::Empty, stream)
 }
 
 /// What a step of a program does to a capture in `one`.
@@ -80,8 +92,8 @@ fn what_must_not_happen_by_table() {
         (
             "fork without join",
             |s| {
-                s.event.record(&s.one)?;
-                wait(&s.two, &s.event)?;
+                s.record(&s.one)?;
+                s.wait(&s.two)?;
                 empty(&s.two)
             },
             Ok(()),
@@ -90,12 +102,12 @@ fn what_must_not_happen_by_table() {
         (
             "fork and join",
             |s| {
-                s.event.record(&s.one)?;
-                wait(&s.two, &s.event)?;
+                s.record(&s.one)?;
+                s.wait(&s.two)?;
                 empty(&s.two)?;
                 empty(&s.one)?;
-                s.event.record(&s.two)?;
-                wait(&s.one, &s.event).map(drop)
+                s.record(&s.two)?;
+                s.wait(&s.one).map(drop)
             },
             Ok(()),
             Ok(()),
@@ -103,8 +115,8 @@ fn what_must_not_happen_by_table() {
         (
             "an event of other work",
             |s| {
-                s.event.record(&s.other)?;
-                wait(&s.one, &s.event).map(drop)
+                s.record(&s.other)?;
+                s.wait(&s.one).map(drop)
             },
             Err(CudaError::CAPTURE_ISOLATION),
             Err(CudaError::CAPTURE_INVALIDATED),
@@ -113,8 +125,8 @@ fn what_must_not_happen_by_table() {
             "another capture",
             |s| {
                 begin(&s.other, Mode::Relaxed, None)?;
-                s.event.record(&s.other)?;
-                let result = wait(&s.one, &s.event).map(drop);
+                s.record(&s.other)?;
+                let result = s.wait(&s.one).map(drop);
                 assert_eq!(end(&s.other).map(drop), Err(CudaError::CAPTURE_INVALIDATED));
                 result
             },
@@ -124,8 +136,8 @@ fn what_must_not_happen_by_table() {
         (
             "end in a stream that joined",
             |s| {
-                s.event.record(&s.one)?;
-                wait(&s.two, &s.event)?;
+                s.record(&s.one)?;
+                s.wait(&s.two)?;
                 end(&s.two).map(drop)
             },
             Err(CudaError::CAPTURE_UNMATCHED),
@@ -140,8 +152,8 @@ fn what_must_not_happen_by_table() {
         (
             "ask for a captured event",
             |s| {
-                s.event.record(&s.one)?;
-                s.event.uncaptured()
+                s.record(&s.one)?;
+                host_uses(s.event.captured())
             },
             Err(CudaError::CAPTURED_EVENT),
             Err(CudaError::CAPTURE_INVALIDATED),
@@ -190,17 +202,17 @@ fn nodes_come_after_what_their_streams_had() {
     let scene = Scene::new();
     begin(&scene.one, Mode::Relaxed, None).unwrap();
     empty(&scene.one).unwrap();
-    scene.event.record(&scene.one).unwrap();
-    wait(&scene.two, &scene.event).unwrap();
+    scene.record(&scene.one).unwrap();
+    scene.wait(&scene.two).unwrap();
     empty(&scene.two).unwrap();
     empty(&scene.one).unwrap();
-    scene.event.record(&scene.two).unwrap();
-    wait(&scene.one, &scene.event).unwrap();
+    scene.record(&scene.two).unwrap();
+    scene.wait(&scene.one).unwrap();
     empty(&scene.one).unwrap();
     assert_eq!(info(&scene.one).unwrap().count, 1);
-    assert_eq!(wait(&scene.other, &scene.event), Ok(true));
+    assert_eq!(scene.wait(&scene.other), Ok(true));
     let graph = structure::resolve(end(&scene.one).unwrap()).unwrap();
-    assert_eq!(wait(&scene.other, &scene.event), Err(CudaError::CAPTURED_EVENT));
+    assert_eq!(scene.wait(&scene.other), Err(CudaError::CAPTURED_EVENT));
     let entries = graph.entries();
     let [first, left, right, last] = &entries[..] else { panic!("{entries:?}") };
     assert!(first.after.is_empty());

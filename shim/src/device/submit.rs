@@ -1,0 +1,95 @@
+//! What a program gives to a stream: into the graph where the stream captures, else issued at once.
+
+use std::sync::Arc;
+
+use super::copy::{BoxCopy, BoxFill, Direction, Extent, Layout, When};
+use super::error::CudaResult;
+use super::graph::capture;
+use super::graph::structure::Operation;
+use super::kernel::Kernel;
+use super::launch::{Arguments, Launch, prepare};
+use super::stream::Stream;
+use crate::boundary::library::Library;
+
+/// Gives an operation to a stream.
+///
+/// # Errors
+/// Of each kind of operation, and of captures.
+pub(crate) fn submit(operation: Operation, stream: &Arc<Stream>) -> CudaResult {
+    match capture::of(stream)? {
+        Some(capture) => {
+            operation.check()?;
+            capture.add(&[stream], operation)
+        }
+        None => operation.issue(stream),
+    }
+}
+
+/// Copies a box.
+///
+/// # Errors
+/// `INVALID_VALUE` when a pointer is null, is said to be device memory and is not, or the box leaves its allocation;
+/// `INVALID_PITCH` when rows overlap; those of captures.
+pub(crate) fn copy(
+    stream: &Arc<Stream>,
+    to: Layout,
+    from: Layout,
+    extent: Extent,
+    direction: Direction,
+    when: When,
+) -> CudaResult {
+    let copy = BoxCopy { to, from, extent, direction };
+    if extent.bytes() == 0 {
+        return Ok(());
+    }
+    if when == When::InOrder {
+        return submit(Operation::Copy(copy), stream);
+    }
+    capture::host_waits(stream)?;
+    copy.perform(stream, when)
+}
+
+/// Fills a box with `pattern`, 1, 2 or 4 bytes.
+///
+/// # Errors
+/// `INVALID_VALUE` when the memory is not CUDA's or the box leaves its allocation; `INVALID_PITCH`; those of captures.
+pub(crate) fn fill(
+    stream: &Arc<Stream>,
+    to: Layout,
+    pattern: u32,
+    bytes_per_element: usize,
+    extent: Extent,
+    when: When,
+) -> CudaResult {
+    let fill = BoxFill { to, pattern, element: bytes_per_element, extent };
+    if extent.bytes() == 0 {
+        return Ok(());
+    }
+    if when == When::InOrder {
+        return submit(Operation::Fill(fill), stream);
+    }
+    capture::host_waits(stream)?;
+    fill.perform(stream, when)
+}
+
+/// Checks a launch and gives it to the stream. A kernel without code here is recorded: that is a gap.
+///
+/// # Errors
+/// As [`prepare`], and those of captures.
+///
+/// # Safety
+/// The arguments are where the program says.
+pub(crate) unsafe fn launch(
+    stream: &Arc<Stream>,
+    kernel: &Kernel,
+    launch: Launch,
+    arguments: Arguments,
+    library: Library,
+    call: &'static str,
+) -> CudaResult {
+    // SAFETY: the caller's promise.
+    match unsafe { prepare(stream.device(), kernel, launch, arguments, library, call) }? {
+        Some(call) => submit(Operation::Kernel(Arc::new(call)), stream),
+        None => Ok(()),
+    }
+}
