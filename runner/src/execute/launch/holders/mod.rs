@@ -132,7 +132,7 @@ fn aliases(holders: &BTreeMap<String, Held>) -> BTreeMap<String, &str> {
 /// more than one `libcudart` in a process, the shim could not tell which CUDA the program was built for.
 ///
 /// # Errors
-/// As for [`write`].
+/// As for [`write()`].
 pub fn of_one_process(torch_libraries: Option<&Path>) -> io::Result<Vec<String>> {
     Ok(one_of_each(&holders(torch_libraries)?))
 }
