@@ -144,8 +144,8 @@ import ctypes, pytest
 def use():
     cuda = ctypes.CDLL("libcuda.so.1")
     assert cuda.cuInit(0) == 0
-    graph = ctypes.c_void_p()
-    assert cuda.cuGraphCreate(ctypes.byref(graph), 0) == 801
+    array = ctypes.c_void_p()
+    assert cuda.cuArray3DCreate_v2(ctypes.byref(array), None) == 801
 
 @pytest.mark.cluster
 def test_gap():
@@ -156,14 +156,14 @@ def test_gap():
 def test_known():
     use()
 
-@pytest.mark.cluster(allow_gaps=["libcuda.cuGraphCreate"])
+@pytest.mark.cluster(allow_gaps=["libcuda.cuArray3DCreate_v2"])
 def test_allowed():
     use()
 """
     )
     result = session.run()
     result.assert_outcomes(failed=2, passed=1)
-    result.stdout.fnmatch_lines(["gap", "  got:      libcuda.cuGraphCreate used once by rank 0", "FAILED test_it.py::test_gap - gap: libcuda.cuGraphCreate*"])
+    result.stdout.fnmatch_lines(["gap", "  got:      libcuda.cuArray3DCreate_v2 used once by rank 0", "FAILED test_it.py::test_gap - gap: libcuda.cuArray3DCreate_v2*"])
 
 
 def test_skips_and_expected_failures(session):
