@@ -144,6 +144,6 @@ mod tests {
     fn long_names_are_cut_as_nvidias_are() {
         assert_eq!(begin("NVIDIA GeForce RTX 5090 Laptop GPU", NAME), "NVIDIA GeForce RTX 5090 ...");
         assert_eq!(begin("NVIDIA A100-SXM4-80GB", NAME), "NVIDIA A100-SXM4-80GB");
-        assert_eq!(end("/work/my_lab_python_env_LLM3/bin/python", PROCESS), "...ab_python_env_LLM3/bin/python");
+        assert_eq!(end("/opt/my_lab_python_env_LLM3/bin/python", PROCESS), "...ab_python_env_LLM3/bin/python");
     }
 }
