@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{MutexGuard, OnceLock};
 
 use dataplane::lock::Mutex;
@@ -50,7 +50,8 @@ unsafe impl Sync for Board {}
 /// The entry of this process for one device.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
-    index: Mutex<Option<usize>>,
+    /// Of the entry; 0 is none.
+    index: AtomicUsize,
     /// Kernels that run now, on any stream.
     running: Mutex<u32>,
     /// Counts where this process has no entry.
@@ -268,30 +269,28 @@ impl Drop for AllocationLock<'_> {
 impl Share {
     /// What counts: in the entry, if there is one.
     fn metered(&self, body: impl FnOnce(&Meter)) {
-        let index = *self.index.lock();
-        match (index, board()) {
-            (Some(index), Some(board)) => body(&board.entries()[index].meter),
-            _ => body(&self.meter),
+        match (self.index.load(Ordering::Acquire), board()) {
+            (0, _) | (_, None) => body(&self.meter),
+            (index, Some(board)) => body(&board.all()[index].meter),
         }
     }
 
+    /// The entry's index; claims one where there is none. Under the board's lock.
     fn index(&self, board: &Board, gpu: u32) -> Option<usize> {
-        let mut index = self.index.lock();
-        if index.is_none() {
-            *index = board.claim(gpu);
+        match self.index.load(Ordering::Acquire) {
+            0 => board.claim(gpu).inspect(|index| self.index.store(*index, Ordering::Release)),
+            index => Some(index),
         }
-        *index
     }
 }
 
 /// Says that this process now holds `bytes` of the device.
 pub(crate) fn publish(device: &Device, bytes: u64) {
     let Some(board) = board() else { return };
-    let known = *device.share.index.lock();
-    let index = known.or_else(|| {
-        let _turn = board.lock().ok()?;
-        device.share.index(board, number(device.gpu))
-    });
+    let index = match device.share.index.load(Ordering::Acquire) {
+        0 => board.lock().ok().and_then(|_turn| device.share.index(board, number(device.gpu))),
+        index => Some(index),
+    };
     if let Some(index) = index {
         board.entries()[index].bytes.store(bytes, Ordering::Relaxed);
     }
@@ -319,7 +318,8 @@ pub(crate) fn take(device: &Device, bytes: u64, limit: u64) -> bool {
 /// This process no longer uses the device.
 pub(crate) fn withdraw(device: &Device) {
     let Some(board) = board() else { return };
-    if let Some(index) = device.share.index.lock().take() {
+    let index = device.share.index.swap(0, Ordering::AcqRel);
+    if index != 0 {
         board.entries()[index].gpu.store(0, Ordering::Release);
         let _ = board.fcntl(libc::F_SETLK, libc::F_UNLCK, byte_of(index));
     }
