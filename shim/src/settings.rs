@@ -13,7 +13,7 @@ use protocol::ids::Rank;
 use protocol::launcher::Launcher;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile};
-use protocol::sanitizer::{self, Sanitizers};
+use protocol::sanitizer::Sanitizers;
 use protocol::schedule::Schedule;
 
 pub(crate) use gpu::Gpu;
@@ -186,21 +186,12 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         cluster,
         compute,
         gemm,
-        sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| sanitizers(&value))?,
+        sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| Sanitizers::parse(&value))?,
         schedule: given(&names::SCHEDULE).map(|value| schedule(&value)).transpose()?,
         report_path: given(&names::REPORT_PATH),
         journal: given(&names::JOURNAL),
         terminal_report,
     })
-}
-
-fn sanitizers(value: &str) -> Result<Sanitizers, BadValue> {
-    let words = [sanitizer::WORDS, &[sanitizer::NONE]].concat();
-    let mut wanted = Sanitizers::OFF;
-    for word in value.split(',') {
-        wanted.add(protocol::env::SANITIZE.choose(word, &words)?);
-    }
-    Ok(wanted)
 }
 
 fn schedule(value: &str) -> Result<Schedule, BadValue> {
