@@ -405,7 +405,7 @@ cases:
   requires: [{python_module: {name: x, version: '>=1'}}]
   timeout: {slow: 1s, kill: 9s, grace: 1s, idle: 2s, survivors: 1s}
   sanitize: [races]
-  deterministic: {ignore: ['[0-9]+ ms']}
+  deterministic: {ignore: ['[0-9]+ ms'], except: [stderr], except_files: ['*.log']}
   schedule: {seed: 7, jitter: 250us}
   retries: {count: 1, only_if: [infra, {stderr: x}], delay: 1s, flaky: fail}
   xfail: {reason: r, issue: 3, strict: false, until: 2999-01-01, if: true}

@@ -3,6 +3,7 @@
 use protocol::sanitizer;
 
 use super::{Key, Rule, Section, Shape, cluster, expect, fixture, optional, or, python, required};
+use crate::check::repeat::EXCEPTIONS;
 
 const WORDS: Shape = Shape::List(0, &Shape::Word);
 const TEXTS: Shape = Shape::List(0, &Shape::Text);
@@ -142,7 +143,7 @@ pub(crate) static CASE: Section = Section {
                 "deterministic",
                 Shape::Either(&[Shape::Bool, Shape::Section(&DETERMINISTIC)]),
                 "`false`",
-                "it is [run twice](#deterministic), and what it prints, its report and its replicas must be the same",
+                "it is [run twice](#deterministic), and what it prints and writes, its reports and its replicas must be the same",
             ),
             optional("matrix", Shape::Literal(&Shape::Section(&MATRIX)), "several cases from one"),
             optional("kill", Shape::List(0, &Shape::Section(&KILL)), "processes to kill while it runs"),
@@ -276,11 +277,19 @@ pub(crate) static DETERMINISTIC: Section = Section {
     name: "deterministic",
     what: "`deterministic`",
     about: "The case is run twice, and the runs must not differ. `true` for no exception.",
-    keys: &[&[required(
-        "ignore",
-        Shape::List(0, &Shape::Regex),
-        "what does not count in a line of stdout, such as times: `'[0-9.]+ ms'`",
-    )]],
+    keys: &[&[
+        optional(
+            "ignore",
+            Shape::List(0, &Shape::Regex),
+            "what does not count in a line of output, such as times: `'[0-9.]+ ms'`",
+        ),
+        optional("except", Shape::List(0, &Shape::Choice(EXCEPTIONS)), "what is not compared at all"),
+        optional(
+            "except_files",
+            Shape::List(0, &Shape::Text),
+            "globs of files that are not compared, by name or by path from `FTEST_SCRATCH`: `'*.log'`",
+        ),
+    ]],
     rules: &[],
 };
 
