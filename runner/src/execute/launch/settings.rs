@@ -124,17 +124,10 @@ pub fn check(variable: &Variable, value: &str) -> Result<(), BadValue> {
         name if name == env::CPU_GEMM_MODE.name => choices(&["auto", "exact", "skip", "fast"]),
         name if name == env::COMPUTE.name => choices(&["cpu", "skip"]),
         name if name == env::SANITIZE.name => Sanitizers::parse(value).map(drop),
-        name if name == env::SCHEDULE.name => {
-            value.parse::<Schedule>().map(drop).map_err(|_| variable.bad(value))
+        name if name == env::SCHEDULE.name => value.parse::<Schedule>().map(drop).map_err(|_| variable.bad(value)),
+        name if name == env::NCCL_FAULT_OPERATION.name => {
+            choices(&["all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"])
         }
-        name if name == env::NCCL_FAULT_OPERATION.name => choices(&[
-            "all_reduce",
-            "reduce",
-            "broadcast",
-            "all_gather",
-            "reduce_scatter",
-            "all_to_all",
-        ]),
         name if name == env::STRICT_COMPAT.name
             || name == env::TERMINAL_REPORT.name
             || name == env::STAGING_FORCE_SOCKET.name =>
