@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use protocol::driver::Driver;
 use protocol::env::{BadValue, Variable};
+use protocol::fault::{self, Fault};
 use protocol::ids::Rank;
 use protocol::launcher::Launcher;
 use protocol::plan::ClusterPlan;
@@ -103,6 +104,8 @@ pub(crate) struct Settings {
     pub(crate) sanitize: Sanitizers,
     /// Which delays there are on purpose.
     pub(crate) schedule: Option<Schedule>,
+    /// What happens to the health of GPUs.
+    pub(crate) gpu_events: Vec<Fault>,
     /// Where the device report goes, with its placeholders.
     pub(crate) report_path: Option<String>,
     /// Where gaps are noted at once.
@@ -188,10 +191,17 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         gemm,
         sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| Sanitizers::parse(&value))?,
         schedule: given(&names::SCHEDULE).map(|value| schedule(&value)).transpose()?,
+        gpu_events: given(&names::FAULTS).map_or(Ok(Vec::new()), |value| gpu_events(&value))?,
         report_path: given(&names::REPORT_PATH),
         journal: given(&names::JOURNAL),
         terminal_report,
     })
+}
+
+/// Those of the case's faults that happen to GPUs.
+fn gpu_events(value: &str) -> Result<Vec<Fault>, BadValue> {
+    let faults = fault::from_json(value).map_err(|_| protocol::env::FAULTS.bad(value))?;
+    Ok(faults.into_iter().filter(|fault| fault.action.gpu().is_some()).collect())
 }
 
 fn schedule(value: &str) -> Result<Schedule, BadValue> {

@@ -46,15 +46,20 @@ impl CaseExecution<'_> {
         Ok(environment)
     }
 
+    /// What goes wrong on purpose, for the ranks and for the coordinator.
+    pub(super) fn set_faults(&self, environment: &mut Environment) {
+        if !self.case.faults.is_empty() {
+            let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
+            environment.set(protocol::env::FAULTS.name, protocol::fault::to_json(&faults));
+        }
+    }
+
     /// What the suite sets comes last and wins.
     pub(super) fn for_ranks(&self, mut environment: Environment, endpoint: Option<&Endpoint>) -> Environment {
         if let Some(endpoint) = endpoint {
             environment.coordinator(endpoint);
         }
-        if !self.case.faults.is_empty() {
-            let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
-            environment.set(protocol::env::FAULTS.name, protocol::fault::to_json(&faults));
-        }
+        self.set_faults(&mut environment);
         for (name, value) in &self.case.env {
             environment.set(name, value);
         }
