@@ -49,4 +49,5 @@ pub mod route;
 pub mod sanitizer;
 pub mod schedule;
 pub mod site;
+pub mod skip;
 pub mod suggest;
