@@ -51,4 +51,5 @@ pub mod route;
 pub mod sanitizer;
 pub mod schedule;
 pub mod site;
+pub mod skip;
 pub mod suggest;

@@ -113,5 +113,6 @@ fn run_ranks(arguments: &BenchArgs) -> Result<i32, Trouble> {
         ranks: Some(arguments.ranks),
         allow: &[],
         faults: &[],
+        dry: None,
     })
 }

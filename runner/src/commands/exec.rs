@@ -15,6 +15,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::case::Transport;
 use crate::check::exit::describe;
+use crate::commands::preflight::dry::Dry;
+use crate::commands::preflight::options::PreflightArgs;
 use crate::commands::seen::{ReportPlace, Seen};
 use crate::execute::clock::{Instant, sleep_until};
 use crate::execute::deaths::DeathNotices;
@@ -34,7 +36,7 @@ use crate::host::install::Install;
 use crate::observation::{Exit, Role};
 use crate::suite;
 
-const PROGRAM: &str = "ftest exec";
+pub(super) const PROGRAM: &str = "ftest exec";
 
 /// Arguments of `ftest exec`.
 #[derive(Args, Clone, Debug)]
@@ -57,6 +59,9 @@ pub struct ExecArgs {
     /// Let gaps (`libcublas.*`) or findings (`rank_lost`) of this kind pass; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub allow: Vec<String>,
+    /// Planning without running
+    #[command(flatten)]
+    pub preflight: PreflightArgs,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -106,6 +111,7 @@ pub fn run(arguments: &ExecArgs) -> i32 {
                 ranks: None,
                 allow: &arguments.allow,
                 faults: &faults,
+                dry: None,
             })
         }),
     )
@@ -125,6 +131,8 @@ pub(super) struct ExecPlan<'a> {
     pub(super) allow: &'a [String],
     /// What happens to GPUs.
     pub(super) faults: &'a [Fault],
+    /// It runs without computing, for a preflight, which looks at nothing but memory.
+    pub(super) dry: Option<&'a Dry<'a>>,
 }
 
 /// The cluster of `file`, else one node with `devices`.
@@ -164,7 +172,7 @@ struct Execution {
 
 async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     let plan = arguments.plan;
-    let report = arguments.report.map(checked_report).transpose()?;
+    let report = arguments.report.map(|path| checked_report("--report", path)).transpose()?;
     let install = Install::find();
     let steps = python::Steps::new();
     let python = python::for_command(&arguments.command[0], &|step| steps.show(step)).map_err(Trouble::infra);
@@ -193,18 +201,28 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     if allows_gaps && environment.get(env::UNSUPPORTED_API.name).is_none() {
         environment.set(env::UNSUPPORTED_API.name, "warn");
     }
-    let environments = match arguments.ranks {
-        None => Ok(vec![environment]),
-        Some(size) => {
+    let prepared = arguments.dry.map_or(Ok(()), |dry| dry.prepare(&mut environment, &execution.scratch));
+    let environments = match (prepared, arguments.ranks) {
+        (Err(error), _) => Err(Trouble::infra(error)),
+        (Ok(()), None) => Ok(vec![environment]),
+        (Ok(()), Some(size)) => {
             environment.set(SCRATCH, &execution.scratch);
             ranks::environments(&environment, &cookie, plan, size).map_err(Trouble::usage)
         }
     };
     let ended = match environments {
-        Ok(environments) => execution.run(arguments.command, environments, &mut signals, &endpoint).await,
+        Ok(environments) => {
+            let shows_output = arguments.dry.is_none_or(|dry| dry.shows_output);
+            execution.run(arguments.command, environments, shows_output, &mut signals, &endpoint).await
+        }
         Err(trouble) => Err(trouble),
     };
     let trouble = execution.end().await;
+    if let Some(dry) = arguments.dry {
+        let code = ended?;
+        dry.collect(&execution.scratch, code);
+        return trouble.map_or(Ok(code), |message| Err(Trouble::infra(message)));
+    }
     let mut seen = Seen::default();
     seen.add_gaps(&execution.scratch, arguments.allow);
     let trouble = trouble.or_else(|| seen.add_findings(&execution.scratch, &execution.report, arguments.allow).err());
@@ -229,17 +247,17 @@ fn set_faults(environment: &mut Environment, faults: &[Fault]) {
     }
 }
 
-/// The report's path, absolute, when its directory is there.
-fn checked_report(report: &Path) -> Result<PathBuf, Trouble> {
-    let path = std::path::absolute(report).map_err(|error| Trouble::usage(format!("--report: {error}")))?;
+/// The path that `option` names for a report, absolute, when its directory is there.
+pub(super) fn checked_report(option: &str, report: &Path) -> Result<PathBuf, Trouble> {
+    let path = std::path::absolute(report).map_err(|error| Trouble::usage(format!("{option}: {error}")))?;
     match path.parent() {
         Some(parent) if parent.is_dir() && !path.is_dir() => Ok(path),
         Some(parent) if !parent.is_dir() => Err(Trouble::usage(format!(
-            "--report {}: no directory {}; make it first",
+            "{option} {}: no directory {}; make it first",
             report.display(),
             parent.display()
         ))),
-        _ => Err(Trouble::usage(format!("--report {}: is a directory; name a file", report.display()))),
+        _ => Err(Trouble::usage(format!("{option} {}: is a directory; name a file", report.display()))),
     }
 }
 
@@ -293,6 +311,7 @@ impl Execution {
         &mut self,
         command: &[OsString],
         environments: Vec<Environment>,
+        shows_output: bool,
         signals: &mut Signals,
         endpoint: &Endpoint,
     ) -> Result<i32, Trouble> {
@@ -305,7 +324,7 @@ impl Execution {
                 directory: PathBuf::from("."),
                 lifeline: false,
                 at_our_death: Some(Signal::KILL),
-                streams: Streams::Inherited { stdout: rank == 0 },
+                streams: Streams::Inherited { stdout: rank == 0 && shows_output },
                 umask: UmaskOf::User,
                 texts: Texts::default(),
             };
