@@ -74,6 +74,16 @@ impl Compute {
     }
 }
 
+/// What the time between two events is where kernels ran (`FAKEGPU_EVENT_CLOCK`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum EventClock {
+    /// Counted by kernels and their sizes.
+    #[default]
+    Work,
+    /// What passed.
+    Wall,
+}
+
 /// Which cuBLAS products are computed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GemmPolicy {
@@ -98,6 +108,8 @@ pub(crate) struct Settings {
     pub(crate) cluster: Option<ClusterPlan>,
     /// Whether PyTorch's operators compute.
     pub(crate) compute: Compute,
+    /// What the time between two events is where kernels ran.
+    pub(crate) event_clock: EventClock,
     /// Which cuBLAS products are computed.
     pub(crate) gemm: GemmPolicy,
     /// What is looked for beside the results.
@@ -154,6 +166,10 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         None => Compute::default(),
         Some(value) => [Compute::Cpu, Compute::Skip][names::COMPUTE.choose(&value, &["cpu", "skip"])?],
     };
+    let event_clock = match given(&names::EVENT_CLOCK) {
+        None => EventClock::default(),
+        Some(value) => [EventClock::Work, EventClock::Wall][names::EVENT_CLOCK.choose(&value, &["work", "wall"])?],
+    };
     let gap_policy = match given(&names::UNSUPPORTED_API) {
         // A program that computes nothing on purpose goes on.
         None if compute == Compute::Skip => GapPolicy::Warn,
@@ -188,6 +204,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         gpus,
         cluster,
         compute,
+        event_clock,
         gemm,
         sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| Sanitizers::parse(&value))?,
         schedule: given(&names::SCHEDULE).map(|value| schedule(&value)).transpose()?,
@@ -367,6 +384,7 @@ mod tests {
             ("FAKEGPU_DEVICE_COUNT", "eight", "1 to 1024"),
             ("FAKEGPU_UNSUPPORTED_API", "wran", "did you mean `warn`?"),
             ("FAKEGPU_MODE", "hybrid", "simulate"),
+            ("FAKEGPU_EVENT_CLOCK", "wal", "did you mean `wall`?"),
             ("FTEST_CLUSTER", "{", "JSON"),
         ] {
             let error = with(&[(name, value)]).unwrap_err().to_string();

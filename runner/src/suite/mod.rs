@@ -421,7 +421,7 @@ fixtures:
 defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2, memory: 1GiB, groups: [g]}, python: [numpy], uses: [more], env_inherit: [PATH]}
 cases:
 - id: one
-  python: {requirements: none.txt, project: none, extras: [x], packages: [numpy]}
+  python: {requirements: none.txt, project: none, extras: [x], packages: [numpy], compile: true}
   requires: [{python_module: {name: x, version: '>=1'}}]
   timeout: {slow: 1s, kill: 9s, grace: 1s, idle: 2s, survivors: 1s}
   sanitize: [races]
