@@ -337,20 +337,32 @@ pub(crate) fn start_clock(
             _ => None,
         })
         .collect();
-    if due.is_empty() {
+    due.sort_by_key(|(elapsed, ..)| *elapsed);
+    // False when the process is about to end.
+    let fire = move |rank, fault: &Fault| {
+        let record =
+            FaultRecord { number: fault.number, kind: fault.action.kind(), rank: Some(rank), collective: None };
+        let Some(fires) = fires(record) else { return false };
+        match fault.action {
+            Action::Kill if fires => signal(libc::SIGKILL),
+            Action::Stop if fires => signal(libc::SIGSTOP),
+            _ => {}
+        }
+        true
+    };
+    let later = due.split_off(due.partition_point(|(elapsed, ..)| elapsed.is_zero()));
+    // A thread might get its turn only when the process has ended.
+    for (_, rank, fault) in due {
+        fire(rank, &fault);
+    }
+    if later.is_empty() {
         return;
     }
-    due.sort_by_key(|(elapsed, ..)| *elapsed);
     let clock = move || {
-        for (elapsed, rank, fault) in due {
+        for (elapsed, rank, fault) in later {
             std::thread::sleep(elapsed.saturating_sub(joined.elapsed()));
-            let record =
-                FaultRecord { number: fault.number, kind: fault.action.kind(), rank: Some(rank), collective: None };
-            let Some(fires) = fires(record) else { return };
-            match fault.action {
-                Action::Kill if fires => signal(libc::SIGKILL),
-                Action::Stop if fires => signal(libc::SIGSTOP),
-                _ => {}
+            if !fire(rank, &fault) {
+                return;
             }
         }
     };
