@@ -7,6 +7,7 @@ use protocol::env::{self, BadValue, Variable};
 use protocol::fault::{self, Action, Fault, Trigger};
 use protocol::frame;
 use protocol::ids::{Rank, Sequence};
+use protocol::skip;
 
 /// How long a rank waits for the others unless the environment sets another time.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -35,6 +36,8 @@ pub struct Settings {
     pub chunk_bytes: usize,
     /// Largest piece allowed, bytes.
     pub max_bytes: Option<usize>,
+    /// The most bytes of a block that are moved; operations count as they are called.
+    pub most_moved: Option<usize>,
     /// The faults of the case, and the one that `FAKEGPU_NCCL_FAULT_*` asks for.
     pub faults: Vec<Fault>,
 }
@@ -48,6 +51,7 @@ impl Default for Settings {
             force_sockets: false,
             chunk_bytes: 1 << 20,
             max_bytes: None,
+            most_moved: None,
             faults: Vec::new(),
         }
     }
@@ -102,6 +106,9 @@ impl Settings {
             settings.chunk_bytes = bytes as usize;
         }
         settings.max_bytes = number(&env::STAGING_MAX_BYTES, 1)?.map(|bytes| bytes as usize);
+        if let Some(value) = text(&env::COMPUTE) {
+            settings.most_moved = [None, Some(skip::MOVED)][env::COMPUTE.choose(&value, &["cpu", "skip"])?];
+        }
         let operations = [
             Operation::AllReduce,
             Operation::Reduce,
@@ -162,6 +169,8 @@ mod tests {
     #[test]
     fn the_address_decides_the_transport() {
         assert_eq!(read(&[]).unwrap(), Settings::default());
+        assert_eq!(read(&[("FAKEGPU_COMPUTE", "skip")]).unwrap().most_moved, Some(1 << 20));
+        assert_eq!(read(&[("FAKEGPU_COMPUTE", "cpu")]).unwrap().most_moved, None);
         let unix = read(&[("FAKEGPU_COORDINATOR_ADDR", "/tmp/c.sock")]).unwrap();
         assert_eq!(unix.coordinator, Some(Address::Unix("/tmp/c.sock".to_owned())));
         let tcp = read(&[("FAKEGPU_COORDINATOR_ADDR", "127.0.0.1:4000")]).unwrap();

@@ -381,3 +381,23 @@ fn operations_run_in_the_order_of_issue_not_of_execution() {
         });
     }
 }
+
+#[test]
+fn where_memory_is_to_stay_untouched_only_small_blocks_move() {
+    let elements =
+        |values: &[f64]| -> Vec<u8> { values.iter().flat_map(|value| encode(Datatype::Float32, *value)).collect() };
+    for settings in ways() {
+        let settings = Settings { most_moved: Some(8), ..settings };
+        let results = play(&settings, 2, |player| {
+            let mut call = Call::new(Operation::AllReduce, 4, Datatype::Float32);
+            call.send = player.device(16);
+            call.receive = player.device(16);
+            call.reduction = Some(ReductionOp::Sum);
+            write(call.send, &elements(&[1.0; 4]));
+            write(call.receive, &elements(&[9.0; 4]));
+            player.run(&[call]).unwrap();
+            read(call.receive, 16)
+        });
+        assert_eq!(results, [elements(&[2.0, 2.0, 9.0, 9.0]), elements(&[2.0, 2.0, 9.0, 9.0])]);
+    }
+}

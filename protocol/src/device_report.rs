@@ -236,6 +236,12 @@ pub struct DeviceEntry {
     pub alloc: Tally,
     /// Releases.
     pub free: Tally,
+    /// Allocations for which there was no memory. A program may go on: PyTorch gives back what it keeps in reserve, and tries again.
+    #[serde(default)]
+    pub refused: Tally,
+    /// The most bytes of pages that were in use at once: what a GPU needs beside the context.
+    #[serde(default)]
+    pub pages_peak: u64,
     /// Copies and fills.
     pub io: Io,
     /// Products.

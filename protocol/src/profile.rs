@@ -7,6 +7,14 @@ use serde::{Deserialize, Serialize};
 // The types have a file of their own because build.rs reads the YAML with the same ones.
 include!("profile_types.rs");
 
+/// Memory that a context takes before the program's first allocation.
+const CONTEXT_BYTES: u64 = 512 << 20;
+
+/// Bytes that a context takes of a GPU with `capacity` bytes: 512 MiB, and a sixteenth of a small one.
+pub fn context_bytes(capacity: u64) -> u64 {
+    CONTEXT_BYTES.min(capacity / 16)
+}
+
 /// The built-in profiles, sorted by id.
 pub fn all() -> &'static [GpuProfile] {
     static PROFILES: OnceLock<Vec<GpuProfile>> = OnceLock::new();

@@ -15,7 +15,7 @@ REFUSED = {
     "demo": "docs/tutorial.md goes from nothing to a distributed bug found and fixed",
     "estimate-llm": ESTIMATE,
     "estimate-roofline": ESTIMATE,
-    "preflight": "run a step under `python -m fakegpu --profile ID`: memory has the profile's limit, and out of memory is an error",
+    "preflight": "`ftest exec --preflight -- CMD` says on which GPUs a command fits",
     "validate": "write a suite, and run it with `ftest SUITE`: docs/suites.md",
     "workspace-profiles": ESTIMATE,
 }

@@ -146,7 +146,7 @@ def test_the_command_line_is_fgpus(tmp_path):
     assert fakegpu().returncode == 2
     for words, advice in [
         (["demo"], "docs/tutorial.md"),
-        (["preflight", "--", "true"], "out of memory"),
+        (["preflight", "--", "true"], "ftest exec --preflight"),
         (["validate", "--manifest", "x.yaml"], "docs/suites.md"),
         (["bandwidth"], "ftest bench"),
         (["coordinator", "--ping"], "SIGTERM"),

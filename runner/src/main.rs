@@ -8,7 +8,8 @@ use clap::CommandFactory;
 use runner::commands::cli::{Cli, Color, Command};
 use runner::commands::ending;
 use runner::commands::{
-    self, bench, check, doctor, env, exec, explain, fmt, init, man, new, profiles, replay, review, runs, schema, top,
+    self, bench, check, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, replay, review, runs,
+    schema, top,
 };
 use runner::execute::{self, guard};
 use runner::host::output;
@@ -52,6 +53,7 @@ fn run() -> ExitCode {
         Command::Fmt(arguments) => fmt::run(arguments) as i32,
         Command::Schema => schema::run() as i32,
         Command::Profiles => profiles::run() as i32,
+        Command::Exec(arguments) if arguments.preflight.preflight => preflight::run(arguments),
         Command::Exec(arguments) => exec::run(arguments),
         Command::Top(arguments) => top::run(arguments) as i32,
         Command::Bench(arguments) => bench::run(arguments),

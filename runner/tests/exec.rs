@@ -190,6 +190,12 @@ fn what_cannot_run_is_said_before_anything_starts() {
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{options:?}");
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     }
+    for (variable, value) in [("FAKEGPU_COMPUTE", "gpu"), ("FAKEGPU_SANITIZE", "race"), ("FAKEGPU_SCHEDULE", "7:5")] {
+        let output = machine.exec(&[], "echo ran").env(variable, value).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{variable}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains(&format!("{variable}={value}: expected ")), "{stderr}");
+    }
     let refused = machine.exec(&[], "echo ran").env("REFUSE", "1").output().unwrap();
     assert_eq!(refused.status.code(), Some(3));
     assert!(text(&refused.stderr).contains("the cluster is on fire"), "{}", text(&refused.stderr));
@@ -242,4 +248,85 @@ fn killing_it_leaves_nothing() {
     });
     assert_eq!(left, Vec::new());
     machine.assert_clean();
+}
+
+/// Leaves the report of a process that took 20 GiB of its GPU, or could not.
+const TAKES_20_GIB: &str = r#"
+case $FTEST_CLUSTER in *'"t4"'*) left=refused code=1 ;; *) left=fits code=0 ;; esac
+capacity=$(echo "$FTEST_CLUSTER" | grep -o '"gpus":\["[^"]*' | head -1 | sed 's/.*"//')
+sed "s/PROFILE/$capacity/g" "$PWD/$left.json" > "$(echo "$FAKEGPU_REPORT_PATH" | sed "s/{pid}/$$/")"
+echo "$capacity $FAKEGPU_COMPUTE $FAKEGPU_SANITIZE $BATCH $0"
+exit $code
+"#;
+
+fn device_report(refused: u64, pages: u64) -> String {
+    use protocol::device_report::{DeviceEntry, DeviceReport, ProfileEntry, Tally};
+    let device = DeviceEntry {
+        gpu_profile: ProfileEntry { id: "PROFILE".into(), ..ProfileEntry::default() },
+        total_memory: 40 << 30,
+        refused: Tally { calls: refused, bytes: 20 << 30 },
+        pages_peak: pages,
+        ..DeviceEntry::default()
+    };
+    serde_json::to_string(&DeviceReport { devices: vec![device], ..DeviceReport::default() }).unwrap()
+}
+
+#[test]
+fn a_preflight_runs_where_it_is_asked_to_and_computes_the_rest() {
+    let machine = Machine::new();
+    std::fs::write(machine.path("fits.json"), device_report(0, 20 << 30)).unwrap();
+    std::fs::write(machine.path("refused.json"), device_report(1, 12 << 30)).unwrap();
+    let preflight = |options: &[&str]| {
+        let options = [&["--preflight", "--preflight-report", "p.json", "--device-count", "1"], options].concat();
+        let output = machine.output(&options, TAKES_20_GIB);
+        let report = std::fs::read(machine.path("p.json")).unwrap_or_default();
+        (output, serde_json::from_slice::<serde_json::Value>(&report).unwrap_or_default())
+    };
+    let (output, report) = preflight(&["--profiles", "a100,t4", "--probe", "BATCH=8"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    // Of the runs, only the first shows its output.
+    assert!(text(&output.stdout).starts_with("a100 skip none 8 sh\n# Preflight\n"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).ends_with(&std::fs::read_to_string(machine.path("p.md")).unwrap()));
+    assert_eq!(report["fits"], false);
+    let verdict = |id: &str| {
+        let rows = report["profiles"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("no row {id}"));
+        format!("{} {} {}", row["verdict"].as_str().unwrap(), row["was_run"], row["headroom_bytes"])
+    };
+    // 20 GiB and 512 MiB of context.
+    assert_eq!(verdict("a100"), format!("fits true {}", (80_u64 << 30) - (41 << 29)));
+    assert!(verdict("t4").starts_with("does_not_fit true"), "{}", verdict("t4"));
+    assert_eq!(verdict("h100"), format!("fits false {}", (80_u64 << 30) - (41 << 29)));
+    assert!(verdict("v100").starts_with("fits false"), "{}", verdict("v100"));
+    assert!(verdict("rtx3090").starts_with("fits "), "{}", verdict("rtx3090"));
+    let smallest = report["smallest"].as_str().unwrap();
+    assert!(verdict(smallest).starts_with("fits true"), "it was run on {smallest}");
+
+    let (output, report) = preflight(&["--profile", "a100"]);
+    assert_eq!(
+        (output.status.code(), &report["fits"]),
+        (Some(0), &serde_json::json!(true)),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_preflight_without_a_verdict_is_neither_a_yes_nor_a_no() {
+    let machine = Machine::new();
+    let output = machine.output(&["--preflight", "--profile", "a100"], "exit 7");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    assert!(printed.contains("the command ended with 7 for another reason than memory"), "{printed}");
+    for (options, says) in [
+        (&["--preflight", "--profiles", "h1000"][..], "did you mean `h100`?"),
+        (&["--preflight", "--probe", "BATCH"], "write NAME=NUMBER"),
+        (&["--preflight", "--preflight-report", "p.md"], "name the JSON file"),
+        (&["--profiles", "h100"], "--preflight"),
+        (&["--preflight", "--report", "r.json"], "cannot be used with"),
+    ] {
+        let output = machine.output(options, "true");
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(text(&output.stderr).contains(says), "{options:?}: {}", text(&output.stderr));
+    }
 }

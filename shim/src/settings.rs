@@ -9,11 +9,12 @@ use std::sync::OnceLock;
 
 use protocol::driver::Driver;
 use protocol::env::{BadValue, Variable};
+use protocol::fault::{self, Fault};
 use protocol::ids::Rank;
 use protocol::launcher::Launcher;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile};
-use protocol::sanitizer::{self, Sanitizers};
+use protocol::sanitizer::Sanitizers;
 use protocol::schedule::Schedule;
 
 pub(crate) use gpu::Gpu;
@@ -115,6 +116,8 @@ pub(crate) struct Settings {
     pub(crate) sanitize: Sanitizers,
     /// Which delays there are on purpose.
     pub(crate) schedule: Option<Schedule>,
+    /// What happens to the health of GPUs.
+    pub(crate) gpu_events: Vec<Fault>,
     /// Where the device report goes, with its placeholders.
     pub(crate) report_path: Option<String>,
     /// Where gaps are noted at once.
@@ -203,21 +206,19 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         compute,
         event_clock,
         gemm,
-        sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| sanitizers(&value))?,
+        sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| Sanitizers::parse(&value))?,
         schedule: given(&names::SCHEDULE).map(|value| schedule(&value)).transpose()?,
+        gpu_events: given(&names::FAULTS).map_or(Ok(Vec::new()), |value| gpu_events(&value))?,
         report_path: given(&names::REPORT_PATH),
         journal: given(&names::JOURNAL),
         terminal_report,
     })
 }
 
-fn sanitizers(value: &str) -> Result<Sanitizers, BadValue> {
-    let words = [sanitizer::WORDS, &[sanitizer::NONE]].concat();
-    let mut wanted = Sanitizers::OFF;
-    for word in value.split(',') {
-        wanted.add(protocol::env::SANITIZE.choose(word, &words)?);
-    }
-    Ok(wanted)
+/// Those of the case's faults that happen to GPUs.
+fn gpu_events(value: &str) -> Result<Vec<Fault>, BadValue> {
+    let faults = fault::from_json(value).map_err(|_| protocol::env::FAULTS.bad(value))?;
+    Ok(faults.into_iter().filter(|fault| fault.action.gpu().is_some()).collect())
 }
 
 fn schedule(value: &str) -> Result<Schedule, BadValue> {

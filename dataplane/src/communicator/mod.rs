@@ -300,7 +300,7 @@ impl Communicator {
         let call = corrupted.as_ref().map_or(call, |corrupted| &corrupted.call);
         // A rank that a fault holds has not come.
         self.history.begin(sequence, std::slice::from_ref(call));
-        self.way().collective(&self.context(sequence), call)
+        self.way().collective(&self.context(sequence), &self.moved(call))
     }
 
     fn transfers(&self, running: &mut Running, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
@@ -320,7 +320,14 @@ impl Communicator {
 
     fn transfer(&self, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
         self.history.begin(0, calls);
-        self.way().transfers(&self.context(0), calls)
+        let moved: Vec<Call> = calls.iter().map(|call| self.moved(call)).collect();
+        self.way().transfers(&self.context(0), &moved)
+    }
+
+    /// What is moved of a call: less where memory is to stay untouched.
+    fn moved(&self, call: &Call) -> Call {
+        let most = self.settings.most_moved.map(|bytes| (bytes / call.datatype.size()) as u64);
+        Call { count: call.count.min(most.unwrap_or(u64::MAX)), ..*call }
     }
 
     fn note(&self, sequence: u64, call: &Call, timing: Timing) {

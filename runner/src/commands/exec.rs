@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use protocol::env;
+use protocol::fault::{self, Fault};
 use protocol::finding;
 use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
@@ -14,6 +15,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::case::Transport;
 use crate::check::exit::describe;
+use crate::commands::preflight::dry::Dry;
+use crate::commands::preflight::options::PreflightArgs;
 use crate::commands::seen::{ReportPlace, Seen};
 use crate::execute::clock::{Instant, sleep_until};
 use crate::execute::deaths::DeathNotices;
@@ -31,8 +34,9 @@ use crate::execute::{Cancel, RunContext, coordinator, ranks, reports};
 use crate::host::deadline;
 use crate::host::install::Install;
 use crate::observation::{Exit, Role};
+use crate::suite;
 
-const PROGRAM: &str = "ftest exec";
+pub(super) const PROGRAM: &str = "ftest exec";
 
 /// Arguments of `ftest exec`.
 #[derive(Args, Clone, Debug)]
@@ -49,9 +53,15 @@ pub struct ExecArgs {
     /// The devices
     #[command(flatten)]
     pub devices: DeviceArguments,
+    /// What happens to the health of GPUs, as under `gpu` in a suite: '{ node0/3: { at: { after: 5s }, xid: 79 } }'
+    #[arg(long, value_name = "YAML")]
+    pub gpu: Option<String>,
     /// Let gaps (`libcublas.*`) or findings (`rank_lost`) of this kind pass; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub allow: Vec<String>,
+    /// Planning without running
+    #[command(flatten)]
+    pub preflight: PreflightArgs,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -90,6 +100,8 @@ pub fn run(arguments: &ExecArgs) -> i32 {
     exit_code(
         PROGRAM,
         plan(arguments.cluster.as_deref(), &arguments.devices).and_then(|plan| {
+            let events = arguments.gpu.as_deref().map(|text| suite::gpu_events("--gpu", text, &plan));
+            let faults = events.transpose().map_err(Trouble::usage)?.unwrap_or_default();
             run_plan(&ExecPlan {
                 program: PROGRAM,
                 plan: &plan,
@@ -98,6 +110,8 @@ pub fn run(arguments: &ExecArgs) -> i32 {
                 command: &arguments.command,
                 ranks: None,
                 allow: &arguments.allow,
+                faults: &faults,
+                dry: None,
             })
         }),
     )
@@ -115,6 +129,10 @@ pub(super) struct ExecPlan<'a> {
     pub(super) ranks: Option<u32>,
     /// Patterns of gaps, and kinds of findings, that change no exit code.
     pub(super) allow: &'a [String],
+    /// What happens to GPUs.
+    pub(super) faults: &'a [Fault],
+    /// It runs without computing, for a preflight, which looks at nothing but memory.
+    pub(super) dry: Option<&'a Dry<'a>>,
 }
 
 /// The cluster of `file`, else one node with `devices`.
@@ -154,7 +172,7 @@ struct Execution {
 
 async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     let plan = arguments.plan;
-    let report = arguments.report.map(checked_report).transpose()?;
+    let report = arguments.report.map(|path| checked_report("--report", path)).transpose()?;
     let install = Install::find();
     let steps = python::Steps::new();
     let python = python::for_command(&arguments.command[0], &|step| steps.show(step)).map_err(Trouble::infra);
@@ -172,28 +190,39 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     // The command has the terminal's signals for itself; ours must not end us before the coordinator is down.
     let mut signals = Signals::listen().map_err(Trouble::infra)?;
     let context = RunContext::start(install, Cancel::new(), Arc::new(|_| {})).map_err(Trouble::infra)?;
-    let (mut execution, endpoint) = Execution::start(context, plan, arguments.transport, report.as_deref()).await?;
+    let (mut execution, endpoint) = Execution::start(context, arguments, report.as_deref()).await?;
     let cookie = execution.tree.sweep().cookie.clone();
     environment.coordinator(&endpoint);
     environment.set(env::COOKIE.name, ranks::node_cookie(&cookie, 0).to_string());
     environment.machine(&reports::machine(&execution.scratch));
     environment.journal(&reports::journal(&execution.scratch));
+    set_faults(&mut environment, arguments.faults);
     let allows_gaps = arguments.allow.iter().any(|pattern| !finding::WORDS.contains(&pattern.as_str()));
     if allows_gaps && environment.get(env::UNSUPPORTED_API.name).is_none() {
         environment.set(env::UNSUPPORTED_API.name, "warn");
     }
-    let environments = match arguments.ranks {
-        None => Ok(vec![environment]),
-        Some(size) => {
+    let prepared = arguments.dry.map_or(Ok(()), |dry| dry.prepare(&mut environment, &execution.scratch));
+    let environments = match (prepared, arguments.ranks) {
+        (Err(error), _) => Err(Trouble::infra(error)),
+        (Ok(()), None) => Ok(vec![environment]),
+        (Ok(()), Some(size)) => {
             environment.set(SCRATCH, &execution.scratch);
             ranks::environments(&environment, &cookie, plan, size).map_err(Trouble::usage)
         }
     };
     let ended = match environments {
-        Ok(environments) => execution.run(arguments.command, environments, &mut signals, &endpoint).await,
+        Ok(environments) => {
+            let shows_output = arguments.dry.is_none_or(|dry| dry.shows_output);
+            execution.run(arguments.command, environments, shows_output, &mut signals, &endpoint).await
+        }
         Err(trouble) => Err(trouble),
     };
     let trouble = execution.end().await;
+    if let Some(dry) = arguments.dry {
+        let code = ended?;
+        dry.collect(&execution.scratch, code);
+        return trouble.map_or(Ok(code), |message| Err(Trouble::infra(message)));
+    }
     let mut seen = Seen::default();
     seen.add_gaps(&execution.scratch, arguments.allow);
     let trouble = trouble.or_else(|| seen.add_findings(&execution.scratch, &execution.report, arguments.allow).err());
@@ -209,25 +238,33 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     }
 }
 
-/// The report's path, absolute, when its directory is there.
-fn checked_report(report: &Path) -> Result<PathBuf, Trouble> {
-    let path = std::path::absolute(report).map_err(|error| Trouble::usage(format!("--report: {error}")))?;
+/// Only these: none of a run around this one.
+fn set_faults(environment: &mut Environment, faults: &[Fault]) {
+    if faults.is_empty() {
+        environment.remove(env::FAULTS.name);
+    } else {
+        environment.set(env::FAULTS.name, fault::to_json(faults));
+    }
+}
+
+/// The path that `option` names for a report, absolute, when its directory is there.
+pub(super) fn checked_report(option: &str, report: &Path) -> Result<PathBuf, Trouble> {
+    let path = std::path::absolute(report).map_err(|error| Trouble::usage(format!("{option}: {error}")))?;
     match path.parent() {
         Some(parent) if parent.is_dir() && !path.is_dir() => Ok(path),
         Some(parent) if !parent.is_dir() => Err(Trouble::usage(format!(
-            "--report {}: no directory {}; make it first",
+            "{option} {}: no directory {}; make it first",
             report.display(),
             parent.display()
         ))),
-        _ => Err(Trouble::usage(format!("--report {}: is a directory; name a file", report.display()))),
+        _ => Err(Trouble::usage(format!("{option} {}: is a directory; name a file", report.display()))),
     }
 }
 
 impl Execution {
     async fn start(
         context: RunContext,
-        plan: &ClusterPlan,
-        transport: TransportName,
+        arguments: &ExecPlan<'_>,
         report: Option<&Path>,
     ) -> Result<(Execution, Endpoint), Trouble> {
         let (scratch, cookie) = context.open_case().map_err(Trouble::infra)?;
@@ -235,10 +272,13 @@ impl Execution {
         let cancel = context.cancel.clone();
         let report = ReportPlace::new(&scratch, report);
         let mut execution = Execution { context, scratch, tree: ProcessTree::new(cookie), cancel, report };
+        let mut environment = Environment::new();
+        environment.machine(&reports::machine(&execution.scratch));
+        set_faults(&mut environment, arguments.faults);
         let plan = coordinator::Plan {
             program: &program,
-            cluster: Some(plan),
-            transport: match transport {
+            cluster: Some(arguments.plan),
+            transport: match arguments.transport {
                 TransportName::Unix => Transport::Unix,
                 TransportName::Tcp => Transport::Tcp,
             },
@@ -246,7 +286,7 @@ impl Execution {
             report: &execution.report.written,
             directory: Path::new("."),
             idle: None,
-            environment: Environment::new(),
+            environment,
             successor: execution.context.successor(),
         };
         let started = match plan.start(&mut execution.tree) {
@@ -271,6 +311,7 @@ impl Execution {
         &mut self,
         command: &[OsString],
         environments: Vec<Environment>,
+        shows_output: bool,
         signals: &mut Signals,
         endpoint: &Endpoint,
     ) -> Result<i32, Trouble> {
@@ -283,7 +324,7 @@ impl Execution {
                 directory: PathBuf::from("."),
                 lifeline: false,
                 at_our_death: Some(Signal::KILL),
-                streams: Streams::Inherited { stdout: rank == 0 },
+                streams: Streams::Inherited { stdout: rank == 0 && shows_output },
                 umask: UmaskOf::User,
                 texts: Texts::default(),
             };

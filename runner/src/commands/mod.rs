@@ -17,6 +17,7 @@ pub mod man;
 pub mod manual;
 pub mod new;
 mod one_run;
+pub mod preflight;
 pub mod profiles;
 mod pytest;
 pub mod replay;

@@ -12,6 +12,7 @@ use crate::report::counters::HOST_COPIES;
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access};
+use crate::settings::{self, Compute};
 
 /// A box of more rows apart from one another is not looked at for races: each costs time and memory.
 const MOST_ROWS: usize = 256;
@@ -196,6 +197,12 @@ impl BoxCopy {
         if init::is_wanted() {
             follow(to, from, extent, source, target);
         }
+        if stays_undone(&[source, target], extent) {
+            if waits {
+                stream.synchronize();
+            }
+            return Ok(());
+        }
         if waits {
             stream.synchronize();
             if host_waits {
@@ -302,8 +309,13 @@ impl BoxFill {
         if init::is_wanted() {
             rows(to, to, extent).for_each(|(row, _)| init::written(row, extent.width));
         }
-        // SAFETY: the box was checked to be in live memory, and freeing it waits for this stream.
-        let task = move || unsafe { self.write() };
+        let is_done = !stays_undone(&[target], extent);
+        let task = move || {
+            if is_done {
+                // SAFETY: the box was checked to be in live memory, and freeing it waits for this stream.
+                unsafe { self.write() };
+            }
+        };
         if when == When::Now {
             stream.synchronize();
             // The host waits for a fill of its own memory only (CUDA runtime manual, "API synchronization behavior").
@@ -321,6 +333,14 @@ impl BoxFill {
 /// Whether it is host memory that CUDA allocated, so that it is there until CUDA releases it.
 fn is_pinned(known: Known, layout: Layout) -> bool {
     known == Known::Host && memory::locate_host(layout.address).is_some_and(|range| range.kind == HostKind::Allocated)
+}
+
+/// Where nothing computes, large pieces of device memory stay as they are: what they hold means nothing, and untouched pages cost
+/// no memory.
+fn stays_undone(places: &[Known], extent: Extent) -> bool {
+    extent.bytes() > protocol::skip::MOVED
+        && places.iter().any(|known| matches!(known, Known::Device(_)))
+        && settings::get().is_ok_and(|settings| settings.compute == Compute::Skip)
 }
 
 /// Managed memory is the host's as well.

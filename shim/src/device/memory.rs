@@ -7,15 +7,13 @@ use std::sync::{MutexGuard, OnceLock};
 use dataplane::arena::Arena;
 use dataplane::lock::{Mutex, RwLock};
 use dataplane::refusal;
+use protocol::profile::context_bytes;
 
 use super::allocator::{Allocator, PAGE};
 use super::error::{CudaError, CudaResult};
 use super::freed::{Freed, Was};
 use super::{Device, all, fresh, neighbors};
 use crate::sanitizer::{init, races};
-
-/// Memory that a context takes before the program's first allocation.
-const CONTEXT_BYTES: u64 = 512 << 20;
 
 /// One device's memory.
 #[derive(Debug)]
@@ -165,11 +163,6 @@ impl DeviceMemory {
     }
 }
 
-/// Small devices give a context a sixteenth.
-fn context_bytes(capacity: u64) -> u64 {
-    CONTEXT_BYTES.min(capacity / 16)
-}
-
 /// Addresses are twice the memory, so that holes between allocations do not matter (see `Allocator::new`).
 fn arena_length(capacity: u64) -> usize {
     (capacity * 2) as usize
@@ -187,14 +180,19 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
     let arena = device.memory.arena(device)?;
     let mut book = device.memory.book();
     let before = book.allocator.used();
-    let offset = book.allocator.allocate(size).ok_or(CudaError::MEMORY_ALLOCATION)?;
+    let Some(offset) = book.allocator.allocate(size) else {
+        device.counters.refused.add(size as u64);
+        return Err(CudaError::MEMORY_ALLOCATION);
+    };
     let used = book.allocator.used();
     let context = context_bytes(device.memory.capacity);
     if used > before && !neighbors::take(device, used as u64 + context, device.memory.capacity) {
         book.allocator.free(offset);
+        device.counters.refused.add(size as u64);
         return Err(CudaError::MEMORY_ALLOCATION);
     }
-    device.memory.pages.store(book.allocator.used() as u64, Ordering::Relaxed);
+    device.memory.pages.store(used as u64, Ordering::Relaxed);
+    device.counters.most_pages.fetch_max(used as u64, Ordering::Relaxed);
     if kind != Kind::Plain {
         book.kinds.insert(offset, kind);
     }

@@ -66,6 +66,10 @@ pub(crate) struct Counters {
     /// Memory, as the program asked for it.
     pub(crate) held: Held,
     pub(crate) frees: Tally,
+    /// Allocations for which there was no memory.
+    pub(crate) refused: Tally,
+    /// The most pages in use at a time, bytes.
+    pub(crate) most_pages: AtomicU64,
     pub(crate) host_to_device: Tally,
     pub(crate) device_to_host: Tally,
     pub(crate) device_to_device: Tally,

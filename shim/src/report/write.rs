@@ -183,6 +183,8 @@ fn entry(ordinal: usize, (visible, counters): (&Visible, &Counters)) -> DeviceEn
         used_memory_current,
         alloc: tally(&counters.allocations),
         free: tally(&counters.frees),
+        refused: tally(&counters.refused),
+        pages_peak: counters.most_pages.load(Ordering::Relaxed),
         io: Io {
             h2d: tally(&counters.host_to_device),
             d2h: tally(&counters.device_to_host),

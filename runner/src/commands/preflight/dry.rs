@@ -1,0 +1,62 @@
+//! A run of `ftest exec` that computes nothing and is watched.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::Path;
+
+use protocol::env;
+
+use super::observed::{self, Observed};
+use super::probe::Probe;
+use crate::execute::launch::environment::Environment;
+use crate::execute::reports;
+
+/// What a run of `ftest exec` does for a preflight.
+pub(in crate::commands) struct Dry<'a> {
+    probe: Option<&'a Probe>,
+    /// Only the first run shows what the command prints to stdout.
+    pub(in crate::commands) shows_output: bool,
+    seen: RefCell<Result<Observed, String>>,
+}
+
+impl<'a> Dry<'a> {
+    /// For a run with `probe`.
+    pub(super) fn new(probe: Option<&'a Probe>, shows_output: bool) -> Dry<'a> {
+        Dry { probe, shows_output, seen: RefCell::new(Err("the command was not run".to_owned())) }
+    }
+
+    /// Sets what lets the command run without computing, and be watched.
+    ///
+    /// # Errors
+    /// The system's: there is no room for the watcher.
+    pub(in crate::commands) fn prepare(&self, environment: &mut Environment, scratch: &Path) -> io::Result<()> {
+        let directory = observed::prepare(scratch)?;
+        for (variable, value) in [
+            (&env::COMPUTE, "skip"),
+            (&env::UNSUPPORTED_API, "allow"),
+            (&env::CPU_GEMM_MODE, "skip"),
+            (&env::SANITIZE, "none"),
+        ] {
+            environment.set(variable.name, value);
+        }
+        environment.set(env::REPORT_PATH.name, reports::device_report_pattern(scratch));
+        environment.prepend("PYTHONPATH", &directory);
+        if let Some(probe) = self.probe {
+            environment.set(&probe.name, &probe.value);
+        }
+        Ok(())
+    }
+
+    /// Reads what the command left, before it is removed.
+    pub(in crate::commands) fn collect(&self, scratch: &Path, code: i32) {
+        *self.seen.borrow_mut() = observed::read(scratch, code);
+    }
+
+    /// What the run left.
+    ///
+    /// # Errors
+    /// One sentence on what could not be read.
+    pub(super) fn into_seen(self) -> Result<Observed, String> {
+        self.seen.into_inner()
+    }
+}

@@ -1,0 +1,22 @@
+//! The options of a preflight on the command line of `ftest exec`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// The options of a preflight.
+#[derive(Args, Clone, Debug)]
+pub struct PreflightArgs {
+    /// Only plan: run the command without computing anything, and report on which GPUs its memory fits
+    #[arg(long, conflicts_with_all = ["report", "allow"], help_heading = "Preflight")]
+    pub preflight: bool,
+    /// The GPUs that it must fit on: the command runs on each, `h100,a100-40gb` [default: the devices as they are]
+    #[arg(long, value_name = "ID,...", value_delimiter = ',', requires = "preflight", help_heading = "Preflight")]
+    pub profiles: Vec<String>,
+    /// Run with this value of an environment variable, which also replaces `{NAME}` in CMD; of several, report how memory grows
+    #[arg(long, value_name = "NAME=NUMBER", requires = "preflight", help_heading = "Preflight")]
+    pub probe: Vec<String>,
+    /// Write the preflight's report to this file as JSON, and beside it as Markdown (.md)
+    #[arg(long, value_name = "FILE", requires = "preflight", help_heading = "Preflight")]
+    pub preflight_report: Option<PathBuf>,
+}

@@ -1,0 +1,401 @@
+//! What a preflight found, as JSON and as Markdown, which is also what a terminal shows.
+
+use serde::Serialize;
+
+use super::observed::{Line, Use};
+use super::rules::{Growth, Verdict};
+
+/// Version of the layout.
+pub(super) const SCHEMA: &str = "ftest.preflight.v1";
+
+/// Lines of the program that the Markdown shows.
+const LINES: usize = 10;
+
+/// What nobody can know without the numbers, the driver or the GPU.
+pub(super) const NOT_KNOWN: &[&str] = &[
+    "Nothing was computed. A program whose course depends on numbers (early stopping, a loss that is tested for NaN, routing of \
+     experts, the length of generated text, `nonzero()` and masks) may allocate otherwise with the real ones.",
+    "The CUDA context counts as 512 MiB (a sixteenth of a GPU with less than 8 GiB). On hardware it is 300 to 800 MiB, depending on \
+     driver, GPU and the kernels that are loaded; buffers of NCCL and workspaces of cuDNN are not counted.",
+    "Memory that other allocators take (RAPIDS, CuPy, JAX beside PyTorch) is counted as they ask the driver for it; how they \
+     fragment it may differ.",
+];
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    /// With 0.
+    Completed,
+    /// With an error, because a GPU had no more memory.
+    OutOfMemory,
+    /// With an error of another kind.
+    Failed,
+}
+
+/// One run of the command.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Run {
+    /// The GPUs: a profile, or several with commas.
+    pub(super) gpu: String,
+    /// The value that was probed.
+    pub(super) probe: Option<String>,
+    /// The command's exit code.
+    pub(super) exit_code: i32,
+    /// How it ended.
+    pub(super) outcome: Outcome,
+    /// What a GPU of this size must have, with the context, bytes. At least so much where it ran out of memory.
+    pub(super) needed_bytes: u64,
+    /// Of each process and GPU.
+    pub(super) uses: Vec<Use>,
+    /// Libraries that were called and did nothing.
+    pub(super) not_simulated: Vec<String>,
+    /// What could not be observed.
+    pub(super) trouble: Vec<String>,
+}
+
+/// What is known of one GPU model.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    /// The profile.
+    pub(super) id: String,
+    /// Its memory.
+    pub(super) memory_bytes: u64,
+    /// Whether it fits.
+    pub(super) verdict: Verdict,
+    /// True: it was run there; false: computed from another run.
+    pub(super) was_run: bool,
+    /// True: the preflight was asked for this one.
+    pub(super) is_asked_for: bool,
+    /// What is left of its memory; below 0: what is missing. Not known where it ran out of memory.
+    pub(super) headroom_bytes: Option<i64>,
+    /// The largest value of the probed variable that should fit, by a straight line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) most: Option<u64>,
+}
+
+/// How memory grows with the probed variable.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Probed {
+    /// The variable.
+    pub(super) variable: String,
+    /// (value, bytes that are needed with the context).
+    pub(super) points: Vec<(f64, u64)>,
+    /// The line through the first and the last.
+    pub(super) line: Option<Growth>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Preflight {
+    /// [`SCHEMA`].
+    pub(super) schema: &'static str,
+    /// The command.
+    pub(super) command: Vec<String>,
+    /// PyTorch's version, where there is one.
+    pub(super) torch: Option<String>,
+    /// Whether it fits on everything that was asked for; none where that cannot be said.
+    pub(super) fits: Option<bool>,
+    /// Which run the figures are from, an index of `runs`; none where none completed.
+    pub(super) reference: Option<usize>,
+    /// The smallest GPU on which a run completed.
+    pub(super) smallest: Option<String>,
+    /// The runs, in their order.
+    pub(super) runs: Vec<Run>,
+    /// Every GPU model, those that were asked for first.
+    pub(super) profiles: Vec<Row>,
+    /// With `--probe`.
+    pub(super) growth: Option<Probed>,
+    /// [`NOT_KNOWN`].
+    pub(super) not_known: &'static [&'static str],
+}
+
+/// `12.34 GiB`, or `12.34 MiB` of less than 1 GiB.
+fn gib(bytes: u64) -> String {
+    let (unit, name) = if bytes < 1 << 30 { (1 << 20, "MiB") } else { (1 << 30, "GiB") };
+    format!("{:.2} {name}", bytes as f64 / f64::from(unit))
+}
+
+fn signed(bytes: i64) -> String {
+    format!("{}{}", if bytes < 0 { "-" } else { "" }, gib(bytes.unsigned_abs()))
+}
+
+impl Preflight {
+    /// As Markdown.
+    pub(super) fn markdown(&self) -> String {
+        let mut text = format!("# Preflight\n\n`{}`\n\n", self.command.join(" "));
+        for row in self.profiles.iter().filter(|row| row.is_asked_for) {
+            let verdict = row.verdict.words();
+            text += &format!("**{}** ({}): {verdict}{}\n\n", row.id, gib(row.memory_bytes), self.why(row));
+        }
+        if let Some(id) = &self.smallest {
+            text += &format!("The smallest GPU on which it ran: **{id}**\n\n");
+        }
+        if let Some(run) = self.reference.and_then(|at| self.runs.get(at)) {
+            text += &format!("## Memory on {}{}\n\n", run.gpu, run.probed());
+            text += &run.table();
+        }
+        for run in self.runs.iter().filter(|run| run.outcome == Outcome::OutOfMemory) {
+            text += &run.refusals();
+        }
+        if let Some(growth) = &self.growth {
+            text += &growth.markdown(&self.profiles);
+        }
+        text += "## GPUs\n\n| profile | memory | | left |\n|---|---|---|---|\n";
+        let shown: Vec<&Row> =
+            self.profiles.iter().filter(|row| row.verdict != Verdict::Unsupported || row.is_asked_for).collect();
+        let kind = |row: &Row| (row.memory_bytes, row.verdict, row.was_run, row.is_asked_for, row.headroom_bytes);
+        for rows in shown.chunk_by(|one, other| kind(one) == kind(other)) {
+            let row = rows[0];
+            let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+            let left = row.headroom_bytes.map(signed).unwrap_or_default();
+            let how = if row.was_run { ", run" } else { "" };
+            text += &format!(
+                "| {} | {} | {}{how} | {left} |\n",
+                ids.join(", "),
+                gib(row.memory_bytes),
+                row.verdict.words()
+            );
+        }
+        let left_out =
+            self.profiles.iter().filter(|row| row.verdict == Verdict::Unsupported && !row.is_asked_for).count();
+        if left_out > 0 {
+            text += &format!("\n{left_out} models for which this PyTorch has no code are left out.\n");
+        }
+        text += "\nWhat is not marked `run` is computed from the run above. A GPU of another compute capability may choose other \
+                 kernels (attention, for one), which need other memory; `--profiles` runs there.\n\n## What this does not know\n\n";
+        for sentence in self.not_known {
+            text += &format!("- {sentence}\n");
+        }
+        for run in &self.runs {
+            for name in &run.not_simulated {
+                let line = format!("- `{name}` is not simulated: what it would allocate is not counted.\n");
+                if !text.contains(&line) {
+                    text += &line;
+                }
+            }
+            for sentence in &run.trouble {
+                let line = format!("- Could not be observed: {sentence}\n");
+                if !text.contains(&line) {
+                    text += &line;
+                }
+            }
+        }
+        text
+    }
+
+    fn why(&self, row: &Row) -> String {
+        let run = self.runs.iter().find(|run| run.gpu == row.id);
+        match (row.verdict, run) {
+            (Verdict::Fits, Some(run)) => {
+                let retries: u64 =
+                    run.uses.iter().filter_map(|device| Some(device.torch.as_ref()?.retries)).max().unwrap_or_default();
+                let pressed = match retries {
+                    0 => String::new(),
+                    1 => ", after PyTorch gave its reserves back once".to_owned(),
+                    times => format!(", after PyTorch gave its reserves back {times} times"),
+                };
+                format!(
+                    ": it needs {}, {} are left{pressed}",
+                    gib(run.needed_bytes),
+                    row.headroom_bytes.map(signed).unwrap_or_default()
+                )
+            }
+            (Verdict::DoesNotFit, Some(run)) if run.outcome == Outcome::OutOfMemory => {
+                ": it ran out of memory".to_owned()
+            }
+            (_, Some(run)) if run.outcome == Outcome::Failed => {
+                format!(
+                    ": the command ended with {} for another reason than memory, so there is no verdict",
+                    run.exit_code
+                )
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+impl Run {
+    fn probed(&self) -> String {
+        self.probe.as_ref().map(|probe| format!(", {probe}")).unwrap_or_default()
+    }
+
+    fn table(&self) -> String {
+        let mut text = "| rank | peak | reserved | taken of the GPU |\n|---|---|---|---|\n".to_owned();
+        for device in &self.uses {
+            let rank = device.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
+            let of = |figure: fn(&super::observed::Allocator) -> u64| {
+                device.torch.as_ref().map_or_else(|| "-".to_owned(), |torch| gib(figure(torch)))
+            };
+            let (peak, reserved) = (of(|torch| torch.allocated_peak), of(|torch| torch.reserved_peak));
+            text += &format!("| {rank} | {peak} | {reserved} | {} |\n", gib(device.taken_peak));
+        }
+        text += "\nPeak is `torch.cuda.max_memory_allocated()`, reserved is `torch.cuda.max_memory_reserved()`; the GPU also holds \
+                 the context.\n\n";
+        let most = self.uses.iter().max_by_key(|device| device.taken_peak);
+        if let Some(torch) = most.and_then(|device| device.torch.as_ref()).filter(|torch| !torch.at_peak.is_empty()) {
+            text += "What was held at the peak, by line:\n\n| bytes | allocations | largest | |\n|---|---|---|---|\n";
+            for line in torch.at_peak.iter().take(LINES) {
+                let Line { bytes, count, largest, .. } = line;
+                let place = place(&line.file, line.line, &line.function);
+                text += &format!("| {} | {count} | {} | {place} |\n", gib(*bytes), gib(*largest));
+            }
+            if !torch.history_is_whole {
+                text += "\nThe program allocated so often that not all of it was kept: the lines are those of a later peak.\n";
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn refusals(&self) -> String {
+        let mut text = String::new();
+        for device in &self.uses {
+            if let Some(refused) = device.torch.as_ref().and_then(|torch| torch.refused.as_ref()) {
+                let whose = device.rank.map_or_else(String::new, |rank| format!("rank {rank} "));
+                let place = place(&refused.file, refused.line, &refused.function);
+                text += &format!(
+                    "On {}{} {whose}ran out of memory when it asked for {}: {place}\n\n",
+                    self.gpu,
+                    self.probed(),
+                    gib(refused.bytes)
+                );
+            }
+        }
+        text
+    }
+}
+
+fn place(file: &str, line: u32, function: &str) -> String {
+    if file.is_empty() {
+        return "a backward pass, or another thread without Python".to_owned();
+    }
+    format!("`{file}:{line}` in `{function}`").replace('|', "\\|")
+}
+
+impl Probed {
+    fn markdown(&self, rows: &[Row]) -> String {
+        let mut text = format!("## Growth with {}\n\n| {} | needed |\n|---|---|\n", self.variable, self.variable);
+        for (value, bytes) in &self.points {
+            text += &format!("| {value} | {} |\n", gib(*bytes));
+        }
+        if let Some(line) = self.line {
+            let each = line.bytes_per_unit / f64::from(1 << 20);
+            text += &format!("\n{each:.1} MiB for each one, by a straight line through the first and the last.\n");
+        }
+        for row in rows.iter().filter(|row| row.is_asked_for) {
+            if let Some(most) = row.most {
+                text += &format!(
+                    "\nOn {} that leaves room for {} = {most}; probe there before you rely on it.\n",
+                    row.id, self.variable
+                );
+            }
+        }
+        text.push('\n');
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::observed::{Allocator, Refused};
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn run(gpu: &str, outcome: Outcome, torch: Allocator) -> Run {
+        let device = Use {
+            rank: Some(3),
+            uuid: "GPU-x".into(),
+            profile: gpu.into(),
+            capacity_bytes: 24 * GIB,
+            taken_peak: 12 * GIB,
+            refused_calls: 0,
+            torch: Some(torch),
+        };
+        Run {
+            gpu: gpu.into(),
+            probe: None,
+            exit_code: i32::from(outcome != Outcome::Completed),
+            outcome,
+            needed_bytes: 12 * GIB + GIB / 2,
+            uses: vec![device],
+            not_simulated: vec!["libcusolver.cusolverDnSgetrf".into()],
+            trouble: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_report_says_what_fits_where_it_broke_and_what_it_does_not_know() {
+        let allocator = Allocator {
+            index: 0,
+            allocated_peak: 10 * GIB,
+            reserved_peak: 12 * GIB,
+            retries: 2,
+            ooms: 0,
+            at_peak: vec![Line {
+                file: "train.py".into(),
+                line: 7,
+                function: "main".into(),
+                bytes: 9 * GIB,
+                count: 3,
+                largest: 4 * GIB,
+            }],
+            history_is_whole: true,
+            refused: None,
+        };
+        let refused = Refused { bytes: 4 * GIB, file: String::new(), line: 0, function: String::new() };
+        let small = Allocator { ooms: 1, refused: Some(refused), ..allocator.clone() };
+        let row = |id: &str, gib: u64, verdict, was_run, left: Option<i64>| Row {
+            id: id.into(),
+            memory_bytes: gib * GIB,
+            verdict,
+            was_run,
+            is_asked_for: was_run,
+            headroom_bytes: left.map(|gib| gib * GIB as i64),
+            most: was_run.then_some(40),
+        };
+        let preflight = Preflight {
+            schema: SCHEMA,
+            command: vec!["python".into(), "train.py".into()],
+            torch: Some("2.15.0".into()),
+            fits: Some(false),
+            reference: Some(0),
+            smallest: Some("rtx4090".into()),
+            runs: vec![run("rtx4090", Outcome::Completed, allocator), run("t4", Outcome::OutOfMemory, small)],
+            profiles: vec![
+                row("rtx4090", 24, Verdict::Fits, true, Some(11)),
+                row("t4", 16, Verdict::DoesNotFit, true, None),
+                row("a10", 8, Verdict::DoesNotFit, false, Some(-4)),
+                row("a2", 8, Verdict::DoesNotFit, false, Some(-4)),
+                row("gtx980", 4, Verdict::Unsupported, false, None),
+            ],
+            growth: Some(Probed {
+                variable: "BATCH".into(),
+                points: vec![(8.0, GIB), (16.0, 2 * GIB)],
+                line: Growth::of(&[(8.0, GIB), (16.0, 2 * GIB)]),
+            }),
+            not_known: NOT_KNOWN,
+        };
+        let text = preflight.markdown();
+        for part in [
+            "**rtx4090** (24.00 GiB): fits: it needs 12.50 GiB, 11.00 GiB are left, after PyTorch gave its reserves back 2 times\n",
+            "**t4** (16.00 GiB): does not fit: it ran out of memory\n",
+            "| 3 | 10.00 GiB | 12.00 GiB | 12.00 GiB |\n",
+            "| 9.00 GiB | 3 | 4.00 GiB | `train.py:7` in `main` |\n",
+            "On t4 rank 3 ran out of memory when it asked for 4.00 GiB: a backward pass, or another thread without Python\n",
+            "128.0 MiB for each one",
+            "On rtx4090 that leaves room for BATCH = 40",
+            "| a10, a2 | 8.00 GiB | does not fit | -4.00 GiB |\n",
+            "1 models for which this PyTorch has no code are left out",
+            "- Nothing was computed.",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(!text.contains("gtx980"), "{text}");
+        assert_eq!(text.matches("libcusolver.cusolverDnSgetrf").count(), 1, "{text}");
+        let json = serde_json::to_value(&preflight).unwrap();
+        assert_eq!(json["profiles"][1]["verdict"], "does_not_fit");
+        assert_eq!(json["runs"][1]["outcome"], "out_of_memory");
+    }
+}

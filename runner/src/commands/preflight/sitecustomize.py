@@ -1,0 +1,270 @@
+"""Watches PyTorch's allocator for `ftest exec --preflight`, and writes what it saw beside this file when the process ends. Python
+imports a module of this name by itself; the program is not changed."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Events of the allocator that are kept; older ones are forgotten.
+EVENTS = 100_000
+# Lines that are reported per GPU.
+LINES = 20
+
+
+def import_the_users():
+    """The module of this name that this one hides."""
+    import importlib.machinery
+    import importlib.util
+
+    places = [os.path.abspath(entry or ".") for entry in sys.path]
+    behind = sys.path[places.index(HERE) + 1 :] if HERE in places else []
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+class AfterTorch:
+    """Calls `watch` when PyTorch has been imported."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        import importlib.util
+
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                watch(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def watch(torch):
+    if not torch.version.cuda:
+        return
+    state = {"torch": torch.__version__, "devices": {}, "trouble": []}
+
+    def begin():
+        for step in (record, replace_cudnn):
+            try:
+                step(torch, state)
+            except Exception as error:
+                state["trouble"].append(f"{step.__name__}: {type(error).__name__}: {error}")
+        leave(torch, state)
+
+    # Before the first allocation: when CUDA is initialized, or now if it is.
+    torch.cuda._lazy_call(begin)
+
+
+def record(torch, state):
+    torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=EVENTS)
+    for name in ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats"):
+        reset = getattr(torch._C, name, None)
+        if reset is not None:
+            setattr(torch._C, name, after_keeping(torch, state, reset))
+
+
+def after_keeping(torch, state, body):
+    def call(*arguments, **named):
+        keep_peaks(torch, state)
+        return body(*arguments, **named)
+
+    return call
+
+
+def keep_peaks(torch, state):
+    for device in range(torch.cuda.device_count()):
+        stats = torch.cuda.memory_stats(device)
+        if not stats.get("num_device_alloc", stats.get("segment.all.allocated", 0)) and not stats.get("num_ooms", 0):
+            continue
+        kept = state["devices"].setdefault(device, {"index": device, "allocated_peak": 0, "reserved_peak": 0})
+        for field, name in (("allocated_peak", "allocated_bytes.all.peak"), ("reserved_peak", "reserved_bytes.all.peak")):
+            kept[field] = max(kept[field], stats.get(name, 0))
+        kept["retries"], kept["ooms"] = stats.get("num_alloc_retries", 0), stats.get("num_ooms", 0)
+
+
+def leave(torch, state):
+    """Writes what was seen at the end of the process, also at one without Python's exit handlers."""
+    import atexit
+
+    pid, is_done, leave_now = os.getpid(), [], os._exit
+
+    def finish():
+        # A forked child has none of its parent's memory.
+        if is_done or os.getpid() != pid:
+            return
+        is_done.append(True)
+        try:
+            write(torch, state)
+        except Exception as error:
+            print(f"ftest exec: preflight: PyTorch's allocator cannot be read: {type(error).__name__}: {error}", file=sys.stderr)
+
+    def leave_without_handlers(status):
+        finish()
+        leave_now(status)
+
+    atexit.register(finish)
+    os._exit = leave_without_handlers
+
+
+def write(torch, state):
+    import json
+
+    keep_peaks(torch, state)
+    snapshot = torch.cuda.memory._snapshot()
+    whose = Owner(torch)
+    for device, kept in state["devices"].items():
+        trace = snapshot["device_traces"][device] if device < len(snapshot["device_traces"]) else []
+        segments = [segment for segment in snapshot["segments"] if segment["device"] == device]
+        blocks = [block for segment in segments for block in segment["blocks"] if block["state"] == "active_allocated"]
+        kept["at_peak"] = by_line(live_at_peak(blocks, trace), whose)
+        kept["history_is_whole"] = len(trace) < EVENTS
+        refused = [event for event in trace if event["action"] == "oom"]
+        if refused:
+            kept["refused"] = {"bytes": refused[-1]["size"], **whose.site(refused[-1].get("frames"))}
+    report = {**state, "pid": os.getpid(), "architectures": torch.cuda.get_arch_list(), "devices": list(state["devices"].values())}
+    path = os.path.join(HERE, f"torch-{os.getpid()}.json")
+    with open(path + ".part", "w") as file:
+        json.dump(report, file)
+    os.rename(path + ".part", path)
+
+
+def live_at_peak(blocks, trace):
+    """The blocks, as (bytes, frames), that were allocated when most was: from those that are now, and the events backwards."""
+    now = best = sum(block["requested_size"] for block in blocks)
+    peak = len(trace)
+    for place in range(len(trace) - 1, -1, -1):
+        event = trace[place]
+        if event["action"] == "alloc":
+            now -= event["size"]
+        elif event["action"] == "free_requested":
+            now += event["size"]
+        if now > best:
+            best, peak = now, place
+    live = {block["address"]: (block["requested_size"], block.get("frames")) for block in blocks}
+    for event in reversed(trace[peak:]):
+        if event["action"] == "alloc":
+            live.pop(event["addr"], None)
+        elif event["action"] == "free_requested":
+            live[event["addr"]] = (event["size"], None)
+    # Who allocated what was freed since then is in the events before.
+    unknown = {address for address, (_, frames) in live.items() if frames is None}
+    for event in reversed(trace[:peak]):
+        if not unknown:
+            break
+        if event["action"] == "alloc" and event["addr"] in unknown:
+            unknown.discard(event["addr"])
+            live[event["addr"]] = (event["size"], event.get("frames") or [])
+    return list(live.values())
+
+
+def by_line(live, whose):
+    lines = {}
+    for size, frames in live:
+        site = whose.site(frames)
+        line = lines.setdefault(tuple(site.values()), {**site, "bytes": 0, "count": 0, "largest": 0})
+        line["bytes"] += size
+        line["count"] += 1
+        line["largest"] = max(line["largest"], size)
+    return sorted(lines.values(), key=lambda line: (-line["bytes"], line["file"], line["line"]))[:LINES]
+
+
+class Owner:
+    """Which line of the program an allocation is from: the innermost that is neither Python's nor an installed package's."""
+
+    def __init__(self, torch):
+        import sysconfig
+
+        self.torch = os.path.dirname(torch.__file__) + os.sep
+        self.standard = sysconfig.get_paths()["stdlib"] + os.sep
+
+    def is_users(self, file):
+        installed = "/site-packages/" in file or "/dist-packages/" in file
+        return not (installed or file.startswith(("<frozen", self.torch, self.standard, HERE)))
+
+    def site(self, frames):
+        frames = [frame for frame in frames or [] if not frame["filename"].startswith(HERE)]
+        own = [frame for frame in frames if self.is_users(frame["filename"])] or frames
+        if not own:
+            # The threads of a backward pass run no Python.
+            return {"file": "", "line": 0, "function": ""}
+        return {"file": own[0]["filename"], "line": own[0]["line"], "function": own[0]["name"]}
+
+
+def replace_cudnn(torch, state):
+    """cuDNN is not simulated, and without it PyTorch would allocate other buffers. Its operators get results as PyTorch's own rules
+    predict them; workspaces, which depend on the algorithm that cuDNN chooses, are not known."""
+    from torch.utils._pytree import tree_map_only
+
+    aten, modes = torch.ops.aten, []
+
+    def like(tensor):
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+
+    def predicted(operator, *arguments):
+        if not modes:
+            # Half a second, which a program without cuDNN does not pay.
+            from torch._subclasses.fake_tensor import FakeTensorMode
+
+            modes.append(FakeTensorMode())
+        with modes[0]:
+            results = operator(*tree_map_only(torch.Tensor, like, arguments))
+        return tree_map_only(torch.Tensor, like, results)
+
+    def convolve(input, weight, bias, padding, stride, dilation, transposed, output_padding, groups):
+        return predicted(aten.convolution.default, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+    def convolution(input, weight, padding, stride, dilation, groups, *_):
+        return convolve(input, weight, None, padding, stride, dilation, False, [0] * len(padding), groups)
+
+    def transposed(input, weight, padding, output_padding, stride, dilation, groups, *_):
+        return convolve(input, weight, None, padding, stride, dilation, True, output_padding, groups)
+
+    def convolution_relu(input, weight, bias, stride, padding, dilation, groups):
+        return convolve(input, weight, bias, padding, stride, dilation, False, [0] * len(padding), groups)
+
+    def convolution_add_relu(input, weight, z, alpha, bias, stride, padding, dilation, groups):
+        return convolution_relu(input, weight, bias, stride, padding, dilation, groups)
+
+    def convolution_backward(*arguments):
+        return predicted(aten.convolution_backward.default, *arguments)
+
+    def batch_norm(input, weight, bias, running_mean, running_var, training, *_):
+        saved = weight.numel() if training else 0
+        return torch.empty_like(input), weight.new_empty(saved), weight.new_empty(saved), input.new_empty(0, dtype=torch.uint8)
+
+    def batch_norm_backward(input, grad_output, weight, *_):
+        return torch.empty_like(input), torch.empty_like(weight), torch.empty_like(weight)
+
+    def attention(*arguments, **named):
+        return predicted(lambda *given: aten._scaled_dot_product_cudnn_attention.default(*given, **named), *arguments)
+
+    def attention_backward(*arguments, **named):
+        return predicted(lambda *given: aten._scaled_dot_product_cudnn_attention_backward.default(*given, **named), *arguments)
+
+    library = torch.library.Library("aten", "IMPL")
+    # It must live as long as the process.
+    replace_cudnn.library = library
+    for name, body in {
+        "cudnn_convolution": convolution,
+        "cudnn_convolution_transpose": transposed,
+        "cudnn_convolution_relu": convolution_relu,
+        "cudnn_convolution_add_relu": convolution_add_relu,
+        "convolution_backward": convolution_backward,
+        "cudnn_batch_norm": batch_norm,
+        "cudnn_batch_norm_backward": batch_norm_backward,
+        "_scaled_dot_product_cudnn_attention": attention,
+        "_scaled_dot_product_cudnn_attention_backward": attention_backward,
+    }.items():
+        if hasattr(aten, name):
+            library.impl(name, body, "CUDA")
+
+
+if __name__ == "sitecustomize":
+    sys.meta_path.insert(0, AfterTorch())
+    import_the_users()
