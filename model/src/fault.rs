@@ -34,7 +34,11 @@ impl FiredFaults {
             (fault.action.gpu().is_some() && times.start > 0 && at <= now).then_some(record)
         };
         let due: Vec<FaultRecord> = self.asked.iter().filter_map(due).collect();
-        due.into_iter().fold(false, |any, record| self.note(record) || any)
+        let mut changed = false;
+        for record in due {
+            changed |= self.note(record);
+        }
+        changed
     }
 
     /// What a fault does to a GPU.

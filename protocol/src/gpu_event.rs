@@ -152,6 +152,8 @@ pub mod board {
     /// Where the 64-bit times are at which events happened that wait for a collective; 0 before.
     pub const HAPPENED: usize = 16;
 
+    const _: () = assert!(HAPPENED + 8 * SLOTS <= BYTES);
+
     /// When the processes of a machine first called, and when each event at a collective happened.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Times {
@@ -213,6 +215,5 @@ mod tests {
         let times = board::Times::read(&bytes);
         assert_eq!((times.start, &times.happened[..3]), (7, &[0, 9, 0][..]));
         assert_eq!(board::Times::read(&[]).start, 0, "a file that nobody wrote yet");
-        assert!(board::HAPPENED + 8 * board::SLOTS <= board::BYTES);
     }
 }

@@ -23,6 +23,9 @@ impl Code {
 #[repr(transparent)]
 pub(crate) struct Device(usize);
 
+/// A GPU, and the reason for which it cannot be used, if there is one.
+pub(crate) type Listed = (Device, Result<(), Code>);
+
 /// `nvmlMemory_v2_t`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -198,7 +201,7 @@ impl Nvml {
     }
 
     /// All GPUs, in order of index, each with the reason for which it cannot be used.
-    pub(crate) fn devices(&self) -> Result<Vec<(Device, Result<(), Code>)>, Code> {
+    pub(crate) fn devices(&self) -> Result<Vec<Listed>, Code> {
         let mut count = 0;
         // SAFETY: `nvmlReturn_t f(unsigned int *)` and `nvmlReturn_t f(unsigned int, nvmlDevice_t *)`.
         unsafe {

@@ -12,7 +12,7 @@ use protocol::profile::GpuProfile;
 
 use crate::case;
 use crate::suite::fault::{read_collective, sound};
-use crate::suite::language::keys;
+use crate::suite::language::gpu as keys;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 
 /// One GPU of the cluster, as events name it.
@@ -85,7 +85,7 @@ fn read_place<'c>(reader: &Reader<'_>, entry: &Entry, cluster: &'c ClusterPlan) 
 }
 
 fn read_event(reader: &Reader<'_>, node: &Node, place: &Place<'_>) -> Option<(Trigger, GpuHealth)> {
-    let event = reader.section(&keys::GPU_EVENT, node)?;
+    let event = reader.section(&keys::EVENT, node)?;
     let before = reader.count();
     let at = match event.get("at") {
         Some(at) => read_time(reader, at, place.rank),
@@ -144,7 +144,7 @@ fn check_pcie(reader: &Reader<'_>, node: &Node, is_more: bool, key: &str, place:
 
 /// `{after: 2s}`, or a collective of the GPU's own rank.
 fn read_time(reader: &Reader<'_>, node: &Node, rank: Rank) -> Option<Trigger> {
-    let at = reader.section(&keys::GPU_AT, node)?;
+    let at = reader.section(&keys::AT, node)?;
     let (collective, after) = (at.get("collective"), at.entry("after"));
     let (sequence, communicator) = (at.entry("seq"), at.entry("communicator"));
     at.finish();
@@ -180,7 +180,7 @@ fn read_time(reader: &Reader<'_>, node: &Node, rank: Rank) -> Option<Trigger> {
 }
 
 fn read_ecc(reader: &Reader<'_>, node: &Node, place: &Place<'_>) -> Option<EccErrors> {
-    let ecc = reader.section(&keys::GPU_ECC, node)?;
+    let ecc = reader.section(&keys::ECC, node)?;
     let count = |key| ecc.get(key).and_then(|node| reader.integer(key, node, 0, 1_000_000_000)).unwrap_or(0);
     let errors = EccErrors {
         corrected: count("corrected"),

@@ -53,7 +53,7 @@ pub(crate) struct Times {
 
 const _: () = assert!(std::mem::offset_of!(Times, start) == layout::START);
 const _: () = assert!(std::mem::offset_of!(Times, happened) == layout::HAPPENED);
-const _: () = assert!(size_of::<Times>() <= layout::BYTES && layout::BYTES % align_of::<Entry>() == 0);
+const _: () = assert!(size_of::<Times>() <= layout::BYTES && layout::BYTES.is_multiple_of(align_of::<Entry>()));
 
 impl Times {
     const fn new() -> Self {

@@ -104,7 +104,8 @@ impl EventSet {
         let all = gpus()?;
         let mut state = self.state.lock();
         let State { registered, given } = &mut *state;
-        let (mut first, mut later): (Option<(u64, usize, u32, u64, u64)>, Option<u64>) = (None, None);
+        let mut first: Option<(u64, usize, u32, u64, u64)> = None;
+        let mut later: Option<u64> = None;
         for Registered { gpu, types, since } in registered.iter() {
             let (notices, next) = health::notices(&all[*gpu], now);
             later = later.into_iter().chain(next).min();

@@ -7,6 +7,7 @@
 pub(crate) mod cluster;
 pub(crate) mod expect;
 pub(crate) mod fixture;
+pub(crate) mod gpu;
 pub(crate) mod keys;
 pub(crate) mod python;
 mod reference;
