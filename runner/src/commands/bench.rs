@@ -113,5 +113,7 @@ fn run_ranks(arguments: &BenchArgs) -> Result<i32, Trouble> {
         ranks: Some(arguments.ranks),
         allow: &[],
         dry: None,
+        alone: None,
+        alone_report: None,
     })
 }
