@@ -223,7 +223,9 @@ impl Call {
         match (method, operator.cpu) {
             (Method::Filled(body), _) => {
                 let fill = |arguments: Arguments| {
-                    body(&arguments, &view::results(&own));
+                    let seen = view::results(&own);
+                    body(&arguments, &seen);
+                    view::adopt_replaced(&own, &seen);
                     own
                 };
                 // SAFETY: the arguments are on top of the stack.

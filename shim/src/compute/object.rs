@@ -430,10 +430,19 @@ impl Storage {
 
     /// Another storage of the CPU over the same bytes, which it does not own; the caller owns it.
     pub(super) fn twin(self) -> Self {
+        self.twin_kept_by(keep)
+    }
+
+    /// [`Storage::twin`] of a result that nobody has seen yet: its bytes may become others.
+    pub(super) fn replaceable_twin(self) -> Self {
+        self.twin_kept_by(keep_until_replaced)
+    }
+
+    fn twin_kept_by(self, deleter: unsafe extern "C-unwind" fn(*mut c_void)) -> Self {
         let torch = torch();
         let mut data = DataPtr {
             data: self.data() as *mut c_void,
-            deleter: Some(keep),
+            deleter: Some(deleter),
             context: std::ptr::null_mut(),
             device: Device::CPU,
         };
@@ -457,8 +466,17 @@ impl Storage {
 
     /// True for a twin whose bytes are still another's.
     pub(super) fn is_borrowed(self) -> bool {
+        self.deleter() == keep as *const () as usize || self.is_replaceable()
+    }
+
+    /// True for a [`Storage::replaceable_twin`] whose bytes are still another's.
+    pub(super) fn is_replaceable(self) -> bool {
+        self.deleter() == keep_until_replaced as *const () as usize
+    }
+
+    fn deleter(self) -> usize {
         // SAFETY: the deleter of the `DataPtr` of a live storage, its second word.
-        unsafe { self.0.wrapping_byte_add(at::DATA + 8).cast::<usize>().read() == keep as *const () as usize }
+        unsafe { self.0.wrapping_byte_add(at::DATA + 8).cast::<usize>().read() }
     }
 
     /// Exchanges the bytes with `other`: address, owner and size; each keeps its device.
@@ -491,6 +509,11 @@ impl Storage {
 
 /// The deleter of bytes that someone else owns.
 unsafe extern "C-unwind" fn keep(_context: *mut c_void) {}
+
+/// Another deleter of such bytes. It has an effect of its own, so that it is not merged with [`keep`], whose address differs.
+unsafe extern "C-unwind" fn keep_until_replaced(context: *mut c_void) {
+    std::hint::black_box(context);
+}
 
 /// The values of a `c10::detail::ListImpl`.
 ///

@@ -20,19 +20,50 @@ pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
     view
 }
 
-/// CPU tensors over the memory of `values`, as far as those are CUDA tensors.
+/// CPU tensors over the memory of `values`, as far as those are CUDA tensors. Nobody has seen those yet, so what computes
+/// them may put other memory in the place of theirs; [`adopt_replaced`] comes after it.
 pub(super) fn results(values: &[Value]) -> Vec<Value> {
-    let seen = |value: &Value| match value.tensor().filter(|tensor| tensor.device().kind == Device::CUDA) {
-        Some(tensor) => {
-            let twin = tensor.storage().twin();
-            let view = of(tensor, twin);
-            // SAFETY: the reference that came with the twin; the view has its own.
-            unsafe { object::release(twin.0) };
-            Value::own(IValue::new(tag::TENSOR, view.0 as u64))
+    values.iter().map(|value| over(value, Storage::replaceable_twin)).collect()
+}
+
+/// Gives what was put in the place of the memory of `seen`, made by [`results`], to `values`.
+pub(super) fn adopt_replaced(values: &[Value], seen: &[Value]) {
+    for (value, view) in values.iter().zip(seen) {
+        let (Some(tensor), Some(view)) = (value.tensor(), view.tensor()) else { continue };
+        if tensor != view && !view.storage().is_borrowed() {
+            tensor.storage().exchange_bytes(view.storage());
         }
-        None => value.clone(),
+    }
+}
+
+fn over(value: &Value, twin_of: fn(Storage) -> Storage) -> Value {
+    let Some(tensor) = value.tensor().filter(|tensor| tensor.device().kind == Device::CUDA) else {
+        return value.clone();
     };
-    values.iter().map(seen).collect()
+    let twin = twin_of(tensor.storage());
+    let view = of(tensor, twin);
+    // SAFETY: the reference that came with the twin; the view has its own.
+    unsafe { object::release(twin.0) };
+    Value::own(IValue::new(tag::TENSOR, view.0 as u64))
+}
+
+/// Gives the memory of `source` to `target`, a fresh result, if both fill theirs in the same order; false, and nothing is
+/// done, if they do not.
+pub(super) fn replace(target: Tensor, source: Tensor) -> bool {
+    let (to, from) = (target.storage(), source.storage());
+    let fits = to.is_replaceable()
+        && to.bytes() == from.bytes()
+        && target.data_type() == source.data_type()
+        && target.sizes_and_strides() == source.sizes_and_strides()
+        && target.storage_offset() == 0
+        && source.storage_offset() == 0
+        && object::is_sole(from.0)
+        && !from.is_borrowed()
+        && is_gpus(from);
+    if fits {
+        to.exchange_bytes(from);
+    }
+    fits
 }
 
 /// A CPU tensor with the same storage or parts as a CUDA tensor; the caller owns it and exchanges those.

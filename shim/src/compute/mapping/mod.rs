@@ -119,7 +119,7 @@ const TABLE: &[(&str, Method)] = &[
     ("aten::_flash_attention_forward_no_dropout_inplace", Method::Filled(attention::flash_into)),
     ("aten::_flash_attention_backward", Method::Filled(attention::flash_backward)),
     ("aten::_efficient_attention_forward", Method::Filled(attention::efficient_forward)),
-    ("aten::_efficient_attention_backward", Method::Filled(attention::efficient_backward)),
+    ("aten::_efficient_attention_backward", Method::Mapped(attention::efficient_backward)),
     ("aten::_cudnn_attention_forward", Method::Mapped(attention::cudnn_forward)),
     ("aten::_cudnn_attention_forward_no_dropout_inplace", Method::Mapped(attention::cudnn_into)),
     ("aten::_cudnn_attention_backward", Method::Mapped(attention::cudnn_backward)),

@@ -71,9 +71,9 @@ pub(in super::super) fn backward(arguments: Arguments) -> Vec<Value> {
             &generator,
             false,
         );
-        write(&problem.of_query(&results[0], index), &query);
-        write(&problem.of_key(&results[1], index), &key);
-        write(&problem.of_key(&results[2], index), &value);
+        write(&problem.of_query(&results[0], index), query);
+        write(&problem.of_key(&results[1], index), key);
+        write(&problem.of_key(&results[2], index), value);
     }
     results.into()
 }
@@ -156,9 +156,9 @@ impl<'a> Problem<'a> {
         }
         for index in 0..self.count() {
             let [result, sums] = self.attention(index).forward(generator);
-            write(&self.of_query(output, index), &result);
+            write(&self.of_query(output, index), result);
             if let Some(logsumexp) = logsumexp {
-                write(&self.of_logsumexp(logsumexp, index), &sums.then("aten::unsqueeze", [Value::int(-1)]));
+                write(&self.of_logsumexp(logsumexp, index), sums.then("aten::unsqueeze", [Value::int(-1)]));
             }
         }
     }

@@ -39,8 +39,8 @@ fn run(arguments: &Arguments, output: &Value, logsumexp: &Value, state: Option<&
     for index in 0..problem.count() {
         let attention = problem.attention(index);
         let [result, sums] = attention.forward(&generator);
-        write(&problem.of_query(output, index), &result);
-        write(&problem.of_logsumexp(logsumexp, index), &with_unseen(&sums, f64::INFINITY));
+        write(&problem.of_query(output, index), result);
+        write(&problem.of_logsumexp(logsumexp, index), with_unseen(&sums, f64::INFINITY));
     }
 }
 
@@ -68,9 +68,9 @@ pub(in super::super) fn backward(arguments: &Arguments, results: &[Value]) {
             &generator,
             false,
         );
-        write(&problem.of_query(of_query, index), &query);
-        write(&problem.of_key(of_key, index), &key);
-        write(&problem.of_key(of_value, index), &value);
+        write(&problem.of_query(of_query, index), query);
+        write(&problem.of_key(of_key, index), key);
+        write(&problem.of_key(of_value, index), value);
     }
 }
 

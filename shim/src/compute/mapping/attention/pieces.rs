@@ -2,6 +2,7 @@
 
 use super::super::one;
 use crate::compute::value::Value;
+use crate::compute::view;
 
 /// A sequence of a packed tensor: its first token and how many there are.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +49,14 @@ pub(super) fn along(tensor: &Value, dimension: i64, span: Span) -> Value {
     tensor.then("aten::narrow", [Value::int(dimension), Value::int(span.start), Value::int(span.length)])
 }
 
-/// Writes `source` to `target`, in its datatype and layout.
-pub(super) fn write(target: &Value, source: &Value) {
-    target.then("aten::copy_", [source.clone(), Value::bool(false)]);
+/// Writes `source` to `target`, in its datatype and layout; `source` is used up.
+pub(super) fn write(target: &Value, source: Value) {
+    if let (Some(target), Some(source)) = (target.tensor(), source.tensor())
+        && view::replace(target, source)
+    {
+        return;
+    }
+    target.then("aten::copy_", [source, Value::bool(false)]);
 }
 
 pub(super) fn fill(target: &Value, value: f64) {
