@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::console;
 use crate::inquiry::{Inquiry, Quiet};
 use crate::left_behind::LeftBehind;
+use crate::machine::Machine;
 use crate::report_file::{ReportError, ReportFile};
 use crate::session::{Event, LAST_WORDS, Opener};
 
@@ -57,6 +58,7 @@ pub(crate) struct Driver {
     refresh_failed: bool,
     /// Connections of processes that are known to be dead, and when they are closed if they do not close by themselves.
     doomed: Vec<(Instant, ConnectionId)>,
+    machine: Machine,
 }
 
 struct Client {
@@ -78,6 +80,7 @@ impl Driver {
         cluster: Cluster,
         report: Option<ReportFile>,
         idle: Option<Duration>,
+        machine: Machine,
     ) -> Result<Self, ReportError> {
         if let Some(report) = &report {
             report.write(&cluster)?;
@@ -98,6 +101,7 @@ impl Driver {
             ending: false,
             refresh_failed: false,
             doomed: Vec::new(),
+            machine,
         })
     }
 
@@ -154,6 +158,7 @@ impl Driver {
         for connection in self.processes() {
             self.take_what_is_left(connection);
         }
+        self.machine.look(&mut self.cluster);
         let written = self.report.as_ref().map_or(Ok(()), |report| report.write(&self.cluster));
         for client in self.clients.values() {
             // A peer whose queue is full has stopped reading; closing the connection has the same meaning.

@@ -30,6 +30,7 @@ mod driver;
 mod endpoint;
 mod inquiry;
 mod left_behind;
+mod machine;
 mod pending;
 mod report_file;
 mod run;

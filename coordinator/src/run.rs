@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::driver::{Driver, End};
 use crate::endpoint::{BindError, Endpoint};
+use crate::machine::Machine;
 use crate::pending::Pending;
 use crate::report_file::{ReportError, ReportFile};
 use crate::session::{self, Shared};
@@ -73,12 +74,14 @@ pub async fn run(
         json,
         markdown: settings.markdown_report,
     });
-    let cluster = Cluster::new(model::cluster::Settings {
+    let mut cluster = Cluster::new(model::cluster::Settings {
         plan: settings.plan,
         timeout_us: settings.timeout.as_micros() as u64,
         max_operations: settings.max_operations,
     });
-    let driver = Driver::new(cluster, report, settings.idle)?;
+    cluster.asks_for(settings.faults.clone());
+    let machine = Machine { file: settings.machine, faults: settings.faults };
+    let driver = Driver::new(cluster, report, settings.idle, machine)?;
     let (sender, mut events) = mpsc::channel(PENDING_EVENTS);
     let (close, closing) = watch::channel(false);
     let shared = Shared { token: settings.token, events: sender, closing };

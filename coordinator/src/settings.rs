@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use model::{cluster_file, diagnostic};
 use protocol::env::{self, BadValue};
+use protocol::fault::{self, Fault};
 use protocol::frame;
 use protocol::plan::ClusterPlan;
 
@@ -72,6 +73,10 @@ pub struct Settings {
     pub idle: Option<Duration>,
     /// Operations kept in the report's timeline.
     pub max_operations: usize,
+    /// The faults of the case.
+    pub faults: Vec<Fault>,
+    /// The machine's file, in which processes note what happened to GPUs.
+    pub machine: Option<PathBuf>,
     /// Files of the program are named from this directory.
     pub source_root: Option<PathBuf>,
     /// Inherited descriptor to announce readiness on.
@@ -163,6 +168,10 @@ impl Settings {
             Some(value) => env::CLUSTER_REPORT_MAX_OPERATIONS.integer(&value, 0, 1_000_000)? as usize,
             None => 4096,
         };
+        let faults = match get(&env::FAULTS) {
+            Some(json) => fault::from_json(&json).map_err(|_| env::FAULTS.bad(&json))?,
+            None => Vec::new(),
+        };
         let token = get(&env::COORDINATOR_TOKEN);
         if let Some(bytes) = token.as_ref().map(String::len).filter(|bytes| *bytes > frame::MAX_TOKEN) {
             return Err(SettingsError::LongToken(bytes));
@@ -177,6 +186,8 @@ impl Settings {
             timeout: Duration::from_millis(timeout),
             idle: (idle > 0).then(|| Duration::from_millis(idle)),
             max_operations,
+            faults,
+            machine: get(&env::GPUS).map(PathBuf::from),
             source_root: arguments.source_root,
             ready_fd: arguments.ready_fd,
             lifeline_fd: arguments.lifeline_fd,

@@ -13,6 +13,7 @@ use protocol::route::{self, Edge};
 
 use crate::call::{Buffer, Call};
 use crate::failure::Failure;
+use crate::gpu;
 use crate::journal::Journal;
 use crate::wake::Wake;
 
@@ -125,6 +126,13 @@ fn fire(faults: &[Armed], site: &Site<'_>, sequence: u64, call: &Call, late: Err
                 let which = if operation.is_for_two() { "number" } else { "collective" };
                 let detail = format!("{origin}: rank {} was kept from {operation} ({which} {sequence})", site.rank);
                 return Err(Failure::new(late, detail).blaming(vec![site.rank]));
+            }
+            Action::Gpu(event) => {
+                gpu::happens(event);
+                if event.health.is_fatal() {
+                    let detail = format!("{origin}: GPU {} of the rank: {}", event.gpu, event.health);
+                    return Err(Failure::new(ErrorCode::InjectedRankFailure, detail).blaming(vec![site.rank]));
+                }
             }
             Action::SlowLink { .. } | Action::CutLink { .. } => {}
         }
@@ -321,26 +329,40 @@ pub(crate) fn start_clock(
     let mut due: Vec<(Duration, Rank, Fault)> = faults
         .iter()
         .filter_map(|fault| match fault.at {
+            // Of what happens to GPUs everybody reads the time off the machine's file.
+            _ if fault.action.gpu().is_some() => None,
             Trigger::After { rank: Some(rank), elapsed } if own.is_none_or(|own| own == rank) => {
                 Some((elapsed, rank, fault.clone()))
             }
             _ => None,
         })
         .collect();
-    if due.is_empty() {
+    due.sort_by_key(|(elapsed, ..)| *elapsed);
+    // False when the process is about to end.
+    let fire = move |rank, fault: &Fault| {
+        let record =
+            FaultRecord { number: fault.number, kind: fault.action.kind(), rank: Some(rank), collective: None };
+        let Some(fires) = fires(record) else { return false };
+        match fault.action {
+            Action::Kill if fires => signal(libc::SIGKILL),
+            Action::Stop if fires => signal(libc::SIGSTOP),
+            _ => {}
+        }
+        true
+    };
+    let later = due.split_off(due.partition_point(|(elapsed, ..)| elapsed.is_zero()));
+    // A thread might get its turn only when the process has ended.
+    for (_, rank, fault) in due {
+        fire(rank, &fault);
+    }
+    if later.is_empty() {
         return;
     }
-    due.sort_by_key(|(elapsed, ..)| *elapsed);
     let clock = move || {
-        for (elapsed, rank, fault) in due {
+        for (elapsed, rank, fault) in later {
             std::thread::sleep(elapsed.saturating_sub(joined.elapsed()));
-            let record =
-                FaultRecord { number: fault.number, kind: fault.action.kind(), rank: Some(rank), collective: None };
-            let Some(fires) = fires(record) else { return };
-            match fault.action {
-                Action::Kill if fires => signal(libc::SIGKILL),
-                Action::Stop if fires => signal(libc::SIGSTOP),
-                _ => {}
+            if !fire(rank, &fault) {
+                return;
             }
         }
     };

@@ -43,6 +43,8 @@ pub mod call;
 pub mod communicator;
 mod failure;
 mod fault;
+pub mod futex;
+pub mod gpu;
 pub mod host;
 mod journal;
 pub mod kernels;

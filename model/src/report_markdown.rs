@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use protocol::ids::Rank;
-use protocol::report::{ClusterReport, FailureEvent, InjectedFault, RecoveryEvent, TimelineEntry};
+use protocol::report::{ClusterReport, FailureEvent, GpuChange, InjectedFault, RecoveryEvent, TimelineEntry};
 
 /// Entries of the timeline that are shown.
 const SHOWN_OPERATIONS: usize = 100;
@@ -216,12 +216,15 @@ fn injected(out: &mut String, faults: &[InjectedFault]) {
     }
     line(out, "\n### Injected Faults\n");
     header(out, &["#", "Fault", "Rank", "Comm:seq", "Operation"]);
-    for InjectedFault { index, kind, rank, comm_id, seqno, operation } in faults {
+    for InjectedFault { index, kind, rank, comm_id, seqno, operation, gpu } in faults {
         row(
             out,
             &[
                 index.to_string(),
-                kind.name().to_owned(),
+                match gpu {
+                    Some(GpuChange { gpu, health, .. }) => format!("{}: {gpu}: {health}", kind.name()),
+                    None => kind.name().to_owned(),
+                },
                 rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
                 comm_id.map_or_else(|| "-".to_owned(), |id| format!("{id}:{seqno}")),
                 operation.clone(),

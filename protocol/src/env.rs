@@ -86,6 +86,8 @@ variables! {
         "Oversubscription in hybrid mode.";
     UNSUPPORTED_API = "FAKEGPU_UNSUPPORTED_API", "allow, warn, stop, error", "stop; warn with FAKEGPU_COMPUTE=skip and in a case that allows gaps",
         "What a gap does: `allow` records it, `warn` also names each kernel or call once on stderr (the first 16 of a function), `stop` also lets the launch of a kernel that is not executed fail with cudaErrorNoKernelImageForDevice, `error` returns NotSupported wherever a gap would be recorded.";
+    EVENT_CLOCK = "FAKEGPU_EVENT_CLOCK", "work, wall", "work",
+        "What cudaEventElapsedTime says of a stretch of a stream in which kernels ran from their PTX. `work`: a time that depends on the kernels alone, 20 ms for each and a little for its size, so that autotuning ends soon and chooses the same every time. `wall`: the time that passed, as for every other stretch.";
     STRICT_COMPAT = "FAKEGPU_STRICT_COMPAT", "0 or 1", "1",
         "Refuse cuBLAS datatypes that the profile does not list.";
     PROFILES = "FAKEGPU_PROFILES", "id[:count],id[:count],...", "-",
@@ -147,7 +149,7 @@ variables! {
     SANITIZE = "FAKEGPU_SANITIZE", "races, init, finite, replicas, none; several with commas", "races",
         "What is looked for beside the results: `races` are accesses of two streams to the same memory that nothing orders, `init` are reads of memory that nobody wrote, `finite` are operators that make NaN or Inf of finite numbers, `replicas` are parameters, buffers and optimizer state that differ between the ranks of a data-parallel group. Each is a finding.";
     SCHEDULE = "FAKEGPU_SCHEDULE", "a seed, or a seed and the longest delay: 7:5ms", "no delays",
-        "Random delays at collectives, in streams, after waits of the host and at the start of ranks, the same for the same seed.";
+        "Random delays at collectives, in streams, of PyTorch's operators, after waits of the host and at the start of ranks, the same for the same seed.";
     CLUSTER = "FTEST_CLUSTER", "JSON made by ftest or fgpu", "-",
         "The checked cluster: devices and nodes.";
     FAULTS = "FTEST_FAULTS", "JSON made by ftest", "-",

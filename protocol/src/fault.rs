@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::datatype::Operation;
+use crate::gpu_event::GpuEvent;
 use crate::ids::{CommunicatorId, Rank, Sequence};
 use crate::report::FaultKind;
 
@@ -79,6 +80,8 @@ pub enum Action {
         /// The link.
         link: Link,
     },
+    /// The health of the rank's GPU changes.
+    Gpu(GpuEvent),
 }
 
 /// The link between two nodes, both directions.
@@ -121,6 +124,15 @@ impl Action {
             Self::Drop => FaultKind::Drop,
             Self::SlowLink { .. } => FaultKind::SlowLink,
             Self::CutLink { .. } => FaultKind::CutLink,
+            Self::Gpu(_) => FaultKind::Gpu,
+        }
+    }
+
+    /// The GPU whose health it changes.
+    pub fn gpu(&self) -> Option<&GpuEvent> {
+        match self {
+            Self::Gpu(event) => Some(event),
+            _ => None,
         }
     }
 
@@ -139,10 +151,14 @@ impl fmt::Display for Link {
     }
 }
 
-/// "`delay` at rank 1, collective 2 (all_reduce)", "`kill` of rank 0 after 2s", "`cut_link` between node0 and node1".
+/// "`delay` at rank 1, collective 2 (all_reduce)", "`kill` of rank 0 after 2s", "`cut_link` between node0 and node1",
+/// "`gpu` node0/3 (xid 79, lost) after 2s".
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.action.kind().name())?;
+        if let Some(event) = self.action.gpu() {
+            write!(f, " {} ({})", event.gpu, event.health)?;
+        }
         if let Some(link) = self.action.link() {
             write!(f, " between {link}")?;
         }
@@ -159,7 +175,7 @@ impl fmt::Display for Fault {
                 }
             }
             Trigger::After { rank, elapsed } => {
-                if let Some(rank) = rank {
+                if let (Some(rank), None) = (rank, self.action.gpu()) {
                     write!(f, " of rank {rank}")?;
                 }
                 if elapsed.is_zero() { Ok(()) } else { write!(f, " after {elapsed:?}") }
@@ -187,6 +203,7 @@ pub fn from_json(text: &str) -> Result<Vec<Fault>, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu_event::GpuHealth;
 
     fn faults() -> Vec<Fault> {
         let side = |node: &str, ranks: [u32; 2]| Side { node: node.to_owned(), ranks: ranks.map(Rank).to_vec() };
@@ -204,6 +221,8 @@ mod tests {
             sequence: Some(Sequence(3)),
         };
         let after = |rank, milliseconds| Trigger::After { rank, elapsed: Duration::from_millis(milliseconds) };
+        let health = GpuHealth { lost: true, xid: Some(79), ..GpuHealth::default() };
+        let lost = Action::Gpu(GpuEvent { gpu: "node1/1".to_owned(), node: 1, local: 1, slot: 0, health });
         let slow = Action::SlowLink { link: link.clone(), delay: Duration::from_micros(1500), gbps: Some(0.5) };
         [
             (at(Some(1), Some(Sequence(2))), Action::Delay(Duration::from_millis(200))),
@@ -212,6 +231,7 @@ mod tests {
             (after(None, 0), slow),
             (after(None, 1500), Action::CutLink { link }),
             (sends, Action::Drop),
+            (after(Some(Rank(3)), 2000), lost),
         ]
         .into_iter()
         .zip(1..)
@@ -237,6 +257,7 @@ mod tests {
                 "`slow_link` between node0 and node1",
                 "`cut_link` between node0 and node1 after 1.5s",
                 "`drop` at rank 1, send 3",
+                "`gpu` node1/1 (xid 79, lost) after 2s",
             ]
         );
     }

@@ -16,7 +16,7 @@ use crate::record::{ErrorCode, FailureRecord, HoldingRecord, OperationRecord};
 use crate::site::CallSite;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// What the coordinator receives. `Hello` is always first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

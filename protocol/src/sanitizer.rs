@@ -1,5 +1,7 @@
 //! The sanitizers: what is looked for beside a program's results.
 
+use crate::env::{self, BadValue};
+
 macro_rules! sanitizers {
     ($($(#[$doc:meta])* $name:ident)*) => {
         /// Which are asked for.
@@ -38,6 +40,21 @@ sanitizers! {
     finite
     /// Replicas of a data-parallel group that differ after an optimizer step.
     replicas
+}
+
+impl Sanitizers {
+    /// Those in a value of FAKEGPU_SANITIZE: words with commas between them.
+    ///
+    /// # Errors
+    /// [`BadValue`] for a word that is not one of [`WORDS`] or [`NONE`].
+    pub fn parse(value: &str) -> Result<Self, BadValue> {
+        let words = [WORDS, &[NONE]].concat();
+        let mut wanted = Self::OFF;
+        for word in value.split(',') {
+            wanted.add(env::SANITIZE.choose(word, &words)?);
+        }
+        Ok(wanted)
+    }
 }
 
 /// The word for replicas that differ.

@@ -56,6 +56,8 @@ helpers! {
     CopyAsync = thread::copy_async,
     CopyBulk = bulk::copy,
     CopyTensor = bulk::tensor,
+    ReplaceMap = bulk::replace,
+    PublishMap = bulk::publish,
     Nanosleep = thread::nanosleep,
     StackCheck = thread::stack_check,
     Vprintf = print::vprintf,

@@ -326,6 +326,11 @@ impl Kernel {
         self.program.syncs.iter().any(|sync| sync.op == SyncOp::Yield)
     }
 
+    /// Operations in its code, each counted once: the same on every machine.
+    pub fn operations(&self) -> u64 {
+        self.program.blocks.iter().map(|block| block.insts.len() as u64 + 1).sum()
+    }
+
     /// How long checking and compiling took.
     pub fn compile_time(&self) -> std::time::Duration {
         self.compile_time

@@ -77,6 +77,7 @@ mod state;
 mod sync;
 mod tensor_map;
 mod types;
+mod warpgroup;
 
 pub use error::{ParseError, Place, Refusal, RefusalKind, Span};
 pub use host::{Assertion, Host, Memory};

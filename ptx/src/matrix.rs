@@ -169,7 +169,7 @@ fn half_to_single(bits: u16) -> f32 {
 }
 
 /// One element as the widest type of its kind.
-fn float_of(bits: u64, scalar: Scalar) -> f64 {
+pub(crate) fn float_of(bits: u64, scalar: Scalar) -> f64 {
     match scalar {
         F16 => f64::from(half_to_single(bits as u16)),
         Bf16 => f64::from(f32::from_bits((bits as u32) << 16)),
@@ -198,7 +198,7 @@ fn float_of(bits: u64, scalar: Scalar) -> f64 {
     }
 }
 
-fn int_of(bits: u64, scalar: Scalar) -> i32 {
+pub(crate) fn int_of(bits: u64, scalar: Scalar) -> i32 {
     match scalar {
         S8 => i32::from(bits as i8),
         U8 => i32::from(bits as u8),
@@ -207,8 +207,17 @@ fn int_of(bits: u64, scalar: Scalar) -> i32 {
     }
 }
 
+/// A factor of at most 32 bits in single precision, exactly.
+pub(crate) fn single_of(bits: u32, scalar: Scalar) -> f32 {
+    match scalar {
+        F16 => convert_half(bits),
+        Bf16 => f32::from_bits(bits << 16),
+        _ => float_of(u64::from(bits), scalar) as f32,
+    }
+}
+
 /// The fast path's whole registers: 32 lanes of 32 bits side by side.
-fn lanes_of(warp: &Warp, source: Source) -> [u32; 32] {
+pub(crate) fn lanes_of(warp: &Warp, source: Source) -> [u32; 32] {
     match source {
         Source::Imm(value) => [value as u32; 32],
         Source::Slot(slot) => {
@@ -218,7 +227,7 @@ fn lanes_of(warp: &Warp, source: Source) -> [u32; 32] {
     }
 }
 
-fn set_lanes(warp: &Warp, slot: Option<Slot>, values: &[u32; 32]) {
+pub(crate) fn set_lanes(warp: &Warp, slot: Option<Slot>, values: &[u32; 32]) {
     if let Some(slot) = slot {
         // SAFETY: as in `lanes_of`.
         unsafe { warp.slots.add(slot.offset as usize).cast::<[u32; 32]>().write(*values) }

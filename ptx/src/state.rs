@@ -99,6 +99,11 @@ impl Warp {
     }
 }
 
+/// Barriers of a block that instructions name.
+pub(crate) const NUMBERED: usize = 16;
+/// With one for each of the eight warpgroups that a block can have.
+pub(crate) const BARRIERS: usize = NUMBERED + 8;
+
 #[derive(Clone, Default)]
 pub(crate) struct Barrier {
     pub(crate) arrived: u32,
@@ -164,7 +169,7 @@ impl Block {
             _local: local,
             shared,
             shared_bytes: shape.shared_bytes,
-            barriers: vec![Barrier::default(); 16],
+            barriers: vec![Barrier::default(); BARRIERS],
             alive: 0,
         }
     }

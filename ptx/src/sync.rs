@@ -1,6 +1,7 @@
 //! What threads do where they meet: shuffles, votes, barriers, matrix operations.
 
 use crate::matrix::{Fragment, MatrixAccess, Mma};
+use crate::warpgroup::WarpgroupMma;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShflMode {
@@ -37,6 +38,8 @@ pub(crate) enum BarrierKind {
     Popc,
     And,
     Or,
+    /// Of the four warps of a warpgroup, which need no number for it.
+    Warpgroup,
 }
 
 /// What is done with threads that have met.
@@ -61,6 +64,7 @@ pub(crate) enum SyncOp {
     ClusterArrive,
     ClusterWait,
     Mma(Mma),
+    WarpgroupMma(WarpgroupMma),
     LoadMatrix(MatrixAccess),
     StoreMatrix(MatrixAccess),
     MoveMatrix,

@@ -3,6 +3,34 @@
 /// Bytes that mark a tensor map of this machine.
 const MAGIC: u32 = 0x7054_6d31;
 
+/// What `tensormap.replace` changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Field {
+    GlobalAddress,
+    Rank,
+    BoxDim,
+    GlobalDim,
+    GlobalStride,
+    ElementStride,
+    ElementType,
+    SwizzleMode,
+    FillMode,
+}
+
+/// Fields by the name that the instruction has for them.
+pub(crate) static FIELDS: [(&str, Field); 9] = [
+    ("global_address", Field::GlobalAddress),
+    ("rank", Field::Rank),
+    ("box_dim", Field::BoxDim),
+    ("global_dim", Field::GlobalDim),
+    ("global_stride", Field::GlobalStride),
+    ("element_stride", Field::ElementStride),
+    ("elemtype", Field::ElementType),
+    ("swizzle_mode", Field::SwizzleMode),
+    ("fill_mode", Field::FillMode),
+];
+
 /// A tiled tensor in global memory and how boxes of it are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorMap {
@@ -75,6 +103,43 @@ impl TensorMap {
         }
         map.element_strides.copy_from_slice(&bytes[98..103]);
         Some(map)
+    }
+
+    /// Changes a field of the opaque form in place, which may be all zeros before: a kernel makes a map like that. False for
+    /// a value that no map has.
+    pub(crate) fn replace(bytes: &mut [u8; 128], field: Field, ordinal: usize, value: u64) -> bool {
+        bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        let mut set = |at: usize, size: usize| bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+        match (field, ordinal) {
+            (Field::GlobalAddress, 0) => set(8, 8),
+            (Field::Rank, 0) if value < 5 => bytes[4] = value as u8 + 1,
+            (Field::BoxDim, 0..5) if value <= 256 => set(88 + ordinal * 2, 2),
+            (Field::GlobalDim, 0..5) => set(16 + ordinal * 8, 8),
+            (Field::GlobalStride, 0..4) => set(56 + ordinal * 8, 8),
+            (Field::ElementStride, 0..5) if (1..=8).contains(&value) => set(98 + ordinal, 1),
+            (Field::ElementType, 0) if value < 13 => {
+                // The ISA's numbers, as bytes and as CUtensorMapDataType.
+                (bytes[5], bytes[6]) = [
+                    (1, 0),
+                    (2, 1),
+                    (4, 2),
+                    (4, 3),
+                    (8, 4),
+                    (8, 5),
+                    (2, 6),
+                    (4, 7),
+                    (4, 10),
+                    (8, 8),
+                    (2, 9),
+                    (4, 11),
+                    (4, 12),
+                ][value as usize];
+            }
+            (Field::SwizzleMode, 0) if value < 4 => bytes[7] = value as u8,
+            (Field::FillMode, 0) if value < 2 => bytes[103] = value as u8,
+            _ => return false,
+        }
+        true
     }
 
     /// Where byte `offset` of a box that begins at shared address `base` is.

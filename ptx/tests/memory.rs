@@ -261,6 +261,60 @@ fn an_mbarrier_counts_arrivals_and_bytes() {
 }
 
 #[test]
+fn a_kernel_makes_a_tensor_map() {
+    // One thread writes the fields into zeros in shared memory, the warp publishes them.
+    let field = |name: &str, kind: &str, rest: &str| {
+        format!("@%p tensormap.replace.tile.{name}.shared::cta.b1024.{kind} [s], {rest};\n")
+    };
+    let mut fields = field("global_address", "b64", "%a") + &field("rank", "b32", "2");
+    for (axis, (size, edge)) in [(100, 32), (20, 4), (3, 1)].into_iter().enumerate() {
+        fields += &field("global_dim", "b32", &format!("{axis}, {size}"));
+        fields += &field("box_dim", "b32", &format!("{axis}, {edge}"));
+    }
+    for (axis, stride) in [400, 8000].into_iter().enumerate() {
+        fields += &field("global_stride", "b64", &format!("{axis}, {stride}"));
+    }
+    for axis in 0..5 {
+        fields += &field("element_stride", "b32", &format!("{axis}, {}", 1 + axis % 2));
+    }
+    fields += &field("elemtype", "b32", "10");
+    fields += &field("interleave_layout", "b32", "0");
+    fields += &field("swizzle_mode", "b32", "3");
+    fields += &field("fill_mode", "b32", "1");
+    let text = format!(
+        "{}.visible .entry k(.param .u64 out, .param .u64 to)\n{{\n.shared .align 128 .b8 s[128];\n.reg .b64 %a, %o;\n.reg .b32 %t, %z;\n.reg .pred %p;\n\
+         ld.param.u64 %o, [out];\nld.param.u64 %a, [to];\nmov.u32 %t, %tid.x;\nshl.b32 %z, %t, 2;\nmov.u32 %t, s;\nadd.u32 %z, %z, %t;\nst.shared.b32 [%z], 0;\nbar.warp.sync -1;\n\
+         mov.u32 %t, %tid.x;\nsetp.eq.u32 %p, %t, 9;\n{fields}\
+         tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%o], [s], 0x80;\n\
+         fence.proxy.tensormap::generic.acquire.gpu [%o], 0x80;\nret;\n}}\n",
+        HEADER.replace("sm_100a", "sm_90a")
+    );
+    let mut device = Device::new();
+    // CUDA aligns a map to 64 bytes, and so does its memory.
+    let room = device.alloc(192);
+    let out = room.next_multiple_of(64);
+    device.run(&image(&text), "k", 1, 32, &[out, 0x7000_1234_5678]).unwrap();
+    let bytes: [u8; 128] = device.get::<u8>(out, 128).try_into().unwrap();
+    let expected = TensorMap {
+        address: 0x7000_1234_5678,
+        rank: 3,
+        sizes: [100, 20, 3, 0, 0],
+        strides: [400, 8000, 0, 0],
+        box_sizes: [32, 4, 1, 0, 0],
+        element_strides: [1, 2, 1, 2, 1],
+        // .bf16, which the driver's numbers have elsewhere.
+        element_bytes: 2,
+        data_type: 9,
+        swizzle: 3,
+        fill_nan: true,
+    };
+    assert_eq!(TensorMap::decode(&bytes), Some(expected));
+    let wrong = text.replace("rank.shared::cta.b1024.b32 [s], 2", "rank.shared::cta.b1024.b32 [s], 5");
+    let found = trap(device.run(&image(&wrong), "k", 1, 32, &[out, 0]));
+    assert_eq!(found.kind, TrapKind::IllegalAddress, "{found}");
+}
+
+#[test]
 fn tensor_copies_move_boxes() {
     // A 3 x 10 box at (x, y) of a 7 x 13 matrix of floats, partly outside, comes in, is doubled and goes out.
     let text = format!(

@@ -88,16 +88,19 @@ const ROWS: &[Row] = &[
     ),
     Row(
         "Asynchronous copies",
-        "cp.async with groups and mbarriers; cp.async.bulk, cp.reduce.async.bulk; tensor copies in tile mode with swizzles; multicast",
+        "cp.async with groups and mbarriers; cp.async.bulk, cp.reduce.async.bulk; tensor copies in tile mode with swizzles; multicast; tensormap.replace, tensormap.cp_fenceproxy",
         &[
             "cp.async.ca.shared.global [%r0], [%x0], 8, %r1;",
             "cp.async.bulk.global.shared::cta.bulk_group [%x0], [%r0], 64;",
             "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%x0], [%r0], 64;",
+            "tensormap.replace.tile.global_stride.global.b1024.b64 [%x0], 3, %x1;",
+            "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%x0], [%r0], 128;",
             "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [%x0, {%r1}], [%r2];",
         ],
         &[
             "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r0], [%x0, {%r1, %r2, %r3}], [%r2], {%h0};",
-            "tensormap.replace.tile.global_address.global.b1024.b64 [%x0], %x1;",
+            "tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%r0], 1;",
+            "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r0], 13;",
         ],
     ),
     Row(
@@ -168,9 +171,16 @@ const ROWS: &[Row] = &[
     ),
     Row(
         "wgmma",
-        "",
-        &["wgmma.fence.sync.aligned;"],
-        &["wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %x0, %x1, 1, 1, 1, 0, 0;"],
+        "mma_async of f16, bf16, tf32, e4m3, e5m2, s8, u8 of all shapes, A in registers or shared memory, all swizzles; fence, commit_group, wait_group",
+        &[
+            "wgmma.fence.sync.aligned;",
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %x0, %x1, 1, 1, -1, 0, 1;",
+            "wgmma.mma_async.sync.aligned.m64n8k32.satfinite.s32.u8.s8 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, %x1, %p0;",
+        ],
+        &[
+            "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r0, %r1, %r2, %r3}, %x0, %x1, 1;",
+            "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f0, %f1, %f2, %f3}, %x0, %x1, %r0, 0, 1, 1, 1, 0, 0;",
+        ],
     ),
     Row("tcgen05", "", &[], &["tcgen05.wait::ld.sync.aligned;"]),
     Row("Stack", "stacksave, stackrestore, alloca", &["alloca.u64 %x0, %x1, 16;", "stackrestore.u64 %x0;"], &[]),

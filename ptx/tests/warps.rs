@@ -239,3 +239,23 @@ fn clusters_share_memory_and_meet() {
         assert_eq!(*value, (block + 1) % 4 * 1000 + thread, "{index}");
     }
 }
+
+#[test]
+fn a_block_that_asks_at_a_barrier_lets_the_others_arrive() {
+    // One thread asks whether all blocks are here, and its block hears the answer at a barrier.
+    let text = format!(
+        "{HEADER}.visible .entry k(.param .u64 p0)\n{{\n.shared .b32 s;\n.reg .b64 %a;\n.reg .b32 %t, %v;\n.reg .pred %p, %q;\n\
+         ld.param.u64 %a, [p0];\nmov.u32 %t, %tid.x;\nsetp.eq.u32 %p, %t, 0;\n@%p red.release.gpu.global.add.u32 [%a], 1;\nL:\n\
+         @%p atom.acquire.gpu.global.add.u32 %v, [%a], 0;\n@%p st.shared.b32 [s], %v;\nbar.sync 0;\nld.shared.b32 %v, [s];\n\
+         bar.sync 0;\nsetp.lt.u32 %q, %v, 5;\n@%q bra L;\nret;\n}}\n"
+    );
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut device = Device::new();
+        let arrived = device.put(&[0u32]);
+        let params = arrived.to_le_bytes();
+        let ended = device.launch(&image(&text), "k", [5, 1, 1], [64, 1, 1], &params, |l| l.threads = 1);
+        sender.send((ended.is_ok(), device.get::<u32>(arrived, 1)[0])).unwrap();
+    });
+    assert_eq!(receiver.recv_timeout(std::time::Duration::from_secs(60)), Ok((true, 5)), "no block gave way");
+}

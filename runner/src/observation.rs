@@ -15,6 +15,9 @@ use serde_json::Value;
 use crate::host::{lossy_path, signal};
 use crate::source::SourceLocation;
 
+/// The directory below [`Observation::scratch`] that the processes of a case share (FTEST_SCRATCH).
+pub const SHARED: &str = "shared";
+
 /// What was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {

@@ -33,7 +33,7 @@ case "$*" in
         for word; do file=$word; done
         if grep -q torch== "$file"; then
             mkdir -p "$HOME/site/torch-2.9.1.dist-info"
-            printf 'Name: torch\nRequires-Dist: filelock\nRequires-Dist: nvidia-nccl-cu13==2.30.7\n\nText.\n' \
+            printf 'Name: torch\nRequires-Dist: filelock\nRequires-Dist: nvidia-nccl-cu13==2.30.7\nRequires-Dist: triton~=3.5.1\n\nText.\n' \
                 > "$HOME/site/torch-2.9.1.dist-info/METADATA"
         fi
         echo "$*${LD_PRELOAD:+ under $LD_PRELOAD}" |
@@ -229,6 +229,23 @@ fn the_environments_of_suites_are_made_ahead() {
     assert_eq!((code(&chosen), text(&chosen.stdout)), (Some(0), String::new()));
     assert!(text(&chosen.stderr).contains("nothing to make"), "{}", text(&chosen.stderr));
     assert_eq!(code(&machine.ftest(&["env", "make", "no-such-suite"]).output().unwrap()), Some(2));
+}
+
+#[test]
+fn a_case_that_compiles_gets_the_triton_that_pytorch_asks_for() {
+    for (python, installed) in [
+        ("{torch: 2.9.1, compile: true}", "install triton~=3.5.1 filelock"),
+        ("{torch: 2.9.1, compile: false}", "install filelock"),
+        ("[torch==2.9.1, triton==3.4.0]", "install triton==3.4.0 filelock"),
+    ] {
+        let machine = Machine::new();
+        let (code, printed) = run(&machine, &format!("{{id: a, python: {python}, launch: {{argv: ['true']}}}}"), &[]);
+        assert_eq!(code, Some(0), "{python}: {printed}");
+        assert_eq!(machine.installed(), ["install --no-deps torch==2.9.1", installed, "venv"], "{python}");
+    }
+    let wrong = "{id: a, python: {torch: 2.9.1, compile: yes please}, launch: {argv: ['true']}}";
+    let (code, printed) = run(&Machine::new(), wrong, &[]);
+    assert!(code == Some(2) && printed.contains("s.yaml:4:43"), "{printed}");
 }
 
 #[test]

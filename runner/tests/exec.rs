@@ -190,6 +190,12 @@ fn what_cannot_run_is_said_before_anything_starts() {
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{options:?}");
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     }
+    for (variable, value) in [("FAKEGPU_COMPUTE", "gpu"), ("FAKEGPU_SANITIZE", "race"), ("FAKEGPU_SCHEDULE", "7:5")] {
+        let output = machine.exec(&[], "echo ran").env(variable, value).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{variable}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains(&format!("{variable}={value}: expected ")), "{stderr}");
+    }
     let refused = machine.exec(&[], "echo ran").env("REFUSE", "1").output().unwrap();
     assert_eq!(refused.status.code(), Some(3));
     assert!(text(&refused.stderr).contains("the cluster is on fire"), "{}", text(&refused.stderr));

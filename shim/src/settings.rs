@@ -9,11 +9,12 @@ use std::sync::OnceLock;
 
 use protocol::driver::Driver;
 use protocol::env::{BadValue, Variable};
+use protocol::fault::{self, Fault};
 use protocol::ids::Rank;
 use protocol::launcher::Launcher;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile};
-use protocol::sanitizer::{self, Sanitizers};
+use protocol::sanitizer::Sanitizers;
 use protocol::schedule::Schedule;
 
 pub(crate) use gpu::Gpu;
@@ -73,6 +74,16 @@ impl Compute {
     }
 }
 
+/// What the time between two events is where kernels ran (`FAKEGPU_EVENT_CLOCK`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum EventClock {
+    /// Counted by kernels and their sizes.
+    #[default]
+    Work,
+    /// What passed.
+    Wall,
+}
+
 /// Which cuBLAS products are computed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GemmPolicy {
@@ -97,12 +108,16 @@ pub(crate) struct Settings {
     pub(crate) cluster: Option<ClusterPlan>,
     /// Whether PyTorch's operators compute.
     pub(crate) compute: Compute,
+    /// What the time between two events is where kernels ran.
+    pub(crate) event_clock: EventClock,
     /// Which cuBLAS products are computed.
     pub(crate) gemm: GemmPolicy,
     /// What is looked for beside the results.
     pub(crate) sanitize: Sanitizers,
     /// Which delays there are on purpose.
     pub(crate) schedule: Option<Schedule>,
+    /// What happens to the health of GPUs.
+    pub(crate) gpu_events: Vec<Fault>,
     /// Where the device report goes, with its placeholders.
     pub(crate) report_path: Option<String>,
     /// Where gaps are noted at once.
@@ -151,6 +166,10 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         None => Compute::default(),
         Some(value) => [Compute::Cpu, Compute::Skip][names::COMPUTE.choose(&value, &["cpu", "skip"])?],
     };
+    let event_clock = match given(&names::EVENT_CLOCK) {
+        None => EventClock::default(),
+        Some(value) => [EventClock::Work, EventClock::Wall][names::EVENT_CLOCK.choose(&value, &["work", "wall"])?],
+    };
     let gap_policy = match given(&names::UNSUPPORTED_API) {
         // A program that computes nothing on purpose goes on.
         None if compute == Compute::Skip => GapPolicy::Warn,
@@ -185,22 +204,21 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         gpus,
         cluster,
         compute,
+        event_clock,
         gemm,
-        sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| sanitizers(&value))?,
+        sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| Sanitizers::parse(&value))?,
         schedule: given(&names::SCHEDULE).map(|value| schedule(&value)).transpose()?,
+        gpu_events: given(&names::FAULTS).map_or(Ok(Vec::new()), |value| gpu_events(&value))?,
         report_path: given(&names::REPORT_PATH),
         journal: given(&names::JOURNAL),
         terminal_report,
     })
 }
 
-fn sanitizers(value: &str) -> Result<Sanitizers, BadValue> {
-    let words = [sanitizer::WORDS, &[sanitizer::NONE]].concat();
-    let mut wanted = Sanitizers::OFF;
-    for word in value.split(',') {
-        wanted.add(protocol::env::SANITIZE.choose(word, &words)?);
-    }
-    Ok(wanted)
+/// Those of the case's faults that happen to GPUs.
+fn gpu_events(value: &str) -> Result<Vec<Fault>, BadValue> {
+    let faults = fault::from_json(value).map_err(|_| protocol::env::FAULTS.bad(value))?;
+    Ok(faults.into_iter().filter(|fault| fault.action.gpu().is_some()).collect())
 }
 
 fn schedule(value: &str) -> Result<Schedule, BadValue> {
@@ -366,6 +384,7 @@ mod tests {
             ("FAKEGPU_DEVICE_COUNT", "eight", "1 to 1024"),
             ("FAKEGPU_UNSUPPORTED_API", "wran", "did you mean `warn`?"),
             ("FAKEGPU_MODE", "hybrid", "simulate"),
+            ("FAKEGPU_EVENT_CLOCK", "wal", "did you mean `wall`?"),
             ("FTEST_CLUSTER", "{", "JSON"),
         ] {
             let error = with(&[(name, value)]).unwrap_err().to_string();

@@ -279,6 +279,48 @@ fn nvml() {
     check("nvml");
 }
 
+/// `FTEST_FAULTS` as the runner makes it.
+fn gpu_events() -> String {
+    let seconds = |seconds: u32| serde_json::json!({ "secs": seconds, "nanos": 0 });
+    let after = |rank: u32, time| serde_json::json!({ "after": { "rank": rank, "elapsed": seconds(time) } });
+    let all_reduce = |rank: u32| {
+        serde_json::json!({ "collective":
+        { "rank": rank, "communicator": 1, "operation": "all_reduce", "sequence": null } })
+    };
+    let tired = serde_json::json!({
+        "ecc": { "corrected": 12, "uncorrected": 1, "earlier_corrected": 40, "earlier_uncorrected": 2 },
+        "remapped_rows": { "corrected": 2, "failed": true }, "throttle": "thermal", "pcie_generation": 3, "pcie_width": 8
+    });
+    let lost = serde_json::json!({ "lost": true, "xid": 79 });
+    let failing = serde_json::json!({ "ecc": { "uncorrected": 1 }, "xid": 94 });
+    let old = serde_json::json!({ "retired_pages": { "corrected": 1, "uncorrected": 2, "pending": true } });
+    let events = [
+        (0, after(0, 0), tired),
+        (1, after(1, 0), lost.clone()),
+        (2, all_reduce(2), failing),
+        (3, all_reduce(3), lost),
+        (4, after(4, 2), serde_json::json!({ "xid": 31 })),
+        (5, after(5, 0), old),
+    ];
+    let fault = |(gpu, at, health): &(u32, serde_json::Value, serde_json::Value)| {
+        let event = serde_json::json!({ "gpu": format!("node0/{gpu}"), "node": 0, "local": gpu, "slot": gpu, "health": health });
+        serde_json::json!({ "number": gpu + 1, "origin": "suite.yaml:1:1", "at": at, "action": { "gpu": event } })
+    };
+    serde_json::Value::from_iter(events.iter().map(fault)).to_string()
+}
+
+#[test]
+fn health() {
+    let events = gpu_events();
+    let environment = [("FAKEGPU_PROFILES", "a100:5,v100"), ("FTEST_FAULTS", events.as_str())];
+    check_in(&environment, "allow", &CUDA_12, "health", &[NCCL_2_27]);
+    // All processes of a machine see the same: here by way of its file.
+    let work = tempfile::tempdir().unwrap();
+    let file = work.path().join("gpus");
+    let environment = [environment[0], environment[1], ("FTEST_GPUS", file.to_str().unwrap())];
+    check_in(&environment, "allow", &CUDA_13, "health", &[NCCL_2_30]);
+}
+
 #[test]
 fn libraries() {
     check("libraries");

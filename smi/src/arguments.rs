@@ -1,8 +1,9 @@
 //! The command line of nvidia-smi: what is asked for, of which GPUs, where to, how often.
 
 use crate::Failure;
-use crate::field::{self, Subject};
+use crate::field;
 use crate::monitor::Monitor;
+use crate::part::{self, Query};
 
 /// What of a CSV is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,9 +22,9 @@ pub(crate) enum Command {
         xml: bool,
         sections: Vec<String>,
     },
-    /// Fields by name, of GPUs or of their processes.
+    /// Fields by name, of GPUs or of parts of them.
     Fields {
-        of_processes: bool,
+        of: Option<&'static Query>,
         fields: Vec<String>,
         format: Format,
     },
@@ -162,7 +163,11 @@ const FIELDS: &str = "
   SELECTIVE QUERY OPTIONS:
 
     --query-gpu=                Information about GPUs; see --help-query-gpu.
+    --query-supported-clocks=   Supported clocks; see --help-query-supported-clocks.
     --query-compute-apps=       Active compute processes; see --help-query-compute-apps.
+    --query-accounted-apps=     Accounted processes; see --help-query-accounted-apps.
+    --query-retired-pages=      Retired pages; see --help-query-retired-pages.
+    --query-remapped-rows=      Remapped rows; see --help-query-remapped-rows.
     --format=                   csv (mandatory), noheader, nounits
 
   SUBCOMMANDS:
@@ -199,7 +204,6 @@ impl Arguments {
             match option {
                 "-h" | "--help" => return Ok(Self::new(Command::Help(usage()))),
                 "--help-query-gpu" => return Ok(Self::new(Command::Help(help_gpu()))),
-                "--help-query-compute-apps" => return Ok(Self::new(Command::Help(help_processes()))),
                 "--version" => result.command = Command::Versions,
                 "-L" | "--list-gpus" => result.command = Command::List,
                 "-q" | "--query" => is_query = true,
@@ -215,33 +219,28 @@ impl Arguments {
                     let value = words.value(option, value)?;
                     result.every = Some(number(option, &value)?);
                 }
-                "--query-gpu" => fields = Some((false, words.value(option, value)?)),
-                "--query-compute-apps" => fields = Some((true, words.value(option, value)?)),
+                "--query-gpu" => fields = Some((None, words.value(option, value)?)),
                 "--format" => format = Some(words.value(option, value)?),
-                setter if SETTERS.contains(&setter) => {
-                    return Err(Failure {
-                        message: format!(
-                            "Unable to apply {setter}: Insufficient Permissions\nTerminating early due to previous errors."
-                        ),
-                        code: 4,
-                    });
-                }
-                unknown => {
-                    let message = format!(
-                        "Invalid combination of input arguments: {unknown}. Please run 'nvidia-smi -h' for help.\n"
-                    );
-                    return Err(Failure::argument(message));
+                option => {
+                    let help = option.strip_prefix("--help-query-").and_then(part::find);
+                    if let Some(query) = help {
+                        return Ok(Self::new(Command::Help(help_parts(query))));
+                    }
+                    if let Some(query) = option.strip_prefix("--query-").and_then(part::find) {
+                        fields = Some((Some(query), words.value(option, value)?));
+                        continue;
+                    }
+                    return Err(refusal(option));
                 }
             }
         }
-        if let Some((of_processes, names)) = fields {
+        if let Some((of, names)) = fields {
             let Some(format) = format else {
                 return Err(Failure::argument(
                     "\"--format=\" is missing: it must name csv, as in --format=csv\n".to_owned(),
                 ));
             };
-            result.command =
-                Command::Fields { of_processes, fields: known(of_processes, &names)?, format: read_format(&format)? };
+            result.command = Command::Fields { of, fields: known(of, &names)?, format: read_format(&format)? };
         } else if is_query || is_xml || displays.is_some() {
             let sections = displays.map_or(Ok(Vec::new()), |displays| elements(&displays))?;
             result.command = Command::Query { xml: is_xml, sections };
@@ -391,11 +390,11 @@ fn read_format(text: &str) -> Result<Format, Failure> {
 }
 
 /// The fields, of which each must be known.
-fn known(of_processes: bool, names: &str) -> Result<Vec<String>, Failure> {
+fn known(of: Option<&'static Query>, names: &str) -> Result<Vec<String>, Failure> {
     let names = list(names);
-    let is_known = |name: &str| match of_processes {
-        false => field::find(name).is_some(),
-        true => field::find_of_process(name).is_some(),
+    let is_known = |name: &str| match of {
+        None => field::find(name).is_some(),
+        Some(query) => query.field(name).is_some(),
     };
     match names.iter().find(|name| !is_known(name)) {
         Some(unknown) => Err(Failure::argument(format!("Field \"{unknown}\" is not a valid field to query.\n"))),
@@ -434,18 +433,25 @@ fn help_gpu() -> String {
     text
 }
 
-fn help_processes() -> String {
-    let mut text = "List of valid properties to query for the switch \"--query-compute-apps\":\n\n\
-        Section about Active Compute Processes properties\nList of processes having compute context on the device.\n"
-        .to_owned();
-    for field in field::PROCESS {
-        let about = match field.of {
-            Subject::Gpu(name) => field::find(name).map_or("", |field| field.about),
-            _ => field.about,
-        };
-        text += &format!("\n{}\n{about}\n", quoted(field.names));
+fn help_parts(query: &Query) -> String {
+    let mut text =
+        format!("List of valid properties to query for the switch \"--query-{}\":\n\n{}", query.name, query.about);
+    for field in query.fields {
+        text += &format!("\n{}\n{}\n", quoted(field.names), field.about());
     }
     text
+}
+
+/// What an option is that does not ask for anything: one for administrators, or none.
+fn refusal(option: &str) -> Failure {
+    if SETTERS.contains(&option) {
+        let message =
+            format!("Unable to apply {option}: Insufficient Permissions\nTerminating early due to previous errors.");
+        return Failure { message, code: 4 };
+    }
+    Failure::argument(format!(
+        "Invalid combination of input arguments: {option}. Please run 'nvidia-smi -h' for help.\n"
+    ))
 }
 
 #[cfg(test)]
@@ -465,7 +471,7 @@ mod tests {
             let arguments = parse(line).unwrap();
             let format = Format { no_header: true, no_units: false };
             let fields = vec!["name".to_owned(), "uuid".to_owned()];
-            assert_eq!(arguments.command, Command::Fields { of_processes: false, fields, format });
+            assert_eq!(arguments.command, Command::Fields { of: None, fields, format });
             assert_eq!(arguments.gpus.unwrap(), ["0", "1"]);
             assert_eq!(arguments.every, Some(200));
         }

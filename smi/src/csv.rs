@@ -1,26 +1,29 @@
-//! `--query-gpu` and `--query-compute-apps` as comma separated values.
+//! `--query-gpu`, and the queries about parts of GPUs, as comma separated values.
 
 use crate::arguments::Format;
-use crate::field::{self, Subject};
+use crate::field;
 use crate::gpu::{Gpu, Machine, Reading, missing};
+use crate::part::{Query, Subject};
 
-/// The header, if `is_first` and wanted, and a line per GPU or process.
+/// The header, if `is_first` and wanted, and a line per GPU, or per part of it that is asked for.
 pub(crate) fn table(
     machine: &Machine<'_>,
-    of_processes: bool,
+    of: Option<&'static Query>,
     fields: &[String],
     format: Format,
     is_first: bool,
 ) -> String {
     let mut text = String::new();
     if is_first && !format.no_header {
-        let header: Vec<String> = fields.iter().filter_map(|name| header(of_processes, name)).collect();
+        let header: Vec<String> = fields.iter().filter_map(|name| header(of, name)).collect();
         text += &format!("{}\n", header.join(", "));
     }
     for gpu in &machine.gpus {
-        for cells in
-            if of_processes { of_its_processes(gpu, fields, format) } else { vec![of_gpu(gpu, fields, format)] }
-        {
+        let rows = match of {
+            Some(query) => of_parts(gpu, query, fields, format),
+            None => vec![of_gpu(gpu, fields, format)],
+        };
+        for cells in rows {
             text += &format!("{}\n", cells.join(", "));
         }
     }
@@ -28,11 +31,10 @@ pub(crate) fn table(
 }
 
 /// `memory.total [MiB]`: the field's own name, whichever was asked for.
-fn header(of_processes: bool, name: &str) -> Option<String> {
-    let (name, unit) = if of_processes {
-        field::find_of_process(name).map(|field| (field.names[0], field.unit))?
-    } else {
-        field::find(name).map(|field| (field.names[0], field.unit))?
+fn header(of: Option<&'static Query>, name: &str) -> Option<String> {
+    let (name, unit) = match of {
+        Some(query) => query.field(name).map(|field| (field.names[0], field.unit))?,
+        None => field::find(name).map(|field| (field.names[0], field.unit))?,
     };
     Some(if unit.is_empty() { name.to_owned() } else { format!("{name} [{unit}]") })
 }
@@ -54,16 +56,14 @@ fn of_gpu(gpu: &Gpu<'_>, fields: &[String], format: Format) -> Vec<String> {
     fields.iter().filter_map(|name| of_field(gpu, name, format)).collect()
 }
 
-fn of_its_processes(gpu: &Gpu<'_>, fields: &[String], format: Format) -> Vec<Vec<String>> {
+fn of_parts(gpu: &Gpu<'_>, query: &'static Query, fields: &[String], format: Format) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for (process, name) in gpu.processes() {
+    for part in (query.parts)(gpu) {
         let value = |asked: &String| {
-            let field = field::find_of_process(asked)?;
+            let field = query.field(asked)?;
             Some(match field.of {
                 Subject::Gpu(of) => of_field(gpu, of, format)?,
-                Subject::Pid => process.pid.to_string(),
-                Subject::Name => name.clone(),
-                Subject::Memory => cell(Ok((process.used_memory >> 20).to_string()), field.unit, format),
+                Subject::Nth(nth) => cell(part.get(nth)?.clone(), field.unit, format),
             })
         };
         rows.push(fields.iter().filter_map(value).collect());

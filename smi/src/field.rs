@@ -1,5 +1,4 @@
-//! The fields of `--query-gpu` and `--query-compute-apps`, as data: names, unit, how each is read, and what
-//! `--help-query-gpu` says about it.
+//! The fields of `--query-gpu`, as data: names, unit, how each is read, and what `--help-query-gpu` says about it.
 
 use crate::gpu::Gpu;
 use crate::gpu::Read::{self, *};
@@ -230,24 +229,29 @@ static BEFORE_ECC: &[Field] = &[
         Reason(0x10),
         "Another GPU of a sync boost group holds the clocks down.",
     ),
-    field(&["clocks_event_reasons_counters.sw_power_cap"], "us", Value(74), "How long the power draw limited clocks."),
+    field(
+        &["clocks_event_reasons_counters.sw_power_cap"],
+        "us",
+        Microseconds(74),
+        "How long the power draw limited clocks.",
+    ),
     field(
         &["clocks_event_reasons_counters.sw_thermal_slowdown"],
         "us",
-        Value(251),
+        Microseconds(251),
         "How long the temperature limited clocks.",
     ),
-    field(&["clocks_event_reasons_counters.sync_boost"], "us", Value(76), "How long sync boost limited clocks."),
+    field(&["clocks_event_reasons_counters.sync_boost"], "us", Microseconds(76), "How long sync boost limited clocks."),
     field(
         &["clocks_event_reasons_counters.hw_thermal_slowdown"],
         "us",
-        Value(252),
+        Microseconds(252),
         "How long the hardware slowed the GPU down because of the temperature.",
     ),
     field(
         &["clocks_event_reasons_counters.hw_power_brake_slowdown"],
         "us",
-        Value(253),
+        Microseconds(253),
         "How long the hardware slowed the GPU down for the power supply.",
     ),
     field(&["memory.total"], "MiB", Memory(0), "Installed memory."),
@@ -461,48 +465,4 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Field> {
 /// The field of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Field> {
     all().find(|field| field.names.contains(&name))
-}
-
-/// A field of `--query-compute-apps`: names, unit, the field of the GPU that it is, or none for one of the process.
-pub(crate) struct ProcessField {
-    pub(crate) names: &'static [&'static str],
-    pub(crate) unit: &'static str,
-    pub(crate) of: Subject,
-    pub(crate) about: &'static str,
-}
-
-/// What a field of a process is about.
-#[derive(Clone, Copy)]
-pub(crate) enum Subject {
-    /// The GPU: the field of this name.
-    Gpu(&'static str),
-    Pid,
-    Name,
-    Memory,
-}
-
-const fn process(names: &'static [&'static str], unit: &'static str, of: Subject, about: &'static str) -> ProcessField {
-    ProcessField { names, unit, of, about }
-}
-
-/// The fields of `--query-compute-apps`.
-pub(crate) static PROCESS: &[ProcessField] = &[
-    process(&["timestamp"], "", Subject::Gpu("timestamp"), "When the query was made, as YYYY/MM/DD HH:MM:SS.msec."),
-    process(&["gpu_name"], "", Subject::Gpu("name"), "Product name of the GPU."),
-    process(&["gpu_bus_id"], "", Subject::Gpu("pci.bus_id"), "PCI bus id as domain:bus:device.function, in hex."),
-    process(&["gpu_serial"], "", Subject::Gpu("serial"), "Serial number of the board."),
-    process(&["gpu_uuid"], "", Subject::Gpu("uuid"), "Globally unique identifier of the GPU."),
-    process(&["pid"], "", Subject::Pid, "Process id of the compute application."),
-    process(&["process_name", "name"], "", Subject::Name, "Name of the process."),
-    process(
-        &["used_gpu_memory", "used_memory"],
-        "MiB",
-        Subject::Memory,
-        "Memory that the context of the process uses.",
-    ),
-];
-
-/// The field of a process of this name.
-pub(crate) fn find_of_process(name: &str) -> Option<&'static ProcessField> {
-    PROCESS.iter().find(|field| field.names.contains(&name))
 }

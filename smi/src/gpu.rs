@@ -48,6 +48,8 @@ pub(crate) enum Read {
     Memory(usize),
     /// The same of BAR1.
     Bar1(usize),
+    /// Nanoseconds of a field value, in microseconds.
+    Microseconds(u32),
     /// Whether the clocks are held down for this reason.
     Reason(u64),
     /// Errors: 0 corrected or 1 uncorrected, 0 volatile or 1 aggregate, where; `None` is everywhere.
@@ -88,6 +90,7 @@ impl Read {
             Self::Clock(function, which) => nvml.long(device, &name(function), [which]).map(|mhz| mhz.to_string()),
             Self::Watts(function) => nvml.number(device, &name(function)).map(|number| watts(u64::from(number))),
             Self::WattsOf(field) => nvml.field(device, field, 0).map(watts),
+            Self::Microseconds(field) => nvml.field(device, field, 0).map(|time| (time / 1000).to_string()),
             Self::Value(field) => nvml.field(device, field, 0).map(|bits| (bits as u32 as i32).to_string()),
             Self::Memory(nth) => {
                 let memory = nvml.memory(device)?;
@@ -161,8 +164,10 @@ impl<'a> Machine<'a> {
         let devices = nvml.devices().map_err(failed)?;
         let count = devices.len();
         let mut gpus = Vec::new();
-        for (index, device) in devices.into_iter().enumerate() {
+        let mut reasons = Vec::new();
+        for (index, (device, usable)) in devices.into_iter().enumerate() {
             gpus.push(Gpu { nvml, device, index, count, pci: nvml.pci(device).map_err(failed)? });
+            reasons.push(usable);
         }
         if let Some(wanted) = wanted {
             let mut chosen = Vec::new();
@@ -172,6 +177,9 @@ impl<'a> Machine<'a> {
             }
             chosen.sort_by_key(|gpu| gpu.index);
             gpus = chosen;
+        }
+        for gpu in &gpus {
+            reasons[gpu.index].map_err(|code| gpu.no_handle(code))?;
         }
         if gpus.is_empty() {
             return Err(Failure::no_devices());
@@ -193,6 +201,16 @@ impl Gpu<'_> {
             || self.nvml.text(self.device, "nvmlDeviceGetUUID").is_ok_and(|uuid| uuid == name)
             || self.nvml.text(self.device, "nvmlDeviceGetSerial").is_ok_and(|serial| serial == name)
             || (name.contains(':') && address(name) == address(&self.pci.address()))
+    }
+
+    /// Why nothing of it can be shown.
+    fn no_handle(&self, code: Code) -> Failure {
+        let (address, why) = (self.pci.short_address(), self.nvml.explain(code));
+        let advice = if code == Code::LOST { ".  Reboot the system to recover this GPU" } else { "" };
+        Failure {
+            message: format!("Unable to determine the device handle for GPU {address}: {why}{advice}"),
+            code: u8::try_from(code.0).unwrap_or(255),
+        }
     }
 
     pub(crate) fn name(&self) -> String {
@@ -265,7 +283,7 @@ impl Gpu<'_> {
 
     /// Pages retired for a cause, 0 or 1.
     pub(crate) fn retired(&self, cause: i32) -> Reading {
-        self.nvml.long(self.device, "nvmlDeviceGetRetiredPages", [cause]).map(|count| count.to_string())
+        self.nvml.retired_pages(self.device, cause).map(|pages| pages.len().to_string())
     }
 
     pub(crate) fn timestamp(&self) -> Reading {

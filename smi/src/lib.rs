@@ -8,6 +8,7 @@ mod field;
 mod gpu;
 mod monitor;
 mod nvml;
+mod part;
 mod report;
 mod summary;
 mod topology;
@@ -79,9 +80,7 @@ fn perform(arguments: &[String]) -> Result<u8, Failure> {
             Command::List => summary::list(&machine),
             Command::Query { xml: false, sections } => tree::text(&machine, sections),
             Command::Query { xml: true, .. } => tree::xml(&machine),
-            Command::Fields { of_processes, fields, format } => {
-                csv::table(&machine, *of_processes, fields, *format, round == 0)
-            }
+            Command::Fields { of, fields, format } => csv::table(&machine, *of, fields, *format, round == 0),
             Command::Monitor(monitor) => monitor.table(&machine, round == 0),
             Command::Matrix => topology::matrix(&machine),
             Command::Peers(capability) => topology::peers(&machine, *capability),

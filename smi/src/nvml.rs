@@ -48,6 +48,11 @@ pub(crate) struct Pci {
 }
 
 impl Pci {
+    /// "0000:01:00.0"
+    pub(crate) fn short_address(&self) -> String {
+        text(&self.legacy)
+    }
+
     /// "00000000:01:00.0"
     pub(crate) fn address(&self) -> String {
         text(&self.bus_id)
@@ -192,8 +197,8 @@ impl Nvml {
         Ok(text(&buffer))
     }
 
-    /// All GPUs, in order of index.
-    pub(crate) fn devices(&self) -> Result<Vec<Device>, Code> {
+    /// All GPUs, in order of index, each with the reason for which it cannot be used.
+    pub(crate) fn devices(&self) -> Result<Vec<(Device, Result<(), Code>)>, Code> {
         let mut count = 0;
         // SAFETY: `nvmlReturn_t f(unsigned int *)` and `nvmlReturn_t f(unsigned int, nvmlDevice_t *)`.
         unsafe {
@@ -203,9 +208,10 @@ impl Nvml {
                 self.function("nvmlDeviceGetHandleByIndex_v2")?;
             let get = |index| {
                 let mut device = Device(0);
-                answer(function(index, &raw mut device)).map(|()| device)
+                let usable = answer(function(index, &raw mut device));
+                (device, usable)
             };
-            (0..count).map(get).collect()
+            Ok((0..count).map(get).collect())
         }
     }
 
@@ -406,6 +412,16 @@ impl Nvml {
         unsafe {
             let function: Ask = self.function("nvmlDeviceGetSupportedGraphicsClocks")?;
             self.list(|count, list| function(device, memory, count, list))
+        }
+    }
+
+    /// Addresses of the pages that were retired for a cause: because of corrected errors (0), or of one that was not (1).
+    pub(crate) fn retired_pages(&self, device: Device, cause: c_int) -> Result<Vec<u64>, Code> {
+        type Ask = unsafe extern "C" fn(Device, c_int, *mut c_uint, *mut u64) -> c_uint;
+        // SAFETY: the function's C type; the list has the room that is passed.
+        unsafe {
+            let function: Ask = self.function("nvmlDeviceGetRetiredPages")?;
+            self.list(|count, list| function(device, cause, count, list))
         }
     }
 

@@ -4,6 +4,7 @@ use crate::clock;
 use crate::field::COMPUTE_MODES;
 use crate::gpu::Read::{self, Memory, Nth, Number, Word};
 use crate::gpu::{Gpu, Machine, Reading};
+use crate::nvml::Code;
 
 const LINE: &str = "+-----------------------------------------------------------------------------------------+\n";
 const COLUMNS: &str = "+-----------------------------------------+------------------------+----------------------+\n";
@@ -24,14 +25,19 @@ const PROCESSES: &str = "\
 const NAME: usize = 27;
 const PROCESS: usize = 32;
 
+/// "ERR!" for a value that there should be.
 fn or(reading: Reading, other: &str) -> String {
-    reading.unwrap_or_else(|_| other.to_owned())
+    reading.unwrap_or_else(|code| if is_error(code) { "ERR!".to_owned() } else { other.to_owned() })
+}
+
+fn is_error(code: Code) -> bool {
+    matches!(code, Code::LOST | Code(999))
 }
 
 /// Watts without decimals, "119W".
 fn watts(reading: Reading) -> String {
     let whole = |watts: String| watts.parse::<f64>().map_or(watts, |watts| format!("{}W", watts.floor()));
-    reading.map_or_else(|_| "N/A".to_owned(), whole)
+    or(reading.map(whole), "N/A")
 }
 
 /// A text cut at its end.
@@ -57,7 +63,7 @@ fn rows(gpu: &Gpu<'_>) -> String {
     let ecc = match get(Word("GetEccMode", 0, &["Off", "On"])).as_deref() {
         Ok("On") => or(get(Read::Ecc(1, 0, None)), "N/A"),
         Ok(off) => off.to_owned(),
-        Err(_) => "N/A".to_owned(),
+        Err(code) => or(Err(*code), "N/A"),
     };
     let fan = get(Number("GetFanSpeed")).map(|speed| format!("{speed}%"));
     let temperature = gpu.nvml.long(gpu.device, "nvmlDeviceGetTemperature", [0]).map(|degrees| format!("{degrees}C"));

@@ -18,10 +18,115 @@ fn smi(arguments: &[&str]) -> Output {
 }
 
 fn run(libraries: &Path, arguments: &[&str]) -> Output {
+    command(libraries, arguments).output().unwrap()
+}
+
+fn command(libraries: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fakegpu-smi"));
     command.args(arguments).env_clear().env("TZ", "UTC").env("LD_LIBRARY_PATH", libraries);
     command.env("FAKEGPU_PROFILES", "h100:2,t4").env("FAKEGPU_DRIVER", "13.0");
-    command.output().unwrap()
+    command
+}
+
+/// As [`smi`], where the case did something to each of the GPUs: the first is tired, the second fell off the bus, and the third
+/// retired pages. `FTEST_FAULTS` as the runner makes it.
+fn unwell(arguments: &[&str]) -> Output {
+    let healths = [
+        r#"{"ecc": {"corrected": 12, "uncorrected": 1, "earlier_corrected": 40, "earlier_uncorrected": 2},
+            "remapped_rows": {"corrected": 2}, "throttle": "thermal", "pcie_generation": 3, "pcie_width": 8}"#,
+        r#"{"lost": true, "xid": 79}"#,
+        r#"{"retired_pages": {"corrected": 1, "uncorrected": 2, "pending": true}}"#,
+    ];
+    let event = |(gpu, health): (usize, &&str)| {
+        let number = gpu + 1;
+        format!(
+            r#"{{"number": {number}, "origin": "", "at": {{"after": {{"rank": {gpu}, "elapsed": {{"secs": 0, "nanos": 0}}}}}},
+                "action": {{"gpu": {{"gpu": "node0/{gpu}", "node": 0, "local": {gpu}, "slot": {gpu}, "health": {health}}}}}}}"#
+        )
+    };
+    let events: Vec<String> = healths.iter().enumerate().map(event).collect();
+    let shim = std::env::current_exe().unwrap().parent().unwrap().join("libfakegpu.so");
+    let libraries = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(&shim, libraries.path().join("libnvidia-ml.so.1")).unwrap();
+    let mut command = command(libraries.path(), arguments);
+    command.env("FTEST_FAULTS", format!("[{}]", events.join(","))).output().unwrap()
+}
+
+#[test]
+fn a_gpu_that_is_unwell() {
+    let text = |arguments: &[&str]| {
+        let output = unwell(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let fields = "--query-gpu=ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total,\
+                  ecc.errors.corrected.aggregate.dram,ecc.errors.uncorrected.aggregate.total,remapped_rows.correctable,\
+                  remapped_rows.uncorrectable,remapped_rows.pending,remapped_rows.failure,temperature.gpu,temperature.gpu.tlimit,\
+                  clocks_event_reasons.hw_slowdown,clocks_event_reasons.hw_thermal_slowdown,\
+                  clocks_event_reasons.sw_thermal_slowdown,pcie.link.gen.current,pcie.link.gen.max,\
+                  pcie.link.width.current,gpu_recovery_action";
+    assert_eq!(
+        text(&[fields, "--format=csv,noheader", "-i", "0"]),
+        "12, 1, 52, 3, 2, 3, Yes, No, 92, -7, Active, Active, Not Active, 3, 5, 8, Drain and Reset\n"
+    );
+    let counters =
+        "--query-gpu=clocks_event_reasons_counters.hw_thermal_slowdown,clocks_event_reasons_counters.sw_power_cap";
+    let counters = text(&[counters, "--format=csv,noheader,nounits", "-i", "0"]);
+    let numbers: Vec<i64> = counters.trim().split(", ").map(|number| number.parse().unwrap()).collect();
+    assert!(numbers[0] >= 0 && numbers[1] == 0, "{counters}");
+    let table = text(&["-i", "0,2"]);
+    assert!(table.contains("00000000:01:00.0 Off |                    1 |"), "{table}");
+    assert!(table.contains("| N/A   92C    P0 "), "{table}");
+
+    // The pages are the last of 16 GiB, of 64 KiB each.
+    let pages = text(&[
+        "--query-retired-pages=gpu_bus_id,retired_pages.address,retired_pages.cause",
+        "--format=csv",
+        "-i",
+        "2",
+    ]);
+    assert_eq!(
+        pages,
+        "gpu_bus_id, retired_pages.address, retired_pages.cause\n\
+         00000000:03:00.0, 0x00000003ffff0000, Single Bit ECC\n\
+         00000000:03:00.0, 0x00000003fffe0000, Double Bit ECC\n\
+         00000000:03:00.0, 0x00000003fffd0000, Double Bit ECC\n"
+    );
+    let retired = "--query-gpu=retired_pages.sbe,retired_pages.dbe,retired_pages.pending";
+    assert_eq!(text(&[retired, "--format=csv,noheader", "-i", "2"]), "1, 2, Yes\n");
+}
+
+#[test]
+fn a_lost_gpu_has_no_handle() {
+    for arguments in [&[][..], &["-L"], &["-q"], &["-i", "1"], &["-i", "00000000:02:00.0", "-q"]] {
+        let output = unwell(arguments);
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap(),
+            "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover this GPU\n",
+            "{arguments:?}"
+        );
+        assert_eq!(output.status.code(), Some(15), "{arguments:?}");
+    }
+    assert!(unwell(&["-i", "0,2", "-L"]).status.success(), "those that are there");
+}
+
+#[test]
+fn parts_of_gpus_as_csv() {
+    let clocks = text(&["--query-supported-clocks=gpu_name,mem,gr", "--format=csv", "-i", "2"]);
+    let lines: Vec<&str> = clocks.lines().collect();
+    // From 1590 MHz down to 210 in steps of 15, for each of the two clocks of the memory.
+    assert_eq!((lines[0], lines[1]), ("gpu_name, memory [MHz], graphics [MHz]", "Tesla T4, 5001 MHz, 1590 MHz"));
+    assert_eq!((lines.len(), *lines.last().unwrap()), (1 + 2 * 93, "Tesla T4, 405 MHz, 210 MHz"));
+    let rows = "--query-remapped-rows=gpu_bus_id,remapped_rows.correctable,remapped_rows.failure";
+    assert_eq!(
+        text(&[rows, "--format=csv"]),
+        "gpu_bus_id, remapped_rows.correctable, remapped_rows.failure\n00000000:01:00.0, 0, No\n\
+         00000000:02:00.0, 0, No\n00000000:03:00.0, [N/A], [N/A]\n"
+    );
+    assert_eq!(text(&["--query-accounted-apps=pid,gpu_util", "--format=csv"]), "pid, gpu_utilization [%]\n");
+    assert_eq!(text(&["--query-retired-pages=gpu_uuid", "--format=csv,noheader"]), "");
+    let help = text(&["--help-query-retired-pages"]);
+    assert!(help.contains("\"retired_pages.address\"\n"), "{help}");
 }
 
 /// What it prints when it succeeds.

@@ -1,7 +1,6 @@
 //! Bytes through memory that all ranks of a communicator map.
 
 mod collectives;
-mod futex;
 mod mapping;
 mod one_sided;
 mod reach;

@@ -11,6 +11,8 @@ mod status;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use protocol::fault::Fault;
+use protocol::gpu_event::board::Times;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::message::{ProcessInfo, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
@@ -109,6 +111,16 @@ impl Cluster {
             revision: 0,
             now_us: 0,
         }
+    }
+
+    /// Takes the faults that the case asks for, so that the report can say what they did.
+    pub fn asks_for(&mut self, faults: Vec<Fault>) {
+        self.fired.ask(faults);
+    }
+
+    /// Notes what happened to GPUs by the time `now` (us), by the machine's file.
+    pub fn gpus_changed(&mut self, times: &Times, now: u64) {
+        self.revision += u64::from(self.fired.note_gpus(times, now));
     }
 
     /// The cluster file's content, if there is one.

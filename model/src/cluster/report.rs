@@ -8,9 +8,9 @@ use protocol::finding::FindingKind;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::report::{
     COLLECTIVES, ClusterReport, ClusterSection, CollectiveTotals, CommunicatorSection, Direction, FailureEvent,
-    Finding, FindingSite, InjectedFault, LinkScope, LinkTotals, Measured, MeasuredFailure, MeasuredOperation,
-    MeasuredRank, MeasuredRecovery, NodePair, OperationKind, PointToPointTotals, RankTotals, RecoveryEvent, Resilience,
-    SCHEMA_VERSION, Timeline, TimelineEntry,
+    Finding, FindingSite, GpuChange, InjectedFault, LinkScope, LinkTotals, Measured, MeasuredFailure,
+    MeasuredOperation, MeasuredRank, MeasuredRecovery, NodePair, OperationKind, PointToPointTotals, RankTotals,
+    RecoveryEvent, Resilience, SCHEMA_VERSION, Timeline, TimelineEntry,
 };
 use protocol::site::CallSite;
 
@@ -442,20 +442,26 @@ impl Cluster {
             recovery_count: 0,
             failure_events: events,
             recovery_events: Vec::new(),
-            injected_faults: self.fired.records().map(|record| injected(record, number)).collect(),
+            injected_faults: self.fired.records().map(|record| self.injected(record, number)).collect(),
         };
         (resilience, measured)
     }
-}
 
-fn injected(record: &FaultRecord, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> InjectedFault {
-    InjectedFault {
-        index: record.number.into(),
-        kind: record.kind,
-        rank: record.rank,
-        comm_id: record.collective.map(|(id, ..)| number[&id]),
-        seqno: record.collective.map_or(NO_SEQUENCE, |(_, sequence, _)| sequence),
-        operation: record.collective.map_or("none", |(.., operation)| operation.name()).to_owned(),
+    fn injected(&self, record: &FaultRecord, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> InjectedFault {
+        let gpu = self.fired.gpu_event(record.number).map(|event| GpuChange {
+            gpu: event.gpu.clone(),
+            health: event.health.to_string(),
+            is_fatal: event.health.is_fatal(),
+        });
+        InjectedFault {
+            index: record.number.into(),
+            kind: record.kind,
+            rank: record.rank,
+            comm_id: record.collective.map(|(id, ..)| number[&id]),
+            seqno: record.collective.map_or(NO_SEQUENCE, |(_, sequence, _)| sequence),
+            operation: record.collective.map_or("none", |(.., operation)| operation.name()).to_owned(),
+            gpu,
+        }
     }
 }
 

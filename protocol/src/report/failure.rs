@@ -153,7 +153,7 @@ report! {
 
     /// A fault of the case that fired.
     InjectedFault {
-        /// Position in the case's `faults`, from 1.
+        /// Position in the case's `faults`, from 1; the events of `gpu` follow them.
         index: u64,
         /// What it did.
         kind: FaultKind,
@@ -165,6 +165,19 @@ report! {
         seqno: Sequence,
         /// The operation; "none" for a fault at none.
         operation: String,
+        /// What happened to the health of a GPU; absent for any other fault.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gpu: Option<GpuChange>,
+    }
+
+    /// A change of the health of a GPU.
+    GpuChange {
+        /// Which, `node0/3`.
+        gpu: String,
+        /// What happened, as "xid 79, lost".
+        health: String,
+        /// Whether work that was on it could not end well.
+        is_fatal: bool,
     }
 }
 
@@ -187,6 +200,8 @@ words! {
         SlowLink = "slow_link",
         /// What crosses a link fails.
         CutLink = "cut_link",
+        /// The health of a GPU changes.
+        Gpu = "gpu",
     }
 
     /// Kind of cause of a failure.

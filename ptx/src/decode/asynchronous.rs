@@ -3,6 +3,7 @@
 use super::memory::SCOPES;
 use super::*;
 use crate::memory_ops as mem;
+use crate::tensor_map::{FIELDS, Field};
 
 use Scalar::*;
 
@@ -209,6 +210,56 @@ impl<'a> Decoder<'a> {
         }
         let helper = if tensor { Helper::CopyTensor } else { Helper::CopyBulk };
         self.push(Op::System(helper, mode), vec![], src);
+        Ok(())
+    }
+
+    /// Changes a field of a tensor map, or publishes one that was made in shared memory.
+    pub(super) fn tensor_map(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        if m.take("cp_fenceproxy") {
+            for word in ["global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"] {
+                m.one_of(&[word])?;
+            }
+            m.one_of(&SCOPES)?;
+            let [to, from, Operand::Int(128)] = operands::<3>(ops)? else { return invalid("the size is 128") };
+            let (to, _) = self.whole_address(to, Some(Space::Global))?;
+            let (from, _) = self.whole_address(from, Some(Space::Shared))?;
+            self.sync(SyncOp::WarpSync, Convergence::Warp, vec![], vec![]);
+            self.push(Op::System(Helper::PublishMap, 0), vec![], vec![to, from]);
+            return Ok(());
+        }
+        m.one_of(&["replace"])?;
+        m.one_of(&["tile"])?;
+        if m.take("interleave_layout") {
+            let (Some(Operand::Int(0)), true) = (ops.get(1), ops.len() == 2) else {
+                return unsupported("tensor maps with interleaved elements");
+            };
+            self.space(m);
+            m.list.retain(|m| !matches!(*m, "b1024" | "b32"));
+            return Ok(());
+        }
+        let Some((_, field)) = FIELDS.iter().find(|(name, _)| m.take(name)) else {
+            return unsupported("this field of a tensor map");
+        };
+        let space = self.space(m);
+        m.one_of(&["b1024"])?;
+        let wide = matches!(field, Field::GlobalAddress | Field::GlobalStride);
+        let scalar = if wide { B64 } else { B32 };
+        m.one_of(&[if wide { "b64" } else { "b32" }])?;
+        let ordered = matches!(field, Field::BoxDim | Field::GlobalDim | Field::GlobalStride | Field::ElementStride);
+        let (address, ordinal, value) = match ops {
+            [address, value] if !ordered => (address, 0, value),
+            [address, Operand::Int(ordinal), value] if ordered && *ordinal < 5 => (address, *ordinal, value),
+            _ => return invalid("the operands of tensormap.replace"),
+        };
+        match (field, value) {
+            (Field::ElementType, Operand::Int(13..)) => return unsupported("tensor maps of packed elements"),
+            (Field::SwizzleMode, Operand::Int(4..)) => return unsupported("this swizzle of a tensor map"),
+            _ => {}
+        }
+        let (address, place) = self.whole_address(address, space)?;
+        let value = self.src(value, scalar)?;
+        let mode = *field as u64 | place << 16;
+        self.push(Op::System(Helper::ReplaceMap, mode), vec![], vec![address, Val::Imm(ordinal), value]);
         Ok(())
     }
 

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::matrix::{Fragment, MatrixAccess, Mma, Role};
+use crate::sync::BarrierKind;
+use crate::warpgroup::WarpgroupMma;
 
 use Scalar::*;
 
@@ -77,11 +79,7 @@ impl<'a> Decoder<'a> {
                 let src = vec![self.src(a, B32)?];
                 self.sync(SyncOp::MoveMatrix, Convergence::Warp, dst, src);
             }
-            "wgmma" if m.take("fence") || m.take("commit_group") || m.take("wait_group") => {
-                m.one_of(&["sync"])?;
-                m.one_of(&["aligned"])?;
-            }
-            "wgmma" => self.warpgroup_mma(m, ops)?,
+            "wgmma" => self.warpgroup(m, ops)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -264,9 +262,104 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn warpgroup_mma(&mut self, m: &mut Modifiers<'a>, _ops: &'a [Operand]) -> Check<()> {
-        m.list.clear();
-        unsupported("wgmma.mma_async")
+    fn warpgroup(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let action = m.one_of(&["fence", "commit_group", "wait_group", "mma_async"])?;
+        if m.take("sp") {
+            return unsupported("sparse wgmma");
+        }
+        m.one_of(&["sync"])?;
+        m.one_of(&["aligned"])?;
+        match action {
+            "mma_async" => return self.warpgroup_mma(m, ops),
+            // Products are done when a warp issues them. No warp says that they are before all four have.
+            "commit_group" => {
+                operands::<0>(ops)?;
+                let barrier = SyncOp::Barrier { kind: BarrierKind::Warpgroup, aligned: true };
+                self.sync(barrier, Convergence::Block, vec![], vec![]);
+            }
+            "wait_group" => {
+                operands::<1>(ops)?;
+            }
+            _ => {
+                operands::<0>(ops)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn warpgroup_mma(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let (rows, n, k) = self.shape(m)?;
+        let saturate = m.take("satfinite");
+        let (d, a, b) = (m.scalar()?, m.scalar()?, m.scalar()?);
+        if a == B1 {
+            return unsupported("wgmma of .b1");
+        }
+        let (types, depth) = match a {
+            F16 => (b == F16 && matches!(d, F16 | F32), 16),
+            Bf16 => (b == Bf16 && d == F32, 16),
+            Tf32 => (b == Tf32 && d == F32, 8),
+            E4m3 | E5m2 => (matches!(b, E4m3 | E5m2) && matches!(d, F16 | F32), 32),
+            S8 | U8 => (matches!(b, S8 | U8) && d == S32, 32),
+            _ => (false, 0),
+        };
+        let columns = match d {
+            S32 => n <= 32 && n.is_multiple_of(8) || n.is_multiple_of(16),
+            _ => n.is_multiple_of(8),
+        };
+        if !types || (rows, k) != (64, depth) || !columns || !(8..=256).contains(&n) || saturate && d != S32 {
+            return invalid("the shape and types of wgmma.mma_async");
+        }
+        let [results, first, second, scale, numbers @ ..] = ops else { return invalid("the number of operands") };
+        let a_in_memory = !matches!(first, Operand::Vector(_));
+        // Signs of the factors, then the order in memory of 16-bit factors that are there.
+        let signs = if d == S32 { 0 } else { 2 };
+        let orders = if depth == 16 { 1 + usize::from(a_in_memory) } else { 0 };
+        if numbers.len() != signs + orders {
+            return invalid(format!("{} numbers are expected behind the predicate", signs + orders));
+        }
+        let number = |at: usize, allowed: [u64; 2]| match numbers.get(at) {
+            Some(Operand::Int(value)) if allowed.contains(value) => Ok(*value == allowed[1]),
+            Some(_) => invalid("signs are 1 and -1, orders in memory 0 and 1"),
+            None => Ok(false),
+        };
+        let mma = WarpgroupMma {
+            n,
+            k,
+            a,
+            b,
+            d,
+            a_in_memory,
+            a_negated: number(0, [1, u64::MAX])?,
+            b_negated: number(1, [1, u64::MAX])?,
+            a_transposed: a_in_memory && number(2, [0, 1])?,
+            b_transposed: number(if a_in_memory { 3 } else { 2 }, [0, 1])?,
+            saturate,
+        };
+        let mut src = Vec::new();
+        if a_in_memory {
+            src.push(self.src(first, B64)?);
+        } else {
+            let values = list(first);
+            if values.len() != 4 {
+                return invalid("A has four registers");
+            }
+            for value in values {
+                src.push(self.src(value, B32)?);
+            }
+        }
+        src.push(self.src(second, B64)?);
+        src.push(self.plain_predicate(scale)?);
+        let (count, scalar) = mma.results();
+        let values = list(results);
+        if values.len() as u32 != count {
+            return invalid(format!("{count} results are expected"));
+        }
+        for value in values {
+            src.push(self.src(value, scalar)?);
+        }
+        let dst = values.iter().map(|value| self.dst(value, scalar)).collect::<Check<Vec<_>>>()?;
+        self.sync(SyncOp::WarpgroupMma(mma), Convergence::Warp, dst, src);
+        Ok(())
     }
 }
 

@@ -187,6 +187,7 @@ impl<'a> Decoder<'a> {
             }
             "cp" => self.copy(m, ops)?,
             "mbarrier" => self.mbarrier(m, ops)?,
+            "tensormap" => self.tensor_map(m, ops)?,
             _ => return Ok(false),
         }
         Ok(true)

@@ -1,9 +1,9 @@
 //! Bulk and tensor copies: done when they are issued, then counted at their mbarrier.
 
-use super::thread::{complete, fail, resolve_any};
+use super::thread::{complete, fail, resolve_any, space_of};
 use crate::memory_ops::AddressSpace;
 use crate::state::{Context, TRAP_ILLEGAL, Warp};
-use crate::tensor_map::TensorMap;
+use crate::tensor_map::{FIELDS, Field, TensorMap};
 
 /// The blocks that a multicast writes to, and the bits that their shared addresses carry; (0) is this block.
 fn targets(context: &Context, mode: u64, mask: u64) -> Vec<u64> {
@@ -60,6 +60,28 @@ fn reduce_into(place: *mut u8, source: *const u8, size: u64, op: u64, scalar: u6
             super::thread::update(place.add(at as usize), bytes, |old| Some(each(old, u64::from_le_bytes(raw))));
         }
     }
+}
+
+pub(super) extern "C" fn replace(context: &mut Context, warp: &mut Warp, mode: u64) {
+    context.warp = warp;
+    let (map, ordinal, value) = (context.args[0] as u64, context.args[1] as usize, context.args[2] as u64);
+    let Some((_, field)) = FIELDS.iter().find(|(_, field)| *field as u64 == mode & 0xff) else { return };
+    let Some(place) = resolve_any(context, map, 128, 64, space_of(mode), true) else { return };
+    let value = if matches!(field, Field::GlobalAddress | Field::GlobalStride) { value } else { value & 0xffff_ffff };
+    // SAFETY: resolved for 128 bytes, aligned.
+    let fits = TensorMap::replace(unsafe { &mut *place.cast::<[u8; 128]>() }, *field, ordinal, value);
+    if !fits {
+        fail(context, TRAP_ILLEGAL, map);
+    }
+}
+
+pub(super) extern "C" fn publish(context: &mut Context, warp: &mut Warp, _mode: u64) {
+    context.warp = warp;
+    let (to, from) = (context.args[0] as u64, context.args[1] as u64);
+    let Some(source) = resolve_any(context, from, 128, 64, AddressSpace::Shared, false) else { return };
+    let Some(target) = resolve_any(context, to, 128, 64, AddressSpace::Global, true) else { return };
+    // SAFETY: both were resolved for 128 bytes.
+    unsafe { std::ptr::copy(source, target, 128) };
 }
 
 pub(super) extern "C" fn tensor(context: &mut Context, warp: &mut Warp, mode: u64) {

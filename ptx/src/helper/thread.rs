@@ -109,7 +109,7 @@ pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64,
     place as u64
 }
 
-fn space_of(mode: u64) -> AddressSpace {
+pub(super) fn space_of(mode: u64) -> AddressSpace {
     match mode >> 16 & 0xff {
         0 => AddressSpace::Generic,
         1 => AddressSpace::Global,

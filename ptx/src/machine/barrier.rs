@@ -1,6 +1,7 @@
 //! Barriers of blocks and clusters: who arrived, who waits, and when all go on.
 
 use super::*;
+use crate::state::{BARRIERS, NUMBERED};
 
 impl Machine<'_> {
     pub(super) fn deadlock(&mut self, unit: &Unit) -> Stop {
@@ -31,11 +32,18 @@ impl Machine<'_> {
             let sync = warp.resume[lane as usize] - 1;
             let point = &self.kernel.syncs[sync as usize];
             let SyncOp::Barrier { kind, aligned } = point.op else { continue };
-            let id = point.src[0].read(warp, lane);
-            let count = point.src[1].read(warp, lane) as u32;
+            let read = |which: usize| point.src[which].read(warp, lane);
+            let (id, count) = match kind {
+                // Behind those that have numbers.
+                BarrierKind::Warpgroup => ((NUMBERED + index / 4) as u64, 128),
+                _ => (read(0), read(1) as u32),
+            };
             let value = point.src.get(2).map(|source| source.read(warp, lane));
             let (live, exited) = (warp.live(), warp.exited);
-            if id >= 16 || !count.is_multiple_of(32) || (kind == BarrierKind::Arrive && count == 0) {
+            if kind != BarrierKind::Warpgroup && id >= NUMBERED as u64
+                || !count.is_multiple_of(32)
+                || (kind == BarrierKind::Arrive && count == 0)
+            {
                 return Err(self.trap(unit, block, index, lane, sync, TRAP_BARRIER, 0));
             }
             let block_state = &mut unit.blocks[block];
@@ -67,7 +75,7 @@ impl Machine<'_> {
 
     pub(super) fn check_barriers(&mut self, unit: &mut Unit, block: usize, only: Option<usize>) {
         let state = &mut unit.blocks[block];
-        let range = only.map_or(0..16, |id| id..id + 1);
+        let range = only.map_or(0..BARRIERS, |id| id..id + 1);
         for id in range {
             let barrier = &mut state.barriers[id];
             let expected = if barrier.expected == 0 { state.alive } else { barrier.expected };

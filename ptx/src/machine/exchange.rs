@@ -3,6 +3,8 @@
 use super::*;
 use crate::helper::resolve_any;
 use crate::memory_ops::AddressSpace;
+use crate::types::Scalar;
+use crate::warpgroup::{self, Descriptor, WarpgroupMma};
 
 impl Machine<'_> {
     /// Executes a point for these lanes; `mask` is the member mask that they agreed on.
@@ -102,6 +104,7 @@ impl Machine<'_> {
                 let point = &kernel.syncs[sync as usize];
                 crate::matrix::multiply(&mma, warp, &point.src, &point.dst);
             }
+            SyncOp::WarpgroupMma(mma) => self.warpgroup_mma(unit, block, index, sync, members, &mma)?,
             SyncOp::MoveMatrix => {
                 let mut rows = [[0u16; 8]; 8];
                 for lane in 0..32 {
@@ -231,6 +234,76 @@ impl Machine<'_> {
         }
         let _ = mask;
         Ok(())
+    }
+
+    /// This warp's rows of a product of its warpgroup.
+    fn warpgroup_mma(
+        &mut self,
+        unit: &mut Unit,
+        block: usize,
+        index: usize,
+        sync: u32,
+        members: u32,
+        mma: &WarpgroupMma,
+    ) -> Result<(), Stop> {
+        let kernel = self.kernel;
+        let point = &kernel.syncs[sync as usize];
+        let lane = lowest(members).unwrap_or(0);
+        let factors = if mma.a_in_memory { 1 } else { 4 };
+        let warp = &unit.blocks[block].warps[index];
+        let read = |which: usize| point.src[which].read(warp, lane);
+        let (b_bits, add) = (read(factors), read(factors + 1) & 1 != 0);
+        let a = if mma.a_in_memory {
+            let (descriptor, first) = (Descriptor::decode(read(0)), index as u64 % 4 * u64::from(warpgroup::ROWS));
+            let size = (u64::from(warpgroup::ROWS), u64::from(mma.k));
+            let across = mma.a_transposed;
+            self.factor(unit, block, index, sync, lane, (&descriptor, mma.a, across, first, size))?
+        } else {
+            mma.read_rows(warp, &point.src[..4])
+        };
+        let descriptor = Descriptor::decode(b_bits);
+        let size = (u64::from(mma.n), u64::from(mma.k));
+        let columns = self.factor(unit, block, index, sync, lane, (&descriptor, mma.b, mma.b_transposed, 0, size))?;
+        let (n, k) = (mma.n as usize, mma.k as usize);
+        let mut b = vec![0u32; columns.len()];
+        for (column, values) in columns.chunks_exact(k).enumerate() {
+            for (step, value) in values.iter().enumerate() {
+                b[step * n + column] = *value;
+            }
+        }
+        let warp = &unit.blocks[block].warps[index];
+        mma.multiply(warp, &a, &b, add, &point.src[factors + 2..], &point.dst);
+        Ok(())
+    }
+
+    /// A factor in shared memory, by line (row of A, column of B) from the first that is wanted, and step.
+    fn factor(
+        &mut self,
+        unit: &mut Unit,
+        block: usize,
+        index: usize,
+        sync: u32,
+        lane: u32,
+        (descriptor, scalar, transposed, first, (lines, steps)): (&Descriptor, Scalar, bool, u64, (u64, u64)),
+    ) -> Result<Vec<u32>, Stop> {
+        let per = warpgroup::CHUNK * 8 / u64::from(scalar.bits());
+        let mut all = vec![0u32; (lines * steps) as usize];
+        let (outer, inner, skipped) =
+            if transposed { (steps, lines / per, first / per) } else { (lines, steps / per, 0) };
+        for line in 0..outer {
+            for chunk in 0..inner {
+                let from = if transposed { line } else { first + line };
+                let address = descriptor.chunk(from, skipped + chunk, transposed);
+                let place = self.place(unit, block, index, sync, lane, (address, 16, 16), true, false)?;
+                // SAFETY: resolved for 16 bytes, aligned.
+                let bytes = unsafe { place.cast::<[u8; 16]>().read() };
+                for (at, value) in (chunk * per..).zip(warpgroup::elements(bytes, scalar)) {
+                    let (line, step) = if transposed { (at, line) } else { (line, at) };
+                    all[(line * steps + step) as usize] = value;
+                }
+            }
+        }
+        Ok(all)
     }
 
     #[expect(clippy::too_many_arguments, reason = "who accesses what")]

@@ -44,6 +44,9 @@ impl Unit {
     }
 }
 
+/// So often the threads of a unit meet before other units get their turn, in a kernel that may wait for memory.
+const TURNS: u32 = 256;
+
 /// One worker's side of a launch.
 pub(crate) struct Machine<'a> {
     pub(crate) kernel: &'a Kernel,
@@ -62,7 +65,7 @@ struct Turn {
 impl Machine<'_> {
     pub(crate) fn run(&mut self, unit: &mut Unit) -> Result<Status, Stop> {
         self.context.blocks = unit.blocks.as_mut_ptr();
-        let mut idle = 0;
+        let (mut idle, mut turns) = (0u32, 0u32);
         loop {
             let mut turn = Turn { progress: false, yielded: false };
             for index in 0..unit.blocks.len() {
@@ -74,7 +77,12 @@ impl Machine<'_> {
             if unit.blocks.iter().all(|block| block.alive == 0) {
                 return Ok(Status::Done);
             }
+            turns += 1;
             if turn.progress {
+                // One thread may ask whether another block is done and pass the answer on at a barrier: progress without end.
+                if turns == TURNS && self.kernel.may_wait() {
+                    return Ok(Status::Waiting);
+                }
                 idle = 0;
                 continue;
             }

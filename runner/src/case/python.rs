@@ -7,6 +7,8 @@ pub const SYSTEM: &str = "system";
 
 /// How the names of packages begin that the shim replaces, or that only a GPU can use.
 const REPLACED: &[&str] = &["nvidia-", "cuda-", "triton", "pytorch-triton"];
+/// What `torch.compile` writes GPU code with. Required without a version, it is the version that PyTorch asks for.
+pub const COMPILER: &str = "triton";
 /// One of NVIDIA's that asks the driver and brings nothing of its own.
 const KEPT: &[&str] = &["nvidia-ml-py"];
 
@@ -31,6 +33,17 @@ pub fn package(requirement: &str) -> String {
 pub fn is_replaced(requirement: &str) -> bool {
     let package = package(requirement);
     !KEPT.contains(&package.as_str()) && REPLACED.iter().any(|prefix| package.starts_with(prefix))
+}
+
+/// Requirements with what `torch.compile` needs; the usual ones where there are none.
+pub fn with_compiler(mut requirements: Vec<String>) -> Vec<String> {
+    if requirements.is_empty() {
+        requirements.extend(DEFAULT_REQUIREMENTS.iter().map(|one| (*one).to_owned()));
+    }
+    if !requirements.iter().any(|one| package(one) == COMPILER) {
+        requirements.push(COMPILER.to_owned());
+    }
+    requirements
 }
 
 /// Requirements for a person: without hashes, and the first few where there are many.
@@ -69,6 +82,14 @@ mod tests {
         ] {
             assert_eq!(is_replaced(requirement), expected, "{requirement}");
         }
+    }
+
+    #[test]
+    fn the_compiler_is_added_once_and_to_the_usual_requirements() {
+        let with = |lines: &[&str]| with_compiler(lines.iter().map(|line| (*line).to_owned()).collect());
+        assert_eq!(with(&[]), ["numpy", "torch==2.15.0", "triton"]);
+        assert_eq!(with(&["torch==2.9.1"]), ["torch==2.9.1", "triton"]);
+        assert_eq!(with(&["Triton==3.9.0", "torch"]), ["Triton==3.9.0", "torch"]);
     }
 
     #[test]

@@ -147,6 +147,7 @@ fn is_meant(finding: &Finding, killed: &[u32], faults: &[InjectedFault], observa
             FaultKind::Delay | FaultKind::SlowLink => finding.kind.is_timeout(),
             // It still calls what it must.
             FaultKind::Corrupt => false,
+            FaultKind::Gpu => fault.gpu.as_ref().is_some_and(|change| change.is_fatal),
         };
         absent && fault.rank.is_none_or(|rank| finding.ranks.contains(&rank))
     };

@@ -1,24 +1,32 @@
 //! Two runs of a `deterministic` case, compared bit for bit: what its processes printed, the cluster report without what is
-//! measured, and what replicas held.
+//! measured, the device reports, what replicas held, and the files that it wrote.
 
-use std::borrow::Cow;
-use std::fs;
+mod devices;
+mod files;
+mod streams;
 
 use regex::bytes::Regex;
 use serde_json::Value;
 
 use crate::check::Failure;
-use crate::observation::{Captured, Observation, Role};
+use crate::observation::Observation;
 use crate::source::SourceLocation;
 
 /// That two runs of a case must not differ.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Deterministic {
     /// What does not count in a line of output.
     pub ignore: Vec<Regex>,
+    /// What is not compared: words of [`EXCEPTIONS`].
+    pub except: Vec<&'static str>,
+    /// Globs of files that are not compared, by name or by path from FTEST_SCRATCH.
+    pub except_files: Vec<String>,
     /// Where it is written.
     pub place: SourceLocation,
 }
+
+/// What a case may leave out of the comparison.
+pub const EXCEPTIONS: &[&str] = &["stderr", "devices", "files"];
 
 /// Differences of one kind that are shown.
 const SHOWN: usize = 3;
@@ -27,13 +35,21 @@ const SHOWN: usize = 3;
 const WIDTH: usize = 120;
 
 impl Deterministic {
-    /// Every difference between the two runs of a case.
+    /// Every difference between the two runs of a case, whose scratch directories are still there.
     pub fn compare(&self, first: &Observation, second: &Observation) -> Vec<Failure> {
+        let unless = |word: &str, differences: &dyn Fn() -> Vec<String>| {
+            if self.except.contains(&word) { Vec::new() } else { differences() }
+        };
         let kinds = [
             (
                 "both runs print the same",
-                self.output(first, second),
+                streams::stdout(&self.ignore, first, second),
                 "seed every generator on every rank; `deterministic: {ignore: [REGEX]}` leaves out times and addresses",
+            ),
+            (
+                "both runs print the same lines on stderr, in any order",
+                unless("stderr", &|| streams::stderr(&self.ignore, first, second)),
+                "`deterministic: {ignore: [REGEX]}` leaves out times and addresses, `except: [stderr]` all of it",
             ),
             (
                 "both runs have the same cluster report, except for what is measured",
@@ -41,9 +57,20 @@ impl Deterministic {
                 "look for a branch on time, on random numbers or on which rank comes first",
             ),
             (
+                "both runs have the same device reports, except for what is measured",
+                unless("devices", &|| devices::differences(&first.device_reports, &second.device_reports)),
+                "look for a branch on time, on random numbers or on which thread comes first; `except: [devices]` leaves \
+                 the reports out",
+            ),
+            (
                 "replicas hold the same in both runs",
                 replicas(first, second),
                 "seed every generator on every rank, and see `torch.use_deterministic_algorithms`",
+            ),
+            (
+                "both runs write the same files to FTEST_SCRATCH",
+                unless("files", &|| files::differences(&self.except_files, first, second)),
+                "`deterministic: {except_files: [GLOB]}` leaves out a file that has a time or an id in it",
             ),
         ];
         let failure = |(expected, differences, next): (&str, Vec<String>, &str)| {
@@ -71,65 +98,6 @@ impl Deterministic {
             next: next.to_owned(),
         }
     }
-
-    /// Lines that differ, of ranks; where there are none, of the one process.
-    fn output(&self, first: &Observation, second: &Observation) -> Vec<String> {
-        let has_ranks = first.ranks().next().is_some();
-        let counts = |role: Role| match role {
-            Role::Rank(_) => true,
-            Role::Launcher(_) => !has_ranks,
-            Role::Coordinator => false,
-        };
-        let mut differences = Vec::new();
-        for process in first.processes.iter().filter(|process| counts(process.role)) {
-            let role = process.role;
-            let Some(other) = second.process(role) else {
-                differences.push(format!("{role} ran only the first time"));
-                continue;
-            };
-            let (before, after) = match (text(&process.stdout), text(&other.stdout)) {
-                (Ok(before), Ok(after)) => (before, after),
-                (Err(error), _) | (_, Err(error)) => {
-                    differences.push(format!("stdout of {role} cannot be read again: {error}"));
-                    continue;
-                }
-            };
-            let (mut before, mut after) = (before.split(|byte| *byte == b'\n'), after.split(|byte| *byte == b'\n'));
-            let mut number = 0;
-            loop {
-                number += 1;
-                let (was, is) = (before.next(), after.next());
-                if was.is_none() && is.is_none() {
-                    break;
-                }
-                let (was, is) = (was.map(|line| self.counted(line)), is.map(|line| self.counted(line)));
-                if was != is {
-                    let show = |line: Option<Cow<'_, [u8]>>| match line {
-                        Some(line) => format!("`{}`", short(&String::from_utf8_lossy(&line))),
-                        None => "nothing".to_owned(),
-                    };
-                    differences.push(format!("stdout of {role}, line {number}: {}, then {}", show(was), show(is)));
-                }
-            }
-        }
-        differences
-    }
-
-    /// A line without what does not count.
-    fn counted<'l>(&self, line: &'l [u8]) -> Cow<'l, [u8]> {
-        self.ignore.iter().fold(Cow::Borrowed(line), |line, regex| {
-            let rest = match regex.replace_all(&line, &b""[..]) {
-                Cow::Borrowed(_) => None,
-                Cow::Owned(rest) => Some(rest),
-            };
-            rest.map_or(line, Cow::Owned)
-        })
-    }
-}
-
-/// All that a stream was.
-fn text(stream: &Captured) -> std::io::Result<Cow<'_, [u8]>> {
-    if stream.truncated { fs::read(&stream.path).map(Cow::Owned) } else { Ok(Cow::Borrowed(&stream.head)) }
 }
 
 /// Where the cluster reports of two runs differ, except for what is measured: by JSONPath.
@@ -223,7 +191,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::observation::{Exit, ProcessObservation};
+    use crate::observation::{Captured, Exit, ProcessObservation, Role};
 
     fn seen(outputs: &[&str], report: Value) -> Observation {
         let process = |(rank, output): (u32, &&str)| ProcessObservation {
@@ -238,7 +206,7 @@ mod tests {
 
     fn differences(first: &Observation, second: &Observation, ignore: &[&str]) -> Vec<String> {
         let ignore = ignore.iter().map(|regex| Regex::new(regex).unwrap()).collect();
-        let deterministic = Deterministic { ignore, place: SourceLocation::default() };
+        let deterministic = Deterministic { ignore, ..Deterministic::default() };
         deterministic.compare(first, second).into_iter().map(|failure| failure.got).collect()
     }
 

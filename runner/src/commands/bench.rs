@@ -112,6 +112,7 @@ fn run_ranks(arguments: &BenchArgs) -> Result<i32, Trouble> {
         command: &arguments.command(program),
         ranks: Some(arguments.ranks),
         allow: &[],
+        faults: &[],
         dry: None,
         alone: None,
         alone_report: None,

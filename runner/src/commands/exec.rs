@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use protocol::env;
+use protocol::fault::{self, Fault};
 use protocol::finding;
 use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
@@ -34,6 +35,7 @@ use crate::execute::{Cancel, RunContext, coordinator, ranks, reports};
 use crate::host::deadline;
 use crate::host::install::Install;
 use crate::observation::{Exit, Role};
+use crate::suite;
 
 pub(super) const PROGRAM: &str = "ftest exec";
 
@@ -52,6 +54,9 @@ pub struct ExecArgs {
     /// The devices
     #[command(flatten)]
     pub devices: DeviceArguments,
+    /// What happens to the health of GPUs, as under `gpu` in a suite: '{ node0/3: { at: { after: 5s }, xid: 79 } }'
+    #[arg(long, value_name = "YAML")]
+    pub gpu: Option<String>,
     /// Let gaps (`libcublas.*`) or findings (`rank_lost`) of this kind pass; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub allow: Vec<String>,
@@ -101,6 +106,8 @@ pub fn run(arguments: &ExecArgs) -> i32 {
 
 fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
     let plan = plan(arguments.cluster.as_deref(), &arguments.devices)?;
+    let events = arguments.gpu.as_deref().map(|text| suite::gpu_events("--gpu", text, &plan));
+    let faults = events.transpose().map_err(Trouble::usage)?.unwrap_or_default();
     let alone = Alone::of(&arguments.alone, &plan).map_err(Trouble::usage)?;
     let file = arguments.alone.as_rank_report.as_deref();
     let file = file.map(|path| checked_report("--as-rank-report", path)).transpose()?;
@@ -112,6 +119,7 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
         command: &arguments.command,
         ranks: None,
         allow: &arguments.allow,
+        faults: &faults,
         dry: None,
         alone: alone.as_ref(),
         alone_report: file.as_deref(),
@@ -130,6 +138,8 @@ pub(super) struct ExecPlan<'a> {
     pub(super) ranks: Option<u32>,
     /// Patterns of gaps, and kinds of findings, that change no exit code.
     pub(super) allow: &'a [String],
+    /// What happens to GPUs.
+    pub(super) faults: &'a [Fault],
     /// It runs without computing, for a preflight, which looks at nothing but memory.
     pub(super) dry: Option<&'a Dry<'a>>,
     /// It is one rank of a job without the others.
@@ -193,12 +203,13 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     // The command has the terminal's signals for itself; ours must not end us before the coordinator is down.
     let mut signals = Signals::listen().map_err(Trouble::infra)?;
     let context = RunContext::start(install, Cancel::new(), Arc::new(|_| {})).map_err(Trouble::infra)?;
-    let (mut execution, endpoint) = Execution::start(context, plan, arguments.transport, report.as_deref()).await?;
+    let (mut execution, endpoint) = Execution::start(context, arguments, report.as_deref()).await?;
     let cookie = execution.tree.sweep().cookie.clone();
     environment.coordinator(&endpoint);
     environment.set(env::COOKIE.name, ranks::node_cookie(&cookie, 0).to_string());
     environment.machine(&reports::machine(&execution.scratch));
     environment.journal(&reports::journal(&execution.scratch));
+    set_faults(&mut environment, arguments.faults);
     let allows_gaps = arguments.allow.iter().any(|pattern| !finding::WORDS.contains(&pattern.as_str()));
     if allows_gaps && environment.get(env::UNSUPPORTED_API.name).is_none() {
         environment.set(env::UNSUPPORTED_API.name, "warn");
@@ -244,6 +255,15 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     }
 }
 
+/// Only these: none of a run around this one.
+fn set_faults(environment: &mut Environment, faults: &[Fault]) {
+    if faults.is_empty() {
+        environment.remove(env::FAULTS.name);
+    } else {
+        environment.set(env::FAULTS.name, fault::to_json(faults));
+    }
+}
+
 /// The path that `option` names for a report, absolute, when its directory is there.
 pub(super) fn checked_report(option: &str, report: &Path) -> Result<PathBuf, Trouble> {
     let path = std::path::absolute(report).map_err(|error| Trouble::usage(format!("{option}: {error}")))?;
@@ -261,8 +281,7 @@ pub(super) fn checked_report(option: &str, report: &Path) -> Result<PathBuf, Tro
 impl Execution {
     async fn start(
         context: RunContext,
-        plan: &ClusterPlan,
-        transport: TransportName,
+        arguments: &ExecPlan<'_>,
         report: Option<&Path>,
     ) -> Result<(Execution, Endpoint), Trouble> {
         let (scratch, cookie) = context.open_case().map_err(Trouble::infra)?;
@@ -270,10 +289,13 @@ impl Execution {
         let cancel = context.cancel.clone();
         let report = ReportPlace::new(&scratch, report);
         let mut execution = Execution { context, scratch, tree: ProcessTree::new(cookie), cancel, report };
+        let mut environment = Environment::new();
+        environment.machine(&reports::machine(&execution.scratch));
+        set_faults(&mut environment, arguments.faults);
         let plan = coordinator::Plan {
             program: &program,
-            cluster: Some(plan),
-            transport: match transport {
+            cluster: Some(arguments.plan),
+            transport: match arguments.transport {
                 TransportName::Unix => Transport::Unix,
                 TransportName::Tcp => Transport::Tcp,
             },
@@ -281,7 +303,7 @@ impl Execution {
             report: &execution.report.written,
             directory: Path::new("."),
             idle: None,
-            environment: Environment::new(),
+            environment,
             successor: execution.context.successor(),
         };
         let started = match plan.start(&mut execution.tree) {

@@ -211,6 +211,8 @@ impl CaseExecution<'_> {
                 environment.set(name, value);
             }
         }
+        self.set_faults(&mut environment);
+        environment.machine(&reports::machine(&self.scratch));
         let plan = coordinator::Plan {
             program: &program,
             cluster: self.case.cluster.as_ref(),

@@ -33,9 +33,10 @@ pub(super) fn look_up(case: &Case, report: Option<&Value>) -> Fired {
 fn hint(fault: &protocol::fault::Fault, report: Option<&Value>) -> String {
     let Some(report) = report else { return "; the coordinator left no report".to_owned() };
     let Trigger::Collective { rank, communicator, operation, sequence } = &fault.at else {
-        let hint = match fault.action.link() {
-            Some(_) => "; no operation crossed the link then",
-            None => "; the rank ended before, or never called NCCL",
+        let hint = match (fault.action.link(), fault.action.gpu()) {
+            (Some(_), _) => "; no operation crossed the link then",
+            (_, Some(_)) => "; the case ended before, or no process of it called CUDA, NCCL or NVML",
+            _ => "; the rank ended before, or never called NCCL",
         };
         return hint.to_owned();
     };
@@ -83,7 +84,8 @@ mod tests {
             - {at: {rank: 1, collective: broadcast, seq: 1}, do: corrupt}\n  \
             - {at: {rank: 1, collective: gather}, do: drop}\n  \
             - {at: {rank: 0, after: 2s}, do: stop}\n  \
-            - {do: {cut_link: {between: [node0, node1]}}}\n";
+            - {do: {cut_link: {between: [node0, node1]}}}\n  \
+            gpu:\n    node1/0: {at: {after: 2s}, xid: 79}\n";
         let suite = suite::parse(Path::new("s.yaml"), text, Path::new("/")).unwrap_or_else(|error| panic!("{error}"));
         Arc::clone(&suite.cases[0])
     }
@@ -107,6 +109,8 @@ mod tests {
                 "s.yaml:10:5: `drop` at rank 1, first gather never fired; the rank completed 1 collective",
                 "s.yaml:11:5: `stop` of rank 0 after 2s never fired; the rank ended before, or never called NCCL",
                 "s.yaml:12:5: `cut_link` between node0 and node1 never fired; no operation crossed the link then",
+                "s.yaml:14:14: `gpu` node1/0 (xid 79, lost) after 2s never fired; the case ended before, or no process of \
+                 it called CUDA, NCCL or NVML",
             ]
         );
         assert!(look_up(&case(), None).missed[0].ends_with("; the coordinator left no report"));
@@ -117,6 +121,6 @@ mod tests {
         let report = json!({"resilience": {"injected_faults": [{"index": 1}, {"index": 5}]}});
         let fired = look_up(&case(), Some(&report));
         assert_eq!(fired.notes[1], "s.yaml:12:5: `cut_link` between node0 and node1 fired");
-        assert_eq!((fired.notes.len(), fired.missed.len()), (2, 3));
+        assert_eq!((fired.notes.len(), fired.missed.len()), (2, 4));
     }
 }

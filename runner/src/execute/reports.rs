@@ -121,8 +121,8 @@ pub fn gaps_in_output(processes: &[ProcessObservation]) -> Vec<Gap> {
         library: "torch".to_owned(),
         name: "inductor".to_owned(),
         detail:
-            "torch.compile writes GPU code with Triton, which is not installed: name it in `python`, or compile without \
-                 it (`backend=\"aot_eager\"`) or not at all (TORCH_COMPILE_DISABLE=1)"
+            "torch.compile writes GPU code with Triton, which is not installed: add `compile: true` to `python` (to a list: \
+                 `triton`), or compile without it (`backend=\"aot_eager\"`) or not at all (TORCH_COMPILE_DISABLE=1)"
                 .to_owned(),
         count: 1,
         rank: match process.role {

@@ -179,14 +179,14 @@ impl Attempts<'_> {
         if let Some(mut fresh) = fresh
             && judge::judge(&case, &observation, SnapshotMode::CompareOnly).0 == Verdict::Passed
         {
-            let again = self.observe(&mut fresh).await;
-            if !self.settings.keep {
-                self.resources.execution.discard(&again);
-            }
-            observation.again = Some(Box::new(again));
+            observation.again = Some(Box::new(self.observe(&mut fresh).await));
         }
         let case = case.as_ref();
         let (verdict, failures) = judge::judge(case, &observation, self.settings.snapshots);
+        // What the second run printed and wrote is compared first.
+        if let Some(again) = observation.again.as_ref().filter(|_| !self.settings.keep) {
+            self.resources.execution.discard(again);
+        }
         let perf = perf::measure(&case.expect.perf, &case.expect.output, &observation);
         let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped { .. });
         if !clean {

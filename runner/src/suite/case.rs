@@ -15,7 +15,7 @@ use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::{
-    Shared, Span, cluster, expect, explain, fault, fixture, launch, lint, policy, requires, slug, template,
+    Shared, Span, cluster, expect, explain, fault, fixture, gpu, launch, lint, policy, requires, slug, template,
 };
 
 /// The cases that one item expands to, each with the place of its id.
@@ -79,7 +79,10 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let kill =
         case.get("kill").map(|node| launch::read_kills(reader, node, world, cluster.as_ref())).unwrap_or_default();
     let coordinated = cluster.as_ref().filter(|_| common.coordinator != Some(false));
-    let faults = case.get("faults").map(|node| fault::read(reader, node, world, coordinated)).unwrap_or_default();
+    let mut faults = case.get("faults").map(|node| fault::read(reader, node, world, coordinated)).unwrap_or_default();
+    if let Some(entry) = case.entry("gpu") {
+        gpu::read(reader, entry, coordinated, &mut faults);
+    }
     let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
     let expect = expect::read(shared, case.get("expect"), &place, &full_id, world, Arc::clone(&context));
     lint::expectations(reader, entry(node, "expect"), &expect);

@@ -142,13 +142,13 @@ fn read_action(reader: &Reader<'_>, kind: FaultKind, value: Option<&Node>, clust
         (FaultKind::NcclError, _) => Action::NcclError,
         (FaultKind::Corrupt, _) => Action::Corrupt,
         (FaultKind::Drop, _) => Action::Drop,
-        // Reported when the kind was read.
-        (FaultKind::Delay | FaultKind::SlowLink | FaultKind::CutLink, None) => return None,
+        // Reported when the kind was read; what happens to GPUs is not in `faults`.
+        (FaultKind::Delay | FaultKind::SlowLink | FaultKind::CutLink, None) | (FaultKind::Gpu, _) => return None,
     })
 }
 
 /// A value that may be left out; `None` when it is there and wrong.
-fn sound<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+pub(super) fn sound<T>(read: Option<Option<T>>) -> Option<Option<T>> {
     match read {
         Some(None) => None,
         Some(value) => Some(value),
@@ -255,7 +255,7 @@ fn read_trigger(reader: &Reader<'_>, kind: FaultKind, node: &Node, world: Option
     }
 }
 
-fn read_collective(reader: &Reader<'_>, node: &Node) -> Option<Operation> {
+pub(super) fn read_collective(reader: &Reader<'_>, node: &Node) -> Option<Operation> {
     let choices = operations();
     let names: Vec<&str> = choices.iter().map(|operation| operation.name()).collect();
     reader.choice("collective", node, &names).map(|index| choices[index])

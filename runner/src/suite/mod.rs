@@ -10,6 +10,7 @@ mod fault;
 pub mod find;
 mod fixture;
 pub mod format;
+mod gpu;
 pub mod language;
 mod launch;
 mod lint;
@@ -32,7 +33,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::diagnostic::{self, Diagnostic};
-use model::node::Node;
+use model::node::{Entry, Node};
+use protocol::fault::Fault;
 use protocol::plan::ClusterPlan;
 use serde_json::json;
 
@@ -188,6 +190,24 @@ pub fn explain(file: &Path) -> Result<Vec<(Arc<Case>, String)>, SuiteError> {
     Ok(suite.cases.into_iter().zip(explained.unwrap_or_default()).collect())
 }
 
+/// What happens to GPUs of `cluster`: `text` is what a case may have under `gpu`, and `name` is what messages call it.
+///
+/// # Errors
+/// All mistakes.
+pub fn gpu_events(name: &str, text: &str, cluster: &ClusterPlan) -> Result<Vec<Fault>, SuiteError> {
+    let reader = Reader::new(Path::new(name), text);
+    let mut faults = Vec::new();
+    if let Some(node) = reader.parse() {
+        let entry = Entry { key: "gpu".to_owned(), key_span: node.span.clone(), node };
+        gpu::read(&reader, &entry, Some(cluster), &mut faults);
+    }
+    let mistakes = reader.finish();
+    if mistakes.is_empty() {
+        return Ok(faults.into_iter().map(|fault| fault.fault).collect());
+    }
+    Err(SuiteError::Mistakes(Mistakes { files: vec![(text.to_owned(), mistakes)] }))
+}
+
 fn parse_with(file: &Path, text: &str, dir: &Path, explained: &mut Option<Vec<String>>) -> Result<Suite, SuiteError> {
     let reader = Reader::new(file, text);
     let mut foreign = Vec::new();
@@ -279,7 +299,7 @@ fn read(
 /// `{port: {max: 1}}`.
 fn read_groups(reader: &Reader<'_>, node: &Node) -> BTreeMap<String, u32> {
     let Some(mapping) = reader.mapping("`groups`", node) else { return BTreeMap::new() };
-    let read = |entry: &model::node::Entry| {
+    let read = |entry: &Entry| {
         let group = reader.section(&language::keys::GROUP, &entry.node)?;
         let max = group.required("max", "max: 1").and_then(|node| reader.integer("max", node, 1, 1024));
         group.finish();
@@ -401,11 +421,11 @@ fixtures:
 defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2, memory: 1GiB, groups: [g]}, python: [numpy], uses: [more], env_inherit: [PATH]}
 cases:
 - id: one
-  python: {requirements: none.txt, project: none, extras: [x], packages: [numpy]}
+  python: {requirements: none.txt, project: none, extras: [x], packages: [numpy], compile: true}
   requires: [{python_module: {name: x, version: '>=1'}}]
   timeout: {slow: 1s, kill: 9s, grace: 1s, idle: 2s, survivors: 1s}
   sanitize: [races]
-  deterministic: {ignore: ['[0-9]+ ms']}
+  deterministic: {ignore: ['[0-9]+ ms'], except: [stderr], except_files: ['*.log']}
   schedule: {seed: 7, jitter: 250us}
   retries: {count: 1, only_if: [infra, {stderr: x}], delay: 1s, flaky: fail}
   xfail: {reason: r, issue: 3, strict: false, until: 2999-01-01, if: true}
@@ -415,6 +435,12 @@ cases:
   - {at: {rank: 1, collective: all_reduce, seq: 1, communicator: 1}, do: {delay: 1s}}
   - {at: {after: 1s}, do: {slow_link: {between: [node0, node1], delay: 1ms, gbps: 1}}}
   - {do: {cut_link: {between: [node0, node1]}}}
+  gpu:
+    node0/0:
+    - {at: {collective: send, seq: 1, communicator: 1}, lost: false, xid: 48, throttle: thermal, pcie_gen: 1, pcie_width: 8}
+    - {ecc: {corrected: 1, uncorrected: 1, earlier_corrected: 1, earlier_uncorrected: 1}}
+    node1/0: {at: {after: 1s}, remapped_rows: {corrected: 1, uncorrected: 1, pending: true, failed: true}}
+    node1/1: {retired_pages: {corrected: 1, uncorrected: 1, pending: true}}
   expect:
     within: 1s
     leaks: none

@@ -6,7 +6,7 @@ use model::node::{Node, Value};
 use protocol::schedule::Schedule;
 
 use crate::case::policy::{Flaky, Retries, RetryIf, Xfail};
-use crate::check::repeat::Deterministic;
+use crate::check::repeat::{Deterministic, EXCEPTIONS};
 use crate::expression;
 use crate::host::calendar;
 use crate::suite::language::keys::{self, MOST_RETRIES as MOST};
@@ -42,19 +42,22 @@ pub(super) fn read_retries(reader: &Reader<'_>, node: &Node) -> Option<Retries> 
     Some(Retries { count: count?, only_if: only_if.unwrap_or_default(), delay, flaky, place })
 }
 
-/// `true`, or `{ignore: [REGEX]}`.
+/// `true`, or `{ignore: [REGEX], except: [stderr], except_files: [GLOB]}`.
 pub(super) fn read_deterministic(reader: &Reader<'_>, node: &Node) -> Option<Deterministic> {
     let place = reader.place(&node.span);
     if !matches!(node.value, Value::Map(_)) {
         let is_wanted = reader.boolean("deterministic", node)?;
-        return is_wanted.then(|| Deterministic { ignore: Vec::new(), place });
+        return is_wanted.then(|| Deterministic { place, ..Deterministic::default() });
     }
     let mapping = reader.section(&keys::DETERMINISTIC, node)?;
-    let items = mapping.required("ignore", "ignore: ['[0-9.]+ ms']").and_then(|node| reader.list("ignore", node));
-    let read = |item| reader.string("ignore", item).and_then(|text| regex(reader, item, &text));
-    let ignore = items.unwrap_or_default().iter().filter_map(read).collect();
+    let items = |key: &'static str| mapping.get(key).and_then(|node| reader.list(key, node)).unwrap_or_default();
+    let pattern = |item: &Node| reader.string("ignore", item).and_then(|text| regex(reader, item, &text));
+    let ignore = items("ignore").iter().filter_map(pattern).collect();
+    let word = |item: &Node| reader.choice("except", item, EXCEPTIONS).map(|word| EXCEPTIONS[word]);
+    let except = items("except").iter().filter_map(word).collect();
+    let except_files = mapping.get("except_files").and_then(|node| reader.texts("except_files", node));
     mapping.finish();
-    Some(Deterministic { ignore, place })
+    Some(Deterministic { ignore, except, except_files: except_files.unwrap_or_default(), place })
 }
 
 /// `{seed: 7, jitter: 5ms}`.

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use model::node::{Node, Value};
+use model::node::{Entry, Node, Value};
 
 use crate::case::python::{self, PythonNeed};
 use crate::suite::language::python::PYTHON;
 use crate::suite::reader::{Mapping, Reader};
 use crate::suite::requirements;
+
+/// The key of `python` that is a switch, and so may be among the names of packages.
+const COMPILE: &str = "compile";
 
 /// Adds variables to `env`, and those that are null to `unset`.
 pub(super) fn read_env(reader: &Reader<'_>, node: &Node, env: &mut BTreeMap<String, String>, unset: &mut Vec<String>) {
@@ -27,7 +30,7 @@ pub(super) fn read_env(reader: &Reader<'_>, node: &Node, env: &mut BTreeMap<Stri
     }
 }
 
-/// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0"}`, or `{requirements: FILE}` from `directory`, or `system`.
+/// `[torch==2.15.0, numpy]`, or `{torch: "2.15.0", compile: true}`, or `{requirements: FILE}` from `directory`, or `system`.
 pub(super) fn read_python(reader: &Reader<'_>, node: &Node, directory: &Path) -> Option<PythonNeed> {
     if let Value::Text(text) = &node.value {
         if text == python::SYSTEM {
@@ -37,10 +40,10 @@ pub(super) fn read_python(reader: &Reader<'_>, node: &Node, directory: &Path) ->
         reader.mistake(&node.span, format!("unknown `python`: `{text}`"), help);
         return None;
     }
-    let names_files = |entry: &model::node::Entry| PYTHON.keys().any(|key| key.name == entry.key);
+    let names_files = |entry: &Entry| entry.key != COMPILE && PYTHON.keys().any(|key| key.name == entry.key);
     let mut requirements = match &node.value {
         Value::Map(entries) if entries.iter().any(names_files) => sources(reader, node, directory)?,
-        Value::Map(_) => versions(reader, &reader.mapping("`python`", node)?),
+        Value::Map(_) => versions(reader, &reader.mapping("`python`", node)?)?,
         _ => reader.texts("python", node)?,
     };
     requirements.sort_unstable();
@@ -74,22 +77,26 @@ fn sources(reader: &Reader<'_>, node: &Node, directory: &Path) -> Option<Vec<Str
     }
     let packages = python.get("packages").and_then(|node| reader.texts("packages", node)).unwrap_or_default();
     found.extend(packages);
-    if files.is_none() && project.is_none() {
+    let compile = python.get(COMPILE);
+    if files.is_none() && project.is_none() && compile.is_none() {
         let help = "with packages alone, write a list: `python: [torch==2.15.0, numpy]`";
         reader.mistake(&node.span, "`python` has neither `requirements` nor `project`", help);
     }
+    let compile = compile.is_some_and(|node| reader.boolean(COMPILE, node) == Some(true));
     python.finish();
-    Some(found)
+    Some(if compile { python::with_compiler(found) } else { found })
 }
 
-fn versions(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Vec<String> {
-    mapping
-        .entries()
-        .iter()
-        .filter_map(|entry| {
-            let version = reader.word(&entry.key, &entry.node)?;
+fn versions(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> Option<Vec<String>> {
+    let mut compile = false;
+    let mut found = Vec::new();
+    for entry in mapping.entries() {
+        if entry.key == COMPILE {
+            compile = reader.boolean(COMPILE, &entry.node)?;
+        } else if let Some(version) = reader.word(&entry.key, &entry.node) {
             let pinned = version.starts_with(|first: char| first.is_ascii_digit());
-            Some(format!("{}{}{version}", entry.key, if pinned { "==" } else { "" }))
-        })
-        .collect()
+            found.push(format!("{}{}{version}", entry.key, if pinned { "==" } else { "" }));
+        }
+    }
+    Some(if compile { python::with_compiler(found) } else { found })
 }

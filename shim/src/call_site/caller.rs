@@ -12,6 +12,8 @@ use object::{Object, ObjectKind, ObjectSymbol, SymbolKind};
 use protocol::ids::SiteId;
 use protocol::site::CallSite;
 
+/// Where a program starts: all that is left of its stack when `main` has returned.
+const ENTRY: &str = "_start";
 /// A larger file is not read for the name of a function, bytes.
 const LARGEST: u64 = 64 << 20;
 
@@ -97,6 +99,47 @@ pub(super) fn site() -> SiteId {
     let id = find(address).map_or_else(SiteId::default, |found| site::number(found.site()));
     known.write().insert(address, id);
     id
+}
+
+/// The function of the program that this thread is in: the innermost on its stack that is not ours. It takes a walk over the stack.
+pub(super) fn on_stack() -> Option<SiteId> {
+    let own = loaded(on_stack as *const () as usize)?.dli_fbase;
+    let mut looking = Looking { own, found: None };
+    // SAFETY: the function calls `step` for each frame, with this argument, before it returns.
+    unsafe { _Unwind_Backtrace(step, (&raw mut looking).cast()) };
+    let found = looking.found.and_then(find).filter(|found| found.function.as_deref() != Some(ENTRY))?;
+    Some(site::number(found.site()))
+}
+
+struct Looking {
+    own: *mut c_void,
+    found: Option<usize>,
+}
+
+// The unwinder of the Itanium C++ ABI, which Rust's standard library is linked with.
+unsafe extern "C" {
+    fn _Unwind_Backtrace(step: extern "C" fn(*mut c_void, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
+    fn _Unwind_GetIP(frame: *mut c_void) -> usize;
+}
+
+/// 0 to go on (`_URC_NO_REASON`), anything else to end the walk.
+extern "C" fn step(frame: *mut c_void, looking: *mut c_void) -> c_int {
+    // SAFETY: the argument of `on_stack`.
+    let looking = unsafe { &mut *looking.cast::<Looking>() };
+    // SAFETY: the frame that the unwinder is at.
+    let address = unsafe { _Unwind_GetIP(frame) };
+    let Some(info) = loaded(address) else { return 1 };
+    if info.dli_fbase == looking.own || is_of_the_system(&text(info.dli_fname)) {
+        return 0;
+    }
+    looking.found = Some(address);
+    1
+}
+
+/// The C library and the loader, which start threads and call what runs at exit.
+fn is_of_the_system(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    ["libc.so", "libc-", "libpthread", "ld-linux"].iter().any(|start| name.starts_with(start))
 }
 
 /// The path of the library or program that the code at `address` is in. Its file is not read.

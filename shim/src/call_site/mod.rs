@@ -25,7 +25,17 @@ pub(crate) fn of_python() -> Option<SiteId> {
     python::innermost()
 }
 
-/// The same, at a cost that every operator can bear: none for the threads of a backward pass.
+/// The C function that allocates, in a program without PyTorch: that allocates seldom enough for a walk over the stack.
+pub(crate) fn of_allocation() -> Option<SiteId> {
+    if has_framework() { None } else { caller::on_stack() }
+}
+
+/// The line of Python, or else the C function that called, at any cost: for what is wrong.
+pub(crate) fn of_mistake() -> Option<SiteId> {
+    python::innermost().or_else(caller::on_stack)
+}
+
+/// The same as [`of_python`], at a cost that every operator can bear: none for the threads of a backward pass.
 pub(crate) fn of_this_thread() -> Option<SiteId> {
     python::of_this_thread()
 }

@@ -15,8 +15,10 @@ use super::generator::Drawing;
 use super::layout::tag;
 use super::mapping::names;
 use super::method::Method;
+use super::numbers::NonFinite;
 use super::object::{self, Form, Storage, Tensor};
 use super::operator::{Kind, Operator};
+use super::unwritten::Unwritten;
 use super::value::{Arguments, Value};
 use super::{exception, torch, view};
 use crate::boundary::gap;
@@ -27,7 +29,8 @@ use crate::device::graph::capture::{self, Capture, Hidden};
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::stream::Stream;
 use crate::device::{self, neighbors};
-use crate::sanitizer::init;
+use crate::sanitizer::finite;
+use crate::sanitizer::init::{self, Read};
 use crate::sanitizer::races::{self, Access};
 
 /// An operator that goes into the graph that the current stream captures.
@@ -41,6 +44,7 @@ pub(super) struct Recording {
 pub(super) struct Kept {
     arguments: Vec<Value>,
     accesses: Option<Accesses>,
+    unwritten: Option<Unwritten>,
     hidden: Hidden,
 }
 
@@ -97,13 +101,14 @@ impl Recording {
         Kept {
             arguments: arguments.iter().map(Value::another).collect(),
             accesses: Accesses::begin(operator, arguments, self.index),
+            unwritten: Unwritten::begin(operator, arguments),
             hidden,
         }
     }
 
     /// The operator has computed, with these results: makes the node.
     pub(super) fn add(self, operator: &'static Operator, method: Method, kept: Kept, results: &[IValue]) {
-        let Kept { arguments, accesses, hidden } = kept;
+        let Kept { arguments, accesses, unwritten, hidden } = kept;
         drop(hidden);
         let mut viewer = Viewer::default();
         let arguments: Vec<Value> = operator
@@ -133,6 +138,7 @@ impl Recording {
             own,
             site,
             accesses,
+            reads: unwritten.map_or_else(Vec::new, Unwritten::into_reads),
         };
         if let Err(error) = self.capture.add(&[&self.stream], Operation::Work(Arc::new(node))) {
             fail(error);
@@ -316,6 +322,8 @@ struct Node {
     /// The line that was captured.
     site: SiteId,
     accesses: Vec<Access>,
+    /// What must have been written when it runs, for the sanitizer `init`.
+    reads: Vec<Read>,
 }
 
 // SAFETY: libtorch counts references atomically, and launches change nothing of a node but the memory of the graph.
@@ -331,6 +339,8 @@ impl Work for Node {
         gpu.alive()?;
         let _device = CurrentDevice::become_(self.index);
         let _running = neighbors::running(gpu);
+        init::read_at(self.site, &self.operator.name, &self.reads);
+        let not_finite = self.numbers();
         let is_done = match exception::caught(|| self.compute()) {
             Ok(is_done) => is_done,
             Err(why) => {
@@ -344,6 +354,11 @@ impl Work for Node {
         if init::is_wanted() {
             let written = self.accesses.iter().filter(|access| access.writes);
             written.for_each(|access| init::written(access.address, access.bytes));
+        }
+        if let Some(not_finite) = not_finite {
+            let results: Vec<Tensor> =
+                self.outputs.iter().flatten().filter_map(|output| output.view.tensor()).collect();
+            not_finite.end_in_graph(self.site, &results);
         }
         self.operator.calls.fetch_add(1, Ordering::Relaxed);
         if is_done {
@@ -363,6 +378,15 @@ impl Work for Node {
 }
 
 impl Node {
+    /// What it computes with; None where nobody wants to know.
+    fn numbers(&self) -> Option<NonFinite> {
+        if !finite::is_wanted() {
+            return None;
+        }
+        let arguments: Vec<IValue> = self.arguments.iter().map(Value::raw).collect();
+        NonFinite::in_graph(self.operator, &arguments)
+    }
+
     /// False if something has another shape than when it was captured.
     fn compute(&self) -> bool {
         let mut values: Vec<IValue> = self.arguments.iter().cloned().map(Value::into_raw).collect();

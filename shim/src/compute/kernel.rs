@@ -9,6 +9,7 @@ use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
 use super::graphed::Recording;
+use super::late::Late;
 use super::mapping::names;
 use super::method::Method;
 use super::numbers::NonFinite;
@@ -172,6 +173,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
     let accesses = Accesses::begin(operator, &values[below..], target.index);
     let not_finite = NonFinite::begin(operator, &values[below..]);
     let unwritten = Unwritten::begin(operator, &values[below..]);
+    let late = if placement.is_mixed { None } else { Late::begin(operator, &values[below..], target.index) };
     // SAFETY: as above. What it gives keeps the arguments.
     let _views = unsafe { call.perform(stack, below) };
     if let Some(accesses) = accesses {
@@ -185,6 +187,10 @@ pub(super) unsafe extern "C-unwind" fn compute(
     if let Some(unwritten) = unwritten {
         // SAFETY: as above.
         unwritten.end(unsafe { &(*stack).items()[below..] });
+    }
+    if let Some(late) = late {
+        // SAFETY: as above.
+        late.end(unsafe { &(*stack).items()[below..] });
     }
     operator.calls.fetch_add(1, Ordering::Relaxed);
 }

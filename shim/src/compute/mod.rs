@@ -17,6 +17,7 @@ mod graphed;
 mod host;
 mod install;
 mod kernel;
+mod late;
 mod layout;
 mod mapping;
 mod mersenne;

@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use protocol::ids::SiteId;
+
 use super::bytes::{Bytes, of_result, tensors};
 use super::cxx::{Device, IValue};
 use super::layout::tag;
@@ -43,7 +45,18 @@ pub(super) struct NonFinite {
 impl NonFinite {
     /// What an operator computes with; None where nobody wants to know.
     pub(super) fn begin(operator: &'static Operator, arguments: &[IValue]) -> Option<Self> {
-        if !finite::is_wanted() || gap::is_muted() {
+        (!gap::is_muted())
+            .then(|| Self::look(operator, arguments, |tensor| tensor.device().kind == Device::CUDA))
+            .flatten()
+    }
+
+    /// The same for an operator in a CUDA graph, whose arguments are views of a GPU's memory.
+    pub(super) fn in_graph(operator: &'static Operator, arguments: &[IValue]) -> Option<Self> {
+        Self::look(operator, arguments, |_| true)
+    }
+
+    fn look(operator: &'static Operator, arguments: &[IValue], is_gpus: impl Fn(Tensor) -> bool) -> Option<Self> {
+        if !finite::is_wanted() {
             return None;
         }
         let mut found = Self { operator, is_tainted: false, inputs: Vec::new(), written: Vec::new() };
@@ -58,7 +71,7 @@ impl NonFinite {
                     continue;
                 }
                 found.is_tainted = found.is_tainted || numbers.count().is_any();
-                if tensor.device().kind == Device::CUDA {
+                if is_gpus(tensor) {
                     found.written.push(numbers);
                 }
             }
@@ -68,17 +81,33 @@ impl NonFinite {
 
     /// The operator is done, with these results; its arguments are still there.
     pub(super) fn end(self, results: &[IValue]) {
-        if self.is_tainted {
-            return;
-        }
-        let results =
-            if names::keeps_logarithms(&self.operator.name) { &results[..results.len().min(1)] } else { results };
-        let results = results.iter().flat_map(of_result).filter_map(Numbers::of);
-        let made = self.written.iter().cloned().chain(results).map(|numbers| numbers.count()).find(Count::is_any);
-        let Some(made) = made else { return };
-        if !self.inputs.iter().any(|numbers| numbers.count().is_any()) {
+        let results = &results[..self.counted(results.len())];
+        if let Some(made) = self.made(results.iter().flat_map(of_result)) {
             finite::made(&self.operator.name, made);
         }
+    }
+
+    /// The same in a graph, of an operator that was captured at `site`.
+    pub(super) fn end_in_graph(self, site: SiteId, results: &[Tensor]) {
+        let results = &results[..self.counted(results.len())];
+        if let Some(made) = self.made(results.iter().copied()) {
+            finite::made_at(site, &self.operator.name, made);
+        }
+    }
+
+    /// How many of so many results are looked at.
+    fn counted(&self, results: usize) -> usize {
+        if names::keeps_logarithms(&self.operator.name) { results.min(1) } else { results }
+    }
+
+    /// What it made that is not finite, of what is.
+    fn made(&self, results: impl Iterator<Item = Tensor>) -> Option<Count> {
+        if self.is_tainted {
+            return None;
+        }
+        let results = results.filter_map(Numbers::of);
+        let made = self.written.iter().cloned().chain(results).map(|numbers| numbers.count()).find(Count::is_any)?;
+        (!self.inputs.iter().any(|numbers| numbers.count().is_any())).then_some(made)
     }
 }
 

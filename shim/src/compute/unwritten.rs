@@ -50,6 +50,11 @@ impl Unwritten {
         Some(unwritten)
     }
 
+    /// What it reads, to be looked at whenever it runs.
+    pub(super) fn into_reads(self) -> Vec<Read> {
+        self.reads
+    }
+
     /// The operator is done, with these results; its arguments are still there.
     pub(super) fn end(self, results: &[IValue]) {
         init::read(&self.operator.name, &self.reads);

@@ -38,6 +38,11 @@ impl Value {
         self.0.tag == torch().layout.tags.list
     }
 
+    /// What it holds, without a reference of its own.
+    pub(super) fn raw(&self) -> IValue {
+        self.0
+    }
+
     /// Hands the reference over.
     pub(super) fn into_raw(self) -> IValue {
         std::mem::ManuallyDrop::new(self).0

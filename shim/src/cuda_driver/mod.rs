@@ -8,5 +8,6 @@ pub(crate) mod memory;
 pub(crate) mod module;
 mod rules;
 pub(crate) mod stream;
+pub(crate) mod tensor_map;
 
 pub(crate) use rules::RULES;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dataplane::lock::Mutex;
 
@@ -14,6 +14,7 @@ use crate::boundary::gap;
 use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
 use crate::sanitizer::races::{self, Clock};
+use crate::settings::{self, EventClock};
 
 /// One event.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ struct State {
     recorded: u64,
     reached: u64,
     at: Option<Instant>,
+    /// The stream of the latest record, and the work that it had been given before.
+    worked: Option<(u64, Duration)>,
     /// Where the latest record is in its stream.
     point: Option<Point>,
     /// What is known to be done once the stream got there.
@@ -120,6 +123,7 @@ impl Event {
             let mut state = self.lock();
             state.recorded += 1;
             state.knowledge = knowledge;
+            state.worked = Some((stream.id, stream.worked()));
             state.recorded
         };
         let event = Arc::clone(self);
@@ -204,7 +208,8 @@ impl Event {
         }
     }
 
-    /// Milliseconds from this event to `end`.
+    /// Milliseconds from this event to `end`. Between two places of one stream with kernels in between it is the work of
+    /// those, unless the wall clock was asked for: a tuner's choice must not depend on what else the machine does.
     ///
     /// # Errors
     /// `INVALID_HANDLE` when one was never recorded, has no timing or is of another device; `NOT_READY` when one is
@@ -220,19 +225,32 @@ impl Event {
             }
             state.at.filter(|_| state.reached >= state.recorded).ok_or(CudaError::NOT_READY)
         };
+        let worked = self.worked_until(end);
         let (start, end) = (time(self)?, time(end)?);
+        if let Some(worked) = worked {
+            return Ok((worked.as_secs_f64() * 1e3) as f32);
+        }
         let seconds = match end.checked_duration_since(start) {
             Some(after) => after.as_secs_f64(),
             None => -(start - end).as_secs_f64(),
         };
         Ok((seconds * 1e3) as f32)
     }
+
+    /// The work of kernels between this event and a later one of its stream, if there was any.
+    fn worked_until(&self, end: &Self) -> Option<Duration> {
+        if settings::get().is_ok_and(|settings| settings.event_clock == EventClock::Wall) {
+            return None;
+        }
+        let (stream, before) = self.lock().worked?;
+        let (other, after) = end.lock().worked?;
+        after.checked_sub(before).filter(|worked| stream == other && !worked.is_zero())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::time::Duration;
 
     use super::*;
     use crate::device::stream::{self, Kind};
@@ -262,6 +280,15 @@ mod tests {
         second.synchronize();
         assert_eq!(receiver.try_recv(), Ok(()));
         assert!(end.is_reached() && start.elapsed_ms(&end).unwrap() > 0.0);
+        // Kernels count by themselves, however long they took.
+        let measured = start.elapsed_ms(&end).unwrap();
+        start.record(&first).unwrap();
+        first.count_work(Duration::from_millis(40));
+        end.record(&first).unwrap();
+        assert_eq!(start.elapsed_ms(&end), Ok(40.0));
+        assert!(measured != 40.0 && end.elapsed_ms(&start).unwrap() <= 0.0);
+        end.record(&second).unwrap();
+        assert_ne!(start.elapsed_ms(&end), Ok(40.0), "between two streams the wall clock counts");
         let elsewhere = stream::legacy(crate::device::get(4).unwrap());
         assert_eq!(start.record(&elsewhere), Err(CudaError::INVALID_HANDLE));
     }

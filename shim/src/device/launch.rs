@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ptx::{Entry, LaunchError, Trap, TrapKind};
 
@@ -239,6 +240,20 @@ impl KernelCall {
         self.places.as_ptr() as usize
     }
 
+    /// How long it takes by the clock of events: a function of the kernel, its launch and the profile alone. The larger part
+    /// is the same for all, so that who measures for some milliseconds is content with few launches; the rest tells them apart.
+    fn work(&self) -> Duration {
+        const EACH: Duration = Duration::from_millis(20);
+        // Schedulers of a multiprocessor, each with an operation of a warp in every nanosecond.
+        const SCHEDULERS: u64 = 4;
+        let blocks: u64 = self.launch.grid.iter().map(|size| u64::from(*size)).product();
+        let threads: u64 = self.launch.block.iter().map(|size| u64::from(*size)).product();
+        let processors = u64::from(self.device.gpu.profile.sm_count).max(1);
+        let warps = blocks.div_ceil(processors).saturating_mul(threads.div_ceil(32));
+        let operations = warps.saturating_mul(self.runnable.compiled.kernel.operations());
+        EACH + Duration::from_nanos(operations.div_ceil(SCHEDULERS).min(EACH.as_nanos() as u64 * 1000))
+    }
+
     /// Gives it to a stream that is not capturing.
     ///
     /// # Errors
@@ -253,6 +268,7 @@ impl KernelCall {
         races::work(&[stream.lane()], self.call, &[]);
         races::writes_anywhere();
         init::all_written();
+        stream.count_work(self.work());
         let call = Arc::clone(self);
         let task = move || {
             let _running = neighbors::running(device);

@@ -22,6 +22,7 @@ mod freed;
 pub(crate) mod fresh;
 pub(crate) mod graph;
 mod grid;
+pub(crate) mod health;
 pub(crate) mod image;
 pub(crate) mod ipc;
 pub(crate) mod kernel;
@@ -61,6 +62,8 @@ pub(crate) struct Device {
     heap: grid::Heap,
     /// Why every call on it fails from now on, or 0; see [`Device::fail`].
     failure: AtomicU32,
+    /// Since when this process sees its health.
+    health: health::Watch,
     /// What was done with it.
     pub(crate) counters: &'static Counters,
     /// Times its primary context is retained by the driver API, plus one once the runtime has made it.
@@ -89,6 +92,7 @@ pub(crate) fn all() -> &'static [Device] {
             output: output::Output::default(),
             heap: grid::Heap::default(),
             failure: AtomicU32::new(0),
+            health: health::Watch::default(),
             counters: &report::counters::all()[ordinal],
             primary: context::Primary::default(),
             peers: context::Peers::default(),
@@ -124,6 +128,27 @@ impl Device {
         ANY_FAILED.store(true, Ordering::Release);
     }
 
+    /// [`Device::fail`] where the case made the GPU fail and a context of this process is on it.
+    pub(crate) fn suffer(&self) {
+        if self.primary.is_active()
+            && let Some(error) = self.health.error(self.gpu)
+        {
+            self.fail(error);
+        }
+    }
+
+    /// [`Self::suffer`], and [`Self::alive`] where the case does something to GPUs.
+    ///
+    /// # Errors
+    /// What the device failed with.
+    pub(crate) fn healthy(&self) -> CudaResult {
+        if !health::is_watched() {
+            return Ok(());
+        }
+        self.suffer();
+        self.alive()
+    }
+
     /// [`Device::fail`] where a kernel never ended.
     pub(crate) fn lose(&self) {
         self.fail(CudaError::LAUNCH_TIMEOUT);
@@ -153,7 +178,13 @@ pub(crate) fn answer_before_failure() {
 /// # Errors
 /// As [`Device::alive`].
 pub(crate) fn current_alive() -> Result<(), u32> {
-    if ANSWERS_BEFORE.replace(false) || !ANY_FAILED.load(Ordering::Acquire) {
+    if ANSWERS_BEFORE.replace(false) {
+        return Ok(());
+    }
+    if health::is_watched() {
+        current().map_err(u32::from)?.suffer();
+    }
+    if !ANY_FAILED.load(Ordering::Acquire) {
         return Ok(());
     }
     current().and_then(Device::alive).map_err(u32::from)

@@ -1,6 +1,8 @@
 //! What the processes of a simulated machine hold of its GPUs and do with them: a small file that all of them map
 //! (`FTEST_GPUS`), with an entry per process and GPU. So a device's memory is shared, and a monitor sees everybody's.
 //!
+//! In front of the entries is when what happened to the health of the GPUs ([`super::health`]).
+//!
 //! An entry is alive as long as its process holds the lock of the entry's byte (fcntl(2)): the kernel lets go of it when the
 //! process dies or execs, whatever killed it, and a forked child does not inherit it. No process id is trusted for that.
 
@@ -14,6 +16,7 @@ use std::sync::{MutexGuard, OnceLock};
 
 use dataplane::lock::Mutex;
 use dataplane::refusal;
+use protocol::gpu_event::board as layout;
 
 use super::meter::{self, Meter};
 use super::{Device, all};
@@ -33,11 +36,42 @@ struct Entry {
     meter: Meter,
 }
 
-const LENGTH: usize = ENTRIES * size_of::<Entry>();
+const LENGTH: usize = layout::BYTES + ENTRIES * size_of::<Entry>();
+
+/// When what happened to the GPUs, at the start of the file: [`layout`] says where what is.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Times {
+    /// When a process first called; us of [`meter::now`].
+    pub(crate) start: AtomicU64,
+    /// Changes when an event happens: for those who wait.
+    pub(crate) changes: AtomicU32,
+    _unused: u32,
+    /// When each event at a collective happened, by slot.
+    pub(crate) happened: [AtomicU64; layout::SLOTS],
+}
+
+const _: () = assert!(std::mem::offset_of!(Times, start) == layout::START);
+const _: () = assert!(std::mem::offset_of!(Times, happened) == layout::HAPPENED);
+const _: () = assert!(size_of::<Times>() <= layout::BYTES && layout::BYTES % align_of::<Entry>() == 0);
+
+impl Times {
+    const fn new() -> Self {
+        let happened = [const { AtomicU64::new(0) }; layout::SLOTS];
+        Self { start: AtomicU64::new(0), changes: AtomicU32::new(0), _unused: 0, happened }
+    }
+}
+
+/// Those of the machine; of this process where the processes were not made one machine.
+pub(crate) fn times() -> &'static Times {
+    static OWN: Times = Times::new();
+    board().map_or(&OWN, Board::times)
+}
 
 struct Board {
     file: File,
-    entries: NonNull<Entry>,
+    /// Where the file is mapped: [`Times`], then the entries.
+    base: NonNull<u8>,
     /// Locks of a file belong to the process, not to a thread.
     allocation: Mutex<()>,
 }
@@ -147,8 +181,8 @@ impl Board {
             let access = libc::PROT_READ | libc::PROT_WRITE;
             libc::mmap(std::ptr::null_mut(), LENGTH, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
-        let entries = NonNull::new(base.cast::<Entry>()).filter(|_| base != libc::MAP_FAILED);
-        let board = Self { file, entries: entries.ok_or_else(io::Error::last_os_error)?, allocation: Mutex::new(()) };
+        let base = NonNull::new(base.cast::<u8>()).filter(|_| base != libc::MAP_FAILED);
+        let board = Self { file, base: base.ok_or_else(io::Error::last_os_error)?, allocation: Mutex::new(()) };
         // What has this process's id is of a program that it was before exec, or of a process long gone.
         let _turn = board.lock()?;
         for entry in board.entries()[1..].iter().filter(|entry| entry.pid.load(Ordering::Relaxed) == std::process::id())
@@ -167,7 +201,12 @@ impl Board {
 
     fn all(&self) -> &[Entry] {
         // SAFETY: the mapping has so many entries, is never unmapped, and is only reached through atomics.
-        unsafe { std::slice::from_raw_parts(self.entries.as_ptr(), ENTRIES) }
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(layout::BYTES).cast::<Entry>(), ENTRIES) }
+    }
+
+    fn times(&self) -> &Times {
+        // SAFETY: the mapping begins with it, is never unmapped, and is only reached through atomics.
+        unsafe { self.base.cast::<Times>().as_ref() }
     }
 
     /// Sets or asks for the lock of one byte.

@@ -54,6 +54,8 @@ pub(crate) struct Stream {
     pub(crate) kind: Kind,
     priority: i32,
     attributes: attribute::Attributes,
+    /// Work of the kernels that it was given, in nanoseconds.
+    worked: AtomicU64,
     /// Items given to the queue, and items done: equal when idle.
     issued: AtomicU64,
     done: AtomicU64,
@@ -183,6 +185,7 @@ impl Stream {
             kind,
             priority,
             attributes: attribute::Attributes::default(),
+            worked: AtomicU64::new(0),
             issued: AtomicU64::new(0),
             done: AtomicU64::new(0),
             is_listed: AtomicBool::new(false),
@@ -209,6 +212,16 @@ impl Stream {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock()
+    }
+
+    /// Adds the work of a kernel that it is given.
+    pub(crate) fn count_work(&self, work: Duration) {
+        self.worked.fetch_add(u64::try_from(work.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// The work of all kernels that it was given so far.
+    pub(crate) fn worked(&self) -> Duration {
+        Duration::from_nanos(self.worked.load(Ordering::Relaxed))
     }
 
     /// Everything issued to it so far.

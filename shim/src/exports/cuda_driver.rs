@@ -7,7 +7,7 @@ use crate::boundary::table::exports;
 use crate::cuda_driver::graph::{self, KernelParamsV2};
 use crate::cuda_driver::memory::{AllocationProperties, Copy2D, Copy3D};
 use crate::cuda_driver::module::LaunchConfig;
-use crate::cuda_driver::{context, device, ipc, memory, module, stream};
+use crate::cuda_driver::{context, device, ipc, memory, module, stream, tensor_map};
 use crate::device::calls::abi::{AccessDescription, MemLocation, PoolProperties};
 use crate::device::calls::capture;
 use crate::device::calls::graph::{
@@ -260,6 +260,8 @@ exports! {
         fn cuEventRecordWithFlags(event: usize, stream: usize, flags: c_uint) = stream::event_record_with_flags;
         fn cuEventQuery(handle: usize) = stream::event_query;
         fn cuEventSynchronize(handle: usize) = stream::event_synchronize;
+        fn cuTensorMapEncodeTiled(out: Out<tensor_map::Opaque>, data_type: c_uint, rank: c_uint, address: usize, sizes: Out<u64>, strides: Out<u64>, box_sizes: Out<u32>, element_strides: Out<u32>, interleave: c_uint, swizzle: c_uint, promotion: c_uint, fill: c_uint) = tensor_map::encode_tiled;
+        fn cuTensorMapReplaceAddress(map: Out<tensor_map::Opaque>, address: usize) = tensor_map::replace_address;
         fn cuEventElapsedTime(out: Out<f32>, start: usize, end: usize) = stream::event_elapsed;
         fn cuEventElapsedTime_v2(out: Out<f32>, start: usize, end: usize) = stream::event_elapsed;
         fn cuModuleLoad(out: Out<usize>, path: Text) = module::load_file;
@@ -466,7 +468,7 @@ exports! {
         cuStreamWaitValue32_ptsz cuStreamWaitValue32_v2 cuStreamWaitValue32_v2_ptsz cuStreamWaitValue64
         cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2 cuStreamWaitValue64_v2_ptsz cuSurfObjectCreate
         cuSurfObjectDestroy cuSurfObjectGetResourceDesc cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide
-        cuTensorMapEncodeTiled cuTensorMapReplaceAddress cuTensorMapSetAllocationClass cuTexObjectCreate
+        cuTensorMapSetAllocationClass cuTexObjectCreate
         cuTexObjectDestroy cuTexObjectGetResourceDesc cuTexObjectGetResourceViewDesc cuTexObjectGetTextureDesc
         cuWaitExternalSemaphoresAsync
         cuWaitExternalSemaphoresAsync_ptsz

@@ -62,9 +62,9 @@ exports! {
         fn nvmlDeviceGetMemoryBusWidth(device: Handle, bits: Out<c_uint>) = hardware::memory_bus_width;
         fn nvmlDeviceGetMaxPcieLinkGeneration(device: Handle, generation: Out<c_uint>) = hardware::pcie_generation;
         fn nvmlDeviceGetGpuMaxPcieLinkGeneration(device: Handle, generation: Out<c_uint>) = hardware::pcie_generation;
-        fn nvmlDeviceGetCurrPcieLinkGeneration(device: Handle, generation: Out<c_uint>) = hardware::pcie_generation;
+        fn nvmlDeviceGetCurrPcieLinkGeneration(device: Handle, generation: Out<c_uint>) = hardware::current_pcie_generation;
         fn nvmlDeviceGetMaxPcieLinkWidth(device: Handle, lanes: Out<c_uint>) = hardware::pcie_width;
-        fn nvmlDeviceGetCurrPcieLinkWidth(device: Handle, lanes: Out<c_uint>) = hardware::pcie_width;
+        fn nvmlDeviceGetCurrPcieLinkWidth(device: Handle, lanes: Out<c_uint>) = hardware::current_pcie_width;
         fn nvmlDeviceGetPcieLinkMaxSpeed(device: Handle, speed: Out<c_uint>) = hardware::pcie_max_speed;
         fn nvmlDeviceGetPcieSpeed(device: Handle, megabits: Out<c_uint>) = hardware::pcie_speed;
         fn nvmlDeviceGetMaxClockInfo(device: Handle, which: c_int, mhz: Out<c_uint>) = hardware::max_clock;

@@ -43,6 +43,7 @@ impl Arguments {
     fn check(self) -> NcclResult {
         let communicator = resolve(self.communicator)?;
         let ranks = communicator.usable()?;
+        communicator.device.healthy()?;
         let datatype = reduction::datatype(self.datatype)?;
         let mut call = Call::new(self.operation, self.count as u64, datatype);
         call.site = call_site::here();

@@ -340,6 +340,11 @@ impl Communicator {
     /// spins until the abort: what comes behind it in the stream must not take its buffers for results. Where no abort
     /// comes, the device is lost, so that nothing ever reads what was not exchanged.
     fn hold(&self, mut state: MutexGuard<'_, State>) {
+        // On a GPU that failed nothing spins: its context is gone, and every call says so.
+        if self.device.healthy().is_err() {
+            self.released.store(true, Ordering::Release);
+            return;
+        }
         let patience = match &*state {
             State::Ready(ranks) => HOLD.min(ranks.patience()),
             _ => HOLD,

@@ -8,6 +8,7 @@ use super::abi::{self, PciInfo, PciInfoV1};
 use super::error::{NvmlError, NvmlResult};
 use super::system::{gpus, put};
 use crate::boundary::args::{Out, Text};
+use crate::device::health;
 use crate::settings::Gpu;
 
 /// Distance from one handle to the next, and their mark: no handle is a valid address or a handle of another library.
@@ -25,6 +26,11 @@ impl Handle {
         Self(MARK + (index + 1) * STEP)
     }
 
+    /// As C has it.
+    pub(crate) fn value(self) -> usize {
+        self.0
+    }
+
     /// Its index.
     ///
     /// # Errors
@@ -38,31 +44,46 @@ impl Handle {
     /// Its GPU.
     ///
     /// # Errors
-    /// As [`Handle::index`].
+    /// As [`Handle::index`]; `GPU_IS_LOST` for one that "has fallen off the bus or is otherwise inaccessible".
     pub(crate) fn gpu(self) -> NvmlResult<&'static Gpu> {
+        reachable(self.remembered()?)
+    }
+
+    /// Its GPU, also where that is lost: for what the driver knows of it from before.
+    ///
+    /// # Errors
+    /// As [`Handle::index`].
+    pub(crate) fn remembered(self) -> NvmlResult<&'static Gpu> {
         Ok(&gpus()?[self.index()?])
     }
+}
+
+fn reachable(gpu: &'static Gpu) -> NvmlResult<&'static Gpu> {
+    if health::of(gpu).is_lost { Err(NvmlError::GPU_IS_LOST) } else { Ok(gpu) }
 }
 
 pub(crate) fn count(count: Out<c_uint>) -> NvmlResult {
     Ok(count.set(gpus()?.len() as c_uint)?)
 }
 
+/// The handle is also given for a GPU that is lost, so that a monitor can say which it is ([`pci_info`]).
 pub(crate) fn by_index(index: c_uint, out: Out<Handle>) -> NvmlResult {
     let index = index as usize;
     if index >= gpus()?.len() {
         return Err(NvmlError::INVALID_ARGUMENT);
     }
-    Ok(out.set(Handle::of(index))?)
+    out.set(Handle::of(index))?;
+    reachable(&gpus()?[index]).map(drop)
 }
 
 /// The first GPU for which `is_it` holds.
 ///
 /// # Errors
-/// `NOT_FOUND` where there is none.
+/// `NOT_FOUND` where there is none, `GPU_IS_LOST`.
 pub(crate) fn find(out: Out<Handle>, is_it: impl Fn(&Gpu) -> bool) -> NvmlResult {
     let index = gpus()?.iter().position(is_it).ok_or(NvmlError::NOT_FOUND)?;
-    Ok(out.set(Handle::of(index))?)
+    out.set(Handle::of(index))?;
+    reachable(&gpus()?[index]).map(drop)
 }
 
 pub(crate) fn by_uuid(uuid: Text, out: Out<Handle>) -> NvmlResult {
@@ -101,6 +122,7 @@ fn parse_pci(address: &str) -> Option<(u32, u32)> {
 }
 
 pub(crate) fn index(device: Handle, out: Out<c_uint>) -> NvmlResult {
+    device.gpu()?;
     Ok(out.set(device.index()? as c_uint)?)
 }
 
@@ -181,8 +203,9 @@ pub(crate) fn place(domain: u32, bus: u32, pci_device_id: c_uint) -> PciInfo {
     }
 }
 
+/// Where the driver found the GPU, so also of one that is lost.
 pub(crate) fn pci_info(device: Handle, out: Out<PciInfo>) -> NvmlResult {
-    Ok(out.set(pci(device.gpu()?))?)
+    Ok(out.set(pci(device.remembered()?))?)
 }
 
 pub(crate) fn pci_info_v1(device: Handle, out: Out<PciInfoV1>) -> NvmlResult {

@@ -19,6 +19,7 @@ impl NvmlError {
     pub(crate) const NOT_FOUND: Self = Self(6);
     pub(crate) const INSUFFICIENT_SIZE: Self = Self(7);
     pub(crate) const TIMEOUT: Self = Self(10);
+    pub(crate) const GPU_IS_LOST: Self = Self(15);
     pub(crate) const ARGUMENT_VERSION_MISMATCH: Self = Self(25);
     pub(crate) const UNKNOWN: Self = Self(999);
 }

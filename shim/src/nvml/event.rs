@@ -1,11 +1,14 @@
-//! Event sets: what a monitor registers and waits for. A simulated GPU has no Xid and no ECC error, so a wait ends with its
-//! timeout.
+//! Event sets: what a monitor registers and waits for. Xids and errors of the memory come when the case makes them happen (`gpu`); a
+//! set is only given what happens after it registered for it.
 
+use std::collections::BTreeSet;
 use std::ffi::c_uint;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use dataplane::lock::{Condvar, Mutex};
+use dataplane::futex;
+use dataplane::lock::Mutex;
 
 use super::abi::EventData;
 use super::device::Handle;
@@ -14,19 +17,51 @@ use super::model;
 use super::system::gpus;
 use crate::boundary::args::Out;
 use crate::boundary::handle::Handles;
+use crate::device::health::{self, Notice};
+use crate::device::meter;
 use crate::settings::Gpu;
 
+/// `nvmlEventType*`.
+const CORRECTED: u64 = 0x1;
+const UNCORRECTED: u64 = 0x2;
+const STATE: u64 = 0x4;
+const XID: u64 = 0x8;
+const CLOCK: u64 = 0x10;
+
 /// `nvmlEventSet_t`.
+#[derive(Default)]
 pub(crate) struct EventSet {
-    waiting: Mutex<()>,
-    happened: Condvar,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    registered: Vec<Registered>,
+    /// What was given out: the GPU, the event of the case, the type.
+    given: BTreeSet<(usize, u32, u64)>,
+}
+
+/// Types of one GPU, and when they were asked for.
+struct Registered {
+    gpu: usize,
+    types: u64,
+    since: u64,
 }
 
 static SETS: Handles<EventSet> = Handles::new(16);
 
-/// `nvmlEventType*`: ECC errors (1, 2), performance state and clock (4, 0x10), Xid (8).
+/// ECC errors where they are counted, and what every GPU has.
 fn types(gpu: &Gpu) -> u64 {
-    0x8 | 0x4 | 0x10 | if model::ecc(&gpu.profile) == Some(true) { 0x3 } else { 0 }
+    XID | STATE | CLOCK | if model::ecc(&gpu.profile) == Some(true) { CORRECTED | UNCORRECTED } else { 0 }
+}
+
+/// The type of a notice, and what comes with it.
+fn describe(notice: Notice) -> (u64, u64) {
+    match notice {
+        Notice::Corrected => (CORRECTED, 0),
+        Notice::Uncorrected => (UNCORRECTED, 0),
+        Notice::Xid(number) => (XID, u64::from(number)),
+    }
 }
 
 pub(crate) fn supported(device: Handle, out: Out<u64>) -> NvmlResult {
@@ -36,8 +71,7 @@ pub(crate) fn supported(device: Handle, out: Out<u64>) -> NvmlResult {
 pub(crate) fn create(out: Out<usize>) -> NvmlResult {
     gpus()?;
     out.required()?;
-    let set = EventSet { waiting: Mutex::default(), happened: Condvar::new() };
-    Ok(out.set(SETS.insert(Arc::new(set)))?)
+    Ok(out.set(SETS.insert(Arc::new(EventSet::default())))?)
 }
 
 pub(crate) fn free(set: usize) -> NvmlResult {
@@ -47,23 +81,71 @@ pub(crate) fn free(set: usize) -> NvmlResult {
 
 pub(crate) fn register(device: Handle, wanted: u64, set: usize) -> NvmlResult {
     let gpu = device.gpu()?;
-    SETS.get(set).ok_or(NvmlError::INVALID_ARGUMENT)?;
+    let set = SETS.get(set).ok_or(NvmlError::INVALID_ARGUMENT)?;
     if wanted & !types(gpu) != 0 {
         return Err(NvmlError::NOT_SUPPORTED);
     }
+    let registered = Registered { gpu: device.index()?, types: wanted, since: meter::now() };
+    set.state.lock().registered.push(registered);
     Ok(())
 }
 
-/// Waits for an event that does not come.
+/// What is next for a set.
+enum Next {
+    Given(EventData),
+    /// A GPU of it has fallen off the bus.
+    Lost,
+    /// Nothing before this time (us), if that is known.
+    Later(Option<u64>),
+}
+
+impl EventSet {
+    fn next(&self, now: u64) -> NvmlResult<Next> {
+        let all = gpus()?;
+        let mut state = self.state.lock();
+        let State { registered, given } = &mut *state;
+        let (mut first, mut later): (Option<(u64, usize, u32, u64, u64)>, Option<u64>) = (None, None);
+        for Registered { gpu, types, since } in registered.iter() {
+            let (notices, next) = health::notices(&all[*gpu], now);
+            later = later.into_iter().chain(next).min();
+            let fresh = notices.into_iter().filter_map(|(at, slot, notice)| {
+                let (kind, data) = describe(notice);
+                let is_wanted = types & kind != 0 && at >= *since && !given.contains(&(*gpu, slot, kind));
+                is_wanted.then_some((at, *gpu, slot, kind, data))
+            });
+            first = first.into_iter().chain(fresh).min();
+        }
+        if let Some((_, gpu, slot, kind, data)) = first {
+            given.insert((gpu, slot, kind));
+            let none = c_uint::MAX;
+            let device = Handle::of(gpu).value();
+            return Ok(Next::Given(EventData { device, kind, data, gpu_instance: none, compute_instance: none }));
+        }
+        let is_lost = registered.iter().any(|registered| health::of(&all[registered.gpu]).is_lost);
+        Ok(if is_lost { Next::Lost } else { Next::Later(later) })
+    }
+}
+
+/// Waits for an event. "`GPU_IS_LOST` if a GPU has fallen off the bus", once its Xid was given out.
 pub(crate) fn wait(set: usize, data: Out<EventData>, milliseconds: c_uint) -> NvmlResult {
     gpus()?;
     let set = SETS.get(set).ok_or(NvmlError::INVALID_ARGUMENT)?;
     data.required()?;
-    // Nobody calls: the time is all that is waited for.
     let deadline = Instant::now() + Duration::from_millis(u64::from(milliseconds));
-    let mut guard = set.waiting.lock();
-    while let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        guard = set.happened.wait_timeout(guard, left);
+    let changes = health::changes();
+    loop {
+        // Before the look, so that what happens meanwhile ends the wait.
+        let seen = changes.load(Ordering::Acquire);
+        let now = meter::now();
+        let later = match set.next(now)? {
+            Next::Given(event) => return Ok(data.set(event)?),
+            Next::Lost => return Err(NvmlError::GPU_IS_LOST),
+            Next::Later(later) => later,
+        };
+        if Instant::now() >= deadline {
+            return Err(NvmlError::TIMEOUT);
+        }
+        let due = later.map(|at| Instant::now() + Duration::from_micros(at.saturating_sub(now)));
+        futex::wait(changes, seen, due.into_iter().chain([deadline]).min().unwrap_or(deadline));
     }
-    Err(NvmlError::TIMEOUT)
 }

@@ -1,11 +1,14 @@
 //! `nvmlDeviceGetFieldValues`: values by number, most of which have a function of their own, too.
 
-use std::ffi::c_uint;
+use std::ffi::{c_int, c_uint};
+
+use protocol::gpu_event::Throttle;
 
 use super::abi::FieldValue;
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use super::{link, model, sensors};
+use crate::device::health::{self, Condition};
 use crate::settings::Gpu;
 
 /// A value and its `NVML_VALUE_TYPE_*`.
@@ -32,6 +35,18 @@ fn on_link(gpu: &Gpu, which: c_uint) -> NvmlResult<u32> {
     if which < links { Ok(links) } else { Err(NvmlError::NOT_SUPPORTED) }
 }
 
+/// Errors of the memory: corrected and not since the driver was loaded, then in the GPU's life.
+fn errors(gpu: &Gpu) -> [u64; 4] {
+    let Condition { corrected, uncorrected, .. } = health::of(gpu);
+    [corrected.volatile, uncorrected.volatile, corrected.aggregate, uncorrected.aggregate]
+}
+
+/// Memory waits to be replaced.
+fn needs_reset(gpu: &Gpu) -> bool {
+    let Condition { rows, pages, .. } = health::of(gpu);
+    (model::remaps_rows(&gpu.profile) && rows.pending) || (model::retires_pages(&gpu.profile) && pages.pending)
+}
+
 /// The value of `NVML_FI_DEV_*`; `scope` is the link where it is about one.
 fn read(gpu: &Gpu, field: c_uint, scope: c_uint) -> NvmlResult<Value> {
     const NOT_SUPPORTED: NvmlError = NvmlError::NOT_SUPPORTED;
@@ -45,18 +60,36 @@ fn read(gpu: &Gpu, field: c_uint, scope: c_uint) -> NvmlResult<Value> {
         // ECC_CURRENT, ECC_PENDING
         1 | 2 => ecc.map(|is_on| unsigned(u32::from(is_on))).ok_or(NOT_SUPPORTED),
         // ECC_SBE_VOL_TOTAL to ECC_DBE_AGG_TOTAL
-        3..=6 => when(ecc == Some(true), long(0)),
-        // ECC_*_L1 and so on, which are no longer told apart.
-        7..=28 => when(ecc == Some(true) && model::retires_pages(profile), long(0)),
+        3..=6 => when(ecc == Some(true), long(errors(gpu)[field as usize - 3])),
+        // ECC_*_L1 and so on, which are no longer told apart; device memory is 11, 12 (volatile), 22, 23 (aggregate).
+        7..=28 => {
+            let count = match field {
+                11 | 12 => errors(gpu)[field as usize - 11],
+                22 | 23 => errors(gpu)[field as usize - 20],
+                _ => 0,
+            };
+            when(ecc == Some(true) && model::retires_pages(profile), long(count))
+        }
         // RETIRED_SBE, RETIRED_DBE, RETIRED_PENDING, RETIRED_PENDING_SBE, RETIRED_PENDING_DBE
-        29..=31 | 92 | 93 => when(model::retires_pages(profile), unsigned(0)),
+        29..=31 | 92 | 93 => {
+            let pages = health::of(gpu).pages;
+            let pending = u32::from(pages.pending);
+            let number = match field {
+                29 => pages.corrected,
+                30 => pages.uncorrected,
+                31 => pending,
+                92 => pending * u32::from(pages.uncorrected == 0),
+                _ => pending * u32::from(pages.uncorrected > 0),
+            };
+            when(model::retires_pages(profile), unsigned(number))
+        }
         // NVLINK_CRC_FLIT_ERROR_COUNT_L0 to NVLINK_RECOVERY_ERROR_COUNT_TOTAL, six links and their sum each
         32..=59 => {
             let which = (field - 32) % 7;
             on_link(gpu, if which == 6 { 0 } else { which }).map(|_| long(0))
         }
-        // PERF_POLICY_*
-        74..=81 => Ok(long(0)),
+        // PERF_POLICY_*: POWER, THERMAL, SYNC_BOOST, BOARD_LIMIT and so on
+        74..=81 => Ok(long(sensors::slowed_ns(gpu, sensors::reasons_of_policy(field as c_int - 74)))),
         // MEMORY_TEMP
         82 => model::memory_temperature(profile, load()).map(unsigned).ok_or(NOT_SUPPORTED),
         // NVLINK_SPEED_MBPS_L0 to _L5, _COMMON; _L6 to _L11
@@ -68,7 +101,11 @@ fn read(gpu: &Gpu, field: c_uint, scope: c_uint) -> NvmlResult<Value> {
         // PCIE_REPLAY_COUNTER, PCIE_REPLAY_ROLLOVER_COUNTER
         94 | 95 => Ok(unsigned(0)),
         // REMAPPED_COR, REMAPPED_UNC, REMAPPED_PENDING, REMAPPED_FAILURE
-        142..=145 => when(model::remaps_rows(profile), unsigned(0)),
+        142..=145 => {
+            let rows = health::of(gpu).rows;
+            let numbers = [rows.corrected, rows.uncorrected, u32::from(rows.pending), u32::from(rows.failed)];
+            when(model::remaps_rows(profile), unsigned(numbers[(field - 142) as usize]))
+        }
         // NVSWITCH_CONNECTED_LINK_COUNT
         147 => link::links(gpu).map(unsigned),
         // NVLINK_ERROR_DL_REPLAY, _RECOVERY, _CRC
@@ -95,10 +132,18 @@ fn read(gpu: &Gpu, field: c_uint, scope: c_uint) -> NvmlResult<Value> {
             }
             Ok(signed(model::OPERATING as i32 - at[(field - 193) as usize] as i32))
         }
-        // RESET_STATUS, DRAIN_AND_RESET_STATUS, GET_GPU_RECOVERY_ACTION
-        226 | 227 | 230 => Ok(unsigned(0)),
-        // CLOCKS_EVENT_REASON_*: nothing ever slowed the GPU down.
-        251..=255 => Ok(long(0)),
+        // RESET_STATUS
+        226 => Ok(unsigned(0)),
+        // DRAIN_AND_RESET_STATUS, GET_GPU_RECOVERY_ACTION: NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET
+        227 | 230 => {
+            let is_due = needs_reset(gpu);
+            Ok(unsigned(if field == 227 { u32::from(is_due) } else { 4 * u32::from(is_due) }))
+        }
+        // CLOCKS_EVENT_REASON_*, ns: SW_THERM_SLOWDOWN, HW_THERM_SLOWDOWN, HW_POWER_BRAKE_SLOWDOWN
+        251..=253 => {
+            let reasons = [Throttle::SwThermal, Throttle::Thermal, Throttle::PowerBrake];
+            Ok(long(sensors::slowed_ns(gpu, &reasons[(field - 251) as usize..][..1])))
+        }
         _ => Err(NOT_SUPPORTED),
     }
 }

@@ -5,6 +5,8 @@ use std::ffi::{c_int, c_uint};
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use crate::boundary::args::Out;
+use crate::device::health;
+use crate::settings::Gpu;
 
 /// FP32 lanes of one SM (CUDA C++ Programming Guide, "Arithmetic Instructions").
 fn cores_per_sm(capability: &str) -> Option<u32> {
@@ -49,9 +51,25 @@ pub(crate) fn pcie_max_speed(device: Handle, out: Out<c_uint>) -> NvmlResult {
     pcie_generation(device, out)
 }
 
+/// What the link runs at: the highest, unless the case slowed it down.
+pub(crate) fn current_pcie_generation(device: Handle, out: Out<c_uint>) -> NvmlResult {
+    let gpu = device.gpu()?;
+    Ok(out.set(generation_now(gpu))?)
+}
+
+fn generation_now(gpu: &Gpu) -> u32 {
+    health::of(gpu).pcie_generation.unwrap_or(gpu.profile.pcie.generation)
+}
+
+/// As [`current_pcie_generation`].
+pub(crate) fn current_pcie_width(device: Handle, out: Out<c_uint>) -> NvmlResult {
+    let gpu = device.gpu()?;
+    Ok(out.set(health::of(gpu).pcie_width.unwrap_or(gpu.profile.pcie.lanes))?)
+}
+
 /// Megabits per second of one lane.
 pub(crate) fn pcie_speed(device: Handle, out: Out<c_uint>) -> NvmlResult {
-    let generation = device.gpu()?.profile.pcie.generation;
+    let generation = generation_now(device.gpu()?);
     let speeds = [2500, 5000, 8000, 16000, 32000, 64000];
     let index = generation.checked_sub(1).ok_or(NvmlError::NOT_SUPPORTED)?;
     Ok(out.set(*speeds.get(index as usize).ok_or(NvmlError::NOT_SUPPORTED)?)?)

@@ -1,4 +1,5 @@
-//! Errors that a GPU counts and what it does about them: ECC, retired pages, remapped rows, links. A simulated GPU has none.
+//! Errors that a GPU counts and what it does about them: ECC, retired pages, remapped rows, links. A simulated GPU has those that its
+//! case asks for (`gpu`); all are of its memory.
 
 use std::ffi::{c_int, c_uint};
 
@@ -7,6 +8,7 @@ use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use super::model;
 use crate::boundary::args::Out;
+use crate::device::health;
 
 /// Where error correction is on.
 fn corrected(device: Handle) -> NvmlResult {
@@ -37,16 +39,24 @@ fn check_counter(error: c_int, counter: c_int) -> NvmlResult {
     if (0..=1).contains(&error) && (0..=1).contains(&counter) { Ok(()) } else { Err(NvmlError::INVALID_ARGUMENT) }
 }
 
+/// How many there are.
+fn counted(device: Handle, error: c_int, counter: c_int) -> NvmlResult<u64> {
+    let condition = health::of(device.gpu()?);
+    let count = if error == 0 { condition.corrected } else { condition.uncorrected };
+    Ok(if counter == 0 { count.volatile } else { count.aggregate })
+}
+
 pub(crate) fn total_errors(device: Handle, error: c_int, counter: c_int, out: Out<u64>) -> NvmlResult {
     check_counter(error, counter)?;
     corrected(device)?;
-    Ok(out.set(0)?)
+    Ok(out.set(counted(device, error, counter)?)?)
 }
 
 pub(crate) fn detailed_errors(device: Handle, error: c_int, counter: c_int, out: Out<EccErrorCounts>) -> NvmlResult {
     check_counter(error, counter)?;
     corrected(device)?;
-    Ok(out.set(EccErrorCounts { l1_cache: 0, l2_cache: 0, device_memory: 0, register_file: 0 })?)
+    let device_memory = counted(device, error, counter)?;
+    Ok(out.set(EccErrorCounts { l1_cache: 0, l2_cache: 0, device_memory, register_file: 0 })?)
 }
 
 /// `NVML_MEMORY_LOCATION_*`: from Ampere on only DRAM (2) and SRAM (7) are told apart.
@@ -58,7 +68,8 @@ pub(crate) fn errors_at(device: Handle, error: c_int, counter: c_int, location: 
     corrected(device)?;
     let is_new = model::remaps_rows(&device.gpu()?.profile);
     supported(if is_new { matches!(location, 2 | 7) } else { location < 7 })?;
-    Ok(out.set(0)?)
+    const DEVICE_MEMORY: c_int = 2;
+    Ok(out.set(if location == DEVICE_MEMORY { counted(device, error, counter)? } else { 0 })?)
 }
 
 pub(crate) fn sram_status(device: Handle, out: Out<EccSramErrorStatus>) -> NvmlResult {
@@ -71,18 +82,46 @@ pub(crate) fn sram_status(device: Handle, out: Out<EccSramErrorStatus>) -> NvmlR
     Ok(out.set(EccSramErrorStatus { version, counts: [0; 11], is_threshold_exceeded: 0 })?)
 }
 
-/// Pages retired for a cause: because of corrected errors (0) or of one uncorrected error (1).
-pub(crate) fn retired_pages(device: Handle, cause: c_int, count: Out<c_uint>, _addresses: *mut u64) -> NvmlResult {
-    supported(model::retires_pages(&device.gpu()?.profile))?;
-    if !(0..=1).contains(&cause) {
+/// Pages retired for a cause: because of corrected errors (0) or of one uncorrected error (1). `count` holds the room and gets the
+/// number. The last pages of the memory are those that failed.
+///
+/// # Safety
+/// `addresses` has room for `count` entries.
+pub(crate) unsafe fn retired_pages(
+    device: Handle,
+    cause: c_int,
+    count: Out<c_uint>,
+    addresses: *mut u64,
+) -> NvmlResult {
+    const PAGE: u64 = 64 << 10;
+    let gpu = device.gpu()?;
+    supported(model::retires_pages(&gpu.profile))?;
+    let pages = health::of(gpu).pages;
+    let (before, number) = match cause {
+        0 => (0, pages.corrected),
+        1 => (pages.corrected, pages.uncorrected),
+        _ => return Err(NvmlError::INVALID_ARGUMENT),
+    };
+    let room = count.get()?;
+    count.set(number)?;
+    if room < number {
+        return Err(NvmlError::INSUFFICIENT_SIZE);
+    }
+    if addresses.is_null() && number > 0 {
         return Err(NvmlError::INVALID_ARGUMENT);
     }
-    Ok(count.set(0)?)
+    for index in 0..number {
+        let address = gpu.profile.memory.bytes.saturating_sub(PAGE * u64::from(before + index + 1));
+        // SAFETY: the caller vouches for `room` entries, and `index` is below it.
+        unsafe { addresses.add(index as usize).write_unaligned(address) };
+    }
+    Ok(())
 }
 
 pub(crate) fn retirement_pending(device: Handle, out: Out<c_uint>) -> NvmlResult {
-    supported(model::retires_pages(&device.gpu()?.profile))?;
-    Ok(out.set(0)?)
+    let gpu = device.gpu()?;
+    supported(model::retires_pages(&gpu.profile))?;
+    Ok(out.set(u32::from(health::of(gpu).pages.pending))?)
 }
 
 pub(crate) fn remapped_rows(
@@ -92,11 +131,13 @@ pub(crate) fn remapped_rows(
     pending: Out<c_uint>,
     failed: Out<c_uint>,
 ) -> NvmlResult {
-    supported(model::remaps_rows(&device.gpu()?.profile))?;
-    for out in [corrected, uncorrected, pending, failed] {
-        out.set(0)?;
-    }
-    Ok(())
+    let gpu = device.gpu()?;
+    supported(model::remaps_rows(&gpu.profile))?;
+    let rows = health::of(gpu).rows;
+    corrected.set(rows.corrected)?;
+    uncorrected.set(rows.uncorrected)?;
+    pending.set(u32::from(rows.pending))?;
+    Ok(failed.set(u32::from(rows.failed))?)
 }
 
 /// Replays on the PCIe bus.

@@ -1,71 +1,52 @@
 //! The model behind the sensors: what a GPU of a profile shows at a load. Pure functions, so that the same load gives the same
 //! numbers everywhere; docs/device.md has the formulas. They are plausible, not measured.
 
+use protocol::gpu_event::Throttle;
+pub(crate) use protocol::market::{Market, ecc, remaps_rows, retires_pages};
 use protocol::profile::{Architecture, GpuProfile};
 
 /// What is done with a GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
     /// Percentage of the last second during which kernels ran.
     pub(crate) busy: u32,
     /// Some process has a context.
     pub(crate) is_used: bool,
+    /// What slows the clocks down.
+    pub(crate) throttle: Throttle,
 }
 
-/// For whom a model is made; much of what a board reports depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Market {
-    DataCenter,
-    Workstation,
-    Consumer,
-    /// Part of the CPU's package.
-    Integrated,
+impl Default for Load {
+    fn default() -> Self {
+        Self { busy: 0, is_used: false, throttle: Throttle::None }
+    }
 }
 
-impl Market {
-    /// By the name that the driver gives the model.
-    pub(crate) fn of(profile: &GpuProfile) -> Self {
-        let is_named = |words: &[&str]| words.iter().any(|word| profile.name.contains(word));
-        if profile.memory.unified {
-            Self::Integrated
-        } else if is_named(&["GeForce", "TITAN"]) {
-            Self::Consumer
-        } else if is_named(&["Quadro", "RTX"]) {
-            Self::Workstation
-        } else {
-            Self::DataCenter
-        }
+/// Percentage of the clock that is left: "reducing the core clocks by a factor of 2 or more" where hardware slows down (NVML,
+/// "NvmlClocksEventReasons"); three quarters where the driver does.
+fn slowed(throttle: Throttle) -> u32 {
+    match throttle {
+        Throttle::None => 100,
+        Throttle::Thermal | Throttle::PowerBrake => 50,
+        Throttle::SwThermal | Throttle::PowerCap => 75,
+    }
+}
+
+/// `nvmlClocksEventReason*`: the reason, and for those of hardware also that it slows down.
+pub(crate) fn clock_reasons(load: Load) -> u64 {
+    let idle = u64::from(!load.is_used);
+    idle | match load.throttle {
+        Throttle::None => 0,
+        Throttle::PowerCap => 0x4,
+        Throttle::SwThermal => 0x20,
+        Throttle::Thermal => 0x40 | 0x8,
+        Throttle::PowerBrake => 0x80 | 0x8,
     }
 }
 
 /// Whether the memory is HBM: no other has so wide an interface.
 pub(crate) fn has_hbm(profile: &GpuProfile) -> bool {
     profile.memory.bus_width_bits >= 1024 && !profile.memory.unified
-}
-
-/// Whether the memory has error correction, and whether it is on; boards of data centers come with it, those of workstations can
-/// have it.
-pub(crate) fn ecc(profile: &GpuProfile) -> Option<bool> {
-    match Market::of(profile) {
-        Market::DataCenter => Some(true),
-        Market::Workstation => Some(false),
-        Market::Consumer | Market::Integrated => None,
-    }
-}
-
-/// Faulty rows are remapped (Ampere and later), not pages retired.
-pub(crate) fn remaps_rows(profile: &GpuProfile) -> bool {
-    ecc(profile).is_some() && is_at_least_ampere(profile)
-}
-
-/// Whether faulty pages are retired.
-pub(crate) fn retires_pages(profile: &GpuProfile) -> bool {
-    ecc(profile).is_some() && !is_at_least_ampere(profile)
-}
-
-fn is_at_least_ampere(profile: &GpuProfile) -> bool {
-    use Architecture::{Maxwell, Pascal, Turing, Volta};
-    !matches!(profile.architecture, Maxwell | Pascal | Volta | Turing)
 }
 
 /// Whether temperatures are also given as a distance from the limit (T.Limit): Ada and later.
@@ -78,10 +59,13 @@ pub(crate) fn has_gsp(profile: &GpuProfile) -> bool {
     !matches!(profile.architecture, Architecture::Maxwell | Architecture::Pascal | Architecture::Volta)
 }
 
-/// Milliwatts: a tenth of the limit, a twentieth more with a context, three quarters more when busy all the time.
+/// Milliwatts: a tenth of the limit, a twentieth more with a context, three quarters more when busy all the time, of which slower
+/// clocks take their part. The limit itself where that is reached.
 pub(crate) fn power_mw(profile: &GpuProfile, load: Load) -> Option<u32> {
     let limit = profile.power.limit_mw;
-    (limit > 0).then(|| limit / 100 * (10 + 5 * u32::from(load.is_used) + 75 * load.busy / 100))
+    let busy = 75 * load.busy / 100 * slowed(load.throttle) / 100;
+    let drawn = limit / 100 * (10 + 5 * u32::from(load.is_used) + busy);
+    (limit > 0).then_some(if load.throttle == Throttle::PowerCap { limit } else { drawn })
 }
 
 /// The lowest power limit that can be set, milliwatts.
@@ -89,9 +73,15 @@ pub(crate) fn least_limit_mw(profile: &GpuProfile) -> u32 {
     profile.power.limit_mw / 4
 }
 
-/// Degrees Celsius: 30, 3 more with a context, 40 more when busy all the time.
+/// Degrees Celsius: 30, 3 more with a context, 40 more when busy all the time. Two more than the threshold that a GPU exceeds
+/// where heat slows it down.
 pub(crate) fn temperature(load: Load) -> u32 {
-    30 + 3 * u32::from(load.is_used) + 40 * load.busy / 100
+    let usual = 30 + 3 * u32::from(load.is_used) + 40 * load.busy / 100;
+    match load.throttle {
+        Throttle::Thermal => SLOWDOWN + 2,
+        Throttle::SwThermal => OPERATING + 2,
+        Throttle::None | Throttle::PowerCap | Throttle::PowerBrake => usual,
+    }
 }
 
 /// Degrees Celsius of the memory, which only HBM reports: 5 more.
@@ -119,9 +109,14 @@ pub(crate) fn performance_state(profile: &GpuProfile, load: Load) -> u32 {
     if load.is_used || has_hbm(profile) { 0 } else { 8 }
 }
 
-/// MHz: the highest with a context.
+/// MHz: the highest with a context, or what is left of it, which is a supported clock.
 pub(crate) fn sm_clock(profile: &GpuProfile, load: Load) -> u32 {
-    if load.is_used { profile.clocks.sm_mhz } else { profile.clocks.sm_mhz.min(IDLE_SM) }
+    let (highest, least) = (profile.clocks.sm_mhz, profile.clocks.sm_mhz.min(IDLE_SM));
+    if !load.is_used {
+        return least;
+    }
+    let lost = highest - highest * slowed(load.throttle) / 100;
+    highest.saturating_sub(lost.div_ceil(STEP) * STEP).max(least)
 }
 
 /// MHz.
@@ -196,9 +191,9 @@ mod tests {
         protocol::profile::builtin(id).unwrap()
     }
 
-    const IDLE: Load = Load { busy: 0, is_used: false };
-    const HELD: Load = Load { busy: 0, is_used: true };
-    const BUSY: Load = Load { busy: 100, is_used: true };
+    const IDLE: Load = Load { busy: 0, is_used: false, throttle: Throttle::None };
+    const HELD: Load = Load { is_used: true, ..IDLE };
+    const BUSY: Load = Load { busy: 100, is_used: true, ..IDLE };
 
     #[test]
     fn an_h100_by_the_formulas_of_the_documentation() {
@@ -210,6 +205,28 @@ mod tests {
         assert_eq!([IDLE, HELD, BUSY].map(|load| performance_state(h100, load)), [0; 3]);
         assert_eq!((fan(h100, BUSY), memory_temperature(h100, IDLE)), (None, Some(35)));
         assert_eq!((bar1_bytes(h100), link_mbps(h100)), (128 << 30, Some(26_562)));
+    }
+
+    #[test]
+    fn a_throttled_h100_is_slower_and_hot_where_heat_is_the_reason() {
+        let h100 = profile("h100");
+        let busy = |throttle| Load { throttle, ..BUSY };
+        for (throttle, clock, degrees, milliwatts, reasons) in [
+            (Throttle::None, 1980, 73, 630_000, 0),
+            // Half of 1980 MHz, and half of the 525 W that work draws.
+            (Throttle::Thermal, 990, 92, 364_000, 0x48),
+            (Throttle::PowerBrake, 990, 73, 364_000, 0x88),
+            // Three quarters are 1485 MHz; 56 % of the limit for work.
+            (Throttle::SwThermal, 1485, 87, 497_000, 0x20),
+            (Throttle::PowerCap, 1485, 73, 700_000, 0x4),
+        ] {
+            let load = busy(throttle);
+            let seen = (sm_clock(h100, load), temperature(load), power_mw(h100, load), clock_reasons(load));
+            assert_eq!(seen, (clock, degrees, Some(milliwatts), reasons), "{throttle:?}");
+            assert!(sm_clocks(h100).contains(&clock), "{throttle:?}");
+        }
+        assert_eq!(sm_clock(h100, Load { throttle: Throttle::Thermal, ..IDLE }), 210);
+        assert_eq!(clock_reasons(Load { throttle: Throttle::Thermal, ..IDLE }), 0x49);
     }
 
     #[test]
@@ -233,7 +250,7 @@ mod tests {
     fn no_profile_exceeds_its_limits() {
         for profile in protocol::profile::all() {
             for busy in 0..=100 {
-                let load = Load { busy, is_used: true };
+                let load = Load { busy, ..HELD };
                 assert!(power_mw(profile, load).unwrap_or(0) <= profile.power.limit_mw, "{}", profile.id);
                 assert!(temperature(load) < OPERATING, "{}", profile.id);
             }

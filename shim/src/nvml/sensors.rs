@@ -3,18 +3,21 @@
 
 use std::ffi::{c_int, c_uint};
 
+use protocol::gpu_event::Throttle;
+
 use super::abi::{self, Temperature, ThermalSensor, ThermalSettings, Utilization, Versioned, ViolationTime};
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use super::model::{self, Load, Market};
 use crate::boundary::args::Out;
-use crate::device::{meter, neighbors};
+use crate::device::{health, meter, neighbors};
 use crate::settings::Gpu;
 
 /// What all processes of the machine do with the GPU.
 pub(crate) fn load(gpu: &Gpu) -> Load {
     let holders = neighbors::holders(gpu);
-    Load { busy: holders.iter().map(|holder| holder.busy).sum::<u32>().min(100), is_used: !holders.is_empty() }
+    let busy = holders.iter().map(|holder| holder.busy).sum::<u32>().min(100);
+    Load { busy, is_used: !holders.is_empty(), throttle: health::of(gpu).throttle() }
 }
 
 /// `value`, or NotSupported where the GPU does not have it.
@@ -94,7 +97,7 @@ pub(crate) fn temperature_versioned(device: Handle, out: Out<Temperature>) -> Nv
     Ok(out.set(Temperature { temperature, ..asked })?)
 }
 
-/// Degrees up to the highest operating temperature.
+/// Degrees up to the highest operating temperature, below 0 beyond it.
 pub(crate) fn margin(device: Handle, out: Out<Versioned>) -> NvmlResult {
     let gpu = device.gpu()?;
     let version = out.get()?.version;
@@ -104,8 +107,8 @@ pub(crate) fn margin(device: Handle, out: Out<Versioned>) -> NvmlResult {
     if !model::has_margin(&gpu.profile) {
         return Err(NvmlError::NOT_SUPPORTED);
     }
-    let left = model::OPERATING.saturating_sub(model::temperature(load(gpu)));
-    Ok(out.set(Versioned { version, value: left })?)
+    let left = model::OPERATING as i32 - model::temperature(load(gpu)) as i32;
+    Ok(out.set(Versioned { version, value: left as u32 })?)
 }
 
 /// `NVML_TEMPERATURE_THRESHOLD_*`: shutdown, slowdown, memory, GPU; the others are for notebooks.
@@ -285,9 +288,9 @@ pub(crate) unsafe fn graphics_clocks(
     unsafe { list(&model::sm_clocks(profile), count, clocks) }
 }
 
-/// `nvmlClocksEventReasonGpuIdle` without a context, or nothing.
+/// `nvmlClocksEventReasonGpuIdle` without a context, and what the case slows the clocks down for.
 pub(crate) fn clock_reasons(device: Handle, out: Out<u64>) -> NvmlResult {
-    Ok(out.set(u64::from(!load(device.gpu()?).is_used))?)
+    Ok(out.set(model::clock_reasons(load(device.gpu()?)))?)
 }
 
 /// All reasons up to 0x100, except that a display is not there.
@@ -296,13 +299,30 @@ pub(crate) fn supported_clock_reasons(device: Handle, out: Out<u64>) -> NvmlResu
     Ok(out.set(0xff)?)
 }
 
-/// Nothing ever slowed the GPU down. `NVML_PERF_POLICY_*` up to 11.
+/// Nanoseconds for which what is going on has slowed the clocks down, if it is one of `reasons`.
+pub(super) fn slowed_ns(gpu: &Gpu, reasons: &[Throttle]) -> u64 {
+    let since = health::of(gpu).throttle.filter(|(throttle, _)| reasons.contains(throttle));
+    since.map_or(0, |(_, at)| meter::now().saturating_sub(at) * 1000)
+}
+
+/// What slows clocks down for a reason of `NVML_PERF_POLICY_*`: power (0), heat (1), the board's limit on power (3).
+pub(super) fn reasons_of_policy(which: c_int) -> &'static [Throttle] {
+    match which {
+        0 => &[Throttle::PowerCap],
+        1 => &[Throttle::Thermal, Throttle::SwThermal],
+        3 => &[Throttle::PowerBrake],
+        _ => &[],
+    }
+}
+
+/// For how long (ns) a reason has kept the clocks low. `NVML_PERF_POLICY_*` up to 11.
 pub(crate) fn violation(device: Handle, which: c_int, out: Out<ViolationTime>) -> NvmlResult {
-    device.gpu()?;
+    let gpu = device.gpu()?;
     if !matches!(which, 0..=5 | 10 | 11) {
         return Err(NvmlError::INVALID_ARGUMENT);
     }
-    Ok(out.set(ViolationTime { reference: meter::now(), violation: 0 })?)
+    let violation = slowed_ns(gpu, reasons_of_policy(which));
+    Ok(out.set(ViolationTime { reference: meter::now(), violation })?)
 }
 
 /// KB/s over PCIe in the last second: 0 is what the GPU sends, 1 what it receives.

@@ -28,7 +28,7 @@ fn holders(device: Handle) -> NvmlResult<Vec<Holder>> {
 
 /// What a process does, as if it were alone.
 fn load_of(holder: &Holder) -> Load {
-    Load { busy: holder.busy, is_used: true }
+    Load { busy: holder.busy, is_used: true, ..Load::default() }
 }
 
 #[doc(alias = "nvmlDeviceGetMemoryInfo")]

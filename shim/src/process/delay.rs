@@ -21,17 +21,21 @@ pub(crate) enum Place {
     Stream,
     /// The host has waited for a stream, an event or a device.
     Wake,
+    /// An operator of PyTorch writes its results.
+    Operator,
 }
 
 /// Of so many operations of streams and waits of the host, one is late: there are thousands in a step.
 const ONE_OF: u64 = 8;
+/// And of operators, of which there are more.
+const ONE_OF_OPERATORS: u64 = 16;
 
 /// What the draws of a thread depend on.
 struct Thread {
     rank: u64,
     name: u64,
     /// By place.
-    visits: [u64; 4],
+    visits: [u64; 5],
 }
 
 thread_local! {
@@ -64,19 +68,23 @@ impl Thread {
         let mut name = [0u8; 16];
         // SAFETY: the kernel writes at most 16 bytes, with the 0 at the end.
         unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-        Self { rank: rank().map_or(u64::MAX, u64::from), name: xxh64(&name, 0), visits: [0; 4] }
+        Self { rank: rank().map_or(u64::MAX, u64::from), name: xxh64(&name, 0), visits: [0; 5] }
     }
 }
 
 fn late(schedule: &Schedule, place: Place, [rank, name, visit]: [u64; 3]) -> Duration {
     let key: Vec<u8> = [rank, name, place as u64, visit].iter().flat_map(|word| word.to_le_bytes()).collect();
     let number = xxh64(&key, schedule.seed.into());
-    let is_rare = matches!(place, Place::Stream | Place::Wake);
-    if is_rare && !number.is_multiple_of(ONE_OF) {
+    let one_of = match place {
+        Place::Start | Place::Collective => 1,
+        Place::Stream | Place::Wake => ONE_OF,
+        Place::Operator => ONE_OF_OPERATORS,
+    };
+    if !number.is_multiple_of(one_of) {
         return Duration::ZERO;
     }
     let most = schedule.jitter.as_micros() as u64;
-    Duration::from_micros(number / ONE_OF % (most + 1))
+    Duration::from_micros(number / ONE_OF.max(one_of) % (most + 1))
 }
 
 #[cfg(test)]
@@ -100,6 +108,8 @@ mod tests {
         assert!((2100..2900).contains(&mean), "{mean} us: 2500 us, give or take 5 times 72 us");
         let late = delays(1, 0, Place::Stream).iter().filter(|us| **us > 0).count();
         assert!((17..=83).contains(&late), "{late}: 50 of 400, give or take 5 times 6.6");
+        let late = delays(1, 0, Place::Operator).iter().filter(|us| **us > 0).count();
+        assert!((1..=50).contains(&late), "{late}: 25 of 400, give or take 5 times 4.8");
         let none = Schedule { seed: 1, jitter: Duration::ZERO };
         assert_eq!(super::late(&none, Place::Collective, [0, 7, 1]), Duration::ZERO);
     }

@@ -41,7 +41,7 @@ pub(crate) fn function() -> &'static str {
 
 /// Notes a finding, once for each sentence, where the program is now. `sentence` must be the same in every run: no addresses, no times.
 pub(crate) fn record(kind: FindingKind, operation: &str, communicator: Option<CommunicatorId>, sentence: String) {
-    note(kind, operation, communicator, sentence, call_site::of_python);
+    note(kind, operation, communicator, sentence, call_site::of_mistake);
 }
 
 /// The same for what the program did at `site`, some time ago.

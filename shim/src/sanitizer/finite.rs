@@ -23,18 +23,18 @@ pub(crate) fn is_wanted() -> bool {
 
 /// The operator `name` made such numbers of finite ones.
 pub(crate) fn made(name: &'static str, count: Count) {
-    let site = call_site::of_python().unwrap_or_default();
+    made_at(call_site::of_python().unwrap_or_default(), name, count);
+}
+
+/// The same, for an operator that was called at `site`.
+pub(crate) fn made_at(site: SiteId, name: &'static str, count: Count) {
     let is_new = {
         let mut made = MADE.lock();
         made.len() < REPORTED && made.insert((name, site))
     };
     if is_new {
-        finding::record(
-            FindingKind::NotFinite,
-            name,
-            None,
-            format!("{name} makes {} of finite numbers", count.words()),
-        );
+        let sentence = format!("{name} makes {} of finite numbers", count.words());
+        finding::record_at(FindingKind::NotFinite, name, sentence, site);
     }
 }
 

@@ -140,14 +140,25 @@ pub(crate) fn carried(address: usize, bytes: usize, site: SiteId) {
 
 /// The work `name` reads.
 pub(crate) fn read(name: &'static str, reads: &[Read]) {
+    if let Some(sentence) = looked_at(name, reads) {
+        finding::record(FindingKind::UninitializedRead, name, None, sentence);
+    }
+}
+
+/// The same, for work that was called at `site`.
+pub(crate) fn read_at(site: SiteId, name: &'static str, reads: &[Read]) {
+    if let Some(sentence) = looked_at(name, reads) {
+        finding::record_at(FindingKind::UninitializedRead, name, sentence, site);
+    }
+}
+
+fn looked_at(name: &'static str, reads: &[Read]) -> Option<String> {
     if PIECES.load(Ordering::Relaxed) == 0 {
-        return;
+        return None;
     }
     let mut sentence = None;
     change(|state| sentence = state.read(name, reads));
-    if let Some(sentence) = sentence {
-        finding::record(FindingKind::UninitializedRead, name, None, sentence);
-    }
+    sentence
 }
 
 fn change(body: impl FnOnce(&mut State)) {

@@ -55,7 +55,8 @@ pub(super) fn handed_out(address: usize, bytes: usize) {
     if IS_BLIND.load(Ordering::Relaxed) {
         return;
     }
-    let site = UNDER_WAY.get().or_else(call_site::of_this_thread).unwrap_or_default();
+    let here = || call_site::of_this_thread().or_else(call_site::of_allocation);
+    let site = UNDER_WAY.get().or_else(here).unwrap_or_default();
     OWNERS.lock().add(address, address.saturating_add(bytes), site);
 }
 
@@ -64,13 +65,10 @@ pub(super) fn freed(address: usize, bytes: usize) {
     OWNERS.lock().remove(address, address.saturating_add(bytes));
 }
 
-/// `; the memory is part of 4096 bytes allocated at train.py:12`, or nothing where that is not known.
+/// `; the memory is of an allocation of 4096 bytes at train.py:12`, or nothing where that is not known.
 pub(super) fn sentence(address: usize) -> String {
     let Some((bytes, site)) = OWNERS.lock().of(address) else { return String::new() };
-    match place::of(site) {
-        Some(place) => format!("; the memory is of an allocation of {bytes} bytes at {place}"),
-        None => format!("; the memory is of an allocation of {bytes} bytes"),
-    }
+    format!("; the memory is of an allocation of {bytes} bytes{}", place::after(site))
 }
 
 impl Owners {

@@ -11,6 +11,14 @@ pub(super) fn of(site: SiteId) -> Option<String> {
     Some(format!("{name}:{line}"))
 }
 
+/// ` at train.py:31`; ` in main (a.out)` where there are no lines; or nothing.
+pub(super) fn after(site: SiteId) -> String {
+    match site::of(site) {
+        Some(function) if function.line == 0 => format!(" in {function}"),
+        _ => of(site).map_or_else(String::new, |place| format!(" at {place}")),
+    }
+}
+
 /// ` (WORDS train.py:31)`, or nothing.
 pub(super) fn within(words: &str, site: SiteId) -> String {
     of(site).map_or_else(String::new, |place| format!(" ({words} {place})"))

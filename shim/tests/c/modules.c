@@ -118,6 +118,23 @@ static void kernels(CUmodule module, CUdeviceptr hits, CUdeviceptr factor) {
     SAME(cuLaunchKernelEx(&configuration, add, parameters, NULL), CUDA_ERROR_INVALID_CLUSTER_SIZE);
     SAME(cuLaunchCooperativeKernel(add, 4, 1, 1, 250, 1, 1, 0, stream, parameters), CUDA_SUCCESS);
     SAME(cuStreamSynchronize(stream), CUDA_SUCCESS);
+
+    /* Between two events kernels take a time of their own, the same every time, and longer where there are more threads. */
+    CUevent before, after;
+    float times[3] = {0};
+    SAME(cuEventCreate(&before, 0), CUDA_SUCCESS);
+    SAME(cuEventCreate(&after, 0), CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        SAME(cuEventRecord(before, stream), CUDA_SUCCESS);
+        for (int launch = 0; launch < 2; launch++)
+            SAME(cuLaunchKernel(add, i == 2 ? 4000 : 5, 1, 1, 200, 1, 1, 0, stream, parameters, NULL), CUDA_SUCCESS);
+        SAME(cuEventRecord(after, stream), CUDA_SUCCESS);
+        SAME(cuEventSynchronize(after), CUDA_SUCCESS);
+        SAME(cuEventElapsedTime(&times[i], before, after), CUDA_SUCCESS);
+    }
+    EXPECT(times[0] > 40 && times[0] < 40.001f);
+    EXPECT(times[1] == times[0]);
+    EXPECT(times[2] > times[0] + 0.001f);
     added(out, 10);
     /* 108 SMs hold 8 blocks of 256 threads each. */
     SAME(cuLaunchCooperativeKernel(add, 864, 1, 1, 256, 1, 1, 0, stream, parameters), CUDA_SUCCESS);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use protocol::record::ErrorCode;
 
-use crate::shared::futex;
+use crate::futex;
 use crate::shared::segment::Segment;
 
 /// In the word of arrivals: a barrier was shut, hence never completes, nor does any after it.

@@ -13,8 +13,8 @@ use protocol::record::ErrorCode;
 
 use crate::arena::Arena;
 use crate::failure::{code_of, number_of};
+use crate::futex;
 use crate::operation::descriptor::Descriptor;
-use crate::shared::futex;
 use crate::shared::segment::board::Board;
 
 pub(crate) use crate::shared::segment::barrier::Arrival;

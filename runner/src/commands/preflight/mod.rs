@@ -132,6 +132,7 @@ impl Session<'_> {
             command: &command,
             ranks: None,
             allow: &[],
+            faults: &[],
             dry: Some(&dry),
             alone: self.alone.as_ref(),
             alone_report: None,

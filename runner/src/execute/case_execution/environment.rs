@@ -8,6 +8,7 @@ use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::python::Python;
 use crate::execute::reports;
+use crate::observation::SHARED;
 
 /// What is looked for beside the results of a case, unless that is the default. What replicas hold is compared between two runs, too.
 fn sanitizers(case: &Case) -> Option<String> {
@@ -28,7 +29,7 @@ impl CaseExecution<'_> {
         let case = self.case;
         let inherit = case.env_inherit.as_deref();
         let builder = EnvironmentBuilder::isolated(&self.context.install, inherit, &case.env_unset, python)
-            .directories(&self.scratch, "shared")?;
+            .directories(&self.scratch, SHARED)?;
         let Some(cluster) = &case.cluster else { return Ok(builder.finish()) };
         let mut environment = builder.gpus(None)?.cluster(cluster).machine(&reports::machine(&self.scratch)).finish();
         environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
@@ -45,15 +46,20 @@ impl CaseExecution<'_> {
         Ok(environment)
     }
 
+    /// What goes wrong on purpose, for the ranks and for the coordinator.
+    pub(super) fn set_faults(&self, environment: &mut Environment) {
+        if !self.case.faults.is_empty() {
+            let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
+            environment.set(protocol::env::FAULTS.name, protocol::fault::to_json(&faults));
+        }
+    }
+
     /// What the suite sets comes last and wins.
     pub(super) fn for_ranks(&self, mut environment: Environment, endpoint: Option<&Endpoint>) -> Environment {
         if let Some(endpoint) = endpoint {
             environment.coordinator(endpoint);
         }
-        if !self.case.faults.is_empty() {
-            let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
-            environment.set(protocol::env::FAULTS.name, protocol::fault::to_json(&faults));
-        }
+        self.set_faults(&mut environment);
         for (name, value) in &self.case.env {
             environment.set(name, value);
         }
@@ -65,13 +71,11 @@ impl CaseExecution<'_> {
 mod tests {
     use super::*;
     use crate::check::repeat::Deterministic;
-    use crate::source::SourceLocation;
 
     #[test]
     fn a_deterministic_case_looks_at_replicas() {
         let words = |sanitize: Option<Vec<&'static str>>, is_deterministic: bool| {
-            let place = SourceLocation::default();
-            let deterministic = is_deterministic.then(|| Deterministic { ignore: Vec::new(), place });
+            let deterministic = is_deterministic.then(Deterministic::default);
             sanitizers(&Case { sanitize, deterministic, ..Case::default() })
         };
         assert_eq!(words(None, false), None);

@@ -10,6 +10,8 @@ use protocol::env::{self, BadValue, Variable};
 use protocol::ids::Rank;
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
 use protocol::profile;
+use protocol::sanitizer::Sanitizers;
+use protocol::schedule::Schedule;
 
 /// Most devices of one process.
 const MOST: u64 = 1024;
@@ -120,6 +122,12 @@ pub fn check(variable: &Variable, value: &str) -> Result<(), BadValue> {
         name if name == env::DIST_MODE.name => choices(&["disabled", "simulate", "proxy", "passthrough"]),
         name if name == env::COORDINATOR_TRANSPORT.name => choices(&["unix", "tcp"]),
         name if name == env::CPU_GEMM_MODE.name => choices(&["auto", "exact", "skip", "fast"]),
+        name if name == env::COMPUTE.name => choices(&["cpu", "skip"]),
+        name if name == env::SANITIZE.name => Sanitizers::parse(value).map(drop),
+        name if name == env::SCHEDULE.name => value.parse::<Schedule>().map(drop).map_err(|_| variable.bad(value)),
+        name if name == env::NCCL_FAULT_OPERATION.name => {
+            choices(&["all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"])
+        }
         name if name == env::STRICT_COMPAT.name
             || name == env::TERMINAL_REPORT.name
             || name == env::STAGING_FORCE_SOCKET.name =>
@@ -138,7 +146,9 @@ pub fn check(variable: &Variable, value: &str) -> Result<(), BadValue> {
         {
             number(1, u64::MAX)
         }
-        name if name == env::NCCL_FAULT_RANK.name => number(0, u64::from(u32::MAX)),
+        name if name == env::NCCL_FAULT_RANK.name || name == env::COORDINATOR_IDLE_MS.name => {
+            number(0, u64::from(u32::MAX))
+        }
         name if name == env::CPU_GEMM_MAX_OPS.name => number(0, u64::MAX),
         name if name == env::CLUSTER_REPORT_MAX_OPERATIONS.name => number(0, 1_000_000),
         name if name == env::PROFILE.name => known(variable, value, value).map(drop),
@@ -211,5 +221,22 @@ mod tests {
         assert!(check(&env::UNSUPPORTED_API, "wran").is_err());
         assert!(check(&env::REPORT_PATH, "anything").is_ok());
         assert!(check(&env::DRIVER, "12.7").unwrap_err().to_string().contains("12.8"));
+    }
+
+    #[test]
+    fn every_value_that_the_shim_would_refuse_is_refused_before_the_start() {
+        for (variable, good, bad, says) in [
+            (&env::COMPUTE, "skip", "gpu", "expected cpu, skip"),
+            (&env::SANITIZE, "races,init", "races,inti", "did you mean `init`?"),
+            (&env::SANITIZE, "none", "all", "expected races, init, finite, replicas, none"),
+            (&env::SCHEDULE, "7:5ms", "7:5", "expected a seed, or a seed and the longest delay: 7:5ms"),
+            (&env::SCHEDULE, "7", "x", "FAKEGPU_SCHEDULE=x"),
+            (&env::NCCL_FAULT_OPERATION, "reduce", "reduc", "did you mean `reduce`?"),
+            (&env::COORDINATOR_IDLE_MS, "0", "soon", "FAKEGPU_COORDINATOR_IDLE_MS=soon"),
+        ] {
+            assert_eq!(check(variable, good), Ok(()), "{good}");
+            let error = check(variable, bad).unwrap_err().to_string();
+            assert!(error.starts_with(variable.name) && error.contains(says), "{error}");
+        }
     }
 }

@@ -194,8 +194,14 @@ pub(super) fn make(
     };
     let Some(needs) = asked else {
         step(&format!("installing {lean}"), first, announce)?;
-        if !wanted.is_locked() {
-            wanted.rest.extend(needs_installed(site.directory)?);
+        let locked = wanted.is_locked();
+        for place in lean_metadata(site.directory)? {
+            let metadata = fs::read_to_string(place).unwrap_or_default();
+            let needs = requirement::requires_dist(&metadata);
+            requirement::match_compiler(&mut wanted.rest, &needs);
+            if !locked {
+                wanted.rest.extend(requirement::remaining(needs));
+            }
         }
         forget_replaced(site.directory)?;
         step("installing what it needs", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
@@ -258,16 +264,6 @@ fn lean_metadata(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     };
     let entries = fs::read_dir(&site).map_err(|source| Error::Cache { place: site, source })?;
     Ok(entries.flatten().filter(is_lean).map(|entry| entry.path().join("METADATA")).collect())
-}
-
-/// The remaining needs of the lean packages that are installed.
-fn needs_installed(directory: &Path) -> Result<Vec<String>, Error> {
-    let mut needs = Vec::new();
-    for place in lean_metadata(directory)? {
-        let metadata = fs::read_to_string(place).unwrap_or_default();
-        needs.extend(requirement::remaining(requirement::requires_dist(&metadata)));
-    }
-    Ok(needs)
 }
 
 /// Takes what the shim replaces out of the needs that the lean packages state, so that neither another package's

@@ -1,6 +1,6 @@
 //! Requirements as pip writes them: which are installed lean, and what a lean package still needs of its dependencies.
 
-use crate::case::python::{is_replaced, package};
+use crate::case::python::{COMPILER, is_replaced, package};
 
 /// Packages installed without their dependencies, because those are the NVIDIA libraries that the shim replaces.
 const LEAN: &[&str] = &["torch", "torchvision", "torchaudio"];
@@ -21,6 +21,14 @@ pub(super) fn remaining<'a>(requires: impl IntoIterator<Item = &'a str>) -> Vec<
         })
         .map(str::to_owned)
         .collect()
+}
+
+/// Gives Triton, where it is required without a version, the one that these `Requires-Dist` entries of PyTorch ask for.
+pub(super) fn match_compiler(requirements: &mut [String], needs: &[&str]) {
+    let Some(asked) = needs.iter().find(|entry| package(entry) == COMPILER) else { return };
+    for line in requirements.iter_mut().filter(|line| *line == COMPILER) {
+        (*asked).clone_into(line);
+    }
 }
 
 /// The `Requires-Dist` entries of a METADATA file.
@@ -82,6 +90,23 @@ mod tests {
         let stripped = without_replaced(metadata);
         assert_eq!(remaining(requires_dist(&stripped)), expected);
         assert!(!stripped.contains("nvidia") && !stripped.contains("triton") && stripped.ends_with("not-a-header\n"));
+    }
+
+    #[test]
+    fn triton_without_a_version_is_the_one_that_pytorch_asks_for() {
+        let metadata =
+            "Name: torch\nRequires-Dist: filelock\nRequires-Dist: triton~=3.9.0; platform_system == \"Linux\"\n";
+        let with = |lines: [&str; 2], needs: &[&str]| {
+            let mut lines = lines.map(str::to_owned);
+            match_compiler(&mut lines, needs);
+            lines
+        };
+        let needs = requires_dist(metadata);
+        let expected = ["numpy", "triton~=3.9.0; platform_system == \"Linux\""];
+        assert_eq!(with(["numpy", "triton"], &needs), expected);
+        assert_eq!(with(["numpy", "triton==3.8.0"], &needs), ["numpy", "triton==3.8.0"]);
+        // PyTorch for the CPU asks for none.
+        assert_eq!(with(["numpy", "triton"], &["filelock"]), ["numpy", "triton"]);
     }
 
     #[test]

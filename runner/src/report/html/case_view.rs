@@ -483,7 +483,11 @@ fn failure(event: &FailureEvent, detail: Option<&str>) -> String {
 fn events(report: &ClusterReport) -> Vec<String> {
     let resilience = &report.resilience;
     let faults = resilience.injected_faults.iter().map(|fault| {
-        let rank = fault.rank.map_or_else(|| "a link".to_owned(), |rank| format!("rank {rank}"));
+        let rank = match (&fault.gpu, fault.rank) {
+            (Some(change), _) => format!("{} ({})", change.gpu, change.health),
+            (None, Some(rank)) => format!("rank {rank}"),
+            (None, None) => "a link".to_owned(),
+        };
         let at = match fault.comm_id {
             Some(comm) => format!(" at {} {} of communicator {comm}", fault.operation, fault.seqno),
             None => String::new(),

@@ -3,6 +3,7 @@
 use protocol::sanitizer;
 
 use super::{Key, Rule, Section, Shape, cluster, expect, fixture, optional, or, python, required};
+use crate::check::repeat::EXCEPTIONS;
 
 const WORDS: Shape = Shape::List(0, &Shape::Word);
 const TEXTS: Shape = Shape::List(0, &Shape::Text);
@@ -142,11 +143,19 @@ pub(crate) static CASE: Section = Section {
                 "deterministic",
                 Shape::Either(&[Shape::Bool, Shape::Section(&DETERMINISTIC)]),
                 "`false`",
-                "it is [run twice](#deterministic), and what it prints, its report and its replicas must be the same",
+                "it is [run twice](#deterministic), and what it prints and writes, its reports and its replicas must be the same",
             ),
             optional("matrix", Shape::Literal(&Shape::Section(&MATRIX)), "several cases from one"),
             optional("kill", Shape::List(0, &Shape::Section(&KILL)), "processes to kill while it runs"),
             optional("faults", Shape::List(0, &Shape::Section(&FAULT)), "faults to inject into NCCL"),
+            optional(
+                "gpu",
+                Shape::Names(&Shape::Either(&[
+                    Shape::Section(&GPU_EVENT),
+                    Shape::List(1, &Shape::Section(&GPU_EVENT)),
+                ])),
+                "what happens to the health of GPUs: `node0/3` is the fourth of `node0`",
+            ),
         ],
         COMMON,
     ],
@@ -276,11 +285,19 @@ pub(crate) static DETERMINISTIC: Section = Section {
     name: "deterministic",
     what: "`deterministic`",
     about: "The case is run twice, and the runs must not differ. `true` for no exception.",
-    keys: &[&[required(
-        "ignore",
-        Shape::List(0, &Shape::Regex),
-        "what does not count in a line of stdout, such as times: `'[0-9.]+ ms'`",
-    )]],
+    keys: &[&[
+        optional(
+            "ignore",
+            Shape::List(0, &Shape::Regex),
+            "what does not count in a line of output, such as times: `'[0-9.]+ ms'`",
+        ),
+        optional("except", Shape::List(0, &Shape::Choice(EXCEPTIONS)), "what is not compared at all"),
+        optional(
+            "except_files",
+            Shape::List(0, &Shape::Text),
+            "globs of files that are not compared, by name or by path from `FTEST_SCRATCH`: `'*.log'`",
+        ),
+    ]],
     rules: &[],
 };
 
@@ -460,34 +477,142 @@ pub(crate) static AT: Section = Section {
     name: "at",
     what: "`at`",
     about: "When a fault happens.",
-    keys: &[&[
-        optional("rank", RANK, "the global rank"),
-        optional(
-            "collective",
-            Shape::Choice(&[
-                "all_reduce",
-                "reduce",
-                "broadcast",
-                "all_gather",
-                "reduce_scatter",
-                "all_to_all",
-                "gather",
-                "scatter",
-                "send",
-                "recv",
-            ]),
-            "at an operation of this kind",
-        ),
-        or(
-            "seq",
-            Shape::Integer(1, u32::MAX),
-            "the first of that kind",
-            "its position among all collectives of the communicator, or among the rank's own sends or recvs in it, from 1",
-        ),
-        or("communicator", Shape::Integer(1, u32::MAX), "1", "the n-th communicator that the rank joined"),
-        optional("after", Shape::Duration, "or after this time, counted from the process's first NCCL call"),
-    ]],
+    keys: &[
+        &[optional("rank", RANK, "the global rank")],
+        AT_COLLECTIVE,
+        &[optional("after", Shape::Duration, "or after this time, counted from the process's first NCCL call")],
+    ],
     rules: &[Rule::With("seq", "collective"), Rule::With("communicator", "collective")],
+};
+
+/// An operation of a rank.
+static AT_COLLECTIVE: &[Key] = &[
+    optional(
+        "collective",
+        Shape::Choice(&[
+            "all_reduce",
+            "reduce",
+            "broadcast",
+            "all_gather",
+            "reduce_scatter",
+            "all_to_all",
+            "gather",
+            "scatter",
+            "send",
+            "recv",
+        ]),
+        "at an operation of this kind",
+    ),
+    or(
+        "seq",
+        Shape::Integer(1, u32::MAX),
+        "the first of that kind",
+        "its position among all collectives of the communicator, or among the rank's own sends or recvs in it, from 1",
+    ),
+    or("communicator", Shape::Integer(1, u32::MAX), "1", "the n-th communicator that the rank joined"),
+];
+
+pub(crate) static GPU_EVENT: Section = Section {
+    name: "gpu_event",
+    what: "an event of `gpu`",
+    about: "A change of a GPU's health. One that never happens fails the case.",
+    keys: &[&[
+        or("at", Shape::Section(&GPU_AT), "the start", "when"),
+        optional(
+            "lost",
+            Shape::Bool,
+            "`true`: the GPU falls off the bus, which is Xid 79: CUDA fails on it for good, NVML answers \"GPU is lost\"",
+        ),
+        optional("xid", Shape::Integer(1, 999), "the driver logs this Xid; 79 is the same as `lost: true`"),
+        optional("ecc", Shape::Section(&GPU_ECC), "errors of the memory are counted"),
+        optional(
+            "remapped_rows",
+            Shape::Section(&REMAPPED_ROWS),
+            "rows of the memory are remapped, beside one for each uncorrected error",
+        ),
+        optional(
+            "retired_pages",
+            Shape::Section(&RETIRED_PAGES),
+            "pages of the memory are retired, beside one for each uncorrected error (before Ampere)",
+        ),
+        optional(
+            "throttle",
+            Shape::Choice(&["thermal", "sw_thermal", "power_cap", "power_brake", "none"]),
+            "clocks are slowed down for this reason; `none` ends it",
+        ),
+        optional("pcie_gen", Shape::Integer(1, 7), "the PCIe link runs at this generation"),
+        optional("pcie_width", Shape::Integer(1, 32), "the PCIe link has this many lanes: 1, 2, 4, 8, 16 or 32"),
+    ]],
+    rules: &[Rule::AnyOf(&[
+        "lost",
+        "xid",
+        "ecc",
+        "remapped_rows",
+        "retired_pages",
+        "throttle",
+        "pcie_gen",
+        "pcie_width",
+    ])],
+};
+
+pub(crate) static GPU_AT: Section = Section {
+    name: "gpu_at",
+    what: "`at`",
+    about: "When a GPU's health changes.",
+    keys: &[
+        &[optional(
+            "after",
+            Shape::Duration,
+            "after this time, counted from the first call of CUDA, NCCL or NVML in the case",
+        )],
+        AT_COLLECTIVE,
+    ],
+    rules: &[
+        Rule::OneOf(&["after", "collective"]),
+        Rule::With("seq", "collective"),
+        Rule::With("communicator", "collective"),
+    ],
+};
+
+pub(crate) static GPU_ECC: Section = Section {
+    name: "ecc",
+    what: "`ecc`",
+    about: "Errors that error correction counts.",
+    keys: &[&[
+        or("corrected", COUNT, "0", "corrected since the driver was loaded"),
+        or("uncorrected", COUNT, "0", "not correctable since then; processes that use the GPU at that time fail"),
+        or("earlier_corrected", COUNT, "0", "corrected before, in the GPU's life: only the aggregate counts them"),
+        or("earlier_uncorrected", COUNT, "0", "not correctable before"),
+    ]],
+    rules: &[],
+};
+
+const COUNT: Shape = Shape::Integer(0, 1_000_000_000);
+const FEW: Shape = Shape::Integer(0, 512);
+
+pub(crate) static REMAPPED_ROWS: Section = Section {
+    name: "remapped_rows",
+    what: "`remapped_rows`",
+    about: "Rows of the memory that spare ones replace, from Ampere on.",
+    keys: &[&[
+        or("corrected", FEW, "0", "because of corrected errors"),
+        or("uncorrected", FEW, "0", "because of errors that were not correctable"),
+        or("pending", Shape::Bool, "`false`", "`true`: one waits for a reset of the GPU"),
+        or("failed", Shape::Bool, "`false`", "`true`: one could not be remapped"),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static RETIRED_PAGES: Section = Section {
+    name: "retired_pages",
+    what: "`retired_pages`",
+    about: "Pages of the memory that are not used any more, before Ampere.",
+    keys: &[&[
+        or("corrected", FEW, "0", "because of several corrected errors"),
+        or("uncorrected", FEW, "0", "because of an error that was not correctable"),
+        or("pending", Shape::Bool, "`false`", "`true`: one waits for a reset of the GPU"),
+    ]],
+    rules: &[],
 };
 
 pub(crate) static FAULT_ACTION: Section = Section {

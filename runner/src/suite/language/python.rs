@@ -25,6 +25,12 @@ pub(crate) static PYTHON: Section = Section {
         ),
         optional("extras", TEXTS, "extras of the project"),
         optional("packages", TEXTS, "further packages, as in a list"),
+        optional(
+            "compile",
+            Shape::Bool,
+            "also Triton, in the version that PyTorch asks for: `torch.compile` [runs](compile.md). It may be among \
+             versions by name, too",
+        ),
     ]],
-    rules: &[Rule::AnyOf(&["requirements", "project"]), Rule::With("extras", "project")],
+    rules: &[Rule::AnyOf(&["requirements", "project", "compile"]), Rule::With("extras", "project")],
 };

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
 /// Sleeps while `word` holds `expected`, until woken or until `deadline`. May return early for no reason: check again.
-pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Instant) {
+pub fn wait(word: &AtomicU32, expected: u32, deadline: Instant) {
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = libc::timespec {
         tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
@@ -17,7 +17,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Instant) {
 }
 
 /// Wakes all sleepers on `word`.
-pub(crate) fn wake_all(word: &AtomicU32) {
+pub fn wake_all(word: &AtomicU32) {
     // SAFETY: `word` is live for the call; the kernel only uses its address.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0usize, 0usize, 0u32);

@@ -1,0 +1,149 @@
+//! Operators that are late on purpose (`schedule`). The bridge computes an operator when it is called; on a GPU its stream gets to it
+//! later. A late one computes, too, but what it wrote is taken back, and put there when the stream gets to it. Whoever reads it
+//! in another stream without waiting finds what was there before. If something that the operator reads is overwritten before
+//! then, it would have computed with that: its results are 0xFF, NaN in every floating-point type.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use xxhash_rust::xxh64::xxh64;
+
+use super::accesses;
+use super::bytes::{Bytes, of_result, tensors};
+use super::current;
+use super::cxx::{Device, IValue};
+use super::object::Tensor;
+use super::operator::Operator;
+use crate::boundary::gap;
+use crate::device::stream::{self, Stream};
+use crate::process::delay::{self, Place};
+
+/// A tensor in more pieces is not looked at.
+const ROWS: usize = 4096;
+/// An operator that touches more bytes is not late.
+const MOST: usize = 256 << 20;
+/// What fresh memory holds before it is written.
+const GARBAGE: u8 = 0xff;
+
+/// An operator under way that will be late.
+pub(super) struct Late {
+    late: Duration,
+    stream: Arc<Stream>,
+    /// Where the memory of the arguments starts and ends.
+    storages: Vec<(usize, usize)>,
+    /// What is only read.
+    read: Vec<Piece>,
+    /// What is written, and what was there.
+    written: Vec<(Piece, Box<[u8]>)>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    address: usize,
+    bytes: usize,
+}
+
+impl Piece {
+    fn touches(self, other: Self) -> bool {
+        self.address < other.address + other.bytes && other.address < self.address + self.bytes
+    }
+
+    /// What is there.
+    fn contents(&self) -> &[u8] {
+        // SAFETY: bytes of a live tensor of a GPU, or of one that was live when its stream was given what uses it: device memory is
+        // mapped as long as the process lives. Who writes meanwhile has a race, and gets any of the bytes.
+        unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
+    }
+
+    /// Puts `bytes` there.
+    fn put(self, bytes: &[u8]) {
+        // SAFETY: as above; `bytes` is as long.
+        unsafe { std::ptr::copy(bytes.as_ptr(), self.address as *mut u8, self.bytes) };
+    }
+
+    fn put_garbage(self) {
+        // SAFETY: as above.
+        unsafe { std::ptr::write_bytes(self.address as *mut u8, GARBAGE, self.bytes) };
+    }
+}
+
+impl Late {
+    /// Before an operator computes on the GPU `index`; None for one that is in time.
+    pub(super) fn begin(operator: &'static Operator, arguments: &[IValue], index: i8) -> Option<Self> {
+        if gap::is_muted() {
+            return None;
+        }
+        let late = delay::draw(Place::Operator)?;
+        // The host waits for what these give.
+        if accesses::host_waits(operator, arguments) {
+            return None;
+        }
+        let stream = current::stream(index)?;
+        let mut this = Self { late, stream, storages: Vec::new(), read: Vec::new(), written: Vec::new() };
+        let mut touched = 0;
+        let schema = operator.schema();
+        for ((kind, slot), written) in schema.arguments.iter().zip(arguments).zip(&schema.written) {
+            for tensor in tensors(*kind, slot).filter(|tensor| tensor.device().kind == Device::CUDA) {
+                let pieces = pieces(tensor);
+                if !pieces.is_empty() {
+                    let storage = tensor.storage();
+                    this.storages.push((storage.data(), storage.data() + storage.bytes()));
+                }
+                for piece in pieces {
+                    touched += piece.bytes;
+                    if touched > MOST {
+                        return None;
+                    }
+                    if *written {
+                        this.written.push((piece, piece.contents().into()));
+                    } else {
+                        this.read.push(piece);
+                    }
+                }
+            }
+        }
+        Some(this)
+    }
+
+    /// The operator has computed, with these results.
+    pub(super) fn end(self, results: &[IValue]) {
+        let Self { late, stream, storages, read, written } = self;
+        let mut after: Vec<(Piece, Box<[u8]>)> = Vec::new();
+        for tensor in results.iter().flat_map(of_result) {
+            let start = tensor.storage().data();
+            // An argument, or a view of one.
+            if storages.iter().any(|(from, to)| (*from..*to).contains(&start)) {
+                continue;
+            }
+            for piece in pieces(tensor) {
+                after.push((piece, piece.contents().into()));
+                piece.put_garbage();
+            }
+        }
+        after.extend(written.iter().map(|(piece, _)| (*piece, piece.contents().into())));
+        written.iter().for_each(|(piece, before)| piece.put(before));
+        // Not what it writes, too. Of normalizations the schema does not say that they write their statistics.
+        let is_only_read = |piece: &Piece| !after.iter().any(|(other, _)| piece.touches(*other));
+        let read: Vec<(Piece, u64)> =
+            read.into_iter().filter(is_only_read).map(|piece| (piece, xxh64(piece.contents(), 0))).collect();
+        let task = move || {
+            std::thread::sleep(late);
+            let is_same = read.iter().all(|(piece, hash)| xxh64(piece.contents(), 0) == *hash);
+            for (piece, bytes) in &after {
+                if is_same {
+                    piece.put(bytes);
+                } else {
+                    piece.put_garbage();
+                }
+            }
+        };
+        stream::enqueue(&stream, Box::new(task));
+    }
+}
+
+/// The bytes of a tensor: none of one in too many pieces.
+fn pieces(tensor: Tensor) -> Vec<Piece> {
+    let bytes = Bytes::of(tensor).filter(|bytes| bytes.rows() <= ROWS);
+    let pieces = bytes.iter().flat_map(Bytes::pieces);
+    pieces.map(|(address, bytes)| Piece { address, bytes }).collect()
+}
