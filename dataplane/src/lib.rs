@@ -37,6 +37,7 @@
 //! ```
 #![expect(unsafe_code, reason = "shared memory")]
 
+pub mod alone;
 pub mod arena;
 pub mod call;
 pub mod communicator;

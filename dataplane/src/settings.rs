@@ -36,6 +36,8 @@ pub struct Settings {
     pub chunk_bytes: usize,
     /// Largest piece allowed, bytes.
     pub max_bytes: Option<usize>,
+    /// The other ranks do not exist.
+    pub is_alone: bool,
     /// The most bytes of a block that are moved; operations count as they are called.
     pub most_moved: Option<usize>,
     /// The faults of the case, and the one that `FAKEGPU_NCCL_FAULT_*` asks for.
@@ -51,6 +53,7 @@ impl Default for Settings {
             force_sockets: false,
             chunk_bytes: 1 << 20,
             max_bytes: None,
+            is_alone: false,
             most_moved: None,
             faults: Vec::new(),
         }
@@ -94,6 +97,10 @@ impl Settings {
         };
         settings.coordinator = coordinator(text(&env::COORDINATOR_ADDR), text(&env::COORDINATOR_TRANSPORT))?;
         if !playing {
+            settings.coordinator = None;
+        }
+        if text(&env::AS_RANK).is_some() {
+            settings.is_alone = true;
             settings.coordinator = None;
         }
         if let Some(milliseconds) = number(&env::COORDINATOR_TIMEOUT_MS, 1)? {
@@ -171,6 +178,8 @@ mod tests {
         assert_eq!(read(&[]).unwrap(), Settings::default());
         assert_eq!(read(&[("FAKEGPU_COMPUTE", "skip")]).unwrap().most_moved, Some(1 << 20));
         assert_eq!(read(&[("FAKEGPU_COMPUTE", "cpu")]).unwrap().most_moved, None);
+        let alone = read(&[("FTEST_AS_RANK", "3/8"), ("FAKEGPU_COORDINATOR_ADDR", "/tmp/c")]).unwrap();
+        assert!(alone.is_alone && alone.coordinator.is_none());
         let unix = read(&[("FAKEGPU_COORDINATOR_ADDR", "/tmp/c.sock")]).unwrap();
         assert_eq!(unix.coordinator, Some(Address::Unix("/tmp/c.sock".to_owned())));
         let tcp = read(&[("FAKEGPU_COORDINATOR_ADDR", "127.0.0.1:4000")]).unwrap();

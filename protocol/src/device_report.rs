@@ -118,8 +118,31 @@ pub struct DeviceReport {
     pub devices: Vec<DeviceEntry>,
     /// What the program used and we do not do, sorted by library, name and detail.
     pub gaps: Vec<GapEntry>,
+    /// What the only rank that exists called (`ftest exec --as-rank`), by communicator, operation and datatype.
+    #[serde(default)]
+    pub alone: Vec<AloneCalls>,
     /// What differs from run to run.
     pub measured: Measured,
+}
+
+/// Operations of a rank that is looked at by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AloneCalls {
+    /// The communicator, in the order in which the process made them, from 1.
+    pub communicator: u64,
+    /// Its rank in it.
+    pub rank: u32,
+    /// Ranks that it would have.
+    pub size: u32,
+    /// `all_reduce`, ...
+    pub operation: String,
+    /// `float32`, ...
+    pub datatype: String,
+    /// Calls.
+    pub calls: u64,
+    /// Bytes by NCCL's argument `count`: what one rank gives or gets of one other.
+    pub bytes: u64,
 }
 
 /// Copies between host buffers.

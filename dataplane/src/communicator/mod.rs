@@ -16,6 +16,7 @@ use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::Member;
 use protocol::record::{BufferTransport, ErrorCode, FailureRecord, OperationRecord};
 
+use crate::alone::{self, Alone};
 use crate::arena::Arena;
 use crate::call::Call;
 use crate::failure::Failure;
@@ -62,6 +63,8 @@ pub struct Communicator {
     sockets: Sockets,
     /// Set when bytes move through shared memory; the sockets are idle then.
     shared: OnceLock<Shared>,
+    /// Where the other ranks do not exist.
+    alone: Option<Alone>,
     failure: Mutex<Option<Failure>>,
     losses: Losses,
     left: AtomicBool,
@@ -109,6 +112,7 @@ impl Communicator {
             running: Mutex::new(Running { sequence: 0, counted: fault::Counted::default() }),
             sockets,
             shared: OnceLock::new(),
+            alone: settings.is_alone.then(Alone::default),
             failure: Mutex::new(None),
             losses: Losses::new(wake),
             left: AtomicBool::new(false),
@@ -120,6 +124,9 @@ impl Communicator {
         });
         for (rank, code, detail) in register(&communicator) {
             communicator.lose(rank, code, &detail);
+        }
+        if communicator.alone.is_some() {
+            return Ok(communicator);
         }
         if may_share(&communicator.members) {
             // What we offered stays open until everybody has looked at it.
@@ -193,9 +200,10 @@ impl Communicator {
 
     /// The way on which the ranks agreed.
     fn way(&self) -> &dyn Transport {
-        match self.shared.get() {
-            Some(shared) => shared,
-            None => &self.sockets,
+        match (&self.alone, self.shared.get()) {
+            (Some(alone), _) => alone,
+            (None, Some(shared)) => shared,
+            (None, None) => &self.sockets,
         }
     }
 
@@ -248,6 +256,8 @@ impl Communicator {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
+        let rewritten = self.alone.is_some().then(|| alone::grouped(self.rank, calls));
+        let calls = rewritten.as_deref().unwrap_or(calls);
         let mut running = self.running.lock();
         for call in calls.iter().filter(|call| !call.operation.is_for_two()) {
             // NCCL returns at once from a collective of nothing; only our own barrier has no elements.
@@ -331,6 +341,9 @@ impl Communicator {
     }
 
     fn note(&self, sequence: u64, call: &Call, timing: Timing) {
+        if self.alone.is_some() {
+            return alone::note(self.id.0, self.rank, self.size(), call);
+        }
         let alone = self.size() == 1 || call.operation == Operation::Barrier;
         self.journal.completed(OperationRecord {
             communicator: self.id,

@@ -10,6 +10,7 @@ mod wanted;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
@@ -126,9 +127,14 @@ impl Process {
             // Of all this only starting the thread may fail for lack of a resource.
             .map_err(|error| refusal::explain_thread("cannot listen for data connections", &error))
             .map_err(|detail| Failure::new(ErrorCode::System, detail))?;
+        let is_alone = settings.is_alone;
         let process = Arc::new(Self {
             settings,
-            rendezvous: session.map_or_else(|| Rendezvous::Local(LocalRendezvous::default()), Rendezvous::Coordinator),
+            rendezvous: match session {
+                Some(session) => Rendezvous::Coordinator(session),
+                None if is_alone => Rendezvous::Alone(AtomicU64::new(0)),
+                None => Rendezvous::Local(LocalRendezvous::default()),
+            },
             listener,
             host: host::identity(),
             pid: std::process::id(),

@@ -114,5 +114,7 @@ fn run_ranks(arguments: &BenchArgs) -> Result<i32, Trouble> {
         allow: &[],
         faults: &[],
         dry: None,
+        alone: None,
+        alone_report: None,
     })
 }

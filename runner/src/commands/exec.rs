@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::case::Transport;
 use crate::check::exit::describe;
+use crate::commands::alone::{Alone, AloneArgs};
 use crate::commands::preflight::dry::Dry;
 use crate::commands::preflight::options::PreflightArgs;
 use crate::commands::seen::{ReportPlace, Seen};
@@ -62,6 +63,9 @@ pub struct ExecArgs {
     /// Planning without running
     #[command(flatten)]
     pub preflight: PreflightArgs,
+    /// One rank of a job
+    #[command(flatten)]
+    pub alone: AloneArgs,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -97,24 +101,29 @@ impl Trouble {
 
 /// Runs the command; gives its exit code, 128 + n for a signal, or 2 and 3 for our own troubles, which are printed.
 pub fn run(arguments: &ExecArgs) -> i32 {
-    exit_code(
-        PROGRAM,
-        plan(arguments.cluster.as_deref(), &arguments.devices).and_then(|plan| {
-            let events = arguments.gpu.as_deref().map(|text| suite::gpu_events("--gpu", text, &plan));
-            let faults = events.transpose().map_err(Trouble::usage)?.unwrap_or_default();
-            run_plan(&ExecPlan {
-                program: PROGRAM,
-                plan: &plan,
-                transport: arguments.transport,
-                report: arguments.report.as_deref(),
-                command: &arguments.command,
-                ranks: None,
-                allow: &arguments.allow,
-                faults: &faults,
-                dry: None,
-            })
-        }),
-    )
+    exit_code(PROGRAM, run_one(arguments))
+}
+
+fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
+    let plan = plan(arguments.cluster.as_deref(), &arguments.devices)?;
+    let events = arguments.gpu.as_deref().map(|text| suite::gpu_events("--gpu", text, &plan));
+    let faults = events.transpose().map_err(Trouble::usage)?.unwrap_or_default();
+    let alone = Alone::of(&arguments.alone, &plan).map_err(Trouble::usage)?;
+    let file = arguments.alone.as_rank_report.as_deref();
+    let file = file.map(|path| checked_report("--as-rank-report", path)).transpose()?;
+    run_plan(&ExecPlan {
+        program: PROGRAM,
+        plan: &plan,
+        transport: arguments.transport,
+        report: arguments.report.as_deref(),
+        command: &arguments.command,
+        ranks: None,
+        allow: &arguments.allow,
+        faults: &faults,
+        dry: None,
+        alone: alone.as_ref(),
+        alone_report: file.as_deref(),
+    })
 }
 
 /// What is run on which cluster.
@@ -133,6 +142,10 @@ pub(super) struct ExecPlan<'a> {
     pub(super) faults: &'a [Fault],
     /// It runs without computing, for a preflight, which looks at nothing but memory.
     pub(super) dry: Option<&'a Dry<'a>>,
+    /// It is one rank of a job without the others.
+    pub(super) alone: Option<&'a Alone>,
+    /// Where what that rank called is written.
+    pub(super) alone_report: Option<&'a Path>,
 }
 
 /// The cluster of `file`, else one node with `devices`.
@@ -201,7 +214,9 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     if allows_gaps && environment.get(env::UNSUPPORTED_API.name).is_none() {
         environment.set(env::UNSUPPORTED_API.name, "warn");
     }
-    let prepared = arguments.dry.map_or(Ok(()), |dry| dry.prepare(&mut environment, &execution.scratch));
+    let prepared = arguments.alone.map_or(Ok(()), |alone| alone.prepare(&mut environment, &execution.scratch));
+    let prepared =
+        prepared.and_then(|()| arguments.dry.map_or(Ok(()), |dry| dry.prepare(&mut environment, &execution.scratch)));
     let environments = match (prepared, arguments.ranks) {
         (Err(error), _) => Err(Trouble::infra(error)),
         (Ok(()), None) => Ok(vec![environment]),
@@ -223,6 +238,8 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
         dry.collect(&execution.scratch, code);
         return trouble.map_or(Ok(code), |message| Err(Trouble::infra(message)));
     }
+    let listed = arguments.alone.map_or(Ok(()), |alone| alone.report(&execution.scratch, arguments.alone_report));
+    let trouble = trouble.or_else(|| listed.err());
     let mut seen = Seen::default();
     seen.add_gaps(&execution.scratch, arguments.allow);
     let trouble = trouble.or_else(|| seen.add_findings(&execution.scratch, &execution.report, arguments.allow).err());

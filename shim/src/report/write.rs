@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, fs, io, mem, ptr};
 
-use dataplane::refusal;
+use dataplane::{alone, refusal};
 use protocol::device_report::{
     DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REFUSED, REPORT_VERSION,
     Summary, Tally, UNWRITTEN,
@@ -152,6 +152,7 @@ fn make(settings: &Settings) -> DeviceReport {
         summary,
         devices,
         gaps: gaps::all().into_iter().map(gap).collect(),
+        alone: alone::calls(),
         measured: Measured {
             pid: std::process::id(),
             rank: rank(),

@@ -13,6 +13,7 @@ use std::io::Write;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile, ProfileStatus};
 
+use super::alone::Alone;
 use super::exec::{self, ExecArgs, ExecPlan, Trouble};
 use crate::host::{output, whole_file};
 use crate::verdict::exit_code::ExitCode;
@@ -47,7 +48,8 @@ fn plan(arguments: &ExecArgs) -> Result<i32, Trouble> {
             targets.push(known.clone());
         }
     }
-    let mut session = Session { arguments, base, probes, runs: Vec::new() };
+    let alone = Alone::of(&arguments.alone, &base).map_err(Trouble::usage)?;
+    let mut session = Session { arguments, base, alone, probes, runs: Vec::new() };
     if let Some(code) = session.ask(&targets)? {
         return Ok(code);
     }
@@ -74,6 +76,7 @@ fn plan(arguments: &ExecArgs) -> Result<i32, Trouble> {
 struct Session<'a> {
     arguments: &'a ExecArgs,
     base: ClusterPlan,
+    alone: Option<Alone>,
     probes: Vec<Probe>,
     runs: Vec<(Run, Observed)>,
 }
@@ -131,6 +134,8 @@ impl Session<'_> {
             allow: &[],
             faults: &[],
             dry: Some(&dry),
+            alone: self.alone.as_ref(),
+            alone_report: None,
         })?;
         let seen = dry.into_seen().map_err(Trouble::infra)?;
         let outcome = match code {

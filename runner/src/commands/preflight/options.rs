@@ -10,7 +10,7 @@ pub struct PreflightArgs {
     /// Only plan: run the command without computing anything, and report on which GPUs its memory fits
     #[arg(long, conflicts_with_all = ["report", "allow"], help_heading = "Preflight")]
     pub preflight: bool,
-    /// The GPUs that it must fit on: the command runs on each, `h100,a100-40gb` [default: the devices as they are]
+    /// The GPUs that it must fit on: the command runs on each, `h100,l40s` [default: the devices as they are]
     #[arg(long, value_name = "ID,...", value_delimiter = ',', requires = "preflight", help_heading = "Preflight")]
     pub profiles: Vec<String>,
     /// Run with this value of an environment variable, which also replaces `{NAME}` in CMD; of several, report how memory grows

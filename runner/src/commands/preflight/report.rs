@@ -160,7 +160,7 @@ impl Preflight {
         let left_out =
             self.profiles.iter().filter(|row| row.verdict == Verdict::Unsupported && !row.is_asked_for).count();
         if left_out > 0 {
-            text += &format!("\n{left_out} models for which this PyTorch has no code are left out.\n");
+            text += &format!("\nLeft out are models for which this PyTorch has no code: {left_out}.\n");
         }
         text += "\nWhat is not marked `run` is computed from the run above. A GPU of another compute capability may choose other \
                  kernels (attention, for one), which need other memory; `--profiles` runs there.\n\n## What this does not know\n\n";
@@ -387,7 +387,7 @@ mod tests {
             "128.0 MiB for each one",
             "On rtx4090 that leaves room for BATCH = 40",
             "| a10, a2 | 8.00 GiB | does not fit | -4.00 GiB |\n",
-            "1 models for which this PyTorch has no code are left out",
+            "Left out are models for which this PyTorch has no code: 1.",
             "- Nothing was computed.",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

@@ -29,6 +29,7 @@ const LAUNCHER_NAMES: &[&str] = &[
     "FTEST_FAULTS",
     "FTEST_CASE_COOKIE",
     "FTEST_GPUS",
+    "FTEST_AS_RANK",
     "PYTHONSTARTUP",
 ];
 

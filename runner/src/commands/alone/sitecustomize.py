@@ -1,0 +1,139 @@
+"""Lets a program of PyTorch be one rank of a job without the others, for `ftest exec --as-rank`: its process groups form at once.
+Python imports a module of this name by itself; the program is not changed."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Of an ncclUniqueId, which here names nobody.
+UNIQUE_ID_BYTES = 128
+
+
+def import_the_users():
+    """The module of this name that this one hides."""
+    import importlib.machinery
+    import importlib.util
+
+    places = [os.path.abspath(entry or ".") for entry in sys.path]
+    behind = sys.path[places.index(HERE) + 1 :] if HERE in places else []
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+class AfterTorch:
+    """Calls `isolate` when PyTorch has been imported."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        import importlib.util
+
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                isolate(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def isolate(torch):
+    if not torch.distributed.is_available():
+        return
+    import torch.distributed.distributed_c10d as distributed_c10d
+
+    # The package has a function of the module's name.
+    rendezvous = sys.modules["torch.distributed.rendezvous"]
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+    class Store(torch.distributed.Store):
+        """Holds what this rank puts there. What another would put there is empty, or an id of nobody; nothing is waited for."""
+
+        # C++ alone would not keep the methods alive.
+        kept = []
+
+        def __init__(self):
+            super().__init__()
+            self.values = {}
+            self.kept.append(self)
+
+        def set(self, key, value):
+            self.values[key] = value.encode() if isinstance(value, str) else bytes(value)
+
+        def get(self, key):
+            return self.values.get(key, bytes(UNIQUE_ID_BYTES))
+
+        def add(self, key, amount):
+            # Where ranks count themselves, the others have been there.
+            now = int(self.values.get(key, b"0")) + amount
+            self.values[key] = str(now).encode()
+            return max(now, size) if now > 0 else now
+
+        def compare_set(self, key, expected, desired):
+            if self.values.get(key, b"") == expected.encode() or key not in self.values:
+                self.set(key, desired)
+            return self.values[key]
+
+        def check(self, keys):
+            return all(key in self.values for key in keys)
+
+        def wait(self, keys, timeout=None):
+            pass
+
+        def delete_key(self, key):
+            return self.values.pop(key, None) is not None
+
+        def num_keys(self):
+            return len(self.values)
+
+        def set_timeout(self, timeout):
+            pass
+
+    def meet(url, timeout=None, **_):
+        yield Store(), rank, size
+
+    for scheme in ("env", "tcp", "file"):
+        rendezvous._rendezvous_handlers[scheme] = meet
+
+    # Groups are made, and not split off: for that every rank would be asked.
+    distributed_c10d._get_split_source = lambda *_: None
+
+    def without_gloo(backend):
+        """gloo connects to every other rank; what it would do here is nobody's to see."""
+        from torch.testing._internal.distributed import fake_pg  # noqa: F401, registers `fake`
+
+        return str(backend or "cpu:gloo,cuda:nccl").lower().replace("gloo", "fake")
+
+    def replace(name, take_store):
+        body = getattr(distributed_c10d, name)
+
+        def call(*arguments, **named):
+            arguments = list(arguments)
+            if take_store:
+                if arguments:
+                    arguments[0] = without_gloo(arguments[0])
+                else:
+                    named["backend"] = without_gloo(named.get("backend"))
+                if named.get("store") is not None:
+                    named["store"] = Store()
+            elif named.get("backend") is not None:
+                named["backend"] = without_gloo(named["backend"])
+            elif len(arguments) > 2 and arguments[2] is not None:
+                arguments[2] = without_gloo(arguments[2])
+            return body(*arguments, **named)
+
+        setattr(distributed_c10d, name, call)
+        setattr(torch.distributed, name, call)
+
+    replace("init_process_group", True)
+    replace("new_group", False)
+
+
+if __name__ == "sitecustomize":
+    sys.meta_path.insert(0, AfterTorch())
+    import_the_users()
