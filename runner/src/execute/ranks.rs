@@ -138,7 +138,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
         }
         Launch::Srun(srun) => {
             let placements = case.cluster.as_ref().map(|cluster| placements(Some(cluster), srun.world_size()));
-            let order = srun::Order::of(case, srun, shared, placements.transpose()?);
+            let order = srun::Order::of(srun, shared, placements.transpose()?);
             let words = match &srun.program {
                 Program::Rank { argv } => argv.iter().map(OsString::from).collect(),
                 Program::Torchrun { nproc_per_node, script, args, max_restarts } => Torchrun {
@@ -203,7 +203,14 @@ pub fn environments(
     cluster: &ClusterPlan,
     size: u32,
 ) -> Result<Vec<Environment>, PlacementError> {
-    let shared = Shared { environment: environment.clone(), cookie, scratch: Path::new(""), ftest: Path::new(""), python: None, port: 0 };
+    let shared = Shared {
+        environment: environment.clone(),
+        cookie,
+        scratch: Path::new(""),
+        ftest: Path::new(""),
+        python: None,
+        port: 0,
+    };
     let placements = placements(Some(cluster), size)?;
     Ok((0..size).zip(placements).map(|(rank, placement)| placed_environment(&shared, rank, size, placement)).collect())
 }

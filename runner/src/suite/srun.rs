@@ -176,7 +176,7 @@ mod tests {
     fn launch(srun: &str) -> Result<Srun, String> {
         let text = format!("ftest: 1\nsuite: s\ncases:\n- {{id: c, launch: {{srun: {srun}}}}}\n");
         match parse(Path::new("s.yaml"), &text, Path::new("/")) {
-            Ok(mut suite) => match suite.cases.remove(0).launch {
+            Ok(mut suite) => match suite.cases.remove(0).launch.clone() {
                 Launch::Srun(srun) => Ok(srun),
                 other => panic!("{other:?}"),
             },
@@ -210,7 +210,11 @@ mod tests {
             ("{ntasks: 9, nodes: 2, ntasks_per_node: 2, argv: [x]}", "do not make 2 nodes", "leave out one"),
             ("{ntasks: 2, argv: [x], options: [-N2]}", "`--nodes` is set by ftest", "write the key `nodes`"),
             ("{ntasks: 2, argv: [x], options: ['--output=a']}", "`--output` is set by ftest", "captures"),
-            ("{nodes: 2, ntasks: 2, torchrun: {nproc_per_node: 1, script: etc/hostname}}", "one task per node", "nproc"),
+            (
+                "{nodes: 2, ntasks: 2, torchrun: {nproc_per_node: 1, script: etc/hostname}}",
+                "one task per node",
+                "nproc",
+            ),
             ("{ntasks: 2, argv: [x], task: 3}", "unknown key `task`", "ntasks"),
         ] {
             let said = launch(srun).expect_err(srun);

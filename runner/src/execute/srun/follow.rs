@@ -63,12 +63,12 @@ impl Directory {
         loop {
             match reader.next() {
                 Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => {
-                    self.followed.values().for_each(|sender| _ = sender.send_replace(()));
+                    self.followed.values().for_each(|sender| sender.send_replace(()));
                 }
                 Ok(event) => {
                     let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
                     match name.as_ref().and_then(|name| self.followed.get(name)) {
-                        Some(sender) => _ = sender.send_replace(()),
+                        Some(sender) => sender.send_replace(()),
                         None => others.extend(name),
                     }
                 }

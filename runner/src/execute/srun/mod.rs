@@ -44,7 +44,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn of(_case: &Case, srun: &Srun, shared: &Shared<'_>, placements: Option<Vec<Placement>>) -> Order {
+    pub(super) fn of(srun: &Srun, shared: &Shared<'_>, placements: Option<Vec<Placement>>) -> Order {
         let is_torchrun = matches!(srun.program, Program::Torchrun { .. });
         let (machine, host) = here();
         Order {

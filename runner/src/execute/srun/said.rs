@@ -22,8 +22,10 @@ pub(in crate::execute) fn why(processes: &[ProcessObservation], started: bool) -
     if !started {
         return Some(format!("Slurm started no rank; srun {}; {}", srun.exit.clause(), last_words(&said)));
     }
-    let all = processes.iter().filter(|process| process.role != Role::Coordinator).map(|process| end_of(&process.stderr));
-    let line = all.flat_map(|text| text.lines().filter(|line| ends_the_step(line)).map(str::to_owned).collect::<Vec<_>>());
+    let all =
+        processes.iter().filter(|process| process.role != Role::Coordinator).map(|process| end_of(&process.stderr));
+    let line =
+        all.flat_map(|text| text.lines().filter(|line| ends_the_step(line)).map(str::to_owned).collect::<Vec<_>>());
     line.min_by_key(String::len).map(|line| format!("Slurm ended the step: {}", line.trim()))
 }
 

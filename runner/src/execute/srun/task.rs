@@ -64,7 +64,8 @@ fn run(order: &Order, task: Task, words: &[OsString]) -> Result<(i32, Exit), Str
     let environment = environment(order, task)?;
     let name = words.first().ok_or("srun was given no program")?;
     let directory = std::env::current_dir().map_err(|error| format!("the working directory is gone: {error}"))?;
-    let file = program::find(name, environment.get("PATH").as_deref(), &directory).map_err(|error| error.to_string())?;
+    let file =
+        program::find(name, environment.get("PATH").as_deref(), &directory).map_err(|error| error.to_string())?;
     let failed = |error: io::Error| format!("cannot start {}: {error}", file.display());
     let copy = |stream: &dyn AsFd| stream.as_fd().try_clone_to_owned();
     let streams: [OwnedFd; 3] = [
@@ -113,12 +114,8 @@ fn environment(order: &Order, task: Task) -> Result<Environment, String> {
 
 /// Where the rank sits: where Slurm has put it, or where the cluster has it if Slurm knows only one node.
 fn placed(order: &Order, task: Task) -> Result<Placement, String> {
-    let here = Placement {
-        node: task.node,
-        nodes: task.nodes,
-        local_rank: task.local_id,
-        local_size: task.local_tasks,
-    };
+    let here =
+        Placement { node: task.node, nodes: task.nodes, local_rank: task.local_id, local_size: task.local_tasks };
     let Some(wanted) = order.placements.as_ref().and_then(|all| all.get(task.id as usize)) else { return Ok(here) };
     if task.nodes == 1 || *wanted == here {
         return Ok(*wanted);

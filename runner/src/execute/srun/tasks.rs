@@ -140,13 +140,7 @@ impl Tasks {
 }
 
 /// Passes on what happens in the directory, until nobody wants to know any more.
-async fn notice(
-    watched: Directory,
-    place: PathBuf,
-    roles: Vec<Role>,
-    ends: Ends,
-    events: UnboundedSender<Event>,
-) {
+async fn notice(watched: Directory, place: PathBuf, roles: Vec<Role>, ends: Ends, events: UnboundedSender<Event>) {
     while let Ok(names) = watched.changed().await {
         for task in names.iter().filter_map(|name| number(name)) {
             let (Some(role), Some(ended)) = (roles.get(task as usize), read(&place, task)) else { continue };
