@@ -1,5 +1,5 @@
 //! What nvidia-smi prints of a fixed machine, column for column: two H100 and a T4 with driver 580.65.06, on which nothing runs.
-//! The layouts are those of NVIDIA's program of that driver, the numbers follow from the formulas of docs/device.md.
+//! The layouts are those of NVIDIA's program of that driver, the numbers follow from the formulas of docs/monitors.md.
 
 use std::path::Path;
 use std::process::{Command, Output};

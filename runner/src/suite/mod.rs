@@ -15,6 +15,7 @@ pub mod language;
 mod launch;
 mod lint;
 mod matrix;
+mod moment;
 mod path;
 mod perf;
 mod policy;

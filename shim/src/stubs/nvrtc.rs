@@ -27,9 +27,11 @@ exports! {
         fn nvrtcGetErrorString(status: c_int) -> *const c_char = |status| text(status).as_ptr();
     }
     stub {
-        nvrtcAddNameExpression nvrtcCompileProgram nvrtcGetCUBIN nvrtcGetCUBINSize nvrtcGetLTOIR nvrtcGetLTOIRSize
-        nvrtcGetLoweredName nvrtcGetOptiXIR nvrtcGetOptiXIRSize nvrtcGetPTX nvrtcGetPTXSize nvrtcGetSupportedArchs
-        nvrtcSetFlowCallback
+        __nvrtcCPEx __nvrtcNvvmHandle nvrtcAddNameExpression nvrtcCompileProgram nvrtcGetBundledHeadersInfo
+        nvrtcGetCUBIN nvrtcGetCUBINSize nvrtcGetLTOIR nvrtcGetLTOIRSize nvrtcGetLoweredName nvrtcGetOptiXIR
+        nvrtcGetOptiXIRSize nvrtcGetPCHCreateStatus nvrtcGetPCHHeapSize nvrtcGetPCHHeapSizeRequired nvrtcGetPTX
+        nvrtcGetPTXSize nvrtcGetSupportedArchs nvrtcGetTileIR nvrtcGetTileIRSize nvrtcInstallBundledHeaders
+        nvrtcRemoveBundledHeaders nvrtcSetFlowCallback nvrtcSetPCHHeapSize
     }
 }
 
