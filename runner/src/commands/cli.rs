@@ -87,7 +87,7 @@ pub enum Command {
     Bench(BenchArgs),
     /// Show, make or remove the managed Python environments
     Env(EnvArgs),
-    /// Write a first suite and a workflow for a repository, and run the suite
+    /// Write a first suite, its cluster and a workflow for a repository, and run the suite
     Init(InitArgs),
     /// Write a suite to start from, or copy a case under another id
     New(NewArgs),
