@@ -24,6 +24,7 @@ pub mod limit;
 mod loader;
 mod native_state;
 mod no_capture;
+pub mod placement;
 mod port;
 pub mod process_tree;
 pub mod python;
