@@ -168,12 +168,15 @@ const RESIDENT: usize = 64;
 #[repr(align(128))]
 struct Line(#[expect(dead_code, reason = "read by kernels")] [u8; 128]);
 
+/// What checks found: number of the unit and index of the block.
+type Notes = BTreeMap<Key, (u64, [u32; 3], Note)>;
+
 struct Shared<'a> {
     next: AtomicU64,
     units: u64,
     /// Number of the first unit that stopped, or the largest number.
     stop: AtomicU64,
-    notes: Mutex<BTreeMap<Key, (u64, [u32; 3], Note)>>,
+    notes: Mutex<Notes>,
     stopped: Mutex<Option<(u64, Stop)>>,
     done: AtomicU64,
     shape: Shape,

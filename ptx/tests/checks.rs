@@ -91,6 +91,8 @@ fn a_word_is_written_again_before_all_have_read_it() {
 fn two_threads_write_one_word() {
     found("st.shared.u32 [%s], %t; // A", 32, race(true, true));
     clean("setp.eq.u32 %q0, %t, 0;\n@%q0 st.shared.u32 [%s], %t;", 32);
+    // All write the same.
+    clean("mov.u32 %r0, 7;\nst.shared.u32 [%s], %r0;", 64);
 }
 
 #[test]
@@ -364,13 +366,13 @@ proptest! {
     #[test]
     fn races_are_those_of_the_definition(steps in steps()) {
         let mut body = String::from("mov.u32 %r7, 0;\nst.shared.u32 [%a], %t;\nbar.sync 0;\n");
-        for step in &steps {
+        for (number, step) in steps.iter().enumerate() {
             match step {
                 Step::Read(thread, word) => {
                     writeln!(body, "setp.eq.u32 %q0, %t, {thread};\n@%q0 ld.shared.u32 %r0, [%s+{}];", word * 4).unwrap();
                 }
                 Step::Write(thread, word) => {
-                    writeln!(body, "setp.eq.u32 %q0, %t, {thread};\n@%q0 st.shared.u32 [%s+{}], %t;", word * 4).unwrap();
+                    writeln!(body, "setp.eq.u32 %q0, %t, {thread};\nmov.u32 %r6, {};\n@%q0 st.shared.u32 [%s+{}], %r6;", 1000 + number, word * 4).unwrap();
                 }
                 Step::Warp(mask) => {
                     writeln!(
