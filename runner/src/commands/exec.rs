@@ -293,6 +293,7 @@ impl Execution {
         environment.machine(&reports::machine(&execution.scratch));
         set_faults(&mut environment, arguments.faults);
         let plan = coordinator::Plan {
+            network: None,
             program: &program,
             cluster: Some(arguments.plan),
             transport: match arguments.transport {
@@ -343,6 +344,7 @@ impl Execution {
                 at_our_death: Some(Signal::KILL),
                 streams: Streams::Inherited { stdout: rank == 0 && shows_output },
                 umask: UmaskOf::User,
+                network: None,
                 texts: Texts::default(),
             };
             self.tree

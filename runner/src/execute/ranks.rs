@@ -1,11 +1,14 @@
 //! Which processes a launch needs and where on the cluster each runs: from a case to programs and variables.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
 
+use super::network::port::{INTERFACE, Namespace};
+use super::network::{self, Network};
 use super::process_tree::cookie::Cookie;
 use super::process_tree::inherit::UmaskOf;
 use super::process_tree::{ProcessPlan, Texts};
@@ -45,6 +48,31 @@ pub struct Shared<'a> {
     pub python: Option<&'a Path>,
     /// A port that the case reserves.
     pub port: u16,
+    /// What connects the nodes where they are apart.
+    pub network: Option<&'a Network>,
+}
+
+impl Shared<'_> {
+    /// Where the first rank is reached.
+    fn master(&self) -> Ipv4Addr {
+        self.network.map_or(Ipv4Addr::LOCALHOST, |_| network::address(0))
+    }
+
+    /// Where the processes of `node` are.
+    fn namespace(&self, node: u32) -> Option<Namespace> {
+        self.network?.node(node as usize).cloned()
+    }
+
+    /// What a process of `node` must know of its place where nodes are apart.
+    fn place(&self, environment: &mut Environment, node: u32) {
+        if self.network.is_some() {
+            environment.set(protocol::env::NODE.name, node.to_string());
+            // They look for the address of the machine's name, which is none of this network.
+            for library in ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"] {
+                environment.set(library, INTERFACE);
+            }
+        }
+    }
 }
 
 /// The place of one rank.
@@ -64,7 +92,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
     match &case.launch {
         Launch::Argv { argv, ranks } => {
             let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
-            let planned = |role, environment| ProcessPlan {
+            let planned = |role, environment, node| ProcessPlan {
                 role,
                 argv: argv.clone(),
                 environment,
@@ -73,19 +101,22 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 at_our_death: Some(Signal::KILL),
                 streams: Streams::default(),
                 umask: UmaskOf::Case,
+                network: shared.namespace(node),
                 texts: texts(case),
             };
             let Some(size) = *ranks else {
                 let mut environment = shared.environment.clone();
                 environment.set(protocol::env::COOKIE.name, shared.cookie.part("node0").to_string());
-                return Ok(vec![planned(Role::Launcher(0), environment)]);
+                shared.place(&mut environment, 0);
+                return Ok(vec![planned(Role::Launcher(0), environment, 0)]);
             };
             let placements = placements(case.cluster.as_ref(), size)?;
             Ok(placements
                 .into_iter()
                 .enumerate()
                 .map(|(rank, placement)| {
-                    planned(Role::Rank(rank as u32), placed_environment(shared, rank as u32, size, placement))
+                    let environment = placed_environment(shared, rank as u32, size, placement);
+                    planned(Role::Rank(rank as u32), environment, placement.node)
                 })
                 .collect())
         }
@@ -104,14 +135,16 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 script,
                 arguments: args,
                 max_restarts: *max_restarts,
+                master: shared.master(),
                 port: shared.port,
                 logs: shared.scratch,
-                tee: !case.kill.is_empty(),
+                tee: case.watches_output(),
             };
             Ok((0..*nnodes)
                 .map(|node| {
                     let mut environment = shared.environment.clone();
                     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, node).to_string());
+                    shared.place(&mut environment, node);
                     ProcessPlan {
                         role: Role::Launcher(node),
                         argv: torchrun.argv(node),
@@ -122,6 +155,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                         at_our_death: Some(Signal::TERM),
                         streams: Streams::default(),
                         umask: UmaskOf::Case,
+                        network: shared.namespace(node),
                         texts: texts(case),
                     }
                 })
@@ -160,7 +194,14 @@ pub fn environments(
     cluster: &ClusterPlan,
     size: u32,
 ) -> Result<Vec<Environment>, PlacementError> {
-    let shared = Shared { environment: environment.clone(), cookie, scratch: Path::new(""), python: None, port: 0 };
+    let shared = Shared {
+        environment: environment.clone(),
+        cookie,
+        scratch: Path::new(""),
+        python: None,
+        port: 0,
+        network: None,
+    };
     let placements = placements(Some(cluster), size)?;
     Ok((0..size).zip(placements).map(|(rank, placement)| placed_environment(&shared, rank, size, placement)).collect())
 }
@@ -180,7 +221,8 @@ fn placed_environment(shared: &Shared<'_>, rank: u32, size: u32, placement: Plac
     for (name, number) in numbers {
         environment.set(name, number.to_string());
     }
-    environment.set("MASTER_ADDR", "127.0.0.1");
+    environment.set("MASTER_ADDR", shared.master().to_string());
+    shared.place(&mut environment, placement.node);
     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, placement.node).to_string());
     environment
 }
