@@ -232,15 +232,15 @@ fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {
     })
 }
 
-/// Those of the node that ftest names; or else of the node on which torchrun's variables place this rank, which may use only some of its GPUs; or else every GPU of the cluster in
-/// rank order.
+/// Those of the node that ftest names; or else of the node on which the variables of torchrun or srun place this rank, which may use
+/// only some of its GPUs; or else every GPU of the cluster in rank order.
 fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, BadValue> {
     let variable = &protocol::env::NODE;
     let named = match lookup(variable.name).filter(|value| !value.is_empty()) {
         Some(value) => Some(variable.integer(&value, 0, cluster.nodes.len().saturating_sub(1) as u64)? as usize),
         None => None,
     };
-    let launcher = Launcher::read(lookup);
+    let launcher = Launcher::read_or_task(lookup);
     let mine = match (launcher.rank, launcher.local_rank, launcher.local_world_size) {
         _ if named.is_some() => named,
         (Some(rank), Some(local), Some(size)) => cluster.nodes.iter().position(|node| {

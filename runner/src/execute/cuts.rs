@@ -26,7 +26,7 @@ impl<'a> Cuts<'a> {
     /// Looks at a line and cuts what it triggers.
     pub(super) fn see(&mut self, event: &Event, network: &Network) {
         let Event::Line(role, line) = event else { return };
-        let Some((rank, text)) = line_of_rank(&self.case.launch, *role, line) else { return };
+        let Some((rank, text)) = line_of_rank(self.case, *role, line) else { return };
         for (cut, done) in self.cuts.iter().zip(&mut self.done) {
             if !*done && cut.watch == rank && cut.output.is_match(text) {
                 *done = true;

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::case::network::Network;
 use crate::case::policy::Retries;
 use crate::case::python::PythonNeed;
-use crate::case::{Case, Resources, Timeout, Transport, Warm};
+use crate::case::{Case, Launch, Resources, Timeout, Transport, Warm};
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
@@ -87,6 +87,10 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         gpu::read(reader, entry, coordinated, &mut faults);
     }
     let network = read_network(reader, &layers, &case, world, coordinated);
+    if let (Some(_), Some(Launch::Srun(_)), Some(node)) = (&network, &launch, entry(&rendered, "launch")) {
+        let help = "Slurm places ranks on machines of its own: leave `network` out, or use `argv` or `torchrun`";
+        reader.mistake(&node.span, "`srun` with `network`", help);
+    }
     let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
     let expect = expect::read(shared, case.get("expect"), &place, &full_id, world, Arc::clone(&context));
     lint::expectations(reader, entry(node, "expect"), &expect);

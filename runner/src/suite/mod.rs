@@ -25,6 +25,7 @@ mod reader;
 mod report;
 pub(crate) mod requirements;
 mod requires;
+mod srun;
 mod surroundings;
 pub(crate) mod template;
 
@@ -456,6 +457,8 @@ cases:
     exit: {code: 1}
     report: [{path: $.a, gt: 1, abs: 1, near: 2, exists: true}]
     findings: [count_mismatch, {kind: count_mismatch, ranks: [0], contains: x, lines: {0: 'a.py:1'}, optional: true}]
+- {id: two, launch: {srun: {nodes: 1, ntasks: 1, ntasks_per_node: 1, options: [-p, x], argv: [x]}}}
+- {id: three, launch: {srun: {torchrun: {nproc_per_node: 1, script: x, args: [a], max_restarts: 1}}}}
 ";
 
     #[test]

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dataplane::lock::Mutex;
-use ptx::{GlobalSpace, Image, KernelError, Module, RefusalKind};
+use ptx::{Checks, GlobalSpace, Image, KernelError, Module, RefusalKind};
 
 use super::error::{CudaError, CudaResult};
 use super::image::{self, Code};
 use super::memory::{self, HostKind, Kind};
 use super::{Device, attribute};
+use crate::settings;
 
 /// PTX that can be run.
 #[derive(Debug)]
@@ -52,6 +53,13 @@ impl Compiled {
     pub(crate) fn set_max_dynamic(&self, bytes: u32) {
         self.max_dynamic.store(bytes + 1, Ordering::Relaxed);
     }
+}
+
+/// What kernels are watched for.
+fn checks() -> Checks {
+    let Ok(settings) = settings::get() else { return Checks::default() };
+    let wanted = settings.sanitize;
+    Checks { shared_races: wanted.shared_races, init: wanted.init, sync: wanted.sync }
 }
 
 /// Why PTX cannot be loaded.
@@ -116,7 +124,7 @@ impl Program {
         if let Some(known) = kernels.get(name) {
             return known.clone();
         }
-        let made = match self.image.kernel(name) {
+        let made = match self.image.kernel_with(name, checks()) {
             Ok(kernel) => {
                 let attributes = kernel.attributes(&self.image);
                 Ok(Arc::new(Compiled { kernel, attributes, max_dynamic: AtomicU32::new(0) }))

@@ -13,6 +13,7 @@ pub(crate) mod network;
 pub(crate) mod python;
 mod reference;
 mod schema;
+pub(crate) mod srun;
 
 pub use reference::{sections, table_of};
 pub use schema::{json_schema, text as schema_text};
