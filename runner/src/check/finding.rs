@@ -124,9 +124,10 @@ pub fn failures(
 ) -> Vec<Failure> {
     let faults: Vec<InjectedFault> = part(observation, "/resilience/injected_faults");
     let unexpected = findings(observation).into_iter().filter(|finding| {
-        !expected.iter().any(|expectation| expectation.means(finding))
-            && !(is_cut && finding.kind == FindingKind::Unreachable)
-            && !is_meant(finding, killed, &faults, observation)
+        let is_due = expected.iter().any(|expectation| expectation.means(finding))
+            || (is_cut && finding.kind == FindingKind::Unreachable)
+            || is_meant(finding, killed, &faults, observation);
+        !is_due
     });
     let report = observation.cluster_report.as_ref();
     let root = report.and_then(|report| report.pointer("/measured/source_root")).and_then(Value::as_str);
