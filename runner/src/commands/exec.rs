@@ -294,6 +294,7 @@ impl Execution {
         environment.machine(&reports::machine(&execution.scratch));
         set_faults(&mut environment, arguments.faults);
         let plan = coordinator::Plan {
+            network: None,
             program: &program,
             cluster: Some(arguments.plan),
             transport: match arguments.transport {
@@ -344,6 +345,7 @@ impl Execution {
                 at_our_death: Some(Signal::KILL),
                 streams: Streams::Inherited { stdout: rank == 0 && shows_output },
                 umask: UmaskOf::User,
+                network: None,
                 texts: Texts::default(),
             };
             self.tree

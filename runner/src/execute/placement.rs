@@ -1,10 +1,13 @@
 //! The place of a rank on the cluster, and what a process is told of it.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::launch::environment::Environment;
+use super::network::port::{INTERFACE, Namespace};
+use super::network::{self, Network};
 use super::process_tree::cookie::Cookie;
 
 /// What all processes of a case share.
@@ -22,6 +25,31 @@ pub struct Shared<'a> {
     pub python: Option<&'a Path>,
     /// A port that the case reserves.
     pub port: u16,
+    /// What connects the nodes where they are apart.
+    pub network: Option<&'a Network>,
+}
+
+impl Shared<'_> {
+    /// Where the first rank is reached.
+    pub(super) fn master(&self) -> Ipv4Addr {
+        self.network.map_or(Ipv4Addr::LOCALHOST, |_| network::address(0))
+    }
+
+    /// Where the processes of `node` are.
+    pub(super) fn namespace(&self, node: u32) -> Option<Namespace> {
+        self.network?.node(node as usize).cloned()
+    }
+
+    /// What a process of `node` must know of its place where nodes are apart.
+    pub(super) fn place(&self, environment: &mut Environment, node: u32) {
+        if self.network.is_some() {
+            environment.set(protocol::env::NODE.name, node.to_string());
+            // They look for the address of the machine's name, which is none of this network.
+            for library in ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"] {
+                environment.set(library, INTERFACE);
+            }
+        }
+    }
 }
 
 /// The place of one rank.

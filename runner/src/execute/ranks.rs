@@ -1,6 +1,7 @@
 //! Which processes a launch needs and where on the cluster each runs: from a case to programs and variables.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use protocol::plan::ClusterPlan;
@@ -43,7 +44,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
     match &case.launch {
         Launch::Argv { argv, ranks } => {
             let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
-            let planned = |role, environment| ProcessPlan {
+            let planned = |role, environment, node| ProcessPlan {
                 role,
                 argv: argv.clone(),
                 environment,
@@ -52,19 +53,22 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 at_our_death: Some(Signal::KILL),
                 streams: Streams::default(),
                 umask: UmaskOf::Case,
+                network: shared.namespace(node),
                 texts: texts(case),
             };
             let Some(size) = *ranks else {
                 let mut environment = shared.environment.clone();
                 environment.set(protocol::env::COOKIE.name, shared.cookie.part("node0").to_string());
-                return Ok(vec![planned(Role::Launcher(0), environment)]);
+                shared.place(&mut environment, 0);
+                return Ok(vec![planned(Role::Launcher(0), environment, 0)]);
             };
             let placements = placements(case.cluster.as_ref(), size)?;
             Ok(placements
                 .into_iter()
                 .enumerate()
                 .map(|(rank, placement)| {
-                    planned(Role::Rank(rank as u32), placed_environment(shared, rank as u32, size, placement))
+                    let environment = placed_environment(shared, rank as u32, size, placement);
+                    planned(Role::Rank(rank as u32), environment, placement.node)
                 })
                 .collect())
         }
@@ -83,14 +87,16 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 script,
                 arguments: args,
                 max_restarts: *max_restarts,
+                master: shared.master(),
                 port: shared.port,
                 logs: shared.scratch,
-                tee: !case.kill.is_empty(),
+                tee: case.watches_output(),
             };
             Ok((0..*nnodes)
                 .map(|node| {
                     let mut environment = shared.environment.clone();
                     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, node).to_string());
+                    shared.place(&mut environment, node);
                     ProcessPlan {
                         role: Role::Launcher(node),
                         argv: torchrun.argv(Some(node)),
@@ -101,6 +107,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                         at_our_death: Some(Signal::TERM),
                         streams: Streams::default(),
                         umask: UmaskOf::Case,
+                        network: shared.namespace(node),
                         texts: texts(case),
                     }
                 })
@@ -118,6 +125,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                     script,
                     arguments: args,
                     max_restarts: *max_restarts,
+                    master: Ipv4Addr::LOCALHOST,
                     port: shared.port,
                     logs: shared.scratch,
                     tee: !case.kill.is_empty(),
@@ -137,6 +145,8 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 at_our_death: Some(Signal::TERM),
                 streams: Streams::default(),
                 umask: UmaskOf::Case,
+                // Slurm places them on machines of its own.
+                network: None,
                 texts: Texts::default(),
             }])
         }
@@ -175,6 +185,7 @@ pub fn environments(
         ftest: Path::new(""),
         python: None,
         port: 0,
+        network: None,
     };
     let placements = placements(Some(cluster), size)?;
     Ok((0..size).zip(placements).map(|(rank, placement)| placed_environment(&shared, rank, size, placement)).collect())
@@ -185,6 +196,8 @@ fn placed_environment(shared: &Shared<'_>, rank: u32, size: u32, placement: Plac
     for (name, value) in variables(rank, size, placement, shared.port) {
         environment.set(name, value);
     }
+    environment.set("MASTER_ADDR", shared.master().to_string());
+    shared.place(&mut environment, placement.node);
     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, placement.node).to_string());
     environment
 }

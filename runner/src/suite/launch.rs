@@ -150,16 +150,7 @@ fn read_kill(reader: &Reader<'_>, node: &Node, world: Option<u32>, cluster: Opti
     let target =
         mapping.required("target", "target: {rank: 1}").and_then(|node| read_target(reader, node, world, cluster));
     let signal = mapping.get("signal").map_or(Some(libc::SIGKILL), |node| read_signal(reader, node));
-    let when = mapping.required("when", "when: {output: REGEX}").and_then(|node| {
-        let when = reader.section(&keys::WHEN, node)?;
-        let output = when.required("output", "output: REGEX").and_then(|node| {
-            let text = reader.string("output", node)?;
-            regex(reader, node, &text)
-        });
-        let of = when.get("rank").and_then(|node| read_rank(reader, node, world));
-        when.finish();
-        Some((output?, of))
-    });
+    let when = mapping.required("when", "when: {output: REGEX}").and_then(|node| read_when(reader, node, world));
     mapping.finish();
     let (target, (output, of)) = (target?, when?);
     let watch = of.unwrap_or(match target {
@@ -167,6 +158,22 @@ fn read_kill(reader: &Reader<'_>, node: &Node, world: Option<u32>, cluster: Opti
         KillTarget::Coordinator | KillTarget::Node(_) => 0,
     });
     Some(Kill { target, signal: signal?, watch, output, place: reader.place(&node.span) })
+}
+
+/// A line to wait for, and of which rank.
+pub(super) fn read_when(
+    reader: &Reader<'_>,
+    node: &Node,
+    world: Option<u32>,
+) -> Option<(regex::bytes::Regex, Option<u32>)> {
+    let when = reader.section(&keys::WHEN, node)?;
+    let output = when.required("output", "output: REGEX").and_then(|node| {
+        let text = reader.string("output", node)?;
+        regex(reader, node, &text)
+    });
+    let of = when.get("rank").and_then(|node| read_rank(reader, node, world));
+    when.finish();
+    Some((output?, of))
 }
 
 fn read_target(

@@ -80,6 +80,7 @@ fn run(order: &Order, task: Task, words: &[OsString]) -> Result<(i32, Exit), Str
         directory: &directory,
         streams: streams.each_ref().map(AsFd::as_fd),
         umask: UmaskOf::Case,
+        network: None,
         foreground: true,
         at_our_death: Some(Signal::KILL.as_raw()),
     };

@@ -3,7 +3,7 @@
 use protocol::sanitizer;
 
 use super::{
-    Key, MAX_RANKS, Rule, Section, Shape, cluster, expect, fixture, gpu, optional, or, python, required, srun,
+    Key, MAX_RANKS, Rule, Section, Shape, cluster, expect, fixture, gpu, network, optional, or, python, required, srun,
 };
 use crate::check::repeat::EXCEPTIONS;
 
@@ -65,6 +65,12 @@ static COMMON: &[Key] = &[
         Shape::Choice(&["unix", "tcp"]),
         "`unix`",
         "how ranks reach the coordinator. Under `tcp` tensor bytes go over sockets too",
+    ),
+    optional(
+        "network",
+        Shape::Section(&network::NETWORK),
+        "the nodes are [apart](#network), each in a network namespace of its own, and connected by links like this: `{}` for perfect \
+         ones. Without the privileges for it the case is skipped",
     ),
     optional(
         "env",

@@ -9,6 +9,7 @@ pub(crate) mod expect;
 pub(crate) mod fixture;
 pub(crate) mod gpu;
 pub(crate) mod keys;
+pub(crate) mod network;
 pub(crate) mod python;
 mod reference;
 mod schema;
