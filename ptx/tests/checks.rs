@@ -196,9 +196,10 @@ fn global_memory_is_read_that_nobody_wrote() {
     let mut device = Device::watched(INIT);
     let out = device.put(&[0u32; 1024]);
     // Words 8 to 11 have no writer.
-    device.unwritten = Some(Unwritten::new([out + 32..out + 48]));
+    let (fresh, left) = (out + 32..out + 48, out + 40..out + 48);
+    device.unwritten = Some(Unwritten::new([fresh]));
     device.run(&image, "k", 1, 10, &[out]).unwrap();
-    assert_eq!(device.unwritten.as_ref().unwrap().left(), [out + 40..out + 48]);
+    assert_eq!(device.unwritten.as_ref().unwrap().left(), [left]);
     let mistakes = device.mistakes.lock().unwrap();
     assert_eq!(mistakes.len(), 1, "{mistakes:#?}");
     let Mistake { kind, thread, address, bytes, spot, .. } = &mistakes[0];
@@ -331,9 +332,7 @@ fn races(steps: &[Step]) -> bool {
         for from in 0..to {
             if who(&steps[from]) & who(&steps[to]) != 0 {
                 before[from][to] = true;
-                for first in 0..from {
-                    before[first][to] |= before[first][from];
-                }
+                before[..from].iter_mut().for_each(|first| first[to] |= first[from]);
             }
         }
     }
