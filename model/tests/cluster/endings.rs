@@ -176,7 +176,7 @@ fn a_host_that_cannot_be_reached_is_lost_with_all_its_ranks() {
         _ => None,
     };
     let told: Vec<_> = outputs.iter().filter_map(lost).collect();
-    let detail = "rank 3 (pid 3, node1) cannot be reached: nothing came from its host for 10 s";
+    let detail = "rank 3 (pid 103, node1) cannot be reached: nothing came from its host for 10 s";
     assert_eq!(told, [0, 1, 2].map(|process| (process, Rank(3), ErrorCode::Unreachable, detail)));
     let report = world.report();
     let [event] = &report.resilience.failure_events[..] else { panic!("{:?}", report.resilience) };

@@ -29,7 +29,7 @@ const NETWORK: [u8; 3] = [10, 0, 0];
 pub enum NetworkError {
     /// This machine does not let us: the case is skipped for this reason.
     #[error(
-        "nodes that are apart need network namespaces and /dev/net/tun: {what}: {source}; run as root, in a container with \
+        "nodes that are apart need network namespaces and /dev/net/tun: {what}: {source}; run as root; a container needs \
          --cap-add NET_ADMIN --cap-add SYS_ADMIN --device /dev/net/tun"
     )]
     Unavailable {
