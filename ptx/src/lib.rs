@@ -74,6 +74,7 @@ mod parser;
 mod slot;
 mod soft;
 mod state;
+mod store;
 mod sync;
 mod tensor_map;
 mod types;
@@ -85,4 +86,5 @@ pub use image::{Entry, FUNCTION_HANDLE, Global, GlobalSpace, Image, LinkError, M
 pub use kernel::{Attributes, Kernel, KernelError};
 pub use launch::{Launch, LaunchError, Stats, Trap, TrapKind};
 pub use memory_ops::{LOCAL_WINDOW, SHARED_WINDOW};
+pub use store::keep_code_in;
 pub use tensor_map::TensorMap;
