@@ -42,7 +42,7 @@
 //! let caller = Caller(address..address + 16);
 //! let mut launch = Launch {
 //!     grid: [1; 3], block: [4, 1, 1], cluster: [1; 3], dynamic_shared: 0,
-//!     params: &address.to_le_bytes(), globals: &[], cooperative: false, stack: 1024, threads: 1,
+//!     params: &address.to_le_bytes(), globals: &[], cooperative: false, workspace: 0, stack: 1024, threads: 1,
 //!     multiprocessors: 1, grid_id: 1, memory: &caller, host: &caller, cancel: None,
 //! };
 //! kernel.launch(&launch).unwrap();

@@ -11,6 +11,7 @@ use ptx::{Entry, LaunchError, Trap, TrapKind};
 use super::error::{CudaError, CudaResult};
 use super::grid::Grid;
 use super::kernel::{Kernel, NoCode, Runnable};
+use super::memory::{self, Kind};
 use super::occupancy::{self, Need};
 use super::stream::{self, Stream};
 use super::{Device, attribute, event, misuse, neighbors};
@@ -362,6 +363,11 @@ fn run(
     if device.alive().is_err() {
         return;
     }
+    let workspace = if launch.is_cooperative { Workspace::new(device) } else { Ok(Workspace(None)) };
+    let workspace = match workspace {
+        Ok(workspace) => workspace,
+        Err(error) => return device.fail(error),
+    };
     let grid = Grid { device };
     let limit = |number: usize| device.limits[number].load(Ordering::Relaxed);
     let whole = ptx::Launch {
@@ -372,6 +378,7 @@ fn run(
         params,
         globals,
         cooperative: launch.is_cooperative,
+        workspace: workspace.0.map_or(0, |address| address as u64),
         stack: u32::try_from(limit(0)).unwrap_or(u32::MAX),
         threads: host_threads(),
         multiprocessors: device.gpu.profile.sm_count,
@@ -391,6 +398,27 @@ fn run(
         Err(_) => {
             gap::panicked(library, call);
             device.fail(CudaError::LAUNCH_FAILURE);
+        }
+    }
+}
+
+/// Memory in which the blocks of a cooperative grid meet, for the time of the launch.
+struct Workspace(Option<usize>);
+
+impl Workspace {
+    fn new(device: &'static Device) -> CudaResult<Self> {
+        const BYTES: usize = 8;
+        let address = memory::allocate(device, BYTES, Kind::Internal)?;
+        // SAFETY: so many bytes, which were just allocated.
+        unsafe { std::ptr::write_bytes(address as *mut u8, 0, BYTES) };
+        Ok(Self(Some(address)))
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        if let Some(address) = self.0 {
+            memory::free_internal(address);
         }
     }
 }
