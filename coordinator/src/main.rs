@@ -20,7 +20,10 @@ use tokio::signal::unix::{SignalKind, signal};
 const MOST_DESCRIPTORS: u64 = 1 << 20;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(help) => return explain(&help),
+    };
     let settings = match Settings::resolve(arguments, &|name| std::env::var(name).ok()) {
         Ok(settings) => settings,
         Err(error) => return fail(2, &error.to_string()),
@@ -31,6 +34,15 @@ fn main() -> ExitCode {
         Err(error) => return fail(1, &format!("cannot start: {error}")),
     };
     runtime.block_on(simulate(settings))
+}
+
+/// Prints help, the version, or what is wrong with the command line.
+fn explain(help: &clap::Error) -> ExitCode {
+    // A reader who has left is no error.
+    match help.print() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(1, &format!("cannot write to stdout: {error}")),
+        _ => ExitCode::from(help.exit_code() as u8),
+    }
 }
 
 /// A connection of each rank is a descriptor: as many as this process may have.

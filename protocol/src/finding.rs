@@ -135,6 +135,10 @@ kinds! {
     OutOfRangeCopy "out_of_range_copy"
         hardware "cudaErrorInvalidValue, or the bytes of a neighboring allocation; a kernel, NCCL's too, dies of an illegal memory access."
         fix "Compare the number of bytes with what was allocated: a count of elements passed as bytes, a size from before padding, and an offset added twice are the usual causes.";
+    /// A kernel's access is not aligned to its size.
+    MisalignedAccess "misaligned_access"
+        hardware "cudaErrorMisalignedAddress: the kernel stops, and every later call of the process fails."
+        fix "Vector types (`float4`, `double`) want addresses that are multiples of their size: look for a pointer that was moved by single elements and then cast, and for shared memory that several arrays share.";
     /// A copy, a fill, a kernel or an NCCL operation uses device memory that was freed.
     UseAfterFree "use_after_free"
         hardware "cudaErrorInvalidValue, or the bytes of whoever got the memory next."
@@ -147,11 +151,27 @@ kinds! {
     ForeignFree "foreign_free"
         hardware "cudaErrorInvalidValue, and the memory stays allocated."
         fix "Free the pointer that the allocation returned, with the matching function: cudaFree, cudaFreeHost, cudaFreeAsync, cudaIpcCloseMemHandle, free.";
+    /// An `assert` of a kernel failed.
+    DeviceAssert "device_assert"
+        hardware "cudaErrorAssert: the kernel stops, and every later call of the process fails."
+        fix "Look at the condition and the thread: an index out of range is the usual cause.";
+    /// A kernel stopped itself or went where no code is: `trap`, `brkpt`, a call through a bad pointer, a stack that is too small.
+    KernelTrap "kernel_trap"
+        hardware "cudaErrorLaunchFailure, cudaErrorInvalidPc or cudaErrorHardwareStackError: the kernel stops, and every later call of the process fails."
+        fix "`__trap()` is what a compiler or a library puts where it must not come: look at the condition above it. For the stack, raise `cudaLimitStackSize` or end the recursion earlier.";
+    /// Threads of a block wait for each other in a way that CUDA does not allow: at different barriers, for threads that are gone, with counts that differ, or in a warp with masks that do not fit. What does not stop the kernel here is checked with `sanitize: [sync]`.
+    BarrierMisuse "barrier_misuse"
+        hardware "The kernel hangs, or threads go on before the others have come: wrong numbers, on some GPUs."
+        fix "Let all threads of the block reach the same `__syncthreads()`, outside of branches that depend on the thread; give `__syncwarp` and shuffles the mask of the lanes that really come.";
+    /// Two threads of a block touched the same shared memory, one of them wrote to it, and no barrier was between. Checked with `sanitize: [shared-races]`.
+    SharedRace "shared_race"
+        hardware "The result depends on which warp is faster: intermittently wrong numbers, without an error."
+        fix "Put `__syncthreads()` between the write and the read, and between the last read and the next write; within a warp `__syncwarp()`: shuffles order nothing.";
     /// Two streams, or a stream and the host, touched the same memory, one of them wrote to it, and neither waited for the other. Checked with `sanitize: [races]`, the default.
     Race "race"
         hardware "The result depends on which stream is faster: intermittently wrong numbers, without an error."
         fix "Let the later stream wait: `work.wait()` for a collective, `stream.wait_stream(other)` or an event for a side stream, `tensor.record_stream(stream)` for memory that is freed while another stream uses it; let the host wait (an event, `torch.cuda.synchronize()`) before it reads what a `non_blocking` copy brings, or refills the pinned buffer that one reads.";
-    /// Device memory was read that nobody has written since it was allocated. Checked with `sanitize: [init]`.
+    /// Device memory was read that nobody has written since it was allocated, or shared memory that no thread of the block wrote. Checked with `sanitize: [init]`.
     UninitializedRead "uninitialized_read"
         hardware "The program computes with what the memory's last owner left there, often zeros in a test and numbers of another tensor in a long run."
         fix "Allocate with `torch.zeros`, or write every element (`fill_`, `copy_`, `out=`) before the first read: an accumulator or a buffer that is filled only in part is the usual cause.";
@@ -199,6 +219,11 @@ impl FindingKind {
             | Self::UseAfterDestroy
             | Self::InFlightAtExit
             | Self::OutOfRangeCopy
+            | Self::MisalignedAccess
+            | Self::DeviceAssert
+            | Self::KernelTrap
+            | Self::BarrierMisuse
+            | Self::SharedRace
             | Self::UseAfterFree
             | Self::DoubleFree
             | Self::ForeignFree

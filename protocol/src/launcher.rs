@@ -1,4 +1,5 @@
-//! What a launcher such as torchrun sets for this process: `RANK`, `LOCAL_RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE`.
+//! What a launcher sets for this process: torchrun and ftest `RANK`, `LOCAL_RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE`, Slurm's srun
+//! `SLURM_PROCID` and others.
 
 use crate::ids::Rank;
 
@@ -35,19 +36,121 @@ impl Launcher {
             local_world_size: number("LOCAL_WORLD_SIZE"),
         }
     }
+
+    /// As [`Launcher::read`]; where no variable of these is set, what srun says of a task that it has started.
+    pub fn read_or_task(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let launcher = Self::read(&lookup);
+        match Task::read(lookup) {
+            Some(task) if launcher == Self::default() => Self {
+                rank: Some(Rank(task.id)),
+                local_rank: Some(task.local_id),
+                world_size: Some(task.tasks),
+                local_world_size: Some(task.local_tasks),
+            },
+            _ => launcher,
+        }
+    }
+}
+
+/// A task of a job step, as srun's variables describe it (`man srun`, "OUTPUT ENVIRONMENT VARIABLES").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// `SLURM_PROCID`: its number in the step.
+    pub id: u32,
+    /// `SLURM_NTASKS`: tasks of the step.
+    pub tasks: u32,
+    /// `SLURM_LOCALID`: its number on its node.
+    pub local_id: u32,
+    /// Tasks on its node, from `SLURM_STEP_TASKS_PER_NODE`.
+    pub local_tasks: u32,
+    /// `SLURM_NODEID`: the number of its node in the step.
+    pub node: u32,
+    /// `SLURM_STEP_NUM_NODES`: nodes of the step.
+    pub nodes: u32,
+}
+
+impl Task {
+    /// `None` where one of the variables is missing or is no number: not in a step. A batch script has `SLURM_PROCID` and is none.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = |name| lookup(name)?.trim().parse::<u32>().ok();
+        number("SLURM_STEP_ID")?;
+        let node = number("SLURM_NODEID")?;
+        Some(Self {
+            id: number("SLURM_PROCID")?,
+            tasks: number("SLURM_NTASKS")?,
+            local_id: number("SLURM_LOCALID")?,
+            local_tasks: tasks_on(&lookup("SLURM_STEP_TASKS_PER_NODE")?, node)?,
+            node,
+            nodes: number("SLURM_STEP_NUM_NODES")?,
+        })
+    }
+}
+
+/// Tasks on the node with this number: `2(x3),1` is two on each of three nodes, and one on the fourth.
+fn tasks_on(list: &str, node: u32) -> Option<u32> {
+    let mut first = 0u32;
+    for entry in list.trim().split(',') {
+        let (tasks, nodes) = match entry.split_once("(x") {
+            Some((tasks, times)) => (tasks, times.strip_suffix(')')?.parse().ok()?),
+            None => (entry, 1u32),
+        };
+        first = first.checked_add(nodes)?;
+        if node < first {
+            return tasks.parse().ok();
+        }
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn among<'a>(given: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        |name| given.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    }
+
     #[test]
     fn numbers_are_trimmed_and_anything_else_is_unset() {
         let given = [("RANK", " 3 "), ("LOCAL_RANK", "1\n"), ("WORLD_SIZE", "-4"), ("LOCAL_WORLD_SIZE", "2 nodes")];
-        let read =
-            Launcher::read(|name| given.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()));
         let expected = Launcher { rank: Some(Rank(3)), local_rank: Some(1), world_size: None, local_world_size: None };
-        assert_eq!(read, expected);
+        assert_eq!(Launcher::read(among(&given)), expected);
         assert_eq!(Launcher::read(|_| None), Launcher::default());
+    }
+
+    /// As Slurm 22.05 set them for the last task of `srun -N2 -n4 --ntasks-per-node=2`.
+    const TASK: [(&str, &str); 7] = [
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_PROCID", "3"),
+        ("SLURM_NTASKS", "4"),
+        ("SLURM_LOCALID", "1"),
+        ("SLURM_STEP_TASKS_PER_NODE", "2(x2)"),
+        ("SLURM_NODEID", "1"),
+        ("SLURM_STEP_NUM_NODES", "2"),
+    ];
+
+    #[test]
+    fn a_task_is_a_rank_unless_the_launcher_says_otherwise() {
+        let task = Task { id: 3, tasks: 4, local_id: 1, local_tasks: 2, node: 1, nodes: 2 };
+        assert_eq!(Task::read(among(&TASK)), Some(task));
+        let rank =
+            Launcher { rank: Some(Rank(3)), local_rank: Some(1), world_size: Some(4), local_world_size: Some(2) };
+        assert_eq!(Launcher::read_or_task(among(&TASK)), rank);
+        let mut worker = TASK.to_vec();
+        worker.push(("RANK", "7"));
+        assert_eq!(Launcher::read_or_task(among(&worker)), Launcher { rank: Some(Rank(7)), ..Launcher::default() });
+        assert_eq!(Launcher::read(among(&TASK)), Launcher::default());
+        // A batch script has no step.
+        assert_eq!(Task::read(among(&TASK[1..])), None);
+    }
+
+    #[test]
+    fn tasks_are_counted_by_node() {
+        let on = |list, nodes| (0..nodes).map(|node| tasks_on(list, node)).collect::<Vec<_>>();
+        assert_eq!(on("2(x2)", 3), [Some(2), Some(2), None]);
+        assert_eq!(on("3,1", 3), [Some(3), Some(1), None]);
+        assert_eq!(on("4,2(x2),1", 5), [Some(4), Some(2), Some(2), Some(1), None]);
+        assert_eq!(on("x", 1), [None]);
+        assert_eq!(on("2(x2", 1), [None]);
     }
 }

@@ -3,13 +3,13 @@
 use crate::env::{self, BadValue};
 
 macro_rules! sanitizers {
-    ($($(#[$doc:meta])* $name:ident)*) => {
+    ($($(#[$doc:meta])* $name:ident $word:literal)*) => {
         /// Which are asked for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Sanitizers { $($(#[$doc])* pub $name: bool,)* }
 
         /// Their words in FAKEGPU_SANITIZE and in `sanitize` of a suite.
-        pub const WORDS: &[&str] = &[$(stringify!($name)),*];
+        pub const WORDS: &[&str] = &[$($word),*];
 
         impl Sanitizers {
             /// None of them.
@@ -17,7 +17,7 @@ macro_rules! sanitizers {
 
             /// The words of those that are asked for.
             pub fn words(&self) -> Vec<&'static str> {
-                let all = [$((self.$name, stringify!($name))),*];
+                let all = [$((self.$name, $word)),*];
                 all.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, word)| word).collect()
             }
 
@@ -33,13 +33,19 @@ macro_rules! sanitizers {
 
 sanitizers! {
     /// Accesses of two streams to the same memory that nothing orders.
-    races
-    /// Reads of device memory that nobody wrote since it was allocated.
-    init
+    races "races"
+    /// Reads of device memory that nobody wrote since it was allocated; in kernels also of shared memory.
+    init "init"
     /// Operators that make NaN or Inf of finite numbers.
-    finite
+    finite "finite"
     /// Replicas of a data-parallel group that differ after an optimizer step.
-    replicas
+    replicas "replicas"
+    /// Kernels that touch memory behind the blocks that PyTorch's allocator gave out, or next to an allocation.
+    memory "memory"
+    /// Threads of a block that touch the same shared memory without a barrier between.
+    shared_races "shared-races"
+    /// Threads of a block that wait at different barriers, and masks of warps that do not fit.
+    sync "sync"
 }
 
 impl Sanitizers {

@@ -91,6 +91,15 @@ pub(crate) enum Operand {
     Group(Vec<Operand>),
 }
 
+/// Where an instruction comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) file: u32,
+    pub(crate) line: u32,
+    /// File and line of the call that was replaced by the function's body.
+    pub(crate) caller: Option<(u32, u32)>,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Instruction {
     pub(crate) span: Span,
@@ -98,8 +107,8 @@ pub(crate) struct Instruction {
     pub(crate) opcode: Span,
     pub(crate) guard: Option<(Span, bool)>,
     pub(crate) operands: Vec<Operand>,
-    /// File and line of the `.loc` before it.
-    pub(crate) origin: Option<(u32, u32)>,
+    /// The `.loc` before it.
+    pub(crate) origin: Option<Origin>,
 }
 
 #[derive(Clone, Debug)]

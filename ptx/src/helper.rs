@@ -47,6 +47,7 @@ helpers! {
     Clock = thread::clock,
     // With the context: the slow way of an access.
     Resolve = thread::resolve,
+    Track = thread::track,
     // With the thread: operands and result are in the context.
     Atomic = thread::atomic,
     IsSpace = thread::is_space,

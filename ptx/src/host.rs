@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::mistake::Mistake;
+
 /// Which global memory a kernel may touch. Addresses are the process's own.
 pub trait Memory: Sync {
     /// The allocation that holds an address, or `None`. What is inside is read and written without further questions until the
@@ -36,4 +38,6 @@ pub trait Host: Sync {
     fn malloc(&self, bytes: u64) -> u64;
     /// Gives it back.
     fn free(&self, address: u64);
+    /// What the checks of the kernel found: told when the launch is over, in the order of its blocks, by the caller's thread.
+    fn mistake(&self, _mistake: &Mistake) {}
 }

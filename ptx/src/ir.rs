@@ -1,5 +1,6 @@
 //! A checked kernel: registers, blocks and operations whose meaning is settled, with the functions that it reaches in one graph.
 
+use crate::ast::Origin;
 use crate::error::{Place, Span};
 use crate::helper::Helper;
 use crate::memory_ops::AddressSpace;
@@ -141,6 +142,8 @@ pub(crate) struct Memory {
     pub(crate) offset: i64,
     /// Not weak: neither removed nor merged, and ordered as the scope wants.
     pub(crate) strong: bool,
+    /// Strong by `volatile` alone.
+    pub(crate) volatile: bool,
 }
 
 /// How a group of threads comes together for a `Sync` operation.
@@ -310,7 +313,7 @@ pub(crate) struct Site {
     pub(crate) module: u32,
     pub(crate) span: Span,
     pub(crate) place: Place,
-    pub(crate) origin: Option<(u32, u32)>,
+    pub(crate) origin: Option<Origin>,
 }
 
 #[derive(Clone, Debug)]
@@ -339,6 +342,8 @@ pub(crate) struct Program {
     pub(crate) param_bytes: u64,
     /// Recursive functions or `alloca`: the thread has a stack in local memory.
     pub(crate) stack: bool,
+    /// Has fences, or accesses that acquire or release: threads can order each other by strong accesses.
+    pub(crate) ordered: bool,
 }
 
 /// Registers that every program has: where the current frame begins, and where the next one will.

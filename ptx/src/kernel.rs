@@ -10,10 +10,12 @@ use parking_lot::Mutex;
 use crate::decode;
 use crate::error::Refusal;
 use crate::flow;
-use crate::helper;
+use crate::helper::{self, Helper};
 use crate::image::{Entry, Image};
-use crate::ir::{Convergence, Program, Terminator, Val};
+use crate::ir::{Convergence, Op, Program, Terminator, Val};
 use crate::lower;
+use crate::memory_ops::AddressSpace;
+use crate::mistake::{Checks, Spot};
 use crate::slot::{Slot, Source};
 use crate::state::{Context, Warp};
 use crate::store::{self, Key};
@@ -96,13 +98,15 @@ pub(crate) struct SourcePlace {
     pub(crate) line: u32,
     module: u32,
     span: crate::error::Span,
-    pub(crate) source: Option<(String, u32)>,
+    source: Option<(String, u32)>,
+    caller: Option<(String, u32)>,
 }
 
 /// A kernel that can be launched.
 #[derive(Debug)]
 pub struct Kernel {
     pub(crate) entry: Entry,
+    pub(crate) checks: Checks,
     pub(crate) program: Program,
     pub(crate) code: Code,
     pub(crate) syncs: Vec<Point>,
@@ -158,8 +162,8 @@ fn processor(isa: &OwnedTargetIsa) -> &'static str {
 }
 
 /// Code for a program.
-fn generate(program: &Program, flow: &flow::Flow, isa: &OwnedTargetIsa) -> Result<Vec<u8>, String> {
-    let function = lower::lower(program, flow, &**isa);
+fn generate(program: &Program, flow: &flow::Flow, checks: Checks, isa: &OwnedTargetIsa) -> Result<Vec<u8>, String> {
+    let function = lower::lower(program, flow, checks, &**isa);
     let mut compiler = Compiler::for_function(function);
     let compiled =
         compiler.compile(&**isa, &mut ControlPlane::default()).map_err(|error| format!("{:?}", error.inner))?;
@@ -169,8 +173,8 @@ fn generate(program: &Program, flow: &flow::Flow, isa: &OwnedTargetIsa) -> Resul
     Ok(compiled.code_buffer().to_vec())
 }
 
-/// Kernels by the image's text and their name.
-type Cache = Mutex<HashMap<(u128, String), Arc<Kernel>>>;
+/// Kernels by the image's text, their name, and what is looked for.
+type Cache = Mutex<HashMap<(u128, String, Checks), Arc<Kernel>>>;
 
 fn cache() -> &'static Cache {
     static CACHE: OnceLock<Cache> = OnceLock::new();
@@ -202,11 +206,19 @@ impl Image {
     /// # Errors
     /// Where the kernel, or a function that it reaches, has an instruction that is refused.
     pub fn kernel(&self, name: &str) -> Result<Arc<Kernel>, KernelError> {
-        let key = (self.hash, name.to_string());
+        self.kernel_with(name, Checks::default())
+    }
+
+    /// The same, with code that also looks for mistakes.
+    ///
+    /// # Errors
+    /// As [`Image::kernel`].
+    pub fn kernel_with(&self, name: &str, checks: Checks) -> Result<Arc<Kernel>, KernelError> {
+        let key = (self.hash, name.to_string(), checks);
         if let Some(kernel) = cache().lock().get(&key) {
             return Ok(Arc::clone(kernel));
         }
-        let kernel = Arc::new(self.compile(name)?);
+        let kernel = Arc::new(self.compile(name, checks)?);
         cache().lock().insert(key, Arc::clone(&kernel));
         Ok(kernel)
     }
@@ -221,7 +233,7 @@ impl Image {
         Ok(())
     }
 
-    fn compile(&self, name: &str) -> Result<Kernel, KernelError> {
+    fn compile(&self, name: &str, checks: Checks) -> Result<Kernel, KernelError> {
         let started = std::time::Instant::now();
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
@@ -229,11 +241,11 @@ impl Image {
         let flow = flow::analyse(&program, &owners);
         let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
         let isa = isa().map_err(failed)?;
-        let key = Key::new(self.hash, name, processor(&isa));
+        let key = Key::new(self.hash, name, checks, processor(&isa));
         let bytes = match store::load(key) {
             Some(bytes) => bytes,
             None => {
-                let bytes = generate(&program, &flow, &isa).map_err(failed)?;
+                let bytes = generate(&program, &flow, checks, &isa).map_err(failed)?;
                 store::save(key, &bytes);
                 bytes
             }
@@ -244,15 +256,20 @@ impl Image {
         let places = program
             .sites
             .iter()
-            .map(|site| SourcePlace {
-                line: site.place.line,
-                module: site.module,
-                span: site.span,
-                source: site.origin.and_then(|(file, line)| Some((self.file(site.module, file)?.to_string(), line))),
+            .map(|site| {
+                let named = |(file, line): (u32, u32)| Some((self.file(site.module, file)?.to_string(), line));
+                SourcePlace {
+                    line: site.place.line,
+                    module: site.module,
+                    span: site.span,
+                    source: site.origin.and_then(|origin| named((origin.file, origin.line))),
+                    caller: site.origin.and_then(|origin| origin.caller).and_then(named),
+                }
             })
             .collect();
         Ok(Kernel {
             entry: entry.clone(),
+            checks,
             home_bytes: flow.home_bytes.next_multiple_of(16),
             program,
             code,
@@ -363,7 +380,34 @@ impl Kernel {
         self.code_bytes
     }
 
-    pub(crate) fn text_of(&self, place: &SourcePlace) -> String {
-        self.modules[place.module as usize].source().one_line(place.span)
+    /// The instruction at a site.
+    pub(crate) fn spot(&self, site: u32) -> Spot {
+        let Some(place) = self.places.get(site as usize) else { return Spot::default() };
+        let ptx = self.modules[place.module as usize].source().one_line(place.span);
+        Spot { line: place.line, ptx, source: place.source.clone(), caller: place.caller.clone() }
+    }
+
+    /// Logarithm of the fewest bytes that an instruction accesses in shared memory: each accesses multiples of that, aligned to it.
+    pub(crate) fn finest(&self) -> u32 {
+        let accesses = self.program.blocks.iter().flat_map(|block| &block.insts).filter_map(|inst| match &inst.op {
+            Op::Load(memory) => Some((memory, inst.dst.len())),
+            Op::Store(memory) => Some((memory, inst.src.len() - 1)),
+            _ => None,
+        });
+        let accesses = accesses
+            .filter(|(memory, _)| matches!(memory.space, AddressSpace::Shared | AddressSpace::Generic))
+            .map(|(memory, count)| memory.scalar.bytes() * count as u32);
+        let atomics = self.program.blocks.iter().flat_map(|block| &block.insts).filter_map(|inst| match inst.op {
+            Op::System(Helper::Atomic, _) => Some(2),
+            Op::System(Helper::CopyTensor | Helper::Vprintf | Helper::AssertFail, _) => Some(1),
+            _ => None,
+        });
+        let fragments = self.program.syncs.iter().filter_map(|sync| match sync.op {
+            SyncOp::LoadFragment(fragment, _) | SyncOp::StoreFragment(fragment, _) => Some(fragment.scalar.bytes()),
+            _ => None,
+        });
+        let finest = accesses.chain(atomics).chain(fragments).min().unwrap_or(4);
+        // More at once would make a race of two threads that write halves of a word.
+        finest.clamp(1, 16).trailing_zeros()
     }
 }

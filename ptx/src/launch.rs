@@ -1,5 +1,6 @@
 //! A launch: what the caller gives, how blocks are spread over threads, and how a launch that stopped is reported.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,7 +9,10 @@ use parking_lot::Mutex;
 use crate::host::{Host, Memory};
 use crate::kernel::Kernel;
 use crate::machine::{Machine, Status, Stop, Unit};
-use crate::state::{self, Context, Shape, SiteCache};
+use crate::memory_ops::AddressSpace;
+use crate::mistake::{Key, Mistake, Note, Spot};
+use crate::state::{self, Context, Shape, SiteCache, TrapAccess};
+use crate::unwritten::Unwritten;
 
 /// One kernel launch.
 #[derive(Clone, Copy)]
@@ -41,6 +45,8 @@ pub struct Launch<'a> {
     pub memory: &'a dyn Memory,
     /// printf, assert, malloc.
     pub host: &'a dyn Host,
+    /// Global memory that nobody wrote, for a kernel made with [`crate::Checks::init`].
+    pub unwritten: Option<&'a Unwritten>,
     /// Set from outside, it ends a launch whose blocks wait for something that does not come.
     pub cancel: Option<&'a AtomicBool>,
 }
@@ -67,7 +73,7 @@ pub enum TrapKind {
     Assert,
     /// `brkpt` without a debugger.
     Breakpoint,
-    /// Recursion deeper than the stack: `cudaErrorIllegalAddress` on hardware.
+    /// Recursion deeper than the stack: `cudaErrorHardwareStackError`.
     StackOverflow,
     /// A call through a pointer that is not a function: `cudaErrorInvalidPc`.
     InvalidPointer,
@@ -77,6 +83,17 @@ pub enum TrapKind {
     Deadlock,
     /// The caller cancelled the launch.
     Cancelled,
+}
+
+/// An access that a kernel may not make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// It writes, or does both at once.
+    pub writes: bool,
+    /// How many bytes.
+    pub bytes: u32,
+    /// What kind of memory: `shared`, `local`, `parameter`; `None` for global.
+    pub space: Option<&'static str>,
 }
 
 /// A launch that stopped, with the thread and the instruction.
@@ -90,14 +107,12 @@ pub struct Trap {
     pub block: [u32; 3],
     /// Thread index in the block.
     pub thread: [u32; 3],
-    /// The address, for those about one.
+    /// The address, for those about one; in shared and local memory and the parameters its offset.
     pub address: u64,
-    /// Line of the PTX.
-    pub line: u32,
+    /// The access, for those about one.
+    pub touched: Option<Touched>,
     /// The instruction.
-    pub ptx: String,
-    /// Source file and line, where the PTX has them.
-    pub source: Option<(String, u32)>,
+    pub spot: Spot,
     /// For a deadlock: lines at which threads wait.
     pub waiting: Vec<u32>,
 }
@@ -121,10 +136,7 @@ impl fmt::Display for Trap {
         if matches!(self.kind, TrapKind::IllegalAddress | TrapKind::MisalignedAddress) {
             write!(f, " {:#x}", self.address)?;
         }
-        write!(f, " in block ({bx},{by},{bz}), thread ({x},{y},{z}), PTX line {}: `{}`", self.line, self.ptx)?;
-        if let Some((file, line)) = &self.source {
-            write!(f, ", {file}:{line}")?;
-        }
+        write!(f, " in block ({bx},{by},{bz}), thread ({x},{y},{z}), {}", self.spot)?;
         if !self.waiting.is_empty() {
             write!(f, "; threads wait at PTX lines {:?}", self.waiting)?;
         }
@@ -161,7 +173,9 @@ struct Line(#[expect(dead_code, reason = "read by kernels")] [u8; 128]);
 struct Shared<'a> {
     next: AtomicU64,
     units: u64,
-    stop: AtomicBool,
+    /// Number of the first unit that stopped, or the largest number.
+    stop: AtomicU64,
+    notes: Mutex<BTreeMap<Key, (u64, [u32; 3], Note)>>,
     stopped: Mutex<Option<(u64, Stop)>>,
     done: AtomicU64,
     shape: Shape,
@@ -218,6 +232,9 @@ impl Kernel {
             home_bytes: self.home_bytes,
             cluster: cluster as u32,
             table: thread_table(launch.block, threads as u32),
+            checks: self.checks,
+            ordered: self.program.ordered,
+            cell_shift: if self.checks.shared_races { self.finest() } else { 0 },
         };
         let mut params = vec![Line([0; 128]); launch.params.len().div_ceil(128).max(1)];
         // SAFETY: as many bytes as were reserved.
@@ -228,7 +245,8 @@ impl Kernel {
         let shared = Shared {
             next: AtomicU64::new(0),
             units: count(clusters),
-            stop: AtomicBool::new(false),
+            stop: AtomicU64::new(u64::MAX),
+            notes: Mutex::default(),
             stopped: Mutex::new(None),
             done: AtomicU64::new(0),
             shape,
@@ -237,6 +255,24 @@ impl Kernel {
             clusters,
         };
         let workers = self.work(&shared);
+        // Not of blocks that only some runs come to.
+        let last = shared.stop.load(Ordering::Relaxed);
+        let mut notes: Vec<_> = shared.notes.lock().values().copied().filter(|(number, ..)| *number <= last).collect();
+        notes.sort_unstable_by_key(|(number, _, note)| (*number, note.thread, note.key()));
+        // An unrolled loop has a line of the source many times.
+        let mut told = HashSet::new();
+        for (_, ctaid, note) in notes {
+            let mistake = self.mistake(launch, ctaid, &note);
+            let mut places = [Some(&mistake.spot), mistake.other.as_ref().map(|(_, spot)| spot)].map(|spot| {
+                spot.map(|spot| {
+                    (spot.source.clone(), spot.caller.clone(), if spot.source.is_some() { 0 } else { spot.line })
+                })
+            });
+            places.sort_unstable();
+            if told.insert((note.key().0, places)) {
+                launch.host.mistake(&mistake);
+            }
+        }
         let stopped = shared.stopped.into_inner();
         if let Some((_, stop)) = stopped {
             return Err(LaunchError::Trap(Box::new(self.describe(stop))));
@@ -277,15 +313,18 @@ impl Kernel {
         let mut turn = 0;
         let mut fresh = true;
         loop {
-            if shared.stop.load(Ordering::Relaxed) {
-                return;
+            let stopped = shared.stop.load(Ordering::Relaxed);
+            if stopped != u64::MAX {
+                // Units before it go on, so that the first that goes wrong is the same in every run. Who may wait for others would
+                // wait for those that are left out.
+                resident.retain(|(number, _)| *number < stopped && !self.may_wait());
+                if resident.is_empty() {
+                    return;
+                }
             }
             if launch.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
-                self.stop(
-                    shared,
-                    u64::MAX,
-                    Stop { kind: u64::MAX, address: 0, site: 0, ctaid: [0; 3], tid: [0; 3], waiting: vec![] },
-                );
+                let (ctaid, tid, waiting, access) = ([0; 3], [0; 3], vec![], None);
+                self.stop(shared, 0, Stop { kind: u64::MAX, address: 0, site: 0, ctaid, tid, waiting, access });
                 return;
             }
             let limit = if launch.cooperative { usize::MAX } else { RESIDENT };
@@ -293,7 +332,7 @@ impl Kernel {
             if budget.is_some_and(|budget| resident.is_empty() && started.elapsed() > budget) {
                 return;
             }
-            if (fresh || resident.is_empty()) && resident.len() < limit {
+            if (fresh || resident.is_empty()) && resident.len() < limit && stopped == u64::MAX {
                 let number = shared.next.fetch_add(1, Ordering::Relaxed);
                 if number < shared.units {
                     let mut unit = spare.pop().unwrap_or_else(|| Unit::new(&shared.shape));
@@ -307,7 +346,11 @@ impl Kernel {
             }
             turn %= resident.len();
             let (number, unit) = &mut resident[turn];
-            match machine.run(unit) {
+            let outcome = machine.run(unit);
+            if self.checks.any() {
+                note(shared, *number, unit);
+            }
+            match outcome {
                 Ok(Status::Done) => {
                     shared.done.fetch_add(1, Ordering::Relaxed);
                     spare.push(resident.swap_remove(turn).1);
@@ -321,7 +364,8 @@ impl Kernel {
                 }
                 Err(stop) => {
                     self.stop(shared, *number, stop);
-                    return;
+                    resident.swap_remove(turn);
+                    machine.forget();
                 }
             }
         }
@@ -333,7 +377,7 @@ impl Kernel {
         if stopped.as_ref().is_none_or(|(other, _)| number < *other) {
             *stopped = Some((number, stop));
         }
-        shared.stop.store(true, Ordering::Relaxed);
+        shared.stop.fetch_min(number, Ordering::Relaxed);
     }
 
     fn machine<'a>(&'a self, shared: &'a Shared<'_>) -> Machine<'a> {
@@ -382,11 +426,30 @@ impl Kernel {
             total_shared: shared.shape.shared_bytes as u32,
             workspace: [launch.workspace as u32, (launch.workspace >> 32) as u32],
             trap_address: 0,
+            trap_access: None,
+            watched: u64::from(self.checks.any()),
+            watch: std::ptr::null_mut(),
+            unwritten: launch.unwritten.filter(|_| self.checks.init).map_or(std::ptr::null(), |unwritten| unwritten),
             blocks: std::ptr::null_mut(),
             memory,
             host,
         });
         Machine { kernel: self, code: &self.code, context, _sites: sites, shape: &shared.shape }
+    }
+
+    fn mistake(&self, launch: &Launch<'_>, block: [u32; 3], note: &Note) -> Mistake {
+        let [x, y, _] = launch.block;
+        let thread = |number: u32| [number % x, number / x % y, number / x / y];
+        Mistake {
+            kind: note.kind,
+            kernel: self.entry.name.clone(),
+            block,
+            thread: thread(note.thread),
+            spot: self.spot(note.site),
+            other: note.other.map(|(other, site)| (thread(other), self.spot(site))),
+            address: note.address,
+            bytes: note.bytes,
+        }
     }
 
     fn describe(&self, stop: Stop) -> Trap {
@@ -402,18 +465,44 @@ impl Kernel {
             state::TRAP_DEADLOCK => TrapKind::Deadlock,
             _ => TrapKind::Cancelled,
         };
-        let place = self.places.get(stop.site as usize);
         let line = |site: &u32| self.places.get(*site as usize).map_or(0, |place| place.line);
         Trap {
             kind,
             kernel: self.entry.name.clone(),
             block: stop.ctaid,
             thread: stop.tid,
-            address: stop.address,
-            line: place.map_or(0, |place| place.line),
-            ptx: place.map(|place| self.text_of(place)).unwrap_or_default(),
-            source: place.and_then(|place| place.source.clone()),
+            address: if stop.access.is_some() && matches!(stop.address >> 56, 1 | 2) {
+                stop.address & 0xff_ffff
+            } else {
+                stop.address
+            },
+            touched: stop.access.map(|TrapAccess { space, writes, bytes }| {
+                let space = match space {
+                    AddressSpace::Shared => Some("shared"),
+                    AddressSpace::Local => Some("local"),
+                    AddressSpace::KernelParam => Some("parameter"),
+                    AddressSpace::Global => None,
+                    AddressSpace::Generic => match stop.address >> 56 {
+                        1 => Some("shared"),
+                        2 => Some("local"),
+                        _ => None,
+                    },
+                };
+                Touched { writes, bytes, space }
+            }),
+            spot: self.spot(stop.site),
             waiting: stop.waiting.iter().map(line).collect(),
+        }
+    }
+}
+
+/// Keeps what a unit's checks found: of those that are alike, that of the first unit.
+fn note(shared: &Shared<'_>, number: u64, unit: &mut Unit) {
+    for (ctaid, note) in unit.notes() {
+        let mut notes = shared.notes.lock();
+        let first = notes.entry(note.key()).or_insert((number, ctaid, note));
+        if number < first.0 {
+            *first = (number, ctaid, note);
         }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! - [`Module`] is parsed text; [`Image`] links modules and has their kernels and variables.
 //! - [`Kernel`] is checked and compiled; an unknown instruction is a [`Refusal`] with its line, never a wrong number.
+//! - [`Image::kernel_with`] makes one that is watched while it runs: each [`Mistake`] that does not stop it is told.
 //! - [`Launch`] runs it on the caller's [`Memory`] and [`Host`]; a launch that stops is a [`Trap`].
 //!
 //! ```
@@ -43,7 +44,7 @@
 //! let mut launch = Launch {
 //!     grid: [1; 3], block: [4, 1, 1], cluster: [1; 3], dynamic_shared: 0,
 //!     params: &address.to_le_bytes(), globals: &[], cooperative: false, workspace: 0, stack: 1024, threads: 1,
-//!     multiprocessors: 1, grid_id: 1, memory: &caller, host: &caller, cancel: None,
+//!     multiprocessors: 1, grid_id: 1, memory: &caller, host: &caller, unwritten: None, cancel: None,
 //! };
 //! kernel.launch(&launch).unwrap();
 //! assert_eq!(out, [0, 3, 6, 9]);
@@ -70,6 +71,7 @@ mod lower;
 mod machine;
 mod matrix;
 mod memory_ops;
+mod mistake;
 mod parser;
 mod slot;
 mod soft;
@@ -78,13 +80,17 @@ mod store;
 mod sync;
 mod tensor_map;
 mod types;
+mod unwritten;
 mod warpgroup;
+mod watch;
 
 pub use error::{ParseError, Place, Refusal, RefusalKind, Span};
 pub use host::{Assertion, Host, Memory};
 pub use image::{Entry, FUNCTION_HANDLE, Global, GlobalSpace, Image, LinkError, Module, Param, Relocation, Target};
 pub use kernel::{Attributes, Kernel, KernelError};
-pub use launch::{Launch, LaunchError, Stats, Trap, TrapKind};
+pub use launch::{Launch, LaunchError, Stats, Touched, Trap, TrapKind};
 pub use memory_ops::{LOCAL_WINDOW, SHARED_WINDOW};
+pub use mistake::{Checks, Mistake, MistakeKind, Spot};
 pub use store::keep_code_in;
 pub use tensor_map::TensorMap;
+pub use unwritten::Unwritten;

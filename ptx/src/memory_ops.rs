@@ -21,6 +21,31 @@ pub(crate) const MBARRIER_TEST: u64 = 6;
 pub(crate) const MBARRIER_TEST_PARITY: u64 = 7;
 pub(crate) const MBARRIER_PENDING: u64 = 8;
 
+/// What an access does to its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+    StrongRead,
+    StrongWrite,
+    Atomic,
+    /// The machine's own things in the program's memory: mbarriers.
+    Object,
+}
+
+impl Access {
+    const ALL: [Self; 6] = [Self::Read, Self::Write, Self::StrongRead, Self::StrongWrite, Self::Atomic, Self::Object];
+
+    /// From its number, as compiled code passes it.
+    pub(crate) fn of(number: u64) -> Self {
+        Self::ALL.get(number as usize).copied().unwrap_or(Self::Object)
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::StrongRead)
+    }
+}
+
 /// The address space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AddressSpace {
@@ -29,4 +54,13 @@ pub(crate) enum AddressSpace {
     Shared,
     Local,
     KernelParam,
+}
+
+impl AddressSpace {
+    const ALL: [Self; 5] = [Self::Generic, Self::Global, Self::Shared, Self::Local, Self::KernelParam];
+
+    /// From its number, as compiled code passes it.
+    pub(crate) fn of(number: u64) -> Self {
+        Self::ALL.get(number as usize).copied().unwrap_or(Self::KernelParam)
+    }
 }

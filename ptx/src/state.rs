@@ -1,6 +1,10 @@
 //! The state that compiled code and the machine share: contexts, warps, blocks, and the codes of traps.
 
 use crate::host::{Host, Memory};
+use crate::memory_ops::{Access, AddressSpace};
+use crate::mistake::Checks;
+use crate::unwritten::Unwritten;
+use crate::watch::Watch;
 
 /// In `Warp::resume`: the thread has ended.
 pub(crate) const EXITED: u32 = u32::MAX;
@@ -72,9 +76,29 @@ pub(crate) struct Context {
     pub(crate) workspace: [u32; 2],
     // What only the machine uses.
     pub(crate) trap_address: u64,
+    pub(crate) trap_access: Option<TrapAccess>,
+    /// Not 0: helpers show their accesses to the checks.
+    pub(crate) watched: u64,
+    /// Of the block that runs, if there are checks.
+    pub(crate) watch: *mut Watch,
+    pub(crate) unwritten: *const Unwritten,
     pub(crate) blocks: *mut Block,
     pub(crate) memory: *const dyn Memory,
     pub(crate) host: *const dyn Host,
+}
+
+/// The access that went wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrapAccess {
+    pub(crate) space: AddressSpace,
+    pub(crate) writes: bool,
+    pub(crate) bytes: u32,
+}
+
+impl TrapAccess {
+    pub(crate) fn new(space: AddressSpace, access: Access, bytes: u64) -> Option<Self> {
+        Some(Self { space, writes: access.writes(), bytes: u32::try_from(bytes).unwrap_or(u32::MAX) })
+    }
 }
 
 /// A warp's threads.
@@ -128,6 +152,7 @@ pub(crate) struct Block {
     pub(crate) shared_bytes: u64,
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) alive: u32,
+    pub(crate) watch: Option<Box<Watch>>,
 }
 
 /// Facts of a launch that all blocks share.
@@ -139,6 +164,10 @@ pub(crate) struct Shape {
     pub(crate) cluster: u32,
     /// %tid.x, .y and .z of each warp's lanes: 96 numbers a warp.
     pub(crate) table: Vec<u32>,
+    pub(crate) checks: Checks,
+    /// See [`Watch::new`].
+    pub(crate) ordered: bool,
+    pub(crate) cell_shift: u32,
 }
 
 impl Block {
@@ -173,6 +202,10 @@ impl Block {
             shared_bytes: shape.shared_bytes,
             barriers: vec![Barrier::default(); BARRIERS],
             alive: 0,
+            watch: shape.checks.any().then(|| {
+                let Shape { checks, threads, shared_bytes, ordered, cell_shift, .. } = *shape;
+                Box::new(Watch::new(checks, threads, shared_bytes, ordered, cell_shift))
+            }),
         }
     }
 
@@ -180,6 +213,9 @@ impl Block {
         self.ctaid = ctaid;
         self.rank = rank;
         self.alive = threads;
+        if let Some(watch) = &mut self.watch {
+            watch.start();
+        }
         for warp in &mut self.warps {
             warp.resume = [0; 32];
             warp.phase = [0; 32];

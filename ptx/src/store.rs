@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use xxhash_rust::xxh64::xxh64;
 
+use crate::mistake::Checks;
+
 /// How a file begins.
 const MAGIC: [u8; 8] = *b"ftestk01";
 /// Magic, key, two checksums of the code.
@@ -35,9 +37,9 @@ pub fn keep_code_in(directory: &Path) {
 pub(crate) struct Key(u128);
 
 impl Key {
-    /// The kernel `name` of the PTX with this hash, for a processor.
-    pub(crate) fn new(ptx: u128, name: &str, processor: &str) -> Self {
-        let text = format!("{BUILD}\0{processor}\0{ptx:032x}\0{name}");
+    /// The kernel `name` of the PTX with this hash, with what its code looks for, for a processor.
+    pub(crate) fn new(ptx: u128, name: &str, checks: Checks, processor: &str) -> Self {
+        let text = format!("{BUILD}\0{processor}\0{checks:?}\0{ptx:032x}\0{name}");
         Self(both(text.as_bytes()))
     }
 
@@ -132,6 +134,8 @@ fn make_room(directory: &Path, bytes: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    const NONE: Checks = Checks { shared_races: false, init: false, sync: false };
+
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -151,10 +155,15 @@ mod tests {
     #[test]
     fn only_what_was_written_for_this_key_comes_back() {
         let scratch = Scratch::new("keys");
-        let key = Key::new(7, "kernel", "x86-64");
+        let key = Key::new(7, "kernel", NONE, "x86-64");
         write(&scratch.0, key, b"some code").unwrap();
         assert_eq!(read(&scratch.0, key).unwrap(), b"some code");
-        for other in [Key::new(8, "kernel", "x86-64"), Key::new(7, "other", "x86-64"), Key::new(7, "kernel", "avx2")] {
+        for other in [
+            Key::new(8, "kernel", NONE, "x86-64"),
+            Key::new(7, "other", NONE, "x86-64"),
+            Key::new(7, "kernel", NONE, "avx2"),
+            Key::new(7, "kernel", Checks { init: true, ..NONE }, "x86-64"),
+        ] {
             assert_ne!(other, key);
             assert_eq!(read(&scratch.0, other), None);
             // A file under another's name is not taken for it.
@@ -167,7 +176,7 @@ mod tests {
     #[test]
     fn a_file_with_any_byte_changed_or_missing_is_not_taken() {
         let scratch = Scratch::new("torn");
-        let key = Key::new(1, "kernel", "");
+        let key = Key::new(1, "kernel", NONE, "");
         write(&scratch.0, key, &[0x90; 40]).unwrap();
         let path = key.path(&scratch.0);
         let whole = fs::read(&path).unwrap();
@@ -199,7 +208,7 @@ mod tests {
         assert!(!scratch.0.join("old").exists() && scratch.0.join("middle").exists());
         make_room(&scratch.0, 1000).unwrap();
         assert!(!scratch.0.join("middle").exists() && scratch.0.join("new").exists());
-        let key = Key::new(1, "huge", "");
+        let key = Key::new(1, "huge", NONE, "");
         write(&scratch.0, key, &vec![0; SHARD_BYTES as usize]).unwrap();
         assert_eq!(read(&scratch.0, key), None, "larger than its directory may be");
     }
@@ -207,7 +216,7 @@ mod tests {
     #[test]
     fn writers_and_readers_at_once_see_whole_files() {
         let scratch = Scratch::new("many");
-        let key = Key::new(1, "kernel", "");
+        let key = Key::new(1, "kernel", NONE, "");
         write(&scratch.0, key, &[0; 5000]).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4u8 {

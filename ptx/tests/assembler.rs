@@ -67,3 +67,19 @@ fn wrong_ptx_is_refused_with_its_line() {
     assert!(!ptxas(&["/nowhere/in.ptx"]).status.success());
     assert!(!ptxas(&[]).status.success());
 }
+
+#[test]
+fn a_version_that_nobody_could_read_is_no_success() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let done = Command::new(env!("CARGO_BIN_EXE_fakegpu-ptxas"))
+        .arg("--version")
+        .stdout(full)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(said, "ptxas fatal   : stdout: No space left on device (os error 28)\n");
+}

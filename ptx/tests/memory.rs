@@ -111,7 +111,7 @@ fn accesses_outside_any_space_stop_the_launch() {
             &[a, 0, 0],
         ));
         assert_eq!(trap.kind, kind, "{body}: {trap}");
-        assert!(body.contains(&trap.ptx), "{trap}");
+        assert!(body.contains(&trap.spot.ptx), "{trap}");
     }
 }
 

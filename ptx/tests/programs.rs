@@ -186,8 +186,11 @@ fn an_access_outside_names_thread_and_line() {
     let trap = trap(device.run(&image, "vadd", 1, 128, &[a, b, c, 128]));
     assert_eq!((trap.kind, trap.block, trap.thread), (TrapKind::IllegalAddress, [0; 3], [100, 0, 0]));
     assert!([a + 400, b + 400].contains(&trap.address), "{trap}");
-    assert!(trap.ptx.starts_with("ld.global.f32"), "{trap}");
-    assert_eq!(COMPILED.lines().nth(trap.line as usize - 1).map(|l| l.trim().starts_with("ld.global.f32")), Some(true));
+    assert!(trap.spot.ptx.starts_with("ld.global.f32"), "{trap}");
+    assert_eq!(
+        COMPILED.lines().nth(trap.spot.line as usize - 1).map(|l| l.trim().starts_with("ld.global.f32")),
+        Some(true)
+    );
     let trap = super_misaligned(&image, a + 2, b, c);
     assert_eq!((trap.kind, trap.address), (TrapKind::MisalignedAddress, a + 2));
 }

@@ -313,5 +313,5 @@ fn a_factor_outside_of_shared_memory_is_an_illegal_address() {
     let parameters = [image_at, input, output, kept.descriptor(F16, 0), outside, 0];
     let found = trap(device.run(&image(&kernel(&case, 8192)), "k", 1, 128, &parameters));
     assert_eq!(found.kind, ptx::TrapKind::IllegalAddress, "{found}");
-    assert!(found.ptx.starts_with("wgmma.mma_async"), "{found}");
+    assert!(found.spot.ptx.starts_with("wgmma.mma_async"), "{found}");
 }

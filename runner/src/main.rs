@@ -11,6 +11,7 @@ use runner::commands::{
     self, bench, check, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, replay, review, runs,
     schema, top,
 };
+use runner::execute::srun::task;
 use runner::execute::{self, guard};
 use runner::host::output;
 
@@ -32,6 +33,9 @@ fn run() -> ExitCode {
     if arguments.nth(1).is_some_and(|first| first == guard::ARGUMENT || first == guard::SUCCESSOR) {
         let rest: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
         return from_number(guard::main(&rest));
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == task::ARGUMENT) {
+        return from_number(task::main(&std::env::args_os().skip(2).collect::<Vec<_>>()));
     }
     let cli = Cli::read(std::env::args_os());
     match cli.color {

@@ -21,7 +21,7 @@ pub const SHARED: &str = "shared";
 /// What was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
-    /// Every process the runner started, and torchrun's workers where their streams are known: ranks first, by rank.
+    /// Every process the runner started, and torchrun's workers and srun's tasks where their streams are known: ranks first, by rank.
     pub processes: Vec<ProcessObservation>,
     /// The cluster report, if a coordinator ran and left one.
     pub cluster_report: Option<Value>,
@@ -104,7 +104,7 @@ impl Observation {
     pub fn ranks(&self) -> impl Iterator<Item = (u32, &ProcessObservation)> {
         self.processes.iter().filter_map(|process| match process.role {
             Role::Rank(rank) => Some((rank, process)),
-            Role::Launcher(_) | Role::Coordinator => None,
+            Role::Launcher(_) | Role::Srun | Role::Coordinator => None,
         })
     }
 }
@@ -193,6 +193,8 @@ pub enum Role {
     Rank(u32),
     /// torchrun of a node, by the node's index; or the one plain process of a case without ranks (index 0).
     Launcher(u32),
+    /// Slurm's srun, which started the ranks or the torchruns.
+    Srun,
     /// fakegpu-coordinator.
     Coordinator,
 }
@@ -203,6 +205,7 @@ impl Role {
         match self {
             Role::Rank(rank) => format!("rank-{rank}"),
             Role::Launcher(node) => format!("launcher-{node}"),
+            Role::Srun => "srun".to_owned(),
             Role::Coordinator => "coordinator".to_owned(),
         }
     }
@@ -213,6 +216,7 @@ impl std::fmt::Display for Role {
         match self {
             Role::Rank(rank) => write!(f, "rank {rank}"),
             Role::Launcher(node) => write!(f, "launcher {node}"),
+            Role::Srun => f.write_str("srun"),
             Role::Coordinator => f.write_str("coordinator"),
         }
     }
@@ -230,7 +234,7 @@ pub enum Exit {
     NotStarted(String),
     /// It did not go away after SIGKILL.
     Unkillable,
-    /// It ran, but how it ended is not known (a worker of torchrun that was not reaped by us).
+    /// It ran, but how it ended is not known (a worker of torchrun or a task of srun that was not reaped by us).
     Unknown,
 }
 

@@ -1,12 +1,13 @@
 //! The files generated from the code are up to date: the JSON Schemas, the tables of keys, options and exit codes.
-//! `cargo xtask regen docs` rewrites them.
+//! `cargo xtask regen docs` rewrites them. And what is written by hand names cases that exist.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use runner::commands::manual;
 use runner::record;
-use runner::suite::language;
+use runner::suite::{self, language};
 
 fn docs(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
@@ -67,4 +68,31 @@ fn every_section_command_and_exit_code_is_documented_once() {
     assert_eq!(reports.matches("<!-- generated: events -->").count(), 1);
     assert!(manual::fill("<!-- generated: keys nothing -->\n<!-- /generated -->").is_err());
     assert!(manual::fill("<!-- generated: exit codes -->\n").is_err());
+}
+
+#[test]
+fn the_cases_that_pages_name_are_in_the_suites() {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut cases = BTreeMap::new();
+    for (name, file) in suite::find::named(&[checkout.join("suites")]) {
+        let suite = suite::load(&file).unwrap_or_else(|_| panic!("{} has mistakes", file.display()));
+        // Without the values of the matrix.
+        let ids = suite.cases.iter().map(|case| case.id.split('[').next().unwrap_or_default().to_owned());
+        cases.insert(name, ids.collect::<BTreeSet<_>>());
+    }
+    let mut named = 0;
+    for entry in fs::read_dir(checkout.join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for word in text.split('`') {
+            let Some((suite, case)) = word.split_once('/') else { continue };
+            let Some(known) = cases.get(suite) else { continue };
+            assert!(known.contains(case), "{}: there is no case `{word}`", path.display());
+            named += 1;
+        }
+    }
+    assert!(named > 30, "only {named} cases are named");
 }

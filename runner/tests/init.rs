@@ -19,13 +19,17 @@ fn a_repository_gets_a_suite_that_is_right_and_nothing_is_overwritten() {
 
     std::fs::write(root.path().join("train.py"), "dist.init_process_group('nccl')\n").unwrap();
     std::fs::write(root.path().join("requirements.txt"), "torch==2.9.1\npeft\n").unwrap();
-    let (code, said) = init(root.path(), &["--yes"]);
+    std::fs::write(root.path().join("test_sum.py"), "@pytest.mark.cluster(gpus_per_node=2)\ndef test_sum(): pass\n")
+        .unwrap();
+    let (code, said) = init(root.path(), &[]);
     assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("found test_sum.py: `ftest test_sum.py` runs its tests"), "{said}");
+    assert!(said.contains("wrote clusters/small.yaml: one node with 2 GPUs"), "{said}");
     assert!(said.contains("wrote suites/training.yaml: train.py on one node with 2 GPUs"), "{said}");
     assert!(said.contains("next: ftest suites/training.yaml"), "{said}");
     let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
     assert!(read("suites/training.yaml").contains("python: { requirements: ../requirements.txt }"));
-    assert!(read(".github/workflows/ftest.yml").contains("ftest suites/training.yaml"));
+    assert!(read(".github/workflows/ftest.yml").contains("run: ftest suites/training.yaml --no-fail-fast"));
     let checked = Command::new(env!("CARGO_BIN_EXE_ftest"))
         .args(["check", "--deny-warnings", "training"])
         .current_dir(root.path())
@@ -38,4 +42,21 @@ fn a_repository_gets_a_suite_that_is_right_and_nothing_is_overwritten() {
     assert_eq!(code, Some(2));
     assert!(said.contains("already there: nothing is written"), "{said}");
     assert_eq!(read("suites/training.yaml"), "mine");
+}
+
+#[test]
+fn yes_also_runs_the_suite() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("train.py"), "dist.init_process_group('nccl')\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+    // Nothing that could run the program, so that the cases are over at once.
+    command
+        .args(["init", "--yes"])
+        .current_dir(root.path())
+        .env("FTEST_PYTHON", "/nowhere/python")
+        .stdin(Stdio::null());
+    let output = command.env("TMPDIR", root.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("broken") && said.contains("training/trains"), "{said}");
+    assert_eq!(output.status.code(), Some(3));
 }

@@ -232,10 +232,10 @@ fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {
     })
 }
 
-/// The node on which torchrun's variables place this rank, which may use only some of its GPUs; or else every GPU of the cluster in
+/// The node on which the variables of torchrun or srun place this rank, which may use only some of its GPUs; or else every GPU of the cluster in
 /// rank order.
 fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, BadValue> {
-    let launcher = Launcher::read(lookup);
+    let launcher = Launcher::read_or_task(lookup);
     let mine = match (launcher.rank, launcher.local_rank, launcher.local_world_size) {
         (Some(rank), Some(local), Some(size)) => cluster.nodes.iter().position(|node| {
             let mut own = node.ranks.clone();

@@ -228,13 +228,18 @@ fn a_kernel_that_goes_wrong_is_an_error_with_its_place() {
     let store = "kernel store (PTX line 9: `st.global.u32 [%d1], %r;`)";
     for line in [
         format!(
-            "out_of_range_copy: thread (32,0,0) of block (0,0,0) of {store} touches memory on device 0, 0 bytes behind the end of an allocation of 128 bytes"
+            "out_of_range_copy: thread (32,0,0) of block (0,0,0) of {store} writes 4 bytes on device 0, 0 bytes behind the end of an allocation of 128 bytes, allocated in "
         ),
         format!(
-            "use_after_free: thread (0,0,0) of block (0,0,0) of {store} touches memory of an allocation of 128 bytes on device 0 that was freed"
+            "use_after_free: thread (0,0,0) of block (0,0,0) of {store} writes 4 bytes of an allocation of 128 bytes on device 0 that was freed, allocated in "
         ),
-        format!("out_of_range_copy: thread (0,0,0) of block (0,0,0) of {store} touches memory that is not the GPU's"),
-        format!("out_of_range_copy: thread (0,0,0) of block (0,0,0) of {store} follows a null pointer"),
+        format!("out_of_range_copy: thread (0,0,0) of block (0,0,0) of {store} writes 4 bytes of memory that is not the GPU's"),
+        format!("out_of_range_copy: thread (0,0,0) of block (0,0,0) of {store} writes 4 bytes through a null pointer"),
+        format!("misaligned_access: thread (0,0,0) of block (0,0,0) of {store} writes 4 bytes at an address that is 2 more than a multiple of 4"),
+        "kernel_trap: thread (0,0,0) of block (0,0,0) of kernel stop (PTX line 10: `trap;`) stops the kernel".to_owned(),
+        "kernel_trap: thread (0,0,0) of block (0,0,0) of kernel jump (PTX line 11: `call %d, (), prototype;`) calls through a pointer that is no function".to_owned(),
+        "waits for ever: the threads of the block wait at PTX lines 13".to_owned(),
+        "device_assert: thread (0,0,0) of block (0,0,0) of kernel test (PTX line 20: `call.uni __assertfail, (m, f, l, n, s);`) fails an assertion".to_owned(),
         "kernel store: misaligned address".to_owned(),
         "kernel stop: trap in block (0,0,0), thread (0,0,0), PTX line 10: `trap;`".to_owned(),
         "kernel meet: all threads wait".to_owned(),

@@ -189,7 +189,9 @@ fn everything_that_the_supported_wheels_link_is_exported() {
 
 #[test]
 fn everything_that_nvidias_libraries_have_is_exported() {
-    for (prefix, least) in [("needs-cuda-", 1000), ("needs-nccl-2.30", 150), ("needs-nccl-2.32", 180)] {
+    for (prefix, least) in
+        [("needs-cuda-", 1000), ("needs-libraries-", 2500), ("needs-nccl-2.30", 150), ("needs-nccl-2.32", 180)]
+    {
         let lists = committed_needs(prefix);
         assert!(!lists.is_empty(), "a list {prefix}*");
         for (name, needs) in lists {
@@ -242,10 +244,15 @@ fn declared(include: &Path, header: &str, prefix: &str) -> BTreeSet<String> {
     names
 }
 
+/// nvidia-cublas, nvidia-cufft, nvidia-curand, nvidia-cusolver, nvidia-cusparse, nvidia-cuda-nvrtc and nvidia-nvjitlink.
+const LIBRARIES: [&str; 8] =
+    ["libcublas", "libcublasLt", "libcufft", "libcurand", "libcusolver", "libcusparse", "libnvrtc", "libnvJitLink"];
+
 #[test]
 fn the_lists_of_nvidias_names_are_what_its_wheels_have() {
-    // `FTEST_NVIDIA=.../site-packages/nvidia` with nvidia-cuda-runtime, nvidia-cuda-profiler-api, nvidia-nvml-dev and
-    // nvidia-nccl-cu13 in it, and nvidia-ml-py beside it. Without it the committed lists take their place, in the test above.
+    // `FTEST_NVIDIA=.../site-packages/nvidia` with nvidia-cuda-runtime, nvidia-cuda-profiler-api, nvidia-nvml-dev,
+    // nvidia-nccl-cu13 and the packages of LIBRARIES in it, and nvidia-ml-py beside it. Without it the committed lists take
+    // their place, in the test above.
     let Some(nvidia) = std::env::var_os("FTEST_NVIDIA").map(PathBuf::from) else { return };
     let defined = |library: &str, path: PathBuf| -> Needs {
         let names = symbols(&path).into_iter().filter(|symbol| symbol.defined).map(|symbol| symbol.name);
@@ -273,9 +280,18 @@ fn the_lists_of_nvidias_names_are_what_its_wheels_have() {
         name.starts_with("nvml") && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
     });
     needs.extend(bound.map(|name| ("libnvidia-ml".to_owned(), name.to_owned())));
+    let installed: Vec<PathBuf> = fs::read_dir(cuda.join("lib")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let of_libraries = LIBRARIES.iter().flat_map(|library| {
+        let is_it =
+            |path: &&PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(&format!("{library}.so."));
+        let path = installed.iter().find(is_it).unwrap_or_else(|| panic!("no {library} in {}/lib", cuda.display()));
+        defined(library, path.clone())
+    });
     let parts = ["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"].map(|part| number(&nccl.join("include/nccl.h"), part));
+    let version = format!("{}.{}", version / 1000, version % 1000 / 10);
     for (file, needs) in [
-        (format!("needs-cuda-{}.{}.txt", version / 1000, version % 1000 / 10), needs),
+        (format!("needs-cuda-{version}.txt"), needs),
+        (format!("needs-libraries-{version}.txt"), of_libraries.collect()),
         (
             format!("needs-nccl-{}.{}.{}.txt", parts[0], parts[1], parts[2]),
             defined("libnccl", nccl.join("lib/libnccl.so.2")),

@@ -436,7 +436,7 @@ fn help_gpu() -> String {
 fn help_parts(query: &Query) -> String {
     let mut text =
         format!("List of valid properties to query for the switch \"--query-{}\":\n\n{}", query.name, query.about);
-    for field in query.fields {
+    for field in query.fields() {
         text += &format!("\n{}\n{}\n", quoted(field.names), field.about());
     }
     text

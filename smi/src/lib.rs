@@ -32,6 +32,8 @@ pub(crate) struct Failure {
 const INVALID_ARGUMENT: u8 = 2;
 /// "A query to find an object was unsuccessful."
 const NOT_FOUND: u8 = 6;
+/// "Other error or internal driver error occurred": what is printed could not be written.
+const UNWRITTEN: u8 = 255;
 
 impl Failure {
     fn argument(message: String) -> Self {
@@ -45,33 +47,56 @@ impl Failure {
 
 /// Runs nvidia-smi with the arguments behind its name; the exit status.
 pub fn run(arguments: &[String]) -> u8 {
-    let code = match perform(arguments) {
-        Ok(code) => code,
-        Err(failure) => {
-            say(&format!("{}\n", failure.message));
-            failure.code
-        }
-    };
-    let _ = io::stdout().flush();
-    code
+    match perform(arguments) {
+        Ok(()) => 0,
+        Err(Ended::Failed(failure)) => match say(&mut io::stdout(), &format!("{}\n", failure.message)) {
+            Err(Ended::Unwritten(error)) => unwritten(&error),
+            _ => failure.code,
+        },
+        Err(Ended::Unread) => 0,
+        Err(Ended::Unwritten(error)) => unwritten(&error),
+    }
 }
 
-/// Prints; false once nobody reads any more.
-fn say(text: &str) -> bool {
-    io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()).is_ok()
+/// Why the program ends early.
+enum Ended {
+    Failed(Failure),
+    /// Whoever read has left, which is their choice.
+    Unread,
+    /// There is no room for what is printed.
+    Unwritten(io::Error),
 }
 
-fn perform(arguments: &[String]) -> Result<u8, Failure> {
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Ended::Failed(failure)
+    }
+}
+
+fn say(to: &mut dyn Write, text: &str) -> Result<(), Ended> {
+    to.write_all(text.as_bytes()).and_then(|()| to.flush()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Ended::Unread,
+        _ => Ended::Unwritten(error),
+    })
+}
+
+fn unwritten(error: &io::Error) -> u8 {
+    let _ = writeln!(io::stderr(), "nvidia-smi: cannot write its output: {error}");
+    UNWRITTEN
+}
+
+fn perform(arguments: &[String]) -> Result<(), Ended> {
     let arguments = Arguments::parse(arguments)?;
     if let Command::Help(text) = &arguments.command {
-        say(text);
-        return Ok(0);
+        return say(&mut io::stdout(), text);
     }
     let nvml = Nvml::open()?;
     let machine = Machine::find(&nvml, arguments.gpus.as_deref())?;
-    let mut file = match &arguments.file {
-        Some(path) => Some(std::fs::File::create(path).map_err(|error| Failure::argument(format!("{path}: {error}")))?),
-        None => None,
+    let mut output: Box<dyn Write> = match &arguments.file {
+        Some(path) => {
+            Box::new(std::fs::File::create(path).map_err(|error| Failure::argument(format!("{path}: {error}")))?)
+        }
+        None => Box::new(io::stdout()),
     };
     let mut round = 0u64;
     loop {
@@ -88,14 +113,10 @@ fn perform(arguments: &[String]) -> Result<u8, Failure> {
             Command::Versions => summary::versions(&machine),
             Command::Help(text) => text.clone(),
         };
-        let written = match &mut file {
-            Some(file) => file.write_all(text.as_bytes()).is_ok(),
-            None => say(&text),
-        };
+        say(&mut *output, &text)?;
         round += 1;
-        let Some(every) = arguments.every.filter(|_| written && arguments.rounds.is_none_or(|most| round < most))
-        else {
-            return Ok(0);
+        let Some(every) = arguments.every.filter(|_| arguments.rounds.is_none_or(|most| round < most)) else {
+            return Ok(());
         };
         // The time between two samples is what the user asked for.
         std::thread::sleep(Duration::from_millis(every));

@@ -12,7 +12,8 @@ pub(crate) struct Query {
     pub(crate) name: &'static str,
     /// What its help begins with.
     pub(crate) about: &'static str,
-    pub(crate) fields: &'static [PartField],
+    /// After those that all have.
+    own_fields: &'static [PartField],
     /// The parts of a GPU.
     pub(crate) parts: fn(&Gpu<'_>) -> Vec<Part>,
 }
@@ -54,23 +55,21 @@ const fn of_gpu(names: &'static [&'static str], field: &'static str) -> PartFiel
     PartField { names, unit: "", of: Subject::Gpu(field), about: "" }
 }
 
-const TIMESTAMP: PartField = of_gpu(&["timestamp"], "timestamp");
-const NAME: PartField = of_gpu(&["gpu_name"], "name");
-const BUS_ID: PartField = of_gpu(&["gpu_bus_id"], "pci.bus_id");
-const SERIAL: PartField = of_gpu(&["gpu_serial"], "serial");
-const UUID: PartField = of_gpu(&["gpu_uuid"], "uuid");
+/// The first fields of every query.
+static COMMON: &[PartField] = &[
+    of_gpu(&["timestamp"], "timestamp"),
+    of_gpu(&["gpu_name"], "name"),
+    of_gpu(&["gpu_bus_id"], "pci.bus_id"),
+    of_gpu(&["gpu_serial"], "serial"),
+    of_gpu(&["gpu_uuid"], "uuid"),
+];
 
 /// All such queries.
 pub(crate) static QUERIES: &[Query] = &[
     Query {
         name: "compute-apps",
         about: "Section about Active Compute Processes properties\nList of processes having compute context on the device.\n",
-        fields: &[
-            TIMESTAMP,
-            NAME,
-            BUS_ID,
-            SERIAL,
-            UUID,
+        own_fields: &[
             of_part(&["pid"], "", 0, "Process id of the compute application."),
             of_part(&["process_name", "name"], "", 1, "Name of the process."),
             of_part(&["used_gpu_memory", "used_memory"], "MiB", 2, "Memory that the context of the process uses."),
@@ -81,12 +80,7 @@ pub(crate) static QUERIES: &[Query] = &[
         name: "accounted-apps",
         about: "Section about Accounted Graphics/Compute Processes properties\nList of accounted processes. Accounting is off \
                 unless an administrator turned it on.\n",
-        fields: &[
-            TIMESTAMP,
-            NAME,
-            BUS_ID,
-            SERIAL,
-            UUID,
+        own_fields: &[
             of_part(&["vgpu_instance"], "", 0, "vGPU instance of the process."),
             of_part(&["pid"], "", 1, "Process id of the application."),
             of_part(
@@ -104,12 +98,7 @@ pub(crate) static QUERIES: &[Query] = &[
     Query {
         name: "retired-pages",
         about: "Section about Retired Pages properties\nList of GPU device memory pages that have been retired.\n",
-        fields: &[
-            TIMESTAMP,
-            NAME,
-            BUS_ID,
-            SERIAL,
-            UUID,
+        own_fields: &[
             of_part(&["retired_pages.address"], "", 0, "Address of the page, in hex."),
             of_part(&["retired_pages.cause"], "", 1, "Why it was retired: Single Bit ECC or Double Bit ECC."),
         ],
@@ -118,12 +107,7 @@ pub(crate) static QUERIES: &[Query] = &[
     Query {
         name: "remapped-rows",
         about: "Section about Remapped Rows properties\nNumbers of rows of the memory that were remapped.\n",
-        fields: &[
-            TIMESTAMP,
-            NAME,
-            BUS_ID,
-            SERIAL,
-            UUID,
+        own_fields: &[
             of_gpu(&["remapped_rows.correctable"], "remapped_rows.correctable"),
             of_gpu(&["remapped_rows.uncorrectable"], "remapped_rows.uncorrectable"),
             of_gpu(&["remapped_rows.pending"], "remapped_rows.pending"),
@@ -139,12 +123,7 @@ pub(crate) static QUERIES: &[Query] = &[
     Query {
         name: "supported-clocks",
         about: "Section about Supported Clocks properties\nList of possible memory and graphics clocks combinations.\n",
-        fields: &[
-            TIMESTAMP,
-            NAME,
-            BUS_ID,
-            SERIAL,
-            UUID,
+        own_fields: &[
             of_part(&["memory", "mem"], "MHz", 0, "A clock of the memory."),
             of_part(&["graphics", "gr"], "MHz", 1, "A clock of graphics that goes with it."),
         ],
@@ -193,9 +172,14 @@ pub(crate) fn find(name: &str) -> Option<&'static Query> {
 }
 
 impl Query {
+    /// All fields, in the order of the help.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &'static PartField> {
+        COMMON.iter().chain(self.own_fields)
+    }
+
     /// The field of this name.
     pub(crate) fn field(&self, name: &str) -> Option<&'static PartField> {
-        self.fields.iter().find(|field| field.names.contains(&name))
+        self.fields().find(|field| field.names.contains(&name))
     }
 }
 

@@ -1,5 +1,5 @@
 //! What nvidia-smi prints of a fixed machine, column for column: two H100 and a T4 with driver 580.65.06, on which nothing runs.
-//! The layouts are those of NVIDIA's program of that driver, the numbers follow from the formulas of docs/device.md.
+//! The layouts are those of NVIDIA's program of that driver, the numbers follow from the formulas of docs/monitors.md.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -350,4 +350,23 @@ fn mistakes_end_with_nvidias_words_and_return_values() {
     let output = run(empty.path(), &[]);
     assert_eq!(output.status.code(), Some(12));
     assert!(output.stdout.starts_with(b"NVIDIA-SMI couldn't find libnvidia-ml.so library in your system."));
+}
+
+#[test]
+fn output_without_room_is_an_error() {
+    let test = std::env::current_exe().unwrap();
+    let libraries = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(test.with_file_name("libfakegpu.so"), libraries.path().join("libnvidia-ml.so.1"))
+        .unwrap();
+    let printed = "nvidia-smi: cannot write its output: No space left on device (os error 28)\n";
+    for arguments in [&[][..], &["-L"], &["-q", "-x"], &["--help"], &["dmon", "-c", "1"], &["--wrong"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = command(libraries.path(), arguments);
+        let child = command.stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let done = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(done.stderr).unwrap(), printed, "{arguments:?}");
+        assert_eq!(done.status.code(), Some(255), "{arguments:?}");
+    }
+    let done = run(libraries.path(), &["-q", "-f", "/dev/full"]);
+    assert_eq!((done.status.code(), String::from_utf8(done.stderr).unwrap().as_str()), (Some(255), printed));
 }

@@ -14,7 +14,7 @@ Chores of the repository:
   cargo xtask ci [STEP]...      everything that has to pass before a change lands: .ci/run
   cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, torch, compute, overhead,
                                 runner, warm
-  cargo xtask drill             the reliability drill: 30 minutes, rewrites docs/reliability.md; --quick, --only NAME, --list
+  cargo xtask drill             the reliability drill: 15 minutes, rewrites docs/reliability.md; --quick, --long, --only NAME, --list
   cargo xtask pictures          run docs/example and redraw docs/terminal.svg and docs/report.png
   cargo xtask tutorial          follow docs/tutorial.md and compare what its commands print
   cargo xtask circles ROOT...   import circles between the files of a crate; ROOT is its lib.rs";

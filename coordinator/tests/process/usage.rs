@@ -55,6 +55,17 @@ fn wrong_usage_exits_2_and_says_what_to_write() {
 }
 
 #[test]
+fn help_and_version_without_room_are_errors() {
+    for option in ["--help", "-h", "--version"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command().arg(option).stdout(full).spawn().unwrap().wait_with_output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(text, "fakegpu-coordinator: cannot write to stdout: No space left on device (os error 28)\n");
+        assert_eq!(output.status.code(), Some(1), "{option}");
+    }
+}
+
+#[test]
 fn a_bad_cluster_file_is_shown_with_its_places() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("bad.yaml");

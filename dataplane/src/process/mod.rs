@@ -154,7 +154,7 @@ impl Process {
                 }
             }));
         }
-        let rank = Launcher::read(|name| std::env::var(name).ok()).rank.map(|rank| rank.0);
+        let rank = Launcher::read_or_task(|name| std::env::var(name).ok()).rank.map(|rank| rank.0);
         let announcer = Arc::downgrade(&process);
         let fires = move |record| announcer.upgrade().map(|process| process.fault_fires(record));
         fault::start_clock(&process.settings.faults, rank, process.joined, fires);

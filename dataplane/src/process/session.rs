@@ -77,7 +77,7 @@ impl Session {
             Failure::system(&format!("cannot reach the coordinator at {place} (FAKEGPU_COORDINATOR_ADDR)"), &error)
         };
         let backlog = Backlog::create().ok();
-        let launcher = Launcher::read(|name| std::env::var(name).ok());
+        let launcher = Launcher::read_or_task(|name| std::env::var(name).ok());
         let info = ProcessInfo {
             pid: std::process::id(),
             rank: launcher.rank,

@@ -1,6 +1,7 @@
 //! `fakegpu-ptxas`: what Triton runs in the place of NVIDIA's assembler (`TRITON_PTXAS_PATH`). It checks the PTX and writes it out as it
 //! is: the simulated driver runs PTX.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::{env, fs};
 
@@ -29,10 +30,13 @@ const WITH_VALUE: [&str; 12] = [
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     if arguments.iter().any(|argument| ["--version", "-V"].contains(&argument.as_str())) {
-        println!("{VERSION}");
-        return ExitCode::SUCCESS;
+        return ended(writeln!(io::stdout(), "{VERSION}").map_err(|error| format!("ptxas fatal   : stdout: {error}")));
     }
-    match assemble(&arguments) {
+    ended(assemble(&arguments))
+}
+
+fn ended(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(wrong) => {
             eprintln!("{wrong}");

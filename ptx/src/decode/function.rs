@@ -128,7 +128,7 @@ impl<'a> Decoder<'a> {
         &mut self.scopes[last]
     }
 
-    fn mark(&mut self, span: Span, origin: Option<(u32, u32)>) {
+    fn mark(&mut self, span: Span, origin: Option<crate::ast::Origin>) {
         let place = self.image.modules[self.module as usize].source().place(span.start);
         self.program.sites.push(Site { module: self.module, span, place, origin });
         self.site = self.program.sites.len() as u32 - 1;

@@ -93,15 +93,16 @@ impl<'a> Decoder<'a> {
         Ok((value, place as u64))
     }
 
-    /// Whether the access is more than weak.
-    pub(super) fn semantics(&mut self, m: &mut Modifiers<'a>) -> bool {
+    /// Whether the access is more than weak, and whether by `volatile` alone.
+    pub(super) fn semantics(&mut self, m: &mut Modifiers<'a>) -> (bool, bool) {
         let mmio = m.take("mmio");
-        let strong = m.take_any(&["volatile", "relaxed", "acquire", "release", "acq_rel"]).is_some();
+        let word = m.take_any(&["volatile", "relaxed", "acquire", "release", "acq_rel"]);
         m.take("weak");
-        if strong {
+        if word.is_some() {
             m.take_any(&SCOPES);
         }
-        mmio || strong
+        self.program.ordered |= matches!(word, Some("acquire" | "release" | "acq_rel"));
+        (mmio || word.is_some(), word == Some("volatile") && !mmio)
     }
 
     pub(super) fn memory(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
@@ -183,6 +184,7 @@ impl<'a> Decoder<'a> {
                     m.take_any(&["sync_restrict::shared::cta", "sync_restrict::shared::cluster"]);
                     m.take_any(&SCOPES);
                 }
+                self.program.ordered = true;
                 self.push(Op::Fence, vec![], vec![]);
             }
             "cp" => self.copy(m, ops)?,
@@ -198,7 +200,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn load(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
-        let strong = self.semantics(m);
+        let (strong, volatile) = self.semantics(m);
         let space = self.space(m);
         m.take_any(&["ca", "cg", "cs", "lu", "cv"]);
         m.take("nc");
@@ -222,7 +224,7 @@ impl<'a> Decoder<'a> {
         }
         let dst = destinations.into_iter().map(|d| self.dst_wide(d, untyped(scalar))).collect::<Check<Vec<_>>>()?;
         let (value, offset, space) = self.address(&ops[1], space)?;
-        self.push(Op::Load(Memory { space, scalar, offset, strong }), dst, vec![value]);
+        self.push(Op::Load(Memory { space, scalar, offset, strong, volatile }), dst, vec![value]);
         Ok(())
     }
 
@@ -232,7 +234,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn store(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
-        let strong = self.semantics(m);
+        let (strong, volatile) = self.semantics(m);
         let space = self.space(m);
         m.take_any(&["wb", "cg", "cs", "wt"]);
         let policy = m.hints();
@@ -254,7 +256,7 @@ impl<'a> Decoder<'a> {
         for source in sources {
             src.push(self.src_wide(source, untyped_keep_float(scalar))?);
         }
-        self.push(Op::Store(Memory { space, scalar, offset, strong }), vec![], src);
+        self.push(Op::Store(Memory { space, scalar, offset, strong, volatile }), vec![], src);
         Ok(())
     }
 
@@ -315,7 +317,8 @@ impl<'a> Decoder<'a> {
                 Some(d) => vec![self.dst(d, scalar)?],
                 None => vec![],
             };
-            let mode = op | (scalar as u64) << 8 | place << 16;
+            let whole = if index == 0 { u64::from(vector.trailing_zeros()) } else { 0 };
+            let mode = op | (scalar as u64) << 8 | place << 16 | whole << 24;
             self.push(Op::System(Helper::Atomic, mode), dst, src);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Bulk and tensor copies: done when they are issued, then counted at their mbarrier.
 
 use super::thread::{complete, fail, resolve_any, space_of};
-use crate::memory_ops::AddressSpace;
+use crate::memory_ops::{Access, AddressSpace};
 use crate::state::{Context, TRAP_ILLEGAL, Warp};
 use crate::tensor_map::{FIELDS, Field, TensorMap};
 
@@ -33,10 +33,10 @@ pub(super) extern "C" fn copy(context: &mut Context, warp: &mut Warp, mode: u64)
     if !size.is_multiple_of(16) {
         return fail(context, crate::state::TRAP_MISALIGNED, size);
     }
-    let Some(source) = resolve_any(context, from, size, 16, from_space, false) else { return };
+    let Some(source) = resolve_any(context, from, size, 16, from_space, Access::Read) else { return };
     for target in targets(context, mode, mask) {
         let address = if to_shared { in_block(to, target) } else { to };
-        let Some(place) = resolve_any(context, address, size, 16, to_space, true) else { return };
+        let Some(place) = resolve_any(context, address, size, 16, to_space, Access::Write) else { return };
         if reduce {
             let scalar = mode >> 12 & 0xff;
             reduce_into(place, source, size, mode >> 8 & 15, scalar);
@@ -66,7 +66,7 @@ pub(super) extern "C" fn replace(context: &mut Context, warp: &mut Warp, mode: u
     context.warp = warp;
     let (map, ordinal, value) = (context.args[0] as u64, context.args[1] as usize, context.args[2] as u64);
     let Some((_, field)) = FIELDS.iter().find(|(_, field)| *field as u64 == mode & 0xff) else { return };
-    let Some(place) = resolve_any(context, map, 128, 64, space_of(mode), true) else { return };
+    let Some(place) = resolve_any(context, map, 128, 64, space_of(mode), Access::Write) else { return };
     let value = if matches!(field, Field::GlobalAddress | Field::GlobalStride) { value } else { value & 0xffff_ffff };
     // SAFETY: resolved for 128 bytes, aligned.
     let fits = TensorMap::replace(unsafe { &mut *place.cast::<[u8; 128]>() }, *field, ordinal, value);
@@ -78,8 +78,8 @@ pub(super) extern "C" fn replace(context: &mut Context, warp: &mut Warp, mode: u
 pub(super) extern "C" fn publish(context: &mut Context, warp: &mut Warp, _mode: u64) {
     context.warp = warp;
     let (to, from) = (context.args[0] as u64, context.args[1] as u64);
-    let Some(source) = resolve_any(context, from, 128, 64, AddressSpace::Shared, false) else { return };
-    let Some(target) = resolve_any(context, to, 128, 64, AddressSpace::Global, true) else { return };
+    let Some(source) = resolve_any(context, from, 128, 64, AddressSpace::Shared, Access::Read) else { return };
+    let Some(target) = resolve_any(context, to, 128, 64, AddressSpace::Global, Access::Write) else { return };
     // SAFETY: both were resolved for 128 bytes.
     unsafe { std::ptr::copy(source, target, 128) };
 }
@@ -91,7 +91,7 @@ pub(super) extern "C" fn tensor(context: &mut Context, warp: &mut Warp, mode: u6
     let coordinates: [i64; 5] = std::array::from_fn(|index| i64::from(args[2 + index] as u32 as i32));
     let (barrier, mask) = (args[7] as u64, args[8] as u64 & 0xffff);
     let (load, reduce, dims) = (mode & 1 != 0, mode >> 7 & 1 != 0, (mode >> 4 & 7) as usize);
-    let Some(place) = resolve_any(context, map, 128, 64, AddressSpace::Generic, false) else { return };
+    let Some(place) = resolve_any(context, map, 128, 64, AddressSpace::Generic, Access::Read) else { return };
     // SAFETY: resolved for 128 bytes.
     let bytes = unsafe { place.cast::<[u8; 128]>().read() };
     let Some(tensor) = TensorMap::decode(&bytes).filter(|tensor| tensor.rank as usize == dims) else {
@@ -113,7 +113,8 @@ pub(super) extern "C" fn tensor(context: &mut Context, warp: &mut Warp, mode: u6
             }
             let base = in_block(shared, target);
             let at = base & !0xff_ffff | tensor.swizzled(plain(base), element * size);
-            let Some(near) = resolve_any(context, at, size, size, AddressSpace::Shared, load) else { return };
+            let (here, there) = if load { (Access::Write, Access::Read) } else { (Access::Read, Access::Write) };
+            let Some(near) = resolve_any(context, at, size, size, AddressSpace::Shared, here) else { return };
             if !inside {
                 if load {
                     let fill = if tensor.fill_nan { u64::MAX >> 1 >> (64 - 8 * size) } else { 0 };
@@ -122,7 +123,7 @@ pub(super) extern "C" fn tensor(context: &mut Context, warp: &mut Warp, mode: u6
                 }
                 continue;
             }
-            let Some(far) = resolve_any(context, address, size, size, AddressSpace::Global, !load) else { return };
+            let Some(far) = resolve_any(context, address, size, size, AddressSpace::Global, there) else { return };
             // SAFETY: both were resolved for `size` bytes.
             unsafe {
                 if load {

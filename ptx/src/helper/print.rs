@@ -4,14 +4,15 @@ use std::ffi::CString;
 
 use super::thread::resolve_any;
 use crate::host::Assertion;
-use crate::memory_ops::AddressSpace;
+use crate::memory_ops::{Access, AddressSpace};
 use crate::state::{Context, TRAP_ASSERT, Warp};
 
 /// A text that ends in zero, by its generic address; at most 64 KiB.
 fn text(context: &mut Context, address: u64) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     while all.len() < 1 << 16 {
-        let place = resolve_any(context, address + all.len() as u64, 1, 1, AddressSpace::Generic, false)?;
+        let place =
+            resolve_any(context, address.wrapping_add(all.len() as u64), 1, 1, AddressSpace::Generic, Access::Read)?;
         // SAFETY: resolved for one byte.
         match unsafe { *place } {
             0 => break,
@@ -22,7 +23,7 @@ fn text(context: &mut Context, address: u64) -> Option<Vec<u8>> {
 }
 
 fn read<const N: usize>(context: &mut Context, address: u64) -> Option<[u8; N]> {
-    let place = resolve_any(context, address, N as u64, 1, AddressSpace::Generic, false)?;
+    let place = resolve_any(context, address, N as u64, 1, AddressSpace::Generic, Access::Read)?;
     // SAFETY: resolved for N bytes.
     Some(unsafe { place.cast::<[u8; N]>().read_unaligned() })
 }
@@ -55,12 +56,12 @@ fn print(context: &mut Context, format: &[u8], mut at: u64) -> Option<(Vec<u8>, 
             continue;
         }
         let mut next = |context: &mut Context, bytes: u64| -> Option<u64> {
-            at = at.next_multiple_of(bytes);
+            at = at.checked_next_multiple_of(bytes).unwrap_or(u64::MAX);
             let value = match bytes {
                 4 => u64::from(u32::from_le_bytes(read(context, at)?)),
                 _ => u64::from_le_bytes(read(context, at)?),
             };
-            at += bytes;
+            at = at.saturating_add(bytes);
             Some(value)
         };
         // Stars become numbers, lengths become the one that is passed on.
@@ -74,7 +75,9 @@ fn print(context: &mut Context, format: &[u8], mut at: u64) -> Option<(Vec<u8>, 
                 }
                 b'l' | b'j' | b'z' | b't' => long += 1,
                 b'h' => long -= 1,
-                other => plain.push(*other),
+                // Nothing that would make C look for other arguments than the one it gets.
+                b'0'..=b'9' | b'-' | b'+' | b' ' | b'#' | b'.' | b'%' => plain.push(*byte),
+                _ => {}
             }
         }
         count += 1;

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::memory_ops as mem;
-use crate::memory_ops::AddressSpace;
+use crate::memory_ops::{Access, AddressSpace};
+use crate::mistake::{MistakeKind, Note};
 use crate::soft::{self, Format};
-use crate::state::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, Warp};
+use crate::state::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, TrapAccess, Warp};
 use crate::types::Scalar;
 
 pub(crate) fn fail(context: &mut Context, kind: u64, address: u64) {
@@ -15,18 +16,34 @@ pub(crate) fn fail(context: &mut Context, kind: u64, address: u64) {
     }
 }
 
-/// The host address behind an address of a space, or `None` with the trap set.
+/// The host address behind an address of a space, or `None` with the trap set. The access is made: the checks see it.
 pub(crate) fn resolve_any(
     context: &mut Context,
     address: u64,
     bytes: u64,
     align: u64,
     space: AddressSpace,
-    _write: bool,
+    access: Access,
+) -> Option<*mut u8> {
+    let place = locate(context, address, bytes, align, space, access)?;
+    if context.watched != 0 {
+        see(context, place as u64, bytes, access, false);
+    }
+    Some(place)
+}
+
+fn locate(
+    context: &mut Context,
+    address: u64,
+    bytes: u64,
+    align: u64,
+    space: AddressSpace,
+    access: Access,
 ) -> Option<*mut u8> {
     let inside = |at: u64, limit: u64| at <= limit && bytes <= limit - at;
     if align > 1 && !address.is_multiple_of(align) {
         fail(context, TRAP_MISALIGNED, address);
+        context.trap_access = TrapAccess::new(space, access, bytes);
         return None;
     }
     let found = match space {
@@ -43,8 +60,54 @@ pub(crate) fn resolve_any(
     };
     if found.is_none() {
         fail(context, TRAP_ILLEGAL, address);
+        context.trap_access = TrapAccess::new(space, access, bytes);
     }
     found
+}
+
+/// Shows an access, at a place that was resolved, to the checks.
+fn see(context: &mut Context, place: u64, bytes: u64, access: Access, volatile: bool) {
+    // SAFETY: `warp` is the warp that runs; the watch is that of its block, and what is unwritten outlives the launch.
+    unsafe {
+        let thread = (*context.warp).index * 32 + context.lane as u32;
+        let offset = place.wrapping_sub(context.shared as u64);
+        if offset < context.shared_bytes {
+            if let Some(watch) = context.watch.as_mut() {
+                watch.touch(thread, offset, bytes, access, volatile, context.site as u32);
+            }
+            return;
+        }
+        if let Some(unwritten) = context.unwritten.as_ref() {
+            if access.writes() && access != Access::Atomic {
+                unwritten.is_written(place, bytes);
+            } else if unwritten.is_read(place, bytes) {
+                let site = context.site as u32;
+                if let Some(watch) = context.watch.as_mut() {
+                    let (kind, bytes) = (MistakeKind::UnwrittenGlobal, bytes as u32);
+                    watch.note(Note { kind, site, thread, other: None, address: place, bytes });
+                }
+            }
+            if access == Access::Atomic {
+                unwritten.is_written(place, bytes);
+            }
+        }
+        if context.cluster_size > 1 && access.writes() {
+            for rank in 0..context.cluster_size as usize {
+                let block = &mut *context.blocks.add(rank);
+                let offset = place.wrapping_sub(block.shared.as_ptr() as u64);
+                if let Some(watch) = block.watch.as_mut().filter(|_| offset < block.shared_bytes) {
+                    watch.written_by_others(offset, bytes);
+                }
+            }
+        }
+    }
+}
+
+/// A load or store that compiled code is about to make at a resolved place.
+pub(super) extern "C" fn track(context: &mut Context, place: u64, mode: u64, site: u64) -> u64 {
+    context.site = site;
+    see(context, place, mode & 0xffff, Access::of(mode >> 16 & 0xff), mode >> 24 & 1 != 0);
+    0
 }
 
 fn shared_place(context: &Context, address: u64, bytes: u64) -> Option<*mut u8> {
@@ -86,16 +149,10 @@ fn global_place(context: &Context, address: u64, bytes: u64) -> Option<*mut u8> 
 
 /// The slow way of a load or store; remembers the range for the next time.
 pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64, site: u64) -> u64 {
-    let (bytes, write) = (mode & 0xffff, mode >> 24 & 1 != 0);
-    let space = match mode >> 16 & 0xff {
-        0 => AddressSpace::Generic,
-        1 => AddressSpace::Global,
-        2 => AddressSpace::Shared,
-        3 => AddressSpace::Local,
-        _ => AddressSpace::KernelParam,
-    };
+    let (bytes, space) = (mode & 0xffff, AddressSpace::of(mode >> 16 & 0xff));
+    let access = if mode >> 24 & 1 != 0 { Access::Write } else { Access::Read };
     context.site = site;
-    let Some(place) = resolve_any(context, address, bytes, bytes, space, write) else { return 0 };
+    let Some(place) = locate(context, address, bytes, bytes, space, access) else { return 0 };
     if matches!(space, AddressSpace::Generic | AddressSpace::Global) && address >> 56 == 0 {
         // SAFETY: as in `global_place`; there is a cache for every site.
         unsafe {
@@ -110,13 +167,7 @@ pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64,
 }
 
 pub(super) fn space_of(mode: u64) -> AddressSpace {
-    match mode >> 16 & 0xff {
-        0 => AddressSpace::Generic,
-        1 => AddressSpace::Global,
-        2 => AddressSpace::Shared,
-        3 => AddressSpace::Local,
-        _ => AddressSpace::KernelParam,
-    }
+    AddressSpace::of(mode >> 16 & 0xff)
 }
 
 const ADD: u64 = 0;
@@ -199,7 +250,9 @@ pub(super) extern "C" fn atomic(context: &mut Context, warp: &mut Warp, mode: u6
     let (op, scalar) = (mode & 0xff, scalar_of(mode >> 8 & 0xff));
     let bytes = u64::from(scalar.bytes());
     let address = context.args[0] as u64;
-    let Some(place) = resolve_any(context, address, bytes, bytes, space_of(mode), true) else { return };
+    // The first element of a vector is aligned as the whole is.
+    let align = bytes << (mode >> 24 & 0xff);
+    let Some(place) = resolve_any(context, address, bytes, align, space_of(mode), Access::Atomic) else { return };
     let (b, c) = (context.args[1], context.args[2]);
     let cut = if bytes >= 8 { u64::MAX } else { (1 << (bytes * 8)) - 1 };
     let next = |old: u64| {
@@ -317,7 +370,7 @@ fn state_of(pending: u64, expected: u64, phase: u64, bytes: u64) -> u64 {
 
 /// Changes an mbarrier; false with the trap set where there is none.
 pub(super) fn change(context: &mut Context, address: u64, space: AddressSpace, by: impl Fn(u64) -> u64) -> Option<u64> {
-    let place = resolve_any(context, address, 8, 8, space, true)?;
+    let place = resolve_any(context, address, 8, 8, space, Access::Object)?;
     let place = place.cast::<u64>();
     // SAFETY: resolved and aligned; the blocks of a cluster run on one worker, so nobody else is here.
     unsafe {
@@ -332,6 +385,31 @@ pub(super) fn complete(context: &mut Context, address: u64, bytes: u64) {
         let left = (state >> 41).wrapping_sub(bytes);
         settle(state_of(state & COUNT, state >> 20 & COUNT, state >> 40 & 1, left))
     });
+    release(context, address);
+}
+
+/// What the thread did so far comes before whoever finds a phase of the mbarrier over.
+fn release(context: &mut Context, address: u64) {
+    // SAFETY: as in `see`.
+    unsafe {
+        if let Some(watch) = context.watch.as_mut() {
+            watch.release((*context.warp).index * 32 + context.lane as u32, address & 0xff_ffff);
+        }
+    }
+}
+
+/// The thread has seen that a phase of the mbarrier is over.
+fn acquire(context: &mut Context, address: u64) {
+    // SAFETY: as in `see`.
+    unsafe {
+        if let Some(watch) = context.watch.as_mut() {
+            if context.cluster_size > 1 {
+                // Who else was there is not followed from block to block: all of them.
+                watch.everyone();
+            }
+            watch.acquire((*context.warp).index * 32 + context.lane as u32, address & 0xff_ffff);
+        }
+    }
 }
 
 pub(super) extern "C" fn mbarrier(context: &mut Context, warp: &mut Warp, mode: u64) {
@@ -357,6 +435,7 @@ pub(super) extern "C" fn mbarrier(context: &mut Context, warp: &mut Warp, mode: 
                 settle(state_of(state & COUNT, state >> 20 & COUNT, state >> 40 & 1, left))
             };
             change(context, address, space, take);
+            release(context, address);
         }
         mem::MBARRIER_ARRIVE | mem::MBARRIER_DROP => {
             let arrive = |state: u64| {
@@ -368,12 +447,17 @@ pub(super) extern "C" fn mbarrier(context: &mut Context, warp: &mut Warp, mode: 
             if let Some(old) = change(context, address, space, arrive) {
                 context.result = u128::from(old);
             }
+            release(context, address);
         }
         mem::MBARRIER_TEST | mem::MBARRIER_TEST_PARITY => {
             let wanted = context.args[1] as u64;
             let wanted = if op == mem::MBARRIER_TEST { wanted >> 40 & 1 } else { wanted & 1 };
             if let Some(state) = change(context, address, space, |state| state) {
-                context.result = u128::from(state >> 40 & 1 != wanted);
+                let is_over = state >> 40 & 1 != wanted;
+                context.result = u128::from(is_over);
+                if is_over {
+                    acquire(context, address);
+                }
             }
         }
         _ => context.result = u128::from(address & COUNT),
@@ -384,10 +468,11 @@ pub(super) extern "C" fn copy_async(context: &mut Context, warp: &mut Warp, size
     context.warp = warp;
     let (to, from, valid) =
         (context.args[0] as u64, context.args[1] as u64, (context.args[2] as u64 & 0xffff_ffff).min(size));
-    let Some(target) = resolve_any(context, to, size, size, AddressSpace::Shared, true) else { return };
+    let Some(target) = resolve_any(context, to, size, size, AddressSpace::Shared, Access::Write) else { return };
     // Where nothing is copied the source need not be there.
     let source = if valid > 0 {
-        let Some(source) = resolve_any(context, from, valid, size, AddressSpace::Generic, false) else { return };
+        let found = resolve_any(context, from, valid, size, AddressSpace::Generic, Access::Read);
+        let Some(source) = found else { return };
         source
     } else {
         target

@@ -25,8 +25,7 @@ impl<'a> Lowering<'a> {
     fn move_saved(&mut self, block: usize, store: bool) {
         let function = self.program.blocks[block].function as usize;
         let list = if store { self.flow.saves[block].clone() } else { self.flow.restores[block].clone() };
-        let frame = self.read(FRAME);
-        let at = self.b.ins().iadd(self.local, frame);
+        let at = self.frame_place(function);
         let start = self.program.functions[function].frame.next_multiple_of(16);
         for (index, reg) in list.into_iter().enumerate() {
             let offset = (start + index as u64 * 16) as i32;
@@ -39,6 +38,19 @@ impl<'a> Lowering<'a> {
                 self.define(reg, value);
             }
         }
+    }
+
+    /// Where the current frame is, which was checked when it was made. Its address came back from local memory since, which the thread
+    /// can overwrite.
+    fn frame_place(&mut self, function: usize) -> Value {
+        let frame = self.read(FRAME);
+        let limit = self.load_context(types::I64, offset_of!(Context, local_bytes));
+        let highest = self.b.ins().iadd_imm_s(limit, -(self.local_bytes[function] as i64));
+        let over = self.b.ins().icmp(IntCC::SignedGreaterThan, frame, highest);
+        let below = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, frame, 0);
+        let bad = self.b.ins().bor(over, below);
+        self.trap_if(bad, TRAP_STACK);
+        self.b.ins().iadd(self.local, frame)
     }
 
     fn go_to_head(&mut self) {
@@ -138,8 +150,8 @@ impl<'a> Lowering<'a> {
                     return;
                 }
                 let id = if function.recursive {
+                    let at = self.frame_place(program.blocks[index].function as usize);
                     let frame = self.read(FRAME);
-                    let at = self.b.ins().iadd(self.local, frame);
                     let id = self.b.ins().load(types::I32, checked(), at, 8);
                     let before = self.b.ins().load(types::I64, checked(), at, 0);
                     self.define(STACK, frame);
@@ -161,15 +173,20 @@ impl<'a> Lowering<'a> {
             let block = self.blocks[*last as usize];
             return self.jump(block, &[]);
         }
-        let calls: Vec<BlockCall> = targets
+        // A block of its own for each way: those that lead to one block from one instruction get its arguments twice.
+        let ways: Vec<(ir::Block, u32)> =
+            targets.iter().chain([last]).map(|target| (self.b.create_block(), *target)).collect();
+        let calls: Vec<BlockCall> = ways
             .iter()
-            .map(|t| {
-                let block = self.blocks[*t as usize];
-                BlockCall::new(block, std::iter::empty::<BlockArg>(), &mut self.b.func.dfg.value_lists)
-            })
+            .map(|(way, _)| BlockCall::new(*way, std::iter::empty::<BlockArg>(), &mut self.b.func.dfg.value_lists))
             .collect();
-        let table = self.b.create_jump_table(JumpTableData::new(calls[calls.len() - 1], &calls));
+        let table = self.b.create_jump_table(JumpTableData::new(calls[targets.len()], &calls[..targets.len()]));
         self.b.ins().br_table(index, table);
+        for (way, target) in ways {
+            self.b.switch_to_block(way);
+            let block = self.blocks[target as usize];
+            self.jump(block, &[]);
+        }
     }
 
     /// What a call leaves for its return: where to go on, and the frame of a recursive function.
@@ -189,7 +206,10 @@ impl<'a> Lowering<'a> {
             let end = self.b.ins().iadd_imm_s(stack, self.local_bytes[callee as usize] as i64);
             let limit = self.load_context(types::I64, offset_of!(Context, local_bytes));
             let over = self.b.ins().icmp(IntCC::UnsignedGreaterThan, end, limit);
-            self.trap_if(over, TRAP_STACK);
+            // `stackrestore` takes any number.
+            let wraps = self.b.ins().icmp(IntCC::UnsignedLessThan, end, stack);
+            let bad = self.b.ins().bor(over, wraps);
+            self.trap_if(bad, TRAP_STACK);
             let at = self.b.ins().iadd(self.local, stack);
             self.b.ins().store(checked(), frame, at, 0);
             self.b.ins().store(checked(), id, at, 8);

@@ -1,7 +1,7 @@
 //! Loads and stores: each access is checked against the range that it last fell into.
 
 use super::*;
-use crate::memory_ops::AddressSpace;
+use crate::memory_ops::{Access, AddressSpace};
 
 impl<'a> Lowering<'a> {
     /// The host address of an access, checked.
@@ -62,10 +62,38 @@ impl<'a> Lowering<'a> {
         self.b.block_params(good)[0]
     }
 
+    /// Shows an access at a resolved place to the checks, if there are any for its space.
+    fn track(&mut self, memory: &Memory, place: Value, bytes: u32, write: bool) {
+        let is_wanted = match memory.space {
+            AddressSpace::Shared => self.checks.shared(),
+            AddressSpace::Global => self.checks.init,
+            AddressSpace::Generic => self.checks.shared(),
+            AddressSpace::Local | AddressSpace::KernelParam => false,
+        };
+        if !is_wanted {
+            return;
+        }
+        let access = match (memory.strong, write) {
+            (false, false) => Access::Read,
+            (false, true) => Access::Write,
+            (true, false) => Access::StrongRead,
+            (true, true) => Access::StrongWrite,
+        };
+        self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
+        let mode = u64::from(bytes) | (access as u64) << 16 | u64::from(memory.volatile) << 24;
+        let mode = self.b.ins().iconst(types::I64, mode as i64);
+        let site = self.site_value();
+        let function = self.helper(Helper::Track);
+        let context = self.context;
+        self.b.ins().call_indirect(self.resolve, function, &[context, place, mode, site]);
+    }
+
     pub(super) fn load(&mut self, memory: &Memory, inst: &Inst) {
         let bits = memory.scalar.bits();
         let each = memory.scalar.bytes();
-        let host = self.resolve(memory, inst.src[0], each * inst.dst.len() as u32, false);
+        let bytes = each * inst.dst.len() as u32;
+        let host = self.resolve(memory, inst.src[0], bytes, false);
+        self.track(memory, host, bytes, false);
         let ordered =
             memory.strong && memory.space != AddressSpace::Shared && memory.space != AddressSpace::Local && bits <= 64;
         for (index, dst) in inst.dst.iter().enumerate() {
@@ -94,7 +122,9 @@ impl<'a> Lowering<'a> {
         let bits = memory.scalar.bits();
         let each = memory.scalar.bytes();
         let values = &inst.src[1..];
-        let host = self.resolve(memory, inst.src[0], each * values.len() as u32, true);
+        let bytes = each * values.len() as u32;
+        let host = self.resolve(memory, inst.src[0], bytes, true);
+        self.track(memory, host, bytes, true);
         let ordered =
             memory.strong && memory.space != AddressSpace::Shared && memory.space != AddressSpace::Local && bits <= 64;
         for (index, value) in values.iter().enumerate() {

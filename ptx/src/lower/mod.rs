@@ -24,12 +24,13 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use crate::flow::{self, Flow, sync_of_yield};
 use crate::helper::Helper;
 use crate::ir::*;
+use crate::mistake::Checks;
 use crate::state::{Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
 use crate::types::Scalar;
 
 use registers::classes;
 
-pub(crate) fn lower(program: &Program, flow: &Flow, isa: &dyn TargetIsa) -> Function {
+pub(crate) fn lower(program: &Program, flow: &Flow, checks: Checks, isa: &dyn TargetIsa) -> Function {
     let call_conv = isa.default_call_conv();
     let mut signature = Signature::new(call_conv);
     for kind in [types::I64, types::I64, types::I32] {
@@ -38,13 +39,14 @@ pub(crate) fn lower(program: &Program, flow: &Flow, isa: &dyn TargetIsa) -> Func
     let mut function = Function::with_name_signature(UserFuncName::user(0, 0), signature);
     let mut context = FunctionBuilderContext::new();
     let builder = FunctionBuilder::new(&mut function, &mut context);
-    Lowering::new(program, flow, builder, call_conv).run(isa);
+    Lowering::new(program, flow, checks, builder, call_conv).run(isa);
     function
 }
 
 struct Lowering<'a> {
     program: &'a Program,
     flow: &'a Flow,
+    checks: Checks,
     b: FunctionBuilder<'a>,
     blocks: Vec<ir::Block>,
     variables: Vec<Option<Variable>>,
@@ -91,7 +93,13 @@ fn checked() -> MemFlagsData {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(program: &'a Program, flow: &'a Flow, mut b: FunctionBuilder<'a>, call_conv: CallConv) -> Self {
+    fn new(
+        program: &'a Program,
+        flow: &'a Flow,
+        checks: Checks,
+        mut b: FunctionBuilder<'a>,
+        call_conv: CallConv,
+    ) -> Self {
         let blocks = program.blocks.iter().map(|_| b.create_block()).collect();
         let signature = |params: usize, returns: bool| {
             let mut signature = Signature::new(call_conv);
@@ -110,6 +118,7 @@ impl<'a> Lowering<'a> {
         Self {
             program,
             flow,
+            checks,
             b,
             blocks,
             variables: vec![None; program.regs.len()],

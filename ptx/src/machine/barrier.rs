@@ -61,6 +61,11 @@ impl Machine<'_> {
             if aligned && count > 0 && exited != 0 && lane == 31 - live.leading_zeros() {
                 barrier.arrived += exited.count_ones();
             }
+            if kind == BarrierKind::Arrive
+                && let Some(watch) = &mut block_state.watch
+            {
+                watch.arrive(index as u32 * 32 + lane, id as u32);
+            }
             let warp = &mut block_state.warps[index];
             if kind == BarrierKind::Arrive {
                 warp.runnable |= 1 << lane;
@@ -83,6 +88,7 @@ impl Machine<'_> {
                 continue;
             }
             let done = std::mem::take(barrier);
+            self.watch_barrier(state, id, &done);
             for (warp, lane, sync) in done.waiting {
                 let warp = &mut state.warps[warp as usize];
                 warp.counted &= !(1 << lane);
@@ -97,6 +103,38 @@ impl Machine<'_> {
                     dst.write(warp, lane, value);
                 }
             }
+        }
+    }
+
+    /// What a barrier that is over orders, and whether all threads came to it at one place.
+    fn watch_barrier(&self, block: &mut Block, id: usize, done: &Barrier) {
+        let (alive, all) = (block.alive, self.shape.threads);
+        let Some(watch) = block.watch.as_mut().filter(|_| id < NUMBERED) else { return };
+        let thread = |(warp, lane, _): (u32, u32, u32)| warp * 32 + lane;
+        if done.waiting.len() as u32 == alive {
+            watch.everyone();
+        } else {
+            let threads: Vec<u32> = done.waiting.iter().copied().map(thread).collect();
+            watch.meet(&threads, Some(id as u32));
+        }
+        let is_everyones = done.expected == 0 || done.expected == all;
+        if !self.shape.checks.sync || !is_everyones {
+            return;
+        }
+        let is_aligned =
+            |sync: u32| matches!(self.kernel.syncs[sync as usize].op, SyncOp::Barrier { aligned: true, .. });
+        let site = |sync: u32| self.kernel.syncs[sync as usize].site;
+        let mut aligned = done.waiting.iter().copied().filter(|(_, _, sync)| is_aligned(*sync));
+        let Some(first) = aligned.next() else { return };
+        if let Some(other) = aligned.find(|(_, _, sync)| site(*sync) != site(first.2)) {
+            watch.note(Note {
+                kind: MistakeKind::DivergentBarrier,
+                site: site(first.2),
+                thread: thread(first),
+                other: Some((thread(other), site(other.2))),
+                address: 0,
+                bytes: 0,
+            });
         }
     }
 
@@ -121,6 +159,7 @@ impl Machine<'_> {
         if unit.arrived > 0 && unit.arrived >= alive {
             unit.arrived = 0;
             unit.phase += 1;
+            unit.blocks.iter_mut().filter_map(|block| block.watch.as_mut()).for_each(|watch| watch.everyone());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::helper::resolve_any;
-use crate::memory_ops::AddressSpace;
+use crate::memory_ops::{Access, AddressSpace};
 use crate::types::Scalar;
 use crate::warpgroup::{self, Descriptor, WarpgroupMma};
 
@@ -192,8 +192,9 @@ impl Machine<'_> {
                         for part in 0..per_register {
                             let element = (lane + 32 * (register as u32 * per_register + part)) % total;
                             let (row, column) = (u64::from(element / columns), u64::from(element % columns));
-                            let at = if fragment.row { row * stride + column } else { column * stride + row };
-                            let bit = at * u64::from(bits);
+                            let (line, along) = if fragment.row { (row, column) } else { (column, row) };
+                            let at = line.wrapping_mul(stride).wrapping_add(along);
+                            let bit = at.wrapping_mul(u64::from(bits));
                             let bytes = u64::from(bits.div_ceil(8));
                             let place = self.fragment_place(
                                 unit,
@@ -201,7 +202,7 @@ impl Machine<'_> {
                                 index,
                                 sync,
                                 lane,
-                                address + bit / 8,
+                                address.wrapping_add(bit / 8),
                                 bytes,
                                 shared,
                                 !load,
@@ -229,8 +230,18 @@ impl Machine<'_> {
                     }
                 }
             }
-            SyncOp::WarpSync | SyncOp::Yield | SyncOp::Barrier { .. } | SyncOp::ClusterArrive | SyncOp::ClusterWait => {
+            SyncOp::WarpSync => {
+                let all = self.shape.threads;
+                if let Some(watch) = &mut unit.blocks[block].watch {
+                    if members.count_ones() == all {
+                        watch.everyone();
+                    } else {
+                        let threads: Vec<u32> = lanes(members).map(|lane| index as u32 * 32 + lane).collect();
+                        watch.meet(&threads, None);
+                    }
+                }
             }
+            SyncOp::Yield | SyncOp::Barrier { .. } | SyncOp::ClusterArrive | SyncOp::ClusterWait => {}
         }
         let _ = mask;
         Ok(())
@@ -351,8 +362,10 @@ impl Machine<'_> {
     ) -> Result<*mut u8, Stop> {
         self.context.lane = u64::from(lane);
         self.context.warp = &mut unit.blocks[block].warps[index];
+        self.context.site = u64::from(self.kernel.syncs[sync as usize].site);
         let space = if shared { AddressSpace::Shared } else { AddressSpace::Generic };
-        match resolve_any(&mut self.context, address, bytes, align, space, write) {
+        let access = if write { Access::Write } else { Access::Read };
+        match resolve_any(&mut self.context, address, bytes, align, space, access) {
             Some(place) => Ok(place),
             None => {
                 let (kind, address) = (self.context.trap, self.context.trap_address);

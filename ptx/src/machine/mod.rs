@@ -2,7 +2,9 @@
 //! others yields to them.
 
 mod barrier;
+use crate::ir::Convergence;
 use crate::kernel::{Code, Kernel};
+use crate::mistake::{MistakeKind, Note};
 use crate::slot::{lanes, lowest};
 use crate::state::*;
 use crate::sync::*;
@@ -29,9 +31,19 @@ pub(crate) struct Stop {
     pub(crate) ctaid: [u32; 3],
     pub(crate) tid: [u32; 3],
     pub(crate) waiting: Vec<u32>,
+    pub(crate) access: Option<TrapAccess>,
 }
 
 impl Unit {
+    /// What the checks found since the last time, with the block.
+    pub(crate) fn notes(&mut self) -> impl Iterator<Item = ([u32; 3], Note)> {
+        self.blocks.iter_mut().flat_map(|block| {
+            let notes = block.watch.as_mut().map(|watch| watch.take()).unwrap_or_default();
+            let ctaid = block.ctaid;
+            notes.into_iter().map(move |note| (ctaid, note))
+        })
+    }
+
     pub(crate) fn new(shape: &Shape) -> Self {
         Self { blocks: (0..shape.cluster).map(|_| Block::new(shape)).collect(), arrived: 0, phase: 0 }
     }
@@ -96,9 +108,15 @@ impl Machine<'_> {
         }
     }
 
+    /// A unit stopped; others may go on.
+    pub(crate) fn forget(&mut self) {
+        (self.context.trap, self.context.trap_address, self.context.trap_access) = (0, 0, None);
+    }
+
     /// What of the context belongs to a block.
     fn enter(&mut self, block: &mut Block) {
         let context = &mut *self.context;
+        context.watch = block.watch.as_deref_mut().map_or(std::ptr::null_mut(), |watch| watch);
         context.shared = block.shared.as_mut_ptr().cast();
         context.shared_bytes = block.shared_bytes;
         context.ctaid[..3].copy_from_slice(&block.ctaid);
@@ -214,7 +232,6 @@ impl Machine<'_> {
         sync: u32,
         group: u32,
     ) -> Result<Outcome, Stop> {
-        use crate::ir::Convergence;
         let kernel = self.kernel;
         let point = &kernel.syncs[sync as usize];
         let warp = &mut unit.blocks[block].warps[index];
@@ -246,6 +263,7 @@ impl Machine<'_> {
                     let members =
                         lanes(left).filter(|lane| mask_of(*lane) == mask).fold(0, |all, lane| all | 1 << lane);
                     left &= !members;
+                    self.check_masks(unit, block, index, members, mask, left);
                     if mask & live & !members == 0 {
                         self.execute(unit, block, index, sync, members, mask)?;
                         released |= members;
@@ -258,6 +276,40 @@ impl Machine<'_> {
                 Ok(Outcome::Counted)
             }
             Convergence::Cluster => Ok(self.cluster(unit, block, index, sync, group)),
+        }
+    }
+
+    /// Notes lanes that wait for `mask` without being in it, and lanes that still wait at the same operation, name these and are
+    /// named by them, but in another mask.
+    fn check_masks(&self, unit: &mut Unit, block: usize, index: usize, members: u32, mask: u32, others: u32) {
+        if !self.shape.checks.sync {
+            return;
+        }
+        let warp = &unit.blocks[block].warps[index];
+        let point = |lane: u32| &self.kernel.syncs[warp.resume[lane as usize] as usize - 1];
+        let thread = |lane: u32| index as u32 * 32 + lane;
+        let note = |kind, lane: u32, other: Option<u32>| Note {
+            kind,
+            site: point(lane).site,
+            thread: thread(lane),
+            other: other.map(|other| (thread(other), point(other).site)),
+            address: 0,
+            bytes: 0,
+        };
+        let mut notes = Vec::new();
+        if let Some(lane) = lowest(members & !mask) {
+            notes.push(note(MistakeKind::NotInMask, lane, None));
+        }
+        for other in lanes(others & mask) {
+            let Convergence::Mask(which) = point(other).convergence else { continue };
+            let theirs = point(other).src[which as usize].read(warp, other) as u32;
+            if let Some(lane) = lowest(theirs & members).filter(|_| theirs != mask) {
+                notes.push(note(MistakeKind::UnequalMasks, lane, Some(other)));
+                break;
+            }
+        }
+        if let Some(watch) = &mut unit.blocks[block].watch {
+            notes.into_iter().for_each(|note| watch.note(note));
         }
     }
 
@@ -286,6 +338,7 @@ impl Machine<'_> {
             ctaid: block.ctaid,
             tid: [table[base], table[base + 32], table[base + 64]],
             waiting: Vec::new(),
+            access: self.context.trap_access,
         }
     }
 

@@ -24,7 +24,7 @@ struct Parser<'a> {
     source: &'a Source,
     tokens: Vec<Token>,
     at: usize,
-    origin: Option<(u32, u32)>,
+    origin: Option<Origin>,
     ast: Ast,
 }
 

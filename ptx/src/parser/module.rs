@@ -88,7 +88,7 @@ impl<'a> Parser<'a> {
         self.next();
         let (file, line) = (self.integer()? as u32, self.integer()? as u32);
         self.integer()?;
-        self.origin = Some((file, line));
+        let mut caller = None;
         while self.eat(",") {
             self.name("function_name or inlined_at")?;
             match self.peek().kind {
@@ -99,12 +99,12 @@ impl<'a> Parser<'a> {
                     }
                 }
                 _ => {
-                    for _ in 0..3 {
-                        self.integer()?;
-                    }
+                    caller = Some((self.integer()? as u32, self.integer()? as u32));
+                    self.integer()?;
                 }
             }
         }
+        self.origin = Some(Origin { file, line, caller });
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
-use ptx::{Assertion, Host, Image, Launch, LaunchError, Memory, Module, Stats, Trap};
+use ptx::{Assertion, Checks, Host, Image, Launch, LaunchError, Memory, Mistake, Module, Stats, Trap, Unwritten};
 
 #[derive(Default)]
 pub(crate) struct Device {
@@ -15,6 +15,9 @@ pub(crate) struct Device {
     pub(crate) printed: Mutex<Vec<u8>>,
     pub(crate) assertions: Mutex<Vec<Assertion>>,
     heap: Mutex<Vec<(Vec<u128>, usize)>>,
+    pub(crate) checks: Checks,
+    pub(crate) unwritten: Option<Unwritten>,
+    pub(crate) mistakes: Mutex<Vec<Mistake>>,
 }
 
 impl Memory for Device {
@@ -42,6 +45,10 @@ impl Host for Device {
         address
     }
 
+    fn mistake(&self, mistake: &Mistake) {
+        self.mistakes.lock().unwrap().push(mistake.clone());
+    }
+
     fn free(&self, address: u64) {
         let heap = self.heap.lock().unwrap();
         assert!(heap.iter().any(|(buffer, _)| buffer.as_ptr() as u64 == address), "free of what malloc did not give");
@@ -51,6 +58,10 @@ impl Host for Device {
 impl Device {
     pub(crate) fn new() -> Self {
         Self::default()
+    }
+
+    pub(crate) fn watched(checks: Checks) -> Self {
+        Self { checks, ..Self::default() }
     }
 
     pub(crate) fn alloc(&mut self, bytes: usize) -> u64 {
@@ -108,7 +119,7 @@ impl Device {
         params: &[u8],
         change: impl FnOnce(&mut Launch<'_>),
     ) -> Result<Stats, LaunchError> {
-        let kernel = image.kernel(name).unwrap_or_else(|error| panic!("{error}"));
+        let kernel = image.kernel_with(name, self.checks).unwrap_or_else(|error| panic!("{error}"));
         let globals = self.globals(image);
         let this = &*self;
         let mut launch = Launch {
@@ -126,6 +137,7 @@ impl Device {
             workspace: 0,
             memory: this,
             host: this,
+            unwritten: this.unwritten.as_ref(),
             cancel: None,
         };
         change(&mut launch);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::case::python::PythonNeed;
+use crate::case::srun::Program;
 use crate::case::{Case, Launch};
 use crate::check::output::OutputWant;
 use crate::expression::deferred;
@@ -101,6 +102,14 @@ pub fn fill_case(case: &mut Case, outputs: &Outputs) {
     match &mut case.launch {
         Launch::Argv { argv, .. } => argv.iter_mut().for_each(fill),
         Launch::Torchrun { args, .. } => args.iter_mut().for_each(fill),
+        Launch::Srun(srun) => {
+            srun.options.iter_mut().for_each(fill);
+            match &mut srun.program {
+                Program::Rank { argv: words } | Program::Torchrun { args: words, .. } => {
+                    words.iter_mut().for_each(fill);
+                }
+            }
+        }
     }
     case.env.values_mut().for_each(fill);
     for check in &mut case.expect.output {

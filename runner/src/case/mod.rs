@@ -5,6 +5,7 @@ pub mod fixture;
 pub mod policy;
 pub mod python;
 pub mod requirement;
+pub mod srun;
 
 use crate::case::python::PythonNeed;
 use crate::host::deadline;
@@ -18,6 +19,7 @@ use protocol::schedule::Schedule;
 
 use crate::case::fixture::Fixture;
 use crate::case::policy::{Retries, Xfail};
+use crate::case::srun::{Program, Srun};
 use crate::check::Expectations;
 use crate::check::repeat::Deterministic;
 use crate::host::version::Range;
@@ -101,6 +103,18 @@ impl Case {
         match &self.launch {
             Launch::Argv { ranks, .. } => *ranks,
             Launch::Torchrun { nproc_per_node, nnodes, .. } => Some(nproc_per_node * nnodes),
+            Launch::Srun(srun) => Some(srun.world_size()),
+        }
+    }
+
+    /// Ranks per torchrun, and how many torchruns there are; none where no torchrun starts the ranks.
+    pub fn torchruns(&self) -> Option<(u32, u32)> {
+        match &self.launch {
+            Launch::Torchrun { nproc_per_node, nnodes, .. } => Some((*nproc_per_node, *nnodes)),
+            Launch::Srun(Srun { ntasks, program: Program::Torchrun { nproc_per_node, .. }, .. }) => {
+                Some((*nproc_per_node, *ntasks))
+            }
+            Launch::Argv { .. } | Launch::Srun(_) => None,
         }
     }
 
@@ -108,8 +122,10 @@ impl Case {
     /// a Python program may need nothing of that, and gets what a shell would give it.
     pub fn python_need(&self) -> Option<PythonNeed> {
         let program = match &self.launch {
-            Launch::Torchrun { .. } => "torchrun",
-            Launch::Argv { argv, .. } => argv.first().map_or("", String::as_str),
+            Launch::Torchrun { .. } | Launch::Srun(Srun { program: Program::Torchrun { .. }, .. }) => "torchrun",
+            Launch::Argv { argv, .. } | Launch::Srun(Srun { program: Program::Rank { argv }, .. }) => {
+                argv.first().map_or("", String::as_str)
+            }
         };
         self.python.clone().or_else(|| match program {
             "torchrun" => Some(PythonNeed::Managed(Vec::new())),
@@ -265,6 +281,8 @@ pub enum Launch {
         /// How often torchrun starts the workers again.
         max_restarts: u32,
     },
+    /// Slurm's launcher, the user's own.
+    Srun(Srun),
 }
 
 /// A process to kill, and when.

@@ -34,7 +34,7 @@ pub struct ExitExpectation {
     pub ranks: BTreeMap<u32, Placed>,
     /// Ranks not in `ranks`.
     pub others: Option<Placed>,
-    /// torchrun, or the one plain process.
+    /// torchrun, srun, or the one plain process.
     pub launcher: Option<Placed>,
     /// When it does not hold, no check after it is made.
     pub fatal: bool,
@@ -92,7 +92,7 @@ impl ExitExpectation {
     fn want(&self, role: Role) -> Placed {
         let own = match role {
             Role::Rank(rank) => self.ranks.get(&rank).or(self.others.as_ref()),
-            Role::Launcher(_) => self.launcher.as_ref(),
+            Role::Launcher(_) | Role::Srun => self.launcher.as_ref(),
             Role::Coordinator => None,
         };
         own.or(self.all.as_ref()).cloned().unwrap_or_else(|| (ExitWant::Code(0), self.place.clone()))
@@ -113,7 +113,7 @@ impl ExitExpectation {
         let launchers_fine = observation
             .processes
             .iter()
-            .filter(|process| matches!(process.role, Role::Launcher(_)))
+            .filter(|process| matches!(process.role, Role::Launcher(_) | Role::Srun))
             .all(|process| process.exit == Exit::Code(0));
         // Ranks with the same expectation and the same exit are reported together.
         let mut groups: Vec<(Placed, &Exit, Vec<&ProcessObservation>)> = Vec::new();

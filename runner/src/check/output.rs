@@ -127,7 +127,7 @@ impl OutputCheck {
     /// The processes that it is about.
     fn processes<'o>(&self, observation: &'o Observation) -> Vec<&'o ProcessObservation> {
         let of_ranks = |process: &&ProcessObservation| matches!(process.role, Role::Rank(_));
-        let of_launchers = |process: &&ProcessObservation| matches!(process.role, Role::Launcher(_));
+        let of_launchers = |process: &&ProcessObservation| matches!(process.role, Role::Launcher(_) | Role::Srun);
         match self.whose {
             Whose::Rank(rank) => observation.process(Role::Rank(rank)).into_iter().collect(),
             Whose::Any | Whose::All if has_ranks(observation) => {

@@ -125,7 +125,7 @@ impl ReportCheck {
                     (self.of.name(), "there is no cluster report", next)
                 }
             };
-            return vec![self.failure(format!("{name} {}", self.path), got, next)];
+            return vec![self.failure(format!("{name} {}", written(&self.path)), got, next)];
         };
         let selected = self.path.query_located(&document).all();
         let values: Vec<Located<'_>> =
@@ -135,12 +135,16 @@ impl ReportCheck {
             Some(false) => {
                 if let Some((place, value)) = values.first() {
                     let got = format!("{place} = {}", shorten(value));
-                    failures.push(self.failure(format!("{} selects nothing", self.path), &got, ""));
+                    failures.push(self.failure(format!("{} selects nothing", written(&self.path)), &got, ""));
                 }
                 return failures;
             }
             Some(true) if values.is_empty() => {
-                return vec![self.failure(format!("{} exists", self.path), "nothing", &self.nearest_prefix(&document))];
+                return vec![self.failure(
+                    format!("{} exists", written(&self.path)),
+                    "nothing",
+                    &self.nearest_prefix(&document),
+                )];
             }
             Some(true) | None => {}
         }
@@ -156,7 +160,7 @@ impl ReportCheck {
             | (_, _, Err(error), ..)
             | (_, _, _, Err(error), _)
             | (.., Err(error)) => {
-                return vec![self.failure(format!("{} can be checked", self.path), &error, "")];
+                return vec![self.failure(format!("{} can be checked", written(&self.path)), &error, "")];
             }
         };
         if values.is_empty() {
@@ -164,14 +168,14 @@ impl ReportCheck {
             let empty = Value::Array(Vec::new());
             let of_nothing = |operator: &Operator| operator.is_of_list() && operator.holds(&empty);
             let wants_none = operators.iter().any(|operator| matches!(operator, Operator::Len(0)))
-                && !is_singular(&self.path.to_string());
+                && !is_singular(&written(&self.path));
             let counts_none = self.count.as_ref().is_some_and(|count| count.accepts(0));
             let something =
                 !any.is_empty() || !operators.iter().all(of_nothing) || self.count.is_some() && !counts_none;
             let asked = something || !(operators.is_empty() && all.is_empty() && none.is_empty());
             if asked && (something || !(wants_none || counts_none)) {
                 let next = self.nearest_prefix(&document);
-                failures.push(self.failure(format!("{} selects something", self.path), "nothing", &next));
+                failures.push(self.failure(format!("{} selects something", written(&self.path)), "nothing", &next));
             }
             return failures;
         }
@@ -181,19 +185,23 @@ impl ReportCheck {
         }
         let satisfies = |operators: &[Operator], value: &Value| operators.iter().all(|operator| operator.holds(value));
         if !any.is_empty() && !values.iter().any(|(_, value)| satisfies(&any, value)) {
-            failures.push(self.failure(format!("a value of {} {}", self.path, joined(&any)), &some(&values), ""));
+            failures.push(self.failure(
+                format!("a value of {} {}", written(&self.path), joined(&any)),
+                &some(&values),
+                "",
+            ));
         }
         if !none.is_empty() {
             let found: Vec<&Located<'_>> = values.iter().filter(|(_, value)| satisfies(&none, value)).collect();
             if !found.is_empty() {
                 let got = listed(&found, values.len());
-                failures.push(self.failure(format!("no value of {} {}", self.path, joined(&none)), &got, ""));
+                failures.push(self.failure(format!("no value of {} {}", written(&self.path), joined(&none)), &got, ""));
             }
         }
         if let Some(count) = &self.count {
             let found = values.iter().filter(|(_, value)| satisfies(&counted, value)).count() as u64;
             if !count.accepts(found) {
-                let wanted = format!("{} of {} {}", count.describe(), self.path, joined(&counted));
+                let wanted = format!("{} of {} {}", count.describe(), written(&self.path), joined(&counted));
                 let got = format!("{found} of {}: {}", values.len(), some(&values));
                 failures.push(self.failure(wanted.trim_end().to_owned(), &got, ""));
             }
@@ -203,7 +211,7 @@ impl ReportCheck {
 
     /// The operators without a quantifier.
     fn check_plain(&self, operators: &[Operator], values: &[Located<'_>], failures: &mut Vec<Failure>) {
-        let path = self.path.to_string();
+        let path = written(&self.path);
         let mut single = Vec::new();
         for operator in operators {
             if operator.is_of_list() && !is_singular(&path) {
@@ -238,7 +246,7 @@ impl ReportCheck {
             [(place, value)] => self.check_each(place, value, operator, failures),
             many => {
                 let got = listed(many, values.len());
-                failures.push(self.failure(format!("every {} {operator}", self.path), &got, ""));
+                failures.push(self.failure(format!("every {} {operator}", written(&self.path)), &got, ""));
             }
         }
     }
@@ -273,7 +281,7 @@ impl ReportCheck {
 
     /// "`$.ranks` exists; its keys are ...": how far the path can be followed.
     fn nearest_prefix(&self, document: &Value) -> String {
-        let path = self.path.to_string();
+        let path = written(&self.path);
         let mut current = document;
         let mut known = "$".to_owned();
         for name in plain_names(&path) {
@@ -294,6 +302,22 @@ impl ReportCheck {
             _ => String::new(),
         }
     }
+}
+
+/// A path as text. The parser's own text of `$..name` has three dots, and does not read back.
+fn written(path: &JsonPath) -> String {
+    let mut quote = None;
+    let mut text = String::new();
+    for letter in path.to_string().chars() {
+        match quote {
+            Some(end) if letter == end && !text.ends_with('\\') => quote = None,
+            None if matches!(letter, '\'' | '"') => quote = Some(letter),
+            None if letter == '.' && text.ends_with("..") => continue,
+            _ => {}
+        }
+        text.push(letter);
+    }
+    text
 }
 
 /// A selected value and where it is.
@@ -553,6 +577,23 @@ mod tests {
             ("$['a:b,c']", true),
         ] {
             assert_eq!(is_singular(path), singular, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_shown_as_it_is_written() {
+        for (path, shown) in
+            [("$..seqno", "$..seqno"), ("$..*", "$..*"), ("$.a..b.*", "$.a..b.*"), ("$..['a...b']", "$..['a...b']")]
+        {
+            let mut check = check(path);
+            check.exists = Some(true);
+            let failures = check.check(
+                &Observation { cluster_report: Some(json!({})), ..Observation::default() },
+                &Captures::default(),
+            );
+            let exists: Vec<&str> = failures.iter().map(|failure| failure.expected.as_str()).collect();
+            // `$..*` of nothing is nothing, too.
+            assert_eq!(exists, [format!("{shown} exists")]);
         }
     }
 

@@ -23,7 +23,7 @@ use crate::commands::select::SelectArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::top::TopArgs;
 use crate::host::install::VERSION;
-use crate::schedule::arguments::PaceArgs;
+use crate::schedule::arguments::{ExecutorArgs, PaceArgs};
 use crate::verdict::exit_code;
 
 /// Runs distributed GPU programs on simulated clusters and checks their results. No GPU is needed.
@@ -87,7 +87,7 @@ pub enum Command {
     Bench(BenchArgs),
     /// Show, make or remove the managed Python environments
     Env(EnvArgs),
-    /// Write a first suite and a workflow for a repository, and run the suite
+    /// Write a first suite, its cluster and a workflow for a repository, and run the suite
     Init(InitArgs),
     /// Write a suite to start from, or copy a case under another id
     New(NewArgs),
@@ -115,6 +115,9 @@ pub struct RunArgs {
     /// How many at once, in which order, how often
     #[command(flatten)]
     pub pace: PaceArgs,
+    /// Where they run
+    #[command(flatten)]
+    pub executor: ExecutorArgs,
     /// Run again whenever a suite, or a script or directory that it names, changes; Ctrl-C ends it
     #[arg(long, conflicts_with_all = ["list", "debug_rank", "shard"], help_heading = "Running")]
     pub watch: bool,

@@ -1,5 +1,6 @@
 //! What the programs do, one file per command; each with its own part of the command line.
 
+mod after_torch;
 mod alone;
 pub mod bench;
 pub mod check;

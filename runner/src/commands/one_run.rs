@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::Write;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,6 +29,7 @@ use crate::record::{self, ArtifactStore, Recorder, Run, history};
 use crate::report::github;
 use crate::report::human::HumanReport;
 use crate::schedule::run_resources::RunResources;
+use crate::schedule::slurm::Slurm;
 use crate::schedule::{self, Order, Settings, order};
 use crate::verdict::exit_code::ExitCode;
 
@@ -105,12 +107,13 @@ pub(super) async fn execute(
         }
     };
     let pace = &arguments.pace;
+    let slots = arguments.executor.slots(pace);
     let seed = pace.shuffle.map(|seed| seed.unwrap_or_else(random_seed));
     let runs = arguments.runs.runs();
     let order = match seed {
         _ if arguments.drive => Order::Asked(drive::asked(cases)),
         Some(seed) => Order::Known(order::shuffled(cases.len(), seed)),
-        None if pace.slots() > 1 => Order::Known(order::longest_first(cases, pace.slots(), &history::durations(&runs))),
+        None if slots > 1 => Order::Known(order::longest_first(cases, slots, &history::durations(&runs))),
         None => Order::Known((0..cases.len()).collect()),
     };
     let info = run_info(arguments, seed, cases);
@@ -122,7 +125,14 @@ pub(super) async fn execute(
     context.no_capture = arguments.show.no_capture.then(|| secrets.clone());
     context.debug_rank = debug_rank;
     let artifacts = store.as_ref().map(|store| ArtifactStore::new(store.directory(), secrets.clone()));
-    let resources = Rc::new(RunResources { execution: context, artifacts, secrets: secrets.clone() });
+    let slurm = match slurm(arguments, &context.install, store.is_some().then_some(&directory)) {
+        Ok(slurm) => slurm,
+        Err(error) => {
+            eprintln!("ftest: --executor slurm: {error}");
+            return Ended::Through(ExitCode::CouldNotRun);
+        }
+    };
+    let resources = Rc::new(RunResources { execution: context, artifacts, secrets: secrets.clone(), slurm });
     let (shared, to_github) = (arguments.show.shares_the_terminal(), arguments.reports.files.to_github());
     // What programs print themselves must not be executed either. A group would not be one then.
     let silence = (shared && to_github).then(github::silence);
@@ -135,7 +145,7 @@ pub(super) async fn execute(
     let in_ci = variable::is_set("CI");
     let settings = Settings {
         // Written side by side they could not be distinguished.
-        slots: if shared { 1 } else { pace.slots() },
+        slots: if shared { 1 } else { slots },
         fail_fast: pace.fail_fast(in_ci).filter(|_| !arguments.drive),
         rounds: pace.rounds(),
         snapshots: match (arguments.accept, in_ci) {
@@ -207,6 +217,27 @@ pub(super) async fn execute(
         Some(code) => Ended::BySignal(code),
         None => Ended::Through(verdict.max(unwritten)),
     }
+}
+
+/// What starts cases by srun, where the user wants that.
+///
+/// # Errors
+/// In words: ftest is not there, or there is no directory for the files.
+fn slurm(arguments: &RunArgs, install: &Install, directory: Option<&PathBuf>) -> Result<Option<Slurm>, String> {
+    if arguments.executor.executor.is_none() {
+        return Ok(None);
+    }
+    let ftest = install.ftest().map_err(|error| error.to_string())?;
+    let directory = directory.ok_or("the run cannot be kept, and events and files are gathered there")?;
+    let directory = std::path::absolute(directory).map_err(|error| error.to_string())?;
+    let mut passed_on = vec![format!("--retry-limit={}", arguments.retry_limit)];
+    for (given, option) in
+        [(arguments.accept, "--accept"), (arguments.deny_skip, "--deny-skip"), (arguments.keep, "--keep")]
+    {
+        passed_on.extend(given.then(|| option.to_owned()));
+    }
+    passed_on.extend(arguments.pace.schedule.map(|schedule| format!("--schedule={schedule}")));
+    Ok(Some(Slurm::new(ftest, directory, arguments.executor.srun.clone(), passed_on)))
 }
 
 /// Prints without escaping. A closed stdout is not an error: the exit code still has the result.

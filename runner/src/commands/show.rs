@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::case::Case;
+use crate::case::{Case, Launch};
 use crate::execute::debug::DebugRank;
 use crate::verdict::exit_code::ExitCode;
 
@@ -42,6 +42,13 @@ impl ShowArgs {
             );
             return Err(ExitCode::Usage);
         };
+        if matches!(case.launch, Launch::Srun(_)) {
+            eprintln!(
+                "ftest: --debug-rank: {} is started by srun, whose tasks have no terminal; use `argv` with `ranks`, or `torchrun`",
+                case.full_id()
+            );
+            return Err(ExitCode::Usage);
+        }
         let size = case.world_size().unwrap_or(1);
         if rank >= size {
             eprintln!("ftest: --debug-rank {rank}: the ranks of {} are 0 to {}", case.full_id(), size - 1);

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::one_run::{Ended, execute};
 use super::signals::{SignalAction, Signals};
 use super::{select, suites};
+use crate::case::srun::Program;
 use crate::case::{Case, Launch};
 use crate::commands::cli::RunArgs;
 use crate::execute::job;
@@ -112,6 +113,13 @@ impl Sources {
                 args.iter().for_each(|word| self.named(&case.dir, Path::new(word)));
             }
             Launch::Argv { argv, .. } => argv.iter().for_each(|word| self.named(&case.dir, Path::new(word))),
+            Launch::Srun(srun) => match &srun.program {
+                Program::Rank { argv } => argv.iter().for_each(|word| self.named(&case.dir, Path::new(word))),
+                Program::Torchrun { script, args, .. } => {
+                    self.named(&case.dir, script);
+                    args.iter().for_each(|word| self.named(&case.dir, Path::new(word)));
+                }
+            },
         }
         for fixture in &case.uses {
             let steps = [Some(&fixture.setup), fixture.teardown.as_ref()];

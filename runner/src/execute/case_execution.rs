@@ -22,6 +22,7 @@ use super::process_tree::sweep::Process;
 use super::process_tree::{Event, ProcessTree};
 use super::ranks::{self, Shared};
 use super::shared_memory;
+use super::srun::{self, Tasks};
 use super::{RunContext, coordinator, faults, hang, loader, no_capture, reports, torchrun, warm};
 use crate::case::requirement;
 use crate::case::{Case, Launch};
@@ -58,6 +59,8 @@ struct CaseExecution<'a> {
     context: &'a RunContext,
     scratch: PathBuf,
     tree: ProcessTree,
+    /// What srun started.
+    tasks: Option<Tasks>,
     endpoint: Option<Endpoint>,
     kills: Kills<'a>,
     deaths: Deaths,
@@ -82,6 +85,7 @@ impl<'a> CaseExecution<'a> {
             case,
             context,
             tree: ProcessTree::new(cookie),
+            tasks: None,
             endpoint: None,
             kills: Kills::new(case),
             deaths: Deaths::default(),
@@ -142,10 +146,12 @@ impl CaseExecution<'_> {
             Some(_) => Some(HeldPort::take().map_err(|error| format!("no free port: {error}"))?),
             None => None,
         };
+        let ftest = self.context.install.ftest().map_err(|error| error.to_string())?;
         let shared = Shared {
             environment: self.for_ranks(base, endpoint.as_ref()),
             cookie: &self.tree.sweep().cookie,
             scratch: &self.scratch,
+            ftest: &ftest,
             python: python.as_ref().map(|python| python.program.as_path()),
             port: port.as_ref().map_or(0, |port| port.number),
         };
@@ -155,6 +161,11 @@ impl CaseExecution<'_> {
         }
         if let Some(debug) = &self.context.debug_rank {
             debug.apply(self.case, &mut planned);
+        }
+        if let Launch::Srun(srun) = &self.case.launch {
+            let secrets = self.context.no_capture.as_ref();
+            self.tree.scatter();
+            self.tasks = Some(Tasks::prepare(self.case, srun, &self.scratch, self.tree.events(), secrets)?);
         }
         let notes = warm::file(&self.scratch);
         if let Some(Ok(server)) = &warm {
@@ -284,6 +295,9 @@ impl CaseExecution<'_> {
             return;
         }
         self.tree.drain_output().await;
+        if let Some(tasks) = &mut self.tasks {
+            tasks.drain_output(Instant::now() + deadline::LEAVING).await;
+        }
         self.see_all();
     }
 
@@ -315,10 +329,12 @@ impl CaseExecution<'_> {
             }
             return;
         }
-        let Some(running) = self.tree.processes().iter().find(|running| running.role == role) else { return };
+        let running = self.tree.processes().iter().find(|running| running.role == role).map(|running| running.pid);
+        let of_task = || self.tasks.as_ref().and_then(|tasks| tasks.pid_of(role));
+        let Some(pid) = running.or_else(of_task) else { return };
         if self.tree.is_alive() {
             let endpoint = self.endpoint.as_ref().filter(|_| coordinator.is_some());
-            self.deaths.see(self.case, running, &exit, endpoint);
+            self.deaths.see(self.case, (role, pid), &exit, endpoint);
         }
     }
 
@@ -338,6 +354,11 @@ impl CaseExecution<'_> {
                 self.observation.leaked.push(format!("a process still holds the output of {role} open"));
             }
             self.observation.processes.push(process);
+        }
+        if let Some(tasks) = self.tasks.take() {
+            let started = tasks.any_started();
+            self.observation.processes.append(&mut tasks.observe(Instant::now() + deadline::LEAVING).await);
+            self.hear_slurm(started);
         }
         // What is written while a case is ended counts, too.
         self.see_all();
@@ -416,9 +437,24 @@ impl CaseExecution<'_> {
         }
     }
 
+    /// What Slurm did not do, or did by itself, breaks the case: that is not the program's fault.
+    fn hear_slurm(&mut self, started: bool) {
+        let seen = &self.observation;
+        let ended_by_us = seen.unfinished.contains(&Role::Srun);
+        if seen.cancelled || seen.infra_error.is_some() {
+            return;
+        }
+        let said = match srun::refusal(&seen.processes) {
+            None if started && ended_by_us => None,
+            None => srun::why(&seen.processes, started),
+            refusal => refusal,
+        };
+        self.observation.infra_error = said;
+    }
+
     /// torchrun's workers are not our children: their streams are in its logs, their ends in its summary.
     fn add_workers(&mut self) {
-        let Launch::Torchrun { nproc_per_node, nnodes, .. } = &self.case.launch else { return };
+        let Some((nproc_per_node, nnodes)) = self.case.torchruns() else { return };
         let mut ends = std::collections::BTreeMap::new();
         let mut fine = HashSet::new();
         for process in &self.observation.processes {
@@ -438,8 +474,8 @@ impl CaseExecution<'_> {
                 }
             }
         }
-        for node in 0..*nnodes {
-            for local_rank in 0..*nproc_per_node {
+        for node in 0..nnodes {
+            for local_rank in 0..nproc_per_node {
                 let rank = node * nproc_per_node + local_rank;
                 let Some((stdout, stderr)) = torchrun::logs_of(&self.scratch, node, local_rank) else { continue };
                 let exit = match ends.remove(&rank) {

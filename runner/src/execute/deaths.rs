@@ -9,7 +9,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::clock::Instant;
 use super::control::Control;
-use super::process_tree::Running;
 use crate::case::Case;
 use crate::check::exit;
 use crate::execute::launch::environment::Endpoint;
@@ -51,15 +50,15 @@ impl DeathNotices {
 }
 
 impl Deaths {
-    /// `running` ended, and others still run. `endpoint` is where the coordinator listens, while it does.
-    pub(super) fn see(&mut self, case: &Case, running: &Running, exit: &Exit, endpoint: Option<&Endpoint>) {
-        if let (Role::Rank(rank), Some(endpoint)) = (running.role, endpoint) {
+    /// The process `pid` with this role ended, and others still run. `endpoint` is where the coordinator listens, while it does.
+    pub(super) fn see(&mut self, case: &Case, (role, pid): (Role, i32), exit: &Exit, endpoint: Option<&Endpoint>) {
+        if let (Role::Rank(rank), Some(endpoint)) = (role, endpoint) {
             let notices = self.notices.get_or_insert_with(|| DeathNotices::new(endpoint));
-            notices.ended(rank, running.pid.unsigned_abs(), exit);
+            notices.ended(rank, pid.unsigned_abs(), exit);
         }
         // Where a hang is expected, the exits do not matter.
-        if self.failed.is_none() && case.expect.hang.is_none() && is_unexpected(case, running.role, exit) {
-            self.failed = Some(Failed { role: running.role, exit: exit.clone(), at: Instant::now() });
+        if self.failed.is_none() && case.expect.hang.is_none() && is_unexpected(case, role, exit) {
+            self.failed = Some(Failed { role, exit: exit.clone(), at: Instant::now() });
         }
     }
 

@@ -74,6 +74,8 @@ fn needs(case: &Case) -> (u64, u64) {
     let programs = match &case.launch {
         Launch::Argv { ranks, .. } => ranks.unwrap_or(1),
         Launch::Torchrun { nnodes, .. } => *nnodes,
+        // A task has two files and two streams that follow them.
+        Launch::Srun(srun) => 1 + srun.ntasks,
     };
     let processes = u64::from(programs) + u64::from(case.coordinator);
     (processes, processes * PROCESS + CASE)

@@ -6,7 +6,7 @@ use super::process_tree::sweep::Sweep;
 use super::process_tree::{COORDINATOR, Event};
 use super::ranks::node_cookie;
 use super::torchrun;
-use crate::case::{Case, Kill, KillTarget, Launch};
+use crate::case::{Case, Kill, KillTarget};
 use crate::observation::Role;
 
 /// The kills of a case and which of them happened.
@@ -63,15 +63,15 @@ impl<'a> Kills<'a> {
 
     /// The global rank that wrote a line, and the line as it wrote it.
     fn line_of_rank<'line>(&self, role: Role, line: &'line [u8]) -> Option<(u32, &'line [u8])> {
-        match (role, &self.case.launch) {
+        match (role, self.case.torchruns()) {
             (Role::Rank(rank), _) => Some((rank, line)),
-            (Role::Launcher(node), Launch::Torchrun { nproc_per_node, .. }) => {
+            (Role::Launcher(node), Some((nproc_per_node, _))) => {
                 let (local_rank, text) = torchrun::teed(line)?;
                 Some((node * nproc_per_node + local_rank, text))
             }
             // The one plain process counts as rank 0.
-            (Role::Launcher(_), Launch::Argv { .. }) => Some((0, line)),
-            (Role::Coordinator, _) => None,
+            (Role::Launcher(_), None) => Some((0, line)),
+            (Role::Srun | Role::Coordinator, _) => None,
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn gaps(processes: &[ProcessObservation]) -> Vec<Gap> {
     for process in processes.iter().filter(|process| process.role != Role::Coordinator) {
         let rank = match process.role {
             Role::Rank(rank) => Some(rank),
-            Role::Launcher(_) | Role::Coordinator => None,
+            Role::Launcher(_) | Role::Srun | Role::Coordinator => None,
         };
         for stream in [&process.stderr, &process.stdout] {
             let text = text(stream);

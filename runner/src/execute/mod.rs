@@ -32,6 +32,7 @@ pub mod reports;
 pub mod scratch;
 pub mod shared_memory;
 pub mod show;
+pub mod srun;
 pub mod step;
 pub mod torchrun;
 pub mod warm;

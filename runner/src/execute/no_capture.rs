@@ -2,6 +2,7 @@
 
 use super::process_tree::ProcessPlan;
 use super::show::{Name, Streams};
+use crate::case::srun::{Program, Srun};
 use crate::case::{Case, Launch};
 use crate::host::secrets::Secrets;
 use crate::observation::Role;
@@ -14,6 +15,10 @@ pub(super) fn show(case: &Case, planned: &mut [ProcessPlan], secrets: &Secrets) 
             (Launch::Torchrun { nproc_per_node, args, .. }, Role::Launcher(node)) => {
                 tee(case, args.len(), process);
                 Name::Workers { node, first: node * nproc_per_node }
+            }
+            (Launch::Srun(Srun { program: Program::Torchrun { args, .. }, .. }), Role::Srun) => {
+                tee(case, args.len(), process);
+                Name::Role(Role::Srun)
             }
             (_, role) => Name::Role(role),
         };

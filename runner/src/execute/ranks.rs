@@ -5,12 +5,15 @@ use std::path::Path;
 
 use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 
 use super::process_tree::cookie::Cookie;
 use super::process_tree::inherit::UmaskOf;
 use super::process_tree::{ProcessPlan, Texts};
 use super::show::Streams;
+use super::srun;
 use super::torchrun::Torchrun;
+use crate::case::srun::Program;
 use crate::case::{Case, Launch};
 use crate::check::output::{OutputWant, Stream};
 use crate::execute::launch::environment::Environment;
@@ -41,6 +44,8 @@ pub struct Shared<'a> {
     pub cookie: &'a Cookie,
     /// A directory for torchrun's logs.
     pub scratch: &'a Path,
+    /// `ftest`, which tasks of srun start.
+    pub ftest: &'a Path,
     /// The interpreter that runs torchrun.
     pub python: Option<&'a Path>,
     /// A port that the case reserves.
@@ -48,12 +53,16 @@ pub struct Shared<'a> {
 }
 
 /// The place of one rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Placement {
-    node: u32,
-    nodes: u32,
-    local_rank: u32,
-    local_size: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Placement {
+    /// The node.
+    pub(super) node: u32,
+    /// Nodes that have ranks.
+    pub(super) nodes: u32,
+    /// The rank's number on its node.
+    pub(super) local_rank: u32,
+    /// Ranks on its node.
+    pub(super) local_size: u32,
 }
 
 /// The processes of `case`, in the order in which they are started.
@@ -114,7 +123,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, node).to_string());
                     ProcessPlan {
                         role: Role::Launcher(node),
-                        argv: torchrun.argv(node),
+                        argv: torchrun.argv(Some(node)),
                         environment,
                         directory: case.dir.clone(),
                         lifeline: false,
@@ -127,11 +136,45 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 })
                 .collect())
         }
+        Launch::Srun(srun) => {
+            let placements = case.cluster.as_ref().map(|cluster| placements(Some(cluster), srun.world_size()));
+            let order = srun::Order::of(srun, shared, placements.transpose()?);
+            let words = match &srun.program {
+                Program::Rank { argv } => argv.iter().map(OsString::from).collect(),
+                Program::Torchrun { nproc_per_node, script, args, max_restarts } => Torchrun {
+                    python: shared.python.ok_or(PlacementError::NoPython)?,
+                    nproc_per_node: *nproc_per_node,
+                    nnodes: srun.nodes,
+                    script,
+                    arguments: args,
+                    max_restarts: *max_restarts,
+                    port: shared.port,
+                    logs: shared.scratch,
+                    tee: !case.kill.is_empty(),
+                }
+                .argv(None),
+            };
+            let mut environment = shared.environment.clone();
+            environment.set(protocol::env::COOKIE.name, shared.cookie.to_string());
+            order.announce(&mut environment);
+            Ok(vec![ProcessPlan {
+                role: Role::Srun,
+                argv: srun::argv(case, srun, shared, words),
+                environment,
+                directory: case.dir.clone(),
+                lifeline: false,
+                // It cancels the step, and the allocation if that is its own.
+                at_our_death: Some(Signal::TERM),
+                streams: Streams::default(),
+                umask: UmaskOf::Case,
+                texts: Texts::default(),
+            }])
+        }
     }
 }
 
 /// What the checks of `case` look for.
-fn texts(case: &Case) -> Texts {
+pub(super) fn texts(case: &Case) -> Texts {
     let mut texts = Texts::default();
     for check in &case.expect.output {
         let of_stream = match check.stream {
@@ -160,29 +203,40 @@ pub fn environments(
     cluster: &ClusterPlan,
     size: u32,
 ) -> Result<Vec<Environment>, PlacementError> {
-    let shared = Shared { environment: environment.clone(), cookie, scratch: Path::new(""), python: None, port: 0 };
+    let shared = Shared {
+        environment: environment.clone(),
+        cookie,
+        scratch: Path::new(""),
+        ftest: Path::new(""),
+        python: None,
+        port: 0,
+    };
     let placements = placements(Some(cluster), size)?;
     Ok((0..size).zip(placements).map(|(rank, placement)| placed_environment(&shared, rank, size, placement)).collect())
 }
 
 fn placed_environment(shared: &Shared<'_>, rank: u32, size: u32, placement: Placement) -> Environment {
     let mut environment = shared.environment.clone();
-    let numbers = [
-        ("RANK", rank),
-        ("WORLD_SIZE", size),
-        ("LOCAL_RANK", placement.local_rank),
-        ("LOCAL_WORLD_SIZE", placement.local_size),
-        ("GROUP_RANK", placement.node),
-        ("GROUP_WORLD_SIZE", placement.nodes),
-        ("NODE_RANK", placement.node),
-        ("MASTER_PORT", u32::from(shared.port)),
-    ];
-    for (name, number) in numbers {
-        environment.set(name, number.to_string());
+    for (name, value) in variables(rank, size, placement, shared.port) {
+        environment.set(name, value);
     }
-    environment.set("MASTER_ADDR", "127.0.0.1");
     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, placement.node).to_string());
     environment
+}
+
+/// What tells a rank of `size` who and where it is; rank 0 listens on `port` of this machine.
+pub(super) fn variables(rank: u32, size: u32, placement: Placement, port: u16) -> [(&'static str, String); 9] {
+    [
+        ("RANK", rank.to_string()),
+        ("WORLD_SIZE", size.to_string()),
+        ("LOCAL_RANK", placement.local_rank.to_string()),
+        ("LOCAL_WORLD_SIZE", placement.local_size.to_string()),
+        ("GROUP_RANK", placement.node.to_string()),
+        ("GROUP_WORLD_SIZE", placement.nodes.to_string()),
+        ("NODE_RANK", placement.node.to_string()),
+        ("MASTER_PORT", port.to_string()),
+        ("MASTER_ADDR", "127.0.0.1".to_owned()),
+    ]
 }
 
 /// The seats of ranks `0..size`, by rank.

@@ -127,7 +127,7 @@ pub fn gaps_in_output(processes: &[ProcessObservation]) -> Vec<Gap> {
         count: 1,
         rank: match process.role {
             Role::Rank(rank) => Some(rank),
-            Role::Launcher(_) | Role::Coordinator => None,
+            Role::Launcher(_) | Role::Srun | Role::Coordinator => None,
         },
     }
     };

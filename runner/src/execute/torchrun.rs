@@ -30,8 +30,8 @@ pub struct Torchrun<'a> {
 }
 
 impl Torchrun<'_> {
-    /// The command of one node.
-    pub fn argv(&self, node: u32) -> Vec<OsString> {
+    /// The command of one node; of any node where that is left to [`variables`].
+    pub fn argv(&self, node: Option<u32>) -> Vec<OsString> {
         let mut argv: Vec<OsString> = vec![self.python.into(), "-m".into(), "torch.distributed.run".into()];
         let mut flag = |name: &str, value: &dyn std::fmt::Display| argv.push(format!("--{name}={value}").into());
         flag("nproc-per-node", &self.nproc_per_node);
@@ -44,11 +44,15 @@ impl Torchrun<'_> {
         } else {
             // The static rendezvous gives node N the ranks of node N in any order of the launchers.
             flag("rdzv-backend", &"static");
-            flag("node-rank", &node);
+            if let Some(node) = node {
+                flag("node-rank", &node);
+            }
             flag("master-addr", &"127.0.0.1");
             flag("master-port", &self.port);
         }
-        flag("log-dir", &log_directory(self.logs, node).display());
+        if let Some(node) = node {
+            flag("log-dir", &log_directory(self.logs, node).display());
+        }
         flag("redirects", &3);
         if self.tee {
             flag("tee", &3);
@@ -57,6 +61,11 @@ impl Torchrun<'_> {
         argv.extend(self.arguments.iter().map(OsString::from));
         argv
     }
+}
+
+/// What tells the torchrun of `node` where it is and where it logs, below `scratch`: it reads options from variables, too.
+pub fn variables(scratch: &Path, node: u32) -> [(&'static str, OsString); 2] {
+    [("PET_NODE_RANK", node.to_string().into()), ("PET_LOG_DIR", log_directory(scratch, node).into())]
 }
 
 /// Where the torchrun of `node` logs.

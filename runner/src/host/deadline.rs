@@ -26,6 +26,10 @@ pub const LEAVING: Duration = Duration::from_millis(500);
 pub const STACKS: Duration = Duration::from_secs(2);
 /// From SIGKILL until a process is gone.
 pub const KILLED: Duration = Duration::from_secs(5);
+/// From SIGTERM until srun has cancelled its step.
+pub const SRUN: Duration = Duration::from_secs(2);
+/// From the last event of a case that Slurm runs, or the wish to end it, until its srun has ended.
+pub const SRUN_ENDS: Duration = Duration::from_secs(60);
 /// For how long the guard kills what a killed ftest left.
 pub const GUARD: Duration = Duration::from_secs(4);
 

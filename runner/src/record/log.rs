@@ -11,7 +11,7 @@ use crate::record::event::{Event, VERSION};
 /// The event log of a run, in its directory.
 pub const LOG: &str = "events.jsonl";
 /// Locked by the run that writes here, as long as it lives.
-pub(super) const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 
 /// A log that cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -16,6 +16,7 @@ pub mod store;
 use std::time::SystemTime;
 
 pub use artifact_store::ArtifactStore;
+pub(crate) use log::{LOCK, LOG};
 pub use recorder::Recorder;
 pub use run::{CaseRun, Run};
 pub use store::{Runs, Store};

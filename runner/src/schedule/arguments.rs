@@ -4,6 +4,7 @@ use clap::Args;
 use protocol::schedule::Schedule;
 
 use super::rounds::Rounds;
+use super::slurm;
 
 /// How a run goes.
 #[derive(Args, Clone, Debug, Default)]
@@ -53,6 +54,37 @@ pub struct PaceArgs {
     /// Start cases in a random order, or in that of SEED; reports keep the order of the suites
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, help_heading = "Running")]
     pub shuffle: Option<Option<u64>>,
+}
+
+/// Where cases run.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ExecutorArgs {
+    /// Start each case by srun: as a step of the allocation that ftest runs in, else as a job of its own
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["list", "watch", "drive", "no_capture", "debug_rank", "repeat", "stress", "chaos"],
+        help_heading = "Running"
+    )]
+    pub executor: Option<Executor>,
+    /// With --executor: an option for srun, such as --srun=--partition=debug; several times for several
+    #[arg(long, value_name = "OPTION", requires = "executor", allow_hyphen_values = true, help_heading = "Running")]
+    pub srun: Vec<String>,
+}
+
+/// What starts cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Executor {
+    /// Slurm's srun.
+    Slurm,
+}
+
+impl ExecutorArgs {
+    /// CPU slots: those of the allocation, where cases are its steps.
+    pub fn slots(&self, pace: &PaceArgs) -> u32 {
+        let of_allocation = self.executor.filter(|_| pace.jobs.is_none()).and_then(|Executor::Slurm| slurm::slots());
+        of_allocation.unwrap_or_else(|| pace.slots())
+    }
 }
 
 impl PaceArgs {

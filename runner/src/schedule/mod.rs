@@ -7,6 +7,7 @@ pub mod order;
 pub mod resources;
 pub mod rounds;
 pub mod run_resources;
+pub mod slurm;
 
 use crate::record::concluded;
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use crate::record::event;
 use crate::record::event::Event;
 use crate::schedule::resources::{Claim, Pool};
 use crate::schedule::run_resources::RunResources;
+use crate::verdict::Verdict;
 use crate::verdict::conclusion::Conclusion;
 use rounds::{Rounds, Tally};
 
@@ -91,8 +93,10 @@ pub async fn run(
 ) -> Vec<String> {
     let local = LocalSet::new();
     let mut tallies = vec![Tally::default(); cases.len()];
-    resources.execution.expect(cases, settings.rounds.repeat());
-    let (all, early) = (cases.to_vec(), Rc::clone(&resources));
+    let here = |case: &&Arc<Case>| !resources.slurm.as_ref().is_some_and(|slurm| slurm.takes(case));
+    let all: Vec<Arc<Case>> = cases.iter().filter(here).cloned().collect();
+    resources.execution.expect(&all, settings.rounds.repeat());
+    let early = Rc::clone(&resources);
     let warm_up = local.spawn_local(async move { early.execution.warm_up(&all).await });
     local.run_until(start_all(cases, order, &resources, settings, &announce, &mut tallies)).await;
     warm_up.abort();
@@ -112,7 +116,7 @@ async fn start_all(
     announce: &Announce,
     tallies: &mut [Tally],
 ) {
-    let mut running: JoinSet<(usize, Claim, Conclusion)> = JoinSet::new();
+    let mut running: JoinSet<(usize, Claim, Ended)> = JoinSet::new();
     let (order, mut asked) = match order {
         Order::Known(order) => (order, None),
         Order::Asked(asked) => (Vec::new(), Some(asked)),
@@ -132,6 +136,11 @@ async fn start_all(
             let (case, resources, announce) = (Arc::clone(case), Rc::clone(resources), Rc::clone(announce));
             announce(Event::CaseStarted { case: case.full_id(), at_ms: event::ms(SystemTime::now()) });
             running.spawn_local(async move {
+                if let Some(slurm) = resources.slurm.as_ref().filter(|slurm| slurm.takes(&case)) {
+                    let (verdict, events) = slurm.run(&case, &resources.execution).await;
+                    events.into_iter().for_each(|event| announce(event));
+                    return (index, claim, Ended::Elsewhere(verdict));
+                }
                 let conclusion = if settings.rounds.repeat() {
                     // An iteration that is tried again would hide what they are made for.
                     let case = Case { retries: None, ..(*case).clone() };
@@ -142,7 +151,7 @@ async fn start_all(
                     events.into_iter().for_each(|event| announce(event));
                     conclusion
                 };
-                (index, claim, conclusion)
+                (index, claim, Ended::Here(conclusion))
             });
         }
         let finished = tokio::select! {
@@ -164,11 +173,11 @@ async fn start_all(
             else => break,
         };
         // A panic in a case is a bug of ours; it must not look like an end of the run.
-        let (index, claim, conclusion) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let (index, claim, ended) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         pool.give(claim);
         queue.running.retain(|running| *running != index);
-        bad += u32::from(!conclusion.verdict.is_neutral());
-        if settings.rounds.repeat() {
+        bad += u32::from(!ended.verdict().is_neutral());
+        if let (true, Ended::Here(conclusion)) = (settings.rounds.repeat(), ended) {
             let discard =
                 |outcome: &crate::verdict::conclusion::Outcome| resources.execution.discard(&outcome.observation);
             let event = tallies[index].add(&cases[index], conclusion, resources.artifacts.as_ref(), discard);
@@ -177,6 +186,23 @@ async fn start_all(
         fixtures.finish(false, resources, settings, announce).await;
     }
     fixtures.finish(true, resources, settings, announce).await;
+}
+
+/// A case that ended.
+enum Ended {
+    /// It was run by this process.
+    Here(Conclusion),
+    /// It was run elsewhere, and its events are known.
+    Elsewhere(Verdict),
+}
+
+impl Ended {
+    fn verdict(&self) -> &Verdict {
+        match self {
+            Ended::Here(conclusion) => &conclusion.verdict,
+            Ended::Elsewhere(verdict) => verdict,
+        }
+    }
 }
 
 /// The next place that is received; none at the end.

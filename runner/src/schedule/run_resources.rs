@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::execute::RunContext;
 use crate::host::secrets::Secrets;
 use crate::record::ArtifactStore;
+use crate::schedule::slurm::Slurm;
 
 /// Shared by all cases of a run.
 pub struct RunResources {
@@ -14,12 +15,14 @@ pub struct RunResources {
     pub artifacts: Option<ArtifactStore>,
     /// What is masked in everything that is written.
     pub secrets: Secrets,
+    /// Starts cases elsewhere.
+    pub slurm: Option<Slurm>,
 }
 
 impl RunResources {
     /// A run whose files stay in their scratch directories, and that masks nothing.
     pub fn bare(execution: RunContext) -> RunResources {
-        RunResources { execution, artifacts: None, secrets: Secrets::default() }
+        RunResources { execution, artifacts: None, secrets: Secrets::default(), slurm: None }
     }
 
     /// Where a directory of the run stays: with the run's other files, under `name`, or where it is.

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use model::node::{Node, Value};
-use protocol::datatype::Operation;
 use protocol::fault::{Action, Fault, Link, Side, Trigger};
-use protocol::ids::{Rank, Sequence};
+use protocol::ids::Rank;
 use protocol::plan::ClusterPlan;
-use protocol::report::{COLLECTIVES, FaultKind};
+use protocol::report::FaultKind;
 
 use crate::case;
 use crate::suite::language::keys;
 use crate::suite::launch::read_rank;
-use crate::suite::reader::{Mapping, Reader, did_you_mean};
+use crate::suite::moment::Moment;
+use crate::suite::reader::{Mapping, Reader, did_you_mean, sound};
 
 /// What a fault can do, in the order of the documentation.
 const KINDS: [FaultKind; 8] = [
@@ -147,15 +147,6 @@ fn read_action(reader: &Reader<'_>, kind: FaultKind, value: Option<&Node>, clust
     })
 }
 
-/// A value that may be left out; `None` when it is there and wrong.
-pub(super) fn sound<T>(read: Option<Option<T>>) -> Option<Option<T>> {
-    match read {
-        Some(None) => None,
-        Some(value) => Some(value),
-        None => Some(None),
-    }
-}
-
 /// A bandwidth above 0, Gbit/s.
 fn read_bandwidth(reader: &Reader<'_>, node: &Node) -> Option<f64> {
     let gbps = reader.number("gbps", node)?;
@@ -214,63 +205,23 @@ fn read_link_time(reader: &Reader<'_>, kind: FaultKind, at: Option<&Node>) -> Op
 fn read_trigger(reader: &Reader<'_>, kind: FaultKind, node: &Node, world: Option<u32>) -> Option<Trigger> {
     let at = reader.section(&keys::AT, node)?;
     let rank = at.required("rank", "rank: 1").and_then(|node| read_rank(reader, node, world));
-    let collective = at.get("collective");
     let after = at.entry("after");
-    let (sequence, communicator) = (at.entry("seq"), at.entry("communicator"));
-    at.finish();
-    match (collective, after) {
-        (Some(collective), None) => {
-            let operation = read_collective(reader, collective);
-            let sequence = sequence.map(|entry| reader.integer("seq", &entry.node, 1, u32::MAX));
-            let communicator = communicator.map(|entry| reader.integer("communicator", &entry.node, 1, u32::MAX));
-            Some(Trigger::Collective {
-                rank: Rank(rank?),
-                communicator: Some(communicator.unwrap_or(Some(1))?.into()),
-                operation: operation?,
-                sequence: sound(sequence)?.map(|sequence| Sequence(sequence.into())),
-            })
-        }
-        (None, Some(after)) => {
-            for entry in [sequence, communicator].into_iter().flatten() {
-                let message = format!("`{}` without a `collective`", entry.key);
-                reader.mistake(&entry.key_span, message, "it belongs to `collective: all_reduce`");
-            }
-            if !matches!(kind, FaultKind::Kill | FaultKind::Stop) {
-                let help = "write `at: { rank: 1, collective: all_reduce, seq: 1 }`";
-                reader.mistake(&after.key_span, format!("`{}` happens at a collective", kind.name()), help);
-                return None;
-            }
-            let elapsed = reader.duration("after", &after.node)?;
-            (sequence.or(communicator).is_none()).then_some(Trigger::After { rank: Some(Rank(rank?)), elapsed })
-        }
-        (Some(_), Some(after)) => {
-            reader.mistake(&after.key_span, "`at` has both `collective` and `after`", "keep one of the two");
-            None
-        }
-        (None, None) => {
-            let help = "add `collective: all_reduce` or `after: 2s`";
-            reader.mistake(&node.span, format!("`{}` does not say when", kind.name()), help);
-            None
-        }
+    let moment = Moment::read(reader, node, at, kind.name(), "add `collective: all_reduce` or `after: 2s`")?;
+    if let (Moment::After(_), Some(after), false) = (&moment, after, matches!(kind, FaultKind::Kill | FaultKind::Stop))
+    {
+        let help = "write `at: { rank: 1, collective: all_reduce, seq: 1 }`";
+        reader.mistake(&after.key_span, format!("`{}` happens at a collective", kind.name()), help);
+        return None;
     }
-}
-
-pub(super) fn read_collective(reader: &Reader<'_>, node: &Node) -> Option<Operation> {
-    let choices = operations();
-    let names: Vec<&str> = choices.iter().map(|operation| operation.name()).collect();
-    reader.choice("collective", node, &names).map(|index| choices[index])
-}
-
-/// What a fault may wait for. A barrier is not an operation of NCCL: frameworks use an all_reduce.
-fn operations() -> Vec<Operation> {
-    let collectives = COLLECTIVES.into_iter().filter(|operation| *operation != Operation::Barrier);
-    collectives.chain([Operation::Send, Operation::Recv]).collect()
+    Some(moment.of(Rank(rank?)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::suite::language::{Section, Shape};
+    use crate::suite::moment;
+    use protocol::datatype::Operation;
 
     fn words(section: &Section, key: &str) -> Vec<&'static str> {
         let shape = &section.key(key).unwrap().shape;
@@ -288,7 +239,7 @@ mod tests {
         assert_eq!(words(&keys::FAULT, "do"), without.iter().map(|kind| kind.name()).collect::<Vec<_>>());
         let actions: Vec<&str> = keys::FAULT_ACTION.keys().map(|key| key.name).collect();
         assert_eq!(actions, with.iter().map(|kind| kind.name()).collect::<Vec<_>>());
-        let operations: Vec<&str> = operations().into_iter().map(Operation::name).collect();
+        let operations: Vec<&str> = moment::operations().into_iter().map(Operation::name).collect();
         assert_eq!(words(&keys::AT, "collective"), operations);
     }
 }

@@ -249,7 +249,7 @@ fn read_timeout(reader: &Reader<'_>, node: &Node) -> StepTimeout {
 /// Where a case may name what fixtures give: words of its command line, variables, and text looked for in its output.
 fn in_case(path: &[&str]) -> bool {
     match path {
-        ["launch", rest @ ..] => rest.contains(&"argv") || rest.contains(&"args"),
+        ["launch", rest @ ..] => ["argv", "args", "options"].iter().any(|key| rest.contains(key)),
         ["env", ..] => true,
         ["expect", "stdout" | "stderr", rest @ ..] => !rest.contains(&"matches") && !rest.contains(&"rank"),
         _ => false,
@@ -319,7 +319,7 @@ fn wrong(
         let places = if in_fixture {
             "`setup`, `teardown` and `env`"
         } else {
-            "`argv`, `args`, `env` and in what `stdout` and `stderr` contain"
+            "`argv`, `args`, `options`, `env` and in what `stdout` and `stderr` contain"
         };
         return Some((
             format!("`fixtures.{fixture}.{output}` is known only when the case runs"),

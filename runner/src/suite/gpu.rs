@@ -5,14 +5,14 @@ use std::time::Duration;
 use model::node::{Entry, Node, Value};
 use protocol::fault::{Action, Fault, Trigger};
 use protocol::gpu_event::{EccErrors, GpuEvent, GpuHealth, LOST, Repairs, Throttle, board};
-use protocol::ids::{Rank, Sequence};
+use protocol::ids::Rank;
 use protocol::market;
 use protocol::plan::ClusterPlan;
 use protocol::profile::GpuProfile;
 
 use crate::case;
-use crate::suite::fault::{read_collective, sound};
 use crate::suite::language::gpu as keys;
+use crate::suite::moment::Moment;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 
 /// One GPU of the cluster, as events name it.
@@ -145,38 +145,8 @@ fn check_pcie(reader: &Reader<'_>, node: &Node, is_more: bool, key: &str, place:
 /// `{after: 2s}`, or a collective of the GPU's own rank.
 fn read_time(reader: &Reader<'_>, node: &Node, rank: Rank) -> Option<Trigger> {
     let at = reader.section(&keys::AT, node)?;
-    let (collective, after) = (at.get("collective"), at.entry("after"));
-    let (sequence, communicator) = (at.entry("seq"), at.entry("communicator"));
-    at.finish();
-    match (collective, after) {
-        (Some(collective), None) => {
-            let operation = read_collective(reader, collective);
-            let number = |entry: Option<&Entry>, key| entry.map(|entry| reader.integer(key, &entry.node, 1, u32::MAX));
-            let (sequence, communicator) = (number(sequence, "seq"), number(communicator, "communicator"));
-            Some(Trigger::Collective {
-                rank,
-                communicator: Some(communicator.unwrap_or(Some(1))?.into()),
-                operation: operation?,
-                sequence: sound(sequence)?.map(|sequence| Sequence(sequence.into())),
-            })
-        }
-        (None, Some(after)) => {
-            for entry in [sequence, communicator].into_iter().flatten() {
-                let message = format!("`{}` without a `collective`", entry.key);
-                reader.mistake(&entry.key_span, message, "it belongs to `collective: all_reduce`");
-            }
-            Some(Trigger::After { rank: Some(rank), elapsed: reader.duration("after", &after.node)? })
-        }
-        (Some(_), Some(after)) => {
-            reader.mistake(&after.key_span, "`at` has both `collective` and `after`", "keep one of the two");
-            None
-        }
-        (None, None) => {
-            let help = "add `collective: all_reduce` or `after: 2s`, or leave `at` out for the start";
-            reader.mistake(&node.span, "`at` does not say when", help);
-            None
-        }
-    }
+    let help = "add `collective: all_reduce` or `after: 2s`, or leave `at` out for the start";
+    Moment::read(reader, node, at, "at", help).map(|moment| moment.of(rank))
 }
 
 fn read_ecc(reader: &Reader<'_>, node: &Node, place: &Place<'_>) -> Option<EccErrors> {

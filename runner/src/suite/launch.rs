@@ -8,12 +8,14 @@ use crate::host::signal;
 use crate::suite::Shared;
 use crate::suite::language::keys::{self, MAX_RANKS};
 use crate::suite::reader::{Reader, did_you_mean};
+use crate::suite::srun;
 
 /// Number of ranks of a launch.
 pub(super) fn world_size(launch: &Launch) -> Option<u32> {
     match launch {
         Launch::Argv { ranks, .. } => *ranks,
         Launch::Torchrun { nproc_per_node, nnodes, .. } => Some(nproc_per_node * nnodes),
+        Launch::Srun(srun) => Some(srun.world_size()),
     }
 }
 
@@ -23,8 +25,9 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
     let launch = reader.section(&keys::LAUNCH, node)?;
     let argv = launch.get("argv");
     let torchrun = launch.get("torchrun");
-    let read = match (argv, torchrun) {
-        (Some(argv), None) => {
+    let slurm = launch.get("srun");
+    let read = match (argv, torchrun, slurm) {
+        (Some(argv), None, None) => {
             let argv = reader.words("argv", argv).filter(|words| {
                 if words.is_empty() {
                     reader.mistake(&argv.span, "`argv` is empty", "write `argv: [program, argument, ...]`");
@@ -43,21 +46,31 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
                 None => argv.map(|argv| Launch::Argv { argv, ranks: None }),
             }
         }
-        (None, Some(torchrun)) => {
+        (None, Some(torchrun), None) => {
             let args = launch.get("args");
             read_torchrun(shared, torchrun, args, cluster)
         }
-        (Some(_), Some(_)) => {
-            reader.mistake(&node.span, "`launch` has both `argv` and `torchrun`", "keep one of the two");
+        (None, None, Some(slurm)) => srun::read(shared, slurm, cluster).map(Launch::Srun),
+        (None, None, None) => {
+            let help = "add `argv: [...]`, `torchrun: {...}` or `srun: {...}`";
+            reader.mistake(&node.span, "`launch` does not say what to start", help);
             None
         }
-        (None, None) => {
-            reader.mistake(&node.span, "`launch` does not say what to start", "add `argv: [...]` or `torchrun: {...}`");
+        (argv, torchrun, slurm) => {
+            let there = [("argv", argv), ("torchrun", torchrun), ("srun", slurm)];
+            let there: Vec<String> =
+                there.iter().filter(|(_, node)| node.is_some()).map(|(key, _)| format!("`{key}`")).collect();
+            let (message, help) = match there.as_slice() {
+                [one, two] => (format!("`launch` has both {one} and {two}"), "keep one of the two"),
+                _ => (format!("`launch` has {}", there.join(", ")), "keep one of the three"),
+            };
+            reader.mistake(&node.span, message, help);
             None
         }
     };
     for (key, owner, absent) in [("args", "torchrun", torchrun.is_none()), ("ranks", "argv", argv.is_none())] {
-        if let Some(entry) = launch.entry(key).filter(|_| absent && (argv.is_some() || torchrun.is_some())) {
+        let other = argv.is_some() || torchrun.is_some() || slurm.is_some();
+        if let Some(entry) = launch.entry(key).filter(|_| absent && other) {
             let message = format!("`{key}` without `{owner}`");
             reader.mistake(&entry.key_span, message, format!("it belongs to `{owner}`"));
         }
@@ -112,14 +125,7 @@ fn read_torchrun(
     let nnodes = torchrun.get("nnodes").map_or(Some(1), |node| reader.integer("nnodes", node, 1, MAX_RANKS));
     let max_restarts =
         torchrun.get("max_restarts").map_or(Some(0), |node| reader.integer("max_restarts", node, 0, 100));
-    let script = torchrun.required("script", "script: train.py").and_then(|node| {
-        let script = std::path::PathBuf::from(reader.string("script", node)?);
-        if !shared.dir.join(&script).is_file() {
-            let message = format!("there is no file {}", shared.dir.join(&script).display());
-            reader.mistake(&node.span, message, "the path is taken from the suite's directory");
-        }
-        Some(script)
-    });
+    let script = torchrun.required("script", "script: train.py").and_then(|node| read_script(shared, node));
     let inner_args = torchrun.get("args");
     if let (Some(_), Some(outer)) = (inner_args, outer_args) {
         reader.mistake(&outer.span, "`args` is here and in `torchrun`", "keep one of the two");
@@ -129,23 +135,43 @@ fn read_torchrun(
     let (nproc_per_node, nnodes) = (nproc_per_node?, nnodes?);
     if let Some(cluster) = cluster {
         let ranks = nproc_per_node.saturating_mul(nnodes);
-        if ranks > cluster.world_size() {
-            too_many(reader, node, ranks, cluster);
-        } else if nnodes as usize > cluster.nodes.len() {
-            let message =
-                format!("{nnodes} nodes on the cluster `{}`, which has {}", cluster.name, cluster.nodes.len());
-            reader.mistake(&node.span, message, "lower `nnodes`, or enlarge the cluster");
-        } else if nnodes > 1 {
-            let small =
-                cluster.nodes.iter().take(nnodes as usize).find(|node| (node.ranks.len() as u32) < nproc_per_node);
-            if let Some(small) = small {
-                let message =
-                    format!("{nproc_per_node} ranks per node, but node `{}` has {} GPUs", small.id, small.ranks.len());
-                reader.mistake(&node.span, message, "lower `nproc_per_node`, or enlarge the node");
-            }
-        }
+        fits(reader, node, cluster, (ranks, nnodes), Some(nproc_per_node), "nproc_per_node");
     }
     Some(Launch::Torchrun { nproc_per_node, nnodes, script: script?, args: args?, max_restarts: max_restarts? })
+}
+
+/// A file from the suite's directory.
+pub(super) fn read_script(shared: &Shared<'_>, node: &Node) -> Option<std::path::PathBuf> {
+    let script = std::path::PathBuf::from(shared.reader.string("script", node)?);
+    if !shared.dir.join(&script).is_file() {
+        let message = format!("there is no file {}", shared.dir.join(&script).display());
+        shared.reader.mistake(&node.span, message, "the path is taken from the suite's directory");
+    }
+    Some(script)
+}
+
+/// Whether `cluster` has room for so many ranks on so many nodes, `per_node` on each where that is known; the suite sets that by `key`.
+pub(super) fn fits(
+    reader: &Reader<'_>,
+    node: &Node,
+    cluster: &ClusterPlan,
+    (ranks, nodes): (u32, u32),
+    per_node: Option<u32>,
+    key: &str,
+) {
+    if ranks > cluster.world_size() {
+        too_many(reader, node, ranks, cluster);
+    } else if nodes as usize > cluster.nodes.len() {
+        let message = format!("{nodes} nodes on the cluster `{}`, which has {}", cluster.name, cluster.nodes.len());
+        let key = if key == "nproc_per_node" { "nnodes" } else { "nodes" };
+        reader.mistake(&node.span, message, format!("lower `{key}`, or enlarge the cluster"));
+    } else if let Some(per_node) = per_node.filter(|_| nodes > 1) {
+        let small = cluster.nodes.iter().take(nodes as usize).find(|node| (node.ranks.len() as u32) < per_node);
+        if let Some(small) = small {
+            let message = format!("{per_node} ranks per node, but node `{}` has {} GPUs", small.id, small.ranks.len());
+            reader.mistake(&node.span, message, format!("lower `{key}`, or enlarge the node"));
+        }
+    }
 }
 
 pub(super) fn read_kills(

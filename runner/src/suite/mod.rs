@@ -15,6 +15,7 @@ pub mod language;
 mod launch;
 mod lint;
 mod matrix;
+mod moment;
 mod path;
 mod perf;
 mod policy;
@@ -23,6 +24,7 @@ mod reader;
 mod report;
 pub(crate) mod requirements;
 mod requires;
+mod srun;
 mod surroundings;
 pub(crate) mod template;
 
@@ -448,6 +450,8 @@ cases:
     exit: {code: 1}
     report: [{path: $.a, gt: 1, abs: 1, near: 2, exists: true}]
     findings: [count_mismatch, {kind: count_mismatch, ranks: [0], contains: x, lines: {0: 'a.py:1'}, optional: true}]
+- {id: two, launch: {srun: {nodes: 1, ntasks: 1, ntasks_per_node: 1, options: [-p, x], argv: [x]}}}
+- {id: three, launch: {srun: {torchrun: {nproc_per_node: 1, script: x, args: [a], max_restarts: 1}}}}
 ";
 
     #[test]

@@ -398,6 +398,15 @@ pub(crate) fn to_json(node: &Node) -> serde_json::Value {
     }
 }
 
+/// A value that may be left out; `None` when it is there and wrong.
+pub(super) fn sound<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+    match read {
+        Some(None) => None,
+        Some(value) => Some(value),
+        None => Some(None),
+    }
+}
+
 fn plain(value: &Value) -> String {
     match value {
         Value::Bool(value) => value.to_string(),

@@ -13,6 +13,7 @@ use super::symbols::Allocator;
 use super::torch;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
+use crate::device::graph::capture;
 use crate::device::{address, fresh};
 use crate::sanitizer::{averaged, init, owner, races};
 
@@ -149,7 +150,7 @@ const BEFORE: usize = 2;
 /// knows when a block of one is fresh. Its object gets a copy of its table in which `allocate` is ours.
 pub(super) fn watch() {
     let allocator = torch().cuda_allocator();
-    let is_wanted = init::is_wanted() || races::are_wanted() || averaged::is_wanted();
+    let is_wanted = init::is_wanted() || races::are_wanted() || averaged::is_wanted() || owner::is_exact();
     if !is_wanted || CUDA_ALLOCATE.get().is_some() {
         return;
     }
@@ -163,7 +164,11 @@ pub(super) fn watch() {
     let Some(mut table) = functions else {
         // Races are found all the same, without the lines of allocations.
         owner::is_blind();
-        for (wanted, name) in [(init::is_wanted(), "sanitize: init"), (averaged::is_wanted(), "sanitize: replicas")] {
+        for (wanted, name) in [
+            (init::is_wanted(), "sanitize: init"),
+            (averaged::is_wanted(), "sanitize: replicas"),
+            (owner::is_exact(), "sanitize: memory"),
+        ] {
             if wanted {
                 gap::record(Library::Torch, name, "the CUDA caching allocator is not as expected");
             }
@@ -174,6 +179,12 @@ pub(super) fn watch() {
     // SAFETY: `allocate` of a `c10::Allocator`.
     let _ = CUDA_ALLOCATE.set(unsafe { std::mem::transmute::<usize, Allocate>(table[place]) });
     table[place] = hand_out as *const () as usize;
+    if owner::is_exact() {
+        let place = BEFORE + method::RAW_DELETER;
+        // SAFETY: `raw_deleter` of a `c10::Allocator`.
+        let _ = CUDA_RAW_DELETER.set(unsafe { std::mem::transmute::<usize, RawDeleter>(table[place]) });
+        table[place] = cuda_raw_deleter as *const () as usize;
+    }
     let table: &'static [usize; PLACES] = Box::leak(table);
     // SAFETY: the object is a variable of libtorch; other threads see one table or the other, which differ in one function.
     unsafe { AtomicUsize::from_ptr(allocator.cast()) }.store(table[BEFORE..].as_ptr() as usize, Ordering::Release);
@@ -196,6 +207,43 @@ fn words_at(address: usize) -> Option<Box<[usize; PLACES]>> {
         .then_some(words)
 }
 
+type RawDeleter = unsafe extern "C-unwind" fn(*mut c_void) -> Option<Deleter>;
+
+/// `raw_deleter` of PyTorch's CUDA caching allocator.
+static CUDA_RAW_DELETER: OnceLock<RawDeleter> = OnceLock::new();
+/// What it gives blocks back with.
+static CUDA_DELETER: OnceLock<Deleter> = OnceLock::new();
+
+/// Sees when a block that was handed out comes back.
+///
+/// # Safety
+/// `allocate` of the CUDA caching allocator filled `data`.
+unsafe fn watch_return(data: &mut DataPtr) {
+    if let Some(deleter) = data.deleter
+        && std::ptr::fn_addr_eq(*CUDA_DELETER.get_or_init(|| deleter), deleter)
+        && data.context == data.data
+    {
+        data.deleter = Some(give_back);
+    }
+}
+
+unsafe extern "C-unwind" fn give_back(block: *mut c_void) {
+    owner::block_came_back(block as usize);
+    if let Some(deleter) = CUDA_DELETER.get() {
+        // SAFETY: the deleter that this one is in the place of, with its argument.
+        unsafe { deleter(block) };
+    }
+}
+
+/// PyTorch compares a block's deleter with this.
+unsafe extern "C-unwind" fn cuda_raw_deleter(this: *mut c_void) -> Option<Deleter> {
+    let raw_deleter = CUDA_RAW_DELETER.get()?;
+    // SAFETY: the function that this one is in the place of, with its argument.
+    let deleter = unsafe { raw_deleter(this) }?;
+    let is_watched = CUDA_DELETER.get().is_some_and(|known| std::ptr::fn_addr_eq(*known, deleter));
+    Some(if is_watched { give_back } else { deleter })
+}
+
 unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, size: usize) -> *mut DataPtr {
     let Some(allocate) = CUDA_ALLOCATE.get() else { return result };
     let sublet = fresh::Sublet::begin();
@@ -208,7 +256,11 @@ unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, si
         return result;
     }
     averaged::forget(data, size);
-    races::handed_out(data, size);
+    races::block_handed_out(data, size, capture::is_any());
+    if owner::is_exact() {
+        // SAFETY: as above.
+        unsafe { watch_return(&mut *result) };
+    }
     if !init::is_wanted() {
         return result;
     }

@@ -22,7 +22,7 @@ use super::{exception, sums, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::graph::capture::{self, Hidden};
-use crate::device::{self, neighbors};
+use crate::device::{self, calls, neighbors};
 
 /// The object that libtorch hands to [`compute`] and to `host::read`: a `c10::OperatorKernel` with the operator behind it.
 #[repr(C)]
@@ -413,7 +413,7 @@ fn wait_for_streams(index: i8) {
     if let Some(stream) = current::stream(index) {
         stream.synchronize();
     }
-    if device.alive().is_err() {
-        exception::fail("CUDA error: the launch timed out and was terminated");
+    if let Err(error) = device.alive() {
+        exception::fail(&format!("CUDA error: {}", calls::error::text(error.0)));
     }
 }

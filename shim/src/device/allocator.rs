@@ -82,6 +82,8 @@ pub(crate) struct Allocator {
     limit: usize,
     /// Bytes of pages in use.
     used: usize,
+    /// Bytes behind every allocation that belong to none.
+    gap: usize,
     pages: Extents,
     shared: Extents,
     /// Offset -> (bytes asked for, bytes taken).
@@ -94,7 +96,12 @@ impl Allocator {
     pub(crate) fn new(limit: usize, length: usize) -> Self {
         let mut pages = Extents::default();
         pages.put(0, length / PAGE * PAGE);
-        Self { limit: limit / PAGE * PAGE, used: 0, pages, shared: Extents::default(), live: BTreeMap::new() }
+        Self { limit: limit / PAGE * PAGE, used: 0, gap: 0, pages, shared: Extents::default(), live: BTreeMap::new() }
+    }
+
+    /// At least `bytes` behind every allocation belong to none, so that who goes on behind an end does not come to a neighbor.
+    pub(crate) fn with_gaps(self, bytes: usize) -> Self {
+        Self { gap: bytes, ..self }
     }
 
     /// Finds room for `size` bytes, above 0; `None` when the memory is used up.
@@ -103,10 +110,10 @@ impl Allocator {
             return None;
         }
         let (offset, taken) = if size > SHARED {
-            let taken = size.next_multiple_of(PAGE);
+            let taken = (size + self.gap).next_multiple_of(PAGE);
             (self.take_pages(taken)?, taken)
         } else {
-            let taken = size.max(1).next_multiple_of(ALIGNMENT);
+            let taken = (size.max(1) + self.gap).next_multiple_of(ALIGNMENT);
             let offset = match self.shared.take(taken) {
                 Some(offset) => offset,
                 None => {
@@ -204,6 +211,16 @@ mod tests {
         assert_eq!(memory.free(a), Some(Freed { size: 1, pages: None }));
         assert_eq!(memory.free(b), Some(Freed { size: 1000, pages: Some((0, PAGE)) }));
         assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn gaps_are_nobodys() {
+        let mut memory = Allocator::new(8 * PAGE, 16 * PAGE).with_gaps(512);
+        let small = [memory.allocate(512).unwrap(), memory.allocate(512).unwrap()];
+        assert_eq!((small[1] - small[0], memory.find(small[0] + 512)), (1024, None));
+        let large = memory.allocate(2 * PAGE).unwrap();
+        assert_eq!((memory.find(large + 2 * PAGE), memory.used()), (None, 4 * PAGE));
+        assert_eq!(memory.free(large), Some(Freed { size: 2 * PAGE, pages: Some((large, 3 * PAGE)) }));
     }
 
     #[test]

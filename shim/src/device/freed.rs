@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use protocol::ids::SiteId;
+
 /// Most ranges that are kept; after that the lowest are forgotten.
 const MOST: usize = 1 << 16;
 
@@ -24,6 +26,8 @@ pub(crate) struct Was {
     pub(crate) size: usize,
     /// `cudaDeviceReset` freed it.
     pub(crate) by_reset: bool,
+    /// Where it was allocated, if that is known.
+    pub(crate) site: SiteId,
 }
 
 impl Freed {
@@ -33,9 +37,9 @@ impl Freed {
     }
 
     /// An allocation was freed.
-    pub(crate) fn add(&mut self, start: usize, size: usize, by_reset: bool) {
+    pub(crate) fn add(&mut self, start: usize, size: usize, by_reset: bool, site: SiteId) {
         self.reuse(start, size);
-        self.0.insert(start, Range { end: start + size, was: Was { start, size, by_reset } });
+        self.0.insert(start, Range { end: start + size, was: Was { start, size, by_reset, site } });
         if self.0.len() > MOST {
             self.0.pop_first();
         }
@@ -66,21 +70,23 @@ impl Freed {
 mod tests {
     use super::*;
 
+    const SITE: SiteId = SiteId(0);
+
     #[test]
     fn what_is_given_out_again_is_not_freed_any_more() {
         let mut freed = Freed::new();
-        freed.add(1000, 100, false);
-        freed.add(2000, 100, true);
-        let was = Some(Was { start: 1000, size: 100, by_reset: false });
+        freed.add(1000, 100, false, SITE);
+        freed.add(2000, 100, true, SITE);
+        let was = Some(Was { start: 1000, size: 100, by_reset: false, site: SITE });
         assert_eq!([freed.find(999), freed.find(1000), freed.find(1099), freed.find(1100)], [None, was, was, None]);
         assert!(freed.find(2050).is_some_and(|was| was.by_reset));
         freed.reuse(1010, 20);
         assert_eq!([freed.find(1009), freed.find(1010), freed.find(1029), freed.find(1030)], [was, None, None, was]);
         freed.reuse(900, 1500);
         assert_eq!([1000, 1050, 2000].map(|place| freed.find(place)), [None; 3]);
-        freed.add(1000, 10, false);
-        freed.add(1000, 20, false);
-        assert_eq!(freed.find(1015), Some(Was { start: 1000, size: 20, by_reset: false }));
+        freed.add(1000, 10, false, SITE);
+        freed.add(1000, 20, false, SITE);
+        assert_eq!(freed.find(1015), Some(Was { start: 1000, size: 20, by_reset: false, site: SITE }));
     }
 
     #[test]

@@ -4,17 +4,25 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use dataplane::lock::Mutex;
-use ptx::{Assertion, Host, Memory};
+use protocol::ids::SiteId;
+use ptx::{Assertion, Host, Memory, Mistake};
 
 use super::memory::{self, Kind};
-use super::{Device, address};
+use super::{Device, address, misuse};
+use crate::sanitizer::owner::Blocks;
 
 /// A kernel's view of its device.
-pub(super) struct Grid {
+pub(super) struct Grid<'a> {
     pub(super) device: &'static Device,
+    /// Where the kernel was launched, if that is not the call under way.
+    pub(super) site: Option<SiteId>,
+    /// What the program's allocator had handed out at the launch, if that is looked at.
+    pub(super) blocks: Option<&'a Blocks>,
+    /// What had no writer, and where it was allocated.
+    pub(super) unwritten: &'a [(Range<usize>, SiteId)],
 }
 
-impl Grid {
+impl Grid<'_> {
     /// Whether a kernel may touch memory of `owner`: its own, or that of a peer whose access is enabled.
     fn reaches(&self, owner: &Device, kind: Kind) -> bool {
         // Who may reach pools, mappings and managed memory is said elsewhere (`cudaMemPoolSetAccess`, `cuMemSetAccess`).
@@ -24,19 +32,34 @@ impl Grid {
     }
 }
 
-impl Memory for Grid {
+impl Memory for Grid<'_> {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let address = usize::try_from(address).ok()?;
         let range = |base: usize, size: usize| base as u64..(base + size) as u64;
         if let Some(location) = address::locate(address) {
-            return self.reaches(location.device, location.kind).then(|| range(location.base, location.size));
+            if !self.reaches(location.device, location.kind) {
+                return None;
+            }
+            let whole = location.base..location.base + location.size;
+            let part = match self.blocks {
+                Some(blocks) if location.kind == Kind::Plain => blocks.part(address, whole)?,
+                _ => whole,
+            };
+            return Some(part.start as u64..part.end as u64);
         }
         // Host memory that CUDA knows has one address for all (unified addressing).
         memory::locate_host(address).map(|host| range(host.base, host.size))
     }
 }
 
-impl Host for Grid {
+impl Host for Grid<'_> {
+    fn mistake(&self, mistake: &Mistake) {
+        misuse::noticed(mistake, self.site, |address| {
+            let found = self.unwritten.iter().find(|(range, _)| range.end as u64 > address);
+            found.map(|(_, site)| *site)
+        });
+    }
+
     fn print(&self, text: &[u8]) {
         self.device.output.print(text);
     }

@@ -1,11 +1,13 @@
 //! Launches: checked as CUDA checks them, then run by `ptx` in stream order. A kernel without code here is recorded, not executed.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use protocol::ids::SiteId;
 use ptx::{Entry, LaunchError, Trap, TrapKind};
 
 use super::error::{CudaError, CudaResult};
@@ -17,6 +19,8 @@ use super::stream::{self, Stream};
 use super::{Device, attribute, event, misuse, neighbors};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
+use crate::call_site;
+use crate::sanitizer::owner::Blocks;
 use crate::sanitizer::{init, races};
 use crate::settings::GapPolicy;
 
@@ -268,19 +272,28 @@ impl KernelCall {
         // What it reads and writes is not known: it is ordered with other work, and conflicts with none.
         races::work(&[stream.lane()], self.call, &[]);
         races::writes_anywhere();
-        init::all_written();
         stream.count_work(self.work());
-        let call = Arc::clone(self);
+        let may_wait = self.runnable.compiled.kernel.may_wait();
+        // Who runs at once is in the call that launched it.
+        let site = if may_wait || !stream.is_idle() { call_site::of_mistake() } else { None };
+        let given = Given { site, blocks: Blocks::now(), unwritten: init::for_kernel() };
+        let is_watched = given.unwritten.is_some();
+        let (call, is_done) = (Arc::clone(self), Arc::new(AtomicBool::new(false)));
+        let done = Arc::clone(&is_done);
         let task = move || {
             let _running = neighbors::running(device);
-            let KernelCall { runnable, launch, cluster, params, globals, library, call, .. } = &*call;
-            run(device, runnable, launch, *cluster, params, globals, *library, call);
+            call.run(&given);
+            done.store(true, Ordering::Release);
         };
-        if self.runnable.compiled.kernel.may_wait() {
+        if may_wait {
             // For work that is issued after it, perhaps: the caller must be free to do that.
             stream::enqueue(stream, Box::new(task));
         } else {
             stream.run(task);
+        }
+        // What it writes is known when it is done; until then it may be anything.
+        if is_watched && !is_done.load(Ordering::Acquire) {
+            init::all_written();
         }
         for event in events {
             event.record(stream)?;
@@ -288,6 +301,68 @@ impl KernelCall {
         super::answer_before_failure();
         Ok(())
     }
+
+    fn run(&self, given: &Given) {
+        static GRIDS: AtomicU64 = AtomicU64::new(1);
+        let Self { device, runnable, launch, cluster, params, globals, library, call, .. } = self;
+        // Nothing runs behind a kernel that went wrong.
+        if device.alive().is_err() {
+            return;
+        }
+        let workspace = if launch.is_cooperative { Workspace::new(device) } else { Ok(Workspace(None)) };
+        let workspace = match workspace {
+            Ok(workspace) => workspace,
+            Err(error) => return device.fail(error),
+        };
+        let before = given.unwritten.as_deref().unwrap_or_default();
+        let grid = Grid { device, site: given.site, blocks: given.blocks.as_ref(), unwritten: before };
+        let ranges = before.iter().map(|(range, _)| range.start as u64..range.end as u64);
+        let unwritten = given.unwritten.as_ref().map(|_| ptx::Unwritten::new(ranges));
+        let limit = |number: usize| device.limits[number].load(Ordering::Relaxed);
+        let whole = ptx::Launch {
+            grid: launch.grid,
+            block: launch.block,
+            cluster: *cluster,
+            dynamic_shared: launch.shared_bytes as u32,
+            params,
+            globals,
+            cooperative: launch.is_cooperative,
+            workspace: workspace.0.map_or(0, |address| address as u64),
+            stack: u32::try_from(limit(0)).unwrap_or(u32::MAX),
+            threads: host_threads(),
+            multiprocessors: device.gpu.profile.sm_count,
+            grid_id: GRIDS.fetch_add(1, Ordering::Relaxed),
+            memory: &grid,
+            host: &grid,
+            unwritten: unwritten.as_ref(),
+            cancel: None,
+        };
+        match catch_unwind(AssertUnwindSafe(|| runnable.compiled.kernel.launch(&whole))) {
+            Ok(Ok(_)) => {}
+            Ok(Err(LaunchError::Trap(trap))) => stopped(device, &trap, given.site),
+            // Its sizes were checked before.
+            Ok(Err(LaunchError::Invalid { message, .. })) => {
+                eprintln!("fakegpu: {call}: {message}");
+                device.fail(CudaError::LAUNCH_FAILURE);
+            }
+            Err(_) => {
+                gap::panicked(*library, call);
+                device.fail(CudaError::LAUNCH_FAILURE);
+            }
+        }
+        if let Some(unwritten) = unwritten {
+            init::kernel_wrote(before, &unwritten.left());
+        }
+    }
+}
+
+/// What a kernel finds at its launch.
+struct Given {
+    /// Where it was launched, if it does not run in that call.
+    site: Option<SiteId>,
+    blocks: Option<Blocks>,
+    /// Memory without a writer, and where it was allocated.
+    unwritten: Option<Vec<(Range<usize>, SiteId)>>,
 }
 
 /// What every device refuses.
@@ -347,61 +422,6 @@ fn host_threads() -> usize {
     *THREADS.get_or_init(|| given().unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)))
 }
 
-#[expect(clippy::too_many_arguments, reason = "what a launch consists of")]
-fn run(
-    device: &'static Device,
-    runnable: &Runnable,
-    launch: &Launch,
-    cluster: [u32; 3],
-    params: &[u8],
-    globals: &[u64],
-    library: Library,
-    call: &'static str,
-) {
-    static GRIDS: AtomicU64 = AtomicU64::new(1);
-    // Nothing runs behind a kernel that went wrong.
-    if device.alive().is_err() {
-        return;
-    }
-    let workspace = if launch.is_cooperative { Workspace::new(device) } else { Ok(Workspace(None)) };
-    let workspace = match workspace {
-        Ok(workspace) => workspace,
-        Err(error) => return device.fail(error),
-    };
-    let grid = Grid { device };
-    let limit = |number: usize| device.limits[number].load(Ordering::Relaxed);
-    let whole = ptx::Launch {
-        grid: launch.grid,
-        block: launch.block,
-        cluster,
-        dynamic_shared: launch.shared_bytes as u32,
-        params,
-        globals,
-        cooperative: launch.is_cooperative,
-        workspace: workspace.0.map_or(0, |address| address as u64),
-        stack: u32::try_from(limit(0)).unwrap_or(u32::MAX),
-        threads: host_threads(),
-        multiprocessors: device.gpu.profile.sm_count,
-        grid_id: GRIDS.fetch_add(1, Ordering::Relaxed),
-        memory: &grid,
-        host: &grid,
-        cancel: None,
-    };
-    match catch_unwind(AssertUnwindSafe(|| runnable.compiled.kernel.launch(&whole))) {
-        Ok(Ok(_)) => {}
-        Ok(Err(LaunchError::Trap(trap))) => stopped(device, &trap),
-        // Its sizes were checked before.
-        Ok(Err(LaunchError::Invalid { message, .. })) => {
-            eprintln!("fakegpu: {call}: {message}");
-            device.fail(CudaError::LAUNCH_FAILURE);
-        }
-        Err(_) => {
-            gap::panicked(library, call);
-            device.fail(CudaError::LAUNCH_FAILURE);
-        }
-    }
-}
-
 /// Memory in which the blocks of a cooperative grid meet, for the time of the launch.
 struct Workspace(Option<usize>);
 
@@ -424,9 +444,10 @@ impl Drop for Workspace {
 }
 
 /// A kernel went wrong: the device is unusable from now on, as on hardware, and a person reads where.
-fn stopped(device: &'static Device, trap: &Trap) {
+fn stopped(device: &'static Device, trap: &Trap, site: Option<SiteId>) {
     let error = match trap.kind {
-        TrapKind::IllegalAddress | TrapKind::StackOverflow => CudaError::ILLEGAL_ADDRESS,
+        TrapKind::IllegalAddress => CudaError::ILLEGAL_ADDRESS,
+        TrapKind::StackOverflow => CudaError::HARDWARE_STACK,
         TrapKind::MisalignedAddress => CudaError::MISALIGNED_ADDRESS,
         TrapKind::Assert => CudaError::ASSERT,
         TrapKind::InvalidPointer => CudaError::INVALID_PC,
@@ -436,9 +457,7 @@ fn stopped(device: &'static Device, trap: &Trap) {
             CudaError::LAUNCH_FAILURE
         }
     };
-    if trap.kind == TrapKind::IllegalAddress {
-        misuse::kernel(device, trap);
-    }
+    misuse::stopped(device, trap, site);
     // An assertion has its own line, which comes when the host synchronizes.
     if trap.kind != TrapKind::Assert {
         eprintln!("fakegpu: device {}: kernel {trap}", device.ordinal);

@@ -7,13 +7,14 @@ use std::sync::{MutexGuard, OnceLock};
 use dataplane::arena::Arena;
 use dataplane::lock::{Mutex, RwLock};
 use dataplane::refusal;
+use protocol::ids::SiteId;
 use protocol::profile::context_bytes;
 
 use super::allocator::{Allocator, PAGE};
 use super::error::{CudaError, CudaResult};
 use super::freed::{Freed, Was};
 use super::{Device, all, fresh, neighbors};
-use crate::sanitizer::{init, races};
+use crate::sanitizer::{init, owner, races};
 
 /// One device's memory.
 #[derive(Debug)]
@@ -102,7 +103,11 @@ impl DeviceMemory {
             arena: OnceLock::new(),
             making: Mutex::new(()),
             book: Mutex::new(Book {
-                allocator: Allocator::new(limit, arena_length(capacity)),
+                allocator: Allocator::new(limit, arena_length(capacity)).with_gaps(if owner::is_exact() {
+                    GAP
+                } else {
+                    0
+                }),
                 kinds: BTreeMap::new(),
                 freed: Freed::new(),
             }),
@@ -162,6 +167,9 @@ impl DeviceMemory {
         self.pages.load(Ordering::Relaxed) + context_bytes(self.capacity)
     }
 }
+
+/// Bytes between allocations where kernels may touch no more than what is theirs.
+const GAP: usize = 512;
 
 /// Addresses are twice the memory, so that holes between allocations do not matter (see `Allocator::new`).
 fn arena_length(capacity: u64) -> usize {
@@ -251,10 +259,11 @@ pub(crate) fn free_internal(address: usize) {
 
 fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize, by_reset: bool) -> CudaResult {
     let freed = book.allocator.free(offset).ok_or(CudaError::INVALID_VALUE)?;
+    let site = owner::site(arena.base() as usize + offset);
     races::forget(arena.base() as usize + offset, freed.size);
     init::freed(arena.base() as usize + offset, freed.size);
     if book.kinds.remove(&offset) != Some(Kind::Internal) {
-        book.freed.add(offset, freed.size, by_reset);
+        book.freed.add(offset, freed.size, by_reset, site);
     }
     device.memory.pages.store(book.allocator.used() as u64, Ordering::Relaxed);
     if freed.pages.is_some() {
@@ -371,7 +380,7 @@ pub(crate) fn free_host(base: usize, kinds: &[HostKind]) -> CudaResult {
     let mut host = HOST.write();
     let range = host.get(&base).copied().filter(|range| kinds.contains(&range.kind)).ok_or(CudaError::INVALID_VALUE)?;
     host.remove(&base);
-    FREED_HOST.lock().add(base, range.size, false);
+    FREED_HOST.lock().add(base, range.size, false, SiteId::default());
     races::forget(base, range.size);
     // SAFETY: the range was mapped by `allocate_host` and is in the table once; the caller no longer uses it.
     unsafe { libc::munmap(base as *mut libc::c_void, range.size) };

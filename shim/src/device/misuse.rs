@@ -1,11 +1,13 @@
 //! What a program does wrong with addresses, as findings. Sentences have no addresses in them: these differ from run to run.
 
 use protocol::finding::FindingKind;
-use ptx::Trap;
+use protocol::ids::SiteId;
+use ptx::{Mistake, MistakeKind, Spot, Touched, Trap, TrapKind};
 
 use super::memory::{self, HostKind, Kind, Trace};
 use super::{Device, address};
 use crate::report::finding;
+use crate::sanitizer::{init, owner};
 
 /// Below it nothing is ever allocated: an address here is a null pointer and an offset.
 const PAGE_OF_NULL: usize = 4096;
@@ -16,47 +18,176 @@ pub(crate) fn access(verb: &str, address: usize, bytes: usize) {
     record(function, format!("{function} {verb} {}", count(bytes)), address);
 }
 
-/// A kernel stopped at an address that it may not touch.
-pub(crate) fn kernel(device: &Device, trap: &Trap) {
-    let ([bx, by, bz], [x, y, z]) = (trap.block, trap.thread);
-    let source = trap.source.as_ref().map_or_else(String::new, |(file, line)| format!(", {file}:{line}"));
-    let who = format!(
-        "thread ({x},{y},{z}) of block ({bx},{by},{bz}) of kernel {} (PTX line {}: `{}`{source})",
-        trap.kernel, trap.line, trap.ptx
-    );
+/// A kernel that was launched at `site` (or by the call under way) stopped.
+pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
+    let who = thread(trap.thread, trap.block, &trap.kernel, &trap.spot);
+    let say = |kind, what: String| note(kind, &trap.kernel, site, format!("{who} {what}"));
+    let verb = |touched: Option<Touched>| match touched {
+        Some(Touched { writes, bytes, .. }) => format!("{} {}", does(writes), count(bytes as usize)),
+        None => "touches memory".to_owned(),
+    };
+    match trap.kind {
+        TrapKind::IllegalAddress => match trap.touched.and_then(|touched| touched.space) {
+            Some(space) => say(
+                FindingKind::OutOfRangeCopy,
+                format!("{} of {space} memory at byte {}, where there is none", verb(trap.touched), trap.address),
+            ),
+            None => illegal(device, trap, site, format!("{who} {}", verb(trap.touched))),
+        },
+        TrapKind::MisalignedAddress => {
+            // The address differs from run to run, not what it is off by.
+            let bytes = trap.touched.map_or(0, |touched| u64::from(touched.bytes));
+            let off = if bytes.is_power_of_two() { trap.address % bytes } else { 0 };
+            let what = verb(trap.touched);
+            say(
+                FindingKind::MisalignedAccess,
+                format!("{what} at an address that is {off} more than a multiple of {bytes}"),
+            );
+        }
+        TrapKind::Assert => say(FindingKind::DeviceAssert, "fails an assertion".to_owned()),
+        TrapKind::Trap => say(FindingKind::KernelTrap, "stops the kernel".to_owned()),
+        TrapKind::Breakpoint => say(FindingKind::KernelTrap, "comes to a breakpoint".to_owned()),
+        TrapKind::StackOverflow => say(FindingKind::KernelTrap, "needs more stack than cudaLimitStackSize".to_owned()),
+        TrapKind::InvalidPointer => {
+            say(FindingKind::KernelTrap, "calls through a pointer that is no function".to_owned())
+        }
+        TrapKind::InvalidBarrier => {
+            say(
+                FindingKind::BarrierMisuse,
+                "uses a barrier whose number or count is not allowed, or not the others'".to_owned(),
+            );
+        }
+        TrapKind::Deadlock => {
+            let lines: Vec<String> = trap.waiting.iter().map(u32::to_string).collect();
+            let where_ = lines.join(", ");
+            say(
+                FindingKind::BarrierMisuse,
+                format!("waits for ever: the threads of the block wait at PTX lines {where_}"),
+            );
+        }
+        TrapKind::Cancelled => {}
+    }
+}
+
+fn illegal(device: &Device, trap: &Trap, site: Option<SiteId>, what: String) {
     let address = trap.address as usize;
-    let foreign =
-        |what: String| finding::record(FindingKind::OutOfRangeCopy, &trap.kernel, None, format!("{who} {what}"));
+    let foreign = |why: String| note(FindingKind::OutOfRangeCopy, &trap.kernel, site, format!("{what} {why}"));
     match address::locate(address) {
         Some(location) if location.device.ordinal != device.ordinal => foreign(format!(
-            "touches memory of device {}, which device {} may not reach (cudaDeviceEnablePeerAccess)",
+            "of device {}, which device {} may not reach (cudaDeviceEnablePeerAccess)",
             location.device.ordinal, device.ordinal
         )),
-        None if address < PAGE_OF_NULL => foreign("follows a null pointer".to_owned()),
+        None if address < PAGE_OF_NULL => foreign("through a null pointer".to_owned()),
         None if memory::trace(address).is_none() => {
-            foreign("touches memory that is not the GPU's: host memory that is not pinned, or none at all".to_owned());
+            foreign("of memory that is not the GPU's: host memory that is not pinned, or none at all".to_owned());
         }
-        _ => record(&trap.kernel, format!("{who} touches memory"), address),
+        _ => {
+            let (kind, sentence) = place(what, address);
+            note(kind, &trap.kernel, site, sentence);
+        }
     }
+}
+
+/// A kernel that was launched at `site` (or by the call under way) made a mistake that did not stop it. `allocated` is where memory
+/// without a writer comes from.
+pub(crate) fn noticed(mistake: &Mistake, site: Option<SiteId>, allocated: impl FnOnce(u64) -> Option<SiteId>) {
+    let Mistake { kind, kernel, block, spot, address, bytes, .. } = mistake;
+    let who = thread(mistake.thread, *block, kernel, spot);
+    let other = mistake
+        .other
+        .as_ref()
+        .map_or_else(String::new, |([x, y, z], spot)| format!("thread ({x},{y},{z}) ({})", place_in_source(spot)));
+    let bytes = count(*bytes as usize);
+    let (kind, sentence) = match *kind {
+        MistakeKind::SharedRace { writes, wrote } => (
+            FindingKind::SharedRace,
+            format!(
+                "{who} {} {bytes} at byte {address} of shared memory that {other} {}, and no barrier is between",
+                does(writes),
+                does(wrote)
+            ),
+        ),
+        MistakeKind::UnwrittenShared => (
+            FindingKind::UninitializedRead,
+            format!("{who} reads {bytes} at byte {address} of shared memory that no thread of the block has written"),
+        ),
+        MistakeKind::UnwrittenGlobal => {
+            let place = allocated(*address).map_or_else(String::new, init::allocated_at);
+            let sentence = format!("{who} reads {bytes} that nobody has written since they were allocated{place}");
+            (FindingKind::UninitializedRead, sentence)
+        }
+        MistakeKind::DivergentBarrier => (
+            FindingKind::BarrierMisuse,
+            format!("{who} waits for all threads of its block, and {other} at another barrier"),
+        ),
+        MistakeKind::NotInMask => {
+            (FindingKind::BarrierMisuse, format!("{who} is not in the mask of lanes that it names"))
+        }
+        MistakeKind::UnequalMasks => {
+            (FindingKind::BarrierMisuse, format!("{who} and {other} wait for each other with different masks"))
+        }
+    };
+    note(kind, kernel, site, sentence);
+}
+
+fn note(kind: FindingKind, operation: &str, site: Option<SiteId>, sentence: String) {
+    match site {
+        Some(site) => finding::record_at(kind, operation, sentence, site),
+        None => finding::record(kind, operation, None, sentence),
+    }
+}
+
+fn thread([x, y, z]: [u32; 3], [bx, by, bz]: [u32; 3], kernel: &str, spot: &Spot) -> String {
+    format!("thread ({x},{y},{z}) of block ({bx},{by},{bz}) of kernel {kernel} ({})", place_in_source(spot))
+}
+
+/// As `Spot` shows itself, without directories: they differ between machines.
+fn place_in_source(spot: &Spot) -> String {
+    let bare = |(file, line): &(String, u32)| (file.rsplit('/').next().unwrap_or_default().to_owned(), *line);
+    let (source, caller) = (spot.source.as_ref().map(bare), spot.caller.as_ref().map(bare));
+    Spot { source, caller, ..spot.clone() }.to_string()
+}
+
+fn does(writes: bool) -> &'static str {
+    if writes { "writes" } else { "reads" }
 }
 
 /// `what` ends in the bytes at `address`.
 fn record(function: &str, what: String, address: usize) {
+    let (kind, sentence) = place(what, address);
+    finding::record(kind, function, None, sentence);
+}
+
+/// What is at `address`, as the end of the sentence `what`.
+fn place(what: String, address: usize) -> (FindingKind, String) {
+    if let Some(block) = owner::outside(address) {
+        let (kind, behind) = block;
+        return (kind, format!("{what} {behind}"));
+    }
     let (kind, sentence) = if let Some(location) = address::locate(address) {
         let (at, size, device) = (address - location.base, count(location.size), location.device.ordinal);
-        (FindingKind::OutOfRangeCopy, format!("{what} from byte {at} of an allocation of {size} on device {device}"))
+        let place = owner::at(address);
+        (
+            FindingKind::OutOfRangeCopy,
+            format!("{what} from byte {at} of an allocation of {size} on device {device}{place}"),
+        )
     } else {
         match memory::trace(address) {
             Some(Trace::Freed { device, was, .. }) => (
                 FindingKind::UseAfterFree,
-                format!("{what} of an allocation of {} on device {device} that was freed", count(was.size)),
+                format!(
+                    "{what} of an allocation of {} on device {device} that was freed{}",
+                    count(was.size),
+                    owner::allocated_at(was.site)
+                ),
             ),
             Some(Trace::Behind { device, size, distance }) => (
                 FindingKind::OutOfRangeCopy,
                 format!(
-                    "{what} on device {device}, {} behind the end of an allocation of {}",
+                    "{what} on device {device}, {} behind the end of an allocation of {}{}",
                     count(distance),
-                    count(size)
+                    count(size),
+                    owner::at(address - distance - 1)
                 ),
             ),
             Some(Trace::Nowhere { device }) => {
@@ -65,7 +196,7 @@ fn record(function: &str, what: String, address: usize) {
             None => (FindingKind::OutOfRangeCopy, format!("{what} where no memory is mapped")),
         }
     };
-    finding::record(kind, function, None, sentence);
+    (kind, sentence)
 }
 
 /// `function` frees `address`, at which nothing starts that it could free.

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
 use dataplane::lock::Mutex;
-use ptx::{GlobalSpace, Image, KernelError, Module, RefusalKind};
+use ptx::{Checks, GlobalSpace, Image, KernelError, Module, RefusalKind};
 
 use super::error::{CudaError, CudaResult};
 use super::image::{self, Code};
 use super::memory::{self, HostKind, Kind};
 use super::{Device, attribute};
+use crate::settings;
 
 /// PTX that can be run.
 #[derive(Debug)]
@@ -53,6 +54,13 @@ impl Compiled {
     pub(crate) fn set_max_dynamic(&self, bytes: u32) {
         self.max_dynamic.store(bytes + 1, Ordering::Relaxed);
     }
+}
+
+/// What kernels are watched for.
+fn checks() -> Checks {
+    let Ok(settings) = settings::get() else { return Checks::default() };
+    let wanted = settings.sanitize;
+    Checks { shared_races: wanted.shared_races, init: wanted.init, sync: wanted.sync }
 }
 
 /// Why PTX cannot be loaded.
@@ -118,7 +126,7 @@ impl Program {
             return known.clone();
         }
         keep_code();
-        let made = match self.image.kernel(name) {
+        let made = match self.image.kernel_with(name, checks()) {
             Ok(kernel) => {
                 let attributes = kernel.attributes(&self.image);
                 Ok(Arc::new(Compiled { kernel, attributes, max_dynamic: AtomicU32::new(0) }))

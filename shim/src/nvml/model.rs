@@ -1,5 +1,5 @@
 //! The model behind the sensors: what a GPU of a profile shows at a load. Pure functions, so that the same load gives the same
-//! numbers everywhere; docs/device.md has the formulas. They are plausible, not measured.
+//! numbers everywhere; docs/monitors.md has the formulas. They are plausible, not measured.
 
 use protocol::gpu_event::Throttle;
 pub(crate) use protocol::market::{Market, ecc, remaps_rows, retires_pages};

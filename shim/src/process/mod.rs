@@ -8,5 +8,5 @@ pub(crate) mod fork;
 
 /// The global rank that the launcher gave this process in `RANK`.
 pub(crate) fn rank() -> Option<u32> {
-    Launcher::read(|name| std::env::var(name).ok()).rank.map(|rank| rank.0)
+    Launcher::read_or_task(|name| std::env::var(name).ok()).rank.map(|rank| rank.0)
 }

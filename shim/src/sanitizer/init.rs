@@ -4,6 +4,7 @@
 //! question of races.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -101,6 +102,36 @@ pub(crate) fn freed(address: usize, bytes: usize) {
             state.unwritten.remove(address, end);
         });
     }
+}
+
+/// What a kernel finds without a writer when it is launched, and where that was allocated; `None` where nobody wants to know,
+/// or nothing is.
+pub(crate) fn for_kernel() -> Option<Vec<(Range<usize>, SiteId)>> {
+    if PIECES.load(Ordering::Relaxed) == 0 || !is_wanted() {
+        return None;
+    }
+    let state = STATE.lock();
+    Some(state.unwritten.0.iter().map(|(start, piece)| (*start..piece.end, piece.site)).collect())
+}
+
+/// A kernel ran that found `before` without a writer, and left `after`: pieces of these, in order.
+pub(crate) fn kernel_wrote(before: &[(Range<usize>, SiteId)], after: &[Range<u64>]) {
+    let mut after = after.iter().map(|range| range.start as usize..range.end as usize).peekable();
+    change(|state| {
+        for (Range { start, end }, _) in before {
+            let mut at = *start;
+            while let Some(left) = after.next_if(|left| left.start < *end) {
+                state.unwritten.remove(at, left.start);
+                at = left.end;
+            }
+            state.unwritten.remove(at, *end);
+        }
+    });
+}
+
+/// ` (at train.py:12)`, for memory that was allocated there.
+pub(crate) fn allocated_at(site: SiteId) -> String {
+    place::within("at", site)
 }
 
 /// Memory is written.

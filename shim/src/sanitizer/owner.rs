@@ -1,33 +1,53 @@
-//! Which allocation a byte belongs to, and on which line it was made: for the sentence of a race.
+//! Which allocation a byte belongs to, and on which line it was made: for the sentences of findings, and for the sanitizer
+//! `memory`, which lets kernels touch no more of the program's allocator than it handed out.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dataplane::lock::Mutex;
+use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
 
 use super::place;
 use crate::call_site;
+use crate::settings;
 
 /// An allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Owner {
     end: usize,
     site: SiteId,
+    is: Is,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Is {
+    /// An allocation of its own.
+    Whole,
+    /// A block that the program's allocator handed out.
+    Block,
+    /// A block that came back to it.
+    Back,
+    /// A block of a graph's memory, which comes to life with each replay.
+    Graphs,
 }
 
 /// Allocations by their first byte; they do not overlap.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Owners(BTreeMap<usize, Owner>);
 
-static OWNERS: Mutex<Owners> = Mutex::new(Owners(BTreeMap::new()));
+/// Copied when it changes while a kernel keeps what was there at its launch.
+static OWNERS: Mutex<Option<Arc<Owners>>> = Mutex::new(None);
 
 /// An allocator of the program's hands out parts of its memory, and is not seen.
 static IS_BLIND: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static UNDER_WAY: Cell<Option<SiteId>> = const { Cell::new(None) };
+    static IS_REPLAY: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Until dropped, what this thread allocates is allocated at one line, which need not be looked for again.
@@ -45,37 +65,149 @@ impl Drop for Line {
     }
 }
 
+/// Until dropped, what this thread launches is a graph's: its memory is its own, whatever PyTorch's allocator says of it.
+pub(crate) struct Replay(bool);
+
+impl Replay {
+    pub(crate) fn begin() -> Self {
+        Self(IS_REPLAY.replace(true))
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        IS_REPLAY.set(self.0);
+    }
+}
+
 /// What is handed out from memory of the program's allocator is not known from now on.
 pub(crate) fn is_blind() {
     IS_BLIND.store(true, Ordering::Relaxed);
 }
 
+/// Whether kernels may touch no more than what was handed out.
+pub(crate) fn is_exact() -> bool {
+    settings::get().is_ok_and(|settings| settings.sanitize.memory)
+}
+
 /// Memory goes to a new owner.
-pub(super) fn handed_out(address: usize, bytes: usize) {
+pub(crate) fn handed_out(address: usize, bytes: usize) {
+    own(address, bytes, Is::Whole);
+}
+
+/// A block of the program's allocator goes to a new owner, perhaps while a graph is captured.
+pub(crate) fn block_handed_out(address: usize, bytes: usize, is_captured: bool) {
+    own(address, bytes, if is_captured { Is::Graphs } else { Is::Block });
+}
+
+fn own(address: usize, bytes: usize, is: Is) {
     if IS_BLIND.load(Ordering::Relaxed) {
         return;
     }
     let here = || call_site::of_this_thread().or_else(call_site::of_allocation);
     let site = UNDER_WAY.get().or_else(here).unwrap_or_default();
-    OWNERS.lock().add(address, address.saturating_add(bytes), site);
+    change(|owners| owners.add(address, address.saturating_add(bytes), site, is));
+}
+
+/// A block comes back to the program's allocator.
+pub(crate) fn block_came_back(address: usize) {
+    change(|owners| {
+        if let Some(owner) = owners.0.get_mut(&address).filter(|owner| owner.is == Is::Block) {
+            owner.is = Is::Back;
+        }
+    });
 }
 
 /// Memory goes back.
 pub(super) fn freed(address: usize, bytes: usize) {
-    OWNERS.lock().remove(address, address.saturating_add(bytes));
+    change(|owners| owners.remove(address, address.saturating_add(bytes)));
+}
+
+fn change(body: impl FnOnce(&mut Owners)) {
+    body(Arc::make_mut(OWNERS.lock().get_or_insert_default()));
+}
+
+fn now() -> Arc<Owners> {
+    Arc::clone(OWNERS.lock().get_or_insert_default())
 }
 
 /// `; the memory is of an allocation of 4096 bytes at train.py:12`, or nothing where that is not known.
 pub(super) fn sentence(address: usize) -> String {
-    let Some((bytes, site)) = OWNERS.lock().of(address) else { return String::new() };
+    let Some((bytes, site)) = now().of(address) else { return String::new() };
     format!("; the memory is of an allocation of {bytes} bytes{}", place::after(site))
 }
 
+/// Where the allocation of this byte was made, if that is known.
+pub(crate) fn site(address: usize) -> SiteId {
+    now().of(address).map_or_else(SiteId::default, |(_, site)| site)
+}
+
+/// `, allocated at train.py:12`, for the allocation of this byte.
+pub(crate) fn at(address: usize) -> String {
+    allocated_at(site(address))
+}
+
+/// The same for a line.
+pub(crate) fn allocated_at(site: SiteId) -> String {
+    let place = place::after(site);
+    if place.is_empty() { place } else { format!(", allocated{place}") }
+}
+
+/// What an address outside of every block of the program's allocator is next to, as the end of a sentence; `None` for other memory.
+pub(crate) fn outside(address: usize) -> Option<(FindingKind, String)> {
+    if !is_exact() {
+        return None;
+    }
+    let owners = now();
+    let (start, owner) = owners.0.range(..=address).next_back()?;
+    let bytes = owner.end - start;
+    let place = allocated_at(owner.site);
+    match owner.is {
+        Is::Whole | Is::Graphs => None,
+        Is::Back if address < owner.end => {
+            Some((FindingKind::UseAfterFree, format!("of a block of {bytes} bytes that PyTorch had back{place}")))
+        }
+        Is::Block | Is::Back => (address >= owner.end).then(|| {
+            let behind = address - owner.end;
+            let what = format!(
+                "that PyTorch's allocator gave to nobody, {behind} bytes behind the end of a block of {bytes} bytes{place}"
+            );
+            (FindingKind::OutOfRangeCopy, what)
+        }),
+    }
+}
+
+/// What was handed out when a kernel was launched.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks(Arc<Owners>);
+
+impl Blocks {
+    /// As it is now; `None` where kernels may touch whatever is allocated.
+    pub(crate) fn now() -> Option<Self> {
+        (is_exact() && !IS_BLIND.load(Ordering::Relaxed) && !IS_REPLAY.get()).then(|| Self(now()))
+    }
+
+    /// Of the allocation `whole`, which holds `address`, the part around it that a kernel may touch.
+    pub(crate) fn part(&self, address: usize, whole: Range<usize>) -> Option<Range<usize>> {
+        let mut inside = self.0.0.range(..whole.end).rev().take_while(|(_, owner)| owner.end > whole.start).peekable();
+        // Memory of which no block is known is not an allocator's.
+        if inside.peek().is_none_or(|(_, owner)| owner.is == Is::Whole) {
+            return Some(whole);
+        }
+        let (start, owner) = self.0.0.range(..=address).next_back()?;
+        match owner.is {
+            Is::Graphs if address < owner.end => Some(*start..owner.end),
+            Is::Block if address < owner.end => Some(*start..owner.end),
+            _ => None,
+        }
+    }
+}
+
 impl Owners {
-    fn add(&mut self, start: usize, end: usize, site: SiteId) {
+    fn add(&mut self, start: usize, end: usize, site: SiteId, is: Is) {
         self.remove(start, end);
         if start < end {
-            self.0.insert(start, Owner { end, site });
+            self.0.insert(start, Owner { end, site, is });
         }
     }
 
@@ -100,16 +232,32 @@ mod tests {
     #[test]
     fn the_last_owner_of_a_byte_counts() {
         let mut owners = Owners::default();
-        owners.add(100, 200, SiteId(1));
-        owners.add(300, 400, SiteId(2));
+        owners.add(100, 200, SiteId(1), Is::Whole);
+        owners.add(300, 400, SiteId(2), Is::Whole);
         assert_eq!(
             (owners.of(99), owners.of(100), owners.of(199)),
             (None, Some((100, SiteId(1))), Some((100, SiteId(1))))
         );
         assert_eq!(owners.of(200), None);
-        owners.add(150, 320, SiteId(3));
+        owners.add(150, 320, SiteId(3), Is::Block);
         assert_eq!((owners.of(120), owners.of(310), owners.of(330)), (None, Some((170, SiteId(3))), None));
         owners.remove(0, 1000);
         assert_eq!(owners.of(160), None);
+    }
+
+    #[test]
+    fn a_kernel_may_touch_what_was_handed_out_at_its_launch() {
+        let mut owners = Owners::default();
+        owners.add(1000, 1100, SiteId(1), Is::Block);
+        owners.add(1512, 1600, SiteId(1), Is::Back);
+        owners.add(5000, 5100, SiteId(1), Is::Whole);
+        owners.add(9000, 9100, SiteId(1), Is::Graphs);
+        let blocks = Blocks(Arc::new(owners));
+        let part = |address| blocks.part(address, 1000..3000);
+        assert_eq!([1000, 1099].map(part), [Some(1000..1100), Some(1000..1100)]);
+        assert_eq!([1100, 1512, 1700].map(part), [None, None, None]);
+        assert_eq!(blocks.part(5100, 5000..6000), Some(5000..6000), "an allocation of its own");
+        assert_eq!(blocks.part(7000, 6000..8000), Some(6000..8000), "nothing is known of it");
+        assert_eq!([9050, 9100].map(|address| blocks.part(address, 9000..9500)), [Some(9000..9100), None]);
     }
 }

@@ -196,13 +196,23 @@ fn hosts(learns: impl FnOnce(&mut State)) {
 
 /// Memory was allocated, or handed out by an allocator of the program's.
 pub(crate) fn handed_out(address: usize, bytes: usize) {
-    if are_wanted() {
+    if are_wanted() || owner::is_exact() {
         owner::handed_out(address, bytes);
+    }
+}
+
+/// The same for a block of the program's allocator, perhaps while a graph is captured.
+pub(crate) fn block_handed_out(address: usize, bytes: usize, is_captured: bool) {
+    if are_wanted() || owner::is_exact() {
+        owner::block_handed_out(address, bytes, is_captured);
     }
 }
 
 /// Memory was freed: who gets it next has nothing to do with who had it.
 pub(crate) fn forget(address: usize, bytes: usize) {
+    if owner::is_exact() {
+        owner::freed(address, bytes);
+    }
     if are_wanted() {
         STATE.lock().shadow.forget(address, bytes);
         owner::freed(address, bytes);

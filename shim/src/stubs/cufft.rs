@@ -38,9 +38,20 @@ exports! {
         fn cufftGetProperty(which: c_int, value: Out<c_int>) = get_property;
     }
     stub {
-        cufftEstimate1d cufftExecC2C cufftExecC2R cufftExecD2Z cufftExecR2C cufftExecZ2D cufftExecZ2Z cufftGetSize
-        cufftGetSizeMany cufftMakePlan1d cufftMakePlan2d cufftMakePlan3d cufftMakePlanMany cufftMakePlanMany64
-        cufftPlan1d cufftPlan2d cufftPlan3d cufftPlanMany cufftXtExec cufftXtMakePlanMany
+        cufftDebug cufftDescriptionCreate cufftDescriptionDestroy cufftDescriptionGetTraitInt64
+        cufftDescriptionSetTraitInt64 cufftDeviceCreate cufftDeviceDestroy cufftDeviceGetDatabaseStr
+        cufftDeviceGetDatabaseStrSize cufftDeviceGetDeviceFunctionTraitInt64 cufftDeviceGetDeviceFunctions
+        cufftDeviceGetLTOIRSizes cufftDeviceGetLTOIRs cufftDeviceGetNumDeviceFunctions cufftDeviceGetNumLTOIRs
+        cufftDeviceGetSemanticVersion cufftDeviceGetVersion cufftDeviceIsSupported cufftEstimate1d cufftEstimate2d
+        cufftEstimate3d cufftEstimateMany cufftExecC2C cufftExecC2R cufftExecD2Z cufftExecR2C cufftExecZ2D cufftExecZ2Z
+        cufftGetPlanPropertyInt64 cufftGetSize cufftGetSize1d cufftGetSize2d cufftGetSize3d cufftGetSizeMany
+        cufftGetSizeMany64 cufftMakePlan1d cufftMakePlan2d cufftMakePlan3d cufftMakePlanMany cufftMakePlanMany64
+        cufftPlan1d cufftPlan2d cufftPlan3d cufftPlanMany cufftResetPlanProperty cufftSetPlanPropertyInt64
+        cufftXtClearCallback cufftXtExec cufftXtExecDescriptor cufftXtExecDescriptorC2C cufftXtExecDescriptorC2R
+        cufftXtExecDescriptorD2Z cufftXtExecDescriptorR2C cufftXtExecDescriptorZ2D cufftXtExecDescriptorZ2Z cufftXtFree
+        cufftXtGetSizeMany cufftXtMakePlanGuru64 cufftXtMakePlanMany cufftXtMalloc cufftXtMemcpy cufftXtQueryPlan
+        cufftXtSetCallback cufftXtSetCallbackSharedSize cufftXtSetGPUs cufftXtSetJITCallback cufftXtSetWorkArea
+        cufftXtSetWorkAreaPolicy
     }
 }
 

@@ -17,10 +17,13 @@ exports! {
         fn curandGetProperty(which: c_int, value: Out<c_int>) = get_property;
     }
     stub {
-        curandCreateGenerator curandCreateGeneratorHost curandDestroyGenerator curandGenerate curandGenerateLogNormal
-        curandGenerateLogNormalDouble curandGenerateLongLong curandGenerateNormal curandGenerateNormalDouble
-        curandGeneratePoisson curandGenerateSeeds curandGenerateUniform curandGenerateUniformDouble
-        curandSetGeneratorOffset curandSetGeneratorOrdering curandSetPseudoRandomGeneratorSeed curandSetStream
+        curandCreateGenerator curandCreateGeneratorHost curandCreatePoissonDistribution curandDestroyDistribution
+        curandDestroyGenerator curandGenerate curandGenerateLogNormal curandGenerateLogNormalDouble
+        curandGenerateLongLong curandGenerateNormal curandGenerateNormalDouble curandGeneratePoisson
+        curandGeneratePoissonMethod curandGenerateSeeds curandGenerateUniform curandGenerateUniformDouble
+        curandGetDirectionVectors32 curandGetDirectionVectors64 curandGetScrambleConstants32
+        curandGetScrambleConstants64 curandSetGeneratorOffset curandSetGeneratorOrdering
+        curandSetPseudoRandomGeneratorSeed curandSetQuasiRandomGeneratorDimensions curandSetStream
     }
 }
 

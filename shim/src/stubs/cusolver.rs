@@ -36,40 +36,211 @@ exports! {
         fn cusolverGetProperty(which: c_int, value: Out<c_int>) = get_property;
     }
     stub {
-        cusolverDnCgeqrf cusolverDnCgeqrf_bufferSize cusolverDnCgesvd cusolverDnCgesvd_bufferSize
-        cusolverDnCgesvdaStridedBatched cusolverDnCgesvdaStridedBatched_bufferSize cusolverDnCgesvdj
-        cusolverDnCgesvdjBatched cusolverDnCgesvdjBatched_bufferSize cusolverDnCgesvdj_bufferSize cusolverDnCgetrf
-        cusolverDnCgetrf_bufferSize cusolverDnCgetrs cusolverDnCheevd cusolverDnCheevd_bufferSize cusolverDnCheevj
-        cusolverDnCheevjBatched cusolverDnCheevjBatched_bufferSize cusolverDnCheevj_bufferSize cusolverDnCpotrf
-        cusolverDnCpotrfBatched cusolverDnCpotrf_bufferSize cusolverDnCpotrs cusolverDnCpotrsBatched cusolverDnCsytrf
-        cusolverDnCsytrf_bufferSize cusolverDnCungqr cusolverDnCungqr_bufferSize cusolverDnCunmqr
-        cusolverDnCunmqr_bufferSize cusolverDnDgeqrf cusolverDnDgeqrf_bufferSize cusolverDnDgesvd
-        cusolverDnDgesvd_bufferSize cusolverDnDgesvdaStridedBatched cusolverDnDgesvdaStridedBatched_bufferSize
-        cusolverDnDgesvdj cusolverDnDgesvdjBatched cusolverDnDgesvdjBatched_bufferSize cusolverDnDgesvdj_bufferSize
-        cusolverDnDgetrf cusolverDnDgetrf_bufferSize cusolverDnDgetrs cusolverDnDorgqr cusolverDnDorgqr_bufferSize
-        cusolverDnDormqr cusolverDnDormqr_bufferSize cusolverDnDpotrf cusolverDnDpotrfBatched
-        cusolverDnDpotrf_bufferSize cusolverDnDpotrs cusolverDnDpotrsBatched cusolverDnDsyevd
-        cusolverDnDsyevd_bufferSize cusolverDnDsyevj cusolverDnDsyevjBatched cusolverDnDsyevjBatched_bufferSize
-        cusolverDnDsyevj_bufferSize cusolverDnDsytrf cusolverDnDsytrf_bufferSize cusolverDnGetDeterministicMode
-        cusolverDnSetDeterministicMode cusolverDnSgeqrf cusolverDnSgeqrf_bufferSize cusolverDnSgesvd
-        cusolverDnSgesvd_bufferSize cusolverDnSgesvdaStridedBatched cusolverDnSgesvdaStridedBatched_bufferSize
-        cusolverDnSgesvdj cusolverDnSgesvdjBatched cusolverDnSgesvdjBatched_bufferSize cusolverDnSgesvdj_bufferSize
-        cusolverDnSgetrf cusolverDnSgetrf_bufferSize cusolverDnSgetrs cusolverDnSorgqr cusolverDnSorgqr_bufferSize
-        cusolverDnSormqr cusolverDnSormqr_bufferSize cusolverDnSpotrf cusolverDnSpotrfBatched
-        cusolverDnSpotrf_bufferSize cusolverDnSpotrs cusolverDnSpotrsBatched cusolverDnSsyevd
-        cusolverDnSsyevd_bufferSize cusolverDnSsyevj cusolverDnSsyevjBatched cusolverDnSsyevjBatched_bufferSize
-        cusolverDnSsyevj_bufferSize cusolverDnSsytrf cusolverDnSsytrf_bufferSize cusolverDnXgeev
-        cusolverDnXgeev_bufferSize cusolverDnXgeqrf cusolverDnXgeqrf_bufferSize cusolverDnXpotrf
-        cusolverDnXpotrf_bufferSize cusolverDnXpotrs cusolverDnXsyevBatched cusolverDnXsyevBatched_bufferSize
-        cusolverDnXsyevd cusolverDnXsyevd_bufferSize cusolverDnXsytrs cusolverDnXsytrs_bufferSize cusolverDnZgeqrf
-        cusolverDnZgeqrf_bufferSize cusolverDnZgesvd cusolverDnZgesvd_bufferSize cusolverDnZgesvdaStridedBatched
-        cusolverDnZgesvdaStridedBatched_bufferSize cusolverDnZgesvdj cusolverDnZgesvdjBatched
-        cusolverDnZgesvdjBatched_bufferSize cusolverDnZgesvdj_bufferSize cusolverDnZgetrf cusolverDnZgetrf_bufferSize
-        cusolverDnZgetrs cusolverDnZheevd cusolverDnZheevd_bufferSize cusolverDnZheevj cusolverDnZheevjBatched
-        cusolverDnZheevjBatched_bufferSize cusolverDnZheevj_bufferSize cusolverDnZpotrf cusolverDnZpotrfBatched
-        cusolverDnZpotrf_bufferSize cusolverDnZpotrs cusolverDnZpotrsBatched cusolverDnZsytrf
-        cusolverDnZsytrf_bufferSize cusolverDnZungqr cusolverDnZungqr_bufferSize cusolverDnZunmqr
-        cusolverDnZunmqr_bufferSize
+        cublasCbatchAccGemm cublasCbatchAccGemm_BufferSize cublasCbatchGemm cublasCbatchTrsm cublasDbatchAccGemm
+        cublasDbatchAccGemm_BufferSize cublasDbatchGemm cublasDbatchTrsm cublasSbatchAccGemm
+        cublasSbatchAccGemm_BufferSize cublasSbatchGemm cublasSbatchTrsm cublasZbatchAccGemm
+        cublasZbatchAccGemm_BufferSize cublasZbatchGemm cublasZbatchTrsm cusolverDnCCgels cusolverDnCCgels_bufferSize
+        cusolverDnCCgesv cusolverDnCCgesv_bufferSize cusolverDnCEgels cusolverDnCEgels_bufferSize cusolverDnCEgesv
+        cusolverDnCEgesv_bufferSize cusolverDnCKgels cusolverDnCKgels_bufferSize cusolverDnCKgesv
+        cusolverDnCKgesv_bufferSize cusolverDnCYgels cusolverDnCYgels_bufferSize cusolverDnCYgesv
+        cusolverDnCYgesv_bufferSize cusolverDnCaxpyHost cusolverDnCeyeBatch cusolverDnCgebrd cusolverDnCgebrd_bufferSize
+        cusolverDnCgelqfHost cusolverDnCgemmHost cusolverDnCgeqlfHost cusolverDnCgeqrf cusolverDnCgeqrfHost
+        cusolverDnCgeqrf_bufferSize cusolverDnCgesvd cusolverDnCgesvd_bufferSize cusolverDnCgesvdaStridedBatched
+        cusolverDnCgesvdaStridedBatched_bufferSize cusolverDnCgesvdj cusolverDnCgesvdjBatched
+        cusolverDnCgesvdjBatched_bufferSize cusolverDnCgesvdj_bufferSize cusolverDnCgetrf cusolverDnCgetrf_bufferSize
+        cusolverDnCgetrs cusolverDnCheevd cusolverDnCheevd_bufferSize cusolverDnCheevdx cusolverDnCheevdx_bufferSize
+        cusolverDnCheevj cusolverDnCheevjBatched cusolverDnCheevjBatched_bufferSize cusolverDnCheevj_bufferSize
+        cusolverDnChegst cusolverDnChegst_bufferSize cusolverDnChegvd cusolverDnChegvd_bufferSize cusolverDnChegvdx
+        cusolverDnChegvdx_bufferSize cusolverDnChegvj cusolverDnChegvj_bufferSize cusolverDnChetrd
+        cusolverDnChetrd_bufferSize cusolverDnChetrf cusolverDnChetrf_bufferSize cusolverDnClacpyHost cusolverDnClange
+        cusolverDnClangeHost cusolverDnClange_bufferSize cusolverDnClanheHost cusolverDnClantrHost cusolverDnClarfgHost
+        cusolverDnClarnvHost cusolverDnClasetHost cusolverDnClaswp cusolverDnClauum cusolverDnClauumHost
+        cusolverDnClauum_bufferSize cusolverDnCnrm2Host cusolverDnCpotrf cusolverDnCpotrfBatched cusolverDnCpotrfHost
+        cusolverDnCpotrf_bufferSize cusolverDnCpotri cusolverDnCpotriHost cusolverDnCpotri_bufferSize cusolverDnCpotrs
+        cusolverDnCpotrsBatched cusolverDnCpotrsHost cusolverDnCsscalHost cusolverDnCsytrf cusolverDnCsytrf_bufferSize
+        cusolverDnCsytri cusolverDnCsytriHost cusolverDnCsytri_bufferSize cusolverDnCsytrsHost cusolverDnCtrtriHost
+        cusolverDnCungbr cusolverDnCungbrHost cusolverDnCungbr_bufferSize cusolverDnCunghrHost cusolverDnCunglqHost
+        cusolverDnCungqr cusolverDnCungqr_bufferSize cusolverDnCungtr cusolverDnCungtrHost cusolverDnCungtr_bufferSize
+        cusolverDnCunmqr cusolverDnCunmqrHost cusolverDnCunmqr_bufferSize cusolverDnCunmtr cusolverDnCunmtrHost
+        cusolverDnCunmtr_bufferSize cusolverDnDBgels cusolverDnDBgels_bufferSize cusolverDnDBgesv
+        cusolverDnDBgesv_bufferSize cusolverDnDDgels cusolverDnDDgels_bufferSize cusolverDnDDgesv
+        cusolverDnDDgesv_bufferSize cusolverDnDHgels cusolverDnDHgels_bufferSize cusolverDnDHgesv
+        cusolverDnDHgesv_bufferSize cusolverDnDSgels cusolverDnDSgels_bufferSize cusolverDnDSgesv
+        cusolverDnDSgesv_bufferSize cusolverDnDXgels cusolverDnDXgels_bufferSize cusolverDnDXgesv
+        cusolverDnDXgesv_bufferSize cusolverDnDaxpyHost cusolverDnDeyeBatch cusolverDnDgebrd cusolverDnDgebrd_bufferSize
+        cusolverDnDgelqfHost cusolverDnDgemmHost cusolverDnDgeqlfHost cusolverDnDgeqrf cusolverDnDgeqrfHost
+        cusolverDnDgeqrf_bufferSize cusolverDnDgesvd cusolverDnDgesvd_bufferSize cusolverDnDgesvdaStridedBatched
+        cusolverDnDgesvdaStridedBatched_bufferSize cusolverDnDgesvdj cusolverDnDgesvdjBatched
+        cusolverDnDgesvdjBatched_bufferSize cusolverDnDgesvdj_bufferSize cusolverDnDgetrf cusolverDnDgetrf_bufferSize
+        cusolverDnDgetrs cusolverDnDlacpyHost cusolverDnDlamchHost cusolverDnDlange cusolverDnDlangeHost
+        cusolverDnDlange_bufferSize cusolverDnDlansyHost cusolverDnDlantrHost cusolverDnDlarfgHost cusolverDnDlarnvHost
+        cusolverDnDlasetHost cusolverDnDlaswp cusolverDnDlauum cusolverDnDlauumHost cusolverDnDlauum_bufferSize
+        cusolverDnDnrm2Host cusolverDnDorgbr cusolverDnDorgbrHost cusolverDnDorgbr_bufferSize cusolverDnDorghrHost
+        cusolverDnDorglqHost cusolverDnDorgqr cusolverDnDorgqr_bufferSize cusolverDnDorgtr cusolverDnDorgtrHost
+        cusolverDnDorgtr_bufferSize cusolverDnDormqr cusolverDnDormqrHost cusolverDnDormqr_bufferSize cusolverDnDormtr
+        cusolverDnDormtrHost cusolverDnDormtr_bufferSize cusolverDnDpotrf cusolverDnDpotrfBatched cusolverDnDpotrfHost
+        cusolverDnDpotrf_bufferSize cusolverDnDpotri cusolverDnDpotriHost cusolverDnDpotri_bufferSize cusolverDnDpotrs
+        cusolverDnDpotrsBatched cusolverDnDpotrsHost cusolverDnDscalHost cusolverDnDsteqrHost cusolverDnDsterfHost
+        cusolverDnDsyevd cusolverDnDsyevd_bufferSize cusolverDnDsyevdx cusolverDnDsyevdx_bufferSize cusolverDnDsyevj
+        cusolverDnDsyevjBatched cusolverDnDsyevjBatched_bufferSize cusolverDnDsyevj_bufferSize cusolverDnDsygst
+        cusolverDnDsygst_bufferSize cusolverDnDsygvd cusolverDnDsygvd_bufferSize cusolverDnDsygvdx
+        cusolverDnDsygvdx_bufferSize cusolverDnDsygvj cusolverDnDsygvj_bufferSize cusolverDnDsytrd
+        cusolverDnDsytrd_bufferSize cusolverDnDsytrf cusolverDnDsytrf_bufferSize cusolverDnDsytri cusolverDnDsytriHost
+        cusolverDnDsytri_bufferSize cusolverDnDsytrsHost cusolverDnDtrtriHost cusolverDnGetDeterministicMode
+        cusolverDnGetEmulationSpecialValuesSupport cusolverDnGetEmulationStrategy
+        cusolverDnGetFixedPointEmulationMantissaBitOffset cusolverDnGetFixedPointEmulationMantissaControl
+        cusolverDnGetFixedPointEmulationMaxMantissaBitCount cusolverDnGetMathMode cusolverDnIRSInfosCreate
+        cusolverDnIRSInfosDestroy cusolverDnIRSInfosGetMaxIters cusolverDnIRSInfosGetNiters
+        cusolverDnIRSInfosGetOuterNiters cusolverDnIRSInfosGetResidualHistory cusolverDnIRSInfosRequestResidual
+        cusolverDnIRSParamsCreate cusolverDnIRSParamsDestroy cusolverDnIRSParamsDisableFallback
+        cusolverDnIRSParamsEnableFallback cusolverDnIRSParamsGetMaxIters cusolverDnIRSParamsSetMaxIters
+        cusolverDnIRSParamsSetMaxItersInner cusolverDnIRSParamsSetRefinementSolver
+        cusolverDnIRSParamsSetSolverLowestPrecision cusolverDnIRSParamsSetSolverMainPrecision
+        cusolverDnIRSParamsSetSolverPrecisions cusolverDnIRSParamsSetTol cusolverDnIRSParamsSetTolInner
+        cusolverDnIRSXgels cusolverDnIRSXgels_bufferSize cusolverDnIRSXgesv cusolverDnIRSXgesv_bufferSize
+        cusolverDnSBgels cusolverDnSBgels_bufferSize cusolverDnSBgesv cusolverDnSBgesv_bufferSize cusolverDnSHgels
+        cusolverDnSHgels_bufferSize cusolverDnSHgesv cusolverDnSHgesv_bufferSize cusolverDnSSgels
+        cusolverDnSSgels_bufferSize cusolverDnSSgesv cusolverDnSSgesv_bufferSize cusolverDnSXgels
+        cusolverDnSXgels_bufferSize cusolverDnSXgesv cusolverDnSXgesv_bufferSize cusolverDnSaxpyHost
+        cusolverDnSetAdvOptions cusolverDnSetDeterministicMode cusolverDnSetEmulationSpecialValuesSupport
+        cusolverDnSetEmulationStrategy cusolverDnSetFixedPointEmulationMantissaBitOffset
+        cusolverDnSetFixedPointEmulationMantissaControl cusolverDnSetFixedPointEmulationMaxMantissaBitCount
+        cusolverDnSetMathMode cusolverDnSeyeBatch cusolverDnSgebrd cusolverDnSgebrd_bufferSize cusolverDnSgelqfHost
+        cusolverDnSgemmHost cusolverDnSgeqlfHost cusolverDnSgeqrf cusolverDnSgeqrfHost cusolverDnSgeqrf_bufferSize
+        cusolverDnSgesvd cusolverDnSgesvd_bufferSize cusolverDnSgesvdaStridedBatched
+        cusolverDnSgesvdaStridedBatched_bufferSize cusolverDnSgesvdj cusolverDnSgesvdjBatched
+        cusolverDnSgesvdjBatched_bufferSize cusolverDnSgesvdj_bufferSize cusolverDnSgetrf cusolverDnSgetrf_bufferSize
+        cusolverDnSgetrs cusolverDnSlacpyHost cusolverDnSlamchHost cusolverDnSlange cusolverDnSlangeHost
+        cusolverDnSlange_bufferSize cusolverDnSlansyHost cusolverDnSlantrHost cusolverDnSlarfgHost cusolverDnSlarnvHost
+        cusolverDnSlasetHost cusolverDnSlaswp cusolverDnSlauum cusolverDnSlauumHost cusolverDnSlauum_bufferSize
+        cusolverDnSnrm2Host cusolverDnSorgbr cusolverDnSorgbrHost cusolverDnSorgbr_bufferSize cusolverDnSorghrHost
+        cusolverDnSorglqHost cusolverDnSorgqr cusolverDnSorgqr_bufferSize cusolverDnSorgtr cusolverDnSorgtrHost
+        cusolverDnSorgtr_bufferSize cusolverDnSormqr cusolverDnSormqrHost cusolverDnSormqr_bufferSize cusolverDnSormtr
+        cusolverDnSormtrHost cusolverDnSormtr_bufferSize cusolverDnSpotrf cusolverDnSpotrfBatched cusolverDnSpotrfHost
+        cusolverDnSpotrf_bufferSize cusolverDnSpotri cusolverDnSpotriHost cusolverDnSpotri_bufferSize cusolverDnSpotrs
+        cusolverDnSpotrsBatched cusolverDnSpotrsHost cusolverDnSscalHost cusolverDnSsteqrHost cusolverDnSsterfHost
+        cusolverDnSsyevd cusolverDnSsyevd_bufferSize cusolverDnSsyevdx cusolverDnSsyevdx_bufferSize cusolverDnSsyevj
+        cusolverDnSsyevjBatched cusolverDnSsyevjBatched_bufferSize cusolverDnSsyevj_bufferSize cusolverDnSsygst
+        cusolverDnSsygst_bufferSize cusolverDnSsygvd cusolverDnSsygvd_bufferSize cusolverDnSsygvdx
+        cusolverDnSsygvdx_bufferSize cusolverDnSsygvj cusolverDnSsygvj_bufferSize cusolverDnSsytrd
+        cusolverDnSsytrd_bufferSize cusolverDnSsytrf cusolverDnSsytrf_bufferSize cusolverDnSsytri cusolverDnSsytriHost
+        cusolverDnSsytri_bufferSize cusolverDnSsytrsHost cusolverDnStrtriHost cusolverDnXfillRandNormalOnDevice
+        cusolverDnXfillRandNormalOnHost cusolverDnXgeev cusolverDnXgeev_bufferSize cusolverDnXgeqrf
+        cusolverDnXgeqrf_bufferSize cusolverDnXgesvd cusolverDnXgesvd_bufferSize cusolverDnXgesvdjGetResidual
+        cusolverDnXgesvdjGetSweeps cusolverDnXgesvdp cusolverDnXgesvdp_bufferSize cusolverDnXgesvdr
+        cusolverDnXgesvdr_bufferSize cusolverDnXgetrf cusolverDnXgetrf_bufferSize cusolverDnXgetrs cusolverDnXhetrf
+        cusolverDnXhetrf_bufferSize cusolverDnXhetrs cusolverDnXhetrs_bufferSize cusolverDnXlansy
+        cusolverDnXlansy_bufferSize cusolverDnXlarft cusolverDnXlarft_bufferSize cusolverDnXpolar
+        cusolverDnXpolar_bufferSize cusolverDnXpotrf cusolverDnXpotrf_bufferSize cusolverDnXpotrs cusolverDnXstedc
+        cusolverDnXstedc_bufferSize cusolverDnXsyevBatched cusolverDnXsyevBatched_bufferSize cusolverDnXsyevd
+        cusolverDnXsyevd_bufferSize cusolverDnXsyevdx cusolverDnXsyevdx_bufferSize cusolverDnXsyevjGetResidual
+        cusolverDnXsyevjGetSweeps cusolverDnXsyevjSetMaxSweeps cusolverDnXsyevjSetSortEig cusolverDnXsyevjSetTolerance
+        cusolverDnXsygvStridedBatched cusolverDnXsygvStridedBatched_bufferSize cusolverDnXsygvd
+        cusolverDnXsygvd_bufferSize cusolverDnXsygvdx cusolverDnXsygvdx_bufferSize cusolverDnXsytrf
+        cusolverDnXsytrf_bufferSize cusolverDnXsytrs cusolverDnXsytrs_bufferSize cusolverDnXtrtri
+        cusolverDnXtrtri_bufferSize cusolverDnZCgels cusolverDnZCgels_bufferSize cusolverDnZCgesv
+        cusolverDnZCgesv_bufferSize cusolverDnZEgels cusolverDnZEgels_bufferSize cusolverDnZEgesv
+        cusolverDnZEgesv_bufferSize cusolverDnZKgels cusolverDnZKgels_bufferSize cusolverDnZKgesv
+        cusolverDnZKgesv_bufferSize cusolverDnZYgels cusolverDnZYgels_bufferSize cusolverDnZYgesv
+        cusolverDnZYgesv_bufferSize cusolverDnZZgels cusolverDnZZgels_bufferSize cusolverDnZZgesv
+        cusolverDnZZgesv_bufferSize cusolverDnZaxpyHost cusolverDnZdscalHost cusolverDnZeyeBatch cusolverDnZgebrd
+        cusolverDnZgebrd_bufferSize cusolverDnZgelqfHost cusolverDnZgemmHost cusolverDnZgeqlfHost cusolverDnZgeqrf
+        cusolverDnZgeqrfHost cusolverDnZgeqrf_bufferSize cusolverDnZgesvd cusolverDnZgesvd_bufferSize
+        cusolverDnZgesvdaStridedBatched cusolverDnZgesvdaStridedBatched_bufferSize cusolverDnZgesvdj
+        cusolverDnZgesvdjBatched cusolverDnZgesvdjBatched_bufferSize cusolverDnZgesvdj_bufferSize cusolverDnZgetrf
+        cusolverDnZgetrf_bufferSize cusolverDnZgetrs cusolverDnZheevd cusolverDnZheevd_bufferSize cusolverDnZheevdx
+        cusolverDnZheevdx_bufferSize cusolverDnZheevj cusolverDnZheevjBatched cusolverDnZheevjBatched_bufferSize
+        cusolverDnZheevj_bufferSize cusolverDnZhegst cusolverDnZhegst_bufferSize cusolverDnZhegvd
+        cusolverDnZhegvd_bufferSize cusolverDnZhegvdx cusolverDnZhegvdx_bufferSize cusolverDnZhegvj
+        cusolverDnZhegvj_bufferSize cusolverDnZhetrd cusolverDnZhetrd_bufferSize cusolverDnZhetrf
+        cusolverDnZhetrf_bufferSize cusolverDnZlacpyHost cusolverDnZlange cusolverDnZlangeHost
+        cusolverDnZlange_bufferSize cusolverDnZlanheHost cusolverDnZlantrHost cusolverDnZlarfgHost cusolverDnZlarnvHost
+        cusolverDnZlasetHost cusolverDnZlaswp cusolverDnZlauum cusolverDnZlauumHost cusolverDnZlauum_bufferSize
+        cusolverDnZnrm2Host cusolverDnZpotrf cusolverDnZpotrfBatched cusolverDnZpotrfHost cusolverDnZpotrf_bufferSize
+        cusolverDnZpotri cusolverDnZpotriHost cusolverDnZpotri_bufferSize cusolverDnZpotrs cusolverDnZpotrsBatched
+        cusolverDnZpotrsHost cusolverDnZsytrf cusolverDnZsytrf_bufferSize cusolverDnZsytri cusolverDnZsytriHost
+        cusolverDnZsytri_bufferSize cusolverDnZsytrsHost cusolverDnZtrtriHost cusolverDnZungbr cusolverDnZungbrHost
+        cusolverDnZungbr_bufferSize cusolverDnZunghrHost cusolverDnZunglqHost cusolverDnZungqr
+        cusolverDnZungqr_bufferSize cusolverDnZungtr cusolverDnZungtrHost cusolverDnZungtr_bufferSize cusolverDnZunmqr
+        cusolverDnZunmqrHost cusolverDnZunmqr_bufferSize cusolverDnZunmtr cusolverDnZunmtrHost
+        cusolverDnZunmtr_bufferSize cusolverIidentityHost cusolverRfAccessBundledFactorsDevice cusolverRfAnalyze
+        cusolverRfBatchAnalyze cusolverRfBatchRefactor cusolverRfBatchResetValues cusolverRfBatchSetupHost
+        cusolverRfBatchSolve cusolverRfBatchZeroPivot cusolverRfCreate cusolverRfDestroy
+        cusolverRfExtractBundledFactorsHost cusolverRfExtractSplitFactorsHost cusolverRfGetAlgs
+        cusolverRfGetMatrixFormat cusolverRfGetNumericBoostReport cusolverRfGetNumericProperties
+        cusolverRfGetResetValuesFastMode cusolverRfRefactor cusolverRfResetValues cusolverRfSetAlgs
+        cusolverRfSetMatrixFormat cusolverRfSetNumericProperties cusolverRfSetResetValuesFastMode cusolverRfSetupDevice
+        cusolverRfSetupHost cusolverRfSetupM cusolverRfSolve cusolverSpCcsrbtfHost cusolverSpCcsrcholBufferInfo
+        cusolverSpCcsrcholBufferInfoHost cusolverSpCcsrcholDiag cusolverSpCcsrcholFactor cusolverSpCcsrcholFactorHost
+        cusolverSpCcsrcholSolve cusolverSpCcsrcholSolveHost cusolverSpCcsrcholZeroPivot cusolverSpCcsrcholZeroPivotHost
+        cusolverSpCcsreigsHost cusolverSpCcsreigvsi cusolverSpCcsreigvsiHost cusolverSpCcsrlsqvqrHost
+        cusolverSpCcsrlsvchol cusolverSpCcsrlsvcholHost cusolverSpCcsrlsvluHost cusolverSpCcsrlsvqr
+        cusolverSpCcsrlsvqrHost cusolverSpCcsrluAnalysisHost cusolverSpCcsrluBufferInfoHost
+        cusolverSpCcsrluExtractBTFHost cusolverSpCcsrluExtractHost cusolverSpCcsrluExtractMHost
+        cusolverSpCcsrluFactorHost cusolverSpCcsrluSolveHost cusolverSpCcsrluZeroPivotHost cusolverSpCcsrlucondHost
+        cusolverSpCcsrqrBufferInfo cusolverSpCcsrqrBufferInfoBatched cusolverSpCcsrqrBufferInfoHost
+        cusolverSpCcsrqrFactor cusolverSpCcsrqrFactorHost cusolverSpCcsrqrSetup cusolverSpCcsrqrSetupHost
+        cusolverSpCcsrqrSolve cusolverSpCcsrqrSolveHost cusolverSpCcsrqrZeroPivot cusolverSpCcsrqrZeroPivotHost
+        cusolverSpCcsrqrrcond cusolverSpCcsrqrsvBatched cusolverSpCcsrsubm2denseHost cusolverSpCcsrzfdHost
+        cusolverSpCreate cusolverSpCreateCsrcholInfo cusolverSpCreateCsrcholInfoHost cusolverSpCreateCsrluInfoHost
+        cusolverSpCreateCsrqrInfo cusolverSpCreateCsrqrInfoHost cusolverSpCreateGluInfo cusolverSpCreateSnluInfo
+        cusolverSpCsnluBuffersize cusolverSpCsnluFactor cusolverSpCsnluSolve cusolverSpCsymgthr cusolverSpCsymgthrHost
+        cusolverSpDcsrbtfHost cusolverSpDcsrcholBufferInfo cusolverSpDcsrcholBufferInfoHost cusolverSpDcsrcholDiag
+        cusolverSpDcsrcholFactor cusolverSpDcsrcholFactorHost cusolverSpDcsrcholSolve cusolverSpDcsrcholSolveHost
+        cusolverSpDcsrcholZeroPivot cusolverSpDcsrcholZeroPivotHost cusolverSpDcsreigsHost cusolverSpDcsreigvsi
+        cusolverSpDcsreigvsiHost cusolverSpDcsrlsqvqrHost cusolverSpDcsrlsvchol cusolverSpDcsrlsvcholHost
+        cusolverSpDcsrlsvluHost cusolverSpDcsrlsvqr cusolverSpDcsrlsvqrHost cusolverSpDcsrluAnalysisHost
+        cusolverSpDcsrluBufferInfoHost cusolverSpDcsrluExtractBTFHost cusolverSpDcsrluExtractHost
+        cusolverSpDcsrluExtractMHost cusolverSpDcsrluFactorHost cusolverSpDcsrluSolveHost cusolverSpDcsrluZeroPivotHost
+        cusolverSpDcsrlucondHost cusolverSpDcsrqrBufferInfo cusolverSpDcsrqrBufferInfoBatched
+        cusolverSpDcsrqrBufferInfoHost cusolverSpDcsrqrFactor cusolverSpDcsrqrFactorHost cusolverSpDcsrqrSetup
+        cusolverSpDcsrqrSetupHost cusolverSpDcsrqrSolve cusolverSpDcsrqrSolveHost cusolverSpDcsrqrZeroPivot
+        cusolverSpDcsrqrZeroPivotHost cusolverSpDcsrqrrcond cusolverSpDcsrqrsvBatched cusolverSpDcsrsubm2denseHost
+        cusolverSpDcsrzfdHost cusolverSpDestroy cusolverSpDestroyCsrcholInfo cusolverSpDestroyCsrcholInfoHost
+        cusolverSpDestroyCsrluInfoHost cusolverSpDestroyCsrqrInfo cusolverSpDestroyCsrqrInfoHost
+        cusolverSpDestroyGluInfo cusolverSpDestroySnluInfo cusolverSpDgluAnalysis cusolverSpDgluBufferSize
+        cusolverSpDgluExtractMHost cusolverSpDgluFactor cusolverSpDgluNumericBoost cusolverSpDgluReset
+        cusolverSpDgluSetup cusolverSpDgluSetupByTile cusolverSpDgluSolve cusolverSpDnrminf cusolverSpDsnluBuffersize
+        cusolverSpDsnluFactor cusolverSpDsnluSolve cusolverSpDsymgthr cusolverSpDsymgthrHost cusolverSpGetStream
+        cusolverSpLcsrqrBufferInfo cusolverSpLcsrqrFactor cusolverSpLcsrqrSetup cusolverSpLcsrqrSolve
+        cusolverSpLcsrqrSolveRefine cusolverSpLcsrqrZeroPivot cusolverSpLcsrqrrcond cusolverSpQcsrqrBufferInfo
+        cusolverSpQcsrqrFactor cusolverSpQcsrqrSetup cusolverSpQcsrqrSolve cusolverSpQcsrqrSolveRefine
+        cusolverSpQcsrqrZeroPivot cusolverSpQcsrqrrcond cusolverSpScsrbtfHost cusolverSpScsrcholBufferInfo
+        cusolverSpScsrcholBufferInfoHost cusolverSpScsrcholDiag cusolverSpScsrcholFactor cusolverSpScsrcholFactorHost
+        cusolverSpScsrcholSolve cusolverSpScsrcholSolveHost cusolverSpScsrcholZeroPivot cusolverSpScsrcholZeroPivotHost
+        cusolverSpScsreigsHost cusolverSpScsreigvsi cusolverSpScsreigvsiHost cusolverSpScsrlsqvqrHost
+        cusolverSpScsrlsvchol cusolverSpScsrlsvcholHost cusolverSpScsrlsvluHost cusolverSpScsrlsvqr
+        cusolverSpScsrlsvqrHost cusolverSpScsrluAnalysisHost cusolverSpScsrluBufferInfoHost
+        cusolverSpScsrluExtractBTFHost cusolverSpScsrluExtractHost cusolverSpScsrluExtractMHost
+        cusolverSpScsrluFactorHost cusolverSpScsrluSolveHost cusolverSpScsrluZeroPivotHost cusolverSpScsrlucondHost
+        cusolverSpScsrqrBufferInfo cusolverSpScsrqrBufferInfoBatched cusolverSpScsrqrBufferInfoHost
+        cusolverSpScsrqrFactor cusolverSpScsrqrFactorHost cusolverSpScsrqrSetup cusolverSpScsrqrSetupHost
+        cusolverSpScsrqrSolve cusolverSpScsrqrSolveHost cusolverSpScsrqrZeroPivot cusolverSpScsrqrZeroPivotHost
+        cusolverSpScsrqrrcond cusolverSpScsrqrsvBatched cusolverSpScsrsubm2denseHost cusolverSpScsrzfdHost
+        cusolverSpSetStream cusolverSpSsnluBuffersize cusolverSpSsnluFactor cusolverSpSsnluSolve cusolverSpSsymgthr
+        cusolverSpSsymgthrHost cusolverSpXcsr2cscHost cusolverSpXcsr2csc_bufferSizeHost cusolverSpXcsrcholAnalysis
+        cusolverSpXcsrcholAnalysisHost cusolverSpXcsrissymHost cusolverSpXcsrluAnalysisHost cusolverSpXcsrluConfigHost
+        cusolverSpXcsrluNnzHost cusolverSpXcsrluNnzMHost cusolverSpXcsrmetisndHost cusolverSpXcsrnsepHost
+        cusolverSpXcsrpermHost cusolverSpXcsrperm_bufferSizeHost cusolverSpXcsrqrAnalysis
+        cusolverSpXcsrqrAnalysisBatched cusolverSpXcsrqrAnalysisHost cusolverSpXcsrqrConfigInfo cusolverSpXcsrsubmHost
+        cusolverSpXcsrsubmNnzHost cusolverSpXcsrsymamdHost cusolverSpXcsrsymmdqHost cusolverSpXcsrsympermHost
+        cusolverSpXcsrsymperm_bufferSizeHost cusolverSpXcsrsymrcmHost cusolverSpXgluZeroPivot cusolverSpXsnluAnalysis
+        cusolverSpXsnluFlops cusolverSpXsnluReport cusolverSpXsnluResizeSupernodeBy cusolverSpXsnluSetReorder
+        cusolverSpZcsrbtfHost cusolverSpZcsrcholBufferInfo cusolverSpZcsrcholBufferInfoHost cusolverSpZcsrcholDiag
+        cusolverSpZcsrcholFactor cusolverSpZcsrcholFactorHost cusolverSpZcsrcholSolve cusolverSpZcsrcholSolveHost
+        cusolverSpZcsrcholZeroPivot cusolverSpZcsrcholZeroPivotHost cusolverSpZcsreigsHost cusolverSpZcsreigvsi
+        cusolverSpZcsreigvsiHost cusolverSpZcsrlsqvqrHost cusolverSpZcsrlsvchol cusolverSpZcsrlsvcholHost
+        cusolverSpZcsrlsvluHost cusolverSpZcsrlsvqr cusolverSpZcsrlsvqrHost cusolverSpZcsrluAnalysisHost
+        cusolverSpZcsrluBufferInfoHost cusolverSpZcsrluExtractBTFHost cusolverSpZcsrluExtractHost
+        cusolverSpZcsrluExtractMHost cusolverSpZcsrluFactorHost cusolverSpZcsrluSolveHost cusolverSpZcsrluZeroPivotHost
+        cusolverSpZcsrlucondHost cusolverSpZcsrqrBufferInfo cusolverSpZcsrqrBufferInfoBatched
+        cusolverSpZcsrqrBufferInfoHost cusolverSpZcsrqrFactor cusolverSpZcsrqrFactorHost cusolverSpZcsrqrSetup
+        cusolverSpZcsrqrSetupHost cusolverSpZcsrqrSolve cusolverSpZcsrqrSolveHost cusolverSpZcsrqrZeroPivot
+        cusolverSpZcsrqrZeroPivotHost cusolverSpZcsrqrrcond cusolverSpZcsrqrsvBatched cusolverSpZcsrsubm2denseHost
+        cusolverSpZcsrzfdHost cusolverSpZsnluBuffersize cusolverSpZsnluFactor cusolverSpZsnluSolve cusolverSpZsymgthr
+        cusolverSpZsymgthrHost cusolverXcsrqr_dump pegasusCcsr2dense pegasusCcsrmvHost pegasusDcsr2dense
+        pegasusDcsrmvHost pegasusScsr2dense pegasusScsrmvHost pegasusXcoo2csr pegasusXcooStableSortByRow
+        pegasusXcooStableSort_bufferSizeExt pegasusXcsr2coo pegasusZcsr2dense pegasusZcsrmvHost
     }
 }
 

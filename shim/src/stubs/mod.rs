@@ -1,5 +1,6 @@
 //! NVIDIA's other libraries. Their handles, versions and texts are real; what computes is a stub: the library's own "not
-//! supported" and a gap. The tables hold what the supported PyTorch wheels link, and the calls around it.
+//! supported" and a gap. The tables of cuBLAS, cuBLASLt, cuFFT, cuRAND, cuSOLVER, cuSPARSE, NVRTC and nvJitLink hold every name that
+//! CUDA 13.5's have; the others what the supported PyTorch wheels link, and the calls around it.
 
 pub(crate) mod cublas;
 pub(crate) mod cublaslt;

@@ -53,7 +53,91 @@ exports! {
         fn nvJitLinkGetInfoLog(handle: usize, log: *mut c_void) = |handle, log| answer(handle, log, |_| Ok(vec![0]));
     }
     stub {
-        nvJitLinkGetLinkedLTOIR nvJitLinkGetLinkedLTOIRSize
+        __nvJitLinkAPI __nvJitLinkGetLinkedLTOIRSize_13_0 __nvJitLinkGetLinkedLTOIRSize_13_1
+        __nvJitLinkGetLinkedLTOIRSize_13_2 __nvJitLinkGetLinkedLTOIRSize_13_3 __nvJitLinkGetLinkedLTOIRSize_13_4
+        __nvJitLinkGetLinkedLTOIRSize_13_5 __nvJitLinkGetLinkedLTOIR_13_0 __nvJitLinkGetLinkedLTOIR_13_1
+        __nvJitLinkGetLinkedLTOIR_13_2 __nvJitLinkGetLinkedLTOIR_13_3 __nvJitLinkGetLinkedLTOIR_13_4
+        __nvJitLinkGetLinkedLTOIR_13_5 nvJitLinkGetLinkedLTOIR nvJitLinkGetLinkedLTOIRSize
+    }
+    second {
+        Real __nvJitLinkAddData_13_0 = nvJitLinkAddData;
+        Real __nvJitLinkAddData_13_1 = nvJitLinkAddData;
+        Real __nvJitLinkAddData_13_2 = nvJitLinkAddData;
+        Real __nvJitLinkAddData_13_3 = nvJitLinkAddData;
+        Real __nvJitLinkAddData_13_4 = nvJitLinkAddData;
+        Real __nvJitLinkAddData_13_5 = nvJitLinkAddData;
+        Real __nvJitLinkAddFile_13_0 = nvJitLinkAddFile;
+        Real __nvJitLinkAddFile_13_1 = nvJitLinkAddFile;
+        Real __nvJitLinkAddFile_13_2 = nvJitLinkAddFile;
+        Real __nvJitLinkAddFile_13_3 = nvJitLinkAddFile;
+        Real __nvJitLinkAddFile_13_4 = nvJitLinkAddFile;
+        Real __nvJitLinkAddFile_13_5 = nvJitLinkAddFile;
+        Real __nvJitLinkComplete_13_0 = nvJitLinkComplete;
+        Real __nvJitLinkComplete_13_1 = nvJitLinkComplete;
+        Real __nvJitLinkComplete_13_2 = nvJitLinkComplete;
+        Real __nvJitLinkComplete_13_3 = nvJitLinkComplete;
+        Real __nvJitLinkComplete_13_4 = nvJitLinkComplete;
+        Real __nvJitLinkComplete_13_5 = nvJitLinkComplete;
+        Real __nvJitLinkCreate_13_0 = nvJitLinkCreate;
+        Real __nvJitLinkCreate_13_1 = nvJitLinkCreate;
+        Real __nvJitLinkCreate_13_2 = nvJitLinkCreate;
+        Real __nvJitLinkCreate_13_3 = nvJitLinkCreate;
+        Real __nvJitLinkCreate_13_4 = nvJitLinkCreate;
+        Real __nvJitLinkCreate_13_5 = nvJitLinkCreate;
+        Real __nvJitLinkDestroy_13_0 = nvJitLinkDestroy;
+        Real __nvJitLinkDestroy_13_1 = nvJitLinkDestroy;
+        Real __nvJitLinkDestroy_13_2 = nvJitLinkDestroy;
+        Real __nvJitLinkDestroy_13_3 = nvJitLinkDestroy;
+        Real __nvJitLinkDestroy_13_4 = nvJitLinkDestroy;
+        Real __nvJitLinkDestroy_13_5 = nvJitLinkDestroy;
+        Real __nvJitLinkGetErrorLogSize_13_0 = nvJitLinkGetErrorLogSize;
+        Real __nvJitLinkGetErrorLogSize_13_1 = nvJitLinkGetErrorLogSize;
+        Real __nvJitLinkGetErrorLogSize_13_2 = nvJitLinkGetErrorLogSize;
+        Real __nvJitLinkGetErrorLogSize_13_3 = nvJitLinkGetErrorLogSize;
+        Real __nvJitLinkGetErrorLogSize_13_4 = nvJitLinkGetErrorLogSize;
+        Real __nvJitLinkGetErrorLogSize_13_5 = nvJitLinkGetErrorLogSize;
+        Real __nvJitLinkGetErrorLog_13_0 = nvJitLinkGetErrorLog;
+        Real __nvJitLinkGetErrorLog_13_1 = nvJitLinkGetErrorLog;
+        Real __nvJitLinkGetErrorLog_13_2 = nvJitLinkGetErrorLog;
+        Real __nvJitLinkGetErrorLog_13_3 = nvJitLinkGetErrorLog;
+        Real __nvJitLinkGetErrorLog_13_4 = nvJitLinkGetErrorLog;
+        Real __nvJitLinkGetErrorLog_13_5 = nvJitLinkGetErrorLog;
+        Real __nvJitLinkGetInfoLogSize_13_0 = nvJitLinkGetInfoLogSize;
+        Real __nvJitLinkGetInfoLogSize_13_1 = nvJitLinkGetInfoLogSize;
+        Real __nvJitLinkGetInfoLogSize_13_2 = nvJitLinkGetInfoLogSize;
+        Real __nvJitLinkGetInfoLogSize_13_3 = nvJitLinkGetInfoLogSize;
+        Real __nvJitLinkGetInfoLogSize_13_4 = nvJitLinkGetInfoLogSize;
+        Real __nvJitLinkGetInfoLogSize_13_5 = nvJitLinkGetInfoLogSize;
+        Real __nvJitLinkGetInfoLog_13_0 = nvJitLinkGetInfoLog;
+        Real __nvJitLinkGetInfoLog_13_1 = nvJitLinkGetInfoLog;
+        Real __nvJitLinkGetInfoLog_13_2 = nvJitLinkGetInfoLog;
+        Real __nvJitLinkGetInfoLog_13_3 = nvJitLinkGetInfoLog;
+        Real __nvJitLinkGetInfoLog_13_4 = nvJitLinkGetInfoLog;
+        Real __nvJitLinkGetInfoLog_13_5 = nvJitLinkGetInfoLog;
+        Real __nvJitLinkGetLinkedCubinSize_13_0 = nvJitLinkGetLinkedCubinSize;
+        Real __nvJitLinkGetLinkedCubinSize_13_1 = nvJitLinkGetLinkedCubinSize;
+        Real __nvJitLinkGetLinkedCubinSize_13_2 = nvJitLinkGetLinkedCubinSize;
+        Real __nvJitLinkGetLinkedCubinSize_13_3 = nvJitLinkGetLinkedCubinSize;
+        Real __nvJitLinkGetLinkedCubinSize_13_4 = nvJitLinkGetLinkedCubinSize;
+        Real __nvJitLinkGetLinkedCubinSize_13_5 = nvJitLinkGetLinkedCubinSize;
+        Real __nvJitLinkGetLinkedCubin_13_0 = nvJitLinkGetLinkedCubin;
+        Real __nvJitLinkGetLinkedCubin_13_1 = nvJitLinkGetLinkedCubin;
+        Real __nvJitLinkGetLinkedCubin_13_2 = nvJitLinkGetLinkedCubin;
+        Real __nvJitLinkGetLinkedCubin_13_3 = nvJitLinkGetLinkedCubin;
+        Real __nvJitLinkGetLinkedCubin_13_4 = nvJitLinkGetLinkedCubin;
+        Real __nvJitLinkGetLinkedCubin_13_5 = nvJitLinkGetLinkedCubin;
+        Real __nvJitLinkGetLinkedPtxSize_13_0 = nvJitLinkGetLinkedPtxSize;
+        Real __nvJitLinkGetLinkedPtxSize_13_1 = nvJitLinkGetLinkedPtxSize;
+        Real __nvJitLinkGetLinkedPtxSize_13_2 = nvJitLinkGetLinkedPtxSize;
+        Real __nvJitLinkGetLinkedPtxSize_13_3 = nvJitLinkGetLinkedPtxSize;
+        Real __nvJitLinkGetLinkedPtxSize_13_4 = nvJitLinkGetLinkedPtxSize;
+        Real __nvJitLinkGetLinkedPtxSize_13_5 = nvJitLinkGetLinkedPtxSize;
+        Real __nvJitLinkGetLinkedPtx_13_0 = nvJitLinkGetLinkedPtx;
+        Real __nvJitLinkGetLinkedPtx_13_1 = nvJitLinkGetLinkedPtx;
+        Real __nvJitLinkGetLinkedPtx_13_2 = nvJitLinkGetLinkedPtx;
+        Real __nvJitLinkGetLinkedPtx_13_3 = nvJitLinkGetLinkedPtx;
+        Real __nvJitLinkGetLinkedPtx_13_4 = nvJitLinkGetLinkedPtx;
+        Real __nvJitLinkGetLinkedPtx_13_5 = nvJitLinkGetLinkedPtx;
     }
 }
 

@@ -53,6 +53,9 @@ exports! {
     raw {
         fn nvrtcGetErrorString(status: c_int) -> *const c_char = |status| text(status).as_ptr();
     }
+    stub {
+        __nvrtcCPEx __nvrtcNvvmHandle
+    }
 }
 
 fn version(major: Out<c_int>, minor: Out<c_int>) -> Answer {

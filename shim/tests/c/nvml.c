@@ -75,7 +75,7 @@ int main(void) {
     memory2.version = 77;
     SAME(nvmlDeviceGetMemoryInfo_v2(first, &memory2), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 
-    /* Sensors of an idle GPU, by the formulas of docs/device.md. */
+    /* Sensors of an idle GPU, by the formulas of docs/monitors.md. */
     nvmlUtilization_t utilization;
     nvmlPstates_t state;
     unsigned long long mask = 0, errors = 1;

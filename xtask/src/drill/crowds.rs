@@ -12,8 +12,8 @@ const RUNS: usize = 8;
 /// Eight runs of native suites beside each other.
 pub(super) fn eight(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("runs");
-    for round in 0..workspace.times(1, 3) {
-        let filter = if workspace.quick { "case(/^(one-sided|streams|memory)/)" } else { "all()" };
+    for round in 0..workspace.times(1, 1, 3) {
+        let filter = if workspace.quick() { "case(/^(one-sided|streams|memory)/)" } else { "all()" };
         let mut runs = Vec::new();
         for number in 0..RUNS {
             let runs_dir = workspace.path(&format!("runs-{round}-{number}"));
@@ -47,7 +47,7 @@ pub(super) fn eight(workspace: &Workspace) -> Result<Tally, String> {
 /// Native ranks that sum over all of them, in shared memory and over sockets.
 pub(super) fn hundreds(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("runs");
-    let sizes: &[usize] = if workspace.quick { &[64] } else { &[64, 256, 1024] };
+    let sizes: &[usize] = if workspace.quick() { &[64] } else { &[64, 256, 1024] };
     for size in sizes {
         let text = format!(
             "ftest: 1

@@ -6,8 +6,10 @@ use super::PATIENCE;
 use super::tally::Tally;
 use super::workspace::{self, Attempt, Workspace};
 
-/// A verdict that comes later than this did not come at once.
+/// A verdict that comes later than this did not come at once, on a loaded machine.
 const AT_ONCE: Duration = Duration::from_secs(20);
+/// The others wait for the dead rank until they are ended. By default they have ten seconds, which would be most of a row.
+const DEADLINES: &str = "timeout: { kill: 60s, grace: 1s, survivors: 2s }";
 
 /// A suite in which rank `victim` of four does `act` before or while it works.
 fn suite(acts: &[(&str, &str)], rest: &str) -> String {
@@ -92,7 +94,7 @@ pub(super) fn before_nccl(workspace: &Workspace) -> Result<Tally, String> {
         ("code 7 later", "sleep 0.3; exit 7"),
         ("SIGKILL later", "sleep 0.3; kill -KILL $$"),
     ];
-    let mut tally = judge(workspace, &acts, "timeout: { kill: 60s, grace: 1s }", named)?;
+    let mut tally = judge(workspace, &acts, DEADLINES, named)?;
     if !tally.failed() {
         tally.note("every victim named".to_owned());
     }
@@ -107,11 +109,11 @@ pub(super) fn at_work(workspace: &Workspace) -> Result<Tally, String> {
             acts.push((format!("SIG{signal} after {after} s"), format!("(sleep {after}; kill -{signal} $$) &")));
         }
     }
-    if workspace.quick {
+    if workspace.quick() {
         acts = acts.into_iter().step_by(5).collect();
     }
     let acts: Vec<(&str, &str)> = acts.iter().map(|(name, act)| (name.as_str(), act.as_str())).collect();
-    let mut tally = judge(workspace, &acts, "timeout: { kill: 60s, grace: 1s }", named)?;
+    let mut tally = judge(workspace, &acts, DEADLINES, named)?;
     if !tally.failed() {
         tally.note("every victim named".to_owned());
     }
@@ -131,7 +133,7 @@ pub(super) fn stopped(workspace: &Workspace) -> Result<Tally, String> {
         ("after 0.5 s", "(sleep 0.5; kill -STOP $$) &"),
         ("after 2 s", "(sleep 2; kill -STOP $$) &"),
     ];
-    let acts = &acts[..workspace.times(1, acts.len())];
+    let acts = &acts[..workspace.times(1, acts.len(), acts.len())];
     let mut tally = judge(workspace, acts, "timeout: { idle: 2s, kill: 20s, grace: 1s }", |attempt, _, victim| {
         let printed = attempt.failures.join("\n");
         if attempt.verdict != "timeout" {
@@ -166,7 +168,7 @@ while True:
 
 /// Workers and agents of torchrun that are killed.
 pub(super) fn torchrun(workspace: &Workspace) -> Result<Tally, String> {
-    let after = if workspace.quick { "'4'" } else { "'0', '5'" };
+    let after = if workspace.quick() { "'4'" } else { "'0', '5'" };
     let suite = format!(
         "ftest: 1
 suite: workers

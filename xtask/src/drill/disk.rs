@@ -16,7 +16,7 @@ cases:
 ";
 
 /// Commands whose output is all that they are for.
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 11] = [
     "run full.yaml",
     "run full.yaml --list",
     "check full.yaml",
@@ -26,6 +26,8 @@ const COMMANDS: [&str; 9] = [
     "profiles",
     "schema",
     "completions bash",
+    "doctor",
+    "bench --ranks 2 -b 4K -e 4K",
 ];
 
 /// Sizes of file systems, KiB.

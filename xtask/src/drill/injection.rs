@@ -105,7 +105,7 @@ pub(super) fn all_reports(workspace: &Workspace) -> Result<Tally, String> {
             tally.add(&format!("{report}, {}", extra.join(" ")), Duration::ZERO, outcome);
             tally.many(PAYLOADS.len() as u64 * 3 - 1);
         }
-        if workspace.quick && round == 1 {
+        if workspace.quick() && round == 1 {
             break;
         }
     }

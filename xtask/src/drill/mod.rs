@@ -18,17 +18,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tally::{Row, Tally};
-use workspace::Workspace;
+use workspace::{Scale, Workspace};
 
 /// How to call it.
 pub const USAGE: &str = "\
-usage: cargo xtask drill [--quick] [--only NAME]... [--list]
+usage: cargo xtask drill [--quick | --long] [--only NAME]... [--list]
 
-  --only NAME   only the row of this name, any number of times; docs/reliability.md stays as it is
+  --only NAME   only the row of this name, any number of times
   --quick       each row a few times; docs/reliability.md stays as it is
+  --long        each row more often, in about an hour
   --list        the names of the rows
 
-All of it takes about 20 minutes on two cores, rewrites the table of docs/reliability.md, and ends with 1 when a row fails.";
+All of it takes about 15 minutes on two idle cores after a build. It rewrites the table of docs/reliability.md row by row, and
+ends with 1 when a row fails.";
 
 /// One row of the table.
 struct Drill {
@@ -114,7 +116,7 @@ const DRILLS: &[Drill] = &[
     },
     Drill {
         name: "warm-and-cold",
-        tries: "the suites with PyTorch, started warm and cold: verdicts, ends of processes, cluster and device reports without \
+        tries: "suites with PyTorch (with --long: all), started warm and cold: verdicts, ends of processes, cluster and device reports without \
                 `measured`",
         run: warm::warm_and_cold,
     },
@@ -134,7 +136,7 @@ const DRILLS: &[Drill] = &[
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     only: Vec<String>,
-    quick: bool,
+    scale: Scale,
     list: bool,
 }
 
@@ -144,7 +146,8 @@ impl Options {
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
-                "--quick" => options.quick = true,
+                "--quick" => options.scale = Scale::Quick,
+                "--long" => options.scale = Scale::Long,
                 "--list" => options.list = true,
                 "--only" => {
                     let name = words.next().ok_or("--only wants the name of a row")?;
@@ -175,8 +178,8 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let order: Vec<&str> = DRILLS.iter().map(|drill| drill.name).collect();
     let mut rows = Vec::new();
     for drill in DRILLS.iter().filter(|drill| options.only.is_empty() || options.only.iter().any(|n| n == drill.name)) {
-        let row = one(root, drill, options.quick)?;
-        if !options.quick {
+        let row = one(root, drill, options.scale)?;
+        if options.scale != Scale::Quick {
             table::write(&root.join("docs/reliability.md"), &row, &order)?;
         }
         rows.push(row);
@@ -186,10 +189,10 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     Ok(failed == 0)
 }
 
-fn one(root: &Path, drill: &Drill, quick: bool) -> Result<Row, String> {
+fn one(root: &Path, drill: &Drill, scale: Scale) -> Result<Row, String> {
     eprintln!("{}: {}", drill.name, drill.tries);
     let began = Instant::now();
-    let workspace = Workspace::new(root, quick)?;
+    let workspace = Workspace::new(root, scale)?;
     let mut tally = (drill.run)(&workspace).unwrap_or_else(Tally::could_not_run);
     let left = workspace.left();
     if !left.is_empty() {
@@ -220,8 +223,9 @@ mod tests {
         let read = |words: &[&str]| Options::read(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         assert_eq!(
             read(&["--only", "fuzz", "--quick"]).unwrap(),
-            Options { only: vec!["fuzz".into()], quick: true, list: false }
+            Options { only: vec!["fuzz".into()], scale: Scale::Quick, list: false }
         );
+        assert_eq!((read(&[]).unwrap().scale, read(&["--long"]).unwrap().scale), (Scale::Usual, Scale::Long));
         assert!(read(&["--only", "fizz"]).unwrap_err().contains("no row `fizz`"));
         assert!(read(&["--only"]).is_err() && read(&["--fast"]).is_err());
     }

@@ -40,11 +40,11 @@ fn stress(workspace: &Workspace, arguments: &[&str], rounds: usize) -> Result<Ta
 
 pub(super) fn one_sided(workspace: &Workspace) -> Result<Tally, String> {
     let filter = "case(/^one-sided/) & not matrix.route = unix";
-    stress(workspace, &["run", "dist", "-E", filter, "-j4"], workspace.times(2, 60))
+    stress(workspace, &["run", "dist", "-E", filter, "-j4"], workspace.times(2, 60, 200))
 }
 
 pub(super) fn zoo(workspace: &Workspace) -> Result<Tally, String> {
-    stress(workspace, &["run", "zoo"], workspace.times(1, 3))
+    stress(workspace, &["run", "zoo"], workspace.times(1, 3, 10))
 }
 
 /// A test target of the project, in its debug build.
@@ -67,9 +67,9 @@ pub(super) fn orders_of_death(workspace: &Workspace) -> Result<Tally, String> {
     cargo(workspace, &["build", "--quiet", "-p", "runner", "-p", "coordinator", "-p", "shim"], &[])?.expect(&[0])?;
     test(workspace, &["-p", "runner", "--test", "lifelines", "--no-run"], &[])?.expect(&[0])?;
     let mut tally = Tally::of("orders");
-    for _ in 0..workspace.times(1, 20) {
+    for _ in 0..workspace.times(1, 20, 40) {
         let mut words = vec!["-p", "runner", "--test", "lifelines", "--", "--nocapture"];
-        if !workspace.quick {
+        if !workspace.quick() {
             words.push("--include-ignored");
         }
         let ended = test(workspace, &words, &[])?;
@@ -85,7 +85,7 @@ pub(super) fn fuzz(workspace: &Workspace) -> Result<Tally, String> {
     let arguments = ["-p", "fuzz", "--test", "corpus"];
     test(workspace, &[&arguments[..], &["--no-run"]].concat(), &[])?.expect(&[0])?;
     // For each target.
-    let seconds = workspace.times(0, 10).to_string();
+    let seconds = workspace.times(0, 10, 30).to_string();
     let words = [&arguments[..], &["--", "search", "--nocapture"]].concat();
     let ended = test(workspace, &words, &[("FTEST_FUZZ_SECONDS", &seconds)])?;
     let mut tally = Tally::of("inputs");
@@ -109,9 +109,9 @@ const REPEATABLE: &str = "not case(/^(cut-link|kill-later|several-gpus-after)/) 
 pub(super) fn same_reports(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("reports");
     let mut first: BTreeMap<String, String> = BTreeMap::new();
-    for round in 0..workspace.times(2, 8) {
+    for round in 0..workspace.times(2, 4, 8) {
         let runs = format!("runs-{round}");
-        let filter = if workspace.quick { "case(/^(one-sided|killed)/)" } else { REPEATABLE };
+        let filter = if workspace.quick() { "case(/^(one-sided|killed)/)" } else { REPEATABLE };
         let jobs = (round % 4 + 1).to_string();
         let words = ["run", "dist", "faults", "-E", filter, "--no-fail-fast", "--shuffle", "-j", &jobs, "--runs-dir"];
         let runs_dir = workspace.path(&runs);

@@ -75,7 +75,7 @@ fn axes(n: usize) -> String {
 pub(super) fn hostile(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("texts");
     workspace.write("fine.yaml", case("title: nothing special"))?;
-    let sizes = if workspace.quick { &SIZES[3..4] } else { &SIZES[..] };
+    let sizes = if workspace.quick() { &SIZES[3..4] } else { &SIZES[..] };
     for &size in sizes {
         for (what, make, says) in SUITES {
             workspace.write("hostile.yaml", make(size))?;

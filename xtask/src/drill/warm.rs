@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::PATIENCE;
 use super::repeated::{deterministic, difference};
 use super::tally::Tally;
-use super::workspace::{self, Attempt, Workspace};
+use super::workspace::{self, Attempt, Scale, Workspace};
 
 /// Those that need Python.
 const SUITES: [&str; 9] = ["smoke", "hang", "findings", "ddp", "validate", "labs", "device", "compute", "frameworks"];
@@ -63,8 +63,10 @@ pub(super) fn warm_and_cold(workspace: &Workspace) -> Result<Tally, String> {
 fn run(workspace: &Workspace, warm: &str, tally: &mut Tally) -> Result<BTreeMap<String, Came>, String> {
     let runs = workspace.path(&format!("runs-{warm}"));
     let directory = runs.to_string_lossy();
-    let suites: &[&str] = if workspace.quick { &["ddp"] } else { &SUITES };
-    let filter: &[&str] = if workspace.quick { &["-E", FEW] } else { &[] };
+    // All of it takes as long as everything else.
+    let all = workspace.scale == Scale::Long;
+    let suites: &[&str] = if all { &SUITES } else { &["ddp"] };
+    let filter: &[&str] = if all { &[] } else { &["-E", FEW] };
     let words = [&["run"][..], suites, filter, &["--no-fail-fast", "--runs-dir", &*directory]].concat();
     let mut command = workspace.ftest(&words);
     command.current_dir(&workspace.root).env("FTEST_WARM", warm);

@@ -40,28 +40,48 @@ pub(super) fn build(root: &Path) -> Result<(), String> {
     }
 }
 
+/// How often rows try, in ascending order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Scale {
+    /// A few times.
+    Quick,
+    /// As often as fits into the time that somebody waits.
+    #[default]
+    Usual,
+    /// Until what happens once in a thousand times should have happened.
+    Long,
+}
+
 /// A directory of a row.
 #[derive(Debug)]
 pub(super) struct Workspace {
     pub root: PathBuf,
-    /// Few tries instead of many.
-    pub quick: bool,
+    /// How often a row tries.
+    pub scale: Scale,
     directory: tempfile::TempDir,
 }
 
 impl Workspace {
     /// # Errors
     /// There is no room for a directory.
-    pub(super) fn new(root: &Path, quick: bool) -> Result<Workspace, String> {
+    pub(super) fn new(root: &Path, scale: Scale) -> Result<Workspace, String> {
         // Sockets want short paths.
         let directory =
             tempfile::Builder::new().prefix("drill-").tempdir_in("/tmp").map_err(|error| error.to_string())?;
-        Ok(Workspace { root: root.to_owned(), quick, directory })
+        Ok(Workspace { root: root.to_owned(), scale, directory })
     }
 
-    /// How often to try, of these two.
-    pub(super) fn times(&self, quick: usize, full: usize) -> usize {
-        if self.quick { quick } else { full }
+    /// How often to try, of these three.
+    pub(super) fn times(&self, quick: usize, usual: usize, long: usize) -> usize {
+        match self.scale {
+            Scale::Quick => quick,
+            Scale::Usual => usual,
+            Scale::Long => long,
+        }
+    }
+
+    pub(super) fn quick(&self) -> bool {
+        self.scale == Scale::Quick
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {

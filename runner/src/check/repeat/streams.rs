@@ -98,7 +98,7 @@ fn compare(
     let counts = |role: Role| match role {
         Role::Rank(_) => true,
         Role::Launcher(_) => !has_ranks,
-        Role::Coordinator => false,
+        Role::Srun | Role::Coordinator => false,
     };
     let mut differences = Vec::new();
     for process in first.processes.iter().filter(|process| counts(process.role)) {

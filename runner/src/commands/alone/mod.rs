@@ -9,6 +9,7 @@ use protocol::env;
 use protocol::plan::ClusterPlan;
 use serde::Serialize;
 
+use crate::commands::after_torch;
 use crate::execute::launch::environment::Environment;
 use crate::execute::reports;
 use crate::host::{output, whole_file};
@@ -16,7 +17,7 @@ use crate::host::{output, whole_file};
 /// Below a run's scratch directory.
 const DIRECTORY: &str = "alone";
 
-const STORE: &str = include_str!("sitecustomize.py");
+const ISOLATE: &str = include_str!("isolate.py");
 
 /// What a reader has to know of the numbers.
 const WARNING: &str = "the other ranks did not exist: shapes, memory and calls are those of this rank, and numbers that came out of \
@@ -83,10 +84,7 @@ impl Alone {
     /// The system's.
     pub(super) fn prepare(&self, environment: &mut Environment, scratch: &Path) -> io::Result<()> {
         let Alone { rank, size, per_node } = *self;
-        let directory = scratch.join(DIRECTORY);
-        std::fs::create_dir(&directory)?;
-        std::fs::write(directory.join("sitecustomize.py"), STORE)?;
-        environment.prepend("PYTHONPATH", &directory);
+        after_torch::install(environment, &scratch.join(DIRECTORY), ISOLATE)?;
         let node = rank / per_node;
         let numbers = [
             ("RANK", rank),

@@ -2,6 +2,8 @@
 
 /// Where the suite is.
 pub(super) const SUITE: &str = "suites/training.yaml";
+/// Where the cluster is.
+pub(super) const CLUSTER: &str = "clusters/small.yaml";
 /// Where the workflow is.
 pub(super) const WORKFLOW: &str = ".github/workflows/ftest.yml";
 
@@ -56,7 +58,7 @@ impl Choice {
              suite: training\n\
              \n\
              clusters:\n  \
-               small: {{ nodes: {nodes}, gpus_per_node: {gpus_per_node}, profile: h100 }}\n\
+               small: {{ file: ../{CLUSTER} }}\n\
              \n\
              defaults:\n  \
                cluster: small\n  \
@@ -87,6 +89,17 @@ impl Choice {
         )
     }
 
+    /// The cluster of the suite.
+    pub(super) fn cluster(&self) -> String {
+        format!(
+            "# A cluster for suites, and for `ftest exec --cluster {CLUSTER} -- COMMAND`. docs/clusters.md has every field.\n\
+             nodes: {}\n\
+             gpus_per_node: {}\n\
+             profile: h100\n",
+            self.nodes, self.gpus_per_node
+        )
+    }
+
     /// The suite on every push.
     pub(super) fn workflow(&self) -> String {
         format!(
@@ -106,7 +119,7 @@ impl Choice {
                    - uses: actions/cache@v4\n        \
                      with:\n          \
                        path: ~/.cache/ftest\n          \
-                       key: ftest-${{{{ runner.os }}}}-${{{{ hashFiles('{SUITE}') }}}}\n      \
+                       key: ftest-${{{{ runner.os }}}}-${{{{ hashFiles('{SUITE}', 'requirements.txt', 'pyproject.toml') }}}}\n      \
                    # Or the file of a wheel, or the URL of a release's.\n      \
                    - run: pip install ftest\n      \
                    - run: ftest {SUITE} --no-fail-fast --junit junit.xml --html report.html\n      \
@@ -149,10 +162,11 @@ mod tests {
             let python = "[torch==2.15.0, numpy]".to_owned();
             let choice = Choice { script: Some(script.to_owned()), nodes, gpus_per_node, python };
             let root = tempfile::tempdir().unwrap();
-            let (file, program) = (root.path().join(SUITE), root.path().join(script));
-            for path in [&file, &program] {
+            let file = root.path().join(SUITE);
+            for (path, text) in [(SUITE, choice.suite()), (CLUSTER, choice.cluster()), (script, String::new())] {
+                let path = root.path().join(path);
                 std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-                std::fs::write(path, choice.suite()).unwrap();
+                std::fs::write(path, text).unwrap();
             }
             let suite = suite::load(&file).unwrap_or_else(|error| panic!("{error}\n{}", choice.suite()));
             assert_eq!(suite.cases.len(), 2);

@@ -1,4 +1,5 @@
-//! `ftest init`: looks at a repository, asks at most three questions, writes a first suite and a workflow, and runs the suite.
+//! `ftest init`: looks at a repository, asks at most three questions, writes a first suite, its cluster and a
+//! workflow, and runs the suite.
 
 mod files;
 mod survey;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use self::files::{Choice, SUITE, WORKFLOW};
+use self::files::{CLUSTER, Choice, SUITE, WORKFLOW};
 use self::survey::Survey;
 use crate::verdict::exit_code::ExitCode;
 
@@ -21,7 +22,7 @@ pub(super) use self::survey::python as python_of;
 /// Arguments of `ftest init`.
 #[derive(Args, Clone, Debug)]
 pub struct InitArgs {
-    /// Ask nothing, and do not run the suite
+    /// Ask nothing: take what was found, and run the suite
     #[arg(long)]
     pub yes: bool,
     /// The repository [default: the working directory]
@@ -32,7 +33,12 @@ pub struct InitArgs {
 /// Runs the command. `run` runs a suite.
 pub fn run(arguments: &InitArgs, run: impl FnOnce(&Path) -> i32) -> i32 {
     let root = arguments.directory.clone().unwrap_or_default();
-    match write(&root, arguments.yes || !io::stdin().is_terminal()) {
+    let answers = match (arguments.yes, io::stdin().is_terminal()) {
+        (true, _) => Answers::Yes,
+        (false, true) => Answers::Asked,
+        (false, false) => Answers::None,
+    };
+    match write(&root, answers) {
         Ok(Some(suite)) => run(&suite),
         Ok(None) => ExitCode::Passed as i32,
         Err(why) => {
@@ -42,11 +48,21 @@ pub fn run(arguments: &InitArgs, run: impl FnOnce(&Path) -> i32) -> i32 {
     }
 }
 
+/// Who answers the questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answers {
+    Asked,
+    /// Each has its default.
+    Yes,
+    /// Nobody is there: each has its default, except that nothing is run.
+    None,
+}
+
 /// Writes the files; gives the suite if it is to be run now.
-fn write(root: &Path, silent: bool) -> Result<Option<PathBuf>, String> {
+fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     let looked_at = if root.as_os_str().is_empty() { Path::new(".") } else { root };
     let survey = Survey::of(looked_at)?;
-    let [suite, workflow] = [SUITE, WORKFLOW].map(|file| root.join(file));
+    let [suite, cluster, workflow] = [SUITE, CLUSTER, WORKFLOW].map(|file| root.join(file));
     if suite.exists() {
         return Err(format!(
             "{} is already there: nothing is written. `ftest {}` runs it",
@@ -54,9 +70,18 @@ fn write(root: &Path, silent: bool) -> Result<Option<PathBuf>, String> {
             suite.display()
         ));
     }
+    if cluster.exists() {
+        return Err(format!("{} is already there: nothing is written", cluster.display()));
+    }
     let mut choice =
         Choice { script: survey.scripts.first().cloned(), nodes: 1, gpus_per_node: 2, python: survey.python.clone() };
-    if !silent {
+    for file in &survey.suites {
+        println!("found {file}: `ftest {file}` runs its tests with @pytest.mark.cluster");
+    }
+    for file in &survey.tests {
+        println!("found {file}: with @pytest.mark.cluster, a test of it runs on every rank (docs/pytest.md)");
+    }
+    if answers == Answers::Asked {
         ask(&mut choice, &survey)?;
     }
     let Some(script) = choice.script.clone() else {
@@ -69,6 +94,8 @@ fn write(root: &Path, silent: bool) -> Result<Option<PathBuf>, String> {
     if !root.join(&script).is_file() {
         return Err(format!("there is no {script} in {}", looked_at.display()));
     }
+    put(&cluster, &choice.cluster())?;
+    println!("wrote {}: {}", cluster.display(), choice.place());
     put(&suite, &choice.suite())?;
     println!("wrote {}: {script} on {}", suite.display(), choice.place());
     if workflow.exists() {
@@ -78,11 +105,15 @@ fn write(root: &Path, silent: bool) -> Result<Option<PathBuf>, String> {
         println!("wrote {}: the suite on every push", workflow.display());
     }
     let again = format!("ftest {}", suite.display());
-    if silent || !is_yes(&question(&format!("Run it now (`{again}`)? [Y/n]"))?) {
+    let is_wanted = match answers {
+        Answers::Asked => is_yes(&question(&format!("Run it now (`{again}`)? [Y/n]"))?),
+        Answers::Yes => true,
+        Answers::None => false,
+    };
+    if !is_wanted {
         println!("next: {again}");
-        return Ok(None);
     }
-    Ok(Some(suite))
+    Ok(is_wanted.then_some(suite))
 }
 
 fn ask(choice: &mut Choice, survey: &Survey) -> Result<(), String> {

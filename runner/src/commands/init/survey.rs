@@ -1,4 +1,4 @@
-//! What a repository has: programs that torchrun could start, and what they require.
+//! What a repository has: programs that torchrun could start, tests of pytest about them, and what they require.
 
 use std::fs;
 use std::path::Path;
@@ -31,6 +31,10 @@ const LARGEST: u64 = 1 << 20;
 pub(super) struct Survey {
     /// Programs, from the repository's root, the likeliest first.
     pub(super) scripts: Vec<String>,
+    /// Files of pytest with tests that run on every rank, by path.
+    pub(super) suites: Vec<String>,
+    /// Files of pytest that use several GPUs otherwise, by path.
+    pub(super) tests: Vec<String>,
     /// The value of `python` in a suite, with PyTorch.
     pub(super) python: String,
 }
@@ -41,17 +45,32 @@ impl Survey {
     /// # Errors
     /// One sentence when it cannot be read.
     pub(super) fn of(root: &Path) -> Result<Survey, String> {
-        let mut found = Vec::new();
+        let mut found = Found::default();
         look(root, "", DEPTH, &mut found).map_err(|error| format!("{}: {error}", root.display()))?;
+        let Found { mut programs, mut suites, mut tests } = found;
         // Many marks, near the root, by name.
-        found.sort_by_key(|(marks, path): &(usize, String)| {
-            (std::cmp::Reverse(*marks), path.matches('/').count(), path.clone())
-        });
-        Ok(Survey { scripts: found.into_iter().map(|(_, path)| path).collect(), python: python(root) })
+        programs.sort_by_key(|(marks, path)| (std::cmp::Reverse(*marks), path.matches('/').count(), path.clone()));
+        suites.sort();
+        tests.sort();
+        Ok(Survey {
+            scripts: programs.into_iter().map(|(_, path)| path).collect(),
+            suites,
+            tests,
+            python: python(root),
+        })
     }
 }
 
-fn look(directory: &Path, above: &str, depth: usize, found: &mut Vec<(usize, String)>) -> std::io::Result<()> {
+/// Files, in the order of their directories.
+#[derive(Default)]
+struct Found {
+    /// With how many marks each has.
+    programs: Vec<(usize, String)>,
+    suites: Vec<String>,
+    tests: Vec<String>,
+}
+
+fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::io::Result<()> {
     for entry in fs::read_dir(directory)?.flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };
         let (Ok(kind), place) = (entry.file_type(), format!("{above}{name}")) else { continue };
@@ -65,14 +84,20 @@ fn look(directory: &Path, above: &str, depth: usize, found: &mut Vec<(usize, Str
             }
         } else if kind.is_file()
             && name.ends_with(".py")
-            && !(name.starts_with("test_") || name.ends_with("_test.py") || name == "conftest.py")
+            && name != "conftest.py"
             && entry.metadata().is_ok_and(|meta| meta.len() <= LARGEST)
         {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
             let marks = MARKS.iter().filter(|mark| text.contains(*mark)).count();
-            if marks > 0 {
+            if name.starts_with("test_") || name.ends_with("_test.py") {
+                if text.contains("pytest.mark.cluster") {
+                    found.suites.push(place);
+                } else if marks > 0 {
+                    found.tests.push(place);
+                }
+            } else if marks > 0 {
                 // A library has the calls, too; a program is started.
-                found.push((marks + 10 * usize::from(is_program(&text)), place));
+                found.programs.push((marks + 10 * usize::from(is_program(&text)), place));
             }
         }
     }
@@ -116,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_come_before_libraries_and_tests_are_left_out() {
+    fn programs_come_before_libraries_and_tests_are_apart() {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -130,11 +155,17 @@ mod tests {
         );
         write("examples/fsdp.py", "fully_shard(m)\nif __name__ == '__main__': main()");
         write("tests/test_train.py", "dist.init_process_group('gloo')");
+        write("tests/test_sum.py", "@pytest.mark.cluster(gpus_per_node=2)\ndef test_sum(rank): pass");
+        write("tests/test_plain.py", "def test_plain(): pass");
         write("plain.py", "print(1)");
         write("venv/lib/torch.py", "init_process_group");
         write(".hidden/x.py", "init_process_group");
         let survey = Survey::of(root.path()).unwrap();
         assert_eq!(survey.scripts, ["train.py", "examples/fsdp.py", "lib/wrap.py"]);
+        assert_eq!(
+            (survey.suites, survey.tests),
+            (vec!["tests/test_sum.py".into()], vec!["tests/test_train.py".into()])
+        );
         assert!(Survey::of(Path::new("/nowhere")).unwrap_err().starts_with("/nowhere: "));
     }
 

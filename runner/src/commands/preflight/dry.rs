@@ -8,8 +8,11 @@ use protocol::env;
 
 use super::observed::{self, Observed};
 use super::probe::Probe;
+use crate::commands::after_torch;
 use crate::execute::launch::environment::Environment;
 use crate::execute::reports;
+
+const WATCH: &str = include_str!("watch.py");
 
 /// What a run of `ftest exec` does for a preflight.
 pub(in crate::commands) struct Dry<'a> {
@@ -30,7 +33,7 @@ impl<'a> Dry<'a> {
     /// # Errors
     /// The system's: there is no room for the watcher.
     pub(in crate::commands) fn prepare(&self, environment: &mut Environment, scratch: &Path) -> io::Result<()> {
-        let directory = observed::prepare(scratch)?;
+        after_torch::install(environment, &observed::directory(scratch), WATCH)?;
         for (variable, value) in [
             (&env::COMPUTE, "skip"),
             (&env::UNSUPPORTED_API, "allow"),
@@ -40,7 +43,6 @@ impl<'a> Dry<'a> {
             environment.set(variable.name, value);
         }
         environment.set(env::REPORT_PATH.name, reports::device_report_pattern(scratch));
-        environment.prepend("PYTHONPATH", &directory);
         if let Some(probe) = self.probe {
             environment.set(&probe.name, &probe.value);
         }

@@ -1,4 +1,4 @@
-//! What one run of a preflight left: the device reports, and what `sitecustomize.py` saw of PyTorch's allocator.
+//! What one run of a preflight left: the device reports, and what `watch.py` saw of PyTorch's allocator.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::rules::Need;
 use crate::execute::reports;
 
-/// Below a run's scratch directory: where `sitecustomize.py` is and writes.
-const DIRECTORY: &str = "preflight";
-
-const WATCHER: &str = include_str!("sitecustomize.py");
+/// Where, in a run's scratch directory, `watch.py` writes.
+pub(super) fn directory(scratch: &Path) -> PathBuf {
+    scratch.join("preflight")
+}
 
 /// A line of the program, and what it allocated that was held when most was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ pub(super) struct Allocator {
     pub(super) refused: Option<Refused>,
 }
 
-/// What `sitecustomize.py` writes.
+/// What `watch.py` writes.
 #[derive(Clone, Debug, Deserialize)]
 struct Watched {
     pid: u32,
@@ -115,24 +115,13 @@ pub(super) struct Observed {
     pub(super) trouble: Vec<String>,
 }
 
-/// Writes the watcher; gives its directory, which comes first in PYTHONPATH.
-///
-/// # Errors
-/// The system's.
-pub(super) fn prepare(scratch: &Path) -> std::io::Result<PathBuf> {
-    let directory = scratch.join(DIRECTORY);
-    std::fs::create_dir(&directory)?;
-    std::fs::write(directory.join("sitecustomize.py"), WATCHER)?;
-    Ok(directory)
-}
-
 /// Reads what a command that ended with `code` left.
 ///
 /// # Errors
 /// One sentence on a file that is not as it should be.
 pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
     let mut watched = BTreeMap::new();
-    for entry in std::fs::read_dir(scratch.join(DIRECTORY)).into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(directory(scratch)).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.extension().is_some_and(|extension| extension == "json") {
             let text = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -233,7 +222,8 @@ mod tests {
     #[test]
     fn processes_of_one_gpu_add_up_and_an_error_that_was_survived_is_none() {
         let scratch = tempfile::tempdir().unwrap();
-        let directory = prepare(scratch.path()).unwrap();
+        let directory = directory(scratch.path());
+        std::fs::create_dir(&directory).unwrap();
         report(
             scratch.path(),
             7,

@@ -6,9 +6,9 @@ use rustix::process::Signal;
 
 use super::super::clock::Instant;
 use super::CaseExecution;
-use crate::case::Launch;
 use crate::check::exit;
 use crate::execute::process_tree::sweep::Process;
+use crate::execute::srun::Tasks;
 use crate::host::deadline;
 use crate::observation::Role;
 
@@ -55,14 +55,15 @@ impl CaseExecution<'_> {
         self.collect().await;
     }
 
-    /// Ends what still runs; those exits do not count. torchrun's workers are not our children; they are found by their rank.
+    /// Ends what still runs; those exits do not count. torchrun's workers and srun's tasks are not our children; they are found by their rank.
     fn note_unfinished(&mut self) {
         let running: Vec<_> = self.tree.unfinished().collect();
         let mut unfinished: Vec<Role> = running.iter().map(|running| running.role).collect();
         let is_stopped = |pid| Process::read(pid).is_some_and(|process| process.is_stopped());
         let stopped = running.iter().filter(|running| is_stopped(running.pid)).map(|running| running.role);
         let mut stopped: Vec<Role> = stopped.collect();
-        if matches!(self.case.launch, Launch::Torchrun { .. }) {
+        unfinished.extend(self.tasks.iter().flat_map(Tasks::unfinished));
+        if self.case.torchruns().is_some() || self.tasks.is_some() {
             let workers = self.tree.sweep().find();
             let rank_of = |process: &Process| process.rank.map(Role::Rank);
             unfinished.extend(workers.iter().filter_map(rank_of));

@@ -10,7 +10,7 @@ use protocol::plan::ClusterPlan;
 use crate::execute::launch::program;
 
 /// Variables that a launcher or an outer run leaves behind and that would place the ranks of a case wrongly.
-const LAUNCHER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_"];
+const LAUNCHER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_", "SLURM_STEP_"];
 /// The same by name.
 const LAUNCHER_NAMES: &[&str] = &[
     "RANK",
@@ -30,6 +30,13 @@ const LAUNCHER_NAMES: &[&str] = &[
     "FTEST_CASE_COOKIE",
     "FTEST_GPUS",
     "FTEST_AS_RANK",
+    "FTEST_TASK",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_GTIDS",
+    "SLURM_STEPID",
+    "SLURM_TASK_PID",
     "PYTHONSTARTUP",
 ];
 

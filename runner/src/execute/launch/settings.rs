@@ -228,7 +228,7 @@ mod tests {
         for (variable, good, bad, says) in [
             (&env::COMPUTE, "skip", "gpu", "expected cpu, skip"),
             (&env::SANITIZE, "races,init", "races,inti", "did you mean `init`?"),
-            (&env::SANITIZE, "none", "all", "expected races, init, finite, replicas, none"),
+            (&env::SANITIZE, "none", "all", "expected races, init, finite, replicas, memory, shared-races, sync, none"),
             (&env::SCHEDULE, "7:5ms", "7:5", "expected a seed, or a seed and the longest delay: 7:5ms"),
             (&env::SCHEDULE, "7", "x", "FAKEGPU_SCHEDULE=x"),
             (&env::NCCL_FAULT_OPERATION, "reduce", "reduc", "did you mean `reduce`?"),

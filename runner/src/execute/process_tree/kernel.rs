@@ -60,6 +60,33 @@ pub fn survive_file_limit() {
     let _ = done;
 }
 
+/// Signals that ask a process to end pass this one by, but not what it starts: for one that stays until its child has ended.
+pub(in crate::execute) fn outlive_signals() {
+    extern "C" fn nothing(_: c_int) {}
+    for signal in ORDINARY.into_iter().filter(|signal| !matches!(*signal, libc::SIGCHLD | libc::SIGTSTP)) {
+        // SAFETY: the structure is plain data, and the handler touches nothing.
+        let done = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as extern "C" fn(c_int) as libc::sighandler_t;
+            libc::sigaction(signal, &action, ptr::null_mut())
+        };
+        // It cannot fail for a signal that there is.
+        let _ = done;
+    }
+}
+
+/// Ends this process as the signal `number` ends a program. Gives the code that a shell has for it where the signal ends nothing.
+pub(in crate::execute) fn end_by(number: c_int) -> c_int {
+    // SAFETY: the structure is plain data; a signal that does not exist is refused.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = libc::SIG_DFL;
+        libc::sigaction(number, &action, ptr::null_mut());
+        libc::kill(libc::getpid(), number);
+    }
+    128 + number
+}
+
 /// If our parent ignored SIGCHLD, the kernel would drop our children's exit statuses: resets it to the default.
 pub fn keep_exit_statuses() {
     // SAFETY: the structure is plain data; no handler is set.

@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 use super::children;
 use super::cookie::{self, Cookie};
 use crate::execute::clock::{Instant, timeout_at};
-use crate::host::variable;
+use crate::host::{deadline, variable};
 
 /// How often a group that answers is looked for among our children.
 const LOOKS: u32 = 20;
@@ -140,6 +140,8 @@ pub struct Sweep {
     /// Process groups that were made for what the cookie covers. An orphan that came to us and is in one of them belongs
     /// to it even when it lost the mark with its environment.
     pub groups: HashSet<i32>,
+    /// Some were started by another parent, such as slurmd: only a look at the whole machine finds what they left.
+    pub scattered: bool,
 }
 
 /// What a sweep met.
@@ -154,7 +156,8 @@ pub struct Swept {
 impl Sweep {
     /// Everything that `cookie` covers.
     pub fn new(cookie: Cookie) -> Sweep {
-        Sweep { cookie, spared: HashSet::new(), spared_cookie: None, awaited: HashSet::new(), groups: HashSet::new() }
+        let (spared, awaited, groups) = Default::default();
+        Sweep { cookie, spared, spared_cookie: None, awaited, groups, scattered: false }
     }
 
     /// Every living process that the cookie covers, and all their descendants; never this process. Dead orphans among
@@ -172,7 +175,7 @@ impl Sweep {
     /// or descends from what did. Costs a look at our own children instead of one at the whole machine.
     pub fn leftovers(&self) -> Vec<Process> {
         let own = std::process::id() as i32;
-        let adopts = ADOPTS.load(Ordering::Relaxed);
+        let adopts = ADOPTS.load(Ordering::Relaxed) && !self.scattered;
         for _ in 0..LOOKS {
             let Some(children) = children::of(own).filter(|_| adopts) else { return self.find() };
             let found = self.family(children, own);
@@ -269,6 +272,7 @@ impl Sweep {
         let mut swept = Swept::default();
         let mut seen = HashSet::new();
         let mut clean = 0;
+        self.let_srun_cancel(deadline).await;
         while clean < 2 {
             // Of all of /proc a look may be so slow that a process that forks has moved on by then.
             let near = self.leftovers();
@@ -293,6 +297,20 @@ impl Sweep {
             }
         }
         swept
+    }
+}
+
+impl Sweep {
+    /// Lets each srun cancel its step, and the allocation if that is its own: one that is killed leaves both to Slurm.
+    async fn let_srun_cancel(&self, deadline: Instant) {
+        let near = self.leftovers();
+        let all = if near.is_empty() { self.find() } else { near };
+        let sruns: Vec<Process> = all.into_iter().filter(|process| process.name == "srun").collect();
+        for srun in &sruns {
+            srun.signal(Signal::TERM);
+            srun.signal(Signal::CONT);
+        }
+        self.wait(sruns, deadline.min(Instant::now() + deadline::SRUN)).await;
     }
 }
 

@@ -103,6 +103,16 @@ impl ProcessTree {
         self.unfinished().next().is_some()
     }
 
+    /// Where events of what it did not start itself may go.
+    pub(in crate::execute) fn events(&self) -> &UnboundedSender<Event> {
+        &self.sender
+    }
+
+    /// Processes are started by somebody else as well, and do not come to us when their parents end.
+    pub(in crate::execute) fn scatter(&mut self) {
+        self.sweep.scattered = true;
+    }
+
     /// The coordinator, if one was started, whether it runs or has ended.
     pub fn coordinator(&self) -> Option<&Running> {
         self.coordinator.as_ref()

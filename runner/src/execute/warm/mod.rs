@@ -96,6 +96,8 @@ impl Servers {
                     nnodes.saturating_mul(nproc_per_node.saturating_add(1))
                 }
                 Launch::Argv { ranks, .. } => ranks.unwrap_or(1),
+                // Slurm starts them.
+                Launch::Srun(_) => 0,
             };
             let all = processes.entry(case.python_need()).or_default();
             *all = all.saturating_add(count);
@@ -123,7 +125,7 @@ impl Servers {
         let python = python.filter(|python| python.torch_libraries.is_some());
         match python.filter(|python| Servers::may_serve(case, Some(*python))) {
             None if matches!(case.warm, Warm::Wanted(_)) => {
-                Err("only Python scripts, modules and torchrun are, on a cluster, in an environment that has PyTorch"
+                Err("only Python scripts, modules and torchrun are, on a cluster, in an environment that has PyTorch, and not by srun"
                     .to_owned())
             }
             python => Ok(python),
@@ -138,6 +140,7 @@ impl Servers {
     fn may_serve(case: &Case, python: Option<&Python>) -> bool {
         let fits = match &case.launch {
             Launch::Torchrun { .. } => true,
+            Launch::Srun(_) => false,
             Launch::Argv { argv, .. } => argv.split_first().is_some_and(|(program, words)| {
                 let runs = |word: &String| word.ends_with(".py") || word == "-m";
                 (is_python(program) && words.iter().any(runs))

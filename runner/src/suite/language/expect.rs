@@ -125,7 +125,7 @@ pub(crate) static EXIT: Section = Section {
             ),
             optional("rank", Shape::Names(&EXIT_WANT), "by global rank"),
             optional("others", EXIT_WANT, "the ranks not in `rank`"),
-            optional("launcher", EXIT_WANT, "torchrun, or the one plain process"),
+            optional("launcher", EXIT_WANT, "torchrun, srun, or the one plain process"),
             FATAL,
         ],
         CODE_OR_SIGNAL,

@@ -2,7 +2,7 @@
 
 use protocol::sanitizer;
 
-use super::{Key, Rule, Section, Shape, cluster, expect, fixture, gpu, optional, or, python, required};
+use super::{Key, Rule, Section, Shape, cluster, expect, fixture, gpu, optional, or, python, required, srun};
 use crate::check::repeat::EXCEPTIONS;
 
 const WORDS: Shape = Shape::List(0, &Shape::Word);
@@ -368,6 +368,7 @@ pub(crate) static LAUNCH: Section = Section {
             "with `argv`: that many ranks, placed on the cluster's nodes in rank order; one plain process without it",
         ),
         optional("torchrun", Shape::Section(&TORCHRUN), "PyTorch's launcher, one per node"),
+        optional("srun", Shape::Section(&srun::SRUN), "Slurm's launcher: [what is needed](slurm.md)"),
         optional("args", WORDS, "arguments of the script of `torchrun`"),
         or(
             "warm",
@@ -376,7 +377,7 @@ pub(crate) static LAUNCH: Section = Section {
             "whether Python processes are forked from one that has imported PyTorch ([warm starts](python.md#warm-starts)); modules to import there as well: `[transformers]`",
         ),
     ]],
-    rules: &[Rule::OneOf(&["argv", "torchrun"]), Rule::With("ranks", "argv"), Rule::With("args", "torchrun")],
+    rules: &[Rule::OneOf(&["argv", "torchrun", "srun"]), Rule::With("ranks", "argv"), Rule::With("args", "torchrun")],
 };
 
 pub(crate) static TORCHRUN: Section = Section {

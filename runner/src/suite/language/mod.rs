@@ -12,6 +12,7 @@ pub(crate) mod keys;
 pub(crate) mod python;
 mod reference;
 mod schema;
+pub(crate) mod srun;
 
 pub use reference::{sections, table_of};
 pub use schema::{json_schema, text as schema_text};

@@ -25,6 +25,11 @@ pub(crate) fn driver_string(code: u32, out: Out<*const c_char>) -> CudaResult {
     answer(code, out, |row| row.3)
 }
 
+/// What a code means, in CUDA's words.
+pub(crate) fn text(code: u32) -> &'static str {
+    find(code).and_then(|row| row.3.to_str().ok()).unwrap_or("unknown error")
+}
+
 fn answer(code: u32, out: Out<*const c_char>, text: impl Fn(&Row) -> &'static CStr) -> CudaResult {
     match find(code).filter(|row| !row.2.is_empty()) {
         Some(row) => Ok(out.set(text(row).as_ptr())?),

@@ -13,6 +13,7 @@ use crate::boundary::handle::Handles;
 use crate::device;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::{self, Kind, Stream};
+use crate::sanitizer::owner::Replay;
 use crate::sanitizer::races;
 
 static EXECS: Handles<Exec> = Handles::new(12);
@@ -91,6 +92,7 @@ impl Exec {
             return capture.add(&[stream], Operation::Child(self.graph.copy(true).0));
         }
         let sequence = Arc::clone(&self.state.lock().sequence);
+        let _replay = Replay::begin();
         for entry in sequence.iter() {
             match entry.device.filter(|device| *device != stream.device) {
                 None => entry.operation.issue(stream)?,

@@ -44,10 +44,67 @@ exports! {
         fn cublasLtGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
     }
     stub {
-        cublasLtLoggerSetCallback cublasLtLoggerSetLevel cublasLtMatmulAlgoCapGetAttribute cublasLtMatmulAlgoCheck
-        cublasLtMatmulAlgoConfigGetAttribute cublasLtMatmulAlgoConfigSetAttribute cublasLtMatmulAlgoGetIds
+        cublasLtACCMatmul cublasLtACCMatmulAlgoCapGetAttribute cublasLtACCMatmulAlgoCheck
+        cublasLtACCMatmulAlgoCheckForStream cublasLtACCMatmulAlgoGetHeuristic cublasLtACCMatmulAlgoGetHeuristicForStream
+        cublasLtACCMatmulAlgoGetIds cublasLtACCMatmulAlgoInit cublasLtAlgoCharacteristicGetAttribute cublasLtBIIMatmul
+        cublasLtBIIMatmulAlgoCapGetAttribute cublasLtBIIMatmulAlgoCheck cublasLtBIIMatmulAlgoCheckForStream
+        cublasLtBIIMatmulAlgoGetHeuristic cublasLtBIIMatmulAlgoGetHeuristicForStream cublasLtBIIMatmulAlgoGetIds
+        cublasLtBIIMatmulAlgoInit cublasLtBSBMatmul cublasLtBSBMatmulAlgoCapGetAttribute cublasLtBSBMatmulAlgoCheck
+        cublasLtBSBMatmulAlgoCheckForStream cublasLtBSBMatmulAlgoGetHeuristic cublasLtBSBMatmulAlgoGetHeuristicForStream
+        cublasLtBSBMatmulAlgoGetIds cublasLtBSBMatmulAlgoInit cublasLtBSSMatmul cublasLtBSSMatmulAlgoCapGetAttribute
+        cublasLtBSSMatmulAlgoCheck cublasLtBSSMatmulAlgoCheckForStream cublasLtBSSMatmulAlgoGetHeuristic
+        cublasLtBSSMatmulAlgoGetHeuristicForStream cublasLtBSSMatmulAlgoGetIds cublasLtBSSMatmulAlgoInit
+        cublasLtCCCMatmul cublasLtCCCMatmulAlgoCapGetAttribute cublasLtCCCMatmulAlgoCheck
+        cublasLtCCCMatmulAlgoCheckForStream cublasLtCCCMatmulAlgoGetHeuristic cublasLtCCCMatmulAlgoGetHeuristicForStream
+        cublasLtCCCMatmulAlgoGetIds cublasLtCCCMatmulAlgoInit cublasLtClearNvjetCache cublasLtCtxInit cublasLtDDDMatmul
+        cublasLtDDDMatmulAlgoCapGetAttribute cublasLtDDDMatmulAlgoCheck cublasLtDDDMatmulAlgoCheckForStream
+        cublasLtDDDMatmulAlgoGetHeuristic cublasLtDDDMatmulAlgoGetHeuristicForStream cublasLtDDDMatmulAlgoGetIds
+        cublasLtDDDMatmulAlgoInit cublasLtEmulationDescCreate cublasLtEmulationDescDestroy
+        cublasLtEmulationDescGetAttribute cublasLtEmulationDescInit_internal cublasLtEmulationDescSetAttribute
+        cublasLtGetEnvironmentMode cublasLtGroupedMatrixLayoutCreate cublasLtGroupedMatrixLayoutInit_internal
+        cublasLtHHHMatmul cublasLtHHHMatmulAlgoCapGetAttribute cublasLtHHHMatmulAlgoCheck
+        cublasLtHHHMatmulAlgoCheckForStream cublasLtHHHMatmulAlgoGetHeuristic cublasLtHHHMatmulAlgoGetHeuristicForStream
+        cublasLtHHHMatmulAlgoGetIds cublasLtHHHMatmulAlgoInit cublasLtHSHMatmul cublasLtHSHMatmulAlgoCapGetAttribute
+        cublasLtHSHMatmulAlgoCheck cublasLtHSHMatmulAlgoCheckForStream cublasLtHSHMatmulAlgoGetHeuristic
+        cublasLtHSHMatmulAlgoGetHeuristicForStream cublasLtHSHMatmulAlgoGetIds cublasLtHSHMatmulAlgoInit
+        cublasLtHSSMatmul cublasLtHSSMatmulAlgoCapGetAttribute cublasLtHSSMatmulAlgoCheck
+        cublasLtHSSMatmulAlgoCheckForStream cublasLtHSSMatmulAlgoGetHeuristic cublasLtHSSMatmulAlgoGetHeuristicForStream
+        cublasLtHSSMatmulAlgoGetIds cublasLtHSSMatmulAlgoInit cublasLtHeuristicLutSerializeEntry
+        cublasLtHeuristicsCacheCreate cublasLtHeuristicsCacheDestroy cublasLtHeuristicsCacheGet
+        cublasLtHeuristicsCacheGetCapacity cublasLtHeuristicsCachePut cublasLtHeuristicsCacheSetCapacity
+        cublasLtKCCMatmul cublasLtKCCMatmulAlgoCapGetAttribute cublasLtKCCMatmulAlgoCheck
+        cublasLtKCCMatmulAlgoCheckForStream cublasLtKCCMatmulAlgoGetHeuristic cublasLtKCCMatmulAlgoGetHeuristicForStream
+        cublasLtKCCMatmulAlgoGetIds cublasLtKCCMatmulAlgoInit cublasLtKCKMatmul cublasLtKCKMatmulAlgoCapGetAttribute
+        cublasLtKCKMatmulAlgoCheck cublasLtKCKMatmulAlgoCheckForStream cublasLtKCKMatmulAlgoGetHeuristic
+        cublasLtKCKMatmulAlgoGetHeuristicForStream cublasLtKCKMatmulAlgoGetIds cublasLtKCKMatmulAlgoInit
+        cublasLtLegacyGemmACC cublasLtLegacyGemmBII cublasLtLegacyGemmBSS cublasLtLegacyGemmCCC cublasLtLegacyGemmDDD
+        cublasLtLegacyGemmHHH cublasLtLegacyGemmHSH cublasLtLegacyGemmHSS cublasLtLegacyGemmSSS cublasLtLegacyGemmTSS
+        cublasLtLegacyGemmTST cublasLtLegacyGemmZZZ cublasLtLoggerForceDisable cublasLtLoggerOpenFile
+        cublasLtLoggerSetCallback cublasLtLoggerSetFile cublasLtLoggerSetLevel cublasLtLoggerSetMask
+        cublasLtMatmulAlgoCapGetAttribute cublasLtMatmulAlgoCheck cublasLtMatmulAlgoCheckForStream
+        cublasLtMatmulAlgoConfigGetAttribute cublasLtMatmulAlgoConfigGetAttributeRange
+        cublasLtMatmulAlgoConfigSetAttribute cublasLtMatmulAlgoGetHeuristicForStream cublasLtMatmulAlgoGetIds
         cublasLtMatmulAlgoInit cublasLtMatmulDescInit_internal cublasLtMatmulPreferenceInit_internal
         cublasLtMatrixLayoutInit_internal cublasLtMatrixTransform cublasLtMatrixTransformDescCreate
-        cublasLtMatrixTransformDescDestroy cublasLtMatrixTransformDescSetAttribute
+        cublasLtMatrixTransformDescDestroy cublasLtMatrixTransformDescGetAttribute
+        cublasLtMatrixTransformDescInit_internal cublasLtMatrixTransformDescSetAttribute cublasLtSSSMatmul
+        cublasLtSSSMatmulAlgoCapGetAttribute cublasLtSSSMatmulAlgoCheck cublasLtSSSMatmulAlgoCheckForStream
+        cublasLtSSSMatmulAlgoGetHeuristic cublasLtSSSMatmulAlgoGetHeuristicForStream cublasLtSSSMatmulAlgoGetIds
+        cublasLtSSSMatmulAlgoInit cublasLtSetEnvironmentMode cublasLtShutdownCtx cublasLtTSSMatmul
+        cublasLtTSSMatmulAlgoCapGetAttribute cublasLtTSSMatmulAlgoCheck cublasLtTSSMatmulAlgoCheckForStream
+        cublasLtTSSMatmulAlgoGetHeuristic cublasLtTSSMatmulAlgoGetHeuristicForStream cublasLtTSSMatmulAlgoGetIds
+        cublasLtTSSMatmulAlgoInit cublasLtTSTMatmul cublasLtTSTMatmulAlgoCapGetAttribute cublasLtTSTMatmulAlgoCheck
+        cublasLtTSTMatmulAlgoCheckForStream cublasLtTSTMatmulAlgoGetHeuristic cublasLtTSTMatmulAlgoGetHeuristicForStream
+        cublasLtTSTMatmulAlgoGetIds cublasLtTSTMatmulAlgoInit cublasLtVCCMatmul cublasLtVCCMatmulAlgoCapGetAttribute
+        cublasLtVCCMatmulAlgoCheck cublasLtVCCMatmulAlgoCheckForStream cublasLtVCCMatmulAlgoGetHeuristic
+        cublasLtVCCMatmulAlgoGetHeuristicForStream cublasLtVCCMatmulAlgoGetIds cublasLtVCCMatmulAlgoInit
+        cublasLtVCVMatmul cublasLtVCVMatmulAlgoCapGetAttribute cublasLtVCVMatmulAlgoCheck
+        cublasLtVCVMatmulAlgoCheckForStream cublasLtVCVMatmulAlgoGetHeuristic cublasLtVCVMatmulAlgoGetHeuristicForStream
+        cublasLtVCVMatmulAlgoGetIds cublasLtVCVMatmulAlgoInit cublasLtZZZMatmul cublasLtZZZMatmulAlgoCapGetAttribute
+        cublasLtZZZMatmulAlgoCheck cublasLtZZZMatmulAlgoCheckForStream cublasLtZZZMatmulAlgoGetHeuristic
+        cublasLtZZZMatmulAlgoGetHeuristicForStream cublasLtZZZMatmulAlgoGetIds cublasLtZZZMatmulAlgoInit
+        cublasLt_for_cublas_BII cublasLt_for_cublas_BSS cublasLt_for_cublas_DDD cublasLt_for_cublas_HHH
+        cublasLt_for_cublas_HSH cublasLt_for_cublas_HSS cublasLt_for_cublas_SSS cublasLt_for_cublas_TSS
+        cublasLt_for_cublas_TST
     }
 }

@@ -1,48 +1,13 @@
-"""Lets a program of PyTorch be one rank of a job without the others, for `ftest exec --as-rank`: its process groups form at once.
-Python imports a module of this name by itself; the program is not changed."""
+"""Lets a program of PyTorch be one rank of a job without the others, for `ftest exec --as-rank`: its process groups form at once."""
 
 import os
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 # Of an ncclUniqueId, which here names nobody.
 UNIQUE_ID_BYTES = 128
 
 
-def import_the_users():
-    """The module of this name that this one hides."""
-    import importlib.machinery
-    import importlib.util
-
-    places = [os.path.abspath(entry or ".") for entry in sys.path]
-    behind = sys.path[places.index(HERE) + 1 :] if HERE in places else []
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
-    if spec is not None and spec.loader is not None:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-
-
-class AfterTorch:
-    """Calls `isolate` when PyTorch has been imported."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "torch":
-            return None
-        import importlib.util
-
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module):
-                execute(module)
-                isolate(module)
-
-            spec.loader.exec_module = exec_module
-        return spec
-
-
-def isolate(torch):
+def begin(torch):
     if not torch.distributed.is_available():
         return
     import torch.distributed.distributed_c10d as distributed_c10d
@@ -132,8 +97,3 @@ def isolate(torch):
 
     replace("init_process_group", True)
     replace("new_group", False)
-
-
-if __name__ == "sitecustomize":
-    sys.meta_path.insert(0, AfterTorch())
-    import_the_users()

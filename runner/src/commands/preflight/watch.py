@@ -1,5 +1,4 @@
-"""Watches PyTorch's allocator for `ftest exec --preflight`, and writes what it saw beside this file when the process ends. Python
-imports a module of this name by itself; the program is not changed."""
+"""Watches PyTorch's allocator for `ftest exec --preflight`, and writes what it saw beside this file when the process ends."""
 
 import os
 import sys
@@ -11,45 +10,12 @@ EVENTS = 100_000
 LINES = 20
 
 
-def import_the_users():
-    """The module of this name that this one hides."""
-    import importlib.machinery
-    import importlib.util
-
-    places = [os.path.abspath(entry or ".") for entry in sys.path]
-    behind = sys.path[places.index(HERE) + 1 :] if HERE in places else []
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
-    if spec is not None and spec.loader is not None:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-
-
-class AfterTorch:
-    """Calls `watch` when PyTorch has been imported."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "torch":
-            return None
-        import importlib.util
-
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module):
-                execute(module)
-                watch(module)
-
-            spec.loader.exec_module = exec_module
-        return spec
-
-
-def watch(torch):
+def begin(torch):
     if not torch.version.cuda:
         return
     state = {"torch": torch.__version__, "devices": {}, "trouble": []}
 
-    def begin():
+    def start():
         for step in (record, replace_cudnn):
             try:
                 step(torch, state)
@@ -58,7 +24,7 @@ def watch(torch):
         leave(torch, state)
 
     # Before the first allocation: when CUDA is initialized, or now if it is.
-    torch.cuda._lazy_call(begin)
+    torch.cuda._lazy_call(start)
 
 
 def record(torch, state):
@@ -263,8 +229,3 @@ def replace_cudnn(torch, state):
     }.items():
         if hasattr(aten, name):
             library.impl(name, body, "CUDA")
-
-
-if __name__ == "sitecustomize":
-    sys.meta_path.insert(0, AfterTorch())
-    import_the_users()

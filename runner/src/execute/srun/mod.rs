@@ -1,0 +1,121 @@
+//! Ranks that Slurm starts. srun is ours, the tasks are not: slurmd starts them. Each task is `ftest __task`, which becomes the parent of
+//! the rank (or of the torchrun of its node), says who it is, and writes down how it ended; what it writes goes to files.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::launch::environment::Environment;
+use super::ranks::{Placement, Shared};
+use crate::case::Case;
+use crate::case::srun::{Program, Srun};
+use crate::observation::Exit;
+
+mod follow;
+mod said;
+pub mod task;
+mod tasks;
+
+pub use said::last_words;
+pub(super) use said::{refusal, why};
+pub(super) use tasks::Tasks;
+
+/// The variable that carries the [`Order`] to the tasks.
+const ORDER: &str = "FTEST_TASK";
+
+/// What every task of a step is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// Where the tasks write down how they do.
+    directory: PathBuf,
+    /// The machine on which ftest and the coordinator run, by the id of its boot.
+    machine: String,
+    /// The same for a reader.
+    host: String,
+    /// The mark of the case.
+    cookie: String,
+    /// Where rank 0 listens.
+    port: u16,
+    /// Where the ranks sit on the cluster, by rank.
+    placements: Option<Vec<Placement>>,
+    /// Each task is a torchrun that logs below this directory; else a rank.
+    torchrun: Option<PathBuf>,
+}
+
+impl Order {
+    pub(super) fn of(srun: &Srun, shared: &Shared<'_>, placements: Option<Vec<Placement>>) -> Order {
+        let is_torchrun = matches!(srun.program, Program::Torchrun { .. });
+        let (machine, host) = here();
+        Order {
+            directory: directory(shared.scratch),
+            machine,
+            host,
+            cookie: shared.cookie.to_string(),
+            port: shared.port,
+            placements,
+            torchrun: is_torchrun.then(|| shared.scratch.to_owned()),
+        }
+    }
+
+    /// Puts it where the tasks look for it.
+    pub(super) fn announce(&self, environment: &mut Environment) {
+        environment.set(ORDER, serde_json::to_string(self).expect("an order has string keys only"));
+    }
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Ended {
+    /// The process.
+    pid: i32,
+    /// Its end; of one that was not started, why.
+    exit: Exit,
+}
+
+/// Where the tasks of a case write.
+fn directory(scratch: &Path) -> PathBuf {
+    scratch.join("srun")
+}
+
+/// The file below it that a task writes when its process runs.
+fn started(task: u32) -> String {
+    format!("{task}.started")
+}
+
+/// The file below it that a task writes when its process has ended.
+fn ended(task: u32) -> String {
+    format!("{task}.ended")
+}
+
+/// This machine: the id of its boot, and its name.
+fn here() -> (String, String) {
+    let read = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default().trim().to_owned();
+    (read("random/boot_id"), read("hostname"))
+}
+
+/// The command of srun for these words.
+pub(super) fn argv(case: &Case, srun: &Srun, shared: &Shared<'_>, words: Vec<OsString>) -> Vec<OsString> {
+    let files = directory(shared.scratch);
+    let mut argv: Vec<OsString> = vec!["srun".into()];
+    let mut flag = |name: &str, value: &dyn std::fmt::Display| argv.push(format!("--{name}={value}").into());
+    flag("nodes", &srun.nodes);
+    flag("ntasks", &srun.ntasks);
+    if let Some(per_node) = srun.ntasks_per_node {
+        flag("ntasks-per-node", &per_node);
+    }
+    flag("job-name", &"ftest");
+    flag("chdir", &case.dir.display());
+    flag("export", &"ALL");
+    flag("input", &"none");
+    // How long the others may go on after one has failed is the case's to say.
+    flag("kill-on-bad-exit", &0);
+    flag("wait", &0);
+    // Written by each task's own node, byte for byte: what srun passes on is cut into lines.
+    flag("output", &files.join("%t.stdout").display());
+    flag("error", &files.join("%t.stderr").display());
+    argv.extend(srun.options.iter().map(OsString::from));
+    argv.extend([shared.ftest.into(), task::ARGUMENT.into()]);
+    argv.extend(words);
+    argv
+}
