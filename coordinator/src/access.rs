@@ -8,12 +8,17 @@ fn same(given: &[u8], expected: &[u8]) -> bool {
         && given.iter().zip(expected).fold(0, |differ, (left, right)| differ | (left ^ right)) == 0
 }
 
+/// Why a peer of this version is refused, if it is.
+pub(crate) fn other_version(version: u32) -> Option<String> {
+    (version != VERSION).then(|| {
+        format!("the peer speaks protocol version {version}, this coordinator {VERSION}; use binaries of one release")
+    })
+}
+
 /// Why a hello is refused, or `None`. `same_user` is what the socket knows about the peer, if it knows.
 pub(crate) fn refusal(version: u32, token: &str, expected: Option<&str>, same_user: Option<bool>) -> Option<String> {
-    if version != VERSION {
-        return Some(format!(
-            "the peer speaks protocol version {version}, this coordinator {VERSION}; use binaries of one release"
-        ));
+    if let Some(other) = other_version(version) {
+        return Some(other);
     }
     match expected {
         Some(expected) if !same(token.as_bytes(), expected.as_bytes()) => {

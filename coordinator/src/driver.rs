@@ -229,6 +229,11 @@ impl Driver {
             }
             Event::Received { connection, message } => self.receive(connection, message),
             Event::Closed { connection, reason } => self.drop_client(connection, reason),
+            Event::Unreachable { connection } => {
+                if self.forget(connection, None).is_some() {
+                    self.step(Input::Unreachable { connection });
+                }
+            }
         }
     }
 

@@ -4,11 +4,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
+use protocol::message::UNREACHABLE_AFTER;
+use rustix::net::sockopt;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use crate::address::Address;
 use crate::session::Stream;
+
+/// How often a connection on which nothing comes asks its other end whether it is there.
+const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// Why nothing listens.
 #[derive(Debug, thiserror::Error)]
@@ -76,10 +82,19 @@ impl Endpoint {
             Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
+                notice_silence(&stream)?;
                 Ok(Stream::Tcp(stream))
             }
         }
     }
+}
+
+/// The connection fails with `TimedOut` when its other end has answered nothing for [`UNREACHABLE_AFTER`].
+fn notice_silence(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PROBE_EVERY)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE_EVERY)?;
+    Ok(sockopt::set_tcp_user_timeout(stream, UNREACHABLE_AFTER.as_millis() as u32)?)
 }
 
 /// Removes the socket file, unless someone has put another one there.

@@ -44,6 +44,8 @@ pub(crate) enum Event {
     Received { connection: ConnectionId, message: ToCoordinator },
     /// The connection is over; `reason` when its peer broke the rules.
     Closed { connection: ConnectionId, reason: Option<String> },
+    /// Nothing comes over the connection any more, and it is over.
+    Unreachable { connection: ConnectionId },
 }
 
 /// The process that opened a connection.
@@ -136,7 +138,11 @@ where
         }
         Ok(Ok(Some(_))) => return refuse(&mut writer, "the first message must be a hello".to_owned()).await,
         Ok(Ok(None)) => return,
-        Ok(Err(error)) => return refuse(&mut writer, error.to_string()).await,
+        Ok(Err(error)) => {
+            // Another version may have another hello.
+            let other = frame::version_of_hello(&frames.buffer).and_then(access::other_version);
+            return refuse(&mut writer, other.unwrap_or_else(|| error.to_string())).await;
+        }
         Err(_) => return refuse(&mut writer, format!("no hello within {} s", HELLO_DEADLINE.as_secs())).await,
     };
     drop(slot);
@@ -166,6 +172,10 @@ async fn receive<R: AsyncRead + Unpin>(
             Ok(Some(ToCoordinator::Hello { .. })) => return Some("sent a second hello".to_owned()),
             Ok(Some(message)) => events.send(Event::Received { connection, message }).await.ok()?,
             Ok(None) => return None,
+            Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
+                let _ = events.send(Event::Unreachable { connection }).await;
+                return None;
+            }
             // A process that is killed may leave half a frame behind: that is a death, not a broken rule.
             Err(ReadError::Io(_) | ReadError::Cut) => return None,
             Err(ReadError::Frame(error)) => return Some(format!("sent bytes that are not a message: {error}")),
@@ -264,6 +274,21 @@ mod tests {
         let answers = answers(&mut peer).await;
         assert_eq!(answers, [ToRank::Refused { reason: "no hello within 10 s".to_owned() }]);
         assert!(events.recv().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hello_of_another_version_is_refused_with_both_versions() {
+        let (mut peer, _events, _close) = session(1024);
+        let hello = ToCoordinator::Hello { version: VERSION + 1, token: String::new(), role: Role::Control };
+        let mut bytes = frame::encode(&hello);
+        // What that version added.
+        bytes[0] += 1;
+        bytes.push(7);
+        peer.write_all(&bytes).await.unwrap();
+        let answers = answers(&mut peer).await;
+        let [ToRank::Refused { reason }] = &answers[..] else { panic!("{answers:?}") };
+        let both = format!("protocol version {}, this coordinator {VERSION}", VERSION + 1);
+        assert!(reason.contains(&both), "{reason}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -72,6 +72,7 @@ numbered! {
     TimeoutWaitingForShrink
     Revoked
     SharedDevice
+    Unreachable
 }
 
 /// The number of a kind between ranks; never 0.

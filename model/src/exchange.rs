@@ -32,6 +32,11 @@ pub enum Input {
         /// Why, when the coordinator closed it: "sent a malformed frame".
         reason: Option<String>,
     },
+    /// Nothing came over a connection any more, and it was closed for that.
+    Unreachable {
+        /// Which.
+        connection: ConnectionId,
+    },
     /// Operations that a process completed and did not report itself, because it died. Those that it reported are skipped.
     LeftBehind {
         /// Its connection, which is about to close.

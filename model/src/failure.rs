@@ -45,6 +45,11 @@ impl Failure {
     }
 }
 
+/// Ranks notice that another is not there any more at the operation they are at.
+fn is_absence(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::RankLost | ErrorCode::Unreachable)
+}
+
 /// What one rank noticed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RankFailure<'a> {
@@ -109,7 +114,7 @@ impl Failures {
             event.communicator == Some(communicator.id)
                 && event.code == noticed.code
                 // Ranks notice a death at the operation they are at: it stays one failure, placed at the first of these.
-                && (event.sequence == noticed.sequence || noticed.code == ErrorCode::RankLost)
+                && (event.sequence == noticed.sequence || is_absence(noticed.code))
         });
         let event = match known {
             Some(event) => event,
@@ -121,7 +126,7 @@ impl Failures {
                     code: noticed.code,
                     operations: BTreeMap::new(),
                     culprits: BTreeSet::new(),
-                    after_hang: self.hanging && noticed.code == ErrorCode::RankLost,
+                    after_hang: self.hanging && is_absence(noticed.code),
                     observed: BTreeSet::new(),
                     attempted: BTreeMap::new(),
                     detail: noticed.detail.to_owned(),
@@ -165,14 +170,14 @@ impl Failures {
 
     /// The coordinator saw a member's process end. Deaths that follow a failure of the same communicator are its
     /// consequence and depend on timing, so only the first is an event.
-    pub(crate) fn lost(&mut self, communicator: &Communicator, rank: Rank, detail: &str) {
+    pub(crate) fn lost(&mut self, communicator: &Communicator, rank: Rank, (code, detail): (ErrorCode, &str)) {
         if self.events.iter().any(|event| event.communicator == Some(communicator.id)) {
             return;
         }
         self.events.push(Failure {
             communicator: Some(communicator.id),
             sequence: NO_SEQUENCE,
-            code: ErrorCode::RankLost,
+            code,
             operations: BTreeMap::new(),
             culprits: BTreeSet::from([rank]),
             after_hang: self.hanging,

@@ -146,6 +146,8 @@ variables! {
         "Whether PyTorch's operators compute on the CPU, or kernels are only recorded and memory stays untouched.";
     AS_RANK = "FTEST_AS_RANK", "RANK/SIZE, set by ftest exec --as-rank", "-",
         "The process is the only one of its job: communicators form at once, collectives wait for nobody, and their results mean nothing.";
+    NODE = "FTEST_NODE", "an index, set by ftest where nodes are apart", "-",
+        "The node of the cluster that the process is on: it sees that node's GPUs alone.";
     SANITIZE = "FAKEGPU_SANITIZE", "races, init, finite, replicas, memory, shared-races, sync, none; several with commas", "races",
         "What is looked for beside the results: `races` are accesses of two streams to the same memory that nothing orders, `init` are reads of memory that nobody wrote, `finite` are operators that make NaN or Inf of finite numbers, `replicas` are parameters, buffers and optimizer state that differ between the ranks of a data-parallel group; `memory`, `shared-races` and `sync` look at kernels. Each is a finding.";
     SCHEDULE = "FAKEGPU_SCHEDULE", "a seed, or a seed and the longest delay: 7:5ms", "no delays",

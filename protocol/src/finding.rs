@@ -79,6 +79,10 @@ kinds! {
     RankLost "rank_lost"
         hardware "The others wait in the operation until NCCL's or PyTorch's timeout ends them, 10 minutes later by default."
         fix "Let every rank take the same number of steps (`Join`, `drop_last`), and make an error on one rank end them all.";
+    /// Ranks waited in an operation for ranks on a host from which nothing came any more: it is gone, or the link to it is down.
+    Unreachable "unreachable"
+        hardware "The others wait in the operation until NCCL's or PyTorch's timeout ends them; the kernel gives a connection up after 15 minutes."
+        fix "Look at the host and the links that are named. A program that is to survive this needs a timeout, and a smaller world or a checkpoint to go on with.";
     /// Not every rank arrived at the creation of a communicator in time.
     TimeoutWaitingForRanks "timeout_waiting_for_ranks"
         hardware "The job waits until the store's timeout."
@@ -210,6 +214,7 @@ impl FindingKind {
             | Self::WorldSizeMismatch
             | Self::DuplicateRank
             | Self::RankLost
+            | Self::Unreachable
             | Self::SharedDevice
             | Self::OrderCycle
             | Self::SendCycle
@@ -235,7 +240,7 @@ impl FindingKind {
 
     /// Whether it is about a rank that others waited for, and not about what the calls said.
     pub fn is_absence(self) -> bool {
-        self == Self::RankLost || self.is_timeout()
+        matches!(self, Self::RankLost | Self::Unreachable) || self.is_timeout()
     }
 
     /// The kind of finding for a failure with this code. None for what a program does on purpose (an abort), what a case injects, what the
@@ -251,6 +256,7 @@ impl FindingKind {
             ErrorCode::WorldSizeMismatch => Self::WorldSizeMismatch,
             ErrorCode::DuplicateRank => Self::DuplicateRank,
             ErrorCode::RankLost => Self::RankLost,
+            ErrorCode::Unreachable => Self::Unreachable,
             ErrorCode::TimeoutWaitingForRanks => Self::TimeoutWaitingForRanks,
             ErrorCode::TimeoutWaitingForCollective => Self::TimeoutWaitingForCollective,
             ErrorCode::TimeoutWaitingForP2p => Self::TimeoutWaitingForP2p,

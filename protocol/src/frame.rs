@@ -61,3 +61,28 @@ pub fn decode<M: DeserializeOwned>(buffer: &mut Vec<u8>, limit: usize) -> Result
     buffer.drain(..4 + length);
     Ok(Some(message))
 }
+
+/// The version in the frame of a hello, also of one whose rest another version wrote in its own way: the kind of message and the
+/// version come first in every version.
+pub fn version_of_hello(frame: &[u8]) -> Option<u32> {
+    let (kind, version) = postcard::take_from_bytes::<(u32, u32)>(frame.get(4..)?).ok()?.0;
+    (kind == 0).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Role, ToCoordinator};
+
+    #[test]
+    fn the_version_is_read_from_a_hello_of_which_nothing_else_is_understood() {
+        let hello = ToCoordinator::Hello { version: 4711, token: "secret".to_owned(), role: Role::Control };
+        let mut frame = encode(&hello);
+        assert_eq!(version_of_hello(&frame), Some(4711));
+        frame.truncate(8);
+        frame.extend([0xff; 9]);
+        assert_eq!(version_of_hello(&frame), Some(4711));
+        assert_eq!(version_of_hello(&encode(&ToCoordinator::Goodbye)), None);
+        assert_eq!(version_of_hello(&[1, 0]), None);
+    }
+}

@@ -4,6 +4,7 @@
 //! Tensor bytes never travel here: ranks move them themselves and report what they did as [`OperationRecord`]s.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,11 @@ use crate::record::{ErrorCode, FailureRecord, HoldingRecord, OperationRecord};
 use crate::site::CallSite;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
+
+/// A process of another host that answers nothing for so long counts as gone: its machine or the way there is. What is lost for
+/// less, tcp sends again.
+pub const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 
 /// What the coordinator receives. `Hello` is always first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -294,7 +299,7 @@ pub enum ToRank {
         communicator: CommunicatorId,
         /// Its rank there.
         rank: Rank,
-        /// `RankLost` or `Aborted`.
+        /// `RankLost`, `Unreachable` or `Aborted`.
         code: ErrorCode,
         /// One sentence: "rank 2 (pid 4711, node1) ended unexpectedly".
         detail: String,

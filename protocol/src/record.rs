@@ -134,6 +134,8 @@ pub enum ErrorCode {
     Revoked,
     /// Two ranks use the same GPU.
     SharedDevice,
+    /// Nothing comes from a rank's host any more.
+    Unreachable,
 }
 
 /// What a rank holds that every rank of a group should hold the same, before its first optimizer step or after one.

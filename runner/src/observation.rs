@@ -67,6 +67,8 @@ pub struct Observation {
     pub starts: Option<Starts>,
     /// Triggers of `kill` that never matched, in words: the case fails.
     pub kills_not_triggered: Vec<String>,
+    /// The same for cuts of links.
+    pub cuts_not_triggered: Vec<String>,
     /// `faults` that never fired, in words: the case fails.
     pub faults_not_fired: Vec<String>,
     /// Where streams and reports are kept.

@@ -232,11 +232,17 @@ fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {
     })
 }
 
-/// The node on which the variables of torchrun or srun place this rank, which may use only some of its GPUs; or else every GPU of the cluster in
-/// rank order.
+/// Those of the node that ftest names; or else of the node on which the variables of torchrun or srun place this rank, which may use
+/// only some of its GPUs; or else every GPU of the cluster in rank order.
 fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, BadValue> {
+    let variable = &protocol::env::NODE;
+    let named = match lookup(variable.name).filter(|value| !value.is_empty()) {
+        Some(value) => Some(variable.integer(&value, 0, cluster.nodes.len().saturating_sub(1) as u64)? as usize),
+        None => None,
+    };
     let launcher = Launcher::read_or_task(lookup);
     let mine = match (launcher.rank, launcher.local_rank, launcher.local_world_size) {
+        _ if named.is_some() => named,
         (Some(rank), Some(local), Some(size)) => cluster.nodes.iter().position(|node| {
             let mut own = node.ranks.clone();
             own.sort_unstable();
@@ -356,6 +362,12 @@ mod tests {
         assert_eq!((seen("1", "1", "2"), seen("2", "0", "2")), (vec![0, 1], vec![2, 3]));
         // The third of three ranks, alone on its node.
         assert_eq!((seen("0", "0", "2"), seen("2", "0", "1")), (vec![0, 1], vec![2, 3]));
+        // A process that is no rank, on a host of its own.
+        let on = |node: &str| {
+            let gpus = with(&[("FTEST_NODE", node), ("FTEST_CLUSTER", &cluster)]).map(|settings| settings.gpus);
+            gpus.map(|gpus| gpus.iter().map(|gpu| gpu.rank.0).collect::<Vec<u32>>()).map_err(|error| error.variable)
+        };
+        assert_eq!([on("0"), on("1"), on("2")], [Ok(vec![0, 1]), Ok(vec![2, 3]), Err("FTEST_NODE")]);
         // One launch over both nodes: no node has as many ranks.
         assert_eq!((seen("0", "0", "4"), seen("2", "2", "4")), (vec![0, 1, 2, 3], vec![0, 1, 2, 3]));
     }

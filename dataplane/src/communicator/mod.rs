@@ -55,6 +55,8 @@ pub struct Communicator {
     id: CommunicatorId,
     rank: u32,
     members: Vec<Member>,
+    /// Their nodes, by rank; none where the cluster is not known.
+    nodes: Vec<String>,
     settings: Settings,
     journal: Arc<dyn Journal>,
     turns: Turns,
@@ -90,7 +92,7 @@ impl Communicator {
     /// # Errors
     /// A lost member, the deadline, or the system's refusal.
     pub(crate) fn form(
-        formed: Formed,
+        (formed, nodes): (Formed, Vec<String>),
         control: Arena,
         settings: Settings,
         journal: Arc<dyn Journal>,
@@ -106,6 +108,7 @@ impl Communicator {
             id: formed.communicator,
             rank,
             members: formed.members,
+            nodes,
             journal,
             turns: Turns::default(),
             history: OpHistory::default(),
@@ -152,6 +155,7 @@ impl Communicator {
             rank: self.rank,
             size: self.members.len() as u32,
             members: &self.members,
+            nodes: &self.nodes,
             sequence,
             deadline: Instant::now() + self.settings.timeout,
             timeout: self.settings.timeout,

@@ -1,11 +1,12 @@
 //! What a transport is given for an operation and what it answers.
 
+use std::io;
 #[cfg(test)]
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::datatype::Operation;
-use protocol::message::Member;
+use protocol::message::{Member, UNREACHABLE_AFTER};
 use protocol::record::ErrorCode;
 
 use crate::failure::{Failure, name_ranks};
@@ -19,6 +20,8 @@ pub(crate) struct OpContext<'a> {
     pub(crate) rank: u32,
     pub(crate) size: u32,
     pub(crate) members: &'a [Member],
+    /// Their nodes, by rank; none where the cluster is not known.
+    pub(crate) nodes: &'a [String],
     /// Position of the collective, from 1; 0 for transfers.
     pub(crate) sequence: u64,
     pub(crate) deadline: Instant,
@@ -63,8 +66,25 @@ impl OpContext<'_> {
     pub(crate) fn lost(&self, what: &str, lost: &[u32], reason: Option<(ErrorCode, String)>) -> Failure {
         let (code, reason) = reason.unwrap_or((ErrorCode::RankLost, "it is gone".to_owned()));
         let names: Vec<String> = lost.iter().map(|rank| self.name(*rank)).collect();
-        Failure::new(code, format!("{what} needs {}, which will not come: {reason}", names.join(", ")))
-            .blaming(lost.to_vec())
+        let failure = Failure::new(code, format!("{what} needs {}, which will not come: {reason}", names.join(", ")));
+        // Who does not reach whom, the rank says that noticed it.
+        if code == ErrorCode::Unreachable { failure } else { failure.blaming(lost.to_vec()) }
+    }
+
+    /// The failure of `what`, which needs `rank`, to which the connection ended.
+    pub(crate) fn closed(&self, what: &str, rank: u32, error: &io::Error) -> Failure {
+        if error.kind() != io::ErrorKind::TimedOut {
+            let reason = format!("its connection failed: {error}");
+            return self.lost(what, &[rank], Some((ErrorCode::RankLost, reason)));
+        }
+        let seconds = UNREACHABLE_AFTER.as_secs();
+        let reason = match (self.nodes.get(self.rank as usize), self.nodes.get(rank as usize)) {
+            (Some(own), Some(other)) if own != other => {
+                format!("nothing came from {other} for {seconds} s: the link between {own} and {other} is down")
+            }
+            _ => format!("nothing came from it for {seconds} s"),
+        };
+        self.lost(what, &[rank], Some((ErrorCode::Unreachable, reason))).blaming(vec![rank])
     }
 
     /// The failure of a collective that `missing` did not come to in time.
@@ -134,6 +154,47 @@ impl Stage {
     pub(crate) fn context(&self, rank: u32, timeout: Duration) -> OpContext<'_> {
         let (members, losses, history) = (&self.members, &self.losses, &self.history);
         let size = members.len() as u32;
-        OpContext { rank, size, members, sequence: 1, deadline: Instant::now() + timeout, timeout, losses, history }
+        OpContext {
+            rank,
+            size,
+            members,
+            nodes: &[],
+            sequence: 1,
+            deadline: Instant::now() + timeout,
+            timeout,
+            losses,
+            history,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_connection_names_the_link_and_another_its_error() {
+        let stage = Stage::of(3);
+        let nodes = ["node0", "node1", "node1"].map(str::to_owned);
+        let of = |own: u32, other: u32, nodes, kind: io::ErrorKind| {
+            let context = OpContext { nodes, ..stage.context(own, Duration::from_secs(1)) };
+            let failure = context.closed("all_reduce", other, &kind.into());
+            (failure.code, failure.culprits.iter().map(|rank| rank.0).collect::<Vec<u32>>(), failure.detail)
+        };
+        let (code, culprits, detail) = of(0, 1, &nodes, io::ErrorKind::TimedOut);
+        assert_eq!((code, culprits), (ErrorCode::Unreachable, vec![1]));
+        assert!(
+            detail.contains("nothing came from node1 for 10 s: the link between node0 and node1 is down"),
+            "{detail}"
+        );
+        assert!(of(1, 2, &nodes, io::ErrorKind::TimedOut).2.ends_with("nothing came from it for 10 s"));
+        assert!(of(0, 1, &[], io::ErrorKind::TimedOut).2.ends_with("nothing came from it for 10 s"));
+        let (code, culprits, detail) = of(0, 1, &nodes, io::ErrorKind::ConnectionReset);
+        assert_eq!((code, culprits), (ErrorCode::RankLost, vec![1]));
+        assert!(detail.contains("its connection failed"), "{detail}");
+        // Whoever is told by another blames nobody: that one does.
+        let told = stage.context(2, Duration::from_secs(1));
+        let told = told.lost("all_reduce", &[0], Some((ErrorCode::Unreachable, "rank 0 gave up".to_owned())));
+        assert_eq!(told.culprits, []);
     }
 }

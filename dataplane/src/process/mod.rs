@@ -260,7 +260,8 @@ impl Process {
             _ => Vec::new(),
         };
         let witness = Arc::clone(&journal);
-        Communicator::form(formed, control, self.settings.clone(), journal, &self.listener, faults, &register)
+        let nodes = self.nodes_of(&formed.members);
+        Communicator::form((formed, nodes), control, self.settings.clone(), journal, &self.listener, faults, &register)
             .inspect_err(|failure| {
                 // The others count on this rank.
                 let detail = format!("rank {rank} could not set the communicator up: {}", failure.detail);
@@ -269,6 +270,12 @@ impl Process {
                     self.lose(id, rank, failure.code, detail);
                 }
             })
+    }
+
+    /// The node of each member; nothing where one is on none.
+    fn nodes_of(&self, members: &[Member]) -> Vec<String> {
+        let node = |member: &Member| Some(self.cluster()?.node_of(member.global_rank)?.1.id.clone());
+        members.iter().map(node).collect::<Option<_>>().unwrap_or_default()
     }
 
     /// The rank of the launch that this process is, or that one of its devices is, could not join a communicator, for a reason that

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use protocol::frame;
 use protocol::ids::SiteId;
 use protocol::launcher::Launcher;
-use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank, VERSION};
+use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank, UNREACHABLE_AFTER, VERSION};
 use protocol::plan::ClusterPlan;
 use protocol::record::{ErrorCode, OperationRecord};
 use protocol::site;
@@ -22,6 +22,7 @@ use crate::lock::{Condvar, Mutex};
 use crate::process::backlog::Backlog;
 use crate::refusal;
 use crate::settings::{Address, Settings};
+use crate::sockets::connect::notice_silence;
 use crate::sockets::wire::KNOCKS;
 
 /// A batch of this many records is sent at once.
@@ -311,8 +312,13 @@ impl Session {
 
     /// The coordinator is gone without a farewell: the program that started it is gone too, and nothing would end this process.
     fn orphaned(&self, error: &io::Error) -> ! {
-        let reason = if error.kind() == io::ErrorKind::UnexpectedEof { String::new() } else { format!(" ({error})") };
-        self.end(&format!("the coordinator is gone{reason}"))
+        self.end(&match error.kind() {
+            io::ErrorKind::UnexpectedEof => "the coordinator is gone".to_owned(),
+            io::ErrorKind::TimedOut => {
+                format!("the coordinator cannot be reached for {} s", UNREACHABLE_AFTER.as_secs())
+            }
+            _ => format!("the coordinator is gone ({error})"),
+        })
     }
 
     /// Ends the process at once: exit handlers could wait for threads that wait for the coordinator.
@@ -388,6 +394,7 @@ impl Stream {
                     match TcpStream::connect_timeout(&target, left) {
                         Ok(stream) => {
                             stream.set_nodelay(true)?;
+                            notice_silence(&stream)?;
                             return Ok(Self::Tcp(stream));
                         }
                         Err(error) => last = error,

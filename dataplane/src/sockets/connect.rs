@@ -7,11 +7,16 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
+use protocol::message::UNREACHABLE_AFTER;
+
 use super::hello::{Route, hello};
 
 /// How much the kernel may hold of what goes to another process of this host, bytes. What fits the caches with that of all other
 /// connections costs a tenth less than what the kernel would choose; between hosts its choice is the right one.
 const SEND_BUFFER: libc::c_int = 256 << 10;
+
+/// How often a connection on which nothing comes asks its other end whether it is there.
+const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// Connects to another rank's data socket and sends the purpose. The other end answers with
 /// [`WELCOME`](super::wire::WELCOME), or with a notice: only what is sent after a welcome is sure to arrive.
@@ -24,7 +29,7 @@ pub(crate) fn connect(address: &str, token: &str, route: Route, timeout: Duratio
         Ok(stream.into())
     } else if let Some(target) = address.strip_prefix("tcp:") {
         let target = target.to_socket_addrs()?.next().ok_or_else(invalid)?;
-        let mut stream = TcpStream::connect_timeout(&target, timeout)?;
+        let mut stream = TcpStream::connect_timeout(&target, timeout.min(UNREACHABLE_AFTER))?;
         prepare(&stream)?;
         stream.write_all(&hello)?;
         Ok(stream.into())
@@ -37,15 +42,30 @@ pub(crate) fn connect(address: &str, token: &str, route: Route, timeout: Duratio
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     if stream.local_addr()?.ip() == stream.peer_addr()?.ip() {
-        set_option(stream, libc::SO_SNDBUF, &SEND_BUFFER)?;
+        set_option(stream, libc::SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER)?;
+        return Ok(());
+    }
+    notice_silence(stream)
+}
+
+/// The connection fails with `TimedOut` when its other end has answered nothing for [`UNREACHABLE_AFTER`], whether anything is sent
+/// or not.
+pub(crate) fn notice_silence(stream: &TcpStream) -> io::Result<()> {
+    let (seconds, patience) = (PROBE_EVERY.as_secs(), UNREACHABLE_AFTER);
+    for (level, option, value) in [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds as libc::c_int),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds as libc::c_int),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, patience.as_millis() as libc::c_int),
+    ] {
+        set_option(stream, level, option, value)?;
     }
     Ok(())
 }
 
-fn set_option(socket: &impl AsRawFd, option: libc::c_int, value: &libc::c_int) -> io::Result<()> {
+fn set_option(socket: &impl AsRawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let bytes = size_of::<libc::c_int>() as libc::socklen_t;
-    let value = std::ptr::from_ref(value).cast();
     // SAFETY: plain system call on an open socket; the option is a live integer of the size said.
-    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, bytes) };
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), bytes) };
     if result != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -292,9 +292,7 @@ impl Stop {
                 Failure::new(code, detail).blaming(vec![rank])
             }
             Self::Lost(rank, reason) => context.lost(what, &[rank], reason),
-            Self::Closed(rank, error) => {
-                context.lost(what, &[rank], Some((ErrorCode::RankLost, format!("its connection failed: {error}"))))
-            }
+            Self::Closed(rank, error) => context.closed(what, rank, &error),
             Self::Late(missing) => late(missing),
         }
     }

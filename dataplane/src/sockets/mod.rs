@@ -1,7 +1,7 @@
 //! Bytes over direct connections between ranks.
 
 mod collectives;
-mod connect;
+pub(crate) mod connect;
 mod greeter;
 mod hello;
 mod inbox;

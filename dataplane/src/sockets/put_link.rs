@@ -234,8 +234,7 @@ fn stopped(context: &OpContext, what: &str, peer: u32, stop: Stop) -> Failure {
                 }
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
-                    let reason = (ErrorCode::RankLost, format!("its connection failed: {error}"));
-                    return context.lost(what, &[peer], Some(reason));
+                    return context.closed(what, peer, &error);
                 }
                 context.losses.wake().wait(left);
             }

@@ -1,6 +1,7 @@
 //! Ranks that stop: they leave, revoke, abort, die or are waited for too long.
 
 use protocol::ids::{CommunicatorId, Rank};
+use protocol::message::UNREACHABLE_AFTER;
 use protocol::record::ErrorCode;
 
 use super::Cluster;
@@ -69,16 +70,36 @@ impl Cluster {
         let Some(process) = self.processes.get(connection) else { return };
         if !process.leaving {
             match reason {
-                Some(reason) => self.lose_process(connection, &format!("was cut off: it {reason}"), out),
-                None => self.lose_process(connection, "ended unexpectedly", out),
+                Some(reason) => {
+                    let how = format!("was cut off: it {reason}");
+                    self.lose_process(connection, (ErrorCode::RankLost, &how), out);
+                }
+                None => self.lose_process(connection, (ErrorCode::RankLost, "ended unexpectedly"), out),
             }
         }
         self.processes.remove(connection);
         self.end_hopeless_rendezvous(out);
     }
 
+    /// The host of a process cannot be reached any more.
+    pub(super) fn give_up(&mut self, connection: ConnectionId, out: &mut Vec<Output>) {
+        let Some(process) = self.processes.get(connection) else { return };
+        if !process.leaving {
+            let seconds = UNREACHABLE_AFTER.as_secs();
+            let how = format!("cannot be reached: nothing came from its host for {seconds} s");
+            self.lose_process(connection, (ErrorCode::Unreachable, &how), out);
+        }
+        self.processes.remove(connection);
+        self.end_hopeless_rendezvous(out);
+    }
+
     /// Takes a process out of everything it is part of. `how` completes "rank 2 (pid 4711, node1) ...".
-    pub(super) fn lose_process(&mut self, connection: ConnectionId, how: &str, out: &mut Vec<Output>) {
+    pub(super) fn lose_process(
+        &mut self,
+        connection: ConnectionId,
+        (code, how): (ErrorCode, &str),
+        out: &mut Vec<Output>,
+    ) {
         let died = self.processes.get(connection).is_some_and(|process| !process.leaving);
         self.orders.leave_holes(connection);
         self.replicas.closed(connection);
@@ -102,10 +123,10 @@ impl Cluster {
                 participant.presence = Presence::Gone;
                 let rank = Rank(index as u32);
                 let detail = format!("{} {how}", describe(self.settings.plan.as_ref(), &participant.member));
-                communicator.tell_others(rank, connection, ErrorCode::RankLost, &detail, out);
+                communicator.tell_others(rank, connection, code, &detail, out);
                 if died && was_present {
                     communicator.failed_at_us.get_or_insert(self.now_us);
-                    self.failures.lost(communicator, rank, &detail);
+                    self.failures.lost(communicator, rank, (code, &detail));
                     self.revision += 1;
                 }
                 // The others know of one that aborted; they may have waited for what it still moved.

@@ -3,20 +3,27 @@
 use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
 use protocol::ids::{Rank, names};
+use protocol::plan::{ClusterPlan, NodePlan};
 use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure};
 
 use crate::replicas::Divergence;
 
 /// The findings among `events`, whose details are `measured` and whose ranks were at `sites`. A death that stopped no other
 /// rank is not one: how processes end is not judged here.
-pub(super) fn of(events: &[FailureEvent], measured: &[MeasuredFailure], sites: Vec<Vec<FindingSite>>) -> Vec<Finding> {
+pub(super) fn of(
+    events: &[FailureEvent],
+    measured: &[MeasuredFailure],
+    sites: Vec<Vec<FindingSite>>,
+    plan: Option<&ClusterPlan>,
+) -> Vec<Finding> {
     let found = events.iter().zip(measured).zip(sites).filter_map(|((event, measured), sites)| {
         let kind = FindingKind::of(event.error_code)?;
-        let harmless = kind == FindingKind::RankLost && event.observed_ranks.is_empty();
+        let is_loss = matches!(kind, FindingKind::RankLost | FindingKind::Unreachable);
+        let harmless = is_loss && event.observed_ranks.is_empty();
         (!harmless).then(|| Finding {
             index: 0,
             kind,
-            sentence: sentence(kind, event, &measured.error_detail),
+            sentence: sentence(kind, event, &measured.error_detail, plan),
             comm_id: event.comm_id,
             seqno: event.seqno,
             operation: event.operation.clone(),
@@ -33,7 +40,7 @@ pub(super) fn numbered(findings: impl Iterator<Item = Finding>) -> Vec<Finding> 
     (1..).zip(findings).map(|(index, finding)| Finding { index, ..finding }).collect()
 }
 
-fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str) -> String {
+fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str, plan: Option<&ClusterPlan>) -> String {
     let operation = match (event.comm_id, event.seqno.0) {
         (Some(communicator), 0) => format!("{} in communicator {communicator}", event.operation),
         (Some(communicator), position) => {
@@ -47,6 +54,19 @@ fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str) -> String {
             let (waited, ended) = (ranks(&event.observed_ranks), ranks(&event.culprits));
             let (wait, have) = (plural(&event.observed_ranks, "waits", "wait"), plural(&event.culprits, "has", "have"));
             format!("{waited} {wait} in {operation}, for {ended}, which {have} ended")
+        }
+        FindingKind::Unreachable => {
+            let (waited, wait) = (ranks(&event.observed_ranks), plural(&event.observed_ranks, "waits", "wait"));
+            let (here, there) = (nodes(&event.observed_ranks, plan), nodes(&event.culprits, plan));
+            if there.len() > 1 && there.iter().all(|node| here.contains(node)) {
+                let apart = list(&there);
+                return format!("{apart} do not reach each other: {waited} {wait} in {operation}");
+            }
+            let which = match &there[..] {
+                [] => String::new(),
+                there => format!(" on {}", list(there)),
+            };
+            format!("{waited} {wait} in {operation}, for {}{which}, which cannot be reached", ranks(&event.culprits))
         }
         kind if kind.is_timeout() => {
             let have = plural(&event.culprits, "has", "have");
@@ -75,6 +95,21 @@ pub(super) fn of_replicas(divergence: &Divergence) -> String {
         count => format!(" and {count} more tensors"),
     };
     format!("{when}, {} {do_not} what {} {have}: {name}{others}", ranks(culprits), ranks(rest))
+}
+
+/// The nodes of these ranks, in the order of the cluster; none where it is not known.
+fn nodes(ranks: &[Rank], plan: Option<&ClusterPlan>) -> Vec<String> {
+    let nodes = plan.map(|plan| plan.nodes.as_slice()).unwrap_or_default();
+    let holds = |node: &&NodePlan| node.ranks.iter().any(|rank| ranks.contains(rank));
+    nodes.iter().filter(holds).map(|node| node.id.clone()).collect()
+}
+
+/// "node0", "node0, node1 and node2".
+fn list(nodes: &[String]) -> String {
+    match nodes {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        nodes => nodes.concat(),
+    }
 }
 
 fn plural(ranks: &[Rank], one: &'static str, several: &'static str) -> &'static str {
@@ -110,6 +145,12 @@ mod tests {
         (event, MeasuredFailure { index: 1, error_detail: "the ranks' calls differ".to_owned() })
     }
 
+    /// Ranks 0 and 1 on node0, ranks 2 and 3 on node1.
+    fn plan() -> ClusterPlan {
+        let text = "nodes: 2\ngpus_per_node: 2\nprofile: a100\n";
+        crate::cluster_file::parse("c.yaml", text, &|_| Err(String::new())).unwrap()
+    }
+
     #[test]
     fn sentences_by_table() {
         for (code, culprits, observed, expected) in [
@@ -132,9 +173,21 @@ mod tests {
                 "rank 1 has not arrived in time at all_reduce, collective 13 of communicator 2",
             ),
             (ErrorCode::CountMismatch, &[1], &[0, 1], "in communicator 2, the ranks' calls differ"),
+            (
+                ErrorCode::Unreachable,
+                &[2, 3],
+                &[0],
+                "rank 0 waits in all_reduce, collective 13 of communicator 2, for ranks 2 and 3 on node1, which cannot be reached",
+            ),
+            (
+                ErrorCode::Unreachable,
+                &[0, 1, 2, 3],
+                &[1, 2],
+                "node0 and node1 do not reach each other: ranks 1 and 2 wait in all_reduce, collective 13 of communicator 2",
+            ),
         ] {
             let (event, measured) = event(code, culprits, observed);
-            assert_eq!(of(&[event], &[measured], vec![Vec::new()])[0].sentence, expected);
+            assert_eq!(of(&[event], &[measured], vec![Vec::new()], Some(&plan()))[0].sentence, expected);
         }
     }
 
@@ -143,18 +196,21 @@ mod tests {
         let (event, measured) = event(ErrorCode::CountMismatch, &[0, 1], &[0]);
         let event = FailureEvent { operation: "send".to_owned(), seqno: Sequence(0), ..event };
         assert_eq!(
-            of(&[event], &[measured], vec![Vec::new()])[0].sentence,
+            of(&[event], &[measured], vec![Vec::new()], None)[0].sentence,
             "ranks 0 and 1 differ in what they send and receive (send in communicator 2)"
         );
     }
 
     #[test]
     fn an_abort_on_purpose_or_a_death_that_stops_nobody_is_not_a_finding() {
-        for (code, observed) in
-            [(ErrorCode::RankLost, &[][..]), (ErrorCode::Aborted, &[0][..]), (ErrorCode::Revoked, &[0][..])]
-        {
+        for (code, observed) in [
+            (ErrorCode::RankLost, &[][..]),
+            (ErrorCode::Unreachable, &[]),
+            (ErrorCode::Aborted, &[0]),
+            (ErrorCode::Revoked, &[0]),
+        ] {
             let (event, measured) = event(code, &[1], observed);
-            assert_eq!(of(&[event], &[measured], vec![Vec::new()]), []);
+            assert_eq!(of(&[event], &[measured], vec![Vec::new()], None), []);
         }
     }
 }

@@ -16,7 +16,7 @@ use protocol::gpu_event::board::Times;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::message::{ProcessInfo, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
-use protocol::record::OperationRecord;
+use protocol::record::{ErrorCode, OperationRecord};
 
 use crate::communicator::Communicator;
 use crate::ending::Endings;
@@ -175,6 +175,7 @@ impl Cluster {
             }
             Input::Message { connection, message } => self.receive(connection, message, now_us, &mut out),
             Input::Disconnected { connection, reason } => self.disconnect(connection, reason, &mut out),
+            Input::Unreachable { connection } => self.give_up(connection, &mut out),
             Input::LeftBehind { connection, records } => self.book_what_is_left(connection, &records),
             Input::RankEnded { rank, pid, how } => self.rank_ended(rank, pid, how, &mut out),
             Input::Tick => self.expire(&mut out),
@@ -255,7 +256,7 @@ impl Cluster {
             }
             ToCoordinator::Goodbye => {
                 self.processes.say_goodbye(from);
-                self.lose_process(from, "exited", out);
+                self.lose_process(from, (ErrorCode::RankLost, "exited"), out);
             }
             ToCoordinator::JoinFailed { rank, why } => self.endings.join_failed(rank, &why),
             ToCoordinator::Site { id, site } => self.sites.define(from, id, site),

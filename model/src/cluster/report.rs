@@ -1,11 +1,12 @@
 //! The books as a cluster report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::datatype::Operation;
 use protocol::fault::FaultRecord;
 use protocol::finding::FindingKind;
 use protocol::ids::{CommunicatorId, Rank};
+use protocol::record::ErrorCode;
 use protocol::report::{
     COLLECTIVES, ClusterReport, ClusterSection, CollectiveTotals, CommunicatorSection, Direction, FailureEvent,
     Finding, FindingSite, GpuChange, InjectedFault, LinkScope, LinkTotals, Measured, MeasuredFailure,
@@ -15,6 +16,7 @@ use protocol::report::{
 use protocol::site::CallSite;
 
 use super::{Cluster, findings};
+use crate::communicator::Communicator;
 use crate::cost::{MODEL, throughput_gbps};
 use crate::failure::Failure;
 use crate::ledger::{NO_SEQUENCE, Traffic};
@@ -93,7 +95,7 @@ impl Cluster {
             findings: findings::numbered(
                 self.order_findings(&number, facts.source_root.as_deref())
                     .into_iter()
-                    .chain(findings::of(&resilience.failure_events, &failures, sites))
+                    .chain(findings::of(&resilience.failure_events, &failures, sites, self.settings.plan.as_ref()))
                     .chain(self.replica_findings(facts.source_root.as_deref())),
             ),
             notes: self.notes(&number, facts.source_root.as_deref()),
@@ -420,7 +422,8 @@ impl Cluster {
                 Some(communicator) => communicator.global_rank(rank).unwrap_or(rank),
                 None => rank,
             };
-            let local_rank = failure.culprits.first().copied();
+            let culprits = self.culprits(failure, communicator);
+            let local_rank = culprits.first().copied();
             let nothing = if communicator.is_some() { "none" } else { "init" };
             events.push(FailureEvent {
                 index,
@@ -428,7 +431,7 @@ impl Cluster {
                 seqno: failure.sequence,
                 local_rank,
                 global_rank: communicator.and(local_rank).map(global),
-                culprits: failure.culprits.iter().copied().map(global).collect(),
+                culprits: culprits.into_iter().map(global).collect(),
                 source: failure.code.source(),
                 operation: failure.operation().map_or(nothing, |operation| operation.name()).to_owned(),
                 error_code: failure.code,
@@ -445,6 +448,22 @@ impl Cluster {
             injected_faults: self.fired.records().map(|record| self.injected(record, number)).collect(),
         };
         (resilience, measured)
+    }
+
+    /// The ranks of the communicator that are to blame for a failure. Of a host that nobody reaches, whom a rank names first depends on
+    /// timing: it is all ranks there.
+    fn culprits(&self, failure: &Failure, communicator: Option<&Communicator>) -> BTreeSet<Rank> {
+        let known = failure.culprits.clone();
+        let (ErrorCode::Unreachable, Some(communicator), Some(plan)) =
+            (failure.code, communicator, self.settings.plan.as_ref())
+        else {
+            return known;
+        };
+        let node = |rank: Rank| plan.node_of(communicator.global_rank(rank)?).map(|(index, _)| index);
+        let nodes: BTreeSet<usize> = known.iter().filter_map(|rank| node(*rank)).collect();
+        let there =
+            (0..communicator.size()).map(Rank).filter(|rank| node(*rank).is_some_and(|node| nodes.contains(&node)));
+        there.chain(known.iter().copied()).collect()
     }
 
     fn injected(&self, record: &FaultRecord, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> InjectedFault {

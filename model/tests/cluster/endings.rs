@@ -6,7 +6,7 @@ use protocol::ids::{CommunicatorId, Rank};
 use protocol::message::{ToCoordinator, ToRank};
 use protocol::record::{ErrorCode, OperationRecord};
 
-use crate::harness::{World, member, plan, record};
+use crate::harness::{World, failure, member, plan, record};
 
 /// Processes 0 to `size` - 1 without those of `absent`, joined as the ranks of a launch of `size`.
 fn launch(size: u32, absent: &[u32]) -> World {
@@ -158,4 +158,29 @@ fn what_a_dead_process_completed_is_booked_once() {
     let report = world.report();
     assert_eq!(report.ranks.iter().map(|rank| rank.collective_calls).collect::<Vec<_>>(), [1, 1, 1, 2]);
     assert_eq!(report.collectives["all_reduce"].calls, 2);
+}
+
+/// Nothing comes from the second node any more: the others are told where that is, and the report blames all ranks there, whichever
+/// was noticed first.
+#[test]
+fn a_host_that_cannot_be_reached_is_lost_with_all_its_ranks() {
+    let mut world = launch(4, &[]);
+    (0..4).for_each(|rank| drop(world.init(rank, 7, 4, rank as u32, rank as u32)));
+    let noticed = failure(Operation::AllReduce, 5, 0, ErrorCode::Unreachable, &[2], 4);
+    world.say(0, ToCoordinator::Failed { failure: noticed });
+    let outputs = world.step(Input::Unreachable { connection: ConnectionId(3) });
+    let lost = |output| match output {
+        &Output::Send { connection, message: ToRank::MemberLost { rank, code, ref detail, .. } } => {
+            Some((connection.0, rank, code, detail.as_str()))
+        }
+        _ => None,
+    };
+    let told: Vec<_> = outputs.iter().filter_map(lost).collect();
+    let detail = "rank 3 (pid 3, node1) cannot be reached: nothing came from its host for 10 s";
+    assert_eq!(told, [0, 1, 2].map(|process| (process, Rank(3), ErrorCode::Unreachable, detail)));
+    let report = world.report();
+    let [event] = &report.resilience.failure_events[..] else { panic!("{:?}", report.resilience) };
+    assert_eq!((event.error_code, &event.culprits[..]), (ErrorCode::Unreachable, &[Rank(2), Rank(3)][..]));
+    let sentence = "rank 0 waits in all_reduce, collective 5 of communicator 1, for ranks 2 and 3 on node1, which cannot be reached";
+    assert_eq!(report.findings[0].sentence, sentence);
 }

@@ -216,6 +216,8 @@ words! {
         RendezvousTimeout = "rendezvous_timeout",
         /// A process ended.
         RankLost = "rank_lost",
+        /// Nothing came from a host any more.
+        Unreachable = "unreachable",
         /// A rank aborted or revoked the communicator.
         Aborted = "aborted",
         /// Ranks disagreed or came twice.
@@ -236,6 +238,7 @@ impl ErrorCode {
                 FailureSource::RendezvousTimeout
             }
             Self::RankLost => FailureSource::RankLost,
+            Self::Unreachable => FailureSource::Unreachable,
             Self::Aborted | Self::Revoked => FailureSource::Aborted,
             Self::DuplicateRank
             | Self::WorldSizeMismatch

@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod fixture;
+pub mod network;
 pub mod policy;
 pub mod python;
 pub mod requirement;
@@ -18,6 +19,7 @@ use protocol::plan::ClusterPlan;
 use protocol::schedule::Schedule;
 
 use crate::case::fixture::Fixture;
+use crate::case::network::Network;
 use crate::case::policy::{Retries, Xfail};
 use crate::case::srun::{Program, Srun};
 use crate::check::Expectations;
@@ -46,6 +48,8 @@ pub struct Case {
     pub coordinator: bool,
     /// How ranks reach the coordinator.
     pub transport: Transport,
+    /// What connects its nodes where they are apart, each in a network namespace of its own.
+    pub network: Option<Network>,
     /// Variables set for every process of the case.
     pub env: BTreeMap<String, String>,
     /// Variables removed from the inherited environment.
@@ -96,6 +100,11 @@ impl Case {
     /// `suite/id`, unique in a run.
     pub fn full_id(&self) -> String {
         format!("{}/{}", self.suite, self.id)
+    }
+
+    /// Whether lines that ranks write trigger something.
+    pub fn watches_output(&self) -> bool {
+        !self.kill.is_empty() || self.network.as_ref().is_some_and(|network| !network.cuts.is_empty())
     }
 
     /// Number of ranks that the launch starts; none for a plain process.

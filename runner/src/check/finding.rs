@@ -115,12 +115,19 @@ fn part<T: DeserializeOwned>(observation: &Observation, pointer: &str) -> Vec<T>
     value.and_then(|value| serde_json::from_value(Value::clone(value)).ok()).unwrap_or_default()
 }
 
-/// One failure for every finding that is neither expected nor what `killed` ranks and the case's faults must lead to.
-pub fn failures(expected: &[FindingExpectation], killed: &[u32], observation: &Observation) -> Vec<Failure> {
+/// One failure for every finding that is neither expected nor what `killed` ranks, the case's faults and its cuts of links (`is_cut`) must
+/// lead to.
+pub fn failures(
+    expected: &[FindingExpectation],
+    (killed, is_cut): (&[u32], bool),
+    observation: &Observation,
+) -> Vec<Failure> {
     let faults: Vec<InjectedFault> = part(observation, "/resilience/injected_faults");
     let unexpected = findings(observation).into_iter().filter(|finding| {
-        !expected.iter().any(|expectation| expectation.means(finding))
-            && !is_meant(finding, killed, &faults, observation)
+        let is_due = expected.iter().any(|expectation| expectation.means(finding))
+            || (is_cut && finding.kind == FindingKind::Unreachable)
+            || is_meant(finding, killed, &faults, observation);
+        !is_due
     });
     let report = observation.cluster_report.as_ref();
     let root = report.and_then(|report| report.pointer("/measured/source_root")).and_then(Value::as_str);
@@ -207,7 +214,7 @@ mod tests {
     #[test]
     fn a_finding_fails_unless_it_is_expected() {
         let observation = seen(&[finding("count_mismatch", &[1])], &[], &[]);
-        let failures_with = |expected: &[FindingExpectation]| failures(expected, &[], &observation).len();
+        let failures_with = |expected: &[FindingExpectation]| failures(expected, (&[], false), &observation).len();
         assert_eq!(failures_with(&[]), 1);
         assert_eq!(failures_with(&[expect(FindingKind::CountMismatch, None)]), 0);
         assert_eq!(failures_with(&[expect(FindingKind::CountMismatch, Some(&[1]))]), 0);
@@ -232,7 +239,7 @@ mod tests {
         let mut observation = seen(&[count], &[], &[]);
         let report = observation.cluster_report.as_mut().unwrap();
         report["measured"] = json!({ "source_root": "/repository" });
-        let failure = &failures(&[], &[], &observation)[0];
+        let failure = &failures(&[], (&[], false), &observation)[0];
         let place = failure.place.clone().unwrap();
         assert_eq!(place.to_string(), "/repository/src/train.py:29:1", "the rank at fault comes first");
         let lines: Vec<&str> = failure.got.lines().collect();
@@ -249,7 +256,7 @@ mod tests {
             let lines = BTreeMap::from([(rank, line.to_owned())]);
             let expected = FindingExpectation { lines, ..expect(FindingKind::CountMismatch, None) };
             assert_eq!(expected.check(&observation).is_none(), is, "{rank} {line}");
-            assert_eq!(failures(&[expected], &[], &observation).is_empty(), is, "{rank} {line}");
+            assert_eq!(failures(&[expected], (&[], false), &observation).is_empty(), is, "{rank} {line}");
         }
     }
 
@@ -268,7 +275,7 @@ mod tests {
             ["ranks called all_reduce from different lines; rank 0 called all_reduce at train.py:31 (step); \
                  rank 1 called all_reduce at train.py:29 (step) (this may be meant; docs/findings.md#order)"]
         );
-        assert_eq!(failures(&[], &[], &observation), []);
+        assert_eq!(failures(&[], (&[], false), &observation), []);
     }
 
     /// Code without a file, and code of other places, is no line of the repository.
@@ -311,7 +318,7 @@ mod tests {
             (&finding("count_mismatch", &[1]), &[fault("kill", Some(1))], &[1], &[], 1),
         ] {
             let observation = seen(std::slice::from_ref(findings), faults, exits);
-            assert_eq!(failures(&[], killed, &observation).len(), expected, "{faults:?} {killed:?} {exits:?}");
+            assert_eq!(failures(&[], (killed, false), &observation).len(), expected, "{faults:?} {killed:?} {exits:?}");
         }
     }
 
@@ -326,7 +333,7 @@ mod tests {
         ] {
             let mut observation = seen(&[finding(kind, &[1])], &[], &exits);
             observation.hang = with_hang.then(Hang::default);
-            assert_eq!(failures(&[], &[], &observation).len(), expected, "{kind}");
+            assert_eq!(failures(&[], (&[], false), &observation).len(), expected, "{kind}");
         }
     }
 }

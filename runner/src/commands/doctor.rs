@@ -9,6 +9,7 @@ use protocol::limit::Limit;
 
 use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory};
 use crate::execute::launch::program;
+use crate::execute::network::Network;
 use crate::execute::python;
 use crate::host::install::{Install, VERSION};
 use crate::host::machine::{self, describe};
@@ -72,6 +73,7 @@ pub fn run(arguments: &DoctorArgs) -> ExitCode {
         shared_memory(machine::shm_size()),
         descriptors(machine::limit_of(Limit::Descriptors)),
         limits(),
+        networks(),
         cache(),
     ];
     found.extend(pythons(arguments.offline));
@@ -88,6 +90,14 @@ pub fn run(arguments: &DoctorArgs) -> ExitCode {
         }
     }
     if found.iter().any(|one| one.state == State::Missing) { ExitCode::CouldNotRun } else { ExitCode::Passed }
+}
+
+fn networks() -> Diagnosis {
+    const THING: &str = "networks";
+    match Network::possible() {
+        Ok(()) => works(THING, "nodes of a case can be apart (`network`)"),
+        Err(error) => limited(THING, format!("cases with a `network` are skipped: {error}")),
+    }
 }
 
 fn parts(install: &Install) -> Diagnosis {

@@ -4,6 +4,7 @@ mod ending;
 mod environment;
 
 use protocol::announcement::Announcement;
+use protocol::ids::Rank;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,15 +13,18 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::clock::{Instant, sleep_until};
 use super::context::PythonUnavailable;
 use super::control::ControlError;
+use super::cuts::Cuts;
 use super::deaths::Deaths;
 use super::journal::Journal;
 use super::kills::Kills;
 use super::limit::Limit;
+use super::network::{Network, NetworkError};
+use super::placement::Shared;
 use super::port::HeldPort;
 use super::process_tree::capture;
 use super::process_tree::sweep::Process;
 use super::process_tree::{Event, ProcessTree};
-use super::ranks::{self, Shared};
+use super::ranks;
 use super::shared_memory;
 use super::srun::{self, Tasks};
 use super::{RunContext, coordinator, faults, hang, loader, no_capture, reports, torchrun, warm};
@@ -63,6 +67,9 @@ struct CaseExecution<'a> {
     tasks: Option<Tasks>,
     endpoint: Option<Endpoint>,
     kills: Kills<'a>,
+    cuts: Cuts<'a>,
+    /// What connects its nodes where they are apart.
+    network: Option<Network>,
     deaths: Deaths,
     started: Option<Instant>,
     /// Where it comes before the case's own deadline.
@@ -88,6 +95,8 @@ impl<'a> CaseExecution<'a> {
             tasks: None,
             endpoint: None,
             kills: Kills::new(case),
+            cuts: Cuts::new(case),
+            network: None,
             deaths: Deaths::default(),
             started: None,
             limit: None,
@@ -118,6 +127,16 @@ impl CaseExecution<'_> {
         if let Some(reason) = self.unmet(python.as_ref()).await {
             self.observation.skipped = Some(reason);
             return Ok(());
+        }
+        if let (Some(wanted), Some(cluster)) = (&self.case.network, &self.case.cluster) {
+            match Network::make(wanted, cluster) {
+                Ok(network) => self.network = Some(network),
+                Err(error @ NetworkError::Unavailable { .. }) => {
+                    self.observation.skipped = Some(error.to_string());
+                    return Ok(());
+                }
+                Err(error) => return Err(error.to_string()),
+            }
         }
         self.room = tokio::select! {
             room = self.context.descriptors.room(self.case) => Some(room.map_err(|error| error.to_string())?),
@@ -154,6 +173,7 @@ impl CaseExecution<'_> {
             ftest: &ftest,
             python: python.as_ref().map(|python| python.program.as_path()),
             port: port.as_ref().map_or(0, |port| port.number),
+            network: self.network.as_ref(),
         };
         let mut planned = ranks::plan(self.case, &shared).map_err(|error| error.to_string())?;
         if let Some(secrets) = &self.context.no_capture {
@@ -172,7 +192,7 @@ impl CaseExecution<'_> {
             server.without().iter().for_each(|module| warm::without(&notes, module));
         }
         for process in planned {
-            let watched = !self.case.kill.is_empty();
+            let watched = self.case.watches_output();
             let started = match &warm {
                 Some(Ok(server)) if process.leads_session() => {
                     self.tree.start_warm(&process, (&self.scratch, watched), server, &notes).await
@@ -228,6 +248,7 @@ impl CaseExecution<'_> {
             program: &program,
             cluster: self.case.cluster.as_ref(),
             transport: self.case.transport,
+            network: self.network.as_ref(),
             scratch: &self.scratch,
             report: &coordinator::report_path(&self.scratch),
             directory: &self.case.dir,
@@ -291,7 +312,7 @@ impl CaseExecution<'_> {
 
     /// Takes what the ranks wrote last, where a line may trigger something.
     async fn drain_output(&mut self) {
-        if self.case.kill.is_empty() {
+        if !self.case.watches_output() {
             return;
         }
         self.tree.drain_output().await;
@@ -322,6 +343,9 @@ impl CaseExecution<'_> {
     fn see(&mut self, event: Event) {
         let coordinator = self.tree.running_coordinator().map(|running| running.pid);
         self.kills.see(&event, self.tree.sweep(), coordinator);
+        if let Some(network) = &self.network {
+            self.cuts.see(&event, network);
+        }
         let Event::Ended(role, exit) = event else { return };
         if role == Role::Coordinator {
             if !self.kills.coordinator_hit && self.tree.is_alive() {
@@ -333,9 +357,18 @@ impl CaseExecution<'_> {
         let of_task = || self.tasks.as_ref().and_then(|tasks| tasks.pid_of(role));
         let Some(pid) = running.or_else(of_task) else { return };
         if self.tree.is_alive() {
-            let endpoint = self.endpoint.as_ref().filter(|_| coordinator.is_some());
+            let heard = coordinator.is_some() && self.is_heard(role);
+            let endpoint = self.endpoint.as_ref().filter(|_| heard);
             self.deaths.see(self.case, (role, pid), &exit, endpoint);
         }
+    }
+
+    /// Whether the coordinator could hear of the end of a rank: not from a host that it does not reach.
+    fn is_heard(&self, role: Role) -> bool {
+        let (Role::Rank(rank), Some(network), Some(cluster)) = (role, &self.network, &self.case.cluster) else {
+            return true;
+        };
+        cluster.node_of(Rank(rank)).is_none_or(|(node, _)| network.reaches_coordinator(node))
     }
 
     /// Takes events until no rank is left or `deadline` passes.
@@ -369,10 +402,13 @@ impl CaseExecution<'_> {
         }
         self.observation.processes.sort_by_key(|process| process.role);
         self.observation.notes.append(&mut self.kills.notes);
+        self.observation.notes.append(&mut self.cuts.notes);
+        self.observation.notes.extend(self.network.iter().flat_map(Network::account));
         let lost = self.observation.processes.iter().flat_map(ProcessObservation::write_errors);
         self.observation.notes.extend(lost);
         if self.observation.skipped.is_none() && self.observation.infra_error.is_none() {
             self.observation.kills_not_triggered = self.kills.missed();
+            self.observation.cuts_not_triggered = self.cuts.missed().collect();
         }
         self.read_reports();
         let mut fired = faults::look_up(self.case, self.observation.cluster_report.as_ref());

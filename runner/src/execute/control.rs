@@ -1,5 +1,7 @@
 //! Asking a coordinator: a connection of no rank, for questions.
 
+use std::net::SocketAddr;
+
 use protocol::frame;
 use protocol::message::{Role, ToCoordinator, ToRank, VERSION};
 use serde_json::Value;
@@ -64,7 +66,7 @@ impl Control {
             let stream: Box<dyn Stream> = if endpoint.transport == "unix" {
                 Box::new(UnixStream::connect(&endpoint.address).await.map_err(failed)?)
             } else {
-                Box::new(TcpStream::connect(&endpoint.address).await.map_err(failed)?)
+                Box::new(connect(endpoint).await.map_err(failed)?)
             };
             let mut control = Control { stream, buffer: Vec::new() };
             let hello = ToCoordinator::Hello { version: VERSION, token: endpoint.token.clone(), role: Role::Control };
@@ -131,6 +133,17 @@ impl Control {
     }
 }
 
+/// Connects over tcp, from the network in which the coordinator is.
+async fn connect(endpoint: &Endpoint) -> std::io::Result<TcpStream> {
+    let Some(from) = endpoint.from.clone() else { return TcpStream::connect(&endpoint.address).await };
+    let address: SocketAddr = endpoint.address.parse().map_err(std::io::Error::other)?;
+    // Within its namespace, where there is no way on which a packet could be lost.
+    let connect = move || from.inside(|| std::net::TcpStream::connect_timeout(&address, COORDINATOR_ANSWER));
+    let stream = tokio::task::spawn_blocking(connect).await.map_err(std::io::Error::other)??;
+    stream.set_nonblocking(true)?;
+    TcpStream::from_std(stream)
+}
+
 async fn with_deadline<T>(work: impl Future<Output = Result<T, ControlError>>) -> Result<T, ControlError> {
     timeout(COORDINATOR_ANSWER, work).await.unwrap_or(Err(ControlError::Late))
 }
@@ -145,7 +158,7 @@ mod tests {
     async fn a_coordinator_that_refuses_is_not_one_that_is_not_there() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let endpoint = Endpoint { transport: "tcp", address, token: "wrong".to_owned() };
+        let endpoint = Endpoint { transport: "tcp", address, token: "wrong".to_owned(), from: None };
         let refuse = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let refused = ToRank::Refused { reason: "the token is not this run's".to_owned() };

@@ -1,6 +1,7 @@
 //! The coordinator of one case: started, waited for until it reports where it listens, ended in order.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use protocol::announcement::Announcement;
 use protocol::plan::ClusterPlan;
 
 use super::clock::{Instant, timeout_at};
+use super::network::Network;
+use super::network::port::Namespace;
 use super::process_tree::cookie::random_word;
 use super::process_tree::inherit::UmaskOf;
 use super::process_tree::{COORDINATOR, Event, ProcessPlan, ProcessTree, Texts};
@@ -29,6 +32,8 @@ pub struct Plan<'a> {
     pub cluster: Option<&'a ClusterPlan>,
     /// How ranks reach it.
     pub transport: Transport,
+    /// The network that it is in; this machine's where there is none.
+    pub network: Option<&'a Network>,
     /// Where its socket and streams go.
     pub scratch: &'a Path,
     /// Where it writes the cluster report.
@@ -48,6 +53,7 @@ pub struct Plan<'a> {
 pub struct Starting {
     transport: &'static str,
     token: String,
+    from: Option<Namespace>,
 }
 
 impl Plan<'_> {
@@ -59,7 +65,10 @@ impl Plan<'_> {
         let token = random_word();
         let (transport, address) = match self.transport {
             Transport::Unix => ("unix", self.scratch.join("c.sock").display().to_string()),
-            Transport::Tcp => ("tcp", "127.0.0.1:0".to_owned()),
+            Transport::Tcp => {
+                let host = self.network.map_or(Ipv4Addr::LOCALHOST, Network::coordinator_address);
+                ("tcp", format!("{host}:0"))
+            }
         };
         if transport == "unix" && address.len() > SOCKET_PATH_LIMIT {
             return Err(format!("{address}: longer than the {SOCKET_PATH_LIMIT} bytes of a socket path; set TMPDIR"));
@@ -104,10 +113,12 @@ impl Plan<'_> {
             at_our_death,
             streams,
             umask: UmaskOf::User,
+            network: self.network.map(|network| network.coordinator().clone()),
             texts,
         };
         tree.start(&planned, self.scratch, true).map_err(|error| format!("{}: {error}", Role::Coordinator))?;
-        Ok(Starting { transport, token })
+        let from = self.network.map(|network| network.coordinator().clone());
+        Ok(Starting { transport, token, from })
     }
 }
 
@@ -123,7 +134,8 @@ impl Starting {
             match timeout_at(deadline, tree.next()).await {
                 Ok(Event::Line(Role::Coordinator, line)) => {
                     if let Some(Announcement::Listening(address)) = announcement(&line) {
-                        return Ok(Endpoint { transport: self.transport, address, token: self.token });
+                        let Starting { transport, token, from } = self;
+                        return Ok(Endpoint { transport, address, token, from });
                     }
                 }
                 Ok(Event::Ended(Role::Coordinator, exit)) => {

@@ -182,6 +182,7 @@ mod tests {
             at_our_death: None,
             streams: Streams::default(),
             umask: UmaskOf::Case,
+            network: None,
             texts: Texts::default(),
         }];
         DebugRank { rank: 1, debugger: Vec::new() }.apply(&suite.cases[0], &mut planned);

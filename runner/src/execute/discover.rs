@@ -33,7 +33,7 @@ fn endpoint(environ: &[u8]) -> Option<Endpoint> {
 /// The coordinator at `address`: an absolute path, or host:port.
 pub fn at(address: String, token: String) -> Endpoint {
     let transport = if address.starts_with('/') { "unix" } else { "tcp" };
-    Endpoint { transport, address, token }
+    Endpoint { transport, address, token, from: None }
 }
 
 #[cfg(test)]

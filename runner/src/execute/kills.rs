@@ -2,9 +2,9 @@
 
 use rustix::process::Signal;
 
+use super::placement::node_cookie;
 use super::process_tree::sweep::Sweep;
 use super::process_tree::{COORDINATOR, Event};
-use super::ranks::node_cookie;
 use super::torchrun;
 use crate::case::{Case, Kill, KillTarget};
 use crate::observation::Role;
@@ -29,7 +29,7 @@ impl<'a> Kills<'a> {
     /// Looks at a line and kills what it triggers. `coordinator` is its pid, `sweep` finds the case's processes.
     pub(super) fn see(&mut self, event: &Event, sweep: &Sweep, coordinator: Option<i32>) {
         let Event::Line(role, line) = event else { return };
-        let Some((rank, text)) = self.line_of_rank(*role, line) else { return };
+        let Some((rank, text)) = line_of_rank(self.case, *role, line) else { return };
         for index in 0..self.done.len() {
             let kill = &self.case.kill[index];
             if !self.done[index] && kill.watch == rank && kill.output.is_match(text) {
@@ -60,19 +60,19 @@ impl<'a> Kills<'a> {
             })
             .collect()
     }
+}
 
-    /// The global rank that wrote a line, and the line as it wrote it.
-    fn line_of_rank<'line>(&self, role: Role, line: &'line [u8]) -> Option<(u32, &'line [u8])> {
-        match (role, self.case.torchruns()) {
-            (Role::Rank(rank), _) => Some((rank, line)),
-            (Role::Launcher(node), Some((nproc_per_node, _))) => {
-                let (local_rank, text) = torchrun::teed(line)?;
-                Some((node * nproc_per_node + local_rank, text))
-            }
-            // The one plain process counts as rank 0.
-            (Role::Launcher(_), None) => Some((0, line)),
-            (Role::Srun | Role::Coordinator, _) => None,
+/// The global rank that wrote a line, and the line as it wrote it.
+pub(super) fn line_of_rank<'line>(case: &Case, role: Role, line: &'line [u8]) -> Option<(u32, &'line [u8])> {
+    match (role, case.torchruns()) {
+        (Role::Rank(rank), _) => Some((rank, line)),
+        (Role::Launcher(node), Some((nproc_per_node, _))) => {
+            let (local_rank, text) = torchrun::teed(line)?;
+            Some((node * nproc_per_node + local_rank, text))
         }
+        // The one plain process counts as rank 0.
+        (Role::Launcher(_), None) => Some((0, line)),
+        (Role::Srun | Role::Coordinator, _) => None,
     }
 }
 

@@ -1,12 +1,13 @@
 //! Which processes a launch needs and where on the cluster each runs: from a case to programs and variables.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use protocol::plan::ClusterPlan;
 use rustix::process::Signal;
-use serde::{Deserialize, Serialize};
 
+use super::placement::{Placement, Shared, node_cookie, variables};
 use super::process_tree::cookie::Cookie;
 use super::process_tree::inherit::UmaskOf;
 use super::process_tree::{ProcessPlan, Texts};
@@ -35,36 +36,6 @@ pub enum PlacementError {
     NoPython,
 }
 
-/// What all processes of a case share.
-#[derive(Debug)]
-pub struct Shared<'a> {
-    /// Their environment before anything of their own.
-    pub environment: Environment,
-    /// The case's mark.
-    pub cookie: &'a Cookie,
-    /// A directory for torchrun's logs.
-    pub scratch: &'a Path,
-    /// `ftest`, which tasks of srun start.
-    pub ftest: &'a Path,
-    /// The interpreter that runs torchrun.
-    pub python: Option<&'a Path>,
-    /// A port that the case reserves.
-    pub port: u16,
-}
-
-/// The place of one rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Placement {
-    /// The node.
-    pub(super) node: u32,
-    /// Nodes that have ranks.
-    pub(super) nodes: u32,
-    /// The rank's number on its node.
-    pub(super) local_rank: u32,
-    /// Ranks on its node.
-    pub(super) local_size: u32,
-}
-
 /// The processes of `case`, in the order in which they are started.
 ///
 /// # Errors
@@ -73,7 +44,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
     match &case.launch {
         Launch::Argv { argv, ranks } => {
             let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
-            let planned = |role, environment| ProcessPlan {
+            let planned = |role, environment, node| ProcessPlan {
                 role,
                 argv: argv.clone(),
                 environment,
@@ -82,19 +53,22 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 at_our_death: Some(Signal::KILL),
                 streams: Streams::default(),
                 umask: UmaskOf::Case,
+                network: shared.namespace(node),
                 texts: texts(case),
             };
             let Some(size) = *ranks else {
                 let mut environment = shared.environment.clone();
                 environment.set(protocol::env::COOKIE.name, shared.cookie.part("node0").to_string());
-                return Ok(vec![planned(Role::Launcher(0), environment)]);
+                shared.place(&mut environment, 0);
+                return Ok(vec![planned(Role::Launcher(0), environment, 0)]);
             };
             let placements = placements(case.cluster.as_ref(), size)?;
             Ok(placements
                 .into_iter()
                 .enumerate()
                 .map(|(rank, placement)| {
-                    planned(Role::Rank(rank as u32), placed_environment(shared, rank as u32, size, placement))
+                    let environment = placed_environment(shared, rank as u32, size, placement);
+                    planned(Role::Rank(rank as u32), environment, placement.node)
                 })
                 .collect())
         }
@@ -113,14 +87,16 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 script,
                 arguments: args,
                 max_restarts: *max_restarts,
+                master: shared.master(),
                 port: shared.port,
                 logs: shared.scratch,
-                tee: !case.kill.is_empty(),
+                tee: case.watches_output(),
             };
             Ok((0..*nnodes)
                 .map(|node| {
                     let mut environment = shared.environment.clone();
                     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, node).to_string());
+                    shared.place(&mut environment, node);
                     ProcessPlan {
                         role: Role::Launcher(node),
                         argv: torchrun.argv(Some(node)),
@@ -131,6 +107,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                         at_our_death: Some(Signal::TERM),
                         streams: Streams::default(),
                         umask: UmaskOf::Case,
+                        network: shared.namespace(node),
                         texts: texts(case),
                     }
                 })
@@ -148,6 +125,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                     script,
                     arguments: args,
                     max_restarts: *max_restarts,
+                    master: Ipv4Addr::LOCALHOST,
                     port: shared.port,
                     logs: shared.scratch,
                     tee: !case.kill.is_empty(),
@@ -167,6 +145,8 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 at_our_death: Some(Signal::TERM),
                 streams: Streams::default(),
                 umask: UmaskOf::Case,
+                // Slurm places them on machines of its own.
+                network: None,
                 texts: Texts::default(),
             }])
         }
@@ -188,11 +168,6 @@ pub(super) fn texts(case: &Case) -> Texts {
     texts
 }
 
-/// The mark of the processes of one node.
-pub fn node_cookie(cookie: &Cookie, node: u32) -> Cookie {
-    cookie.part(format_args!("node{node}"))
-}
-
 /// The environment of each of `size` ranks on `cluster`, from what they share.
 ///
 /// # Errors
@@ -210,6 +185,7 @@ pub fn environments(
         ftest: Path::new(""),
         python: None,
         port: 0,
+        network: None,
     };
     let placements = placements(Some(cluster), size)?;
     Ok((0..size).zip(placements).map(|(rank, placement)| placed_environment(&shared, rank, size, placement)).collect())
@@ -220,23 +196,10 @@ fn placed_environment(shared: &Shared<'_>, rank: u32, size: u32, placement: Plac
     for (name, value) in variables(rank, size, placement, shared.port) {
         environment.set(name, value);
     }
+    environment.set("MASTER_ADDR", shared.master().to_string());
+    shared.place(&mut environment, placement.node);
     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, placement.node).to_string());
     environment
-}
-
-/// What tells a rank of `size` who and where it is; rank 0 listens on `port` of this machine.
-pub(super) fn variables(rank: u32, size: u32, placement: Placement, port: u16) -> [(&'static str, String); 9] {
-    [
-        ("RANK", rank.to_string()),
-        ("WORLD_SIZE", size.to_string()),
-        ("LOCAL_RANK", placement.local_rank.to_string()),
-        ("LOCAL_WORLD_SIZE", placement.local_size.to_string()),
-        ("GROUP_RANK", placement.node.to_string()),
-        ("GROUP_WORLD_SIZE", placement.nodes.to_string()),
-        ("NODE_RANK", placement.node.to_string()),
-        ("MASTER_PORT", port.to_string()),
-        ("MASTER_ADDR", "127.0.0.1".to_owned()),
-    ]
 }
 
 /// The seats of ranks `0..size`, by rank.

@@ -62,6 +62,7 @@ impl Step<'_> {
             at_our_death: Some(Signal::KILL),
             streams: Streams::Files(self.streams.clone()),
             umask: UmaskOf::Case,
+            network: None,
             texts: Texts::default(),
         };
         let mut tree = ProcessTree::new(self.cookie.clone());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use crate::observation::Exit;
@@ -21,7 +22,9 @@ pub struct Torchrun<'a> {
     pub arguments: &'a [String],
     /// How often workers start again.
     pub max_restarts: u32,
-    /// Where node 0 lets the others find it; used with several nodes.
+    /// Where the others find node 0; used with several nodes.
+    pub master: Ipv4Addr,
+    /// Its port there.
     pub port: u16,
     /// Below this every node has a directory of logs.
     pub logs: &'a Path,
@@ -47,7 +50,7 @@ impl Torchrun<'_> {
             if let Some(node) = node {
                 flag("node-rank", &node);
             }
-            flag("master-addr", &"127.0.0.1");
+            flag("master-addr", &self.master);
             flag("master-port", &self.port);
         }
         if let Some(node) = node {

@@ -5,17 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::node::{Node, Value};
+use protocol::plan::ClusterPlan;
 use protocol::sanitizer;
 use serde_json::json;
 
+use crate::case::network::Network;
 use crate::case::policy::Retries;
 use crate::case::python::PythonNeed;
-use crate::case::{Case, Resources, Timeout, Transport, Warm};
+use crate::case::{Case, Launch, Resources, Timeout, Transport, Warm};
 use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::{
-    Shared, Span, cluster, expect, explain, fault, fixture, gpu, launch, lint, policy, requires, slug, template,
+    Shared, Span, cluster, expect, explain, fault, fixture, gpu, launch, lint, network, policy, requires, slug,
+    template,
 };
 
 /// The cases that one item expands to, each with the place of its id.
@@ -83,6 +86,11 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     if let Some(entry) = case.entry("gpu") {
         gpu::read(reader, entry, coordinated, &mut faults);
     }
+    let network = read_network(reader, &layers, &case, world, coordinated);
+    if let (Some(_), Some(Launch::Srun(_)), Some(node)) = (&network, &launch, entry(&rendered, "launch")) {
+        let help = "Slurm places ranks on machines of its own: leave `network` out, or use `argv` or `torchrun`";
+        reader.mistake(&node.span, "`srun` with `network`", help);
+    }
     let place = reader.place(entry(node, "id").map_or(&node.span, |id| &id.span));
     let expect = expect::read(shared, case.get("expect"), &place, &full_id, world, Arc::clone(&context));
     lint::expectations(reader, entry(node, "expect"), &expect);
@@ -135,7 +143,8 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         matrix: combination,
         coordinator: common.coordinator.unwrap_or(true) && cluster.is_some(),
         cluster,
-        transport: common.transport,
+        transport: if network.is_some() { Transport::Tcp } else { common.transport },
+        network,
         env: common.env,
         env_unset: common.env_unset,
         env_inherit: common.env_inherit,
@@ -159,6 +168,24 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         deterministic,
         dir: shared.dir.clone(),
     })
+}
+
+/// The case's network, else that of `defaults`. Its ranks cannot share a socket file.
+fn read_network(
+    reader: &Reader<'_>,
+    layers: &[&Mapping<'_, '_>],
+    case: &Mapping<'_, '_>,
+    world: Option<u32>,
+    cluster: Option<&ClusterPlan>,
+) -> Option<Network> {
+    let node = layers.iter().filter_map(|layer| layer.get("network")).next_back()?;
+    if let Some(entry) = case.entry("transport")
+        && matches!(&entry.node.value, Value::Text(text) if text == "unix")
+    {
+        let help = "leave it out: nodes that are apart reach the coordinator over tcp";
+        reader.mistake(&entry.key_span, "`transport: unix` with `network`", help);
+    }
+    network::read(reader, node, world, cluster)
 }
 
 /// The keys that `defaults` and cases share; a case's value wins, lists and environments add up.

@@ -16,6 +16,7 @@ mod launch;
 mod lint;
 mod matrix;
 mod moment;
+mod network;
 mod path;
 mod perf;
 mod policy;
@@ -24,6 +25,7 @@ mod reader;
 mod report;
 pub(crate) mod requirements;
 mod requires;
+mod room;
 mod srun;
 mod surroundings;
 pub(crate) mod template;
@@ -420,7 +422,7 @@ groups: {g: {max: 1}}
 fixtures:
   data: {scope: suite, setup: {argv: [x, '${{ dir.scratch }}']}, teardown: {shell: y}, outputs: [A]}
   more: {uses: [data], setup: {shell: '${{ fixtures.data.A }}'}, env: {B: ~}, python: [numpy], timeout: {kill: 1s, grace: 1s}}
-defaults: {cluster: two, coordinator: true, transport: tcp, resources: {cpus: 2, memory: 1GiB, groups: [g]}, python: [numpy], uses: [more], env_inherit: [PATH]}
+defaults: {cluster: two, coordinator: true, transport: tcp, network: {seed: 1}, resources: {cpus: 2, memory: 1GiB, groups: [g]}, python: [numpy], uses: [more], env_inherit: [PATH]}
 cases:
 - id: one
   python: {requirements: none.txt, project: none, extras: [x], packages: [numpy], compile: true}
@@ -433,6 +435,12 @@ cases:
   xfail: {reason: r, issue: 3, strict: false, until: 2999-01-01, if: true}
   launch: {torchrun: {nproc_per_node: 1, nnodes: 2, script: x, args: [a], max_restarts: 1}, warm: true}
   kill: [{target: {node: 0}, when: {output: ready}}]
+  network:
+    delay: 1ms
+    loss: 0.5
+    gbps: 10
+    links: [{between: [node1, coordinator], delay: 2ms, loss: 1, gbps: 1}]
+    cuts: [{between: [node0, node1], when: {output: x, rank: 1}, for: 1s}, {node: node0, when: {output: y}}]
   faults:
   - {at: {rank: 1, collective: all_reduce, seq: 1, communicator: 1}, do: {delay: 1s}}
   - {at: {after: 1s}, do: {slow_link: {between: [node0, node1], delay: 1ms, gbps: 1}}}

@@ -2,6 +2,7 @@
 
 use crate::check::capture::Captures;
 use protocol::device_report::Left;
+use protocol::message::UNREACHABLE_AFTER;
 use serde_json::{Value, json};
 
 use super::environment;
@@ -112,7 +113,7 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
         got,
         next,
     };
-    let mut failures = finding::failures(&case.expect.findings, &killed(case), observation);
+    let mut failures = finding::failures(&case.expect.findings, (&killed(case), cuts_for_long(case)), observation);
     if observation.timed_out && !hang_wanted(case, observation) && failed_early(case, observation).is_empty() {
         let deadline = case.timeout.kill.as_secs_f64();
         let got = still_running(observation);
@@ -131,6 +132,9 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
     }
     for kill in &observation.kills_not_triggered {
         failures.push(failure("kill", "every `kill` is triggered".to_owned(), kill.clone(), String::new()));
+    }
+    for cut in &observation.cuts_not_triggered {
+        failures.push(failure("cut", "every cut of a link is triggered".to_owned(), cut.clone(), String::new()));
     }
     for fault in &observation.faults_not_fired {
         failures.push(failure("fault", "every fault fires".to_owned(), fault.clone(), String::new()));
@@ -174,6 +178,12 @@ fn left_by(left: &Left) -> String {
         [others @ .., last] if !others.is_empty() => format!("{who} ended with {} and {last}", others.join(", ")),
         parts => format!("{who} ended with {}", parts.concat()),
     }
+}
+
+/// Whether the case cuts links for so long that ranks give each other up.
+fn cuts_for_long(case: &Case) -> bool {
+    let cuts = case.network.as_ref().map(|network| &network.cuts[..]).unwrap_or_default();
+    cuts.iter().any(|cut| cut.lasts.is_none_or(|lasts| lasts >= UNREACHABLE_AFTER))
 }
 
 /// The global ranks that a `kill` of the case ends.

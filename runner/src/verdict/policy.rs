@@ -82,9 +82,10 @@ fn other(outcome: &Outcome) -> Option<String> {
         return Some(format!("the time of {whose} was up"));
     }
     // The case must have come to where it fails.
-    if !outcome.failures.is_empty() && outcome.failures.iter().all(|failure| matches!(&*failure.kind, "kill" | "fault"))
+    if !outcome.failures.is_empty()
+        && outcome.failures.iter().all(|failure| matches!(&*failure.kind, "kill" | "cut" | "fault"))
     {
-        return Some("a `kill` or a fault did not happen".to_owned());
+        return Some("a `kill`, a cut or a fault did not happen".to_owned());
     }
     static NOT_LOADED: OnceLock<Option<Regex>> = OnceLock::new();
     let pattern = r"(?m)^(?:\[[^\]\n]*\]:? ?)*(?:ModuleNotFoundError|ImportError|SyntaxError|IndentationError): .*$";

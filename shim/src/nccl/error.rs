@@ -85,9 +85,11 @@ pub(crate) fn code(code: ErrorCode) -> NcclError {
         | ErrorCode::TimeoutWaitingForShrink
         | ErrorCode::System => NcclError::SYSTEM,
         ErrorCode::TimeoutWaitingForSplit => NcclError::INTERNAL,
-        ErrorCode::RankLost | ErrorCode::Aborted | ErrorCode::Revoked | ErrorCode::InjectedRankFailure => {
-            NcclError::REMOTE
-        }
+        ErrorCode::RankLost
+        | ErrorCode::Unreachable
+        | ErrorCode::Aborted
+        | ErrorCode::Revoked
+        | ErrorCode::InjectedRankFailure => NcclError::REMOTE,
     }
 }
 
@@ -149,6 +151,7 @@ mod tests {
             (ErrorCode::CountMismatch, 5),
             (ErrorCode::TimeoutWaitingForCollective, 2),
             (ErrorCode::RankLost, 6),
+            (ErrorCode::Unreachable, 6),
             (ErrorCode::InjectedRankFailure, 6),
         ] {
             assert_eq!(code(kind).0, expected);

@@ -34,7 +34,18 @@ fn start(execution: &mut CaseExecution<'_>, role: Role, argv: &[&str]) {
     let (environment, directory) = (Environment::new(), PathBuf::from("/"));
     let (streams, texts, at_our_death) = (Streams::Captured, Texts::default(), Some(Signal::KILL));
     let umask = UmaskOf::Case;
-    let plan = ProcessPlan { role, argv, environment, directory, lifeline: true, at_our_death, streams, umask, texts };
+    let plan = ProcessPlan {
+        role,
+        argv,
+        environment,
+        directory,
+        lifeline: true,
+        at_our_death,
+        streams,
+        umask,
+        network: None,
+        texts,
+    };
     execution.tree.start(&plan, &execution.scratch, true).unwrap();
 }
 
@@ -64,7 +75,7 @@ async fn after_a_hang(json: Option<&'static str>) -> Observation {
         answer(UnixListener::bind(&address).unwrap(), json);
     }
     let address = address.display().to_string();
-    execution.endpoint = Some(Endpoint { transport: "unix", address, token: String::new() });
+    execution.endpoint = Some(Endpoint { transport: "unix", address, token: String::new(), from: None });
     // One announcement of a hang, then nothing until its standard input ends.
     let script = format!("echo '{}'; cat", Announcement::Hang("rank 0 waits".to_owned()));
     start(&mut execution, Role::Coordinator, &["sh", "-c", &script]);

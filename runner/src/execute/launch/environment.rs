@@ -8,6 +8,7 @@ use protocol::env;
 use protocol::plan::ClusterPlan;
 
 use crate::execute::launch::program;
+use crate::execute::network::port::Namespace;
 
 /// Variables that a launcher or an outer run leaves behind and that would place the ranks of a case wrongly.
 const LAUNCHER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_", "SLURM_STEP_"];
@@ -30,6 +31,7 @@ const LAUNCHER_NAMES: &[&str] = &[
     "FTEST_CASE_COOKIE",
     "FTEST_GPUS",
     "FTEST_AS_RANK",
+    "FTEST_NODE",
     "FTEST_TASK",
     "SLURM_PROCID",
     "SLURM_LOCALID",
@@ -54,6 +56,8 @@ pub struct Endpoint {
     pub address: String,
     /// The run's token; empty for none.
     pub token: String,
+    /// The network from which it can be reached; ours where there is none.
+    pub from: Option<Namespace>,
 }
 
 /// Changes to an environment; a later change of one variable replaces the earlier.

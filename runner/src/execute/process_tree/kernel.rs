@@ -1,5 +1,5 @@
-//! What only the kernel can do for a process that is to be started, and Rust calls unsafe. All unsafe code of the runner is
-//! in this file.
+//! What only the kernel can do for a process that is to be started, and Rust calls unsafe. The rest of the
+//! runner's unsafe code is in `network/port.rs`.
 #![expect(
     unsafe_code,
     reason = "close_range and clone have no safe wrapper; std's knows neither sessions nor our death"
@@ -123,6 +123,8 @@ pub(in crate::execute) struct Spawn<'a> {
     pub(in crate::execute) streams: [BorrowedFd<'a>; 3],
     /// Whose umask it gets.
     pub(in crate::execute) umask: UmaskOf,
+    /// The network namespace that it enters.
+    pub(in crate::execute) network: Option<BorrowedFd<'a>>,
     /// It shares our group, our terminal and what is ignored; else it leads a session of its own.
     pub(in crate::execute) foreground: bool,
     /// What the kernel sends it when this process dies, even if nothing is left to look for it.
@@ -142,6 +144,7 @@ struct Child {
     directory: *const c_char,
     streams: [c_int; 3],
     umask: UmaskOf,
+    network: Option<c_int>,
     foreground: bool,
     at_our_death: Option<c_int>,
     parent: pid_t,
@@ -177,6 +180,7 @@ impl Spawn<'_> {
             directory: directory.as_ptr(),
             streams: [0, 1, 2].map(|stream| self.streams[stream].as_raw_fd()),
             umask: self.umask,
+            network: self.network.map(|network| network.as_raw_fd()),
             foreground: self.foreground,
             at_our_death: self.at_our_death,
             // SAFETY: no preconditions.
@@ -223,6 +227,11 @@ extern "C" fn become_program(child: *mut c_void) -> c_int {
             default_signals((*child).foreground);
             if let Err(error) = inherit::bequeath((*child).umask) {
                 break 'failed error.raw_os_error().unwrap_or(libc::EPERM);
+            }
+            if let Some(network) = (*child).network
+                && libc::setns(network, libc::CLONE_NEWNET) < 0
+            {
+                break 'failed errno();
             }
             if !(*child).foreground && libc::setsid() < 0 {
                 break 'failed errno();

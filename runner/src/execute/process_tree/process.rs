@@ -22,6 +22,7 @@ use super::kernel::Spawn;
 use crate::execute::clock::Instant;
 use crate::execute::launch::environment::Environment;
 use crate::execute::launch::program::{self, ProgramError};
+use crate::execute::network::port::Namespace;
 use crate::execute::show::{Shown, Streams};
 use crate::execute::warm::{self, Request, Server};
 use crate::host::machine;
@@ -46,6 +47,8 @@ pub struct ProcessPlan {
     pub streams: Streams,
     /// Whose umask it gets.
     pub umask: UmaskOf,
+    /// The network that it is in; ours where there is none.
+    pub network: Option<Namespace>,
     /// What is looked for in them.
     pub texts: Texts,
 }
@@ -251,6 +254,7 @@ impl ProcessPlan {
             directory: &self.directory,
             streams: channels.streams(),
             umask: self.umask,
+            network: self.network.as_ref().map(AsFd::as_fd),
             foreground: !self.leads_session(),
             at_our_death: self.at_our_death.map(Signal::as_raw),
         };

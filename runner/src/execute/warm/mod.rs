@@ -147,7 +147,8 @@ impl Servers {
                     || python.is_some_and(|python| has_script(python, program))
             }),
         };
-        fits && case.cluster.is_some()
+        // A fork is in the network of the warm process.
+        fits && case.cluster.is_some() && case.network.is_none()
     }
 
     /// The warm process of `python` for `case`, made when it is missing.

@@ -94,6 +94,7 @@ impl Server {
             directory: &empty,
             streams: [theirs.as_fd(), stdout.as_fd(), stderr.as_fd()],
             umask: UmaskOf::Case,
+            network: None,
             foreground: false,
             at_our_death: Some(Signal::KILL.as_raw()),
         };

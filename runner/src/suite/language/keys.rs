@@ -2,7 +2,9 @@
 
 use protocol::sanitizer;
 
-use super::{Key, Rule, Section, Shape, cluster, expect, fixture, gpu, optional, or, python, required, srun};
+use super::{
+    Key, MAX_RANKS, Rule, Section, Shape, cluster, expect, fixture, gpu, network, optional, or, python, required, srun,
+};
 use crate::check::repeat::EXCEPTIONS;
 
 const WORDS: Shape = Shape::List(0, &Shape::Word);
@@ -10,8 +12,6 @@ const TEXTS: Shape = Shape::List(0, &Shape::Text);
 const RANK: Shape = Shape::Integer(0, u32::MAX);
 /// Most attempts after the first.
 pub(crate) const MOST_RETRIES: u32 = 20;
-/// Most ranks of a launch.
-pub(crate) const MAX_RANKS: u32 = 1024;
 
 pub(crate) static SUITE: Section = Section {
     name: "suite",
@@ -65,6 +65,12 @@ static COMMON: &[Key] = &[
         Shape::Choice(&["unix", "tcp"]),
         "`unix`",
         "how ranks reach the coordinator. Under `tcp` tensor bytes go over sockets too",
+    ),
+    optional(
+        "network",
+        Shape::Section(&network::NETWORK),
+        "the nodes are [apart](#network), each in a network namespace of its own, and connected by links like this: `{}` for perfect \
+         ones. Without the privileges for it the case is skipped",
     ),
     optional(
         "env",

@@ -9,6 +9,7 @@ pub(crate) mod expect;
 pub(crate) mod fixture;
 pub(crate) mod gpu;
 pub(crate) mod keys;
+pub(crate) mod network;
 pub(crate) mod python;
 mod reference;
 mod schema;
@@ -31,6 +32,9 @@ pub struct Section {
     /// How its keys depend on each other, for editors. The reader checks the same.
     pub rules: &'static [Rule],
 }
+
+/// Most ranks of a launch.
+pub(crate) const MAX_RANKS: u32 = 1024;
 
 /// One key of a section.
 #[derive(Debug)]

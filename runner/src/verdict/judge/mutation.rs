@@ -447,6 +447,7 @@ const RULES: &[(&str, &str, Change, Verdict)] = &[
     ("timeout", "", |seen| seen.timed_out = true, Verdict::Timeout),
     ("hang", "", hang, Verdict::Timeout),
     ("kill", "", |seen| seen.kills_not_triggered = vec!["rank 1".to_owned()], Verdict::Failed),
+    ("cut", "", |seen| seen.cuts_not_triggered = vec!["rank 1".to_owned()], Verdict::Failed),
     ("fault", "", |seen| seen.faults_not_fired = vec!["`delay`".to_owned()], Verdict::Failed),
     ("leak", "", |seen| seen.leaked = vec!["process 7".to_owned()], Verdict::Failed),
     ("exit", "", |seen| seen.processes[0].exit = Exit::Signal(11), Verdict::Failed),

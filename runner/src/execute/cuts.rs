@@ -1,0 +1,48 @@
+//! Cuts of links that a case asks for: which line triggers which.
+
+use super::kills::line_of_rank;
+use super::network::Network;
+use super::process_tree::Event;
+use crate::case::Case;
+use crate::case::network::Cut;
+
+/// The cuts of a case and which of them happened.
+#[derive(Debug)]
+pub(super) struct Cuts<'a> {
+    case: &'a Case,
+    cuts: &'a [Cut],
+    done: Vec<bool>,
+    /// What was cut, in words.
+    pub(super) notes: Vec<String>,
+}
+
+impl<'a> Cuts<'a> {
+    /// None happened yet.
+    pub(super) fn new(case: &'a Case) -> Cuts<'a> {
+        let cuts = case.network.as_ref().map(|network| &network.cuts[..]).unwrap_or_default();
+        Cuts { case, cuts, done: vec![false; cuts.len()], notes: Vec::new() }
+    }
+
+    /// Looks at a line and cuts what it triggers.
+    pub(super) fn see(&mut self, event: &Event, network: &Network) {
+        let Event::Line(role, line) = event else { return };
+        let Some((rank, text)) = line_of_rank(self.case, *role, line) else { return };
+        for (cut, done) in self.cuts.iter().zip(&mut self.done) {
+            if !*done && cut.watch == rank && cut.output.is_match(text) {
+                *done = true;
+                let text = String::from_utf8_lossy(text);
+                let what = network.cut(cut.what, cut.lasts);
+                self.notes.push(format!("{}: {what} when rank {rank} wrote {text:?}", cut.place));
+            }
+        }
+    }
+
+    /// The cuts that never happened, in words.
+    pub(super) fn missed(&self) -> impl Iterator<Item = String> {
+        let missed = self.cuts.iter().zip(&self.done).filter(|(_, done)| !**done);
+        missed.map(|(cut, _)| {
+            let output = cut.output.as_str();
+            format!("{}: rank {} never wrote a line that matches /{output}/", cut.place, cut.watch)
+        })
+    }
+}

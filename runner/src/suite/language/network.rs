@@ -1,0 +1,58 @@
+//! The keys of `network`: nodes that are apart.
+
+use super::keys::WHEN;
+use super::{Key, Rule, Section, Shape, optional, or, required};
+
+const ENDS: Shape = Shape::List(2, &Shape::Text);
+
+/// What one link is like.
+static LINK_KEYS: &[Key] = &[
+    or("delay", Shape::Duration, "none", "how long a packet takes, one way"),
+    or("loss", Shape::NotNegative, "0", "percent of packets that are lost"),
+    or(
+        "gbps",
+        Shape::Positive,
+        "what the machine can",
+        "Gbit/s in each direction; what waits longer than 200 ms is dropped",
+    ),
+];
+
+pub(crate) static NETWORK: Section = Section {
+    name: "network",
+    what: "`network`",
+    about: "Nodes that are [apart](#network). What is written here holds for every link between two nodes.",
+    keys: &[
+        LINK_KEYS,
+        &[
+            or("seed", Shape::Integer(0, u32::MAX), "0", "another seed loses other packets"),
+            optional("links", Shape::List(0, &Shape::Section(&LINK)), "links that are different"),
+            optional(
+                "cuts",
+                Shape::List(0, &Shape::Section(&CUT)),
+                "links that let nothing through from some moment on",
+            ),
+        ],
+    ],
+    rules: &[],
+};
+
+pub(crate) static LINK: Section = Section {
+    name: "network_link",
+    what: "a link",
+    about: "One link. What it leaves out is that of `network`, and for the link to the coordinator perfect.",
+    keys: &[&[required("between", ENDS, "its two ends: ids of nodes, or `coordinator`")], LINK_KEYS],
+    rules: &[],
+};
+
+pub(crate) static CUT: Section = Section {
+    name: "cut",
+    what: "a cut",
+    about: "What is cut, when, and for how long. A cut that is never triggered fails the case.",
+    keys: &[&[
+        optional("between", ENDS, "the two ends of a link: ids of nodes, or `coordinator`"),
+        optional("node", Shape::Text, "the id of a node: all its links, also that to the coordinator"),
+        required("when", Shape::Section(&WHEN), "the trigger; without `rank`, rank 0's stdout"),
+        or("for", Shape::Duration, "to the end", "how long"),
+    ]],
+    rules: &[Rule::OneOf(&["between", "node"])],
+};
