@@ -168,6 +168,8 @@ variables! {
         "The Python that suites and `ftest exec` use.";
     CACHE = "FTEST_CACHE_DIR", "a directory", "$XDG_CACHE_HOME/ftest or ~/.cache/ftest",
         "Where managed environments and soname holders live.";
+    KERNELS = "FTEST_KERNELS", "a directory, or empty for none", "`kernels` in the cache directory; set by ftest and fgpu",
+        "Where the code of kernels is kept that were compiled once, for every later process on this machine; 256 MiB at most.";
     WARM = "FTEST_WARM", "0, 1", "1 where a run starts more than two of them",
         "Whether Python processes of cases are forked from one that has imported PyTorch: `1` in all cases but those with `warm: false`, `0` in none.";
     RUNS = "FTEST_RUNS_DIR", "a directory", ".ftest/runs",

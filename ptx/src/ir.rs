@@ -37,6 +37,8 @@ pub(crate) enum Special {
     /// Clocks: which one is in the number, see `helper::clock`.
     Clock(u8),
     Zero,
+    /// Half of the address of the grid's workspace: 0 the low one.
+    Workspace(u8),
     CurrentGraphExec,
     /// The host address of the parameters.
     ParamBase,

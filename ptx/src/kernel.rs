@@ -1,4 +1,4 @@
-//! A kernel from its checked program to executable code, and the cache of compiled code.
+//! A kernel from its checked program to executable code, and the cache of compiled code in memory; the one on disk is `store`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -18,6 +18,7 @@ use crate::memory_ops::AddressSpace;
 use crate::mistake::{Checks, Spot};
 use crate::slot::{Slot, Source};
 use crate::state::{Context, Warp};
+use crate::store::{self, Key};
 use crate::sync::SyncOp;
 
 /// Executable memory with a kernel's code.
@@ -151,6 +152,27 @@ fn isa() -> Result<OwnedTargetIsa, String> {
     ISA.get_or_init(make).clone()
 }
 
+/// The processor that code is for, with everything that the code generator was told.
+fn processor(isa: &OwnedTargetIsa) -> &'static str {
+    static PROCESSOR: OnceLock<String> = OnceLock::new();
+    PROCESSOR.get_or_init(|| {
+        let of_processor: Vec<String> = isa.isa_flags().iter().map(ToString::to_string).collect();
+        format!("{} {} {}", isa.triple(), of_processor.join(" "), isa.flags())
+    })
+}
+
+/// Code for a program.
+fn generate(program: &Program, flow: &flow::Flow, checks: Checks, isa: &OwnedTargetIsa) -> Result<Vec<u8>, String> {
+    let function = lower::lower(program, flow, checks, &**isa);
+    let mut compiler = Compiler::for_function(function);
+    let compiled =
+        compiler.compile(&**isa, &mut ControlPlane::default()).map_err(|error| format!("{:?}", error.inner))?;
+    if let Some(relocation) = compiled.buffer.relocs().first() {
+        return Err(format!("a call outside the table of helpers: {:?}", relocation.target));
+    }
+    Ok(compiled.code_buffer().to_vec())
+}
+
 /// Kernels by the image's text, their name, and what is looked for.
 type Cache = Mutex<HashMap<(u128, String, Checks), Arc<Kernel>>>;
 
@@ -219,16 +241,16 @@ impl Image {
         let flow = flow::analyse(&program, &owners);
         let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
         let isa = isa().map_err(failed)?;
-        let function = lower::lower(&program, &flow, checks, &*isa);
-        let mut compiler = Compiler::for_function(function);
-        let compiled = compiler
-            .compile(&*isa, &mut ControlPlane::default())
-            .map_err(|error| failed(format!("{:?}", error.inner)))?;
-        if let Some(relocation) = compiled.buffer.relocs().first() {
-            return Err(failed(format!("a call outside the table of helpers: {:?}", relocation.target)));
-        }
-        let bytes = compiled.code_buffer();
-        let code = Code::new(bytes).map_err(|error| failed(error.to_string()))?;
+        let key = Key::new(self.hash, name, checks, processor(&isa));
+        let bytes = match store::load(key) {
+            Some(bytes) => bytes,
+            None => {
+                let bytes = generate(&program, &flow, checks, &isa).map_err(failed)?;
+                store::save(key, &bytes);
+                bytes
+            }
+        };
+        let code = Code::new(&bytes).map_err(|error| failed(error.to_string()))?;
         let code_bytes = bytes.len();
         let syncs = points(&program, &flow);
         let places = program

@@ -31,6 +31,8 @@ pub struct Launch<'a> {
     pub globals: &'a [u64],
     /// All blocks are resident together.
     pub cooperative: bool,
+    /// Address of eight bytes of zeros in global memory, with which cooperative_groups synchronizes a cooperative grid; 0 for none.
+    pub workspace: u64,
     /// Bytes of each thread's stack for recursion and `alloca` (`cudaLimitStackSize`).
     pub stack: u32,
     /// Threads of the host that may work on it, at least 1.
@@ -168,12 +170,15 @@ const RESIDENT: usize = 64;
 #[repr(align(128))]
 struct Line(#[expect(dead_code, reason = "read by kernels")] [u8; 128]);
 
+/// What checks found: number of the unit and index of the block.
+type Notes = BTreeMap<Key, (u64, [u32; 3], Note)>;
+
 struct Shared<'a> {
     next: AtomicU64,
     units: u64,
     /// Number of the first unit that stopped, or the largest number.
     stop: AtomicU64,
-    notes: Mutex<BTreeMap<Key, (u64, [u32; 3], Note)>>,
+    notes: Mutex<Notes>,
     stopped: Mutex<Option<(u64, Stop)>>,
     done: AtomicU64,
     shape: Shape,
@@ -422,6 +427,7 @@ impl Kernel {
             nsm: launch.multiprocessors,
             dynamic_shared: launch.dynamic_shared,
             total_shared: shared.shape.shared_bytes as u32,
+            workspace: [launch.workspace as u32, (launch.workspace >> 32) as u32],
             trap_address: 0,
             trap_access: None,
             watched: u64::from(self.checks.any()),

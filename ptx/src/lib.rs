@@ -43,7 +43,7 @@
 //! let caller = Caller(address..address + 16);
 //! let mut launch = Launch {
 //!     grid: [1; 3], block: [4, 1, 1], cluster: [1; 3], dynamic_shared: 0,
-//!     params: &address.to_le_bytes(), globals: &[], cooperative: false, stack: 1024, threads: 1,
+//!     params: &address.to_le_bytes(), globals: &[], cooperative: false, workspace: 0, stack: 1024, threads: 1,
 //!     multiprocessors: 1, grid_id: 1, memory: &caller, host: &caller, unwritten: None, cancel: None,
 //! };
 //! kernel.launch(&launch).unwrap();
@@ -76,6 +76,7 @@ mod parser;
 mod slot;
 mod soft;
 mod state;
+mod store;
 mod sync;
 mod tensor_map;
 mod types;
@@ -90,5 +91,6 @@ pub use kernel::{Attributes, Kernel, KernelError};
 pub use launch::{Launch, LaunchError, Stats, Touched, Trap, TrapKind};
 pub use memory_ops::{LOCAL_WINDOW, SHARED_WINDOW};
 pub use mistake::{Checks, Mistake, MistakeKind, Spot};
+pub use store::keep_code_in;
 pub use tensor_map::TensorMap;
 pub use unwritten::Unwritten;

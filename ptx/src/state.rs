@@ -72,6 +72,8 @@ pub(crate) struct Context {
     pub(crate) nsm: u32,
     pub(crate) dynamic_shared: u32,
     pub(crate) total_shared: u32,
+    /// An address, its low half first.
+    pub(crate) workspace: [u32; 2],
     // What only the machine uses.
     pub(crate) trap_address: u64,
     pub(crate) trap_access: Option<TrapAccess>,

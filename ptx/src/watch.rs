@@ -50,6 +50,17 @@ struct Released {
     times: Vec<u32>,
 }
 
+/// An access as the watch sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) thread: u32,
+    pub(crate) site: u32,
+    pub(crate) access: Access,
+    pub(crate) volatile: bool,
+    /// It writes what is there already: whoever comes first, the bytes are the same.
+    pub(crate) same: bool,
+}
+
 /// A block's side of the checks.
 pub(crate) struct Watch {
     checks: Checks,
@@ -118,8 +129,9 @@ impl Watch {
         mark(&mut self.written, offset, bytes);
     }
 
-    /// `thread` accesses bytes of shared memory.
-    pub(crate) fn touch(&mut self, thread: u32, offset: u64, bytes: u64, access: Access, volatile: bool, site: u32) {
+    /// A thread accesses bytes of shared memory.
+    pub(crate) fn touch(&mut self, offset: u64, bytes: u64, seen: Seen) {
+        let Seen { thread, site, access, volatile, same } = seen;
         let writes = matches!(access, Access::Write | Access::StrongWrite | Access::Atomic);
         let reads = matches!(access, Access::Read | Access::StrongRead | Access::Atomic);
         if self.checks.init {
@@ -150,7 +162,9 @@ impl Watch {
         for index in cells {
             let cell = self.cells[index];
             if conflict.is_none() {
-                conflict = if self.is_unordered(&stamp, &cell.write) {
+                conflict = if same {
+                    None
+                } else if self.is_unordered(&stamp, &cell.write) {
                     Some((cell.write, true))
                 } else if self.is_unordered(&stamp, &cell.strong_write) {
                     Some((cell.strong_write, true))
@@ -314,14 +328,17 @@ mod tests {
         !std::mem::take(&mut watch.notes).is_empty() | watch.seen.drain().next().is_some()
     }
 
-    fn write(watch: &mut Watch, thread: u32, offset: u64) -> bool {
-        watch.touch(thread, offset, 4, Access::Write, false, thread);
+    fn does(watch: &mut Watch, thread: u32, offset: u64, access: Access, same: bool) -> bool {
+        watch.touch(offset, 4, Seen { thread, site: thread, access, volatile: false, same });
         race(watch)
     }
 
+    fn write(watch: &mut Watch, thread: u32, offset: u64) -> bool {
+        does(watch, thread, offset, Access::Write, false)
+    }
+
     fn read(watch: &mut Watch, thread: u32, offset: u64) -> bool {
-        watch.touch(thread, offset, 4, Access::Read, false, thread);
-        race(watch)
+        does(watch, thread, offset, Access::Read, false)
     }
 
     #[test]
@@ -339,6 +356,9 @@ mod tests {
         assert!(read(&mut watch, 3, 0), "was not there");
         assert!(!write(&mut watch, 2, 4));
         assert!(read(&mut watch, 1, 4), "written behind the meeting");
+        watch.everyone();
+        assert!(!write(&mut watch, 0, 0) && !does(&mut watch, 1, 0, Access::Write, true), "the same number");
+        assert!(write(&mut watch, 2, 0));
     }
 
     #[test]
@@ -362,10 +382,7 @@ mod tests {
     #[test]
     fn atomics_meet_atomics_alone() {
         let mut watch = watch();
-        let atomic = |watch: &mut Watch, thread| {
-            watch.touch(thread, 0, 4, Access::Atomic, false, thread);
-            race(watch)
-        };
+        let atomic = |watch: &mut Watch, thread| does(watch, thread, 0, Access::Atomic, false);
         assert!(!atomic(&mut watch, 0) && !atomic(&mut watch, 1));
         assert!(read(&mut watch, 2, 0));
         let mut watch = self::watch();

@@ -91,6 +91,8 @@ fn a_word_is_written_again_before_all_have_read_it() {
 fn two_threads_write_one_word() {
     found("st.shared.u32 [%s], %t; // A", 32, race(true, true));
     clean("setp.eq.u32 %q0, %t, 0;\n@%q0 st.shared.u32 [%s], %t;", 32);
+    // All write the same.
+    clean("mov.u32 %r0, 7;\nst.shared.u32 [%s], %r0;", 64);
 }
 
 #[test]
@@ -194,9 +196,10 @@ fn global_memory_is_read_that_nobody_wrote() {
     let mut device = Device::watched(INIT);
     let out = device.put(&[0u32; 1024]);
     // Words 8 to 11 have no writer.
-    device.unwritten = Some(Unwritten::new([out + 32..out + 48]));
+    let (fresh, left) = (out + 32..out + 48, out + 40..out + 48);
+    device.unwritten = Some(Unwritten::new([fresh]));
     device.run(&image, "k", 1, 10, &[out]).unwrap();
-    assert_eq!(device.unwritten.as_ref().unwrap().left(), [out + 40..out + 48]);
+    assert_eq!(device.unwritten.as_ref().unwrap().left(), [left]);
     let mistakes = device.mistakes.lock().unwrap();
     assert_eq!(mistakes.len(), 1, "{mistakes:#?}");
     let Mistake { kind, thread, address, bytes, spot, .. } = &mistakes[0];
@@ -329,9 +332,7 @@ fn races(steps: &[Step]) -> bool {
         for from in 0..to {
             if who(&steps[from]) & who(&steps[to]) != 0 {
                 before[from][to] = true;
-                for first in 0..from {
-                    before[first][to] |= before[first][from];
-                }
+                before[..from].iter_mut().for_each(|first| first[to] |= first[from]);
             }
         }
     }
@@ -364,13 +365,13 @@ proptest! {
     #[test]
     fn races_are_those_of_the_definition(steps in steps()) {
         let mut body = String::from("mov.u32 %r7, 0;\nst.shared.u32 [%a], %t;\nbar.sync 0;\n");
-        for step in &steps {
+        for (number, step) in steps.iter().enumerate() {
             match step {
                 Step::Read(thread, word) => {
                     writeln!(body, "setp.eq.u32 %q0, %t, {thread};\n@%q0 ld.shared.u32 %r0, [%s+{}];", word * 4).unwrap();
                 }
                 Step::Write(thread, word) => {
-                    writeln!(body, "setp.eq.u32 %q0, %t, {thread};\n@%q0 st.shared.u32 [%s+{}], %t;", word * 4).unwrap();
+                    writeln!(body, "setp.eq.u32 %q0, %t, {thread};\nmov.u32 %r6, {};\n@%q0 st.shared.u32 [%s+{}], %r6;", 1000 + number, word * 4).unwrap();
                 }
                 Step::Warp(mask) => {
                     writeln!(

@@ -110,7 +110,6 @@ fn a_grid_waits_for_all_its_blocks() {
     for threads in [1, 2] {
         let mut device = Device::new();
         let at = device.put(&[0i32; 2]);
-        // cooperative_groups wants a word in the grid's workspace, whose address is in %envreg: 0 there is refused by the program.
         let result = device.launch(&image, "sync_grid", [40, 1, 1], [64, 1, 1], &words(&[at, at + 4]), |l| {
             l.cooperative = true;
             l.threads = threads;
@@ -118,6 +117,21 @@ fn a_grid_waits_for_all_its_blocks() {
         result.unwrap();
         assert_eq!(device.get::<i32>(at, 1)[0], 40 * 64 * 2);
     }
+}
+
+#[test]
+fn a_cooperative_grid_finds_its_workspace() {
+    let image = image(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry find(.param .u64 out) {\n\
+         .reg .u32 %r<3>; .reg .u64 %d<2>;\n\
+         mov.u32 %r0, %envreg1; mov.u32 %r1, %envreg2; mov.b64 %d0, {%r1, %r0}; ld.param.u64 %d1, [out];\n\
+         st.global.u64 [%d1], %d0; ld.global.u32 %r2, [%d0+4]; st.global.u32 [%d1+8], %r2; ret; }",
+    );
+    let mut device = Device::new();
+    let workspace = device.put(&[0u32, 77]);
+    let out = device.put(&[0u64; 2]);
+    device.launch(&image, "find", [1; 3], [1; 3], &words(&[out]), |l| l.workspace = workspace).unwrap();
+    assert_eq!(device.get::<u64>(out, 2), [workspace, 77]);
 }
 
 #[test]

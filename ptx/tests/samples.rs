@@ -6,6 +6,10 @@ mod device;
 #[ignore = "wants PTX_SAMPLES, a directory of PTX files"]
 fn every_kernel_of_the_samples_compiles() {
     let directory = std::env::var("PTX_SAMPLES").expect("PTX_SAMPLES");
+    // With `PTX_STORE` the second run shows what code on disk saves.
+    if let Some(store) = std::env::var_os("PTX_STORE") {
+        ptx::keep_code_in(store.as_ref());
+    }
     let (mut good, mut bad, mut times) = (0, 0, Vec::new());
     let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();

@@ -209,6 +209,11 @@ fn modules() {
 }
 
 #[test]
+fn linking() {
+    check("linking");
+}
+
+#[test]
 fn registered_kernels() {
     check_with(&CUDA_12, "registered", &[]);
     let said = check_under("error", &CUDA_13, "registered", &[]);

@@ -191,6 +191,9 @@ fn special(text: &str, element: u8) -> Option<Special> {
         "%globaltimer_lo" => Clock(4),
         "%globaltimer_hi" => Clock(5),
         "%current_graph_exec" => CurrentGraphExec,
+        // Where cooperative_groups has its barrier of a grid (driver_abi.h of CUDA's headers).
+        "%envreg1" => Workspace(1),
+        "%envreg2" => Workspace(0),
         _ if text.starts_with("%pm") || text.starts_with("%envreg") => Zero,
         "%reserved_smem_offset_begin" | "%reserved_smem_offset_end" => ReservedShared(0),
         "%reserved_smem_offset_cap" => ReservedShared(1),

@@ -8,6 +8,7 @@ use crate::mistake::{MistakeKind, Note};
 use crate::soft::{self, Format};
 use crate::state::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, TrapAccess, Warp};
 use crate::types::Scalar;
+use crate::watch::Seen;
 
 pub(crate) fn fail(context: &mut Context, kind: u64, address: u64) {
     if context.trap == 0 {
@@ -27,7 +28,7 @@ pub(crate) fn resolve_any(
 ) -> Option<*mut u8> {
     let place = locate(context, address, bytes, align, space, access)?;
     if context.watched != 0 {
-        see(context, place as u64, bytes, access, false);
+        see(context, place as u64, bytes, access, false, false);
     }
     Some(place)
 }
@@ -66,14 +67,14 @@ fn locate(
 }
 
 /// Shows an access, at a place that was resolved, to the checks.
-fn see(context: &mut Context, place: u64, bytes: u64, access: Access, volatile: bool) {
+fn see(context: &mut Context, place: u64, bytes: u64, access: Access, volatile: bool, same: bool) {
     // SAFETY: `warp` is the warp that runs; the watch is that of its block, and what is unwritten outlives the launch.
     unsafe {
         let thread = (*context.warp).index * 32 + context.lane as u32;
         let offset = place.wrapping_sub(context.shared as u64);
         if offset < context.shared_bytes {
             if let Some(watch) = context.watch.as_mut() {
-                watch.touch(thread, offset, bytes, access, volatile, context.site as u32);
+                watch.touch(offset, bytes, Seen { thread, site: context.site as u32, access, volatile, same });
             }
             return;
         }
@@ -106,7 +107,19 @@ fn see(context: &mut Context, place: u64, bytes: u64, access: Access, volatile: 
 /// A load or store that compiled code is about to make at a resolved place.
 pub(super) extern "C" fn track(context: &mut Context, place: u64, mode: u64, site: u64) -> u64 {
     context.site = site;
-    see(context, place, mode & 0xffff, Access::of(mode >> 16 & 0xff), mode >> 24 & 1 != 0);
+    let bytes = mode & 0xffff;
+    let same = mode >> 25 & 1 != 0 && {
+        // SAFETY: the place was resolved for these bytes, at most 32; the values are in the arguments.
+        let (old, new) = unsafe {
+            let new = context.args.as_ptr().cast::<u8>();
+            (
+                std::slice::from_raw_parts(place as *const u8, bytes as usize),
+                std::slice::from_raw_parts(new, bytes as usize),
+            )
+        };
+        old == new
+    };
+    see(context, place, bytes, Access::of(mode >> 16 & 0xff), mode >> 24 & 1 != 0, same);
     0
 }
 

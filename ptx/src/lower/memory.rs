@@ -62,8 +62,8 @@ impl<'a> Lowering<'a> {
         self.b.block_params(good)[0]
     }
 
-    /// Shows an access at a resolved place to the checks, if there are any for its space.
-    fn track(&mut self, memory: &Memory, place: Value, bytes: u32, write: bool) {
+    /// Shows an access at a resolved place to the checks, if there are any for its space; a store with what it writes.
+    fn track(&mut self, memory: &Memory, place: Value, bytes: u32, stored: Option<&[Value]>) {
         let is_wanted = match memory.space {
             AddressSpace::Shared => self.checks.shared(),
             AddressSpace::Global => self.checks.init,
@@ -73,14 +73,20 @@ impl<'a> Lowering<'a> {
         if !is_wanted {
             return;
         }
-        let access = match (memory.strong, write) {
+        let access = match (memory.strong, stored.is_some()) {
             (false, false) => Access::Read,
             (false, true) => Access::Write,
             (true, false) => Access::StrongRead,
             (true, true) => Access::StrongWrite,
         };
         self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
+        let stored = stored.filter(|_| self.checks.shared_races).unwrap_or_default();
+        for (index, value) in stored.iter().enumerate() {
+            let at = offset_of!(Context, args) + index * memory.scalar.bytes() as usize;
+            self.b.ins().store(trusted(), *value, self.context, at as i32);
+        }
         let mode = u64::from(bytes) | (access as u64) << 16 | u64::from(memory.volatile) << 24;
+        let mode = mode | u64::from(!stored.is_empty()) << 25;
         let mode = self.b.ins().iconst(types::I64, mode as i64);
         let site = self.site_value();
         let function = self.helper(Helper::Track);
@@ -93,7 +99,7 @@ impl<'a> Lowering<'a> {
         let each = memory.scalar.bytes();
         let bytes = each * inst.dst.len() as u32;
         let host = self.resolve(memory, inst.src[0], bytes, false);
-        self.track(memory, host, bytes, false);
+        self.track(memory, host, bytes, None);
         let ordered =
             memory.strong && memory.space != AddressSpace::Shared && memory.space != AddressSpace::Local && bits <= 64;
         for (index, dst) in inst.dst.iter().enumerate() {
@@ -124,11 +130,10 @@ impl<'a> Lowering<'a> {
         let values = &inst.src[1..];
         let bytes = each * values.len() as u32;
         let host = self.resolve(memory, inst.src[0], bytes, true);
-        self.track(memory, host, bytes, true);
         let ordered =
             memory.strong && memory.space != AddressSpace::Shared && memory.space != AddressSpace::Local && bits <= 64;
-        for (index, value) in values.iter().enumerate() {
-            let offset = (index as u32 * each) as i32;
+        let mut stored = Vec::with_capacity(values.len());
+        for value in values {
             let value = match value {
                 Val::Reg(reg) if self.float[*reg as usize] && self.variable_type(*reg).bits() == bits && !ordered => {
                     let value = self.read(*reg);
@@ -136,6 +141,11 @@ impl<'a> Lowering<'a> {
                 }
                 other => self.int(*other, bits.max(8)),
             };
+            stored.push(value);
+        }
+        self.track(memory, host, bytes, Some(&stored));
+        for (index, value) in stored.into_iter().enumerate() {
+            let offset = (index as u32 * each) as i32;
             if ordered {
                 let at = if offset == 0 { host } else { self.b.ins().iadd_imm_s(host, i64::from(offset)) };
                 self.b.ins().atomic_store(trusted(), value, at);

@@ -54,6 +54,7 @@ impl<'a> Lowering<'a> {
             Special::ClusterCtarank => offset_of!(Context, cluster_rank),
             Special::ClusterNctarank => offset_of!(Context, cluster_size),
             Special::IsExplicitCluster => offset_of!(Context, explicit_cluster),
+            Special::Workspace(half) => offset_of!(Context, workspace) + usize::from(half) * 4,
             Special::Nwarp => offset_of!(Context, nwarp),
             Special::Sm => offset_of!(Context, sm),
             Special::Nsm => offset_of!(Context, nsm),

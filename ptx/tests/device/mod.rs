@@ -134,6 +134,7 @@ impl Device {
             threads: 2,
             multiprocessors: 4,
             grid_id: 1,
+            workspace: 0,
             memory: this,
             host: this,
             unwritten: this.unwritten.as_ref(),

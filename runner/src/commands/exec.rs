@@ -26,6 +26,7 @@ use crate::execute::launch::environment::{Endpoint, Environment, SCRATCH};
 use crate::execute::launch::program;
 use crate::execute::launch::settings;
 use crate::execute::launch::settings::DeviceArguments;
+use crate::execute::placement::node_cookie;
 use crate::execute::process_tree::inherit::UmaskOf;
 use crate::execute::process_tree::sweep::Process;
 use crate::execute::process_tree::{Event, ProcessPlan, ProcessTree, Texts};
@@ -206,7 +207,7 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     let (mut execution, endpoint) = Execution::start(context, arguments, report.as_deref()).await?;
     let cookie = execution.tree.sweep().cookie.clone();
     environment.coordinator(&endpoint);
-    environment.set(env::COOKIE.name, ranks::node_cookie(&cookie, 0).to_string());
+    environment.set(env::COOKIE.name, node_cookie(&cookie, 0).to_string());
     environment.machine(&reports::machine(&execution.scratch));
     environment.journal(&reports::journal(&execution.scratch));
     set_faults(&mut environment, arguments.faults);

@@ -2,9 +2,9 @@
 
 use rustix::process::Signal;
 
+use super::placement::node_cookie;
 use super::process_tree::sweep::Sweep;
 use super::process_tree::{COORDINATOR, Event};
-use super::ranks::node_cookie;
 use super::torchrun;
 use crate::case::{Case, Kill, KillTarget};
 use crate::observation::Role;

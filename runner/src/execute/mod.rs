@@ -26,6 +26,7 @@ mod loader;
 mod native_state;
 pub mod network;
 mod no_capture;
+pub mod placement;
 mod port;
 pub mod process_tree;
 pub mod python;

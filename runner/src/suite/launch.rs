@@ -6,10 +6,9 @@ use protocol::plan::ClusterPlan;
 use crate::case::{Kill, KillTarget, Launch, Warm};
 use crate::host::signal;
 use crate::suite::Shared;
-use crate::suite::language::keys::{self, MAX_RANKS};
-use crate::suite::language::when;
+use crate::suite::language::{MAX_RANKS, keys, when};
 use crate::suite::reader::{Reader, did_you_mean};
-use crate::suite::srun;
+use crate::suite::{room, srun};
 
 /// Number of ranks of a launch.
 pub(super) fn world_size(launch: &Launch) -> Option<u32> {
@@ -39,7 +38,7 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
             if let (Some((Some(ranks), node)), Some(cluster)) = (ranks, cluster)
                 && ranks > cluster.world_size()
             {
-                too_many(reader, node, ranks, cluster);
+                room::too_many(reader, node, ranks, cluster);
             }
             match ranks {
                 Some((None, _)) => None,
@@ -107,11 +106,6 @@ fn read_warm(reader: &Reader<'_>, node: &Node) -> Warm {
     Warm::Wanted(modules)
 }
 
-fn too_many(reader: &Reader<'_>, node: &Node, ranks: u32, cluster: &ClusterPlan) {
-    let message = format!("{ranks} ranks on the cluster `{}`, which has {} GPUs", cluster.name, cluster.world_size());
-    reader.mistake(&node.span, message, format!("write at most {}, or enlarge the cluster", cluster.world_size()));
-}
-
 fn read_torchrun(
     shared: &Shared<'_>,
     node: &Node,
@@ -126,7 +120,7 @@ fn read_torchrun(
     let nnodes = torchrun.get("nnodes").map_or(Some(1), |node| reader.integer("nnodes", node, 1, MAX_RANKS));
     let max_restarts =
         torchrun.get("max_restarts").map_or(Some(0), |node| reader.integer("max_restarts", node, 0, 100));
-    let script = torchrun.required("script", "script: train.py").and_then(|node| read_script(shared, node));
+    let script = torchrun.required("script", "script: train.py").and_then(|node| room::read_script(shared, node));
     let inner_args = torchrun.get("args");
     if let (Some(_), Some(outer)) = (inner_args, outer_args) {
         reader.mistake(&outer.span, "`args` is here and in `torchrun`", "keep one of the two");
@@ -136,43 +130,9 @@ fn read_torchrun(
     let (nproc_per_node, nnodes) = (nproc_per_node?, nnodes?);
     if let Some(cluster) = cluster {
         let ranks = nproc_per_node.saturating_mul(nnodes);
-        fits(reader, node, cluster, (ranks, nnodes), Some(nproc_per_node), "nproc_per_node");
+        room::fits(reader, node, cluster, (ranks, nnodes), Some(nproc_per_node), "nproc_per_node");
     }
     Some(Launch::Torchrun { nproc_per_node, nnodes, script: script?, args: args?, max_restarts: max_restarts? })
-}
-
-/// A file from the suite's directory.
-pub(super) fn read_script(shared: &Shared<'_>, node: &Node) -> Option<std::path::PathBuf> {
-    let script = std::path::PathBuf::from(shared.reader.string("script", node)?);
-    if !shared.dir.join(&script).is_file() {
-        let message = format!("there is no file {}", shared.dir.join(&script).display());
-        shared.reader.mistake(&node.span, message, "the path is taken from the suite's directory");
-    }
-    Some(script)
-}
-
-/// Whether `cluster` has room for so many ranks on so many nodes, `per_node` on each where that is known; the suite sets that by `key`.
-pub(super) fn fits(
-    reader: &Reader<'_>,
-    node: &Node,
-    cluster: &ClusterPlan,
-    (ranks, nodes): (u32, u32),
-    per_node: Option<u32>,
-    key: &str,
-) {
-    if ranks > cluster.world_size() {
-        too_many(reader, node, ranks, cluster);
-    } else if nodes as usize > cluster.nodes.len() {
-        let message = format!("{nodes} nodes on the cluster `{}`, which has {}", cluster.name, cluster.nodes.len());
-        let key = if key == "nproc_per_node" { "nnodes" } else { "nodes" };
-        reader.mistake(&node.span, message, format!("lower `{key}`, or enlarge the cluster"));
-    } else if let Some(per_node) = per_node.filter(|_| nodes > 1) {
-        let small = cluster.nodes.iter().take(nodes as usize).find(|node| (node.ranks.len() as u32) < per_node);
-        if let Some(small) = small {
-            let message = format!("{per_node} ranks per node, but node `{}` has {} GPUs", small.id, small.ranks.len());
-            reader.mistake(&node.span, message, format!("lower `{key}`, or enlarge the node"));
-        }
-    }
 }
 
 pub(super) fn read_kills(

@@ -25,6 +25,7 @@ mod reader;
 mod report;
 pub(crate) mod requirements;
 mod requires;
+mod room;
 mod srun;
 mod surroundings;
 pub(crate) mod template;

@@ -5,10 +5,10 @@ use protocol::plan::ClusterPlan;
 
 use crate::case::srun::{Program, Srun};
 use crate::suite::Shared;
-use crate::suite::language::keys::MAX_RANKS;
+use crate::suite::language::MAX_RANKS;
 use crate::suite::language::srun as language;
-use crate::suite::launch;
 use crate::suite::reader::Reader;
+use crate::suite::room;
 
 /// Options of srun that ftest sets itself, and what a suite writes instead.
 const OURS: &[(&str, &str, &str)] = &[
@@ -78,7 +78,7 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
             Program::Torchrun { nproc_per_node, .. } => Some(*nproc_per_node),
             Program::Rank { .. } => per_node,
         };
-        launch::fits(reader, node, cluster, (srun.world_size(), nodes), on_each, "ntasks_per_node");
+        room::fits(reader, node, cluster, (srun.world_size(), nodes), on_each, "ntasks_per_node");
     }
     Some(srun)
 }
@@ -130,7 +130,7 @@ fn read_torchrun(shared: &Shared<'_>, node: &Node) -> Option<Program> {
     let nproc_per_node = torchrun
         .required("nproc_per_node", "nproc_per_node: 2")
         .and_then(|node| reader.integer("nproc_per_node", node, 1, MAX_RANKS));
-    let script = torchrun.required("script", "script: train.py").and_then(|node| launch::read_script(shared, node));
+    let script = torchrun.required("script", "script: train.py").and_then(|node| room::read_script(shared, node));
     let args = torchrun.get("args").map_or(Some(Vec::new()), |node| reader.words("args", node));
     let max_restarts =
         torchrun.get("max_restarts").map_or(Some(0), |node| reader.integer("max_restarts", node, 0, 100));

@@ -13,6 +13,7 @@ use ptx::{Entry, LaunchError, Trap, TrapKind};
 use super::error::{CudaError, CudaResult};
 use super::grid::Grid;
 use super::kernel::{Kernel, NoCode, Runnable};
+use super::memory::{self, Kind};
 use super::occupancy::{self, Need};
 use super::stream::{self, Stream};
 use super::{Device, attribute, event, misuse, neighbors};
@@ -308,6 +309,11 @@ impl KernelCall {
         if device.alive().is_err() {
             return;
         }
+        let workspace = if launch.is_cooperative { Workspace::new(device) } else { Ok(Workspace(None)) };
+        let workspace = match workspace {
+            Ok(workspace) => workspace,
+            Err(error) => return device.fail(error),
+        };
         let before = given.unwritten.as_deref().unwrap_or_default();
         let grid = Grid { device, site: given.site, blocks: given.blocks.as_ref(), unwritten: before };
         let ranges = before.iter().map(|(range, _)| range.start as u64..range.end as u64);
@@ -321,6 +327,7 @@ impl KernelCall {
             params,
             globals,
             cooperative: launch.is_cooperative,
+            workspace: workspace.0.map_or(0, |address| address as u64),
             stack: u32::try_from(limit(0)).unwrap_or(u32::MAX),
             threads: host_threads(),
             multiprocessors: device.gpu.profile.sm_count,
@@ -413,6 +420,27 @@ fn host_threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     let given = || std::env::var("OMP_NUM_THREADS").ok()?.parse().ok().filter(|count| *count > 0);
     *THREADS.get_or_init(|| given().unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)))
+}
+
+/// Memory in which the blocks of a cooperative grid meet, for the time of the launch.
+struct Workspace(Option<usize>);
+
+impl Workspace {
+    fn new(device: &'static Device) -> CudaResult<Self> {
+        const BYTES: usize = 8;
+        let address = memory::allocate(device, BYTES, Kind::Internal)?;
+        // SAFETY: so many bytes, which were just allocated.
+        unsafe { std::ptr::write_bytes(address as *mut u8, 0, BYTES) };
+        Ok(Self(Some(address)))
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        if let Some(address) = self.0 {
+            memory::free_internal(address);
+        }
+    }
 }
 
 /// A kernel went wrong: the device is unusable from now on, as on hardware, and a person reads where.

@@ -58,11 +58,12 @@ pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
             );
         }
         TrapKind::Deadlock => {
-            let lines: Vec<String> = trap.waiting.iter().map(u32::to_string).collect();
-            let where_ = lines.join(", ");
+            let mut lines: Vec<String> = trap.waiting.iter().map(u32::to_string).collect();
+            lines.dedup();
+            let lines = lines.join(", ");
             say(
                 FindingKind::BarrierMisuse,
-                format!("waits for ever: the threads of the block wait at PTX lines {where_}"),
+                format!("waits for ever: the threads of the block wait at PTX lines {lines}"),
             );
         }
         TrapKind::Cancelled => {}

@@ -1,8 +1,9 @@
 //! Linked PTX of the program: its kernels as code for this machine, made when first asked for, and its variables on each device.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use dataplane::lock::Mutex;
 use ptx::{Checks, GlobalSpace, Image, KernelError, Module, RefusalKind};
@@ -124,6 +125,7 @@ impl Program {
         if let Some(known) = kernels.get(name) {
             return known.clone();
         }
+        keep_code();
         let made = match self.image.kernel_with(name, checks()) {
             Ok(kernel) => {
                 let attributes = kernel.attributes(&self.image);
@@ -202,6 +204,17 @@ impl Program {
         places.insert(device.ordinal, Placed { addresses: Arc::clone(&addresses), device_memory, host_memory });
         Ok(addresses)
     }
+}
+
+/// Code is kept where the environment says.
+fn keep_code() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        let directory = std::env::var_os(protocol::env::KERNELS.name).filter(|path| !path.is_empty());
+        if let Some(directory) = directory {
+            ptx::keep_code_in(Path::new(&directory));
+        }
+    });
 }
 
 fn release(device_memory: &[usize], host_memory: &[usize]) {

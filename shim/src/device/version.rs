@@ -33,18 +33,23 @@ pub(crate) fn is_driver_too_old() -> bool {
 }
 
 /// True if a file of this name is loaded.
-fn loads(name: &str) -> bool {
+pub(crate) fn loads(name: &str) -> bool {
+    loaded().iter().any(|path| path.contains(name))
+}
+
+/// Paths of all files that are loaded; empty for the program itself.
+pub(crate) fn loaded() -> Vec<String> {
     unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-        // SAFETY: glibc passes a valid description, and `data` is the pair below.
-        let (path, search) = unsafe { ((*info).dlpi_name, &mut *data.cast::<(&str, bool)>()) };
+        // SAFETY: glibc passes a valid description, and `data` is the list below.
+        let (path, paths) = unsafe { ((*info).dlpi_name, &mut *data.cast::<Vec<String>>()) };
         if !path.is_null() {
             // SAFETY: glibc keeps the path as a C string.
-            search.1 |= unsafe { CStr::from_ptr(path) }.to_string_lossy().contains(search.0);
+            paths.push(unsafe { CStr::from_ptr(path) }.to_string_lossy().into_owned());
         }
-        c_int::from(search.1)
+        0
     }
-    let mut search = (name, false);
-    // SAFETY: the callback gets a pointer to `search`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
-    search.1
+    let mut paths: Vec<String> = Vec::new();
+    // SAFETY: the callback gets a pointer to `paths`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut paths).cast()) };
+    paths
 }

@@ -1,5 +1,5 @@
-//! The C library's functions that we answer in place of libc: those that look at files (`device_files`), and `pthread_exit`, for
-//! programs whose exit would otherwise depend on luck.
+//! The C library's functions that we answer in place of libc: those that look at files (`device_files`), `dlopen` of NVIDIA's
+//! libraries (`libraries`), and `pthread_exit`, for programs whose exit would otherwise depend on luck.
 //!
 //! Up to 3.13 CPython ends a thread that asks for the interpreter while it is being finalised by `pthread_exit`, and the forced
 //! unwinding ends in `std::terminate` at the first `noexcept` C++ frame. PyTorch's autograd threads are there whenever the
@@ -8,6 +8,7 @@
 
 mod device_files;
 mod late;
+mod libraries;
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -23,6 +24,7 @@ pub const INTERPOSED: &[&str] = &[
     "__xstat",
     "__xstat64",
     "access",
+    "dlopen",
     "fstatat",
     "fstatat64",
     "ftest_is_used",

@@ -12,6 +12,7 @@ pub(crate) mod curand;
 pub(crate) mod cusolver;
 pub(crate) mod cusparse;
 pub(crate) mod cusparselt;
+pub(crate) mod installed;
 pub(crate) mod nvjitlink;
 pub(crate) mod nvrtc;
 pub(crate) mod nvshmem;

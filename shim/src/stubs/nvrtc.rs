@@ -1,17 +1,22 @@
-//! libnvrtc: programs are real objects with a log; compiling one is a stub, as without a GPU there is no target.
+//! libnvrtc: the one that is installed compiles. What it has made for a real architecture is given out as PTX, which runs here.
+//! Without it programs are real objects with a log, and compiling one is a gap.
 
 use std::ffi::{CStr, c_char, c_int};
 
+use super::installed::Installed;
 use super::objects::{Answer, Code, Objects, Refusals, kind};
 use super::release;
 use crate::boundary::args::{Out, Text};
+use crate::boundary::library::Library;
 use crate::boundary::table::exports;
 
 /// NVRTC_ERROR_INVALID_PROGRAM and NVRTC_ERROR_INVALID_INPUT.
 const REFUSALS: Refusals = Refusals { handle: 4, value: 3 };
 static PROGRAMS: Objects<()> = Objects::new(kind::NVRTC, REFUSALS);
-/// The log of every program.
-const LOG: &CStr = c"fakegpu: this GPU is simulated, and code cannot be compiled for it";
+static INSTALLED: Installed = Installed::new(Library::Nvrtc);
+/// The log of every program where nothing compiles.
+const LOG: &CStr =
+    c"fakegpu: NVRTC is not installed (the Python package nvidia-cuda-nvrtc has it), so nothing was compiled";
 
 exports! {
     library Nvrtc;
@@ -21,21 +26,42 @@ exports! {
         fn nvrtcDestroyProgram(program: Out<usize>) = destroy;
         fn nvrtcGetProgramLogSize(program: usize, size: Out<usize>) = log_size;
         fn nvrtcGetProgramLog(program: usize, buffer: *mut c_char) = log;
-        fn nvrtcGetNumSupportedArchs(count: Out<c_int>) = |count| count.set(0).map_err(REFUSALS.null());
+        fn nvrtcGetNumSupportedArchs(count: Out<c_int>) = architectures;
+        fn nvrtcGetCUBINSize(program: usize, size: Out<usize>) = cubin_size;
+        fn nvrtcGetCUBIN(program: usize, code: usize) = cubin;
+        fn nvrtcAddNameExpression(program: usize, name: usize) = |program, name| INSTALLED.call("nvrtcAddNameExpression", &[program, name]);
+        fn nvrtcCompileProgram(program: usize, count: usize, options: usize) = |program, count, options| INSTALLED.call("nvrtcCompileProgram", &[program, count, options]);
+        fn nvrtcGetBundledHeadersInfo(info: usize, message: usize) = |info, message| INSTALLED.call("nvrtcGetBundledHeadersInfo", &[info, message]);
+        fn nvrtcGetLTOIR(program: usize, code: usize) = |program, code| INSTALLED.call("nvrtcGetLTOIR", &[program, code]);
+        fn nvrtcGetLTOIRSize(program: usize, size: usize) = |program, size| INSTALLED.call("nvrtcGetLTOIRSize", &[program, size]);
+        fn nvrtcGetLoweredName(program: usize, name: usize, lowered: usize) = |program, name, lowered| INSTALLED.call("nvrtcGetLoweredName", &[program, name, lowered]);
+        fn nvrtcGetOptiXIR(program: usize, code: usize) = |program, code| INSTALLED.call("nvrtcGetOptiXIR", &[program, code]);
+        fn nvrtcGetOptiXIRSize(program: usize, size: usize) = |program, size| INSTALLED.call("nvrtcGetOptiXIRSize", &[program, size]);
+        fn nvrtcGetPCHCreateStatus(program: usize) = |program| INSTALLED.call("nvrtcGetPCHCreateStatus", &[program]);
+        fn nvrtcGetPCHHeapSize(size: usize) = |size| INSTALLED.call("nvrtcGetPCHHeapSize", &[size]);
+        fn nvrtcGetPCHHeapSizeRequired(program: usize, size: usize) = |program, size| INSTALLED.call("nvrtcGetPCHHeapSizeRequired", &[program, size]);
+        fn nvrtcGetPTX(program: usize, text: usize) = |program, text| INSTALLED.call("nvrtcGetPTX", &[program, text]);
+        fn nvrtcGetPTXSize(program: usize, size: usize) = |program, size| INSTALLED.call("nvrtcGetPTXSize", &[program, size]);
+        fn nvrtcGetSupportedArchs(architectures: usize) = |architectures| INSTALLED.call("nvrtcGetSupportedArchs", &[architectures]);
+        fn nvrtcGetTileIR(program: usize, code: usize) = |program, code| INSTALLED.call("nvrtcGetTileIR", &[program, code]);
+        fn nvrtcGetTileIRSize(program: usize, size: usize) = |program, size| INSTALLED.call("nvrtcGetTileIRSize", &[program, size]);
+        fn nvrtcInstallBundledHeaders(directory: usize, message: usize, flags: usize) = |directory, message, flags| INSTALLED.call("nvrtcInstallBundledHeaders", &[directory, message, flags]);
+        fn nvrtcRemoveBundledHeaders(directory: usize, message: usize) = |directory, message| INSTALLED.call("nvrtcRemoveBundledHeaders", &[directory, message]);
+        fn nvrtcSetFlowCallback(program: usize, callback: usize, payload: usize) = |program, callback, payload| INSTALLED.call("nvrtcSetFlowCallback", &[program, callback, payload]);
+        fn nvrtcSetPCHHeapSize(size: usize) = |size| INSTALLED.call("nvrtcSetPCHHeapSize", &[size]);
     }
     raw {
         fn nvrtcGetErrorString(status: c_int) -> *const c_char = |status| text(status).as_ptr();
     }
     stub {
-        __nvrtcCPEx __nvrtcNvvmHandle nvrtcAddNameExpression nvrtcCompileProgram nvrtcGetBundledHeadersInfo
-        nvrtcGetCUBIN nvrtcGetCUBINSize nvrtcGetLTOIR nvrtcGetLTOIRSize nvrtcGetLoweredName nvrtcGetOptiXIR
-        nvrtcGetOptiXIRSize nvrtcGetPCHCreateStatus nvrtcGetPCHHeapSize nvrtcGetPCHHeapSizeRequired nvrtcGetPTX
-        nvrtcGetPTXSize nvrtcGetSupportedArchs nvrtcGetTileIR nvrtcGetTileIRSize nvrtcInstallBundledHeaders
-        nvrtcRemoveBundledHeaders nvrtcSetFlowCallback nvrtcSetPCHHeapSize
+        __nvrtcCPEx __nvrtcNvvmHandle
     }
 }
 
 fn version(major: Out<c_int>, minor: Out<c_int>) -> Answer {
+    if let Some(answer) = INSTALLED.try_call("nvrtcVersion", &[major.0 as usize, minor.0 as usize]) {
+        return answer;
+    }
     let toolkit = release::current().toolkit;
     major.set(toolkit.0).and_then(|()| minor.set(toolkit.1)).map_err(REFUSALS.null())
 }
@@ -43,11 +69,16 @@ fn version(major: Out<c_int>, minor: Out<c_int>) -> Answer {
 fn create(
     program: Out<usize>,
     source: Text,
-    _name: Text,
+    name: Text,
     headers: c_int,
     contents: *const Text,
     names: *const Text,
 ) -> Answer {
+    let arguments =
+        [program.0 as usize, source.0 as usize, name.0 as usize, headers as usize, contents as usize, names as usize];
+    if let Some(answer) = INSTALLED.try_call("nvrtcCreateProgram", &arguments) {
+        return answer;
+    }
     source.get().map_err(REFUSALS.null())?;
     if headers < 0 || headers > 0 && (contents.is_null() || names.is_null()) {
         return REFUSALS.value();
@@ -56,6 +87,9 @@ fn create(
 }
 
 fn destroy(program: Out<usize>) -> Answer {
+    if let Some(answer) = INSTALLED.try_call("nvrtcDestroyProgram", &[program.0 as usize]) {
+        return answer;
+    }
     let handle = program.get().map_err(|_| Code(REFUSALS.handle))?;
     PROGRAMS.destroy(handle)?;
     program.set_if_wanted(0);
@@ -63,6 +97,9 @@ fn destroy(program: Out<usize>) -> Answer {
 }
 
 fn log_size(program: usize, size: Out<usize>) -> Answer {
+    if let Some(answer) = INSTALLED.try_call("nvrtcGetProgramLogSize", &[program, size.0 as usize]) {
+        return answer;
+    }
     PROGRAMS.get(program)?;
     size.set(LOG.to_bytes_with_nul().len()).map_err(REFUSALS.null())
 }
@@ -70,6 +107,9 @@ fn log_size(program: usize, size: Out<usize>) -> Answer {
 /// # Safety
 /// `log` has room for [`log_size`] bytes.
 unsafe fn log(program: usize, log: *mut c_char) -> Answer {
+    if let Some(answer) = INSTALLED.try_call("nvrtcGetProgramLog", &[program, log as usize]) {
+        return answer;
+    }
     PROGRAMS.get(program)?;
     if log.is_null() {
         return REFUSALS.value();
@@ -78,6 +118,30 @@ unsafe fn log(program: usize, log: *mut c_char) -> Answer {
     // SAFETY: the caller vouches for the room that the log size call named.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), log.cast(), bytes.len()) };
     Ok(())
+}
+
+fn architectures(count: Out<c_int>) -> Answer {
+    INSTALLED
+        .try_call("nvrtcGetNumSupportedArchs", &[count.0 as usize])
+        .unwrap_or_else(|| count.set(0).map_err(REFUSALS.null()))
+}
+
+/// NVRTC has a cubin when it compiled for a real architecture, and PTX in any case.
+fn cubin_size(program: usize, size: Out<usize>) -> Answer {
+    INSTALLED.call("nvrtcGetCUBINSize", &[program, size.0 as usize])?;
+    match size.get().map_err(REFUSALS.null())? {
+        0 => Ok(()),
+        _ => INSTALLED.call("nvrtcGetPTXSize", &[program, size.0 as usize]),
+    }
+}
+
+fn cubin(program: usize, cubin: usize) -> Answer {
+    let mut size = 0usize;
+    INSTALLED.call("nvrtcGetCUBINSize", &[program, (&raw mut size) as usize])?;
+    match size {
+        0 => INSTALLED.call("nvrtcGetCUBIN", &[program, cubin]),
+        _ => INSTALLED.call("nvrtcGetPTX", &[program, cubin]),
+    }
 }
 
 fn text(status: c_int) -> &'static CStr {
@@ -95,6 +159,11 @@ fn text(status: c_int) -> &'static CStr {
         10 => c"NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID",
         11 => c"NVRTC_ERROR_INTERNAL_ERROR",
         12 => c"NVRTC_ERROR_TIME_FILE_WRITE_FAILED",
+        13 => c"NVRTC_ERROR_NO_PCH_CREATE_ATTEMPTED",
+        14 => c"NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED",
+        15 => c"NVRTC_ERROR_PCH_CREATE",
+        16 => c"NVRTC_ERROR_CANCELLED",
+        17 => c"NVRTC_ERROR_TIME_TRACE_FILE_WRITE_FAILED",
         _ => c"NVRTC_ERROR unknown",
     }
 }

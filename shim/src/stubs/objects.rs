@@ -17,6 +17,7 @@ pub(super) mod kind {
     pub(crate) const CUSPARSE: u8 = 0x46;
     pub(crate) const CUSPARSE_OBJECT: u8 = 0x47;
     pub(crate) const NVRTC: u8 = 0x48;
+    pub(crate) const NVJITLINK: u8 = 0x49;
 }
 
 /// A code of one of these libraries, which C gets as it is.

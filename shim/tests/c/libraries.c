@@ -23,7 +23,7 @@ int cusparseCreate(void **), cusparseDestroy(void *), cusparseXcsrsort(void *, i
 int cufftCreate(int *), cufftDestroy(int), cufftXtExec(int, void *, void *, int);
 int nvrtcVersion(int *, int *), nvrtcCreateProgram(void **, const char *, const char *, int, const char **, const char **);
 int nvrtcCompileProgram(void *, int, const char **), nvrtcGetProgramLogSize(void *, size_t *);
-int nvrtcGetProgramLog(void *, char *), nvrtcDestroyProgram(void **);
+int nvrtcGetProgramLog(void *, char *), nvrtcGetPTXSize(void *, size_t *), nvrtcDestroyProgram(void **);
 int cuptiGetVersion(uint32_t *), cuptiActivityEnable(int);
 long cuFileRead(void *, void *, size_t, long, long);
 void *nvshmem_malloc(size_t);
@@ -90,7 +90,8 @@ int main(void) {
     SAME(nvrtcVersion(&major, &minor), 0);
     EXPECT(major == 12 || major == 13);
     SAME(nvrtcCreateProgram(&program, "__global__ void f() {}", "f.cu", 0, NULL, NULL), 0);
-    EXPECT(nvrtcCompileProgram(program, 0, NULL) != 0);
+    /* Where NVRTC is installed it compiles, else nothing does. */
+    EXPECT(nvrtcCompileProgram(program, 0, NULL) != 0 || (nvrtcGetPTXSize(program, &size) == 0 && size > 50));
     SAME(nvrtcGetProgramLogSize(program, &size), 0);
     char *log = malloc(size);
     SAME(nvrtcGetProgramLog(program, log), 0);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use protocol::plan::ClusterPlan;
 
-use super::environment::{Environment, SCRATCH};
+use super::environment::{Environment, SCRATCH, cache_directory};
 use super::holder_cache;
 use crate::execute::python::Python;
 use crate::host::install::{Install, Missing};
@@ -110,6 +110,8 @@ impl<'a> EnvironmentBuilder<'a> {
         if let Ok(assembler) = self.install.assembler() {
             self.environment.triton(&assembler);
         }
+        let cache = cache_directory().map_err(EnvironmentError::Holders)?;
+        self.environment.kernels(&cache.join("kernels"));
         Ok(self)
     }
 

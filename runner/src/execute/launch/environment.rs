@@ -202,6 +202,14 @@ impl Environment {
         self
     }
 
+    /// Where the code of kernels is kept, unless the case says where.
+    pub fn kernels(&mut self, directory: &Path) -> &mut Self {
+        if self.get(env::KERNELS.name).is_none() {
+            self.set(env::KERNELS.name, directory);
+        }
+        self
+    }
+
     /// The simulated machines. A name of a profile in the environment no longer counts.
     pub fn cluster(&mut self, plan: &ClusterPlan) -> &mut Self {
         self.set(env::CLUSTER.name, cluster_json(plan))

@@ -1,8 +1,10 @@
 //! The directory of soname holders for one shim and one wheel, and of `nvidia-smi`: made once, kept in the user's cache.
 
+use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use xxhash_rust::xxh64::Xxh64;
 
@@ -12,6 +14,9 @@ use crate::host::machine;
 
 /// Where programs are that stand in for NVIDIA's, below a directory of holders.
 pub const PROGRAMS: &str = "bin";
+/// The file that is there when a directory is whole.
+const COMPLETE: &str = ".complete";
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The holders for `shim` and, where there is one, a wheel's `torch/lib`; `smi` is there as `bin/nvidia-smi`.
 ///
@@ -38,15 +43,44 @@ fn directory_in(
         stamp.hash(&mut key);
     }
     let directory = cache.join("holders").join(format!("{:016x}", key.finish()));
-    let complete = directory.join(".complete");
+    let complete = directory.join(COMPLETE);
     if complete.exists() {
+        mark_used(&complete);
         return Ok(directory);
     }
     holders::write(&directory, shim, torch_libraries)
         .and_then(|()| smi.map_or(Ok(()), |smi| link(&directory.join(PROGRAMS), smi)))
         .and_then(|()| std::fs::write(&complete, "").map_err(|error| holders::at(&complete, error)))
         .map_err(|error| format!("cannot write soname holders: {}; {CACHE_ADVICE}", machine::explained(&error)))?;
+    remove_unused(&cache.join("holders"));
     Ok(directory)
+}
+
+/// Marks a directory as used now, once a day.
+fn mark_used(complete: &Path) {
+    if is_older(complete, DAY)
+        && let Ok(file) = File::options().write(true).open(complete)
+    {
+        // One that cannot be marked is made again in a month.
+        let _ = file.set_modified(SystemTime::now());
+    }
+}
+
+/// Removes the directories that nothing has used for a month: every build of ftest, and every environment, makes one.
+fn remove_unused(holders: &Path) {
+    for entry in std::fs::read_dir(holders).into_iter().flatten().flatten() {
+        let (directory, complete) = (entry.path(), entry.path().join(COMPLETE));
+        // One without the mark is being written, or was not finished.
+        let dated = if complete.exists() { complete } else { directory.clone() };
+        if is_older(&dated, 30 * DAY) {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+    }
+}
+
+fn is_older(path: &Path, age: Duration) -> bool {
+    let modified = path.metadata().and_then(|meta| meta.modified());
+    modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|elapsed| elapsed > age))
 }
 
 /// `directory/nvidia-smi` for `program`, in one step: several processes may do it at once.
@@ -57,4 +91,29 @@ fn link(directory: &Path, program: &Path) -> std::io::Result<()> {
     let link = fresh.path().join("nvidia-smi");
     std::os::unix::fs::symlink(program, &link).map_err(named)?;
     std::fs::rename(&link, directory.join("nvidia-smi")).map_err(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_used_this_month_stays() {
+        let holders = tempfile::tempdir().unwrap();
+        let make = |name: &str, age: Duration| {
+            let complete = holders.path().join(name).join(COMPLETE);
+            std::fs::create_dir(complete.parent().unwrap()).unwrap();
+            File::create(&complete).unwrap().set_modified(SystemTime::now() - age).unwrap();
+            complete
+        };
+        let [today, this_month, before, used] =
+            [("today", DAY / 2), ("month", 29 * DAY), ("before", 31 * DAY), ("used", 31 * DAY)]
+                .map(|(name, age)| make(name, age));
+        let unfinished = holders.path().join("unfinished");
+        std::fs::create_dir(&unfinished).unwrap();
+        mark_used(&used);
+        remove_unused(holders.path());
+        assert!(today.exists() && this_month.exists() && used.exists() && unfinished.exists());
+        assert!(!before.parent().unwrap().exists());
+    }
 }

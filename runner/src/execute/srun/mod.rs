@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::launch::environment::Environment;
-use super::ranks::{Placement, Shared};
+use super::placement::{Placement, Shared};
 use crate::case::Case;
 use crate::case::srun::{Program, Srun};
 use crate::observation::Exit;

@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use super::{Ended, ORDER, Order, ended, here, started};
 use crate::execute::launch::environment::Environment;
 use crate::execute::launch::program;
+use crate::execute::placement::{Placement, node_cookie, variables};
 use crate::execute::process_tree::cookie::Cookie;
 use crate::execute::process_tree::inherit::UmaskOf;
 use crate::execute::process_tree::kernel::{self, Spawn};
-use crate::execute::ranks::{self, Placement, node_cookie};
 use crate::execute::torchrun;
 use crate::host::whole_file;
 use crate::observation::Exit;
@@ -106,7 +106,7 @@ fn environment(order: &Order, task: Task) -> Result<Environment, String> {
         return Ok(environment);
     }
     let placement = placed(order, task)?;
-    for (name, value) in ranks::variables(task.id, task.tasks, placement, order.port) {
+    for (name, value) in variables(task.id, task.tasks, placement, order.port) {
         environment.set(name, value);
     }
     environment.set(protocol::env::COOKIE.name, node_cookie(&cookie, placement.node).to_string());

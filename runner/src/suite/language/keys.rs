@@ -3,7 +3,8 @@
 use protocol::sanitizer;
 
 use super::{
-    Key, Rule, Section, Shape, cluster, expect, fixture, gpu, network, optional, or, python, required, srun, when,
+    Key, MAX_RANKS, Rule, Section, Shape, cluster, expect, fixture, gpu, network, optional, or, python, required, srun,
+    when,
 };
 use crate::check::repeat::EXCEPTIONS;
 
@@ -12,8 +13,6 @@ const TEXTS: Shape = Shape::List(0, &Shape::Text);
 const RANK: Shape = Shape::Integer(0, u32::MAX);
 /// Most attempts after the first.
 pub(crate) const MOST_RETRIES: u32 = 20;
-/// Most ranks of a launch.
-pub(crate) const MAX_RANKS: u32 = 1024;
 
 pub(crate) static SUITE: Section = Section {
     name: "suite",

@@ -35,6 +35,9 @@ pub struct Section {
     pub rules: &'static [Rule],
 }
 
+/// Most ranks of a launch.
+pub(crate) const MAX_RANKS: u32 = 1024;
+
 /// One key of a section.
 #[derive(Debug)]
 pub struct Key {

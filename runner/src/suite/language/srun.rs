@@ -1,7 +1,6 @@
 //! The keys of `srun`, Slurm's launcher.
 
-use super::keys::MAX_RANKS;
-use super::{Rule, Section, Shape, optional, or, required};
+use super::{MAX_RANKS, Rule, Section, Shape, optional, or, required};
 
 const WORDS: Shape = Shape::List(0, &Shape::Word);
 

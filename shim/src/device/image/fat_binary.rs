@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 
 pub(super) const WRAPPER: u32 = 0x4662_43b1;
+/// Version of the wrapper around what the device linker made.
+const LINKED_VERSION: u32 = 2;
 pub(super) const CONTAINER: u32 = 0xba55_ed50;
 const HEADER: usize = 16;
 /// Bytes of an entry's header that are read.
@@ -37,18 +39,19 @@ pub(super) struct Entry<'a> {
     payload: &'a [u8],
 }
 
-/// The container behind a wrapper.
+/// The containers behind a wrapper: the one of a translation unit; or what the device linker made, and behind it those of the
+/// translation units that it linked (`-rdc=true`; version 2, crt/link.stub).
 ///
 /// # Safety
 /// As [`super::initial`].
-pub(super) unsafe fn of_wrapper(wrapper: usize) -> Result<&'static [u8], String> {
+pub(super) unsafe fn of_wrapper(wrapper: usize) -> Result<Vec<&'static [u8]>, String> {
     #[repr(C)]
     #[derive(Clone, Copy)]
     struct Wrapper {
         magic: u32,
         version: u32,
         data: *const u8,
-        more: *const u8,
+        more: *const *const u8,
     }
     if wrapper == 0 {
         return Err("no device code".to_owned());
@@ -59,7 +62,18 @@ pub(super) unsafe fn of_wrapper(wrapper: usize) -> Result<&'static [u8], String>
         return Err("an unknown kind of fat binary".to_owned());
     }
     // SAFETY: the compiler puts a container there.
-    unsafe { of_container(wrapper.data) }
+    let mut containers = vec![unsafe { of_container(wrapper.data) }?];
+    if wrapper.version == LINKED_VERSION && !wrapper.more.is_null() {
+        // SAFETY: of this version, a list that ends with null, of containers that are registered before.
+        unsafe {
+            let mut next = wrapper.more;
+            while !(*next).is_null() {
+                containers.push(of_container(*next)?);
+                next = next.add(1);
+            }
+        }
+    }
+    Ok(containers)
 }
 
 /// A container in memory.

@@ -27,8 +27,15 @@ pub(crate) struct Initial {
 /// `wrapper` is null or what the compiler made.
 pub(crate) unsafe fn initial(wrapper: usize, name: &str) -> Result<Initial, String> {
     // SAFETY: passed on.
-    let image = unsafe { fat_binary::of_wrapper(wrapper) }?;
-    initial_in(image, name)
+    let images = unsafe { fat_binary::of_wrapper(wrapper) }?;
+    let mut reason = "no device code".to_owned();
+    for image in images {
+        match initial_in(image, name) {
+            Ok(initial) => return Ok(initial),
+            Err(why) => reason = why,
+        }
+    }
+    Err(reason)
 }
 
 fn initial_in(image: &[u8], name: &str) -> Result<Initial, String> {

@@ -37,7 +37,20 @@ impl From<String> for Unusable {
 /// `wrapper` is null or what the compiler made.
 pub(crate) unsafe fn for_device(wrapper: usize, capability: (i32, i32)) -> Result<Code, Unusable> {
     // SAFETY: passed on.
-    choose(unsafe { fat_binary::of_wrapper(wrapper) }?, capability)
+    choose_linked(&unsafe { fat_binary::of_wrapper(wrapper) }?, capability)
+}
+
+/// The code of what the device linker made is the PTX of all that it linked. Where one of them has none for the device (NVIDIA's
+/// own device runtime), what needs it does not link.
+fn choose_linked(containers: &[&[u8]], capability: (i32, i32)) -> Result<Code, Unusable> {
+    let [whole, parts @ ..] = containers else { return Ok(Code::Nothing) };
+    let mut all = Vec::new();
+    for part in parts {
+        if let Code::Ptx(texts) = choose(part, capability)? {
+            all.extend(texts);
+        }
+    }
+    if all.is_empty() { choose(whole, capability) } else { Ok(Code::Ptx(all)) }
 }
 
 /// The same for what `cuModuleLoadData` gets: a fat binary with or without its wrapper, a cubin, or PTX that ends with NUL.
@@ -201,6 +214,29 @@ mod tests {
         let machine = container(&[(2, 80, ""), (1, 90, "sm_90")]);
         assert_eq!(of_file(&machine, (8, 6)), Ok(Code::Machine));
         assert_eq!(of_file(&machine, (7, 5)), Ok(Code::Nothing), "code of another major version");
+    }
+
+    #[test]
+    fn what_the_device_linker_put_together_is_the_ptx_of_all_its_parts() {
+        let empty = container(&[]);
+        let machine = container(&[(2, 80, "")]);
+        let [first, second] =
+            ["sm_80, first", "sm_75, second"].map(|target| container(&[(2, 80, ""), (1, 75, target)]));
+        let chosen = |parts: &[&[u8]]| choose_linked(parts, (8, 0)).unwrap();
+        let Code::Ptx(texts) = chosen(&[&machine, &first, &machine, &second]) else { panic!("no PTX") };
+        assert!(texts.len() == 2 && texts[0].contains("first") && texts[1].contains("second"), "{texts:?}");
+        assert_eq!(chosen(&[&machine, &machine]), Code::Machine, "no part has PTX");
+        assert_eq!(chosen(&[&empty]), Code::Nothing);
+        let [wrapped, null] = [first.as_ptr(), std::ptr::null()];
+        let list = [wrapped, second.as_ptr(), null];
+        let wrapper = (WRAPPER, 2u32, empty.as_ptr(), list.as_ptr());
+        // SAFETY: a wrapper with its list, as crt/link.stub lays them out: two words, two pointers.
+        let found = unsafe { for_device(lay_out(&wrapper).as_ptr() as usize, (8, 0)) };
+        assert!(matches!(found, Ok(Code::Ptx(texts)) if texts.len() == 2));
+    }
+
+    fn lay_out((magic, version, data, list): &(u32, u32, *const u8, *const *const u8)) -> [usize; 3] {
+        [usize::try_from(u64::from(*version) << 32 | u64::from(*magic)).unwrap(), *data as usize, *list as usize]
     }
 
     #[test]
