@@ -6,7 +6,7 @@ use protocol::plan::ClusterPlan;
 use crate::case::{Kill, KillTarget, Launch, Warm};
 use crate::host::signal;
 use crate::suite::Shared;
-use crate::suite::language::{MAX_RANKS, keys};
+use crate::suite::language::{MAX_RANKS, keys, when};
 use crate::suite::reader::{Reader, did_you_mean};
 use crate::suite::{room, srun};
 
@@ -166,7 +166,7 @@ pub(super) fn read_when(
     node: &Node,
     world: Option<u32>,
 ) -> Option<(regex::bytes::Regex, Option<u32>)> {
-    let when = reader.section(&keys::WHEN, node)?;
+    let when = reader.section(&when::WHEN, node)?;
     let output = when.required("output", "output: REGEX").and_then(|node| {
         let text = reader.string("output", node)?;
         regex(reader, node, &text)

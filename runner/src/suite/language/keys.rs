@@ -4,6 +4,7 @@ use protocol::sanitizer;
 
 use super::{
     Key, MAX_RANKS, Rule, Section, Shape, cluster, expect, fixture, gpu, network, optional, or, python, required, srun,
+    when,
 };
 use crate::check::repeat::EXCEPTIONS;
 
@@ -435,7 +436,7 @@ pub(crate) static KILL: Section = Section {
             "`{rank: 1}`, `{node: 0}` or `coordinator`",
         ),
         or("signal", Shape::Text, "SIGKILL", "the signal's name"),
-        required("when", Shape::Section(&WHEN), "the trigger"),
+        required("when", Shape::Section(&when::WHEN), "the trigger"),
     ]],
     rules: &[],
 };
@@ -449,17 +450,6 @@ pub(crate) static TARGET: Section = Section {
         optional("node", RANK, "all processes of a node, by its index"),
     ]],
     rules: &[Rule::OneOf(&["rank", "node"])],
-};
-
-pub(crate) static WHEN: Section = Section {
-    name: "when",
-    what: "`when`",
-    about: "What triggers a `kill`.",
-    keys: &[&[
-        required("output", Shape::Regex, "a line of stdout matches this"),
-        or("rank", RANK, "the target's; 0 for a node or the coordinator", "whose stdout"),
-    ]],
-    rules: &[],
 };
 
 pub(crate) static FAULT: Section = Section {

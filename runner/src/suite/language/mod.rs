@@ -15,6 +15,8 @@ mod reference;
 mod schema;
 pub(crate) mod srun;
 
+pub(crate) mod when;
+
 pub use reference::{sections, table_of};
 pub use schema::{json_schema, text as schema_text};
 

@@ -1,6 +1,6 @@
 //! The keys of `network`: nodes that are apart.
 
-use super::keys::WHEN;
+use super::when::WHEN;
 use super::{Key, Rule, Section, Shape, optional, or, required};
 
 const ENDS: Shape = Shape::List(2, &Shape::Text);
