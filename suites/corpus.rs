@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use runner::case::srun::Program;
 use runner::case::{Case, Launch};
 use runner::suite;
 
@@ -91,14 +92,17 @@ fn cases() -> Vec<Arc<Case>> {
 /// What a case starts, without the interpreter: the name of the program, and its arguments.
 fn command(case: &Case) -> (String, Vec<String>) {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    match &case.launch {
-        Launch::Torchrun { script, args, .. } => (name(script), args.clone()),
-        Launch::Argv { argv, .. } => {
-            let from = usize::from(argv.first().is_some_and(|program| program == "python"));
-            let program = argv.get(from).map(|program| name(Path::new(program))).unwrap_or_default();
-            (program, argv.iter().skip(from + 1).cloned().collect())
-        }
-    }
+    let argv = match &case.launch {
+        Launch::Torchrun { script, args, .. } => return (name(script), args.clone()),
+        Launch::Argv { argv, .. } => argv,
+        Launch::Srun(srun) => match &srun.program {
+            Program::Torchrun { script, args, .. } => return (name(script), args.clone()),
+            Program::Rank { argv } => argv,
+        },
+    };
+    let from = usize::from(argv.first().is_some_and(|program| program == "python"));
+    let program = argv.get(from).map(|program| name(Path::new(program))).unwrap_or_default();
+    (program, argv.iter().skip(from + 1).cloned().collect())
 }
 
 /// Whether a case of a program looks for what the program gets wrong.

@@ -1,11 +1,11 @@
 //! `--executor slurm`: a case as a step of the allocation that ftest runs in, else as a job of its own. What runs there is `ftest run
 //! --drive` with that one case; its events and files become those of this run. Which node gets it, and when, is Slurm's to say.
 
-use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -39,7 +39,7 @@ pub struct Slurm {
     options: Vec<String>,
     /// Options of `ftest run` that go for each case as for the whole run.
     passed_on: Vec<String>,
-    number: Cell<u32>,
+    number: AtomicU32,
 }
 
 /// A run of one case elsewhere, as far as it is known.
@@ -56,7 +56,7 @@ struct Part {
 impl Slurm {
     /// Starts `ftest` for each case, and gathers its files in `directory`.
     pub fn new(ftest: PathBuf, directory: PathBuf, options: Vec<String>, passed_on: Vec<String>) -> Slurm {
-        Slurm { ftest, directory, options, passed_on, number: Cell::new(0) }
+        Slurm { ftest, directory, options, passed_on, number: AtomicU32::new(0) }
     }
 
     /// Whether `case` is started by it. One whose ranks Slurm starts anyway is not: a step within a step would wait for its own CPUs.
@@ -66,7 +66,7 @@ impl Slurm {
 
     /// Runs `case`; gives its verdict and the events from its start to its end, with all files in their places.
     pub async fn run(&self, case: &Case, context: &RunContext) -> (Verdict, Vec<Event>) {
-        let number = self.number.replace(self.number.get() + 1);
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
         let place = self.directory.join(PARTS).join(number.to_string());
         let cookie = context.cookie().part(format_args!("slurm-{number}")).to_string();
         let mut part = Part { place, ..Part::default() };

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn there_is_an_end_to_what_is_kept() {
         let mut freed = Freed::new();
-        (0..=MOST).for_each(|index| freed.add(index * 8, 8, false));
+        (0..=MOST).for_each(|index| freed.add(index * 8, 8, false, SITE));
         assert_eq!((freed.find(0), freed.find(8).is_some()), (None, true));
     }
 }
