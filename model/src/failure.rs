@@ -21,6 +21,8 @@ pub(crate) struct Failure {
     operations: BTreeMap<Rank, Operation>,
     /// Ranks of the communicator.
     pub(crate) culprits: BTreeSet<Rank>,
+    /// Ranks of the communicator that named a culprit: what they say they saw themselves.
+    pub(crate) witnesses: BTreeSet<Rank>,
     /// A rank was lost while all others were known to hang: somebody ends the case.
     after_hang: bool,
     /// Global ranks.
@@ -126,6 +128,7 @@ impl Failures {
                     code: noticed.code,
                     operations: BTreeMap::new(),
                     culprits: BTreeSet::new(),
+                    witnesses: BTreeSet::new(),
                     after_hang: self.hanging && is_absence(noticed.code),
                     observed: BTreeSet::new(),
                     attempted: BTreeMap::new(),
@@ -165,6 +168,9 @@ impl Failures {
             participant.is_some_and(|participant| !passed_on(**rank, participant))
         };
         event.culprits.extend(noticed.culprits.iter().filter(culprit));
+        if !noticed.culprits.is_empty() {
+            event.witnesses.insert(noticed.rank);
+        }
         event.attempted.insert((global, noticed.sequence), noticed.attempted_bytes);
     }
 
@@ -180,6 +186,7 @@ impl Failures {
             code,
             operations: BTreeMap::new(),
             culprits: BTreeSet::from([rank]),
+            witnesses: BTreeSet::new(),
             after_hang: self.hanging,
             observed: BTreeSet::new(),
             attempted: BTreeMap::new(),
@@ -211,6 +218,7 @@ impl Failures {
             code,
             operations: BTreeMap::new(),
             culprits: culprits.into_iter().collect(),
+            witnesses: BTreeSet::new(),
             after_hang: self.hanging && code == ErrorCode::RankLost,
             observed: observed.iter().map(|(rank, _)| *rank).collect(),
             attempted: BTreeMap::new(),

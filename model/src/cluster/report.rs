@@ -451,7 +451,7 @@ impl Cluster {
     }
 
     /// The ranks of the communicator that are to blame for a failure. Of a host that nobody reaches, whom a rank names first depends on
-    /// timing: it is all ranks there.
+    /// timing: it is all ranks there. So does which of two hosts notices first that they do not reach each other: it is both.
     fn culprits(&self, failure: &Failure, communicator: Option<&Communicator>) -> BTreeSet<Rank> {
         let known = failure.culprits.clone();
         let (ErrorCode::Unreachable, Some(communicator), Some(plan)) =
@@ -459,10 +459,16 @@ impl Cluster {
         else {
             return known;
         };
-        let node = |rank: Rank| plan.node_of(communicator.global_rank(rank)?).map(|(index, _)| index);
-        let nodes: BTreeSet<usize> = known.iter().filter_map(|rank| node(*rank)).collect();
-        let there =
-            (0..communicator.size()).map(Rank).filter(|rank| node(*rank).is_some_and(|node| nodes.contains(&node)));
+        let node = |global: Rank| plan.node_of(global).map(|(index, _)| index);
+        let local_node = |rank: Rank| node(communicator.global_rank(rank)?);
+        let mut nodes: BTreeSet<usize> = known.iter().filter_map(|rank| local_node(*rank)).collect();
+        let alive: BTreeSet<usize> = failure.observed.iter().filter_map(|rank| node(*rank)).collect();
+        if nodes.is_subset(&alive) {
+            nodes.extend(failure.witnesses.iter().filter_map(|rank| local_node(*rank)));
+        }
+        let there = (0..communicator.size())
+            .map(Rank)
+            .filter(|rank| local_node(*rank).is_some_and(|node| nodes.contains(&node)));
         there.chain(known.iter().copied()).collect()
     }
 

@@ -184,3 +184,21 @@ fn a_host_that_cannot_be_reached_is_lost_with_all_its_ranks() {
     let sentence = "rank 0 waits in all_reduce, collective 5 of communicator 1, for ranks 2 and 3 on node1, which cannot be reached";
     assert_eq!(report.findings[0].sentence, sentence);
 }
+
+/// Rank 2 noticed that nothing comes from the other node, before that one noticed anything, and everybody was told: two hosts that live
+/// do not reach each other.
+#[test]
+fn a_cut_between_two_hosts_blames_both_whoever_noticed_first() {
+    for (witness, named) in [(2, 0), (1, 3)] {
+        let mut world = launch(4, &[]);
+        (0..4).for_each(|rank| drop(world.init(rank, 7, 4, rank as u32, rank as u32)));
+        let noticed = failure(Operation::AllReduce, 5, witness, ErrorCode::Unreachable, &[named], 4);
+        world.say(witness.into(), ToCoordinator::Failed { failure: noticed });
+        for told in (0..4).filter(|rank| *rank != witness) {
+            let failure = failure(Operation::AllReduce, 5, told, ErrorCode::Unreachable, &[], 4);
+            world.say(told.into(), ToCoordinator::Failed { failure });
+        }
+        let sentence = "node0 and node1 do not reach each other: ranks 0, 1, 2 and 3 wait in all_reduce, collective 5 of communicator 1";
+        assert_eq!(world.report().findings[0].sentence, sentence);
+    }
+}
