@@ -53,6 +53,8 @@ pub(crate) struct Session {
     next: AtomicU64,
     /// Either side said that the end of the connection is not an alarm.
     closing: AtomicBool,
+    /// Nothing comes any more.
+    ended: (Mutex<bool>, Condvar),
     cluster: OnceLock<ClusterPlan>,
     notices: OnceLock<Notices>,
     name: String,
@@ -119,6 +121,7 @@ impl Session {
             answers: Mutex::default(),
             next: AtomicU64::new(1),
             closing: AtomicBool::new(false),
+            ended: (Mutex::new(false), Condvar::new()),
             cluster,
             notices: OnceLock::new(),
             name,
@@ -239,10 +242,23 @@ impl Session {
         self.pending.lock()
     }
 
-    /// Sends what is left and announces that this process ends on purpose.
+    /// Sends what is left and announces that this process ends on purpose. Over a network it waits until the coordinator has closed
+    /// the connection, for at most [`UNREACHABLE_AFTER`]: what arrives after this process ended makes the system reset the connection,
+    /// and what was not delivered by then is lost.
     pub(crate) fn goodbye(&self) {
-        if !self.closing.swap(true, Ordering::AcqRel) {
-            self.send(&ToCoordinator::Goodbye);
+        if self.closing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.send(&ToCoordinator::Goodbye);
+        let is_remote = self.writer.lock().say_no_more();
+        if !is_remote {
+            return;
+        }
+        let (ended, changed) = &self.ended;
+        let deadline = Instant::now() + UNREACHABLE_AFTER;
+        let mut has_ended = ended.lock();
+        while !*has_ended && Instant::now() < deadline {
+            has_ended = changed.wait_timeout(has_ended, deadline.saturating_duration_since(Instant::now()));
         }
     }
 
@@ -274,6 +290,8 @@ impl Session {
                     if !self.closing.load(Ordering::Acquire) {
                         self.orphaned(&error);
                     }
+                    *self.ended.0.lock() = true;
+                    self.ended.1.notify_all();
                     return;
                 }
             }
@@ -433,6 +451,12 @@ impl Stream {
         }
     }
 
+    /// Ends what we send, where the other end may be on another host. False where it is not.
+    fn say_no_more(&self) -> bool {
+        let Self::Tcp(stream) = self else { return false };
+        stream.shutdown(std::net::Shutdown::Write).is_ok()
+    }
+
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         // Rust ignores SIGPIPE only in programs of its own; this library lives in others.
         let fd = match self {
@@ -459,9 +483,47 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    /// What a rank says last crosses a slow network, and is lost where the rank ends before it has arrived.
+    #[test]
+    fn a_goodbye_over_a_network_has_arrived_when_it_was_said() {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(door.local_addr().unwrap().to_string());
+        let heard = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = door.accept().unwrap();
+                let mut buffer = Vec::new();
+                let mut next = |stream: &mut TcpStream| {
+                    let mut piece = [0; 4096];
+                    loop {
+                        if let Some(message) =
+                            frame::decode::<ToCoordinator>(&mut buffer, frame::MAX_TO_COORDINATOR).unwrap()
+                        {
+                            return Some(message);
+                        }
+                        match stream.read(&mut piece).unwrap() {
+                            0 => return None,
+                            got => buffer.extend_from_slice(&piece[..got]),
+                        }
+                    }
+                };
+                assert!(matches!(next(&mut stream), Some(ToCoordinator::Hello { .. })));
+                stream.write_all(&frame::encode(&ToRank::Welcome { version: VERSION, cluster: None })).unwrap();
+                std::thread::sleep(Duration::from_millis(200));
+                // It comes to a rank that has said goodbye already.
+                stream.write_all(&frame::encode(&ToRank::Flush { request: 7 })).unwrap();
+                let said: Vec<ToCoordinator> = std::iter::from_fn(|| next(&mut stream)).collect();
+                heard.store(said.contains(&ToCoordinator::Goodbye), Ordering::Release);
+            });
+            Session::connect(&address, &Settings::default()).map(|session| session.goodbye()).unwrap();
+            assert!(heard.load(Ordering::Acquire));
+        });
+    }
 
     /// Too many connections without a hello evict the oldest at the coordinator, which may be a rank's.
     #[test]
