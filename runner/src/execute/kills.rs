@@ -97,7 +97,9 @@ fn hit(kill: &Kill, sweep: &Sweep, coordinator: Option<i32>) -> String {
     };
     // A host dies all at once: no process of it lives to see another one dead.
     if signal == Signal::KILL && targets.len() > 1 {
-        targets.iter().for_each(|process| drop(process.signal(Signal::STOP)));
+        for process in &targets {
+            process.signal(Signal::STOP);
+        }
     }
     let hit: Vec<String> =
         targets.iter().filter(|process| process.signal(signal)).map(|process| process.describe()).collect();
