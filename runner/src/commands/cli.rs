@@ -175,6 +175,14 @@ impl Cli {
         ending::parse(with_run(arguments.into_iter().collect()))
     }
 
+    /// [`Cli::read`] for those who only ask whether it can be read.
+    ///
+    /// # Errors
+    /// What is wrong, or that it asks for help or the version.
+    pub fn try_read(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(with_run(arguments.into_iter().collect()))
+    }
+
     /// The command line `ftest run SUITE`.
     pub fn run_of(suite: &std::path::Path) -> Cli {
         ending::parse(vec!["ftest".into(), "run".into(), suite.into()])

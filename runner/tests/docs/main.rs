@@ -1,5 +1,10 @@
 //! The files generated from the code are up to date: the JSON Schemas, the tables of keys, options and exit codes.
-//! `cargo xtask regen docs` rewrites them. And what is written by hand names cases that exist.
+//! `cargo xtask regen docs` rewrites them. And what is written by hand names cases that exist, and holds code that is right.
+
+mod blocks;
+mod code;
+mod fragment;
+mod typed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
