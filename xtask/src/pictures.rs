@@ -80,7 +80,7 @@ fn browser() -> Option<PathBuf> {
 fn photograph(browser: &Path, page: &Path, picture: &Path) -> Result<(), String> {
     println!("{}", picture.display());
     let done = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,2100"])
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,2460"])
         .arg(format!("--screenshot={}", picture.display()))
         .arg(format!("file://{}", page.display()))
         .output()

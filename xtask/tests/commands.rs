@@ -23,6 +23,7 @@ fn mistake(words: &[&str], known: &str) -> Option<String> {
     };
     words
         .iter()
+        .filter(|word| !word.contains('/'))
         .find(|word| !is_known(word))
         .map(|word| format!("`cargo xtask {}`: nothing has the name {word}", words.join(" ")))
 }
