@@ -6,22 +6,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::managed::COMPLETE;
-
-/// Gives `environment` what other environments in the same place have compiled of the files that they share with it. Where that
-/// cannot be done, Python compiles; and it takes no bytecode whose source has another size or time.
-pub(super) fn share(environment: &Path) {
-    let beside = environment.parent().and_then(|home| fs::read_dir(home).ok());
-    let others = beside.into_iter().flatten().flatten().map(|entry| entry.path());
-    let others: Vec<PathBuf> = others
-        .filter(|other| other != environment && other.join(COMPLETE).is_file())
-        .map(|it| it.join("lib"))
-        .collect();
+/// Gives `environment` what `others` have compiled of the files that they share with it. Where that cannot be done, Python
+/// compiles; and it takes no bytecode whose source has another size or time.
+pub(super) fn share(environment: &Path, others: &[PathBuf]) {
     let mut directories = vec![PathBuf::new()];
     while let Some(directory) = directories.pop() {
         let own = environment.join("lib").join(&directory);
-        for other in &others {
-            share_one(&own, &other.join(&directory));
+        for other in others {
+            share_one(&own, &other.join("lib").join(&directory));
         }
         for entry in fs::read_dir(&own).into_iter().flatten().flatten() {
             // Not through links: an environment ends at its own files.
@@ -77,20 +69,16 @@ mod tests {
     }
 
     #[test]
-    fn bytecode_of_shared_files_comes_from_an_environment_that_is_complete() {
+    fn bytecode_of_shared_files_comes_from_another_environment() {
         let home = tempfile::tempdir().unwrap();
         let done = environment(home.path(), "done", &["shared.py", "own.py"]);
-        let half = environment(home.path(), "half", &["late.py"]);
         let new = environment(home.path(), "new", &["own.py"]);
         fs::hard_link(done.join("shared.py"), new.join("shared.py")).unwrap();
-        fs::hard_link(half.join("late.py"), new.join("late.py")).unwrap();
         for name in ["shared.cpython-311.pyc", "own.cpython-311.pyc", "gone.cpython-311.pyc"] {
             compile(&done, name);
         }
-        compile(&half, "late.cpython-311.pyc");
-        fs::write(home.path().join("done").join(COMPLETE), "").unwrap();
 
-        share(&home.path().join("new"));
+        share(&home.path().join("new"), &[home.path().join("empty"), home.path().join("done")]);
         let linked = fs::read_dir(new.join("__pycache__")).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(linked.collect::<Vec<_>>(), ["shared.cpython-311.pyc"]);
         let name = "__pycache__/shared.cpython-311.pyc";

@@ -37,6 +37,8 @@ const OTHERS: &[&str] = &["cuda-bindings", "cuda-pathfinder", "cuda-toolkit", "p
 pub(super) struct Site<'a> {
     pub(super) directory: &'a Path,
     pub(super) wheels: PathBuf,
+    /// Environments that are there already.
+    pub(super) others: Vec<PathBuf>,
     /// What its tools carry, where it is not empty.
     pub(super) mark: &'a str,
 }
@@ -67,7 +69,7 @@ impl Site<'_> {
         if let Tools::Pip { .. } = tools {
             return;
         }
-        bytecode::share(self.directory);
+        bytecode::share(self.directory, &self.others);
         // As pip does: by the time of the source, not by its content, which every start would have to read.
         let words = ["-m", "compileall", "-qq", "-j", "0", "--invalidation-mode", "timestamp"];
         let library = self.directory.join("lib").display().to_string();

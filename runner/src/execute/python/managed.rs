@@ -1,6 +1,6 @@
 //! Managed environments in the user's cache: made lean once per requirements and Python, then reused by every run.
 //!
-//! An environment is made at its final place, because its scripts name it, under a file lock; [`COMPLETE`] is written last.
+//! An environment is made at its final place, because its scripts name it, under a file lock; `.complete` is written last.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,10 +16,7 @@ use super::{Python, hints, requirement};
 use crate::case::python::{package, shown};
 use crate::execute::launch::environment::cache_directory;
 
-/// Written last into an environment.
-pub(super) const COMPLETE: &str = ".complete";
-
-/// The content of [`COMPLETE`].
+/// The content of `.complete`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Complete {
     requirements: Vec<String>,
@@ -110,7 +107,9 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
         plan.tools.with_uv(&plan.cache.uv(), announce)
     };
     let _in_use = plan.cache.wheels_in_use()?;
-    let site = Site { directory: &directory, wheels: plan.cache.wheels(), mark };
+    let complete = list()?.into_iter().filter(|environment| environment.requirements.is_some());
+    let others = complete.map(|environment| environment.path).collect();
+    let site = Site { directory: &directory, wheels: plan.cache.wheels(), others, mark };
     make(&tools, &site, &plan.requirements, announce).map_err(|source| {
         let _ = fs::remove_dir_all(&directory);
         Error::Make { requirements: shown(&plan.requirements), source: Box::new(source) }
@@ -122,7 +121,7 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
         torch_libraries: described.torch_libraries.clone(),
     };
     hints::put(&directory, &record.requirements);
-    let marker = directory.join(COMPLETE);
+    let marker = directory.join(".complete");
     fs::write(&marker, serde_json::to_string(&record).unwrap_or_default())
         .map_err(|source| Error::Cache { place: marker, source })?;
     Ok(described)
@@ -201,7 +200,7 @@ fn key(requirements: &[String], version: &str) -> String {
 }
 
 fn complete(directory: &Path) -> Option<Python> {
-    let record: Complete = serde_json::from_slice(&fs::read(directory.join(COMPLETE)).ok()?).ok()?;
+    let record: Complete = serde_json::from_slice(&fs::read(directory.join(".complete")).ok()?).ok()?;
     let bin = directory.join("bin");
     let program = bin.join("python");
     // The interpreter below a venv may have been uninstalled; then it is recreated.
@@ -239,7 +238,7 @@ pub fn list() -> Result<Vec<Environment>, Error> {
     let mut environments = Vec::new();
     for entry in fs::read_dir(cache()?.environments()).into_iter().flatten().flatten() {
         if entry.path().is_dir() {
-            let record = fs::read(entry.path().join(COMPLETE)).ok();
+            let record = fs::read(entry.path().join(".complete")).ok();
             let record: Option<Complete> = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
             environments.push(Environment {
                 key: entry.file_name().to_string_lossy().into_owned(),
@@ -295,7 +294,7 @@ pub fn remove(key: &str, announce: &dyn Fn(&str)) -> Result<(), Error> {
     }
     let lock = lock(&home, key, announce)?;
     // First the marker: a half-removed environment is never taken for a whole one.
-    let _ = fs::remove_file(home.join(key).join(COMPLETE));
+    let _ = fs::remove_file(home.join(key).join(".complete"));
     clear(&home.join(key))?;
     drop(lock);
     Ok(())
