@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use protocol::schedule::Schedule;
@@ -11,7 +11,8 @@ use runner::case::Case;
 use runner::case::requirement;
 use runner::execute::{Cancel, RunContext};
 use runner::host::install::Install;
-use runner::record::CaseRun;
+use runner::host::secrets::Secrets;
+use runner::record::{self, ArtifactStore, CaseRun, Runs, Store};
 use runner::report::human;
 use runner::schedule::Settings;
 use runner::schedule::attempts;
@@ -43,8 +44,13 @@ fn main() -> ExitCode {
     }
     trials.push(chaos(Arc::clone(&shared)));
     let conclusion = libtest_mimic::run(&arguments, trials);
-    shared.end();
-    conclusion.exit_code()
+    match shared.end() {
+        Ok(()) => conclusion.exit_code(),
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn trial(case: Arc<Case>, shared: Arc<Shared>) -> Trial {
@@ -69,7 +75,10 @@ fn chaos(shared: Arc<Shared>) -> Trial {
         let conclude = |case: &Case, chaos: Option<u32>| -> Result<_, Failed> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (settings, shared) = (Settings { chaos, ..Settings::default() }, attempts::Shared::default());
-            Ok(runtime.block_on(attempts::run(case, &resources, settings, &shared)))
+            let conclusion = runtime.block_on(attempts::run(case, &resources, settings, &shared));
+            // Most are meant to fail.
+            conclusion.attempts.iter().for_each(|attempt| resources.execution.discard(&attempt.observation));
+            Ok(conclusion)
         };
         let schedule = Some(Schedule { seed: 0, jitter: Duration::from_millis(20) });
         let unwaited = Case { schedule, ..case("copies-in-time") };
@@ -97,41 +106,67 @@ fn run(case: &Case, resources: &RunResources) -> Result<Completion, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shared = attempts::Shared::default();
     let conclusion = runtime.block_on(attempts::run(case, resources, Settings::default(), &shared));
+    let mut details = human::details(&CaseRun::of(case, &conclusion));
+    for attempt in conclusion.attempts.iter().filter(|attempt| attempt.kept) {
+        let scratch = &attempt.observation.scratch;
+        let kept = resources.settle(scratch, &case.full_id());
+        details = details.replace(&scratch.display().to_string(), &kept.display().to_string());
+    }
     match &conclusion.verdict {
         Verdict::Passed => Ok(Completion::Completed),
         Verdict::Skipped { reason } | Verdict::Xfailed { reason } => Ok(Completion::ignored_with(reason)),
-        Verdict::Failed | Verdict::Broken | Verdict::Timeout => Err(Failed::from(format!(
-            "{}\n{}",
-            conclusion.verdict.word(),
-            human::details(&CaseRun::of(case, &conclusion))
-        ))),
+        Verdict::Failed | Verdict::Broken | Verdict::Timeout => {
+            Err(Failed::from(format!("{}\n{details}", conclusion.verdict.word())))
+        }
     }
 }
 
+/// Runs of which the files of failed cases are kept in the build directory.
+const RUNS_KEPT: usize = 5;
+
 /// The run that all cases share, made when the first one runs: listing builds and starts nothing.
 #[derive(Default)]
-struct Shared(OnceLock<Result<std::sync::Mutex<Option<Arc<RunResources>>>, String>>);
+struct Shared(OnceLock<Result<Mutex<Option<Live>>, String>>);
+
+/// A run that has not ended.
+struct Live {
+    resources: Arc<RunResources>,
+    /// Held for its lock: no other run takes it for an old one.
+    _store: Store,
+}
+
+impl Live {
+    fn start() -> Result<Live, String> {
+        build()?;
+        runner::execute::keep_descriptors();
+        let runs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("suites");
+        let id = record::run_id(SystemTime::now());
+        let store = Runs::new(Some(&runs)).open(&id, RUNS_KEPT).map_err(|error| error.to_string())?;
+        let context = RunContext::start(Install::find(), Cancel::new(), Arc::new(|step| eprintln!("{step}")))?;
+        let artifacts = Some(ArtifactStore::new(store.directory(), Secrets::default()));
+        let resources = Arc::new(RunResources { artifacts, ..RunResources::bare(context) });
+        Ok(Live { resources, _store: store })
+    }
+}
 
 impl Shared {
     fn resources(&self) -> Result<Arc<RunResources>, Failed> {
-        let made = self.0.get_or_init(|| {
-            build()?;
-            runner::execute::keep_descriptors();
-            let context = RunContext::start(Install::find(), Cancel::new(), Arc::new(|step| eprintln!("{step}")))?;
-            Ok(std::sync::Mutex::new(Some(Arc::new(RunResources::bare(context)))))
-        });
+        let made = self.0.get_or_init(|| Live::start().map(|live| Mutex::new(Some(live))));
         let slot = made.as_ref().map_err(|error| Failed::from(error.clone()))?;
-        let context = slot.lock().map_err(|_| Failed::from("another case panicked"))?;
-        context.clone().ok_or_else(|| Failed::from("the run has ended"))
+        let live = slot.lock().map_err(|_| Failed::from("another case panicked"))?;
+        live.as_ref().map(|live| Arc::clone(&live.resources)).ok_or_else(|| Failed::from("the run has ended"))
     }
 
     /// Ends the run in order: its directory and its guard go.
-    fn end(&self) {
-        if let Some(Ok(slot)) = self.0.get()
-            && let Ok(mut context) = slot.lock()
-        {
-            context.take();
-        }
+    ///
+    /// # Errors
+    /// The directory is still there: something of a case was left in it.
+    fn end(&self) -> Result<(), String> {
+        let Some(Ok(slot)) = self.0.get() else { return Ok(()) };
+        let Some(live) = slot.lock().ok().and_then(|mut slot| slot.take()) else { return Ok(()) };
+        let directory = live.resources.execution.directory().to_owned();
+        drop(live);
+        if directory.exists() { Err(format!("the run left {}", directory.display())) } else { Ok(()) }
     }
 }
 

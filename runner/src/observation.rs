@@ -286,3 +286,10 @@ pub struct Gap {
     /// Whose, where known.
     pub rank: Option<u32>,
 }
+
+impl Gap {
+    /// The detail of a function that we do not have at all: the loader did not find it.
+    pub const NO_FUNCTION: &str = "undefined symbol";
+    /// The detail of a library that we do not have at all.
+    pub const NO_LIBRARY: &str = "no such library";
+}

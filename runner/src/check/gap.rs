@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::check::Failure;
-use crate::observation::{Gap, Observation};
+use crate::observation::{Exit, Gap, Observation, Role};
 use crate::source::SourceLocation;
 
 /// A gap that must occur, and is thereby allowed.
@@ -87,10 +87,38 @@ pub fn failures(allowed: &[String], expected: &[GapExpectation], observation: &O
             kind: "gap".into(),
             expected: "no gap".to_owned(),
             got,
-            next: format!("ftest does not implement it; `allow_gaps: [{library}.{name}]` lets the case go on"),
+            next: advice(library, name, details.first().copied(), has_failed(observation, rank)),
         }
     });
     failures.collect()
+}
+
+/// What helps. A program that the loader ended gets no further by an allowed gap.
+fn advice(library: &str, name: &str, detail: Option<&str>, failed: bool) -> String {
+    match detail {
+        Some(Gap::NO_FUNCTION) if failed => format!(
+            "ftest's {library} has no {name}, and without it the program does not go on: `allow_gaps` does not help. Build it \
+             with headers that are not newer than the version that {library} reports, or call the function only where \
+             `dlsym` finds it"
+        ),
+        Some(Gap::NO_LIBRARY) if failed => format!(
+            "ftest does not stand in for {name}, and without it the program does not go on: `allow_gaps` does not help. \
+             Install the library where the program looks for it, or leave out what needs it"
+        ),
+        _ => format!("ftest does not implement it; `allow_gaps: [{library}.{name}]` lets the case go on"),
+    }
+}
+
+/// Whether a process of `rank` did not end with 0; without a rank, one that is no rank.
+fn has_failed(observation: &Observation, rank: Option<u32>) -> bool {
+    observation.processes.iter().any(|process| {
+        let its = match process.role {
+            Role::Rank(number) => rank == Some(number),
+            Role::Launcher(_) | Role::Srun => rank.is_none(),
+            Role::Coordinator => false,
+        };
+        its && process.exit != Exit::Code(0)
+    })
 }
 
 impl GapExpectation {
@@ -113,6 +141,7 @@ impl GapExpectation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observation::ProcessObservation;
 
     #[test]
     fn many_kernels_are_one_failure() {
@@ -127,6 +156,34 @@ mod tests {
         let failures = failures(&[], &[], &observation);
         assert_eq!(failures.len(), 1);
         assert_eq!(failures[0].got, "libcudart.cudaLaunchKernel used 8 times by rank 1\na\nb\nc\nand 1 others");
+    }
+
+    #[test]
+    fn what_the_loader_did_not_find_cannot_be_allowed_where_it_ended_the_program() {
+        let cases = [
+            (Gap::NO_FUNCTION, Some(2), Role::Rank(2), Exit::Code(127), false),
+            (Gap::NO_FUNCTION, None, Role::Launcher(0), Exit::Signal(6), false),
+            (Gap::NO_LIBRARY, Some(2), Role::Rank(2), Exit::Code(1), false),
+            // It looked, and went on without; or another process failed.
+            (Gap::NO_FUNCTION, Some(2), Role::Rank(2), Exit::Code(0), true),
+            (Gap::NO_FUNCTION, Some(2), Role::Rank(1), Exit::Code(127), true),
+            (Gap::NO_FUNCTION, None, Role::Coordinator, Exit::Code(1), true),
+            ("float64", Some(2), Role::Rank(2), Exit::Code(1), true),
+        ];
+        for (detail, rank, role, exit, helps) in cases {
+            let (stdout, stderr) = Default::default();
+            let process = ProcessObservation { role, exit, stdout, stderr };
+            let (library, name) = ("libnccl".to_owned(), "ncclNew".to_owned());
+            let gap = Gap { library, name, detail: detail.into(), count: 1, rank };
+            let observation = Observation { gaps: vec![gap], processes: vec![process], ..Observation::default() };
+            let next = &failures(&[], &[], &observation)[0].next;
+            assert_eq!(
+                next.contains("`allow_gaps: [libnccl.ncclNew]` lets the case go on"),
+                helps,
+                "{detail} {role}: {next}"
+            );
+            assert_eq!(next.contains("`allow_gaps` does not help"), !helps, "{detail} {role}: {next}");
+        }
     }
 
     #[test]

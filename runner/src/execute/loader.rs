@@ -29,12 +29,12 @@ pub(super) fn gaps(processes: &[ProcessObservation]) -> Vec<Gap> {
             for found in SYMBOL.captures_iter(&text) {
                 let name = found.get(1).or(found.get(2)).map_or("", |name| name.as_str());
                 if let Some(library) = holders::missing_from(name) {
-                    *seen.entry((library.to_owned(), name.to_owned(), "undefined symbol", rank)).or_default() += 1;
+                    *seen.entry((library.to_owned(), name.to_owned(), Gap::NO_FUNCTION, rank)).or_default() += 1;
                 }
             }
             for found in LIBRARY.captures_iter(&text).filter(|_| process.exit != Exit::Code(0)) {
                 if let Some(library) = holders::not_held(&found[1]) {
-                    *seen.entry((library, found[1].to_owned(), "no such library", rank)).or_default() += 1;
+                    *seen.entry((library, found[1].to_owned(), Gap::NO_LIBRARY, rank)).or_default() += 1;
                 }
             }
         }

@@ -32,7 +32,7 @@ pub(super) fn eight(workspace: &Workspace) -> Result<Tally, String> {
             runs.push((runs_dir, workspace.start(command.current_dir(&workspace.root))?));
         }
         for (runs_dir, run) in runs {
-            let ended = run.end(5 * PATIENCE)?;
+            let ended = run.end(10 * PATIENCE)?;
             let outcome = ended.expect(&[0]).and_then(|()| match workspace::attempts(&runs_dir)?.1.len() {
                 0 => Err("no case was run".to_owned()),
                 _ => Ok(()),

@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +21,30 @@ use crate::source::SourceLocation;
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn context(cancel: &Cancel) -> RunContext {
-    RunContext::start(Install::find(), cancel.clone(), Arc::new(|_| {})).unwrap()
+/// A run that must leave no directory.
+struct Run(Option<RunContext>);
+
+impl Deref for Run {
+    type Target = RunContext;
+
+    fn deref(&self) -> &RunContext {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // The guard of a test that fails clears up after it.
+        if !std::thread::panicking() {
+            let directory = self.directory().to_owned();
+            drop(self.0.take());
+            assert!(!directory.exists(), "left behind: {}", directory.display());
+        }
+    }
+}
+
+fn context(cancel: &Cancel) -> Run {
+    Run(Some(RunContext::start(Install::find(), cancel.clone(), Arc::new(|_| {})).unwrap()))
 }
 
 fn case(argv: &[&str]) -> Case {
@@ -84,7 +107,10 @@ async fn after_a_hang(json: Option<&'static str>) -> Observation {
     execution.tree.keep(event);
     start(&mut execution, Role::Launcher(0), &["true"]);
     execution.watch(Instant::now() + PATIENCE).await;
-    std::mem::take(&mut execution.observation)
+    let observation = std::mem::take(&mut execution.observation);
+    drop(execution);
+    context.discard(&observation);
+    observation
 }
 
 #[tokio::test]
@@ -119,6 +145,7 @@ async fn the_last_words_of_the_last_process_are_heard() {
     execution.watch(Instant::now() + PATIENCE).await;
     execution.collect().await;
     assert_eq!(execution.observation.kills_not_triggered, Vec::<String>::new());
+    context.discard(&execution.observation);
 }
 
 #[tokio::test]
@@ -135,4 +162,5 @@ async fn a_stop_is_seen_while_the_coordinator_starts() {
     );
     execution.end().await;
     assert_eq!(execution.observation.leaked, Vec::<String>::new());
+    context.discard(&execution.observation);
 }
