@@ -23,6 +23,8 @@ def surroundings():
             patch.setenv("FTEST_CACHE_DIR", str(cache))
         for name in ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "FTEST_RUNS_DIR", "PYTEST_ADDOPTS", "FTEST_WARM"):
             patch.delenv(name, raising=False)
+        for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+            patch.delenv(name)
         yield
 
 

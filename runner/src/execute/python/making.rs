@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::bytecode;
 use super::error::Error;
 use super::requirement;
 use super::tools::{self, Tools, run, step};
@@ -36,6 +37,8 @@ const OTHERS: &[&str] = &["cuda-bindings", "cuda-pathfinder", "cuda-toolkit", "p
 pub(super) struct Site<'a> {
     pub(super) directory: &'a Path,
     pub(super) wheels: PathBuf,
+    /// Environments that are there already.
+    pub(super) others: Vec<PathBuf>,
     /// What its tools carry, where it is not empty.
     pub(super) mark: &'a str,
 }
@@ -50,8 +53,8 @@ impl Site<'_> {
             if std::env::var_os("UV_CACHE_DIR").is_none() {
                 command.env("UV_CACHE_DIR", &self.wheels);
             }
-            // As pip does: by the time of the source, not by its content, which every start would have to read.
-            command.env("UV_COMPILE_BYTECODE", "1").env("PYC_INVALIDATION_MODE", "TIMESTAMP");
+            // At the end, see `compile`.
+            command.env("UV_COMPILE_BYTECODE", "0");
             command.envs(settings.iter().map(|(name, value)| (name, value)));
         }
         command
@@ -59,6 +62,20 @@ impl Site<'_> {
 
     fn interpreter(&self) -> PathBuf {
         self.directory.join("bin/python")
+    }
+
+    /// Compiles what uv installed, but for what another environment has compiled; pip has done so itself.
+    fn compile(&self, tools: &Tools) {
+        if let Tools::Pip { .. } = tools {
+            return;
+        }
+        bytecode::share(self.directory, &self.others);
+        // As pip does: by the time of the source, not by its content, which every start would have to read.
+        let words = ["-m", "compileall", "-qq", "-j", "0", "--invalidation-mode", "timestamp"];
+        let library = self.directory.join("lib").display().to_string();
+        let arguments: Vec<String> = words.iter().copied().chain([library.as_str()]).map(str::to_owned).collect();
+        // Packages have files that Python refuses, templates for example: nobody imports these.
+        let _ = step("compiling", self.command(tools, &self.interpreter(), &arguments), &|_| {});
     }
 
     /// Makes it empty. Gives the command line that installs into it, without what.
@@ -161,6 +178,12 @@ pub(super) fn make(
     requirements: &[String],
     announce: &dyn Fn(&str),
 ) -> Result<(), Error> {
+    install(tools, site, requirements, announce)?;
+    site.compile(tools);
+    Ok(())
+}
+
+fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &dyn Fn(&str)) -> Result<(), Error> {
     let mut wanted = Wanted::of(requirements);
     let words = site.empty(tools, announce)?;
     let mut installer = Installer { site, tools, words, options: std::mem::take(&mut wanted.options) };

@@ -107,7 +107,9 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
         plan.tools.with_uv(&plan.cache.uv(), announce)
     };
     let _in_use = plan.cache.wheels_in_use()?;
-    let site = Site { directory: &directory, wheels: plan.cache.wheels(), mark };
+    let complete = list()?.into_iter().filter(|environment| environment.requirements.is_some());
+    let others = complete.map(|environment| environment.path).collect();
+    let site = Site { directory: &directory, wheels: plan.cache.wheels(), others, mark };
     make(&tools, &site, &plan.requirements, announce).map_err(|source| {
         let _ = fs::remove_dir_all(&directory);
         Error::Make { requirements: shown(&plan.requirements), source: Box::new(source) }

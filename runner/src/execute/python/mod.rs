@@ -6,6 +6,7 @@ use crate::case::python::{DEFAULT_REQUIREMENTS, PythonNeed, SYSTEM};
 use crate::host::deadline;
 use crate::host::variable;
 
+mod bytecode;
 mod error;
 mod hints;
 mod making;
