@@ -363,6 +363,15 @@ fn a_failure_says_which_function_called() {
     }
 }
 
+/// Ranks of two processes that wait for each other without a coordinator hear of it long before their time is up.
+#[test]
+fn a_rank_that_nobody_can_come_to_says_so() {
+    let environment = [("FAKEGPU_COORDINATOR_TIMEOUT_MS", "400")];
+    let said = check_in(&environment, "allow", &CUDA_13, "nccl_alone", &[NCCL_2_30]);
+    let line = "fakegpu: rank 0 waits for rank 1 of 2, and no other process can come: there is no coordinator; `ftest exec -- COMMAND`";
+    assert_eq!(said.matches(line).count(), 1, "{said}");
+}
+
 #[test]
 fn nccl_profiler() {
     check_with(&CUDA_13, "nccl_profiler", &[NCCL_2_30]);

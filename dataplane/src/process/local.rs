@@ -1,7 +1,8 @@
 //! The rendezvous of ranks that are threads of one process, for programs that need no coordinator.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::io::Write;
+use std::time::{Duration, Instant};
 
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{self, Member};
@@ -12,8 +13,13 @@ use crate::communicator::Formed;
 use crate::failure::{Failure, name_ranks};
 use crate::lock::{Condvar, Mutex};
 
+/// Threads of one process come this soon, or somebody expects other processes. Half of a shorter time to wait.
+const APART: Duration = Duration::from_secs(5);
+
 #[derive(Default)]
 struct State {
+    /// It was said that no other process can come.
+    said: bool,
     formed: u64,
     met: u64,
     /// Grows that came about, by parent.
@@ -119,6 +125,8 @@ impl LocalRendezvous {
             state.results.insert(number, (size, Ok(outcome)));
             self.changed.notify_all();
         }
+        let began = Instant::now();
+        let apart = began + APART.min(deadline.saturating_duration_since(began) / 2);
         loop {
             if let Some((readers, result)) = state.results.get_mut(&number) {
                 *readers -= 1;
@@ -128,14 +136,14 @@ impl LocalRendezvous {
                 }
                 return result.map(|mut outcome| outcome.remove(&rank).flatten());
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let missing: Vec<u32> = state.gatherings.get_mut(&key).map_or_else(Vec::new, |gathering| {
-                    let missing =
-                        expected.iter().copied().filter(|other| !gathering.arrivals.contains_key(other)).collect();
+            let now = Instant::now();
+            let gathering = state.gatherings.get(&key).map(|gathering| &gathering.arrivals);
+            let is_missing = |other: &u32| gathering.is_some_and(|arrivals| !arrivals.contains_key(other));
+            let missing: Vec<u32> = expected.iter().copied().filter(is_missing).collect();
+            if now >= deadline {
+                if let Some(gathering) = state.gatherings.get_mut(&key) {
                     gathering.arrivals.remove(&rank);
-                    missing
-                });
+                }
                 let code = match key {
                     Key::Split(..) => ErrorCode::TimeoutWaitingForSplit,
                     Key::Shrink(..) => ErrorCode::TimeoutWaitingForShrink,
@@ -148,9 +156,28 @@ impl LocalRendezvous {
                 );
                 return Err(Failure::new(code, detail).blaming(missing));
             }
-            state = self.changed.wait_timeout(state, left);
+            let mut until = deadline;
+            if matches!(key, Key::Unique(_)) && !state.said {
+                until = apart.min(deadline);
+                if now >= apart {
+                    state.said = true;
+                    // A process without a stderr hears of it when the wait is over.
+                    let _ = writeln!(std::io::stderr(), "fakegpu: {}", nobody_comes(rank, &missing, size));
+                    continue;
+                }
+            }
+            state = self.changed.wait_timeout(state, until.saturating_duration_since(now));
         }
     }
+}
+
+/// What is said of ranks that wait for other processes.
+fn nobody_comes(rank: u32, missing: &[u32], size: usize) -> String {
+    format!(
+        "rank {rank} waits for {} of {size}, and no other process can come: there is no coordinator; `ftest exec -- COMMAND` starts one, for \
+         torchrun and the like",
+        name_ranks(missing)
+    )
 }
 
 impl State {
