@@ -137,10 +137,8 @@ impl LocalRendezvous {
                 return result.map(|mut outcome| outcome.remove(&rank).flatten());
             }
             let now = Instant::now();
-            let gathering = state.gatherings.get(&key).map(|gathering| &gathering.arrivals);
-            let is_missing = |other: &u32| gathering.is_some_and(|arrivals| !arrivals.contains_key(other));
-            let missing: Vec<u32> = expected.iter().copied().filter(is_missing).collect();
             if now >= deadline {
+                let missing = state.missing(&key);
                 if let Some(gathering) = state.gatherings.get_mut(&key) {
                     gathering.arrivals.remove(&rank);
                 }
@@ -162,7 +160,7 @@ impl LocalRendezvous {
                 if now >= apart {
                     state.said = true;
                     // A process without a stderr hears of it when the wait is over.
-                    let _ = writeln!(std::io::stderr(), "fakegpu: {}", nobody_comes(rank, &missing, size));
+                    let _ = writeln!(std::io::stderr(), "fakegpu: {}", nobody_comes(rank, &state.missing(&key), size));
                     continue;
                 }
             }
@@ -181,6 +179,12 @@ fn nobody_comes(rank: u32, missing: &[u32], size: usize) -> String {
 }
 
 impl State {
+    /// The ranks that a gathering waits for.
+    fn missing(&self, key: &Key) -> Vec<u32> {
+        let Some(Gathering { expected, arrivals, .. }) = self.gatherings.get(key) else { return Vec::new() };
+        expected.iter().copied().filter(|rank| !arrivals.contains_key(rank)).collect()
+    }
+
     /// Notifies the waiters, if there are any.
     fn fail(&mut self, key: &Key, failure: &Failure) {
         if let Some(gathering) = self.gatherings.remove(key).filter(|gathering| !gathering.arrivals.is_empty()) {
