@@ -101,6 +101,16 @@ impl Throttle {
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
     }
+
+    /// Percentage of the clock that is left: "reducing the core clocks by a factor of 2 or more" where hardware slows down (NVML,
+    /// "NvmlClocksEventReasons"); three quarters where the driver does.
+    pub fn clock_percent(self) -> u32 {
+        match self {
+            Self::None => 100,
+            Self::Thermal | Self::PowerBrake => 50,
+            Self::SwThermal | Self::PowerCap => 75,
+        }
+    }
 }
 
 /// The Xid of a GPU that has fallen off the bus (NVIDIA, "XID Errors").

@@ -28,7 +28,7 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture::{self, Capture, Hidden};
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::stream::Stream;
-use crate::device::{self, neighbors};
+use crate::device::{self, running};
 use crate::sanitizer::finite;
 use crate::sanitizer::init::{self, Read};
 use crate::sanitizer::races::{self, Access};
@@ -338,7 +338,7 @@ impl Work for Node {
         stream.synchronize();
         gpu.alive()?;
         let _device = CurrentDevice::become_(self.index);
-        let _running = neighbors::running(gpu);
+        let _running = running::start(gpu);
         init::read_at(self.site, &self.operator.name, &self.reads);
         let not_finite = self.numbers();
         let is_done = match exception::caught(|| self.compute()) {

@@ -22,7 +22,7 @@ use super::{exception, sums, torch, view};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::graph::capture::{self, Hidden};
-use crate::device::{self, calls, neighbors};
+use crate::device::{self, calls, running};
 
 /// The object that libtorch hands to [`compute`] and to `host::read`: a `c10::OperatorKernel` with the operator behind it.
 #[repr(C)]
@@ -225,7 +225,7 @@ impl Call {
         let mut views = Views::make(operator, &mut values[below..]);
         let drawing = draw(operator, method, &mut values[below..], target.index);
         let redirect = Redirect::begin();
-        let running = device::get(i32::from(target.index)).ok().map(neighbors::running);
+        let running = device::get(i32::from(target.index)).ok().map(running::start);
         match (method, operator.cpu) {
             (Method::Filled(body), _) => {
                 let fill = |arguments: Arguments| {

@@ -16,7 +16,7 @@ use super::kernel::{Kernel, NoCode, Runnable};
 use super::memory::{self, Kind};
 use super::occupancy::{self, Need};
 use super::stream::{self, Stream};
-use super::{Device, attribute, event, misuse, neighbors};
+use super::{Device, attribute, event, misuse, running};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::call_site;
@@ -281,7 +281,7 @@ impl KernelCall {
         let (call, is_done) = (Arc::clone(self), Arc::new(AtomicBool::new(false)));
         let done = Arc::clone(&is_done);
         let task = move || {
-            let _running = neighbors::running(device);
+            let _running = running::start(device);
             call.run(&given);
             done.store(true, Ordering::Release);
         };

@@ -82,16 +82,18 @@ impl Meter {
         self.since.store(at.max(1), Ordering::Relaxed);
     }
 
-    /// No kernel runs any more.
-    pub(crate) fn end(&self, at: u64) {
+    /// No kernel runs any more. For how long one did, us.
+    pub(crate) fn end(&self, at: u64) -> u64 {
         let since = self.since.swap(0, Ordering::Relaxed);
-        if since != 0 && since < at {
-            let start = at / SECOND * SECOND;
-            if since < start {
-                self.busy.add(start - 1, (start - since).min(SECOND));
-            }
-            self.busy.add(at, at - since.max(start));
+        if since == 0 || since >= at {
+            return 0;
         }
+        let start = at / SECOND * SECOND;
+        if since < start {
+            self.busy.add(start - 1, (start - since).min(SECOND));
+        }
+        self.busy.add(at, at - since.max(start));
+        at - since
     }
 
     /// Percentage of the last second during which a kernel ran.

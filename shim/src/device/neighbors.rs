@@ -1,7 +1,8 @@
 //! What the processes of a simulated machine hold of its GPUs and do with them: a small file that all of them map
 //! (`FTEST_GPUS`), with an entry per process and GPU. So a device's memory is shared, and a monitor sees everybody's.
 //!
-//! In front of the entries is when what happened to the health of the GPUs ([`super::health`]).
+//! In front of the entries is when what happened to the health of the GPUs ([`super::health`]), and what was done with each
+//! ([`super::energy`]).
 //!
 //! An entry is alive as long as its process holds the lock of the entry's byte (fcntl(2)): the kernel lets go of it when the
 //! process dies or execs, whatever killed it, and a forked child does not inherit it. No process id is trusted for that.
@@ -18,6 +19,7 @@ use dataplane::lock::Mutex;
 use dataplane::refusal;
 use protocol::gpu_event::board as layout;
 
+use super::energy::{Ledger, Spent};
 use super::meter::{self, Meter};
 use super::{Device, all};
 use crate::settings::Gpu;
@@ -36,7 +38,11 @@ struct Entry {
     meter: Meter,
 }
 
-const LENGTH: usize = layout::BYTES + ENTRIES * size_of::<Entry>();
+/// GPUs of all simulated machines whose energy is counted.
+const LEDGERS: usize = 1024;
+const LEDGERS_AT: usize = layout::BYTES;
+const ENTRIES_AT: usize = LEDGERS_AT + LEDGERS * size_of::<Ledger>();
+const LENGTH: usize = ENTRIES_AT + ENTRIES * size_of::<Entry>();
 
 /// When what happened to the GPUs, at the start of the file: [`layout`] says where what is.
 #[repr(C)]
@@ -53,7 +59,8 @@ pub(crate) struct Times {
 
 const _: () = assert!(std::mem::offset_of!(Times, start) == layout::START);
 const _: () = assert!(std::mem::offset_of!(Times, happened) == layout::HAPPENED);
-const _: () = assert!(size_of::<Times>() <= layout::BYTES && layout::BYTES.is_multiple_of(align_of::<Entry>()));
+const _: () = assert!(size_of::<Times>() <= LEDGERS_AT && LEDGERS_AT.is_multiple_of(align_of::<Ledger>()));
+const _: () = assert!(ENTRIES_AT.is_multiple_of(align_of::<Entry>()));
 
 impl Times {
     const fn new() -> Self {
@@ -70,7 +77,7 @@ pub(crate) fn times() -> &'static Times {
 
 struct Board {
     file: File,
-    /// Where the file is mapped: [`Times`], then the entries.
+    /// Where the file is mapped: [`Times`], the ledgers, then the entries.
     base: NonNull<u8>,
     /// Locks of a file belong to the process, not to a thread.
     allocation: Mutex<()>,
@@ -88,8 +95,9 @@ pub(crate) struct Share {
     index: AtomicUsize,
     /// Kernels that run now, on any stream.
     running: Mutex<u32>,
-    /// Counts where this process has no entry.
+    /// Count where this process has no entry, or there is no board.
     meter: Meter,
+    ledger: [Ledger; 1],
 }
 
 /// What one process has of a GPU, as a monitor sees it.
@@ -112,28 +120,25 @@ impl Holder {
     }
 }
 
-/// A kernel runs on a device, until this is dropped.
-pub(crate) struct Running(&'static Device);
-
-/// A kernel starts.
-pub(crate) fn running(device: &'static Device) -> Running {
+/// A kernel starts on the device.
+pub(super) fn begin(device: &Device) {
     let mut running = device.share.running.lock();
     *running += 1;
     if *running == 1 {
         device.share.metered(|meter| meter.begin(meter::now()));
     }
-    drop(running);
-    Running(device)
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let mut running = self.0.share.running.lock();
-        *running -= 1;
-        if *running == 0 {
-            self.0.share.metered(|meter| meter.end(meter::now()));
-        }
+/// A kernel has ended on the device. Microseconds for which it was busy, if it is no longer.
+pub(super) fn end(device: &Device) -> u64 {
+    let mut running = device.share.running.lock();
+    *running -= 1;
+    if *running > 0 {
+        return 0;
     }
+    let mut busy = 0;
+    device.share.metered(|meter| busy = meter.end(meter::now()));
+    busy
 }
 
 /// Bytes went over PCIe to the device, or (`false`) from it.
@@ -146,6 +151,12 @@ pub(crate) fn copied(device: &Device, bytes: u64, to_gpu: bool) {
 /// The number of a GPU among those of all simulated machines.
 fn number(gpu: &Gpu) -> u32 {
     (gpu.node << 16 | gpu.local) + 1
+}
+
+/// Where it is counted what was done with the GPU of a device.
+pub(super) fn ledger(device: &'static Device) -> Option<&'static Ledger> {
+    let ledgers = board().map_or(&device.share.ledger[..], Board::ledgers);
+    Ledger::of(ledgers, number(device.gpu), meter::now())
 }
 
 /// The machine's board; none where the processes were not made one machine.
@@ -201,7 +212,21 @@ impl Board {
 
     fn all(&self) -> &[Entry] {
         // SAFETY: the mapping has so many entries, is never unmapped, and is only reached through atomics.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(layout::BYTES).cast::<Entry>(), ENTRIES) }
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(ENTRIES_AT).cast::<Entry>(), ENTRIES) }
+    }
+
+    fn ledgers(&self) -> &[Ledger] {
+        // SAFETY: as for the entries, which follow them.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(LEDGERS_AT).cast::<Ledger>(), LEDGERS) }
+    }
+
+    /// Notes in the ledger of a GPU whether some process has an entry for it. Under the lock.
+    fn note_use(&self, gpu: u32) {
+        let now = meter::now();
+        if let Some(ledger) = Ledger::of(self.ledgers(), gpu, now) {
+            let is_used = self.entries()[1..].iter().any(|entry| entry.gpu.load(Ordering::Acquire) == gpu);
+            ledger.set_used(is_used, now);
+        }
     }
 
     fn times(&self) -> &Times {
@@ -264,6 +289,7 @@ impl Board {
             for index in dead.into_iter().filter(|index| of_gpu(index) && !self.is_alive(*index)) {
                 self.entries()[index].gpu.store(0, Ordering::Release);
             }
+            self.note_use(gpu);
         }
         alive
     }
@@ -278,6 +304,7 @@ impl Board {
         entries[index].pid.store(std::process::id(), Ordering::Relaxed);
         entries[index].gpu.store(gpu, Ordering::Release);
         entries[0].pid.fetch_max(index as u32, Ordering::AcqRel);
+        self.note_use(gpu);
         Some(index)
     }
 
@@ -361,7 +388,27 @@ pub(crate) fn withdraw(device: &Device) {
     if index != 0 {
         board.entries()[index].gpu.store(0, Ordering::Release);
         let _ = board.fcntl(libc::F_SETLK, libc::F_UNLCK, byte_of(index));
+        // Where another thread has the lock, the next look at the energy notes it.
+        if let Ok(Some(_turn)) = board.lock_if_free() {
+            board.note_use(number(device.gpu));
+        }
     }
+}
+
+/// What was done with the GPU since a process first used or asked about it; `None` beyond so many GPUs as are counted.
+pub(crate) fn spent(gpu: &Gpu) -> Option<Spent> {
+    let Some(board) = board() else {
+        let device = all().iter().find(|device| device.gpu.rank == gpu.rank)?;
+        let ledger = ledger(device)?;
+        ledger.set_used(device.primary.is_active(), meter::now());
+        return Some(ledger.spent(meter::now()));
+    };
+    board.living(number(gpu));
+    if let Ok(Some(_turn)) = board.lock_if_free() {
+        board.note_use(number(gpu));
+    }
+    let now = meter::now();
+    Ledger::of(board.ledgers(), number(gpu), now).map(|ledger| ledger.spent(now))
 }
 
 /// Bytes that other processes hold of the device.

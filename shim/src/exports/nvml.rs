@@ -107,6 +107,7 @@ exports! {
         fn nvmlDeviceGetEncoderStats(device: Handle, count: Out<c_uint>, rate: Out<c_uint>, latency: Out<c_uint>) = sensors::no_sessions;
         fn nvmlDeviceGetFBCStats(device: Handle, stats: Out<[c_uint; 3]>) = sensors::no_captures;
         fn nvmlDeviceGetPowerUsage(device: Handle, milliwatts: Out<c_uint>) = sensors::power;
+        fn nvmlDeviceGetTotalEnergyConsumption(device: Handle, millijoules: Out<u64>) = sensors::energy;
         fn nvmlDeviceGetPowerManagementLimitConstraints(device: Handle, least: Out<c_uint>, most: Out<c_uint>) = sensors::power_limits;
         fn nvmlDeviceGetPowerManagementMode(device: Handle, mode: Out<c_uint>) = sensors::power_management;
         fn nvmlDeviceGetPowerSource(device: Handle, source: Out<c_uint>) = sensors::power_source;
@@ -308,7 +309,7 @@ exports! {
     refused {
         nvmlDeviceGetBankRemapperStatus_v1 nvmlDeviceGetGpuUptime_v1 nvmlDeviceGetRemappedRows_v2
         nvmlDeviceGetRowRemapperHistogram nvmlDeviceGetSramUniqueUncorrectedEccErrorCounts
-        nvmlDeviceGetTotalEnergyConsumption nvmlDeviceGetUnrepairableMemoryFlag_v1
+        nvmlDeviceGetUnrepairableMemoryFlag_v1
     }
     stub {
         nvmlDeviceGetGpuFabricInfo_v4 nvmlDeviceGetNvLinkInfo nvmlDeviceGetNvLinkInfo_v3

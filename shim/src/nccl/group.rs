@@ -24,7 +24,7 @@ use crate::call_site;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture::{self, Capture};
 use crate::device::graph::structure::{Operation as Recordable, Work};
-use crate::device::neighbors;
+use crate::device::running;
 use crate::device::stream::{self, Stream};
 use crate::process::delay::{self, Place};
 use crate::sanitizer::init::{self, Needs, Read};
@@ -383,7 +383,7 @@ impl Launch {
             let communicator = Arc::clone(&communicator);
             let device = streams.first().map(|stream| stream.device());
             move || {
-                let _running = device.map(neighbors::running);
+                let _running = device.map(running::start);
                 late.into_iter().for_each(std::thread::sleep);
                 communicator.end(&ticket.run(&calls));
             }

@@ -92,6 +92,8 @@ fn read(gpu: &Gpu, field: c_uint, scope: c_uint) -> NvmlResult<Value> {
         74..=81 => Ok(long(sensors::slowed_ns(gpu, sensors::reasons_of_policy(field as c_int - 74)))),
         // MEMORY_TEMP
         82 => model::memory_temperature(profile, load()).map(unsigned).ok_or(NOT_SUPPORTED),
+        // TOTAL_ENERGY_CONSUMPTION
+        83 => sensors::energy_mj(gpu).map(long),
         // NVLINK_SPEED_MBPS_L0 to _L5, _COMMON; _L6 to _L11
         84..=89 => on_link(gpu, field - 84).and_then(|_| speed()),
         90 => on_link(gpu, 0).and_then(|_| speed()),

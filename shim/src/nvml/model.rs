@@ -5,6 +5,8 @@ use protocol::gpu_event::Throttle;
 pub(crate) use protocol::market::{Market, ecc, remaps_rows, retires_pages};
 use protocol::profile::{Architecture, GpuProfile};
 
+use crate::device::energy::Spent;
+
 /// What is done with a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
@@ -19,16 +21,6 @@ pub(crate) struct Load {
 impl Default for Load {
     fn default() -> Self {
         Self { busy: 0, is_used: false, throttle: Throttle::None }
-    }
-}
-
-/// Percentage of the clock that is left: "reducing the core clocks by a factor of 2 or more" where hardware slows down (NVML,
-/// "NvmlClocksEventReasons"); three quarters where the driver does.
-fn slowed(throttle: Throttle) -> u32 {
-    match throttle {
-        Throttle::None => 100,
-        Throttle::Thermal | Throttle::PowerBrake => 50,
-        Throttle::SwThermal | Throttle::PowerCap => 75,
     }
 }
 
@@ -63,9 +55,19 @@ pub(crate) fn has_gsp(profile: &GpuProfile) -> bool {
 /// clocks take their part. The limit itself where that is reached.
 pub(crate) fn power_mw(profile: &GpuProfile, load: Load) -> Option<u32> {
     let limit = profile.power.limit_mw;
-    let busy = 75 * load.busy / 100 * slowed(load.throttle) / 100;
+    let busy = 75 * load.busy / 100 * load.throttle.clock_percent() / 100;
     let drawn = limit / 100 * (10 + 5 * u32::from(load.is_used) + busy);
     (limit > 0).then_some(if load.throttle == Throttle::PowerCap { limit } else { drawn })
+}
+
+/// Millijoules that were drawn: [`power_mw`] over the time, as far as it is known for what it was spent. None before Volta ("for
+/// Volta or newer fully supported devices", NVML).
+pub(crate) fn energy_mj(profile: &GpuProfile, spent: Spent) -> Option<u64> {
+    let is_old = matches!(profile.architecture, Architecture::Maxwell | Architecture::Pascal);
+    let limit = u128::from(profile.power.limit_mw);
+    // Percent of the limit times microseconds.
+    let share = 10 * u128::from(spent.all) + 5 * u128::from(spent.used) + 75 * u128::from(spent.busy);
+    (limit > 0 && !is_old).then(|| (limit * share / 100 / 1_000_000) as u64)
 }
 
 /// The lowest power limit that can be set, milliwatts.
@@ -115,7 +117,7 @@ pub(crate) fn sm_clock(profile: &GpuProfile, load: Load) -> u32 {
     if !load.is_used {
         return least;
     }
-    let lost = highest - highest * slowed(load.throttle) / 100;
+    let lost = highest - highest * load.throttle.clock_percent() / 100;
     highest.saturating_sub(lost.div_ceil(STEP) * STEP).max(least)
 }
 
@@ -205,6 +207,15 @@ mod tests {
         assert_eq!([IDLE, HELD, BUSY].map(|load| performance_state(h100, load)), [0; 3]);
         assert_eq!((fan(h100, BUSY), memory_temperature(h100, IDLE)), (None, Some(35)));
         assert_eq!((bar1_bytes(h100), link_mbps(h100)), (128 << 30, Some(26_562)));
+    }
+
+    #[test]
+    fn an_h100_draws_its_power_over_time() {
+        let h100 = profile("h100");
+        // 10 s idle at 70 W; 4 of them with a context, 35 W more; 2 of these busy, 525 W more.
+        let spent = Spent { all: 10_000_000, used: 4_000_000, busy: 2_000_000 };
+        assert_eq!(energy_mj(h100, spent), Some(1_000 * (700 + 140 + 1050)));
+        assert_eq!(energy_mj(profile("p100"), spent), None);
     }
 
     #[test]

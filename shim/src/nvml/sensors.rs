@@ -58,6 +58,18 @@ pub(crate) fn power(device: Handle, out: Out<c_uint>) -> NvmlResult {
     put(out, model::power_mw(&gpu.profile, load(gpu)))
 }
 
+/// Millijoules since a process of the machine first used or asked about the GPU.
+pub(super) fn energy_mj(gpu: &Gpu) -> NvmlResult<u64> {
+    let spent = neighbors::spent(gpu).ok_or(NvmlError::NOT_SUPPORTED)?;
+    model::energy_mj(&gpu.profile, spent).ok_or(NvmlError::NOT_SUPPORTED)
+}
+
+pub(crate) fn energy(device: Handle, out: Out<u64>) -> NvmlResult {
+    let gpu = device.gpu()?;
+    out.required()?;
+    Ok(out.set(energy_mj(gpu)?)?)
+}
+
 pub(crate) fn power_limits(device: Handle, least: Out<c_uint>, most: Out<c_uint>) -> NvmlResult {
     let profile = &device.gpu()?.profile;
     most.required()?;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -72,6 +73,33 @@ static unsigned long long used(unsigned device, unsigned *processes, unsigned *f
     if (first && count) *first = list[0].pid;
     if (bytes && count) *bytes = list[0].usedGpuMemory;
     return memory.used;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* A GPU that runs nothing draws so many watts, whoever looks and however long that takes. Its energy so far, mJ. */
+static unsigned long long draws(nvmlDevice_t device, double watts) {
+    unsigned long long before = 0, after = 0;
+    double start = now();
+    SAME(nvmlDeviceGetTotalEnergyConsumption(device, &before), NVML_SUCCESS);
+    double first = now();
+    usleep(50000);
+    double second = now();
+    SAME(nvmlDeviceGetTotalEnergyConsumption(device, &after), NVML_SUCCESS);
+    double most = (now() - start) * watts * 1000 + 1, least = (second - first) * watts * 1000 - 1;
+    if (after - before < least || after - before > most) {
+        failed++;
+        fprintf(stderr, "%.0f W: %llu mJ, not from %.1f to %.1f\n", watts, after - before, least, most);
+    }
+    nvmlFieldValue_t field = {.fieldId = NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION};
+    SAME(nvmlDeviceGetFieldValues(device, 1, &field), NVML_SUCCESS);
+    SAME(field.nvmlReturn, NVML_SUCCESS);
+    EXPECT(field.valueType == NVML_VALUE_TYPE_UNSIGNED_LONG_LONG && field.value.ullVal >= after);
+    return after;
 }
 
 static void end(pid_t child) {
@@ -171,6 +199,8 @@ int main(void) {
     SAME(nvmlDeviceGetHandleByIndex_v2(1, &unused), NVML_SUCCESS);
     SAME(nvmlDeviceGetPowerUsage(unused, &value), NVML_SUCCESS);
     SAME(value, 40000);
+    unsigned long long energy = draws(handle, 60);
+    EXPECT(energy > draws(unused, 40));
 
     /* 80 GiB less what three contexts and two processes hold. */
     SAME(cudaMemGetInfo(&before, &total), cudaSuccess);
@@ -201,6 +231,11 @@ int main(void) {
     SAME(pid, getpid());
     SAME(cudaMalloc(&memory, 79 * GIB), cudaSuccess);
     SAME(cudaFree(memory), cudaSuccess);
+
+    /* What was drawn stays so when those who drew it are gone. */
+    EXPECT(draws(handle, 60) > energy);
+    SAME(cudaDeviceReset(), cudaSuccess);
+    EXPECT(draws(handle, 40) > energy);
 
     unlink(path);
     return failures();

@@ -8,7 +8,7 @@ use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::error::CudaResult;
 use crate::device::graph::structure::{Operation, Work};
-use crate::device::neighbors;
+use crate::device::running;
 use crate::device::stream::{self, Stream};
 use crate::device::submit::submit;
 use crate::sanitizer::{init, races};
@@ -79,7 +79,7 @@ impl Work for Named {
         note(stream, name, &product);
         let device = stream.device();
         stream.run(move || {
-            let _running = neighbors::running(device);
+            let _running = running::start(device);
             // SAFETY: it was checked; a program that frees the memory before the stream got here breaks NVIDIA's contract.
             unsafe { product.compute() }
         });

@@ -1,0 +1,105 @@
+//! What the energy that a GPU has drawn is counted from: for how long its processes used it, added up in the machine's file.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use protocol::gpu_event::Throttle;
+
+/// What all processes of the machine did with one GPU, since one first used or asked about it. Times in microseconds.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct Ledger {
+    /// Which GPU; 0 is none, and the ledger free.
+    gpu: AtomicU32,
+    _unused: u32,
+    /// When counting began.
+    start: AtomicU64,
+    /// For how long kernels ran, those of several processes added up, and less where clocks were slowed down.
+    busy: AtomicU64,
+    /// For how long some process had a context, up to the time from which one has, which is 0 for none.
+    used: AtomicU64,
+    used_since: AtomicU64,
+}
+
+/// What a ledger says at a time, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    /// Since counting began.
+    pub(crate) all: u64,
+    /// With a context, and with kernels.
+    pub(crate) used: u64,
+    pub(crate) busy: u64,
+}
+
+impl Ledger {
+    /// The ledger of a GPU among these; `None` where all are taken by others.
+    pub(super) fn of(ledgers: &[Self], gpu: u32, now: u64) -> Option<&Self> {
+        let first = gpu as usize % ledgers.len();
+        ledgers[first..].iter().chain(&ledgers[..first]).find(|ledger| {
+            let known = ledger.gpu.compare_exchange(0, gpu, Ordering::AcqRel, Ordering::Acquire);
+            if known.is_ok() {
+                ledger.start.store(now, Ordering::Release);
+            }
+            known.is_ok() || known == Err(gpu)
+        })
+    }
+
+    /// Some process has a context, or (`false`) none has. Under the board's lock.
+    pub(super) fn set_used(&self, is_used: bool, now: u64) {
+        let since = self.used_since.load(Ordering::Acquire);
+        match (since, is_used) {
+            (0, true) => self.used_since.store(now, Ordering::Release),
+            (since, false) if since > 0 => {
+                self.used.fetch_add(now.saturating_sub(since), Ordering::AcqRel);
+                self.used_since.store(0, Ordering::Release);
+            }
+            _ => {}
+        }
+    }
+
+    /// Kernels ran for so long.
+    pub(super) fn ran(&self, microseconds: u64) {
+        self.busy.fetch_add(microseconds, Ordering::Relaxed);
+    }
+
+    pub(super) fn spent(&self, now: u64) -> Spent {
+        let since = |start: u64| if start == 0 { 0 } else { now.saturating_sub(start) };
+        let all = since(self.start.load(Ordering::Acquire));
+        let used = self.used.load(Ordering::Acquire) + since(self.used_since.load(Ordering::Acquire));
+        Spent { all, used: used.min(all), busy: self.busy.load(Ordering::Relaxed).min(all) }
+    }
+}
+
+/// For how long a kernel would have to run at full clocks to draw what it drew in `microseconds`.
+pub(super) fn at_full_clocks(microseconds: u64, throttle: Throttle) -> u64 {
+    microseconds * u64::from(throttle.clock_percent()) / 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_gpu_has_a_ledger_of_its_own() {
+        let ledgers = [Ledger::default(), Ledger::default()];
+        let [first, second] = [1, 3].map(|gpu| Ledger::of(&ledgers, gpu, 7).unwrap());
+        assert!(!std::ptr::eq(first, second));
+        assert!(std::ptr::eq(first, Ledger::of(&ledgers, 1, 9).unwrap()));
+        assert!(Ledger::of(&ledgers, 5, 9).is_none(), "all are taken");
+        assert_eq!((first.spent(9).all, second.spent(9).all), (2, 2));
+    }
+
+    #[test]
+    fn contexts_that_overlap_count_once_and_kernels_add_up() {
+        let ledger = Ledger { start: AtomicU64::new(100), ..Ledger::default() };
+        ledger.set_used(true, 110);
+        ledger.set_used(true, 120);
+        ledger.ran(4);
+        ledger.ran(at_full_clocks(8, Throttle::Thermal));
+        assert_eq!(ledger.spent(130), Spent { all: 30, used: 20, busy: 8 });
+        ledger.set_used(false, 140);
+        ledger.set_used(false, 150);
+        assert_eq!(ledger.spent(160), Spent { all: 60, used: 30, busy: 8 });
+        ledger.ran(1000);
+        assert_eq!(ledger.spent(170).busy, 70, "never more than all the time");
+    }
+}
