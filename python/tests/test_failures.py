@@ -1,5 +1,6 @@
 """Tests that do not pass, each for a reason of its own."""
 
+import fcntl
 import os
 import select
 import signal
@@ -372,7 +373,10 @@ def test_sleeps():
 """
     )
     command = [sys.executable, "-m", "pytest", *session.plugins]
-    process = subprocess.Popen(command, cwd=session.path, stdout=subprocess.DEVNULL)
+    scratch = session.path / "scratch"
+    scratch.mkdir()
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    process = subprocess.Popen(command, cwd=session.path, stdout=subprocess.DEVNULL, env=environment)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
         begun, _, _ = select.select([reader], [], [], PATIENCE)
@@ -385,6 +389,19 @@ def test_sleeps():
     ended, _, _ = select.select([rank], [], [], PATIENCE)
     os.close(rank)
     assert ended, "the rank outlived pytest"
+
+    # The next session removes its directory, and not one of a session that goes on.
+    assert len(list(scratch.glob("ftest-pytest-*"))) == 1
+    going_on = scratch / "ftest-pytest-going-on"
+    going_on.mkdir()
+    lock = os.open(going_on, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    other = session.path / "other"
+    other.mkdir()
+    (other / "test_other.py").write_text("import pytest\n@pytest.mark.cluster(ranks=1)\ndef test_passes():\n    pass\n")
+    subprocess.run([*command, str(other)], cwd=session.path, stdout=subprocess.DEVNULL, env=environment, check=True)
+    assert list(scratch.glob("ftest-pytest-*")) == [going_on]
+    os.close(lock)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """One `ftest run --drive`: the suite that it reads, the process, and what it says of each case."""
 
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -21,6 +23,10 @@ WARM = "ftest.pytest.warm"
 FIRST = 4
 #: From the end of its input until ftest has ended its cases and itself, seconds.
 ENDING = 60
+
+
+#: How the directories are named that sessions write their suites to.
+PREFIX = "ftest-pytest-"
 
 
 class Unusable(Exception):
@@ -80,6 +86,29 @@ def write_suite(directory, name, entries, session):
     return suite, results
 
 
+def make_place():
+    """A new directory, and a descriptor with a lock on it that lasts as long as this process. Directories of sessions that were
+    killed, whose locks are free, are removed."""
+    for left in pathlib.Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left)
+            finally:
+                os.close(descriptor)
+    while True:
+        place = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX))
+        # Until it is locked, another session may take it for one that was left.
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if place.exists():
+                return place, descriptor
+            os.close(descriptor)
+
+
 class Driver:
     """Runs the cases of `marked`, a list of (test, nodeid, Marked), one by one as they are asked for."""
 
@@ -90,7 +119,7 @@ class Driver:
         self.directory = directory
         self.runs = runs
         self.keep = keep
-        self.place = pathlib.Path(tempfile.mkdtemp(prefix="ftest-pytest-"))
+        self.place, self.lock = make_place()
         #: Why cases of these ids cannot be run.
         self.mistakes = {}
         #: The run's directory, when it has begun.
@@ -215,6 +244,7 @@ class Driver:
                 pass
         said = (self.place / "stderr").read_text(errors="replace").strip()
         shutil.rmtree(self.place, ignore_errors=True)
+        os.close(self.lock)
         bad = any(event["verdict"]["is"] not in ("passed", "skipped") for event in self.finished.values())
         return said, process.returncode != 0 and not bad and bool(self.run)
 
