@@ -37,6 +37,8 @@ pub(crate) struct Mapping<'r, 'n> {
     span: Range<usize>,
     entries: &'n [Entry],
     asked: RefCell<Vec<&'static str>>,
+    /// Keys that were reported before [`Mapping::finish`].
+    reported: RefCell<Vec<&'n str>>,
 }
 
 impl<'a> Reader<'a> {
@@ -184,6 +186,7 @@ impl<'a> Reader<'a> {
             span: node.span.clone(),
             entries,
             asked: RefCell::default(),
+            reported: RefCell::default(),
         })
     }
 
@@ -335,11 +338,22 @@ impl<'r, 'n> Mapping<'r, 'n> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// The value of `key`; that it is missing is a mistake.
+    /// The value of `key`; that it is missing is a mistake, or else that another key is a misspelling of it.
     pub(crate) fn required(&self, key: &'static str, example: &str) -> Option<&'n Node> {
         let found = self.get(key);
         if found.is_none() {
-            self.reader.mistake(&self.span, format!("`{key}` is missing in {}", self.what), format!("add `{example}`"));
+            let known = self.known();
+            let unknown = self.entries.iter().filter(|entry| !known.contains(&entry.key.as_str()));
+            match unknown.into_iter().find(|entry| suggest::nearest(&entry.key, known.iter().copied()) == Some(key)) {
+                Some(misspelled) => {
+                    self.report_unknown(misspelled, &known);
+                    self.reported.borrow_mut().push(&misspelled.key);
+                }
+                None => {
+                    let message = format!("`{key}` is missing in {}", self.what);
+                    self.reader.mistake(&self.span, message, format!("add `{example}`"));
+                }
+            }
         }
         found
     }
@@ -351,20 +365,29 @@ impl<'r, 'n> Mapping<'r, 'n> {
 
     /// Reports the unknown keys.
     pub(crate) fn finish(self) {
-        let asked = match self.section {
-            Some(section) => section.keys().map(|key| key.name).collect(),
-            None => self.asked.into_inner(),
-        };
-        for entry in self.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {
-            let message = format!("unknown key `{}` in {}", entry.key, self.what);
-            let homes = self.section.map(|section| section.homes_of(&entry.key)).unwrap_or_default();
-            let help = if homes.is_empty() {
-                did_you_mean(&entry.key, asked.iter().copied())
-            } else {
-                format!("`{}` belongs in {}", entry.key, homes.join(" or "))
-            };
-            self.reader.mistake(&entry.key_span, message, help);
+        let (known, reported) = (self.known(), self.reported.borrow());
+        let known_or_reported = |key: &str| known.contains(&key) || reported.contains(&key);
+        for entry in self.entries.iter().filter(|entry| !known_or_reported(&entry.key)) {
+            self.report_unknown(entry, &known);
         }
+    }
+
+    /// The keys of the section, else those that were asked for so far.
+    fn known(&self) -> Vec<&'static str> {
+        match self.section {
+            Some(section) => section.keys().map(|key| key.name).collect(),
+            None => self.asked.borrow().clone(),
+        }
+    }
+
+    fn report_unknown(&self, entry: &Entry, known: &[&str]) {
+        let homes = self.section.map(|section| section.homes_of(&entry.key)).unwrap_or_default();
+        let help = if homes.is_empty() {
+            did_you_mean(&entry.key, known.iter().copied())
+        } else {
+            format!("`{}` belongs in {}", entry.key, homes.join(" or "))
+        };
+        self.reader.mistake(&entry.key_span, format!("unknown key `{}` in {}", entry.key, self.what), help);
     }
 }
 
