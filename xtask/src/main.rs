@@ -12,8 +12,8 @@ Chores of the repository:
   cargo xtask regen [NAME]...   rewrite every generated file; --check lists the stale ones, --list names the groups
   cargo xtask check             formatting, clippy and the documentation of the code, as CI checks them
   cargo xtask ci [STEP]...      everything that has to pass before a change lands: .ci/run
-  cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, torch, compute, overhead,
-                                runner, warm
+  cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, torch, compute, kernels,
+                                overhead, runner, warm
   cargo xtask drill             the reliability drill: 15 minutes, rewrites docs/reliability.md; --quick, --long, --only NAME, --list
   cargo xtask pictures          run docs/example and redraw docs/terminal.svg and docs/report.png
   cargo xtask tutorial          follow docs/tutorial.md and compare what its commands print
@@ -28,6 +28,10 @@ const BENCHES: &[(&str, &str)] = &[
     ("nccl", "./ftest bench"),
     ("torch", "./ftest exec --profile a100 --device-count 4 -- torchrun --nproc-per-node 4 benches/collectives.py"),
     ("compute", "./ftest exec --profile a100 -- python benches/compute.py"),
+    (
+        "kernels",
+        "PATH=\"$(./ftest env path torch==2.15.0 triton==3.9.0 numpy)/bin:$PATH\" ./ftest exec --profile a100 -- python benches/kernels.py",
+    ),
     ("overhead", "./ftest --version && python3 benches/overhead.py"),
     ("runner", "./ftest --version && python3 benches/runner.py"),
     ("warm", "./ftest --version && python3 benches/warm.py --suites"),

@@ -9,13 +9,14 @@ use super::workspace::{self, Workspace};
 /// Runs at the same time.
 const RUNS: usize = 8;
 
-/// Eight runs of native suites beside each other.
+/// Eight runs of native suites beside each other: each of one half of the cases, or (with `--long`) of all.
 pub(super) fn eight(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("runs");
     for round in 0..workspace.times(1, 1, 3) {
         let filter = if workspace.quick() { "case(/^(one-sided|streams|memory)/)" } else { "all()" };
         let mut runs = Vec::new();
         for number in 0..RUNS {
+            let shard = if workspace.long() { "1/1".to_owned() } else { format!("{}/2", number % 2 + 1) };
             let runs_dir = workspace.path(&format!("runs-{round}-{number}"));
             let directory = runs_dir.to_string_lossy().into_owned();
             let mut command = workspace.ftest(&[
@@ -24,6 +25,8 @@ pub(super) fn eight(workspace: &Workspace) -> Result<Tally, String> {
                 "dist",
                 "-E",
                 filter,
+                "--shard",
+                &shard,
                 "-j1",
                 "--no-fail-fast",
                 "--runs-dir",

@@ -109,7 +109,7 @@ const REPEATABLE: &str = "not case(/^(cut-link|kill-later|several-gpus-after)/) 
 pub(super) fn same_reports(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("reports");
     let mut first: BTreeMap<String, String> = BTreeMap::new();
-    for round in 0..workspace.times(2, 4, 8) {
+    for round in 0..workspace.times(2, 3, 8) {
         let runs = format!("runs-{round}");
         let filter = if workspace.quick() { "case(/^(one-sided|killed)/)" } else { REPEATABLE };
         let jobs = (round % 4 + 1).to_string();

@@ -84,6 +84,10 @@ impl Workspace {
         self.scale == Scale::Quick
     }
 
+    pub(super) fn long(&self) -> bool {
+        self.scale == Scale::Long
+    }
+
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
