@@ -10,8 +10,11 @@ fn main() {
     let directory = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../profiles");
     println!("cargo::rerun-if-changed={}", directory.display());
     let mut profiles: Vec<GpuProfile> = Vec::new();
-    for entry in fs::read_dir(&directory).expect("profiles/ is part of the source") {
-        let path = entry.expect("a readable directory").path();
+    let entries = fs::read_dir(&directory).expect("profiles/ is part of the source");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable directory").path()).collect();
+    // In another order, Cargo would take what is printed for a change.
+    paths.sort();
+    for path in paths {
         if path.extension().is_none_or(|extension| extension != "yaml") {
             continue;
         }
