@@ -105,7 +105,7 @@ fn cases_side_by_side_wait_for_descriptors_and_none_is_broken_by_another() {
 fn processes_are_ended_although_no_descriptor_is_left_to_look_for_them() {
     // The program takes ftest's descriptors away; then not even /proc can be read.
     let workspace = Workspace::new(&[
-        "{id: a, timeout: {kill: 2s, grace: 300ms}, launch: {argv: [sh, -c, 'echo $$ > pid; prlimit --nofile=3:3 --pid $PPID; exec sleep 1000'], ranks: 1}}",
+        "{id: a, timeout: {kill: 6s, grace: 300ms}, launch: {argv: [sh, -c, 'echo $$ > pid; prlimit --nofile=3:3 --pid $PPID; exec sleep 1000'], ranks: 1}}",
     ]);
     let (_, text) = workspace.after("true", &[]);
     assert!(!text.contains("still there"), "{text}");
