@@ -14,6 +14,8 @@ use runner::suite;
 const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/backward.py", "backward.py"),
     ("fixtures/findings/bugs.py", "bugs.py"),
+    ("fixtures/findings/gradients.py", "gradients.py"),
+    ("fixtures/findings/graphs.py", "graphs.py"),
     ("fixtures/findings/host.py", "host.py"),
     ("fixtures/findings/order.py", "order.py"),
     ("fixtures/findings/races.py", "races.py"),

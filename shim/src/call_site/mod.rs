@@ -9,10 +9,21 @@ mod python;
 mod text;
 
 use protocol::ids::SiteId;
+pub(crate) use python::Pass;
 
 /// PyTorch has code at `address`: its own frames are not the user's, also where it is not an installed package.
 pub(crate) fn framework_at(address: usize) {
     python::framework_at(address);
+}
+
+/// PyTorch tells backward passes apart by `function`.
+pub(crate) fn passes_by(function: Pass) {
+    python::passes_by(function);
+}
+
+/// Whether this thread works for a backward pass.
+pub(crate) fn is_in_backward_pass() -> bool {
+    python::pass().is_some()
 }
 
 /// Whether PyTorch is in the process, as far as its calls have shown.
@@ -35,7 +46,7 @@ pub(crate) fn of_mistake() -> Option<SiteId> {
     python::innermost().or_else(caller::on_stack)
 }
 
-/// The same as [`of_python`], at a cost that every operator can bear: none for the threads of a backward pass.
+/// The same as [`of_python`], at a cost that every operator can bear.
 pub(crate) fn of_this_thread() -> Option<SiteId> {
     python::of_this_thread()
 }

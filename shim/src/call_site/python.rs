@@ -1,7 +1,7 @@
 //! This thread's Python frames, read without the GIL, which PyTorch gives up before it calls NCCL: they do not change while
 //! their thread is in our call.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute;
 use std::sync::OnceLock;
@@ -66,9 +66,28 @@ static MAIN: AtomicUsize = AtomicUsize::new(0);
 /// The file name of the frame in which a thread waits for a backward pass, once one was seen.
 static BACKWARD: AtomicUsize = AtomicUsize::new(0);
 
+/// PyTorch's function that gives the number of the backward pass for which a thread works, negative for none. No two passes of a process
+/// have the same.
+pub(crate) type Pass = unsafe extern "C-unwind" fn() -> c_int;
+
+static PASS: OnceLock<Pass> = OnceLock::new();
+
+/// From now on, passes are told apart by `function`.
+pub(super) fn passes_by(function: Pass) {
+    let _ = PASS.set(function);
+}
+
+/// The backward pass for which this thread works.
+pub(super) fn pass() -> Option<c_int> {
+    // SAFETY: it reads a variable of the thread.
+    PASS.get().map(|function| unsafe { function() }).filter(|pass| *pass >= 0)
+}
+
 thread_local! {
     // SAFETY: no preconditions.
     static IS_MAIN: bool = unsafe { libc::gettid() == libc::getpid() };
+    /// The backward pass that this thread worked for last, and its line.
+    static LAST_PASS: Cell<Option<(c_int, Option<SiteId>)>> = const { Cell::new(None) };
 }
 
 /// Where the innermost frame of this thread that is the user's is; the innermost where none is. For a thread of Python's without
@@ -77,8 +96,21 @@ pub(super) fn innermost() -> Option<SiteId> {
     of_this_thread().or_else(|| python()?.backward())
 }
 
-/// [`innermost`] without the backward pass, which costs system calls.
+/// [`innermost`] at a cost that every operator can bear: the system calls of looking for a backward pass are made once for each.
 pub(super) fn of_this_thread() -> Option<SiteId> {
+    of_own_frames().or_else(|| {
+        let pass = pass()?;
+        if let Some((_, site)) = LAST_PASS.get().filter(|(last, _)| *last == pass) {
+            return site;
+        }
+        let site = python()?.backward();
+        LAST_PASS.set(Some((pass, site)));
+        site
+    })
+}
+
+/// Where this thread's innermost frame of the user's is.
+fn of_own_frames() -> Option<SiteId> {
     let python = python()?;
     // SAFETY: both only read variables of the interpreter and of this thread.
     let thread = unsafe {

@@ -65,7 +65,7 @@ impl Accesses {
             ranges: Vec::new(),
             host_waits: host_waits(operator, arguments),
             site,
-            _line: Line::begin(site),
+            _line: Line::begin(site, &operator.name),
         };
         accesses.enter(index);
         let schema = operator.schema();

@@ -62,6 +62,10 @@ fn look() {
             Ok(None) => return,
             Ok(Some(torch)) => {
                 call_site::framework_at(torch.symbols.dispatcher as usize);
+                if let Some(function) = libraries.torch_cpu.symbol(c"_ZN5torch8autograd25get_current_graph_task_idEv") {
+                    // SAFETY: the mangled name gives the function's type.
+                    call_site::passes_by(unsafe { std::mem::transmute::<*mut c_void, call_site::Pass>(function) });
+                }
                 let _ = TORCH.set(torch);
                 capture::rehearse_all();
                 allocator::install();

@@ -18,6 +18,7 @@ use super::error::{CudaError, CudaResult};
 use super::{Device, all, current};
 use crate::boundary::handle::Handles;
 use crate::process::delay::{self, Place};
+use crate::sanitizer::lane;
 use crate::sanitizer::races::{self, Lane, Order};
 
 /// While a stream's waiters do its work, its thread need not be called for every task: it looks this often whether
@@ -207,7 +208,7 @@ impl Stream {
             Kind::Blocking => Order::Blocking,
             Kind::NonBlocking => Order::NonBlocking,
         };
-        Lane { id: self.id, device: self.device, order }
+        lane::of(Lane { id: self.id, device: self.device, order })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

@@ -1,6 +1,6 @@
 def install(wait, tensor, reduced, end, refuse):
-    """Enumerates what several ranks should hold the same, before an optimizer's first step and after each. The functions given read
-    the numbers; no operator of PyTorch is called."""
+    """Enumerates what several ranks should hold the same, before an optimizer's first step and after each, also after each replay of
+    a CUDA graph that has a step. The functions given read the numbers; no operator of PyTorch is called."""
     import gc
     import sys
     import weakref
@@ -13,6 +13,8 @@ def install(wait, tensor, reduced, end, refuse):
     distributed = torch.distributed
     # By optimizer: what of its models is replicated, and by group of ranks: steps so far.
     models, steps = weakref.WeakKeyDictionary(), {}
+    # By graph: the optimizers whose steps it has. And the graphs that are captured now.
+    captured, capturing = weakref.WeakKeyDictionary(), []
 
     def is_dense(value):
         return 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride())) == value.numel()
@@ -137,13 +139,50 @@ def install(wait, tensor, reduced, end, refuse):
         return frame is not None
 
     def before(optimizer, *_):
-        if optimizer not in models and not is_inner():
+        if optimizer not in models and not is_inner() and not torch.cuda.is_current_stream_capturing():
             report(optimizer, True)
 
     def after(optimizer, *_):
-        if not is_inner():
+        if is_inner():
+            return
+        if not torch.cuda.is_current_stream_capturing():
             report(optimizer, False)
+        elif capturing:
+            own = captured.setdefault(capturing[-1], [])
+            if weakref.ref(optimizer) not in own:
+                own.append(weakref.ref(optimizer))
+        else:
+            refuse(b"an optimizer's step in a CUDA graph that torch.cuda.CUDAGraph does not capture")
 
+    def watch_graphs(graphs):
+        # PyTorch 2.15 ends a capture in two parts.
+        name_of_end = "capture_end_pre" if hasattr(graphs, "capture_end_pre") else "capture_end"
+        begin, end, replay = graphs.capture_begin, getattr(graphs, name_of_end), graphs.replay
+
+        def capture_begin(graph, *arguments, **named):
+            begin(graph, *arguments, **named)
+            captured.pop(graph, None)
+            capturing.append(graph)
+
+        def capture_end(graph):
+            if graph in capturing:
+                capturing.remove(graph)
+            end(graph)
+
+        def replay_steps(graph):
+            found = (reference() for reference in captured.get(graph, ()))
+            optimizers = [optimizer for optimizer in found if optimizer is not None]
+            for optimizer in optimizers:
+                if optimizer not in models:
+                    report(optimizer, True)
+            replay(graph)
+            for optimizer in optimizers:
+                report(optimizer, False)
+
+        graphs.capture_begin, graphs.replay = capture_begin, replay_steps
+        setattr(graphs, name_of_end, capture_end)
+
+    watch_graphs(torch.cuda.CUDAGraph)
     register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)
 

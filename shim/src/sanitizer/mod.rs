@@ -2,9 +2,11 @@
 //! nobody wrote, numbers that are not finite, replicas that differ; what kernels do is watched by `ptx`.
 
 pub(crate) mod averaged;
+pub(crate) mod branch;
 mod clock;
 pub(crate) mod finite;
 pub(crate) mod init;
+pub(crate) mod lane;
 pub(crate) mod owner;
 mod pinned;
 mod place;

@@ -19,8 +19,24 @@ use crate::settings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Owner {
     end: usize,
-    site: SiteId,
+    made: Made,
     is: Is,
+}
+
+/// Who allocated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Made {
+    site: SiteId,
+    /// The operator of a backward pass, for all of which there is one line.
+    by: Option<&'static str>,
+}
+
+impl Made {
+    /// ` at train.py:31, by aten::mul.Tensor in the backward pass`, or what is known of that.
+    fn place(self) -> String {
+        let by = self.by.map_or_else(String::new, |operator| format!(", by {operator} in the backward pass"));
+        place::after(self.site) + &by
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,16 +62,18 @@ static OWNERS: Mutex<Option<Arc<Owners>>> = Mutex::new(None);
 static IS_BLIND: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    static UNDER_WAY: Cell<Option<SiteId>> = const { Cell::new(None) };
+    static UNDER_WAY: Cell<Option<Made>> = const { Cell::new(None) };
     static IS_REPLAY: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Until dropped, what this thread allocates is allocated at one line, which need not be looked for again.
-pub(crate) struct Line(Option<SiteId>);
+pub(crate) struct Line(Option<Made>);
 
 impl Line {
-    pub(crate) fn begin(site: SiteId) -> Self {
-        Self(UNDER_WAY.replace(Some(site)))
+    /// The line at which `operator` is called.
+    pub(crate) fn begin(site: SiteId, operator: &'static str) -> Self {
+        let by = call_site::is_in_backward_pass().then_some(operator);
+        Self(UNDER_WAY.replace(Some(Made { site, by })))
     }
 }
 
@@ -104,9 +122,11 @@ fn own(address: usize, bytes: usize, is: Is) {
     if IS_BLIND.load(Ordering::Relaxed) {
         return;
     }
-    let here = || call_site::of_this_thread().or_else(call_site::of_allocation);
-    let site = UNDER_WAY.get().or_else(here).unwrap_or_default();
-    change(|owners| owners.add(address, address.saturating_add(bytes), site, is));
+    let made = UNDER_WAY.get().unwrap_or_else(|| {
+        let site = call_site::of_this_thread().or_else(call_site::of_allocation).unwrap_or_default();
+        Made { site, by: None }
+    });
+    change(|owners| owners.add(address, address.saturating_add(bytes), made, is));
 }
 
 /// A block comes back to the program's allocator.
@@ -133,23 +153,27 @@ fn now() -> Arc<Owners> {
 
 /// `; the memory is of an allocation of 4096 bytes at train.py:12`, or nothing where that is not known.
 pub(super) fn sentence(address: usize) -> String {
-    let Some((bytes, site)) = now().of(address) else { return String::new() };
-    format!("; the memory is of an allocation of {bytes} bytes{}", place::after(site))
+    let Some((bytes, made)) = now().of(address) else { return String::new() };
+    format!("; the memory is of an allocation of {bytes} bytes{}", made.place())
 }
 
 /// Where the allocation of this byte was made, if that is known.
 pub(crate) fn site(address: usize) -> SiteId {
-    now().of(address).map_or_else(SiteId::default, |(_, site)| site)
+    now().of(address).map_or_else(SiteId::default, |(_, made)| made.site)
 }
 
 /// `, allocated at train.py:12`, for the allocation of this byte.
 pub(crate) fn at(address: usize) -> String {
-    allocated_at(site(address))
+    now().of(address).map_or_else(String::new, |(_, made)| allocated(made))
 }
 
 /// The same for a line.
 pub(crate) fn allocated_at(site: SiteId) -> String {
-    let place = place::after(site);
+    allocated(Made { site, by: None })
+}
+
+fn allocated(made: Made) -> String {
+    let place = made.place();
     if place.is_empty() { place } else { format!(", allocated{place}") }
 }
 
@@ -161,7 +185,7 @@ pub(crate) fn outside(address: usize) -> Option<(FindingKind, String)> {
     let owners = now();
     let (start, owner) = owners.0.range(..=address).next_back()?;
     let bytes = owner.end - start;
-    let place = allocated_at(owner.site);
+    let place = allocated(owner.made);
     match owner.is {
         Is::Whole | Is::Graphs => None,
         Is::Back if address < owner.end => {
@@ -204,10 +228,10 @@ impl Blocks {
 }
 
 impl Owners {
-    fn add(&mut self, start: usize, end: usize, site: SiteId, is: Is) {
+    fn add(&mut self, start: usize, end: usize, made: Made, is: Is) {
         self.remove(start, end);
         if start < end {
-            self.0.insert(start, Owner { end, site, is });
+            self.0.insert(start, Owner { end, made, is });
         }
     }
 
@@ -219,9 +243,9 @@ impl Owners {
         }
     }
 
-    fn of(&self, address: usize) -> Option<(usize, SiteId)> {
+    fn of(&self, address: usize) -> Option<(usize, Made)> {
         let (start, owner) = self.0.range(..=address).next_back()?;
-        (address < owner.end).then_some((owner.end - start, owner.site))
+        (address < owner.end).then_some((owner.end - start, owner.made))
     }
 }
 
@@ -229,18 +253,19 @@ impl Owners {
 mod tests {
     use super::*;
 
+    fn at(line: u32) -> Made {
+        Made { site: SiteId(line), by: None }
+    }
+
     #[test]
     fn the_last_owner_of_a_byte_counts() {
         let mut owners = Owners::default();
-        owners.add(100, 200, SiteId(1), Is::Whole);
-        owners.add(300, 400, SiteId(2), Is::Whole);
-        assert_eq!(
-            (owners.of(99), owners.of(100), owners.of(199)),
-            (None, Some((100, SiteId(1))), Some((100, SiteId(1))))
-        );
+        owners.add(100, 200, at(1), Is::Whole);
+        owners.add(300, 400, at(2), Is::Whole);
+        assert_eq!((owners.of(99), owners.of(100), owners.of(199)), (None, Some((100, at(1))), Some((100, at(1)))));
         assert_eq!(owners.of(200), None);
-        owners.add(150, 320, SiteId(3), Is::Block);
-        assert_eq!((owners.of(120), owners.of(310), owners.of(330)), (None, Some((170, SiteId(3))), None));
+        owners.add(150, 320, at(3), Is::Block);
+        assert_eq!((owners.of(120), owners.of(310), owners.of(330)), (None, Some((170, at(3))), None));
         owners.remove(0, 1000);
         assert_eq!(owners.of(160), None);
     }
@@ -248,10 +273,10 @@ mod tests {
     #[test]
     fn a_kernel_may_touch_what_was_handed_out_at_its_launch() {
         let mut owners = Owners::default();
-        owners.add(1000, 1100, SiteId(1), Is::Block);
-        owners.add(1512, 1600, SiteId(1), Is::Back);
-        owners.add(5000, 5100, SiteId(1), Is::Whole);
-        owners.add(9000, 9100, SiteId(1), Is::Graphs);
+        owners.add(1000, 1100, at(1), Is::Block);
+        owners.add(1512, 1600, at(1), Is::Back);
+        owners.add(5000, 5100, at(1), Is::Whole);
+        owners.add(9000, 9100, at(1), Is::Graphs);
         let blocks = Blocks(Arc::new(owners));
         let part = |address| blocks.part(address, 1000..3000);
         assert_eq!([1000, 1099].map(part), [Some(1000..1100), Some(1000..1100)]);

@@ -23,3 +23,9 @@ pub(super) fn after(site: SiteId) -> String {
 pub(super) fn within(words: &str, site: SiteId) -> String {
     of(site).map_or_else(String::new, |place| format!(" ({words} {place})"))
 }
+
+/// ` (called at train.py:31)`; ` (called in main (a.out))` where there are no lines; or nothing.
+pub(super) fn called(site: SiteId) -> String {
+    let place = after(site);
+    if place.is_empty() { place } else { format!(" (called{place})") }
+}

@@ -11,9 +11,10 @@ use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
 
 pub(crate) use super::clock::Clock;
+pub(crate) use super::lane::{Lane, Order};
 pub(crate) use super::shadow::Access;
 use super::shadow::{Conflict, Shadow, Work};
-use super::{owner, pinned, place};
+use super::{lane, owner, pinned, place};
 use crate::call_site;
 use crate::process::fork;
 use crate::report::finding;
@@ -22,28 +23,10 @@ use crate::settings;
 /// Different races that are reported; a program that never waits has thousands.
 const REPORTED: usize = 16;
 
-/// How a stream is ordered against others of its device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// The legacy default stream: after all blocking streams, and they after it.
-    Legacy,
-    Blocking,
-    NonBlocking,
-}
-
-/// A stream, as far as order is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lane {
-    /// Unique in the process.
-    pub(crate) id: u64,
-    pub(crate) device: u32,
-    pub(crate) order: Order,
-}
-
 #[derive(Debug)]
 struct Known {
     lane: Lane,
-    /// From 1, in the order of their first work: the same in every run.
+    /// From 1, in the order of their first work: the same in every run. Branches have that of the next stream.
     number: usize,
     clock: Clock,
 }
@@ -66,7 +49,8 @@ pub(crate) fn are_wanted() -> bool {
 /// A piece of work is submitted, to all of `lanes` at once, that touches `accesses`.
 pub(crate) fn work(lanes: &[Lane], name: &'static str, accesses: &[Access]) {
     if are_wanted() && !lanes.is_empty() {
-        work_at(call_site::of_this_thread().unwrap_or_default(), lanes, name, accesses);
+        let site = lane::site().or_else(call_site::of_this_thread);
+        work_at(site.unwrap_or_default(), lanes, name, accesses);
     }
 }
 
@@ -75,9 +59,13 @@ pub(crate) fn work_at(site: SiteId, lanes: &[Lane], name: &'static str, accesses
     if !are_wanted() || lanes.is_empty() {
         return;
     }
+    let name = lane::name().unwrap_or(name);
     let races = STATE.lock().work(lanes, name, site, accesses);
     for sentence in races {
-        finding::record(FindingKind::Race, name, None, sentence);
+        match lane::site() {
+            Some(site) => finding::record_at(FindingKind::Race, name, sentence, site),
+            None => finding::record(FindingKind::Race, name, None, sentence),
+        }
     }
 }
 
@@ -126,7 +114,7 @@ pub(crate) fn host_reads(name: &'static str, address: usize, bytes: usize) {
             "{name} on the host reads {bytes} bytes that {} on {} writes{}, and nothing orders the two",
             work.name,
             state.stream(work.stream),
-            place::within("called at", work.site),
+            place::called(work.site),
         )
     });
     drop(state);
@@ -226,8 +214,12 @@ impl State {
     /// The clock of `lane`, with everything that its next work comes after.
     fn enter(&mut self, lane: Lane) -> &mut Clock {
         let streams = &mut self.streams;
-        let number = streams.len() + 1;
-        let known = streams.entry(lane.id).or_insert_with(|| Known { lane, number, clock: Clock::new() });
+        if !streams.contains_key(&lane.id) {
+            let is_stream = |known: &&Known| !matches!(known.lane.order, Order::Branch(_));
+            let number = streams.values().filter(is_stream).count() + 1;
+            streams.insert(lane.id, Known { lane, number, clock: Clock::new() });
+        }
+        let known = streams.get_mut(&lane.id).expect("is there");
         let mut clock = std::mem::take(&mut known.clock);
         clock.join(&self.host);
         let is_before = |other: &&Known| {
@@ -235,10 +227,10 @@ impl State {
                 && match lane.order {
                     Order::Legacy => other.lane.order == Order::Blocking,
                     Order::Blocking => other.lane.order == Order::Legacy,
-                    Order::NonBlocking => false,
+                    Order::NonBlocking | Order::Branch(_) => false,
                 }
         };
-        if lane.order != Order::NonBlocking {
+        if matches!(lane.order, Order::Legacy | Order::Blocking) {
             streams.values().filter(is_before).for_each(|other| clock.join(&other.clock));
         }
         let known = streams.get_mut(&lane.id).expect("was just made");
@@ -279,7 +271,7 @@ impl State {
                 conflict.work.name,
                 self.stream(conflict.work.stream),
                 does(conflict.writes),
-                place::within("called at", conflict.work.site),
+                place::called(conflict.work.site),
                 owner::sentence(access.address),
             )
         })
@@ -294,6 +286,9 @@ impl State {
         match self.streams.get(&id) {
             Some(Known { lane: Lane { order: Order::Legacy, device, .. }, .. }) => {
                 format!("the default stream of device {device}")
+            }
+            Some(Known { lane: Lane { order: Order::Branch(number), .. }, .. }) => {
+                format!("branch {number} of a CUDA graph on {}", self.stream(Lane::stream_of(id)))
             }
             Some(Known { lane: Lane { device, .. }, number, .. }) => format!("stream {number} of device {device}"),
             None => "a stream".to_owned(),
@@ -370,6 +365,32 @@ mod tests {
         state.does(&[SIDE], "fill", WRITE);
         assert_eq!(state.does(&[DEFAULT, SIDE], "copy", READ), [""; 0]);
         assert_eq!(state.does(&[SIDE], "fill", WRITE), [""; 0]);
+    }
+
+    #[test]
+    fn branches_are_ordered_by_what_they_wait_for() {
+        let mut state = State::default();
+        state.does(&[SIDE], "fill", WRITE);
+        let start = state.enter(SIDE).clone();
+        let (one, other) = (SIDE.branch(1), SIDE.branch(2));
+        for branch in [one, other] {
+            state.enter(branch).join(&start);
+        }
+        assert_eq!(state.does(&[one], "add", WRITE), [""; 0]);
+        assert_eq!(
+            state.does(&[other], "mul", READ),
+            [
+                "mul on branch 2 of a CUDA graph on stream 1 of device 0 reads 16 bytes that add on branch 1 of a CUDA graph on \
+              stream 1 of device 0 writes, and nothing orders the two"
+            ]
+        );
+        let (first, second) = (state.enter(one).clone(), state.enter(other).clone());
+        state.enter(SIDE).join(&first);
+        assert_eq!(state.does(&[SIDE], "max", READ), [""; 0]);
+        assert_eq!(state.does(&[SIDE], "zero", WRITE).len(), 1, "not behind the second branch");
+        state.enter(SIDE).join(&second);
+        assert_eq!(state.does(&[OTHER], "copy", &[]), [""; 0]);
+        assert_eq!(state.stream(OTHER.id), "stream 2 of device 0");
     }
 
     #[test]

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use dataplane::lock::Mutex;
 
 use super::capture;
-use super::structure::Operation;
-use super::structure::{Entry, Graph};
+use super::structure::{Entry, Graph, Operation, Sequence};
 use crate::boundary::handle::Handles;
 use crate::device;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::{self, Kind, Stream};
+use crate::sanitizer::branch::Branches;
 use crate::sanitizer::owner::Replay;
 use crate::sanitizer::races;
 
@@ -29,9 +29,23 @@ pub(crate) struct Exec {
 
 #[derive(Debug)]
 struct State {
-    sequence: Arc<[Entry]>,
+    plan: Arc<Plan>,
     /// For the nodes of other devices than that of the launch.
     streams: BTreeMap<u32, Arc<Stream>>,
+}
+
+/// What a launch goes through.
+#[derive(Debug)]
+struct Plan {
+    entries: Vec<Entry>,
+    branches: Branches,
+}
+
+impl Plan {
+    fn of(graph: &Graph) -> CudaResult<Arc<Self>> {
+        let Sequence { entries, after } = graph.sequence()?;
+        Ok(Arc::new(Self { entries, branches: Branches::new(after) }))
+    }
 }
 
 /// What is not the same in a graph that is to replace another, as `cudaGraphExecUpdateResult` numbers it.
@@ -51,11 +65,10 @@ const PARAMETERS: u32 = 5;
 /// # Errors
 /// `INVALID_VALUE` for a graph with a cycle.
 pub(crate) fn instantiate(graph: &Graph, flags: u64) -> CudaResult<usize> {
-    let sequence = graph.sequence()?;
-    drop(sequence);
+    graph.sequence()?;
     let (copy, _) = graph.copy(true);
-    let sequence = copy.sequence()?.into();
-    let state = Mutex::new(State { sequence, streams: BTreeMap::new() });
+    let plan = Plan::of(&copy)?;
+    let state = Mutex::new(State { plan, streams: BTreeMap::new() });
     Ok(EXECS.insert(Arc::new(Exec { flags, graph: copy, state })))
 }
 
@@ -91,15 +104,19 @@ impl Exec {
         if let Some(capture) = capture::of(stream)? {
             return capture.add(&[stream], Operation::Child(self.graph.copy(true).0));
         }
-        let sequence = Arc::clone(&self.state.lock().sequence);
+        let plan = Arc::clone(&self.state.lock().plan);
         let _replay = Replay::begin();
-        for entry in sequence.iter() {
-            match entry.device.filter(|device| *device != stream.device) {
-                None => entry.operation.issue(stream)?,
+        let mut launch = plan.branches.launch(stream.lane());
+        for Entry { device, operation, site, .. } in &plan.entries {
+            let mut issue = |stream: &Arc<Stream>| {
+                launch.node(stream.lane(), operation.node_name(), *site, || operation.issue(stream))
+            };
+            match device.filter(|device| *device != stream.device) {
+                None => issue(stream)?,
                 Some(device) => {
                     let other = self.stream_on(device);
                     follow(&other, stream);
-                    let result = entry.operation.issue(&other);
+                    let result = issue(&other);
                     follow(stream, &other);
                     result?;
                 }
@@ -121,7 +138,7 @@ impl Exec {
     /// `INVALID_VALUE` if there is none, and what `change` refuses.
     pub(crate) fn change(&self, node: usize, change: impl FnOnce(&mut Entry) -> CudaResult) -> CudaResult {
         self.graph.change(node, change)?;
-        self.state.lock().sequence = self.graph.sequence()?.into();
+        self.state.lock().plan = Plan::of(&self.graph)?;
         Ok(())
     }
 
@@ -142,8 +159,8 @@ impl Exec {
     /// The first difference that cannot be taken over; nothing is changed then.
     pub(crate) fn update(&self, graph: &Graph) -> Result<(), Difference> {
         update(&self.graph, graph)?;
-        if let Ok(sequence) = self.graph.sequence() {
-            self.state.lock().sequence = sequence.into();
+        if let Ok(plan) = Plan::of(&self.graph) {
+            self.state.lock().plan = plan;
         }
         Ok(())
     }
@@ -184,7 +201,7 @@ fn update(own: &Graph, new: &Graph) -> Result<(), Difference> {
             (_, operation) => {
                 let operation = operation.clone();
                 let _ = own.change(old.handle, |entry| {
-                    entry.operation = operation;
+                    (entry.operation, entry.site) = (operation, new.site);
                     Ok(())
                 });
             }

@@ -5,15 +5,18 @@ use std::fmt::{Debug, Formatter};
 use std::sync::{Arc, OnceLock, Weak};
 
 use dataplane::lock::Mutex;
+use protocol::ids::SiteId;
 
 use super::undo::Undo;
 use super::user_object::Held;
 use crate::boundary::handle::Handles;
+use crate::call_site;
 use crate::device::copy::{BoxCopy, BoxFill};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::event::Event;
 use crate::device::launch::KernelCall;
 use crate::device::stream::Stream;
+use crate::sanitizer::races;
 
 /// Work of a library: it is issued again at every launch of its graph.
 pub(crate) trait Work: Send + Sync {
@@ -88,6 +91,15 @@ impl Operation {
         }
     }
 
+    /// What findings call it as a node, where not by the name of the work.
+    pub(crate) fn node_name(&self) -> Option<&'static str> {
+        match self {
+            Self::Copy(_) => Some("memcpy node"),
+            Self::Fill(_) => Some("memset node"),
+            _ => None,
+        }
+    }
+
     /// What CUDA refuses before it is given to a stream or put into a graph.
     ///
     /// # Errors
@@ -158,6 +170,17 @@ pub(crate) struct Entry {
     /// Handles of the nodes that it comes after.
     pub(crate) after: Vec<usize>,
     pub(crate) is_enabled: bool,
+    /// The line on which it was captured or added, if that is known and somebody wants to know.
+    pub(crate) site: SiteId,
+}
+
+/// A graph in an order in which it can run.
+#[derive(Debug, Default)]
+pub(crate) struct Sequence {
+    /// Its nodes, and those of child graphs in the place of these.
+    pub(crate) entries: Vec<Entry>,
+    /// For each, the places of those that it comes directly after.
+    pub(crate) after: Vec<Vec<usize>>,
 }
 
 /// A graph.
@@ -207,7 +230,10 @@ impl Graph {
             return Err(CudaError::INVALID_VALUE);
         }
         let handle = NODES.insert(Arc::new(Node { graph: Arc::downgrade(self) }));
-        entries.push(Entry { handle, origin: 0, device, operation, after, is_enabled: true });
+        let site =
+            if races::are_wanted() { call_site::of_this_thread().or_else(call_site::of_allocation) } else { None };
+        let site = site.unwrap_or_default();
+        entries.push(Entry { handle, origin: 0, device, operation, after, is_enabled: true, site });
         Ok(handle)
     }
 
@@ -309,7 +335,14 @@ impl Graph {
     ///
     /// # Errors
     /// `INVALID_VALUE` for a graph with a cycle.
-    pub(crate) fn sequence(&self) -> CudaResult<Vec<Entry>> {
+    pub(crate) fn sequence(&self) -> CudaResult<Sequence> {
+        let mut sequence = Sequence::default();
+        self.append_to(&mut sequence, &[])?;
+        Ok(sequence)
+    }
+
+    /// Appends its nodes, which come after those at the places `before`; gives the places of those after which all of it is done.
+    fn append_to(&self, sequence: &mut Sequence, before: &[usize]) -> CudaResult<Vec<usize>> {
         let entries = self.entries();
         let places: HashMap<usize, usize> =
             entries.iter().enumerate().map(|(place, entry)| (entry.handle, place)).collect();
@@ -317,16 +350,32 @@ impl Graph {
             .iter()
             .map(|entry| entry.after.iter().filter_map(|before| places.get(before).copied()).collect())
             .collect();
-        let mut sequence = Vec::with_capacity(entries.len());
+        // Where each node ends in the sequence: nowhere of its own, if it is switched off or an empty graph.
+        let mut ends: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); entries.len()];
         for place in topological(&edges).ok_or(CudaError::INVALID_VALUE)? {
             let entry = &entries[place];
-            match &entry.operation {
-                _ if !entry.is_enabled => {}
-                Operation::Child(graph) => sequence.extend(graph.sequence()?),
-                _ => sequence.push(entry.clone()),
+            let mut after: BTreeSet<usize> = edges[place].iter().flat_map(|before| &ends[*before]).copied().collect();
+            if edges[place].is_empty() {
+                after.extend(before);
             }
+            ends[place] = match &entry.operation {
+                _ if !entry.is_enabled => after,
+                Operation::Child(graph) => {
+                    let after: Vec<usize> = after.into_iter().collect();
+                    graph.append_to(sequence, &after)?.into_iter().collect()
+                }
+                _ => {
+                    sequence.after.push(after.into_iter().collect());
+                    sequence.entries.push(entry.clone());
+                    BTreeSet::from([sequence.entries.len() - 1])
+                }
+            };
         }
-        Ok(sequence)
+        let mut is_last = vec![true; entries.len()];
+        edges.iter().flatten().for_each(|before| is_last[*before] = false);
+        let last: BTreeSet<usize> =
+            ends.into_iter().zip(is_last).filter(|(_, is_last)| *is_last).flat_map(|(ends, _)| ends).collect();
+        Ok(if entries.is_empty() { before.to_vec() } else { last.into_iter().collect() })
     }
 }
 
@@ -416,6 +465,29 @@ mod tests {
     }
 
     #[test]
+    fn a_sequence_has_the_edges_of_the_graph() {
+        let add = |graph: &Arc<Graph>, operation, after: &[usize]| graph.add(operation, None, after.to_vec()).unwrap();
+        let (child, _) = Graph::create();
+        let inner = add(&child, Operation::Empty, &[]);
+        add(&child, Operation::Empty, &[inner]);
+        add(&child, Operation::Empty, &[inner]);
+        let (graph, _) = Graph::create();
+        let first = add(&graph, Operation::Empty, &[]);
+        let nested = add(&graph, Operation::Child(child.copy(true).0), &[first]);
+        let nothing = add(&graph, Operation::Child(Graph::create().0.copy(true).0), &[first]);
+        let off = add(&graph, Operation::Empty, &[nested]);
+        add(&graph, Operation::Empty, &[off, nothing]);
+        let disable = |entry: &mut Entry| {
+            entry.is_enabled = false;
+            Ok(())
+        };
+        graph.change(off, disable).unwrap();
+        // The first; three of the child graph; the last, behind what the node that is off and the empty graph come after.
+        let expected: [&[usize]; 5] = [&[], &[0], &[1], &[1], &[0, 2, 3]];
+        assert_eq!(graph.sequence().unwrap().after, expected);
+    }
+
+    #[test]
     fn edges_nodes_and_copies() {
         let (graph, handle) = Graph::create();
         let add = |after: &[usize]| graph.add(Operation::Empty, None, after.to_vec());
@@ -429,11 +501,12 @@ mod tests {
         }
         graph.connect(&[(second, third)], true).unwrap();
         assert_eq!(graph.until(&[second]), BTreeSet::from([first, second]));
-        let handles = |graph: &Graph| graph.sequence().unwrap().iter().map(|entry| entry.handle).collect::<Vec<_>>();
+        let handles =
+            |graph: &Graph| graph.sequence().unwrap().entries.iter().map(|entry| entry.handle).collect::<Vec<_>>();
         assert_eq!(handles(&graph), [first, second, third]);
 
         let (copy, copied) = graph.copy(false);
-        let origins: Vec<_> = copy.sequence().unwrap().iter().map(|entry| entry.origin).collect();
+        let origins: Vec<_> = copy.sequence().unwrap().entries.iter().map(|entry| entry.origin).collect();
         assert_eq!(origins, [first, second, third]);
         assert!(!copy.has(first));
         graph.remove(second).unwrap();
