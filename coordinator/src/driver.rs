@@ -143,7 +143,7 @@ impl Driver {
                 }
             }
             self.quiet.see(self.cluster.revision());
-            if self.inquiry.as_ref().is_some_and(|inquiry| inquiry.missing.is_empty()) {
+            if self.inquiry.as_ref().is_some_and(Inquiry::is_over) {
                 self.conclude();
             }
             if self.flush.as_ref().is_some_and(|flush| flush.missing.is_empty()) {
@@ -196,7 +196,7 @@ impl Driver {
             self.step(Input::Tick);
         }
         match &mut self.inquiry {
-            Some(inquiry) if inquiry.deadline <= now => inquiry.missing.clear(),
+            Some(inquiry) if inquiry.deadline <= now => inquiry.time_is_up(),
             Some(_) => {}
             None if self.quiet.deadline().is_some_and(|deadline| deadline <= now) => self.inquire(Vec::new()),
             None => {}
@@ -323,7 +323,7 @@ impl Driver {
             flush.missing.remove(&connection);
         }
         if let Some(inquiry) = &mut self.inquiry {
-            inquiry.missing.remove(&connection);
+            inquiry.gone(connection);
         }
         client.is_process.then_some(Input::Disconnected { connection, reason })
     }
@@ -364,7 +364,7 @@ impl Driver {
             let sentence = format!("nothing has moved for {seconds:.1} s: {}", diagnosis.hang.sentence);
             console::announce(&Announcement::Hang(sentence));
         }
-        if inquiry.last {
+        if inquiry.is_word(diagnosis.as_ref()) {
             self.cluster.hangs(diagnosis);
         }
         // A client that only watches does not disturb the clock.

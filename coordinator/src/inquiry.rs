@@ -18,7 +18,9 @@ const SHORT: Duration = Duration::from_millis(500);
 /// Processes that were asked.
 pub(crate) struct Inquiry {
     pub(crate) request: u64,
-    pub(crate) missing: BTreeSet<ConnectionId>,
+    missing: BTreeSet<ConnectionId>,
+    /// Nobody has failed to answer so far.
+    is_complete: bool,
     pub(crate) deadline: Instant,
     activities: Vec<Activity>,
     /// Connections that want the answer; empty when the inquiry was made because nothing moved.
@@ -31,7 +33,28 @@ impl Inquiry {
     pub(crate) fn new(request: u64, asked: BTreeSet<ConnectionId>, askers: Vec<ConnectionId>) -> Self {
         let deadline = Instant::now() + ANSWER_DEADLINE;
         let last = askers.is_empty();
-        Self { request, missing: asked, deadline, activities: Vec::new(), askers, last }
+        Self { request, missing: asked, is_complete: true, deadline, activities: Vec::new(), askers, last }
+    }
+
+    /// This process does not answer any more.
+    pub(crate) fn gone(&mut self, connection: ConnectionId) {
+        self.is_complete &= !self.missing.remove(&connection);
+    }
+
+    /// Nobody has more time to answer.
+    pub(crate) fn time_is_up(&mut self) {
+        self.is_complete &= self.missing.is_empty();
+        self.missing.clear();
+    }
+
+    /// Nobody is left to wait for.
+    pub(crate) fn is_over(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// Whether the report takes this over: that nobody waits is known only from answers of all, who may be about to be ended.
+    pub(crate) fn is_word(&self, diagnosis: Option<&Diagnosis>) -> bool {
+        self.last && (diagnosis.is_some() || self.is_complete)
     }
 
     pub(crate) fn answer(&mut self, from: ConnectionId, request: u64, activities: Vec<Activity>) {

@@ -8,7 +8,7 @@ use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{ToCoordinator, ToRank};
 use protocol::record::ErrorCode;
 
-use crate::harness::Coordinator;
+use crate::harness::{Client, Coordinator};
 
 #[test]
 fn a_world_forms_over_both_transports() {
@@ -73,8 +73,12 @@ fn a_goodbye_is_no_failure() {
     assert!(report.ranks.iter().all(|rank| rank.collective_calls == 1));
 }
 
-#[test]
-fn when_nobody_moves_the_coordinator_names_the_waiting_and_the_missing() {
+/// What the coordinator says of [`hang`].
+const HANG: &str = "ranks 0, 1 and 2 wait in all_reduce(count 4, float32, sum), collective 1 of communicator 1, for rank 3; \
+                    rank 3 is in no NCCL call and has completed nothing there";
+
+/// Ranks of which one does not come, until the coordinator says so.
+fn hang() -> (Coordinator, Vec<Client>) {
     let mut coordinator = Coordinator::start_with("unix", |command| {
         command.args(["--idle-ms", "300"]);
     });
@@ -100,9 +104,20 @@ fn when_nobody_moves_the_coordinator_names_the_waiting_and_the_missing() {
     }
     let line = coordinator.line();
     assert!(line.starts_with("fakegpu-coordinator hang: nothing has moved for 0."), "{line}");
-    let sentence = "ranks 0, 1 and 2 wait in all_reduce(count 4, float32, sum), collective 1 of communicator 1, \
-                    for rank 3; rank 3 is in no NCCL call and has completed nothing there";
-    assert!(line.trim_end().ends_with(sentence), "{line}");
+    assert!(line.trim_end().ends_with(HANG), "{line}");
+    (coordinator, clients)
+}
+
+/// The sentence of the report's hang, at the end.
+fn reported_hang(coordinator: &mut Coordinator) -> Option<String> {
+    coordinator.signal(libc::SIGTERM);
+    coordinator.ended();
+    coordinator.report().hang.map(|hang| hang.sentence)
+}
+
+#[test]
+fn when_nobody_moves_the_coordinator_names_the_waiting_and_the_missing() {
+    let (mut coordinator, mut clients) = hang();
     let mut control = coordinator.control();
     control.send(&ToCoordinator::Diagnose { last: false });
     for client in &mut clients {
@@ -112,9 +127,31 @@ fn when_nobody_moves_the_coordinator_names_the_waiting_and_the_missing() {
     let Some(ToRank::Diagnosis { json }) = control.receive() else { panic!("no answer") };
     let document: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(document, serde_json::json!({ "hang": null, "waits_ms": null, "activities": [] }));
-    coordinator.signal(libc::SIGTERM);
-    coordinator.ended();
-    assert_eq!(coordinator.report().hang.map(|hang| hang.sentence).as_deref(), Some(sentence));
+    assert_eq!(reported_hang(&mut coordinator).as_deref(), Some(HANG));
+}
+
+#[test]
+fn a_hang_is_taken_back_by_answers_and_not_by_processes_that_are_ended_meanwhile() {
+    for answer in [true, false] {
+        let (mut coordinator, mut clients) = hang();
+        let mut control = coordinator.control();
+        control.send(&ToCoordinator::Diagnose { last: true });
+        for client in &mut clients {
+            let Some(ToRank::Inquire { request }) = client.receive() else { panic!("was not asked again") };
+            if answer {
+                client.send(&ToCoordinator::Active { request, activities: Vec::new() });
+            }
+        }
+        if !answer {
+            clients.clear();
+        }
+        let Some(ToRank::Diagnosis { .. }) = control.receive() else { panic!("no answer") };
+        assert_eq!(reported_hang(&mut coordinator).as_deref(), (!answer).then_some(HANG));
+        if !answer {
+            let failures = coordinator.report().resilience.failure_count;
+            assert_eq!(failures, 0, "whoever ended a hanging case ended its ranks");
+        }
+    }
 }
 
 #[test]

@@ -184,10 +184,14 @@ int main(void) {
     unsigned value = 0, other = 0;
     void *host = malloc(64 << 20);
     SAME(cudaMalloc(&memory, 64 << 20), cudaSuccess);
-    SAME(cudaMemcpy(memory, host, 64 << 20, cudaMemcpyHostToDevice), cudaSuccess);
-    SAME(nvmlDeviceGetPcieThroughput(handle, NVML_PCIE_UTIL_RX_BYTES, &value), NVML_SUCCESS);
+    /* Of the last second, which a busy machine lets pass between copy and question. */
+    for (int copies = 1; value == 0 && copies <= 20; copies++) {
+        SAME(cudaMemcpy(memory, host, 64 << 20, cudaMemcpyHostToDevice), cudaSuccess);
+        SAME(nvmlDeviceGetPcieThroughput(handle, NVML_PCIE_UTIL_RX_BYTES, &value), NVML_SUCCESS);
+        EXPECT(value <= (unsigned)copies * (64 << 10));
+    }
+    EXPECT(value > 0);
     SAME(nvmlDeviceGetPcieThroughput(handle, NVML_PCIE_UTIL_TX_BYTES, &other), NVML_SUCCESS);
-    EXPECT(value > 0 && value <= 64 << 10);
     SAME(other, 0);
     SAME(cudaFree(memory), cudaSuccess);
     free(host);
