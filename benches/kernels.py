@@ -2,7 +2,7 @@
 add against copying as many bytes, and its matrix product against the CPU's BLAS; each pair in turn, in one process (medians).
 And how long kernels take to compile, the first time and from the disk.
 
-    PATH=$(./ftest env path torch==2.15.0 triton==3.9.0 numpy)/bin:$PATH ./ftest exec --profile a100 -- python benches/kernels.py
+    FTEST_PYTHON=$(./ftest env path torch==2.15.0 triton numpy)/bin/python ./ftest exec --profile a100 -- python benches/kernels.py
 
 Prints; with `--check` it ends with 1 when a limit is exceeded."""
 
@@ -123,6 +123,8 @@ def load(paths):
         for code in (
             driver.cuModuleLoadData(ctypes.byref(module), text),
             driver.cuModuleGetFunction(ctypes.byref(function), module, name),
+            # CU_FUNC_ATTRIBUTE_NUM_REGS, which is known when it is compiled.
+            driver.cuFuncGetAttribute(ctypes.byref(registers), 4, function),
         ):
             assert code == 0, (path, code)
         print(1000 * (time.perf_counter() - start))

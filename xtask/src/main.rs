@@ -30,7 +30,7 @@ const BENCHES: &[(&str, &str)] = &[
     ("compute", "./ftest exec --profile a100 -- python benches/compute.py"),
     (
         "kernels",
-        "PATH=\"$(./ftest env path torch==2.15.0 triton==3.9.0 numpy)/bin:$PATH\" ./ftest exec --profile a100 -- python benches/kernels.py",
+        "FTEST_PYTHON=\"$(./ftest env path torch==2.15.0 triton numpy)/bin/python\" ./ftest exec --profile a100 -- python benches/kernels.py",
     ),
     ("overhead", "./ftest --version && python3 benches/overhead.py"),
     ("runner", "./ftest --version && python3 benches/runner.py"),
