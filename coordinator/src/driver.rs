@@ -258,6 +258,9 @@ impl Driver {
                 if let Some(inquiry) = &mut self.inquiry {
                     inquiry.last |= last;
                 }
+                if last {
+                    self.quiet.stop();
+                }
             }
             ToCoordinator::Shutdown if !client.is_process => self.end(),
             ToCoordinator::RankEnded { rank, pid, how } if !client.is_process => {

@@ -119,6 +119,11 @@ impl Quiet {
         self.since = Instant::now();
     }
 
+    /// From now on, whoever does not move is about to be ended.
+    pub(crate) fn stop(&mut self) {
+        self.limit = None;
+    }
+
     /// When to ask.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.limit.filter(|_| !self.announced).map(|limit| self.since + limit)
@@ -136,5 +141,23 @@ impl Quiet {
         if !hang {
             self.since = Instant::now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_makes_the_time_begin_anew_until_the_last_question() {
+        let mut quiet = Quiet::new(Some(Duration::from_secs(1)));
+        quiet.asked(1, true);
+        assert_eq!(quiet.deadline(), None, "it was announced");
+        quiet.see(2);
+        assert!(quiet.deadline().is_some());
+        quiet.stop();
+        // The ranks are ended one by one.
+        quiet.see(3);
+        assert_eq!(quiet.deadline(), None);
     }
 }
