@@ -31,13 +31,17 @@ pub(crate) struct Spent {
 }
 
 impl Ledger {
-    /// The ledger of a GPU among these; `None` where all are taken by others.
-    pub(super) fn of(ledgers: &[Self], gpu: u32, now: u64) -> Option<&Self> {
+    /// The ledger of a GPU among these, which begins `now` if it is new; `None` where all are taken by others.
+    pub(super) fn of(ledgers: &[Self], gpu: u32, now: impl Fn() -> u64) -> Option<&Self> {
         let first = gpu as usize % ledgers.len();
         ledgers[first..].iter().chain(&ledgers[..first]).find(|ledger| {
-            let known = ledger.gpu.compare_exchange(0, gpu, Ordering::AcqRel, Ordering::Acquire);
+            // Kernels end often, and a ledger begins once.
+            let known = match ledger.gpu.load(Ordering::Acquire) {
+                0 => ledger.gpu.compare_exchange(0, gpu, Ordering::AcqRel, Ordering::Acquire),
+                known => Err(known),
+            };
             if known.is_ok() {
-                ledger.start.store(now, Ordering::Release);
+                ledger.start.store(now(), Ordering::Release);
             }
             known.is_ok() || known == Err(gpu)
         })
@@ -81,10 +85,10 @@ mod tests {
     #[test]
     fn each_gpu_has_a_ledger_of_its_own() {
         let ledgers = [Ledger::default(), Ledger::default()];
-        let [first, second] = [1, 3].map(|gpu| Ledger::of(&ledgers, gpu, 7).unwrap());
+        let [first, second] = [1, 3].map(|gpu| Ledger::of(&ledgers, gpu, || 7).unwrap());
         assert!(!std::ptr::eq(first, second));
-        assert!(std::ptr::eq(first, Ledger::of(&ledgers, 1, 9).unwrap()));
-        assert!(Ledger::of(&ledgers, 5, 9).is_none(), "all are taken");
+        assert!(std::ptr::eq(first, Ledger::of(&ledgers, 1, || 9).unwrap()));
+        assert!(Ledger::of(&ledgers, 5, || 9).is_none(), "all are taken");
         assert_eq!((first.spent(9).all, second.spent(9).all), (2, 2));
     }
 

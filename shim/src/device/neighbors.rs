@@ -156,7 +156,7 @@ fn number(gpu: &Gpu) -> u32 {
 /// Where it is counted what was done with the GPU of a device.
 pub(super) fn ledger(device: &'static Device) -> Option<&'static Ledger> {
     let ledgers = board().map_or(&device.share.ledger[..], Board::ledgers);
-    Ledger::of(ledgers, number(device.gpu), meter::now())
+    Ledger::of(ledgers, number(device.gpu), meter::now)
 }
 
 /// The machine's board; none where the processes were not made one machine.
@@ -222,10 +222,9 @@ impl Board {
 
     /// Notes in the ledger of a GPU whether some process has an entry for it. Under the lock.
     fn note_use(&self, gpu: u32) {
-        let now = meter::now();
-        if let Some(ledger) = Ledger::of(self.ledgers(), gpu, now) {
+        if let Some(ledger) = Ledger::of(self.ledgers(), gpu, meter::now) {
             let is_used = self.entries()[1..].iter().any(|entry| entry.gpu.load(Ordering::Acquire) == gpu);
-            ledger.set_used(is_used, now);
+            ledger.set_used(is_used, meter::now());
         }
     }
 
@@ -407,8 +406,7 @@ pub(crate) fn spent(gpu: &Gpu) -> Option<Spent> {
     if let Ok(Some(_turn)) = board.lock_if_free() {
         board.note_use(number(gpu));
     }
-    let now = meter::now();
-    Ledger::of(board.ledgers(), number(gpu), now).map(|ledger| ledger.spent(now))
+    Ledger::of(board.ledgers(), number(gpu), meter::now).map(|ledger| ledger.spent(meter::now()))
 }
 
 /// Bytes that other processes hold of the device.
