@@ -7,6 +7,7 @@ And how long kernels take to compile, the first time and from the disk.
 Prints; with `--check` it ends with 1 when a limit is exceeded."""
 
 import argparse
+import ctypes
 import gc
 import os
 import pathlib
@@ -111,8 +112,6 @@ def loads(directory):
 
 def load(paths):
     """Prints how long each takes."""
-    import ctypes
-
     torch.zeros(1, device="cuda")
     driver = ctypes.CDLL("libcuda.so.1")
     for path in paths:

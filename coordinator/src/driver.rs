@@ -367,7 +367,7 @@ impl Driver {
             let sentence = format!("nothing has moved for {seconds:.1} s: {}", diagnosis.hang.sentence);
             console::announce(&Announcement::Hang(sentence));
         }
-        if inquiry.is_word(diagnosis.as_ref()) {
+        if inquiry.is_for_report(diagnosis.as_ref()) {
             self.cluster.hangs(diagnosis);
         }
         // A client that only watches does not disturb the clock.

@@ -52,8 +52,8 @@ impl Inquiry {
         self.missing.is_empty()
     }
 
-    /// Whether the report takes this over: that nobody waits is known only from answers of all, who may be about to be ended.
-    pub(crate) fn is_word(&self, diagnosis: Option<&Diagnosis>) -> bool {
+    /// Whether the report takes this over: that nobody waits is known only from the answers of all, and ranks may be ended meanwhile.
+    pub(crate) fn is_for_report(&self, diagnosis: Option<&Diagnosis>) -> bool {
         self.last && (diagnosis.is_some() || self.is_complete)
     }
 

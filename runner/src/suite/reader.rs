@@ -343,8 +343,10 @@ impl<'r, 'n> Mapping<'r, 'n> {
         let found = self.get(key);
         if found.is_none() {
             let known = self.known();
-            let unknown = self.entries.iter().filter(|entry| !known.contains(&entry.key.as_str()));
-            match unknown.into_iter().find(|entry| suggest::nearest(&entry.key, known.iter().copied()) == Some(key)) {
+            let is_meant = |entry: &&Entry| {
+                !known.contains(&entry.key.as_str()) && suggest::nearest(&entry.key, known.iter().copied()) == Some(key)
+            };
+            match self.entries.iter().find(is_meant) {
                 Some(misspelled) => {
                     self.report_unknown(misspelled, &known);
                     self.reported.borrow_mut().push(&misspelled.key);

@@ -29,8 +29,8 @@ usage: cargo xtask drill [--quick | --long] [--only NAME]... [--list]
   --long        each row more often, in about an hour
   --list        the names of the rows
 
-All of it takes about 15 minutes on two idle cores after a build, 20 on slow ones. It rewrites the table of docs/reliability.md row by row, and
-ends with 1 when a row fails.";
+All of it takes about 15 minutes on two idle cores after a build, 20 on slow ones. It rewrites the table of
+docs/reliability.md row by row, and ends with 1 when a row fails.";
 
 /// One row of the table.
 struct Drill {
