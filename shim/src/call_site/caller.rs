@@ -87,33 +87,57 @@ pub(super) fn address() -> usize {
 
 /// The function that called the operation that this thread is in.
 pub(super) fn site() -> SiteId {
-    static KNOWN: OnceLock<RwLock<HashMap<usize, SiteId>>> = OnceLock::new();
-    let address = address();
-    if address == 0 {
-        return SiteId::default();
+    match address() {
+        0 => SiteId::default(),
+        address => within(address),
     }
-    let known = KNOWN.get_or_init(|| RwLock::new(HashMap::new()));
-    if let Some(id) = known.read().get(&address) {
-        return *id;
-    }
-    let id = find(address).map_or_else(SiteId::default, |found| site::number(found.site()));
-    known.write().insert(address, id);
-    id
 }
 
 /// The function of the program that this thread is in: the innermost on its stack that is not ours. It takes a walk over the stack.
 pub(super) fn on_stack() -> Option<SiteId> {
-    let own = loaded(on_stack as *const () as usize)?.dli_fbase;
-    let mut looking = Looking { own, found: None };
+    let mut found = None;
     // SAFETY: the function calls `step` for each frame, with this argument, before it returns.
-    unsafe { _Unwind_Backtrace(step, (&raw mut looking).cast()) };
-    let found = looking.found.and_then(find).filter(|found| found.function.as_deref() != Some(ENTRY))?;
-    Some(site::number(found.site()))
+    unsafe { _Unwind_Backtrace(step, (&raw mut found).cast()) };
+    found.map(within).filter(|site| *site != SiteId::default())
 }
 
-struct Looking {
-    own: *mut c_void,
-    found: Option<usize>,
+/// The function around the call that returns to `address`, looked for once: that takes the loader's tables, and a file.
+fn within(address: usize) -> SiteId {
+    static KNOWN: Once<SiteId> = Once::new();
+    KNOWN.get(address, || {
+        let found = find(address).filter(|found| found.function.as_deref() != Some(ENTRY));
+        found.map_or_else(SiteId::default, |found| site::number(found.site()))
+    })
+}
+
+/// Whether the code at `address` may be the program's: it is neither ours nor the system's. `None` if it is in no file.
+fn is_of_the_program(address: usize) -> Option<bool> {
+    static KNOWN: Once<Option<bool>> = Once::new();
+    KNOWN.get(address, || {
+        let own = loaded(on_stack as *const () as usize)?.dli_fbase;
+        let info = loaded(address)?;
+        Some(info.dli_fbase != own && !is_of_the_system(&text(info.dli_fname)))
+    })
+}
+
+/// What was found out about addresses of code.
+struct Once<T>(OnceLock<RwLock<HashMap<usize, T>>>);
+
+impl<T: Copy> Once<T> {
+    const fn new() -> Once<T> {
+        Once(OnceLock::new())
+    }
+
+    fn get(&self, address: usize, find: impl FnOnce() -> T) -> T {
+        let known = self.0.get_or_init(|| RwLock::new(HashMap::new()));
+        // Not in the place of the match: its guard would live until the end of it.
+        let before = known.read().get(&address).copied();
+        before.unwrap_or_else(|| {
+            let found = find();
+            known.write().insert(address, found);
+            found
+        })
+    }
 }
 
 // The unwinder of the Itanium C++ ABI, which Rust's standard library is linked with.
@@ -123,16 +147,15 @@ unsafe extern "C" {
 }
 
 /// 0 to go on (`_URC_NO_REASON`), anything else to end the walk.
-extern "C" fn step(frame: *mut c_void, looking: *mut c_void) -> c_int {
-    // SAFETY: the argument of `on_stack`.
-    let looking = unsafe { &mut *looking.cast::<Looking>() };
+extern "C" fn step(frame: *mut c_void, found: *mut c_void) -> c_int {
     // SAFETY: the frame that the unwinder is at.
     let address = unsafe { _Unwind_GetIP(frame) };
-    let Some(info) = loaded(address) else { return 1 };
-    if info.dli_fbase == looking.own || is_of_the_system(&text(info.dli_fname)) {
-        return 0;
+    match is_of_the_program(address) {
+        Some(false) => return 0,
+        // SAFETY: the argument of `on_stack`.
+        Some(true) => unsafe { *found.cast::<Option<usize>>() = Some(address) },
+        None => (),
     }
-    looking.found = Some(address);
     1
 }
 
