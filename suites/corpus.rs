@@ -20,6 +20,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/order.py", "order.py"),
     ("fixtures/findings/races.py", "races.py"),
     ("fixtures/findings/replicas.py", "replicas.py"),
+    ("fixtures/findings/threads.py", "threads.py"),
     ("fixtures/src/bin/bugs/memory.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/order.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/races.rs", "fixture-bugs"),

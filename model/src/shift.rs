@@ -1,6 +1,6 @@
 //! Collectives that meet others than they belong to: ranks called the same number of collectives, alike in operation and shape,
-//! but one of them left one out or made one too many. Only the lines that called them show it: rank 0 ran A, B, C and rank 1
-//! ran B, C, D.
+//! but one of them left one out or made one too many, or its threads took turns in another order. Only the lines that called them
+//! show it: rank 0 ran A, B, C and rank 1 ran B, C, D.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +30,8 @@ type Differing = (u64, Operation, Vec<(Rank, Call)>);
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     line: Line,
+    /// A number of its rank's threads; 0 where it is not known.
+    thread: u32,
     shape: Shape,
     call: Call,
 }
@@ -63,6 +65,8 @@ struct Track {
     positions: BTreeMap<u64, Position>,
     /// The lines have differed since a while, and no shift explains it: programs may do that.
     is_dismissed: bool,
+    /// Positions that were let go of, from the first on whose lines differ: threads that took turns in other orders may show later.
+    open: Vec<(u64, Position)>,
     found: Option<Shift>,
     /// The first collective without a root that was called from different lines, which no shift explains.
     unusual: Option<Differing>,
@@ -78,7 +82,26 @@ pub(crate) struct Unusual {
     pub(crate) calls: Vec<(Rank, Call)>,
 }
 
-/// A communicator in which a rank is ahead of another.
+/// How ranks differ from another one, the reference.
+#[derive(Clone, Debug)]
+pub(crate) enum Apart {
+    /// So many collectives ahead; negative is behind.
+    Ahead(Vec<(Rank, i32)>),
+    /// Their threads make the same calls, and take turns in another order.
+    Turns(Vec<Rank>),
+}
+
+impl Apart {
+    /// The ranks that differ.
+    pub(crate) fn ranks(&self) -> Vec<Rank> {
+        match self {
+            Self::Ahead(ahead) => ahead.iter().map(|(rank, _)| *rank).collect(),
+            Self::Turns(ranks) => ranks.clone(),
+        }
+    }
+}
+
+/// A communicator in which ranks are apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Shift {
     pub(crate) communicator: CommunicatorId,
@@ -87,8 +110,7 @@ pub(crate) struct Shift {
     pub(crate) operation: Operation,
     /// A rank of the majority.
     pub(crate) reference: Rank,
-    /// Ranks that differ from it, and how many collectives they are ahead; negative is behind.
-    pub(crate) ahead: Vec<(Rank, i32)>,
+    pub(crate) apart: Apart,
     /// What these ranks called there.
     pub(crate) calls: Vec<(Rank, Call)>,
 }
@@ -116,7 +138,7 @@ impl Shifts {
         position.0.resize(size as usize, None);
         let shape = (record.operation, record.count, record.datatype, record.reduction_op, record.root);
         if let Some(seen) = position.0.get_mut(record.rank.0 as usize) {
-            *seen = Some(Seen { line, shape, call });
+            *seen = Some(Seen { line, thread: record.issue.thread, shape, call });
         }
         track.follow(record.communicator);
     }
@@ -171,7 +193,7 @@ impl Track {
             if self.is_dismissed || agrees {
                 self.is_dismissed &= !agrees;
                 self.unusual = self.unusual.take().or(unusual);
-                self.positions.remove(&first);
+                self.let_go(first, agrees);
                 continue;
             }
             if may_go_on {
@@ -185,38 +207,110 @@ impl Track {
         }
     }
 
-    /// The shift that explains the lines from the first position on, if one does.
-    fn judge(&self, communicator: CommunicatorId) -> Option<Shift> {
-        if self.is_dismissed {
-            return None;
+    /// Forgets a position, unless it may be part of what is found later.
+    fn let_go(&mut self, first: u64, agrees: bool) {
+        let Some(position) = self.positions.remove(&first) else { return };
+        if self.open.len() >= WINDOW {
+            self.open.clear();
         }
+        if !agrees || !self.open.is_empty() {
+            self.open.push((first, position));
+        }
+    }
+
+    /// What explains the lines from the first position on that differs, if something does.
+    fn judge(&self, communicator: CommunicatorId) -> Option<Shift> {
         let complete = self.complete();
-        let run: Vec<(u64, &Position)> = complete.into_iter().take_while(|(_, position)| !position.agrees()).collect();
-        let (start, first) = run.first()?;
-        let of_rank = |rank: usize| -> Vec<Seen> { run.iter().filter_map(|(_, position)| position.0[rank]).collect() };
+        let differing: Vec<_> = complete.into_iter().take_while(|(_, position)| !position.agrees()).collect();
+        let open = self.open.iter().map(|(at, position)| (*at, position));
+        let turns = Run::new(open.chain(differing.iter().copied()).collect());
+        let turns = turns.and_then(|run| {
+            let others = run.others(|one, other| take_turns(one, other).then_some(()));
+            run.shift(communicator, Apart::Turns(others.into_iter().map(|(rank, ())| rank).collect()))
+        });
+        turns.or_else(|| {
+            let run = Run::new(differing).filter(|_| !self.is_dismissed)?;
+            run.shift(communicator, Apart::Ahead(run.others(ahead)))
+        })
+    }
+}
+
+/// Positions that all ranks reported.
+struct Run<'a> {
+    positions: Vec<(u64, &'a Position)>,
+    /// What each rank called there.
+    ranks: Vec<Vec<Seen>>,
+    /// A rank that called what most did.
+    reference: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(positions: Vec<(u64, &'a Position)>) -> Option<Self> {
+        let (_, first) = positions.first()?;
+        let of_rank = |rank: usize| positions.iter().filter_map(|(_, position)| position.0[rank]).collect();
         let ranks: Vec<Vec<Seen>> = (0..first.0.len()).map(of_rank).collect();
-        let alike = |one: &[Seen], other: &[Seen]| one.iter().zip(other).all(|(one, other)| one.line == other.line);
         let votes = |rank: usize| ranks.iter().filter(|other| alike(&ranks[rank], other)).count();
         let reference = (0..ranks.len()).max_by_key(|rank| (votes(*rank), std::cmp::Reverse(*rank)))?;
-        let ahead: Vec<(Rank, i32)> = (0..ranks.len())
-            .filter(|rank| !alike(&ranks[reference], &ranks[*rank]))
-            .filter_map(|rank| Some((Rank(rank as u32), ahead(&ranks[reference], &ranks[rank])?)))
-            .collect();
-        if ahead.is_empty() {
-            return None;
-        }
-        let reference = Rank(reference as u32);
-        let concerned = ahead.iter().map(|(rank, _)| *rank).chain([reference]).collect::<BTreeSet<Rank>>();
+        Some(Self { positions, ranks, reference })
+    }
+
+    /// The ranks that differ from the reference as `explain` says, with what it says.
+    fn others<T>(&self, explain: impl Fn(&[Seen], &[Seen]) -> Option<T>) -> Vec<(Rank, T)> {
+        let reference = &self.ranks[self.reference];
+        let differ = (0..).zip(&self.ranks).filter(|(_, calls)| !alike(reference, calls));
+        differ.filter_map(|(rank, calls)| Some((Rank(rank), explain(reference, calls)?))).collect()
+    }
+
+    /// None where no rank is apart.
+    fn shift(&self, communicator: CommunicatorId, apart: Apart) -> Option<Shift> {
+        let (sequence, first) = self.positions.first()?;
+        let others = apart.ranks();
+        let reference = Rank(self.reference as u32);
+        let concerned = others.iter().copied().chain([reference]).collect::<BTreeSet<Rank>>();
         let call = |rank: Rank| Some((rank, first.0[rank.0 as usize]?.call));
-        Some(Shift {
+        (!others.is_empty()).then_some(Shift {
             communicator,
-            sequence: Sequence(*start),
+            sequence: Sequence(*sequence),
             operation: first.0[0]?.shape.0,
             reference,
             calls: concerned.into_iter().filter_map(call).collect(),
-            ahead,
+            apart,
         })
     }
+}
+
+/// Whether two ranks called from the same lines.
+fn alike(one: &[Seen], other: &[Seen]) -> bool {
+    one.iter().zip(other).all(|(one, other)| one.line == other.line)
+}
+
+/// Whether the threads of two ranks make the same calls, each in its own order, so that only their turns differ. A thread is known
+/// on the other rank by its lines: none may be called by two threads, and there must be at least two of them. With a root, ranks
+/// have roles, and lines for them.
+fn take_turns(one: &[Seen], other: &[Seen]) -> bool {
+    let is_role = |(one, other): (&Seen, &Seen)| one.line != other.line && one.shape.4.is_some();
+    if one.iter().zip(other).any(is_role) {
+        return false;
+    }
+    let (Some(one), Some(other)) = (threads(one), threads(other)) else { return false };
+    let same = |(mine, theirs): (&Vec<_>, &Vec<_>)| mine.iter().zip(theirs).all(|(mine, theirs)| mine == theirs);
+    one.len() >= 2 && one.keys().eq(other.keys()) && one.values().zip(other.values()).all(same)
+}
+
+/// The calls of each thread of a rank, by the line of its first; None where threads cannot be told apart.
+fn threads(calls: &[Seen]) -> Option<BTreeMap<Line, Vec<(Line, Shape)>>> {
+    let mut owners: BTreeMap<Line, u32> = BTreeMap::new();
+    let mut firsts: BTreeMap<u32, Line> = BTreeMap::new();
+    let mut threads: BTreeMap<Line, Vec<(Line, Shape)>> = BTreeMap::new();
+    for Seen { line, thread, shape, .. } in calls {
+        let is_known = *line != 0 && *thread != 0;
+        if !is_known || owners.insert(*line, *thread).is_some_and(|owner| owner != *thread) {
+            return None;
+        }
+        let first = firsts.entry(*thread).or_insert(*line);
+        threads.entry(*first).or_default().push((*line, *shape));
+    }
+    Some(threads)
 }
 
 /// How many collectives `rank` is ahead of `reference` in a run of collectives, if that is certain.

@@ -119,6 +119,10 @@ kinds! {
     CollectiveShift "collective_shift"
         hardware "NCCL compares nothing: gradients are added to losses, and the numbers are wrong without an error, or the job hangs at its end."
         fix "Let every rank make the same calls; look for a branch or an early return on the rank, the data or the step that skips one, at the lines of the finding.";
+    /// Threads of a rank took turns on a communicator in another order than on other ranks: calls of one thread met those of another, of the same shapes.
+    ThreadOrder "thread_order"
+        hardware "NCCL pairs calls by their order alone: the numbers of one thread are added to those of another, without an error."
+        fix "Let one thread make all calls on a communicator, fed by a queue whose order is the same on all ranks, or give each thread a communicator of its own (`new_group`); a lock does not fix the order.";
     /// Ranks of a data-parallel group did not hold the same parameters, buffers or optimizer state before their first optimizer step or after one. Checked with `sanitize: [replicas]`.
     ReplicasDiffer "replicas_differ"
         hardware "Each rank trains a model of its own with gradients of the others': the loss looks normal, the checkpoint is that of one rank, and results are worse than they should be."
@@ -219,6 +223,7 @@ impl FindingKind {
             | Self::OrderCycle
             | Self::SendCycle
             | Self::CollectiveShift
+            | Self::ThreadOrder
             | Self::ReplicasDiffer
             | Self::ConcurrentCalls
             | Self::UseAfterDestroy

@@ -17,7 +17,7 @@ use crate::record::{ErrorCode, FailureRecord, HoldingRecord, OperationRecord};
 use crate::site::CallSite;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// A process of another host that answers nothing for so long counts as gone: its machine or the way there is. What is lost for
 /// less, tcp sends again.

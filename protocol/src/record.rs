@@ -27,6 +27,8 @@ pub struct Issue {
     pub place: u64,
     /// Operations that share the place.
     pub together: u32,
+    /// Which thread of its process issued it: a number that no other of them has; 0 where it is not known.
+    pub thread: u32,
 }
 
 /// One operation as one rank completed it.

@@ -22,7 +22,7 @@ fn record(sequence: u64) -> OperationRecord {
         execute_us: f64::MIN_POSITIVE,
         ended_ns: u64::MAX,
         site: SiteId(u32::MAX),
-        issue: Issue { place: u64::MAX, together: u32::MAX },
+        issue: Issue { place: u64::MAX, together: u32::MAX, thread: u32::MAX },
     }
 }
 

@@ -78,7 +78,7 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         execute_us: 0.25,
         ended_ns: 7_000_000_123,
         site: SiteId(3),
-        issue: Issue { place: 41, together: 2 },
+        issue: Issue { place: 41, together: 2, thread: 3 },
     };
     let failure = FailureRecord {
         communicator: Some(CommunicatorId(2)),

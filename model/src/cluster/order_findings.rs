@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
-use protocol::ids::{CommunicatorId, Rank};
+use protocol::ids::{CommunicatorId, Rank, names};
 use protocol::report::{Finding, Note};
 
 use super::Cluster;
 use crate::order::{Cycle, Side};
-use crate::shift::{Shift, Unusual};
+use crate::shift::{Apart, Shift, Unusual};
 use crate::site::Call;
 
 type Numbers = BTreeMap<CommunicatorId, CommunicatorId>;
@@ -55,24 +55,34 @@ impl Cluster {
         let global = |rank: Rank| communicator.global_rank(rank).unwrap_or(rank);
         let id = *number.get(&shift.communicator)?;
         let (reference, operation) = (global(shift.reference), shift.operation);
-        let clause = |(rank, by): &(Rank, i32)| {
-            let (rank, way) = (global(*rank), if *by > 0 { "ahead of" } else { "behind" });
-            format!("rank {rank} is {} {way} rank {reference}", collectives(by.unsigned_abs()))
+        let mut ranks: Vec<Rank> = shift.apart.ranks().into_iter().map(global).collect();
+        ranks.sort_unstable();
+        let (kind, what) = match &shift.apart {
+            Apart::Ahead(ahead) => {
+                let clause = |(rank, by): &(Rank, i32)| {
+                    let (rank, way) = (global(*rank), if *by > 0 { "ahead of" } else { "behind" });
+                    format!("rank {rank} is {} {way} rank {reference}", collectives(by.unsigned_abs()))
+                };
+                let clauses: Vec<String> = ahead.iter().map(clause).collect();
+                let what = format!("{}: each meets calls of other lines, and their shapes agree", clauses.join(", "));
+                (FindingKind::CollectiveShift, what)
+            }
+            Apart::Turns(_) => {
+                let others = names("rank", "ranks", &ranks);
+                let what = format!(
+                    "threads of {others} take turns in another order than those of rank {reference}: calls of one thread meet \
+                     those of another, and their shapes agree"
+                );
+                (FindingKind::ThreadOrder, what)
+            }
         };
-        let clauses: Vec<String> = shift.ahead.iter().map(clause).collect();
         let mut sites: Vec<_> =
             shift.calls.iter().filter_map(|(rank, call)| self.finding_site(global(*rank), call, false, root)).collect();
         sites.sort_by_key(|site| site.rank);
-        let mut ranks: Vec<Rank> = shift.ahead.iter().map(|(rank, _)| global(*rank)).collect();
-        ranks.sort_unstable();
         Some(Finding {
             index: 0,
-            kind: FindingKind::CollectiveShift,
-            sentence: format!(
-                "in communicator {id}, from {operation}, collective {}, on, {}: each meets calls of other lines, and their shapes agree",
-                shift.sequence,
-                clauses.join(", ")
-            ),
+            kind,
+            sentence: format!("in communicator {id}, from {operation}, collective {}, on, {what}", shift.sequence),
             comm_id: Some(id),
             seqno: shift.sequence,
             operation: operation.name().to_owned(),

@@ -31,7 +31,7 @@ fn reports(rank: u32, program: &str, communicators: &[&[u32]]) -> Vec<OperationR
             records.push(OperationRecord {
                 communicator: CommunicatorId(index as u64 + 1),
                 peer: peer.map(Rank),
-                issue: Issue { place, together: calls.len() as u32 },
+                issue: Issue { place, together: calls.len() as u32, thread: 1 },
                 ..record(operation, *position, local(rank), 4)
             });
         }

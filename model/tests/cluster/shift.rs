@@ -4,7 +4,7 @@ use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
 use protocol::ids::{Rank, SiteId};
 use protocol::message::ToCoordinator;
-use protocol::record::OperationRecord;
+use protocol::record::{Issue, OperationRecord};
 use protocol::report::Finding;
 use protocol::site::CallSite;
 
@@ -17,19 +17,26 @@ fn found(words: &[&str], counts: &[u64]) -> Vec<Finding> {
 }
 
 fn run(words: &[&str], counts: &[u64], operation: Operation) -> World {
+    let of_one_thread: Vec<String> = words.iter().map(|word| "1".repeat(word.len())).collect();
+    run_in(words, &of_one_thread.iter().map(String::as_str).collect::<Vec<_>>(), counts, operation)
+}
+
+/// The same with the thread of each call, a digit; 0 is one that is not known.
+fn run_in(words: &[&str], threads: &[&str], counts: &[u64], operation: Operation) -> World {
     let mut world = World::formed(None, words.len() as u32, 10);
-    for (process, word) in (0..).zip(words) {
+    for ((process, word), threads) in (0..).zip(words).zip(threads) {
         // Every process numbers lines in its own way.
         for (number, letter) in (1..).zip('A'..='Z') {
             let site = CallSite::new("train.py".to_owned(), letter as u32 - 64, "step".to_owned());
             world.say(process, ToCoordinator::Site { id: SiteId(number * (process as u32 + 1)), site });
         }
-        for (sequence, letter) in (1..).zip(word.chars()) {
+        for ((sequence, letter), thread) in (1..).zip(word.chars()).zip(threads.bytes()) {
             let site = if letter == '.' { 0 } else { (letter as u32 - 64) * (process as u32 + 1) };
             let count = counts[(sequence as usize - 1) % counts.len()];
             let record = record(operation, sequence, process as u32, count);
             let root = (operation == Operation::Broadcast).then_some(Rank(0));
-            world.done(process, OperationRecord { site: SiteId(site), root, ..record });
+            let issue = Issue { place: sequence, together: 1, thread: u32::from(thread - b'0') };
+            world.done(process, OperationRecord { site: SiteId(site), root, issue, ..record });
         }
     }
     world
@@ -109,4 +116,50 @@ fn the_lines_are_those_of_the_first_that_meet() {
     let lines: Vec<(u32, u32, u64)> =
         found[0].sites.iter().map(|site| (site.rank.0, site.line, site.seqno.0)).collect();
     assert_eq!(lines, [(0, 1, 2), (1, 2, 2)]);
+}
+
+#[test]
+fn turns_of_threads_by_table() {
+    let (long, turned) = ("KL".repeat(40), "LK".repeat(40));
+    let (threads, others) = ("12".repeat(40), "21".repeat(40));
+    let of = |words: &[&str], threads: &[&str], operation| run_in(words, threads, &[4], operation).report().findings;
+    for (words, threads, expected) in [
+        (&["KL", "LK"][..], &["12", "21"][..], Some((1, &[1][..]))),
+        // What a thread is called differs between processes.
+        (&["XKLY", "XLKY"], &["1121", "3433"], Some((2, &[1]))),
+        (&["KKLL", "KLKL", "KKLL", "LLKK"], &["1122", "1212", "1122", "2211"], Some((1, &[1, 3]))),
+        // Between the two turns all is alike.
+        (&["XKKKL", "XLKKK"], &["11112", "12111"], Some((2, &[1]))),
+        (&["XKKKML", "XLKKKM"], &["111112", "121111"], Some((2, &[1]))),
+        (&["KMLP", "LPKM"], &["1122", "2211"], Some((1, &[1]))),
+        (&["KL", "LK", "LK"], &["12", "21", "21"], Some((1, &[0]))),
+        (&[&long, &turned], &[&threads, &others], Some((1, &[1]))),
+        // One order on all ranks, whoever is first.
+        (&["KLKL", "KLKL"], &["1212", "2121"], None),
+        // One thread may have a line for each role.
+        (&["KL", "LK"], &["11", "11"], None),
+        (&["KL", "LK"], &["12", "11"], None),
+        // The same line in two threads: which is which cannot be seen.
+        (&["KKLL", "LLKK"], &["1212", "1212"], None),
+        (&["KL", "MK"], &["12", "21"], None),
+        (&["K.", ".K"], &["12", "21"], None),
+        (&["KL", "LK"], &["10", "01"], None),
+        // A thread that does not keep its own order is no matter of turns.
+        (&["KMNL", "MKLN"], &["1112", "1121"], None),
+    ] {
+        let findings = of(words, threads, Operation::AllReduce);
+        let is = findings.first().map(|finding| (finding.seqno.0, finding.ranks.iter().map(|rank| rank.0).collect()));
+        assert_eq!(is, expected.map(|(at, ranks)| (at, ranks.to_vec())), "{words:?} {threads:?}");
+        assert!(findings.iter().all(|finding| finding.kind == FindingKind::ThreadOrder), "{words:?}");
+    }
+    // Ranks have roles where there is a root.
+    assert_eq!(of(&["KL", "LK"], &["12", "21"], Operation::Broadcast), []);
+    let findings = of(&["KL", "LK", "LK"], &["12", "21", "21"], Operation::AllReduce);
+    assert_eq!(
+        findings[0].sentence,
+        "in communicator 1, from all_reduce, collective 1, on, threads of rank 0 take turns in another order than those of rank \
+         1: calls of one thread meet those of another, and their shapes agree"
+    );
+    let lines: Vec<(u32, u32)> = findings[0].sites.iter().map(|site| (site.rank.0, site.line)).collect();
+    assert_eq!(lines, [(0, 11), (1, 12)]);
 }

@@ -8,6 +8,8 @@ use dataplane::lock::Mutex;
 use protocol::datatype::Operation;
 use protocol::record::Issue;
 
+use super::threads;
+
 /// The last place given out, by device.
 static LAST: Mutex<BTreeMap<u32, u64>> = Mutex::new(BTreeMap::new());
 
@@ -15,11 +17,12 @@ static LAST: Mutex<BTreeMap<u32, u64>> = Mutex::new(BTreeMap::new());
 pub(super) fn number<'a>(operations: impl Iterator<Item = (u32, &'a mut Call)>) {
     let mut operations: Vec<(u32, &mut Call)> = operations.filter(|(_, call)| has_place(call)).collect();
     operations.sort_by_key(|(device, _)| *device);
+    let thread = threads::number() as u32;
     let mut last = LAST.lock();
     for together in operations.chunk_by_mut(|one, other| one.0 == other.0) {
         let place = last.entry(together[0].0).or_default();
         *place += 1;
-        let issue = Issue { place: *place, together: together.len() as u32 };
+        let issue = Issue { place: *place, together: together.len() as u32, thread };
         together.iter_mut().for_each(|(_, call)| call.issue = issue);
     }
 }

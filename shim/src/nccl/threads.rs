@@ -29,8 +29,8 @@ thread_local! {
     static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A number of the calling thread that no other ever has.
-fn thread() -> u64 {
+/// A number of the calling thread, from 1, that no other ever has.
+pub(super) fn number() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     THREAD.with(|thread| {
         if thread.get() == 0 {
@@ -43,7 +43,7 @@ fn thread() -> u64 {
 impl Callers {
     /// The calling thread is in one more call, `function`. Gives what another thread is in.
     fn enter(&self, function: &'static str) -> Option<&'static str> {
-        let thread = thread();
+        let thread = number();
         let mut callers = self.0.lock();
         let other = callers.iter().find(|caller| caller.thread != thread).map(|caller| caller.function);
         match callers.iter_mut().find(|caller| caller.thread == thread) {
@@ -54,7 +54,7 @@ impl Callers {
     }
 
     fn leave(&self) {
-        let thread = thread();
+        let thread = number();
         let mut callers = self.0.lock();
         if let Some(at) = callers.iter().position(|caller| caller.thread == thread) {
             callers[at].calls -= 1;
