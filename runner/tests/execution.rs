@@ -223,7 +223,8 @@ fn a_rank_is_killed_when_it_says_the_word() {
     assert_eq!(observation.kills_not_triggered.len(), 1);
 }
 
-/// `ftest run` on a suite whose one case writes a line to a pipe and then stays, with helpers outside its session.
+/// `ftest run` on a suite whose one case has two ranks, which write a line to a pipe and then stay, with helpers outside their
+/// session.
 struct Started {
     child: Child,
     everything: Sweep,
@@ -250,12 +251,15 @@ impl Started {
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().unwrap();
         let (sender, lines) = mpsc::channel();
-        // Opening a pipe waits for its writer: in a thread, so that this test does not.
+        // A writer of its own: the pipe has no end between the two ranks.
+        let fifo = File::options().read(true).write(true).open(fifo).unwrap();
         std::thread::spawn(move || {
-            let lines = BufReader::new(File::open(fifo).unwrap()).lines();
+            let lines = BufReader::new(fifo).lines();
             lines.map_while(Result::ok).for_each(|line| drop(sender.send(line)));
         });
-        assert_eq!(lines.recv_timeout(PATIENCE).expect("the case starts"), "ready");
+        for rank in 0..2 {
+            assert_eq!(lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("rank {rank} starts")), "ready");
+        }
         Started { child, everything: Sweep::new(Cookie::from_text(outer)), temporary }
     }
 
