@@ -101,9 +101,9 @@ pub(super) fn on_stack() -> Option<SiteId> {
     found.map(within).filter(|site| *site != SiteId::default())
 }
 
-/// The function around the call that returns to `address`, looked for once: that takes the loader's tables, and a file.
+/// The function around the call that returns to `address`: to find it takes the loader's tables, and often a file.
 fn within(address: usize) -> SiteId {
-    static KNOWN: Once<SiteId> = Once::new();
+    static KNOWN: ByAddress<SiteId> = ByAddress::new();
     KNOWN.get(address, || {
         let found = find(address).filter(|found| found.function.as_deref() != Some(ENTRY));
         found.map_or_else(SiteId::default, |found| site::number(found.site()))
@@ -112,7 +112,7 @@ fn within(address: usize) -> SiteId {
 
 /// Whether the code at `address` may be the program's: it is neither ours nor the system's. `None` if it is in no file.
 fn is_of_the_program(address: usize) -> Option<bool> {
-    static KNOWN: Once<Option<bool>> = Once::new();
+    static KNOWN: ByAddress<Option<bool>> = ByAddress::new();
     KNOWN.get(address, || {
         let own = loaded(on_stack as *const () as usize)?.dli_fbase;
         let info = loaded(address)?;
@@ -120,17 +120,17 @@ fn is_of_the_program(address: usize) -> Option<bool> {
     })
 }
 
-/// What was found out about addresses of code.
-struct Once<T>(OnceLock<RwLock<HashMap<usize, T>>>);
+/// What was found out about addresses of code, each looked up once.
+struct ByAddress<T>(OnceLock<RwLock<HashMap<usize, T>>>);
 
-impl<T: Copy> Once<T> {
-    const fn new() -> Once<T> {
-        Once(OnceLock::new())
+impl<T: Copy> ByAddress<T> {
+    const fn new() -> ByAddress<T> {
+        ByAddress(OnceLock::new())
     }
 
     fn get(&self, address: usize, find: impl FnOnce() -> T) -> T {
         let known = self.0.get_or_init(|| RwLock::new(HashMap::new()));
-        // Not in the place of the match: its guard would live until the end of it.
+        // The lock is free again while the answer is looked for.
         let before = known.read().get(&address).copied();
         before.unwrap_or_else(|| {
             let found = find();
