@@ -2,6 +2,7 @@
 
 use crate::helper::Helper;
 use crate::ir::*;
+use crate::shape::Shapes;
 use crate::sync::SyncOp;
 
 /// A set of registers.
@@ -77,6 +78,9 @@ pub(crate) struct Flow {
     pub(crate) saves: Vec<Vec<Reg>>,
     /// By block that goes on behind such a call: what is loaded again.
     pub(crate) restores: Vec<Vec<Reg>>,
+    /// Blocks in which lanes that ran together go on alone, and by block what is stored where they part.
+    pub(crate) alone: Vec<u32>,
+    pub(crate) parting: Vec<Set>,
 }
 
 pub(crate) fn size_of(program: &Program, reg: Reg) -> u32 {
@@ -229,7 +233,7 @@ fn use_def(program: &Program, block: usize) -> (Set, Set) {
     (uses, defs)
 }
 
-pub(crate) fn analyse(program: &Program, owners: &[u32]) -> Flow {
+pub(crate) fn analyse(program: &Program, owners: &[u32], shapes: Option<&Shapes>) -> Flow {
     let (blocks, regs) = (program.blocks.len(), program.regs.len());
     let edges: Vec<_> = (0..blocks).map(|block| successors(program, block)).collect();
     let mut reachable = vec![false; blocks];
@@ -330,6 +334,22 @@ pub(crate) fn analyse(program: &Program, owners: &[u32]) -> Flow {
             }
         }
     }
+    // Lanes that run together part where they do not all take the same way.
+    let mut alone = Vec::new();
+    let mut parting = vec![empty.clone(); blocks];
+    for block in &order {
+        let Terminator::Branch { reg, then, other, .. } = program.blocks[*block].end else { continue };
+        if shapes.is_none_or(|shapes| shapes.register(reg).is_same() || shapes.guarded(*block).is_some()) {
+            continue;
+        }
+        for next in [then, other] {
+            parting[*block].union(&live[next as usize]);
+            if !alone.contains(&next) {
+                alone.push(next);
+            }
+        }
+        homes.union(&parting[*block]);
+    }
     // Registers that could differ from their homes.
     let mut dirty = vec![empty.clone(); blocks];
     let mut changed = true;
@@ -360,11 +380,17 @@ pub(crate) fn analyse(program: &Program, owners: &[u32]) -> Flow {
         wanted.intersect(&out);
         stores[*block] = wanted;
     }
+    for block in &order {
+        let mut out = dirty[*block].clone();
+        out.union(&defs[*block]);
+        parting[*block].intersect(&out);
+    }
     let mut need = vec![empty.clone(); blocks];
     loop {
         let mut changed = false;
         for block in order.iter().rev() {
             let mut set = stores[*block].clone();
+            set.union(&parting[*block]);
             for next in &edges[*block].0 {
                 set.union(&need[*next as usize]);
             }
@@ -385,6 +411,9 @@ pub(crate) fn analyse(program: &Program, owners: &[u32]) -> Flow {
             loads[resume as usize] = need[resume as usize].clone();
         }
     }
+    for block in &alone {
+        loads[*block as usize] = need[*block as usize].clone();
+    }
     let mut offsets = vec![None; regs];
     let mut at = 0;
     // The widest first, so that all are aligned.
@@ -395,5 +424,5 @@ pub(crate) fn analyse(program: &Program, owners: &[u32]) -> Flow {
         }
     }
     let zeroed = need[0].clone();
-    Flow { reachable, homes: offsets, home_bytes: at, stores, loads, zeroed, saves, restores }
+    Flow { reachable, homes: offsets, home_bytes: at, stores, loads, zeroed, saves, restores, alone, parting }
 }

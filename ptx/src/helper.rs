@@ -47,6 +47,7 @@ helpers! {
     Clock = thread::clock,
     // With the context: the slow way of an access.
     Resolve = thread::resolve,
+    ResolveRow = thread::resolve_row,
     Track = thread::track,
     // With the thread: operands and result are in the context.
     Atomic = thread::atomic,

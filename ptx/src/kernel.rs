@@ -14,10 +14,12 @@ use crate::helper::{self, Helper};
 use crate::image::{Entry, Image};
 use crate::ir::{Convergence, Op, Program, Terminator, Val};
 use crate::lower;
+use crate::machine::{self, Partners};
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Checks, Spot};
+use crate::shape::{self, Shapes};
 use crate::slot::{Slot, Source};
-use crate::state::{Context, Warp};
+use crate::state::{APART, Context, Warp};
 use crate::store::{self, Key};
 use crate::sync::SyncOp;
 
@@ -61,11 +63,14 @@ impl Code {
 
     /// Runs the lanes of the mask to their next synchronization or end.
     pub(crate) fn call(&self, context: &mut Context, warp: &mut Warp, mask: u32) {
+        let first = warp.resume[0];
+        let in_step = mask == u32::MAX && context.together != 0 && warp.resume == [first; 32];
+        let step = if in_step { first } else { APART };
         // SAFETY: the memory holds the function that `lower` made, of this signature; context and warp belong to one launch of this
         // kernel, so that all that the code reaches through them is there.
         unsafe {
-            let function: extern "C" fn(*mut Context, *mut Warp, u32) = std::mem::transmute(self.start);
-            function(context, warp, mask);
+            let function: extern "C" fn(*mut Context, *mut Warp, u32, u32) = std::mem::transmute(self.start);
+            function(context, warp, mask, step);
         }
     }
 }
@@ -91,6 +96,8 @@ pub(crate) struct Point {
     pub(crate) chain: u32,
     /// The same for points that threads of a warp may reach at different places, else 0.
     pub(crate) key: u32,
+    /// Of a shuffle by the same numbers in all lanes.
+    pub(crate) partners: Option<Box<Partners>>,
 }
 
 #[derive(Clone, Debug)]
@@ -162,8 +169,14 @@ fn processor(isa: &OwnedTargetIsa) -> &'static str {
 }
 
 /// Code for a program.
-fn generate(program: &Program, flow: &flow::Flow, checks: Checks, isa: &OwnedTargetIsa) -> Result<Vec<u8>, String> {
-    let function = lower::lower(program, flow, checks, &**isa);
+fn generate(
+    program: &Program,
+    flow: &flow::Flow,
+    shapes: Option<&Shapes>,
+    checks: Checks,
+    isa: &OwnedTargetIsa,
+) -> Result<Vec<u8>, String> {
+    let function = lower::lower(program, flow, shapes, checks, &**isa);
     let mut compiler = Compiler::for_function(function);
     let compiled =
         compiler.compile(&**isa, &mut ControlPlane::default()).map_err(|error| format!("{:?}", error.inner))?;
@@ -238,14 +251,16 @@ impl Image {
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
         flow::insert_yields(&mut program);
-        let flow = flow::analyse(&program, &owners);
+        // What is looked for is looked for lane by lane.
+        let shapes = if checks.any() { None } else { shape::shapes(&program) };
+        let flow = flow::analyse(&program, &owners, shapes.as_ref());
         let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
         let isa = isa().map_err(failed)?;
         let key = Key::new(self.hash, name, checks, processor(&isa));
         let bytes = match store::load(key) {
             Some(bytes) => bytes,
             None => {
-                let bytes = generate(&program, &flow, checks, &isa).map_err(failed)?;
+                let bytes = generate(&program, &flow, shapes.as_ref(), checks, &isa).map_err(failed)?;
                 store::save(key, &bytes);
                 bytes
             }
@@ -313,19 +328,18 @@ fn points(program: &Program, flow: &flow::Flow) -> Vec<Point> {
                 }
                 _ => 0,
             };
+            let source = |value: &Val| match value {
+                Val::Reg(reg) => slot(*reg).map_or(Source::Imm(0), Source::Slot),
+                Val::Imm(value) => Source::Imm(*value),
+                _ => Source::Imm(0),
+            };
+            let src: Vec<Source> = sync.src.iter().map(source).collect();
             Point {
                 op: sync.op,
                 convergence: sync.convergence,
                 dst: sync.dst.iter().map(|reg| slot(*reg)).collect(),
-                src: sync
-                    .src
-                    .iter()
-                    .map(|value| match value {
-                        Val::Reg(reg) => slot(*reg).map_or(Source::Imm(0), Source::Slot),
-                        Val::Imm(value) => Source::Imm(*value),
-                        _ => Source::Imm(0),
-                    })
-                    .collect(),
+                partners: machine::partners(sync.op, &src),
+                src,
                 site: sync.site,
                 chain,
                 key: key(sync.op, sync.convergence),

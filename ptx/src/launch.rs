@@ -11,6 +11,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, Status, Stop, Unit};
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Key, Mistake, Note, Spot};
+use crate::shape;
 use crate::state::{self, Context, Shape, SiteCache, TrapAccess};
 use crate::unwritten::Unwritten;
 
@@ -386,7 +387,7 @@ impl Kernel {
     fn machine<'a>(&'a self, shared: &'a Shared<'_>) -> Machine<'a> {
         let launch = shared.launch;
         let pad = |sizes: [u32; 3]| [sizes[0], sizes[1], sizes[2], 0];
-        let mut sites = vec![SiteCache { low: 0, count: 0 }; self.program.sites.len()];
+        let mut sites = vec![SiteCache { low: 0, count: 0, rows: 0 }; self.program.sites.len()];
         // SAFETY: only the lifetime changes; the launch outlives every machine of it.
         let (memory, host) = unsafe {
             (
@@ -406,6 +407,7 @@ impl Kernel {
             local_bytes: shared.shape.local_bytes,
             grid: launch.grid_id,
             fuel: state::FUEL,
+            together: if launch.block[0].is_multiple_of(shape::LANES) { u32::MAX } else { 0 },
             trap: 0,
             lane: 0,
             site: 0,

@@ -73,6 +73,7 @@ mod matrix;
 mod memory_ops;
 mod mistake;
 mod parser;
+mod shape;
 mod slot;
 mod soft;
 mod state;

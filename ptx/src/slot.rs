@@ -63,6 +63,27 @@ impl Slot {
     }
 }
 
+impl Slot {
+    /// The words of all lanes, if they have words.
+    pub(crate) fn words(self, warp: &Warp) -> Option<[u32; 32]> {
+        // SAFETY: a home of 32 words is there, aligned to them, and only this worker uses it.
+        (self.shift == 2).then(|| unsafe { self.place(warp, 0).cast::<[u32; 32]>().read() })
+    }
+
+    pub(crate) fn set_words(self, warp: &Warp, words: &[u32; 32]) {
+        if self.shift == 2 {
+            // SAFETY: as in `words`.
+            unsafe { self.place(warp, 0).cast::<[u32; 32]>().write(*words) };
+        } else {
+            words.iter().zip(0..).for_each(|(word, lane)| self.write(warp, lane, u64::from(*word)));
+        }
+    }
+
+    pub(crate) fn set_bytes(self, warp: &Warp, bytes: &[u8; 32]) {
+        bytes.iter().zip(0..).for_each(|(byte, lane)| self.write(warp, lane, u64::from(*byte)));
+    }
+}
+
 impl Source {
     pub(crate) fn read(self, warp: &Warp, lane: u32) -> u64 {
         match self {

@@ -9,6 +9,9 @@ use crate::watch::Watch;
 /// In `Warp::resume`: the thread has ended.
 pub(crate) const EXITED: u32 = u32::MAX;
 
+/// Where the lanes of a warp go on: not all at one place.
+pub(crate) const APART: u32 = u32::MAX;
+
 /// Turns of a loop that could wait before the thread lets others run.
 pub(crate) const FUEL: i64 = 64;
 
@@ -36,6 +39,8 @@ pub(crate) const TRAP_DEADLOCK: u64 = 9;
 pub(crate) struct SiteCache {
     pub(crate) low: u64,
     pub(crate) count: u64,
+    /// The same for the first of four lanes whose accesses follow each other.
+    pub(crate) rows: u64,
 }
 
 /// What code sees of the machine. One per worker.
@@ -51,6 +56,8 @@ pub(crate) struct Context {
     pub(crate) local_bytes: u64,
     pub(crate) grid: u64,
     pub(crate) fuel: i64,
+    /// All ones where rows of a block have a multiple of four threads, so that four lanes can run at once; else zero.
+    pub(crate) together: u32,
     pub(crate) trap: u64,
     pub(crate) lane: u64,
     pub(crate) site: u64,
@@ -137,7 +144,7 @@ pub(crate) struct Barrier {
     pub(crate) expected: u32,
     pub(crate) popc: u32,
     pub(crate) reds: u32,
-    /// Lanes that wait, by warp.
+    /// Who waits: warp, lanes, where.
     pub(crate) waiting: Vec<(u32, u32, u32)>,
 }
 

@@ -268,6 +268,16 @@ fn bits() {
             },
         ));
     }
+    for selector in [0x3210u64, 0x7770, 0x0123, 0x5410, 0x7632, 0x4321, 0xba98, 0x8f3c, 0x0000, 0x6424] {
+        forms.push(exact(&format!("prmt.b32 %d, %a, %b, {selector};"), "b32", &["b32", "b32"], move |[a, b, _]| {
+            (0..4).fold(0, |d, i| {
+                let select = selector >> (i * 4) & 15;
+                let byte = (b << 32 | a) >> ((select & 7) * 8) & 0xff;
+                let byte = if select & 8 == 0 { byte } else { (byte >> 7) * 0xff };
+                d | byte << (i * 8)
+            })
+        }));
+    }
     for (mode, name) in ["", ".f4e", ".b4e", ".rc8", ".ecl", ".ecr", ".rc16"].into_iter().enumerate() {
         forms.push(exact(
             &format!("prmt.b32{name} %d, %a, %b, %c;"),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::memory_ops as mem;
 use crate::memory_ops::{Access, AddressSpace};
 use crate::mistake::{MistakeKind, Note};
+use crate::shape::LANES;
 use crate::soft::{self, Format};
 use crate::state::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, TrapAccess, Warp};
 use crate::types::Scalar;
@@ -172,11 +173,26 @@ pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64,
             if let Some(range) = (*context.memory).range(address) {
                 let low = range.start.next_multiple_of(bytes);
                 let count = if range.end >= low + bytes { (range.end - low - bytes) / bytes + 1 } else { 0 };
-                *context.sites.add(site as usize) = SiteCache { low, count };
+                *context.sites.add(site as usize) =
+                    SiteCache { low, count, rows: count.saturating_sub(u64::from(LANES) - 1) };
             }
         }
     }
     place as u64
+}
+
+/// The same for lanes whose accesses follow each other, from the context's lane on: the first one's place.
+pub(super) extern "C" fn resolve_row(context: &mut Context, address: u64, mode: u64, site: u64) -> u64 {
+    let first = context.lane;
+    let mut places = [0; LANES as usize];
+    for (index, place) in places.iter_mut().enumerate() {
+        context.lane = first + index as u64;
+        *place = resolve(context, address.wrapping_add(index as u64 * (mode & 0xffff)), mode, site);
+        if *place == 0 {
+            return 0;
+        }
+    }
+    places[0]
 }
 
 pub(super) fn space_of(mode: u64) -> AddressSpace {

@@ -1,6 +1,7 @@
 //! Calls of helpers, through the table in the context.
 
 use super::*;
+use crate::memory_ops::AddressSpace;
 
 impl<'a> Lowering<'a> {
     pub(super) fn helper(&mut self, helper: Helper) -> Value {
@@ -29,6 +30,39 @@ impl<'a> Lowering<'a> {
     }
 
     pub(super) fn system(&mut self, helper: Helper, mode: u64, inst: &Inst) {
+        if helper == Helper::CopyAsync && !self.checks.any() {
+            return self.copy_async(mode as u32, inst);
+        }
+        self.by_helper(helper, mode, inst);
+    }
+
+    /// Most copies are whole: those are made here, as a load and a store.
+    fn copy_async(&mut self, bytes: u32, inst: &Inst) {
+        let [whole, cut, join] = [(); 3].map(|()| self.new_block());
+        self.b.set_cold_block(cut);
+        let valid = self.int(inst.src[2], 32);
+        let is_whole = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, valid, i64::from(bytes));
+        self.b.ins().brif(is_whole, whole, &[], cut, &[]);
+        self.b.switch_to_block(cut);
+        self.by_helper(Helper::CopyAsync, u64::from(bytes), inst);
+        self.jump(join, &[]);
+        self.b.switch_to_block(whole);
+        let memory = |space| Memory { space, scalar: Scalar::B8, offset: 0, strong: false, volatile: false };
+        let target = self.resolve(&memory(AddressSpace::Shared), inst.src[0], bytes, true, 1);
+        let source = self.resolve(&memory(AddressSpace::Generic), inst.src[1], bytes, false, 1);
+        let kind = match bytes {
+            4 => types::I32,
+            8 => types::I64,
+            _ => types::I8X16,
+        };
+        let flags = MemFlagsData::new().with_notrap();
+        let value = self.b.ins().load(kind, flags, source, 0);
+        self.b.ins().store(flags, value, target, 0);
+        self.jump(join, &[]);
+        self.b.switch_to_block(join);
+    }
+
+    fn by_helper(&mut self, helper: Helper, mode: u64, inst: &Inst) {
         for (index, value) in inst.src.iter().enumerate() {
             let bits = match value {
                 Val::Reg(reg) => self.program.regs[*reg as usize].scalar.bits(),
@@ -47,7 +81,7 @@ impl<'a> Lowering<'a> {
         let (context, warp) = (self.context, self.warp);
         self.b.ins().call_indirect(self.system, function, &[context, warp, mode]);
         let trap = self.b.ins().load(types::I64, trusted(), context, offset_of!(Context, trap) as i32);
-        let (bad, good) = (self.b.create_block(), self.b.create_block());
+        let (bad, good) = (self.b.create_block(), self.new_block());
         self.b.set_cold_block(bad);
         self.b.ins().brif(trap, bad, &[], good, &[]);
         self.b.switch_to_block(bad);

@@ -15,7 +15,11 @@ impl<'a> Lowering<'a> {
         }
         for inst in &block.insts {
             self.site = inst.site;
-            self.inst(inst);
+            if self.is_together() {
+                self.inst_together(inst);
+            } else {
+                self.inst(inst);
+            }
         }
         self.site = block.site;
         self.terminator(index);
@@ -54,12 +58,20 @@ impl<'a> Lowering<'a> {
     }
 
     fn go_to_head(&mut self) {
+        if self.is_together() {
+            let after = self.after;
+            return self.jump(after, &[]);
+        }
         let (head, rest) = (self.head, self.rest);
         self.jump(head, &[rest]);
     }
 
     fn set_resume(&mut self, value: u32) {
         let value = self.b.ins().iconst(types::I32, i64::from(value));
+        if self.is_together() {
+            let four = self.b.ins().splat(types::I32X4, value);
+            return self.store_resume(four);
+        }
         let at = self.home_base4();
         self.b.ins().store(trusted(), value, at, offset_of!(Warp, resume) as i32);
     }
@@ -94,11 +106,12 @@ impl<'a> Lowering<'a> {
                 self.jump(next, &[]);
             }
             Terminator::Branch { reg, negated, then, other } => {
-                let condition = self.read(*reg);
-                let (mut yes, mut no) = (self.blocks[*then as usize], self.blocks[*other as usize]);
-                if *negated {
-                    std::mem::swap(&mut yes, &mut no);
+                let (yes, no) = if *negated { (*other, *then) } else { (*then, *other) };
+                if self.is_together() && !self.shape(*reg).is_same() {
+                    return self.branch_together(index, *reg, yes, no);
                 }
+                let condition = self.read(*reg);
+                let (yes, no) = (self.blocks[yes as usize], self.blocks[no as usize]);
                 self.b.ins().brif(condition, yes, &[], no, &[]);
             }
             Terminator::Table { index, targets } => {

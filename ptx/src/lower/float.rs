@@ -34,15 +34,15 @@ impl<'a> Lowering<'a> {
                     least
                 } else {
                     // A number wins over NaN.
-                    let a_is = self.b.ins().fcmp(FloatCC::Equal, a, a);
-                    let b_is = self.b.ins().fcmp(FloatCC::Equal, b, b);
-                    let one = self.b.ins().select(a_is, least, b);
-                    self.b.ins().select(b_is, one, a)
+                    let a_is = self.b.ins().fcmp(FloatCC::Ordered, a, a);
+                    let b_is = self.b.ins().fcmp(FloatCC::Ordered, b, b);
+                    let one = self.choose(a_is, least, b);
+                    self.choose(b_is, one, a)
                 }
             }
         };
         let result = if ftz { self.flush(result) } else { result };
-        let result = if sat { self.saturate(result, double) } else { result };
+        let result = if sat { self.saturate(result) } else { result };
         let dst = inst.dst[0];
         if double || matches!(op, FloatOp::Neg | FloatOp::Abs) {
             self.set(dst, result)
@@ -52,16 +52,12 @@ impl<'a> Lowering<'a> {
     }
 
     /// To [+0, 1]; NaN to +0.
-    fn saturate(&mut self, value: Value, double: bool) -> Value {
-        let (zero, one) = if double {
-            (self.b.ins().f64const(0.0), self.b.ins().f64const(1.0))
-        } else {
-            (self.b.ins().f32const(0.0), self.b.ins().f32const(1.0))
-        };
+    fn saturate(&mut self, value: Value) -> Value {
+        let (zero, one) = (self.float_like(value, 0.0), self.float_like(value, 1.0));
         let above = self.b.ins().fcmp(FloatCC::GreaterThan, value, zero);
-        let value = self.b.ins().select(above, value, zero);
+        let value = self.choose(above, value, zero);
         let below = self.b.ins().fcmp(FloatCC::LessThan, value, one);
-        self.b.ins().select(below, value, one)
+        self.choose(below, value, one)
     }
 
     pub(super) fn compare(&mut self, compare: Compare, scalar: Scalar, ftz: bool, inst: &Inst) -> Value {
@@ -87,6 +83,13 @@ impl<'a> Lowering<'a> {
                 Compare::Num => FloatCC::Ordered,
                 Compare::Nan => FloatCC::Unordered,
             };
+            if self.b.func.dfg.value_type(a).is_vector() && matches!(compare, Compare::Ne | Compare::Equ) {
+                // No code for these two in vectors.
+                let ordered = self.b.ins().fcmp(FloatCC::Ordered, a, b);
+                let equal = self.b.ins().fcmp(FloatCC::Equal, a, b);
+                let differ = self.b.ins().band_not(ordered, equal);
+                return if compare == Compare::Ne { differ } else { self.b.ins().bnot(differ) };
+            }
             return self.b.ins().fcmp(code, a, b);
         }
         let bits = scalar.bits();

@@ -109,32 +109,36 @@ impl<'a> Lowering<'a> {
 
     pub(super) fn shift(&mut self, left: bool, scalar: Scalar, inst: &Inst) -> Value {
         let bits = scalar.bits();
-        let kind = int_type(bits);
         let a = self.int(inst.src[0], bits);
         let signed = scalar.signed();
         if let Val::Imm(amount) = inst.src[1] {
             let amount = amount as u32;
             if amount >= bits {
                 if left || !signed {
-                    return self.zero(kind);
+                    return self.number_like(a, 0);
                 }
-                return self.b.ins().sshr_imm_u(a, i64::from(bits - 1));
+                let most = self.b.ins().iconst(types::I32, i64::from(bits - 1));
+                return self.b.ins().sshr(a, most);
             }
-            let amount = i64::from(amount);
+            let amount = self.b.ins().iconst(types::I32, i64::from(amount));
             return match (left, signed) {
-                (true, _) => self.b.ins().ishl_imm_u(a, amount),
-                (false, true) => self.b.ins().sshr_imm_u(a, amount),
-                (false, false) => self.b.ins().ushr_imm_u(a, amount),
+                (true, _) => self.b.ins().ishl(a, amount),
+                (false, true) => self.b.ins().sshr(a, amount),
+                (false, false) => self.b.ins().ushr(a, amount),
             };
         }
-        let amount = self.int(inst.src[1], 32);
+        // The same for all lanes of a vector.
+        let amount = match self.view {
+            View::Four | View::Half(_) => self.with_lane(0, |this| this.int(inst.src[1], 32)),
+            View::Alone | View::Lane(_) => self.int(inst.src[1], 32),
+        };
         if !left && signed {
             let most = self.b.ins().iconst(types::I32, i64::from(bits - 1));
             let amount = self.b.ins().umin(amount, most);
             return self.b.ins().sshr(a, amount);
         }
         let shifted = if left { self.b.ins().ishl(a, amount) } else { self.b.ins().ushr(a, amount) };
-        let zero = self.zero(kind);
+        let zero = self.number_like(a, 0);
         let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, amount, i64::from(bits));
         self.b.ins().select(inside, shifted, zero)
     }
@@ -174,14 +178,14 @@ impl<'a> Lowering<'a> {
 
     fn two(&mut self, table: u8, b: Value, c: Value) -> Value {
         let one = |this: &mut Self, table: u8| match table {
-            0 => this.b.ins().iconst(types::I32, 0),
+            0 => this.number_like(b, 0),
             1 => this.b.ins().bnot(c),
             2 => c,
-            _ => this.b.ins().iconst(types::I32, 0xffff_ffff),
+            _ => this.number_like(b, 0xffff_ffff),
         };
         match table {
-            0 => self.b.ins().iconst(types::I32, 0),
-            15 => self.b.ins().iconst(types::I32, 0xffff_ffff),
+            0 => self.number_like(b, 0),
+            15 => self.number_like(b, 0xffff_ffff),
             6 => self.b.ins().bxor(b, c),
             8 => self.b.ins().band(b, c),
             14 => self.b.ins().bor(b, c),

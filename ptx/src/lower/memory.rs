@@ -4,12 +4,12 @@ use super::*;
 use crate::memory_ops::{Access, AddressSpace};
 
 impl<'a> Lowering<'a> {
-    /// The host address of an access, checked.
-    pub(super) fn resolve(&mut self, memory: &Memory, base: Val, bytes: u32, write: bool) -> Value {
+    /// The host address of an access, checked; of so many lanes, whose accesses follow each other, the first one's.
+    pub(super) fn resolve(&mut self, memory: &Memory, base: Val, bytes: u32, write: bool, lanes: u32) -> Value {
         let base = self.int(base, 64);
         let address = if memory.offset == 0 { base } else { self.b.ins().iadd_imm_s(base, memory.offset) };
         let shift = i64::from(bytes.trailing_zeros());
-        let (slow, good) = (self.b.create_block(), self.b.create_block());
+        let (slow, good) = (self.b.create_block(), self.new_block());
         self.b.set_cold_block(slow);
         self.b.append_block_param(good, types::I64);
         let (fits, host) = match memory.space {
@@ -17,7 +17,8 @@ impl<'a> Lowering<'a> {
                 let sites = self.load_context(types::I64, offset_of!(Context, sites));
                 let at = self.site as usize * size_of::<SiteCache>();
                 let lowest = self.b.ins().load(types::I64, trusted(), sites, (at + offset_of!(SiteCache, low)) as i32);
-                let count = self.b.ins().load(types::I64, trusted(), sites, (at + offset_of!(SiteCache, count)) as i32);
+                let limit = if lanes == 1 { offset_of!(SiteCache, count) } else { offset_of!(SiteCache, rows) };
+                let count = self.b.ins().load(types::I64, trusted(), sites, (at + limit) as i32);
                 let distance = self.b.ins().isub(address, lowest);
                 let turned = if shift == 0 { distance } else { self.b.ins().rotr_imm_u(distance, shift) };
                 (self.b.ins().icmp(IntCC::UnsignedLessThan, turned, count), address)
@@ -38,7 +39,7 @@ impl<'a> Lowering<'a> {
                 };
                 let turned = if shift == 0 { address } else { self.b.ins().rotr_imm_u(address, shift) };
                 let limit = if shift == 0 { length } else { self.b.ins().ushr_imm_u(length, shift) };
-                (self.b.ins().icmp(IntCC::UnsignedLessThan, turned, limit), self.b.ins().iadd(start, address))
+                (self.are_below(turned, limit, lanes), self.b.ins().iadd(start, address))
             }
         };
         self.b.ins().brif(fits, good, &[BlockArg::Value(host)], slow, &[]);
@@ -49,7 +50,7 @@ impl<'a> Lowering<'a> {
         let mode = self.b.ins().iconst(types::I64, mode as i64);
         let warp_at = offset_of!(Context, warp) as i32;
         self.b.ins().store(trusted(), self.warp, self.context, warp_at);
-        let function = self.helper(Helper::Resolve);
+        let function = self.helper(if lanes == 1 { Helper::Resolve } else { Helper::ResolveRow });
         let context = self.context;
         let call = self.b.ins().call_indirect(self.resolve, function, &[context, address, mode, site]);
         let host = self.b.inst_results(call)[0];
@@ -60,6 +61,18 @@ impl<'a> Lowering<'a> {
         self.b.ins().return_(&[]);
         self.b.switch_to_block(good);
         self.b.block_params(good)[0]
+    }
+
+    /// Whether so many numbers from one on are below a limit.
+    fn are_below(&mut self, first: Value, limit: Value, lanes: u32) -> Value {
+        let below = self.b.ins().icmp(IntCC::UnsignedLessThan, first, limit);
+        if lanes == 1 {
+            return below;
+        }
+        // The first is far from where adding would wrap when it is below.
+        let last = self.b.ins().iadd_imm_s(first, i64::from(lanes) - 1);
+        let last = self.b.ins().icmp(IntCC::UnsignedLessThan, last, limit);
+        self.b.ins().band(below, last)
     }
 
     /// Shows an access at a resolved place to the checks, if there are any for its space; a store with what it writes.
@@ -98,7 +111,7 @@ impl<'a> Lowering<'a> {
         let bits = memory.scalar.bits();
         let each = memory.scalar.bytes();
         let bytes = each * inst.dst.len() as u32;
-        let host = self.resolve(memory, inst.src[0], bytes, false);
+        let host = self.resolve(memory, inst.src[0], bytes, false, 1);
         self.track(memory, host, bytes, None);
         let ordered =
             memory.strong && memory.space != AddressSpace::Shared && memory.space != AddressSpace::Local && bits <= 64;
@@ -129,7 +142,7 @@ impl<'a> Lowering<'a> {
         let each = memory.scalar.bytes();
         let values = &inst.src[1..];
         let bytes = each * values.len() as u32;
-        let host = self.resolve(memory, inst.src[0], bytes, true);
+        let host = self.resolve(memory, inst.src[0], bytes, true, 1);
         let ordered =
             memory.strong && memory.space != AddressSpace::Shared && memory.space != AddressSpace::Local && bits <= 64;
         let mut stored = Vec::with_capacity(values.len());

@@ -4,6 +4,7 @@
 mod call;
 mod control;
 mod float;
+mod four;
 mod integer;
 mod memory;
 mod operation;
@@ -25,27 +26,37 @@ use crate::flow::{self, Flow, sync_of_yield};
 use crate::helper::Helper;
 use crate::ir::*;
 use crate::mistake::Checks;
+use crate::shape::Shapes;
 use crate::state::{Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
 use crate::types::Scalar;
 
+use four::View;
 use registers::classes;
 
-pub(crate) fn lower(program: &Program, flow: &Flow, checks: Checks, isa: &dyn TargetIsa) -> Function {
+/// With shapes, for four lanes at once as well.
+pub(crate) fn lower(
+    program: &Program,
+    flow: &Flow,
+    shapes: Option<&Shapes>,
+    checks: Checks,
+    isa: &dyn TargetIsa,
+) -> Function {
     let call_conv = isa.default_call_conv();
     let mut signature = Signature::new(call_conv);
-    for kind in [types::I64, types::I64, types::I32] {
+    for kind in [types::I64, types::I64, types::I32, types::I32] {
         signature.params.push(AbiParam::new(kind));
     }
     let mut function = Function::with_name_signature(UserFuncName::user(0, 0), signature);
     let mut context = FunctionBuilderContext::new();
     let builder = FunctionBuilder::new(&mut function, &mut context);
-    Lowering::new(program, flow, checks, builder, call_conv).run(isa);
+    Lowering::new(program, flow, shapes, checks, builder, call_conv).run(isa);
     function
 }
 
 struct Lowering<'a> {
     program: &'a Program,
     flow: &'a Flow,
+    shapes: Option<&'a Shapes>,
     checks: Checks,
     b: FunctionBuilder<'a>,
     blocks: Vec<ir::Block>,
@@ -67,6 +78,21 @@ struct Lowering<'a> {
     function: u32,
     site: u32,
     local_bytes: Vec<u64>,
+    // Of the second body.
+    view: View,
+    entry: Option<four::Entry>,
+    vectors: Vec<[Option<Variable>; 2]>,
+    summaries: Vec<Option<[Variable; 2]>>,
+    /// What is lowered runs rarely.
+    is_rare: bool,
+    /// What single lanes gave: register, lane, value.
+    results: Vec<(Reg, u32, Value)>,
+    lanes: [Value; 4],
+    locals: [Value; 4],
+    /// The lanes that are still to run, those that run now among them.
+    mask: Value,
+    /// Where four lanes that are done lead to.
+    after: ir::Block,
 }
 
 fn int_type(bits: u32) -> Type {
@@ -96,6 +122,7 @@ impl<'a> Lowering<'a> {
     fn new(
         program: &'a Program,
         flow: &'a Flow,
+        shapes: Option<&'a Shapes>,
         checks: Checks,
         mut b: FunctionBuilder<'a>,
         call_conv: CallConv,
@@ -114,10 +141,11 @@ impl<'a> Lowering<'a> {
         let resolve = b.import_signature(signature(4, true));
         let none = Value::from_u32(0);
         let (float, arithmetic) = classes(program);
-        let head = b.create_block();
+        let (head, after) = (b.create_block(), b.create_block());
         Self {
             program,
             flow,
+            shapes,
             checks,
             b,
             blocks,
@@ -138,6 +166,16 @@ impl<'a> Lowering<'a> {
             function: 0,
             site: 0,
             local_bytes: Vec::new(),
+            view: View::Alone,
+            entry: None,
+            vectors: vec![[None; 2]; program.regs.len()],
+            summaries: vec![None; program.regs.len()],
+            is_rare: false,
+            results: Vec::new(),
+            lanes: [none; 4],
+            locals: [none; 4],
+            mask: none,
+            after,
         }
     }
 
@@ -154,22 +192,26 @@ impl<'a> Lowering<'a> {
         let local_bytes = self.load_context(types::I64, offset_of!(Context, local_bytes));
         let head = self.head;
         self.b.append_block_param(head, types::I32);
-        self.jump(head, &[mask]);
+        let (body, done) = (self.b.create_block(), self.b.create_block());
+        if self.shapes.is_some() {
+            self.begin_rows(mask, params[3], done);
+        } else {
+            self.jump(head, &[mask]);
+        }
         self.b.switch_to_block(head);
         let mask = self.b.block_params(head)[0];
-        let (body, done) = (self.b.create_block(), self.b.create_block());
         self.b.ins().brif(mask, body, &[], done, &[]);
         self.b.switch_to_block(done);
         self.b.ins().return_(&[]);
         self.b.switch_to_block(body);
-        let lane = self.b.ins().ctz(mask);
+        let (mut mask, mut lane) = (mask, self.b.ins().ctz(mask));
+        if self.entry.is_some() {
+            (mask, lane) = self.choose_body(mask, lane);
+        }
         let less = self.b.ins().iadd_imm_s(mask, -1);
         self.rest = self.b.ins().band(mask, less);
         self.lane = self.b.ins().uextend(types::I64, lane);
-        for (index, base) in [0, 1, 2, 3, 4].into_iter().zip(0..5) {
-            let scaled = self.b.ins().ishl_imm_u(self.lane, index);
-            self.home_base[base] = self.b.ins().iadd(self.slots, scaled);
-        }
+        self.home_bases();
         let mine = self.b.ins().imul(self.lane, local_bytes);
         self.local = self.b.ins().iadd(local, mine);
         let start = self.b.create_block();
@@ -188,8 +230,24 @@ impl<'a> Lowering<'a> {
                 self.block(index);
             }
         }
+        self.second_body(local, local_bytes);
         self.b.seal_all_blocks();
         self.b.finalize(isa.frontend_config());
+    }
+
+    fn new_block(&mut self) -> ir::Block {
+        let block = self.b.create_block();
+        if self.is_rare {
+            self.b.set_cold_block(block);
+        }
+        block
+    }
+
+    fn home_bases(&mut self) {
+        for size in 0..5 {
+            let scaled = self.b.ins().ishl_imm_u(self.lane, size);
+            self.home_base[size as usize] = self.b.ins().iadd(self.slots, scaled);
+        }
     }
 
     /// Bytes of each recursive function's frame with what it saves.
@@ -205,7 +263,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn dispatch(&mut self, start: ir::Block) {
-        if self.program.syncs.is_empty() {
+        if self.program.syncs.is_empty() && self.flow.alone.is_empty() {
             self.jump(start, &[]);
             return;
         }
@@ -213,10 +271,9 @@ impl<'a> Lowering<'a> {
         let resume = self.b.ins().load(types::I32, trusted(), four, offset_of!(Warp, resume) as i32);
         let fail = self.b.create_block();
         let mut targets = vec![start];
-        for sync in &self.program.syncs {
-            let _ = sync;
-            targets.push(self.b.create_block());
-        }
+        let resumes: Vec<u32> =
+            self.program.syncs.iter().map(|sync| sync.resume).chain(self.flow.alone.iter().copied()).collect();
+        targets.extend(resumes.iter().map(|_| self.b.create_block()));
         let call = |this: &mut Self, block| {
             BlockCall::new(block, std::iter::empty::<BlockArg>(), &mut this.b.func.dfg.value_lists)
         };
@@ -227,9 +284,9 @@ impl<'a> Lowering<'a> {
         self.b.switch_to_block(fail);
         let (head, rest) = (self.head, self.rest);
         self.jump(head, &[rest]);
-        for (sync, stub) in self.program.syncs.iter().zip(&targets[1..]) {
+        for (resume, stub) in resumes.into_iter().zip(&targets[1..]) {
             self.b.switch_to_block(*stub);
-            let resume = sync.resume as usize;
+            let resume = resume as usize;
             if self.flow.reachable[resume] {
                 for reg in self.flow.loads[resume].iter() {
                     let value = self.load_home(reg);

@@ -2,6 +2,25 @@
 
 use super::*;
 
+/// A byte that `prmt` takes: of which word, from which place, and whether only its sign.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Byte {
+    word: usize,
+    place: i32,
+    sign: bool,
+}
+
+/// The bytes of a `prmt` whose selector is a number.
+pub(super) fn chosen_bytes(inst: &Inst) -> Option<[Byte; 4]> {
+    let (Op::Pure(Helper::Prmt), Val::Imm(selector), Val::Imm(0)) = (&inst.op, inst.src[2], inst.src[3]) else {
+        return None;
+    };
+    Some([0, 4, 8, 12].map(|at| {
+        let code = selector >> at & 15;
+        Byte { word: (code >> 2 & 1) as usize, place: (code & 3) as i32, sign: code & 8 != 0 }
+    }))
+}
+
 impl<'a> Lowering<'a> {
     pub(super) fn bits_of(&self, reg: Reg) -> u32 {
         if reg == SINK { 64 } else { self.program.regs[reg as usize].scalar.bits() }
@@ -27,30 +46,20 @@ impl<'a> Lowering<'a> {
             Op::Float { op, double, ftz, sat } => self.float_op(*op, *double, *ftz, *sat, inst),
             Op::Setp { compare, scalar, ftz, logic } => {
                 let value = self.compare(*compare, *scalar, *ftz, inst);
-                let value = match logic {
-                    None => value,
-                    Some((logic, _)) => {
-                        let other = self.int(inst.src[2], 8);
-                        match logic {
-                            Logic::And => self.b.ins().band(value, other),
-                            Logic::Or => self.b.ins().bor(value, other),
-                            Logic::Xor => self.b.ins().bxor(value, other),
-                        }
-                    }
-                };
+                let value = self.combined(value, *logic, inst);
                 self.set(dst, value);
             }
             Op::Select => {
-                let condition = self.int(inst.src[2], 8);
+                let condition = self.int(inst.src[2], 1);
                 if dst != SINK && self.variable_type(dst).is_float() {
                     let double = self.variable_type(dst) == types::F64;
                     let (a, b) = (self.float(inst.src[0], double), self.float(inst.src[1], double));
-                    let value = self.b.ins().select(condition, a, b);
+                    let value = self.choose(condition, a, b);
                     self.set(dst, value);
                 } else {
                     let bits = self.bits_of(dst);
                     let (a, b) = (self.int(inst.src[0], bits), self.int(inst.src[1], bits));
-                    let value = self.b.ins().select(condition, a, b);
+                    let value = self.choose(condition, a, b);
                     self.set(dst, value);
                 }
             }
@@ -97,7 +106,7 @@ impl<'a> Lowering<'a> {
             }
             Op::FromBf16 => {
                 let value = self.int(inst.src[0], 32);
-                let value = self.b.ins().ishl_imm_u(value, 16);
+                let value = self.shift_up(value, 16);
                 self.set(dst, value);
             }
             Op::ToBf16 { pair } => {
@@ -106,7 +115,7 @@ impl<'a> Lowering<'a> {
                 let value = if *pair {
                     let second = self.int(inst.src[1], 32);
                     let second = self.round_bf16(second);
-                    let up = self.b.ins().ishl_imm_u(first, 16);
+                    let up = self.shift_up(first, 16);
                     self.b.ins().bor(up, second)
                 } else {
                     first
@@ -152,6 +161,10 @@ impl<'a> Lowering<'a> {
             }
             Op::Load(memory) => self.load(memory, inst),
             Op::Store(memory) => self.store(memory, inst),
+            Op::Pure(Helper::Prmt) if chosen_bytes(inst).is_some() => {
+                let value = self.permuted(inst, chosen_bytes(inst).unwrap_or_default());
+                self.set(dst, value);
+            }
             Op::Pure(helper) => {
                 let args: Vec<Value> = inst.src.iter().map(|value| self.int(*value, 64)).collect();
                 let value = self.call_pure(*helper, &args);
@@ -164,6 +177,52 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// `prmt` by a constant.
+    fn permuted(&mut self, inst: &Inst, chosen: [Byte; 4]) -> Value {
+        let words = [0, 1].map(|index| self.int(inst.src[index], 32));
+        // Bytes of one word that move by as many places come together.
+        let mut moves: Vec<(Byte, u64)> = Vec::new();
+        for (to, byte) in chosen.into_iter().enumerate() {
+            let mask = 0xff << (to * 8);
+            let by = Byte { place: if byte.sign { byte.place } else { byte.place - to as i32 }, ..byte };
+            match moves.iter_mut().find(|(known, _)| *known == by) {
+                Some((_, all)) => *all |= mask,
+                None => moves.push((by, mask)),
+            }
+        }
+        let mut result: Option<Value> = None;
+        for (Byte { word, place, sign }, mask) in moves {
+            let by = |this: &mut Self, bytes: i32| this.b.ins().iconst(types::I32, i64::from(bytes * 8));
+            let value = if sign {
+                let up = by(self, 3 - place);
+                let up = self.b.ins().ishl(words[word], up);
+                let all = self.b.ins().iconst(types::I32, 31);
+                self.b.ins().sshr(up, all)
+            } else if place >= 0 {
+                let down = by(self, place);
+                self.b.ins().ushr(words[word], down)
+            } else {
+                let up = by(self, -place);
+                self.b.ins().ishl(words[word], up)
+            };
+            let mask = self.number_like(value, mask);
+            let value = self.b.ins().band(value, mask);
+            result = Some(result.map_or(value, |result| self.b.ins().bor(result, value)));
+        }
+        result.unwrap_or(words[0])
+    }
+
+    /// What a comparison gives, with another predicate.
+    pub(super) fn combined(&mut self, value: Value, logic: Option<(Logic, bool)>, inst: &Inst) -> Value {
+        let Some((logic, _)) = logic else { return value };
+        let other = self.int(inst.src[2], 1);
+        match logic {
+            Logic::And => self.b.ins().band(value, other),
+            Logic::Or => self.b.ins().bor(value, other),
+            Logic::Xor => self.b.ins().bxor(value, other),
+        }
+    }
+
     fn shift_up(&mut self, value: Value, by: u32) -> Value {
         let amount = self.b.ins().iconst(types::I32, i64::from(by));
         self.b.ins().ishl(value, amount)
@@ -171,22 +230,32 @@ impl<'a> Lowering<'a> {
 
     /// To nearest even, in the low half.
     fn round_bf16(&mut self, bits: Value) -> Value {
-        let odd = self.b.ins().ushr_imm_u(bits, 16);
-        let odd = self.b.ins().band_imm_u(odd, 1);
-        let up = self.b.ins().iadd_imm_s(odd, 0x7fff);
+        let [one, most, sign, infinite] =
+            [1, 0x7fff, 0x7fff_ffff, 0x7f80_0000].map(|number| self.number_like(bits, number));
+        let half = self.b.ins().iconst(types::I32, 16);
+        let odd = self.b.ins().ushr(bits, half);
+        let odd = self.b.ins().band(odd, one);
+        let up = self.b.ins().iadd(odd, most);
         let sum = self.b.ins().iadd(bits, up);
-        let rounded = self.b.ins().ushr_imm_u(sum, 16);
-        let magnitude = self.b.ins().band_imm_u(bits, 0x7fff_ffff);
-        let nan = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, magnitude, 0x7f80_0000);
-        let code = self.b.ins().iconst(types::I32, 0x7fff);
-        self.b.ins().select(nan, code, rounded)
+        let rounded = self.b.ins().ushr(sum, half);
+        let magnitude = self.b.ins().band(bits, sign);
+        let nan = self.b.ins().icmp(IntCC::UnsignedGreaterThan, magnitude, infinite);
+        self.choose(nan, most, rounded)
     }
 
     /// A subnormal f32 to zero of its sign.
     pub(super) fn flush(&mut self, value: Value) -> Value {
         let magnitude = self.b.ins().fabs(value);
-        let normal = self.b.ins().f32const(f32::MIN_POSITIVE);
+        let normal = self.float_like(value, f32::MIN_POSITIVE);
         let small = self.b.ins().fcmp(FloatCC::LessThan, magnitude, normal);
+        if self.b.func.dfg.value_type(value).is_vector() {
+            // All bits but the sign.
+            let sign = self.number_like(small, 0x7fff_ffff);
+            let gone = self.b.ins().band(small, sign);
+            let words = self.cast(types::I32X4, value);
+            let words = self.b.ins().band_not(words, gone);
+            return self.cast(types::F32X4, words);
+        }
         let zero = self.b.ins().f32const(0.0);
         let zero = self.b.ins().fcopysign(zero, value);
         self.b.ins().select(small, zero, value)

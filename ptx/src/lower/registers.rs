@@ -24,7 +24,9 @@ impl<'a> Lowering<'a> {
 
     /// Sets a register to a value that has its type.
     pub(super) fn define(&mut self, reg: Reg, value: Value) {
-        if reg != SINK {
+        if let View::Lane(lane) = self.view {
+            self.results.push((reg, lane, value));
+        } else if reg != SINK {
             let variable = self.variable(reg);
             self.b.def_var(variable, value);
         }
@@ -34,6 +36,11 @@ impl<'a> Lowering<'a> {
     pub(super) fn set(&mut self, reg: Reg, value: Value) {
         if reg == SINK {
             return;
+        }
+        match self.view {
+            View::Four => return self.set_four(reg, value, false),
+            View::Half(half) => return self.set_half(reg, half, value),
+            View::Alone | View::Lane(_) => {}
         }
         let want = self.variable_type(reg);
         let value = self.coerce(value, want, false);
@@ -45,15 +52,49 @@ impl<'a> Lowering<'a> {
         if reg == SINK {
             return;
         }
+        if self.view == View::Four {
+            return self.set_four(reg, value, true);
+        }
         let want = self.variable_type(reg);
         let value = self.coerce(value, want, true);
         self.define(reg, value);
     }
 
     pub(super) fn canonical(&mut self, value: Value) -> Value {
-        let nan = self.b.ins().f32const(Ieee32::with_bits(0x7fff_ffff));
-        let ordered = self.b.ins().fcmp(FloatCC::Equal, value, value);
-        self.b.ins().select(ordered, value, nan)
+        let nan = self.f32_like(value, 0x7fff_ffff);
+        let ordered = self.b.ins().fcmp(FloatCC::Ordered, value, value);
+        self.choose(ordered, value, nan)
+    }
+
+    /// One of two by a condition; in vectors by each lane's.
+    pub(super) fn choose(&mut self, condition: Value, a: Value, b: Value) -> Value {
+        let kind = self.b.func.dfg.value_type(a);
+        if !kind.is_vector() {
+            return self.b.ins().select(condition, a, b);
+        }
+        let condition = self.cast(kind, condition);
+        self.b.ins().bitselect(condition, a, b)
+    }
+
+    /// A number of f32 as wide as `like`.
+    pub(super) fn f32_like(&mut self, like: Value, bits: u32) -> Value {
+        let number = self.b.ins().f32const(Ieee32::with_bits(bits));
+        let kind = self.b.func.dfg.value_type(like);
+        if kind.is_vector() { self.b.ins().splat(kind, number) } else { number }
+    }
+
+    fn f64_like(&mut self, like: Value, number: f64) -> Value {
+        let number = self.b.ins().f64const(number);
+        let kind = self.b.func.dfg.value_type(like);
+        if kind.is_vector() { self.b.ins().splat(kind, number) } else { number }
+    }
+
+    /// A number as wide as `like`, which is a float or floats.
+    pub(super) fn float_like(&mut self, like: Value, number: f32) -> Value {
+        match self.b.func.dfg.value_type(like).lane_type() {
+            types::F64 => self.f64_like(like, f64::from(number)),
+            _ => self.f32_like(like, number.to_bits()),
+        }
     }
 
     pub(super) fn coerce(&mut self, value: Value, want: Type, arithmetic: bool) -> Value {
@@ -74,11 +115,14 @@ impl<'a> Lowering<'a> {
     }
 
     pub(super) fn read(&mut self, reg: Reg) -> Value {
+        if let View::Lane(lane) = self.view {
+            return self.of_lane(reg, lane);
+        }
         let variable = self.variable(reg);
         self.b.use_var(variable)
     }
 
-    fn home_offset(&self, reg: Reg) -> Option<(u32, usize)> {
+    pub(super) fn home_offset(&self, reg: Reg) -> Option<(u32, usize)> {
         let offset = self.flow.homes[reg as usize]?;
         Some((offset, flow::size_of(self.program, reg).trailing_zeros() as usize))
     }
@@ -95,6 +139,9 @@ impl<'a> Lowering<'a> {
     }
 
     pub(super) fn store_home(&mut self, reg: Reg) {
+        if self.is_together() {
+            return self.store_homes(reg);
+        }
         let Some((offset, size)) = self.home_offset(reg) else { return };
         let mut value = self.read(reg);
         if self.arithmetic[reg as usize] && self.b.func.dfg.value_type(value) == types::F32 {
@@ -107,6 +154,12 @@ impl<'a> Lowering<'a> {
     /// A value as an integer of `bits`.
     pub(super) fn int(&mut self, value: Val, bits: u32) -> Value {
         let kind = int_type(bits);
+        match self.view {
+            View::Four => return self.four_int(value, bits),
+            View::Half(half) if bits == 1 => return self.half_mask(value, half),
+            View::Half(half) => return self.half_int(value, half),
+            View::Alone | View::Lane(_) => {}
+        }
         match value {
             Val::Reg(reg) => {
                 let value = self.read(reg);
@@ -131,6 +184,11 @@ impl<'a> Lowering<'a> {
 
     /// A value as a float.
     pub(super) fn float(&mut self, value: Val, double: bool) -> Value {
+        match self.view {
+            View::Four => return self.four_float(value),
+            View::Half(half) => return self.half_float(value, half),
+            View::Alone | View::Lane(_) => {}
+        }
         match value {
             Val::Imm(bits) if double => self.b.ins().f64const(Ieee64::with_bits(bits)),
             Val::Imm(bits) => self.b.ins().f32const(Ieee32::with_bits(bits as u32)),

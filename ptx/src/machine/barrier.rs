@@ -71,7 +71,7 @@ impl Machine<'_> {
                 warp.runnable |= 1 << lane;
             } else {
                 warp.counted |= 1 << lane;
-                barrier.waiting.push((index as u32, lane, sync));
+                barrier.waiting.push((index as u32, 1 << lane, sync));
             }
             self.check_barriers(unit, block, Some(id as usize));
         }
@@ -87,12 +87,12 @@ impl Machine<'_> {
             if barrier.arrived == 0 || barrier.arrived < expected {
                 continue;
             }
-            let done = std::mem::take(barrier);
+            let mut done = std::mem::take(barrier);
             self.watch_barrier(state, id, &done);
-            for (warp, lane, sync) in done.waiting {
+            for (warp, members, sync) in done.waiting.drain(..) {
                 let warp = &mut state.warps[warp as usize];
-                warp.counted &= !(1 << lane);
-                warp.runnable |= 1 << lane;
+                warp.counted &= !members;
+                warp.runnable |= members;
                 let point = &self.kernel.syncs[sync as usize];
                 if let (SyncOp::Barrier { kind, .. }, Some(Some(dst))) = (point.op, point.dst.first()) {
                     let value = match kind {
@@ -100,9 +100,11 @@ impl Machine<'_> {
                         BarrierKind::Or => u64::from(done.popc > 0),
                         _ => u64::from(done.popc),
                     };
-                    dst.write(warp, lane, value);
+                    lanes(members).for_each(|lane| dst.write(warp, lane, value));
                 }
             }
+            // Its memory serves the next time.
+            state.barriers[id].waiting = done.waiting;
         }
     }
 
@@ -110,7 +112,8 @@ impl Machine<'_> {
     fn watch_barrier(&self, block: &mut Block, id: usize, done: &Barrier) {
         let (alive, all) = (block.alive, self.shape.threads);
         let Some(watch) = block.watch.as_mut().filter(|_| id < NUMBERED) else { return };
-        let thread = |(warp, lane, _): (u32, u32, u32)| warp * 32 + lane;
+        let thread = |(warp, members, _): (u32, u32, u32)| warp * 32 + members.trailing_zeros();
+        // Threads that are watched arrive one by one.
         if done.waiting.len() as u32 == alive {
             watch.everyone();
         } else {

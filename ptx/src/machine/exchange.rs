@@ -34,22 +34,9 @@ impl Machine<'_> {
                     values[lane as usize] = src(warp, lane, 0) as u32;
                 }
                 for lane in lanes(members) {
-                    let by = src(warp, lane, 1) as u32 & 31;
-                    let c = src(warp, lane, 2) as u32;
-                    let (clamp, segment) = (c & 31, c >> 8 & 31);
-                    let max = (lane & segment) | (clamp & !segment);
-                    let min = lane & segment;
-                    let (from, inside) = match mode {
-                        ShflMode::Up => (lane.wrapping_sub(by), lane as i32 - by as i32 >= max as i32),
-                        ShflMode::Down => (lane + by, lane + by <= max),
-                        ShflMode::Butterfly => (lane ^ by, lane ^ by <= max),
-                        ShflMode::Index => {
-                            let from = min | (by & !segment);
-                            (from, from <= max)
-                        }
-                    };
-                    let from = if inside { from } else { lane };
-                    set(warp, lane, 0, u64::from(values[from as usize & 31]));
+                    let (by, c) = (src(warp, lane, 1) as u32, src(warp, lane, 2) as u32);
+                    let (from, inside) = step::partner(mode, lane, by, c);
+                    set(warp, lane, 0, u64::from(values[from as usize]));
                     set(warp, lane, 1, u64::from(inside));
                 }
             }

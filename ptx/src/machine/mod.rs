@@ -149,6 +149,16 @@ impl Machine<'_> {
                     return Err(self.stop(&unit.blocks[block], index, lane));
                 }
                 let warp = &mut unit.blocks[block].warps[index];
+                let first = warp.resume[0];
+                let is_whole = mask == u32::MAX && warp.resume == [first; 32] && first != EXITED;
+                if is_whole && !self.shape.checks.any() && self.in_step(unit, block, index)? {
+                    turn.progress = true;
+                    if unit.blocks[block].warps[index].runnable == 0 {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                let warp = &mut unit.blocks[block].warps[index];
                 let mut gone = 0;
                 for lane in 0..32 {
                     gone |= u32::from(warp.resume[lane] == EXITED) << lane;
@@ -367,3 +377,6 @@ fn at(warp: &Warp, group: u32, sync: u32) -> u32 {
 }
 
 mod exchange;
+mod step;
+
+pub(crate) use step::{Partners, partners};

@@ -1,0 +1,343 @@
+//! The second body of a kernel: four neighboring lanes at once, in vectors where they differ and in the first lane's numbers where its
+//! shape says what the others have. Where they do not all take the same way, each goes on alone in the first body.
+
+mod access;
+mod operation;
+mod value;
+
+use super::*;
+use crate::shape::{LANES, Shape};
+use crate::state::APART;
+
+/// Whose values operands are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// The one lane of the first body.
+    Alone,
+    /// One of four.
+    Lane(u32),
+    /// Four lanes of 32 bits in a vector.
+    Four,
+    /// Two lanes of 64 bits in a vector: the lower ones, or the upper ones.
+    Half(usize),
+}
+
+/// How the two bodies are entered.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    /// The second one: with the lanes that are still to run, the first of four, and where they go on.
+    block: ir::Block,
+    /// The first one: with the lanes that are still to run, and the one that does.
+    single: ir::Block,
+    /// All lanes of the warp go on at this place, or [`APART`].
+    step: Value,
+    done: ir::Block,
+}
+
+/// Four lanes' values of a vector are anywhere, their places were checked one by one.
+fn loose() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
+impl<'a> Lowering<'a> {
+    pub(super) fn shape(&self, reg: Reg) -> Shape {
+        self.shapes.map_or(Shape::Any, |shapes| shapes.register(reg))
+    }
+
+    pub(super) fn is_together(&self) -> bool {
+        self.view != View::Alone
+    }
+
+    /// Begins with the first four lanes where all lanes of the warp are in step, else lane by lane.
+    pub(super) fn begin_rows(&mut self, mask: Value, step: Value, done: ir::Block) {
+        let (block, single) = (self.b.create_block(), self.b.create_block());
+        for _ in 0..3 {
+            self.b.append_block_param(block, types::I32);
+        }
+        for _ in 0..2 {
+            self.b.append_block_param(single, types::I32);
+        }
+        self.entry = Some(Entry { block, single, step, done });
+        let first = self.b.ins().iconst(types::I32, 0);
+        let apart = self.b.ins().icmp_imm_s(IntCC::Equal, step, i64::from(APART as i32));
+        let [mask, first, step] = [mask, first, step].map(BlockArg::Value);
+        self.b.ins().brif(apart, self.head, &[mask], block, &[mask, first, step]);
+    }
+
+    /// Goes to the second body with lanes that are four in a row and at the same place, else on in the first, with the lanes that
+    /// are still to run and the one that does.
+    pub(super) fn choose_body(&mut self, mask: Value, lane: Value) -> (Value, Value) {
+        let Some(Entry { block, single, .. }) = self.entry else { return (mask, lane) };
+        let together = self.load_context(types::I32, offset_of!(Context, together));
+        let wanted = self.b.ins().band(mask, together);
+        let wanted = self.b.ins().ushr(wanted, lane);
+        let wanted = self.b.ins().bnot(wanted);
+        let missing = self.b.ins().band_imm_u(wanted, (1 << LANES) - 1);
+        let odd = self.b.ins().band_imm_u(lane, i64::from(LANES) - 1);
+        let not = self.b.ins().bor(missing, odd);
+        let test = self.b.create_block();
+        let one = [mask, lane].map(BlockArg::Value);
+        self.b.ins().brif(not, single, &one, test, &[]);
+        self.b.switch_to_block(test);
+        let four = self.b.ins().ishl_imm_u(lane, 2);
+        let four = self.b.ins().uextend(types::I64, four);
+        let four = self.b.ins().iadd(self.warp, four);
+        let all = self.b.ins().load(types::I32X4, loose(), four, offset_of!(Warp, resume) as i32);
+        let first = self.b.ins().extractlane(all, 0);
+        let same = self.b.ins().splat(types::I32X4, first);
+        let same = self.b.ins().icmp(IntCC::Equal, all, same);
+        let same = self.b.ins().vall_true(same);
+        let four = [mask, lane, first].map(BlockArg::Value);
+        self.b.ins().brif(same, block, &four, single, &one);
+        self.b.switch_to_block(single);
+        let params = self.b.block_params(single);
+        (params[0], params[1])
+    }
+
+    pub(super) fn second_body(&mut self, local: Value, local_bytes: Value) {
+        let Some(entry) = self.entry else { return };
+        self.b.switch_to_block(entry.block);
+        let [mask, lane, resume] = [0, 1, 2].map(|index| self.b.block_params(entry.block)[index]);
+        self.blocks = self.program.blocks.iter().map(|_| self.b.create_block()).collect();
+        self.view = View::Lane(0);
+        self.mask = mask;
+        let first = self.b.ins().uextend(types::I64, lane);
+        for index in 0..LANES as usize {
+            self.lanes[index] = self.b.ins().iadd_imm_s(first, index as i64);
+            let mine = self.b.ins().imul(self.lanes[index], local_bytes);
+            self.locals[index] = self.b.ins().iadd(local, mine);
+        }
+        (self.lane, self.local) = (self.lanes[0], self.locals[0]);
+        self.home_bases();
+        let start = self.b.create_block();
+        self.resume_together(entry.single, [mask, lane], resume, start);
+        self.b.switch_to_block(start);
+        for reg in self.flow.zeroed.iter() {
+            for lane in 0..LANES {
+                let kind = self.variable_type(reg);
+                let zero = self.zero(kind);
+                self.results.push((reg, lane, zero));
+            }
+        }
+        self.take_results();
+        let first = self.blocks[self.program.functions[0].entry as usize];
+        self.jump(first, &[]);
+        for index in 0..self.program.blocks.len() {
+            if self.flow.reachable[index] {
+                self.block(index);
+            }
+        }
+        self.go_to_next(entry, mask, lane);
+    }
+
+    /// Behind four lanes: on to the next four, where the warp is in step.
+    fn go_to_next(&mut self, entry: Entry, mask: Value, lane: Value) {
+        let [apart, next, more] = [(); 3].map(|()| self.b.create_block());
+        self.b.switch_to_block(self.after);
+        let is_apart = self.b.ins().icmp_imm_s(IntCC::Equal, entry.step, i64::from(APART as i32));
+        self.b.ins().brif(is_apart, apart, &[], next, &[]);
+        self.b.switch_to_block(next);
+        let lane_after = self.b.ins().iadd_imm_s(lane, i64::from(LANES));
+        let is_last = self.b.ins().icmp_imm_u(IntCC::Equal, lane_after, 32);
+        self.b.ins().brif(is_last, entry.done, &[], more, &[]);
+        self.b.switch_to_block(more);
+        let all = self.b.ins().iconst(types::I32, 0xffff_ffff);
+        let left = self.b.ins().ishl(all, lane_after);
+        self.jump(entry.block, &[left, lane_after, entry.step]);
+        self.b.switch_to_block(apart);
+        let four = self.b.ins().iconst(types::I32, (1 << LANES) - 1);
+        let four = self.b.ins().ishl(four, lane);
+        let rest = self.b.ins().band_not(mask, four);
+        let head = self.head;
+        self.jump(head, &[rest]);
+    }
+
+    /// To where the lanes stopped, if what the shapes say of their registers is still so: they may have gone ways of their own.
+    fn resume_together(&mut self, single: ir::Block, one: [Value; 2], resume: Value, start: ir::Block) {
+        if self.program.syncs.is_empty() {
+            return self.jump(start, &[]);
+        }
+        let fail = self.b.create_block();
+        let stubs: Vec<ir::Block> = self.program.syncs.iter().map(|_| self.b.create_block()).collect();
+        let call = |this: &mut Self, block| {
+            BlockCall::new(block, std::iter::empty::<BlockArg>(), &mut this.b.func.dfg.value_lists)
+        };
+        let default = call(self, fail);
+        let table: Vec<_> = std::iter::once(&start).chain(&stubs).map(|block| call(self, *block)).collect();
+        let table = self.b.create_jump_table(JumpTableData::new(default, &table));
+        self.b.ins().br_table(resume, table);
+        self.b.switch_to_block(fail);
+        self.jump(single, &one);
+        for (sync, stub) in self.program.syncs.iter().zip(stubs) {
+            self.b.switch_to_block(stub);
+            let resume = sync.resume as usize;
+            if !self.flow.reachable[resume] {
+                self.jump(single, &one);
+                continue;
+            }
+            let mut as_said = None;
+            for reg in self.flow.loads[resume].iter() {
+                let good = self.load_homes(reg);
+                as_said = match (as_said, good) {
+                    (Some(all), Some(good)) => Some(self.b.ins().band(all, good)),
+                    (all, good) => all.or(good),
+                };
+            }
+            let next = self.blocks[resume];
+            match as_said {
+                Some(all) => {
+                    let all = self.b.ins().vall_true(all);
+                    self.b.ins().brif(all, next, &[], single, &one.map(BlockArg::Value));
+                }
+                None => self.jump(next, &[]),
+            }
+        }
+    }
+
+    /// The number under which a block is resumed in which lanes go on alone.
+    fn number_alone(&self, block: u32) -> i64 {
+        let index = self.flow.alone.iter().position(|alone| *alone == block).unwrap_or(0);
+        (self.program.syncs.len() + 1 + index) as i64
+    }
+
+    /// A branch whose condition is not the same in all lanes by its shape.
+    pub(super) fn branch_together(&mut self, index: usize, reg: Reg, yes: u32, no: u32) {
+        let [all, any] = self.summary(reg);
+        let (some, part) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(part);
+        let (to_yes, to_no) = (self.blocks[yes as usize], self.blocks[no as usize]);
+        self.b.ins().brif(all, to_yes, &[], some, &[]);
+        self.b.switch_to_block(some);
+        self.b.ins().brif(any, part, &[], to_no, &[]);
+        self.b.switch_to_block(part);
+        match self.shapes.and_then(|shapes| shapes.guarded(index)) {
+            Some(block) => {
+                self.is_rare = true;
+                self.by_some(reg, block, block == yes);
+                self.is_rare = false;
+            }
+            None => self.part(index, reg, yes, no),
+        }
+    }
+
+    /// A short block that only those lanes run for which the condition is as wanted; all go on together behind it.
+    fn by_some(&mut self, reg: Reg, block: u32, wanted: bool) {
+        let program = self.program;
+        let condition = self.four_int(Val::Reg(reg), 1);
+        let bits = self.b.ins().vhigh_bits(types::I32, condition);
+        let bits = if wanted { bits } else { self.b.ins().bnot(bits) };
+        for lane in 0..LANES {
+            let (run, next) = (self.new_block(), self.new_block());
+            let bit = self.b.ins().band_imm_u(bits, 1 << lane);
+            self.b.ins().brif(bit, run, &[], next, &[]);
+            self.b.switch_to_block(run);
+            for inst in &program.blocks[block as usize].insts {
+                self.site = inst.site;
+                self.one_lane(inst, lane);
+                for (reg, lane, value) in std::mem::take(&mut self.results) {
+                    if reg != SINK {
+                        self.define_one_lane(reg, lane, value);
+                    }
+                }
+            }
+            self.jump(next, &[]);
+            self.b.switch_to_block(next);
+        }
+        if let Terminator::Jump(next) = program.blocks[block as usize].end {
+            let next = self.blocks[next as usize];
+            self.jump(next, &[]);
+        }
+    }
+
+    /// Each lane goes on alone in the first body.
+    fn part(&mut self, index: usize, reg: Reg, yes: u32, no: u32) {
+        for reg in self.flow.parting[index].iter() {
+            self.store_homes(reg);
+        }
+        let condition = self.four_int(Val::Reg(reg), 1);
+        let [yes, no] = [yes, no].map(|block| {
+            let number = self.number_alone(block);
+            let number = self.b.ins().iconst(types::I32, number);
+            self.b.ins().splat(types::I32X4, number)
+        });
+        let resume = self.b.ins().bitselect(condition, yes, no);
+        self.store_resume(resume);
+        let (head, mask) = (self.head, self.mask);
+        self.jump(head, &[mask]);
+    }
+
+    pub(super) fn store_resume(&mut self, four: Value) {
+        let at = self.home_base4();
+        self.b.ins().store(loose(), four, at, offset_of!(Warp, resume) as i32);
+    }
+
+    // ---- operations ----
+
+    pub(super) fn inst_together(&mut self, inst: &Inst) {
+        let steps = |reg: &Reg| *reg == SINK || self.shape(*reg) != Shape::Any;
+        let by_first = inst.dst.iter().all(steps) && inst.dst.iter().any(|reg| *reg != SINK);
+        match &inst.op {
+            Op::Fence => self.inst(inst),
+            Op::System(..) => self.each_lane(inst),
+            Op::Store(memory) => self.store_together(memory, inst),
+            _ if by_first => self.one_lane(inst, 0),
+            Op::Load(memory) => self.load_together(memory, inst),
+            _ => {
+                if !self.in_vectors(inst) {
+                    self.each_lane(inst);
+                }
+            }
+        }
+        self.take_results();
+    }
+
+    pub(super) fn each_lane(&mut self, inst: &Inst) {
+        for lane in 0..LANES {
+            self.one_lane(inst, lane);
+        }
+    }
+
+    pub(super) fn one_lane(&mut self, inst: &Inst, lane: u32) {
+        self.with_lane(lane, |this| this.inst(inst));
+    }
+
+    pub(super) fn with_lane<T>(&mut self, lane: u32, body: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.view;
+        self.view = View::Lane(lane);
+        (self.lane, self.local) = (self.lanes[lane as usize], self.locals[lane as usize]);
+        let result = body(self);
+        self.view = before;
+        (self.lane, self.local) = (self.lanes[0], self.locals[0]);
+        result
+    }
+
+    pub(super) fn with_view<T>(&mut self, view: View, body: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.view, view);
+        let result = body(self);
+        self.view = before;
+        result
+    }
+
+    /// Puts together what single lanes gave.
+    pub(super) fn take_results(&mut self) {
+        let results = std::mem::take(&mut self.results);
+        let mut done = Vec::new();
+        for (reg, ..) in &results {
+            if *reg == SINK || done.contains(reg) {
+                continue;
+            }
+            done.push(*reg);
+            // The last that was set.
+            let of =
+                |lane: u32| results.iter().rev().find(|(r, l, _)| r == reg && *l == lane).map(|(.., value)| *value);
+            let Some(first) = of(0) else { continue };
+            match self.shape(*reg) {
+                Shape::Steps { .. } => self.define_first(*reg, first),
+                Shape::Any => {
+                    let all = [0, 1, 2, 3].map(|lane| of(lane).unwrap_or(first));
+                    self.define_lanes(*reg, all);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! Registers of four lanes: as vectors, their homes, single lanes of them, and operands.
+
+use super::*;
+use cranelift_codegen::ir::{ConstantData, Endianness};
+
+/// Bytes of two vectors that make a third, the lowest first.
+pub(super) const LOW_WORDS: [u8; 16] = [0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23];
+pub(super) const HIGH_WORDS: [u8; 16] = [8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31];
+pub(super) const LOW_HALVES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
+pub(super) const HIGH_HALVES: [u8; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31];
+pub(super) const EVEN_WORDS: [u8; 16] = [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27];
+pub(super) const ODD_WORDS: [u8; 16] = [4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31];
+
+impl<'a> Lowering<'a> {
+    /// A register that is not in steps is in one vector, or in two where it has 64 bits. Of fewer than 32 bits each lane has a word,
+    /// with zeros above; a predicate is all ones or zero.
+    fn vector_type(&self, reg: Reg) -> Type {
+        match (self.float[reg as usize], self.bits_of(reg)) {
+            (true, 32) => types::F32X4,
+            (true, 64) => types::F64X2,
+            (false, 64) => types::I64X2,
+            _ => types::I32X4,
+        }
+    }
+
+    fn four_variable(&mut self, reg: Reg, half: usize) -> Variable {
+        if let Some(variable) = self.vectors[reg as usize][half] {
+            return variable;
+        }
+        let kind = if self.shape(reg) == Shape::Any { self.vector_type(reg) } else { self.variable_type(reg) };
+        let variable = self.b.declare_var(kind);
+        self.vectors[reg as usize][half] = Some(variable);
+        variable
+    }
+
+    fn define_vector(&mut self, reg: Reg, half: usize, value: Value) {
+        let variable = self.four_variable(reg, half);
+        self.b.def_var(variable, value);
+        if self.bits_of(reg) == 1 && self.shape(reg) == Shape::Any {
+            let bits = self.b.ins().vhigh_bits(types::I32, value);
+            let all = self.b.ins().icmp_imm_u(IntCC::Equal, bits, (1 << LANES) - 1);
+            let some = self.b.ins().icmp_imm_u(IntCC::NotEqual, bits, 0);
+            self.define_summary(reg, [all, some]);
+        }
+    }
+
+    /// Whether a predicate holds in all lanes, and in some.
+    pub(super) fn define_summary(&mut self, reg: Reg, values: [Value; 2]) {
+        let variables = match self.summaries[reg as usize] {
+            Some(variables) => variables,
+            None => [(); 2].map(|()| self.b.declare_var(types::I8)),
+        };
+        self.summaries[reg as usize] = Some(variables);
+        for (variable, value) in variables.into_iter().zip(values) {
+            self.b.def_var(variable, value);
+        }
+    }
+
+    pub(super) fn summary(&mut self, reg: Reg) -> [Value; 2] {
+        if self.summaries[reg as usize].is_none() {
+            let never = self.b.ins().iconst(types::I8, 0);
+            self.define_summary(reg, [never; 2]);
+        }
+        self.summaries[reg as usize]
+            .map_or([Value::from_u32(0); 2], |both| both.map(|variable| self.b.use_var(variable)))
+    }
+
+    /// Puts one lane's new value to the others' old ones.
+    pub(super) fn define_one_lane(&mut self, reg: Reg, lane: u32, value: Value) {
+        let kind = self.vector_type(reg);
+        let per_vector = kind.lane_count();
+        let half = (lane / per_vector) as usize;
+        let value = self.coerce(value, kind.lane_type(), false);
+        let value = if self.bits_of(reg) == 1 { self.b.ins().ineg(value) } else { value };
+        let vector = self.vector(reg, half);
+        let vector = self.b.ins().insertlane(vector, value, (lane % per_vector) as u8);
+        self.define_vector(reg, half, vector);
+    }
+
+    fn vector(&mut self, reg: Reg, half: usize) -> Value {
+        let variable = self.four_variable(reg, half);
+        self.b.use_var(variable)
+    }
+
+    /// The first lane's value of a register in steps.
+    pub(super) fn define_first(&mut self, reg: Reg, value: Value) {
+        self.define_vector(reg, 0, value);
+    }
+
+    pub(super) fn define_lanes(&mut self, reg: Reg, lanes: [Value; 4]) {
+        let kind = self.vector_type(reg);
+        if kind.lane_count() == 2 {
+            for half in 0..2 {
+                let low = self.b.ins().scalar_to_vector(kind, lanes[half * 2]);
+                let both = self.b.ins().insertlane(low, lanes[half * 2 + 1], 1);
+                self.define_vector(reg, half, both);
+            }
+            return;
+        }
+        let four = self.together(kind, lanes);
+        let four = if self.bits_of(reg) == 1 { self.b.ins().ineg(four) } else { four };
+        self.define_vector(reg, 0, four);
+    }
+
+    /// A vector of four numbers, zero-extended to words.
+    fn together(&mut self, kind: Type, lanes: [Value; 4]) -> Value {
+        let lanes = lanes.map(|lane| self.coerce(lane, kind.lane_type(), false));
+        let mut four = self.b.ins().scalar_to_vector(kind, lanes[0]);
+        for (index, lane) in lanes.iter().enumerate().skip(1) {
+            four = self.b.ins().insertlane(four, *lane, index as u8);
+        }
+        four
+    }
+
+    pub(in crate::lower) fn cast(&mut self, kind: Type, value: Value) -> Value {
+        if self.b.func.dfg.value_type(value) == kind {
+            return value;
+        }
+        self.b.ins().bitcast(kind, MemFlagsData::new().with_endianness(Endianness::Little), value)
+    }
+
+    pub(super) fn shuffle(&mut self, a: Value, b: Value, bytes: [u8; 16]) -> Value {
+        let kind = self.b.func.dfg.value_type(a);
+        let (a, b) = (self.cast(types::I8X16, a), self.cast(types::I8X16, b));
+        let immediate = self.b.func.dfg.immediates.push(ConstantData::from(bytes.as_slice()));
+        let value = self.b.ins().shuffle(a, b, immediate);
+        self.cast(kind, value)
+    }
+
+    pub(super) fn constants(&mut self, kind: Type, numbers: &[u64]) -> Value {
+        let each = kind.lane_type().bytes() as usize;
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()[..each].to_vec()).collect();
+        let constant = self.b.func.dfg.constants.insert(ConstantData::from(bytes.as_slice()));
+        self.b.ins().vconst(kind, constant)
+    }
+
+    /// The same number in every lane of a vector of integers, or the number itself.
+    pub(in crate::lower) fn number_like(&mut self, like: Value, number: u64) -> Value {
+        let kind = self.b.func.dfg.value_type(like);
+        if !kind.is_vector() {
+            return self.b.ins().iconst(kind, crate::types::truncate(number, kind.bits()) as i64);
+        }
+        let lane = kind.lane_type();
+        let number = self.b.ins().iconst(lane, crate::types::truncate(number, lane.bits()) as i64);
+        self.b.ins().splat(kind, number)
+    }
+
+    // ---- single lanes ----
+
+    /// What a lane has, as the first body would have it.
+    pub(in crate::lower) fn of_lane(&mut self, reg: Reg, lane: u32) -> Value {
+        let kind = self.variable_type(reg);
+        if let Shape::Steps { step, .. } = self.shape(reg) {
+            let first = self.vector(reg, 0);
+            if step == 0 || lane == 0 {
+                return first;
+            }
+            let first = self.coerce(first, int_type(kind.bits()), false);
+            let value = self.b.ins().iadd_imm_s(first, step.wrapping_mul(u64::from(lane)) as i64);
+            return self.coerce(value, kind, false);
+        }
+        let per_vector = if kind.bits() == 64 { 2 } else { 4 };
+        let vector = self.vector(reg, (lane / per_vector) as usize);
+        let value = self.b.ins().extractlane(vector, (lane % per_vector) as u8);
+        if self.bits_of(reg) == 1 {
+            let value = self.b.ins().ireduce(types::I8, value);
+            return self.b.ins().band_imm_u(value, 1);
+        }
+        self.coerce(value, kind, false)
+    }
+
+    // ---- operands ----
+
+    pub(super) fn shape_of(&self, value: Val, bits: u32) -> Shape {
+        self.shapes.map_or(Shape::Any, |shapes| shapes.of(self.program, value, bits))
+    }
+
+    /// Words with `bits` of each lane's value and zeros above, or all ones and zero for a predicate.
+    pub(in crate::lower) fn four_int(&mut self, value: Val, bits: u32) -> Value {
+        let Shape::Steps { step, .. } = self.shape_of(value, bits) else {
+            let Val::Reg(reg) = value else {
+                let lanes = [0, 1, 2, 3].map(|lane| self.with_lane(lane, |this| this.int(value, bits)));
+                return self.together(types::I32X4, lanes);
+            };
+            let own = self.bits_of(reg);
+            // A number in steps can be none when it is wider.
+            if self.shape(reg) != Shape::Any {
+                let lanes = [0, 1, 2, 3].map(|lane| self.with_lane(lane, |this| this.int(value, bits)));
+                return self.together(types::I32X4, lanes);
+            }
+            if own == 64 {
+                let halves = [0, 1].map(|half| {
+                    let value = self.vector(reg, half);
+                    self.cast(types::I32X4, value)
+                });
+                let words = self.shuffle(halves[0], halves[1], EVEN_WORDS);
+                return self.cut(words, bits);
+            }
+            let mut words = self.vector(reg, 0);
+            if own == 1 {
+                return if bits == 1 { words } else { self.b.ins().ineg(words) };
+            }
+            if self.b.func.dfg.value_type(words) == types::F32X4 {
+                if self.arithmetic[reg as usize] {
+                    words = self.canonical(words);
+                }
+                words = self.cast(types::I32X4, words);
+            }
+            return if bits < own { self.cut(words, bits) } else { words };
+        };
+        let first = self.with_lane(0, |this| this.int(value, bits));
+        let first = self.coerce(first, types::I32, false);
+        let first = if bits == 1 { self.b.ins().ineg(first) } else { first };
+        let words = self.b.ins().splat(types::I32X4, first);
+        if step == 0 {
+            return words;
+        }
+        let steps = self.constants(types::I32X4, &[0, 1, 2, 3].map(|lane| step.wrapping_mul(lane)));
+        let words = self.b.ins().iadd(words, steps);
+        self.cut(words, bits)
+    }
+
+    pub(super) fn cut(&mut self, words: Value, bits: u32) -> Value {
+        if bits >= 32 {
+            return words;
+        }
+        let mask = self.number_like(words, (1 << bits) - 1);
+        self.b.ins().band(words, mask)
+    }
+
+    pub(in crate::lower) fn four_float(&mut self, value: Val) -> Value {
+        match value {
+            Val::Reg(reg) if self.shape(reg) == Shape::Any && self.bits_of(reg) == 32 => {
+                let value = self.vector(reg, 0);
+                self.cast(types::F32X4, value)
+            }
+            _ if self.shape_of(value, 32).is_same() => {
+                let first = self.with_lane(0, |this| this.float(value, false));
+                self.b.ins().splat(types::F32X4, first)
+            }
+            _ => {
+                let words = self.four_int(value, 32);
+                self.cast(types::F32X4, words)
+            }
+        }
+    }
+
+    /// Two lanes of 64 bits; narrower registers zero-extended.
+    pub(in crate::lower) fn half_int(&mut self, value: Val, half: usize) -> Value {
+        if let Val::Reg(reg) = value
+            && self.shape(reg) == Shape::Any
+        {
+            if self.bits_of(reg) == 64 {
+                let value = self.vector(reg, half);
+                return self.cast(types::I64X2, value);
+            }
+            let words = self.four_int(value, self.bits_of(reg).max(8));
+            return self.widen(words, half, false);
+        }
+        match self.shape_of(value, 64) {
+            Shape::Steps { step, .. } => {
+                let first = self.with_lane(0, |this| this.int(value, 64));
+                let both = self.b.ins().splat(types::I64X2, first);
+                if step == 0 {
+                    return both;
+                }
+                let low = half as u64 * 2;
+                let steps = self.constants(types::I64X2, &[step.wrapping_mul(low), step.wrapping_mul(low + 1)]);
+                self.b.ins().iadd(both, steps)
+            }
+            Shape::Any => {
+                let lanes = [0, 1].map(|at| self.with_lane(half as u32 * 2 + at, |this| this.int(value, 64)));
+                let low = self.b.ins().scalar_to_vector(types::I64X2, lanes[0]);
+                self.b.ins().insertlane(low, lanes[1], 1)
+            }
+        }
+    }
+
+    pub(in crate::lower) fn half_float(&mut self, value: Val, half: usize) -> Value {
+        let bits = self.half_int(value, half);
+        self.cast(types::F64X2, bits)
+    }
+
+    /// A predicate for two lanes of 64 bits.
+    pub(in crate::lower) fn half_mask(&mut self, value: Val, half: usize) -> Value {
+        let words = self.four_int(value, 1);
+        self.widen(words, half, true)
+    }
+
+    pub(super) fn widen(&mut self, words: Value, half: usize, signed: bool) -> Value {
+        match (half, signed) {
+            (0, true) => self.b.ins().swiden_low(words),
+            (0, false) => self.b.ins().uwiden_low(words),
+            (_, true) => self.b.ins().swiden_high(words),
+            (_, false) => self.b.ins().uwiden_high(words),
+        }
+    }
+
+    // ---- results ----
+
+    /// Words to a register: cut or zero-extended. For a predicate all ones or zero.
+    pub(in crate::lower) fn set_four(&mut self, reg: Reg, value: Value, arithmetic: bool) {
+        if reg == SINK {
+            return;
+        }
+        let want = self.vector_type(reg);
+        if want == types::F32X4 {
+            let value = self.cast(want, value);
+            return self.define_vector(reg, 0, value);
+        }
+        let is_float = self.b.func.dfg.value_type(value) == types::F32X4;
+        let value = if is_float && arithmetic { self.canonical(value) } else { value };
+        let words = self.cast(types::I32X4, value);
+        match self.bits_of(reg) {
+            64 => {
+                for half in 0..2 {
+                    let both = self.widen(words, half, false);
+                    self.set_half(reg, half, both);
+                }
+            }
+            1 => self.define_vector(reg, 0, words),
+            bits => {
+                let words = self.cut(words, bits);
+                self.define_vector(reg, 0, words);
+            }
+        }
+    }
+
+    pub(in crate::lower) fn set_half(&mut self, reg: Reg, half: usize, value: Value) {
+        if reg == SINK {
+            return;
+        }
+        let want = self.vector_type(reg);
+        let value = self.cast(want, value);
+        self.define_vector(reg, half, value);
+    }
+
+    // ---- homes ----
+
+    /// Loads four lanes' homes. For a register in steps also a vector that is all ones where they are what the first lane's says.
+    pub(super) fn load_homes(&mut self, reg: Reg) -> Option<Value> {
+        let bits = self.bits_of(reg);
+        let Some((offset, size)) = self.home_offset(reg) else {
+            let zeros = [(); 4].map(|()| {
+                let kind = self.variable_type(reg);
+                self.zero(kind)
+            });
+            match self.shape(reg) {
+                Shape::Any => self.define_lanes(reg, zeros),
+                Shape::Steps { .. } => self.define_first(reg, zeros[0]),
+            }
+            return None;
+        };
+        let (base, offset) = (self.home_base[size], offset as i32);
+        let steps = self.shape(reg) != Shape::Any;
+        if steps {
+            let kind = self.variable_type(reg);
+            let first = self.b.ins().load(kind, trusted(), base, offset);
+            self.define_first(reg, first);
+        }
+        if bits == 64 {
+            let mut good: Option<Value> = None;
+            for half in 0..2 {
+                let found = self.b.ins().load(types::I64X2, loose(), base, offset + half as i32 * 16);
+                if !steps {
+                    self.set_half(reg, half, found);
+                    continue;
+                }
+                let said = self.half_int(Val::Reg(reg), half);
+                let same = self.b.ins().icmp(IntCC::Equal, found, said);
+                let same = self.cast(types::I32X4, same);
+                good = Some(good.map_or(same, |good| self.b.ins().band(good, same)));
+            }
+            return good;
+        }
+        let found = self.load_words(size, base, offset);
+        if !steps {
+            let found = if bits == 1 { self.b.ins().ineg(found) } else { found };
+            self.set_four(reg, found, false);
+            return None;
+        }
+        // Not as a float's number: what is canonical differs.
+        let first = self.vector(reg, 0);
+        let first = self.coerce(first, types::I32, false);
+        let said = self.b.ins().splat(types::I32X4, first);
+        let said = match self.shape(reg) {
+            Shape::Steps { step, .. } if step != 0 => {
+                let steps = self.constants(types::I32X4, &[0, 1, 2, 3].map(|lane| step.wrapping_mul(lane)));
+                let said = self.b.ins().iadd(said, steps);
+                self.cut(said, bits)
+            }
+            _ => said,
+        };
+        Some(self.b.ins().icmp(IntCC::Equal, found, said))
+    }
+
+    /// Four numbers of `1 << size` bytes side by side, zero-extended to words.
+    pub(super) fn load_words(&mut self, size: usize, base: Value, offset: i32) -> Value {
+        match size {
+            0 => {
+                let bytes = self.b.ins().load(types::I32, loose(), base, offset);
+                let bytes = self.b.ins().scalar_to_vector(types::I32X4, bytes);
+                let bytes = self.cast(types::I8X16, bytes);
+                let halves = self.b.ins().uwiden_low(bytes);
+                self.b.ins().uwiden_low(halves)
+            }
+            1 => self.b.ins().uload16x4(loose(), base, offset),
+            _ => self.b.ins().load(types::I32X4, loose(), base, offset),
+        }
+    }
+
+    /// The other way; what is above is zero.
+    pub(super) fn store_words(&mut self, size: usize, words: Value, base: Value, offset: i32) {
+        if size >= 2 {
+            self.b.ins().store(loose(), words, base, offset);
+            return;
+        }
+        let halves = self.b.ins().unarrow(words, words);
+        if size == 1 {
+            let both = self.cast(types::I64X2, halves);
+            let low = self.b.ins().extractlane(both, 0);
+            self.b.ins().store(loose(), low, base, offset);
+            return;
+        }
+        let bytes = self.b.ins().unarrow(halves, halves);
+        let words = self.cast(types::I32X4, bytes);
+        let low = self.b.ins().extractlane(words, 0);
+        self.b.ins().store(loose(), low, base, offset);
+    }
+
+    pub(in crate::lower) fn store_homes(&mut self, reg: Reg) {
+        let Some((offset, size)) = self.home_offset(reg) else { return };
+        let (base, offset) = (self.home_base[size], offset as i32);
+        let bits = self.bits_of(reg);
+        if bits == 64 {
+            for half in 0..2 {
+                let both = self.half_int(Val::Reg(reg), half);
+                self.b.ins().store(loose(), both, base, offset + half as i32 * 16);
+            }
+            return;
+        }
+        let words = self.four_int(Val::Reg(reg), bits);
+        let words = if bits == 1 { self.b.ins().ineg(words) } else { words };
+        self.store_words(size, words, base, offset);
+    }
+}

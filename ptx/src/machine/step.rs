@@ -1,0 +1,104 @@
+//! Warps whose 32 lanes are all at one place, as they nearly always are: what is done for them without asking each lane.
+
+use super::*;
+use crate::kernel::Point;
+use crate::slot::Source;
+use crate::state::NUMBERED;
+
+const ALL: u32 = u32::MAX;
+
+impl Machine<'_> {
+    /// Carries out what a whole warp waits for. False where its lanes have to be asked.
+    pub(super) fn in_step(&mut self, unit: &mut Unit, block: usize, index: usize) -> Result<bool, Stop> {
+        let kernel = self.kernel;
+        loop {
+            let warp = &mut unit.blocks[block].warps[index];
+            let sync = warp.resume[0] - 1;
+            let point = &kernel.syncs[sync as usize];
+            match point.convergence {
+                Convergence::Warp | Convergence::Arrived => {}
+                Convergence::Mask(which) if matches!(point.src[which as usize], Source::Imm(mask) if mask as u32 == ALL) =>
+                    {}
+                Convergence::Block => return Ok(self.arrive_in_step(unit, block, index, sync)),
+                Convergence::Mask(_) | Convergence::Alone | Convergence::Cluster => return Ok(false),
+            }
+            if !shuffle(warp, point) {
+                self.execute(unit, block, index, sync, ALL, ALL)?;
+            }
+            let warp = &mut unit.blocks[block].warps[index];
+            if point.chain == 0 {
+                warp.runnable = ALL;
+                return Ok(true);
+            }
+            warp.resume = [point.chain; 32];
+        }
+    }
+
+    fn arrive_in_step(&mut self, unit: &mut Unit, block: usize, index: usize, sync: u32) -> bool {
+        let point = &self.kernel.syncs[sync as usize];
+        let (SyncOp::Barrier { kind: BarrierKind::Sync, .. }, [Source::Imm(id), Source::Imm(count)]) =
+            (point.op, &point.src[..])
+        else {
+            return false;
+        };
+        let (id, count) = (*id as usize, *count as u32);
+        let state = &mut unit.blocks[block];
+        if id >= NUMBERED || !count.is_multiple_of(32) {
+            return false;
+        }
+        let barrier = &mut state.barriers[id];
+        if barrier.arrived > 0 && barrier.expected != count {
+            return false;
+        }
+        barrier.expected = count;
+        barrier.arrived += 32;
+        barrier.waiting.push((index as u32, ALL, sync));
+        state.warps[index].counted = ALL;
+        self.check_barriers(unit, block, Some(id));
+        true
+    }
+}
+
+/// From which lane each takes its value in a shuffle, and whether that is in its segment.
+pub(crate) type Partners = ([u8; 32], [u8; 32]);
+
+/// Of a shuffle whose numbers are the same in all lanes.
+pub(crate) fn partners(op: SyncOp, src: &[Source]) -> Option<Box<Partners>> {
+    let (SyncOp::Shfl(mode), [_, Source::Imm(by), Source::Imm(c), ..]) = (op, src) else { return None };
+    let mut all = Box::new(([0; 32], [0; 32]));
+    for lane in 0..32 {
+        let (from, is_inside) = partner(mode, lane, *by as u32, *c as u32);
+        (all.0[lane as usize], all.1[lane as usize]) = (from as u8, u8::from(is_inside));
+    }
+    Some(all)
+}
+
+/// False where the point is not such a shuffle.
+fn shuffle(warp: &mut Warp, point: &Point) -> bool {
+    let (Some(partners), Some(Source::Slot(from))) = (&point.partners, point.src.first()) else { return false };
+    let Some(values) = from.words(warp) else { return false };
+    if let Some(Some(slot)) = point.dst.first() {
+        slot.set_words(warp, &partners.0.map(|from| values[from as usize & 31]));
+    }
+    if let Some(Some(slot)) = point.dst.get(1) {
+        slot.set_bytes(warp, &partners.1);
+    }
+    true
+}
+
+/// From which lane a shuffle takes its value, and whether that is in its segment (PTX ISA, `shfl.sync`).
+pub(super) fn partner(mode: ShflMode, lane: u32, by: u32, c: u32) -> (u32, bool) {
+    let (by, clamp, segment) = (by & 31, c & 31, c >> 8 & 31);
+    let min = lane & segment;
+    let max = min | (clamp & !segment);
+    let (from, is_inside) = match mode {
+        ShflMode::Up => (lane.wrapping_sub(by), lane as i32 - by as i32 >= max as i32),
+        ShflMode::Down => (lane + by, lane + by <= max),
+        ShflMode::Butterfly => (lane ^ by, lane ^ by <= max),
+        ShflMode::Index => {
+            let from = min | (by & !segment);
+            (from, from <= max)
+        }
+    };
+    (if is_inside { from & 31 } else { lane }, is_inside)
+}
