@@ -46,6 +46,8 @@ pub(super) struct Accesses {
     lanes: Vec<Lane>,
     ranges: Vec<Access>,
     host_waits: bool,
+    /// Pinned memory that it fills, and for which nobody waits.
+    brings: Option<(usize, usize)>,
     /// The line that calls it.
     site: SiteId,
     /// Its results are allocated there.
@@ -64,6 +66,7 @@ impl Accesses {
             lanes: Vec::new(),
             ranges: Vec::new(),
             host_waits: host_waits(operator, arguments),
+            brings: None,
             site,
             _line: Line::begin(site, &operator.name),
         };
@@ -93,6 +96,9 @@ impl Accesses {
     pub(super) fn end(mut self, results: &[IValue]) {
         self.touch_fresh(results.iter().flat_map(of_result));
         races::work_at(self.site, &self.lanes, &self.operator.name, &self.ranges);
+        if let (Some((address, bytes)), [first, ..]) = (self.brings, &self.lanes[..]) {
+            races::brings(*first, address, bytes);
+        }
         if self.host_waits {
             self.lanes.iter().for_each(|lane| races::host_waited_for(*lane));
         }
@@ -118,6 +124,7 @@ impl Accesses {
         if memory::locate_host(address).is_some() {
             self.lanes.iter().for_each(|lane| races::writes_to_host(*lane, address, bytes));
             self.touch(target, true);
+            self.brings = Some((address, bytes));
         }
     }
 

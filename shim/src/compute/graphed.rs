@@ -12,6 +12,7 @@ use super::accesses::{self, Accesses};
 use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue};
 use super::generator::Drawing;
+use super::host::Inside;
 use super::layout::tag;
 use super::mapping::names;
 use super::method::Method;
@@ -339,6 +340,7 @@ impl Work for Node {
         gpu.alive()?;
         let _device = CurrentDevice::become_(self.index);
         let _running = running::start(gpu);
+        let _inside = Inside::begin();
         init::read_at(self.site, &self.operator.name, &self.reads);
         let not_finite = self.numbers();
         let is_done = match exception::caught(|| self.compute()) {

@@ -60,13 +60,18 @@ fn look() {
     if TORCH.get().is_none() {
         match find(&libraries) {
             Ok(None) => return,
-            Ok(Some(torch)) => {
+            Ok(Some((torch, scalar))) => {
                 call_site::framework_at(torch.symbols.dispatcher as usize);
                 if let Some(function) = libraries.torch_cpu.symbol(c"_ZN5torch8autograd25get_current_graph_task_idEv") {
                     // SAFETY: the mangled name gives the function's type.
                     call_site::passes_by(unsafe { std::mem::transmute::<*mut c_void, call_site::Pass>(function) });
                 }
                 let _ = TORCH.set(torch);
+                if races::are_wanted()
+                    && let Err(why) = host::watch(&libraries, &super::torch().symbols, scalar)
+                {
+                    gap::record(Library::Torch, "sanitize: races", why);
+                }
                 capture::rehearse_all();
                 allocator::install();
                 allocator::watch();
@@ -83,8 +88,8 @@ fn look() {
     register_all(done.get_or_insert_default());
 }
 
-/// libtorch, or None while its operators are not registered yet.
-fn find(libraries: &Libraries) -> Result<Option<Torch>, String> {
+/// libtorch with a tensor of one number, or None while its operators are not registered yet.
+fn find(libraries: &Libraries) -> Result<Option<(Torch, *mut c_void)>, String> {
     let missing = |name: &CStr| format!("this PyTorch has no {}", name.to_string_lossy());
     let symbols = Symbols::find(libraries).map_err(missing)?;
     let keys = Keys::find(&symbols);
@@ -98,7 +103,7 @@ fn find(libraries: &Libraries) -> Result<Option<Torch>, String> {
     let layout = Layout::find(&symbols, keys, tags, has_python_bit, scalar)?;
     // SAFETY: the getter of c10, with a device type.
     let cpu_allocator = unsafe { (symbols.get_allocator)(&super::cxx::Device::CPU.kind) };
-    Ok(Some(Torch { symbols, layout, cpu_allocator }))
+    Ok(Some((Torch { symbols, layout, cpu_allocator }, scalar)))
 }
 
 /// A tensor of the CPU with one number, to look at. It is small, and kept.
@@ -143,9 +148,6 @@ fn register_all(done: &mut HashSet<(u16, String)>) {
             register_once(done, name, cpu, cuda, |name| names::has_special_twin(name).then_some(Method::Twin));
         }
     }
-    if races::are_wanted() {
-        names::READ_ON_THE_HOST.iter().for_each(|name| see_reads(done, name));
-    }
     drop(silence);
 }
 
@@ -171,18 +173,6 @@ fn register_once(
         register(Box::leak(Box::new(operator)), method, cuda);
     }
     done.insert((cuda, name));
-}
-
-/// Sees what the CPU's kernel of an operator reads, once the CUDA's has its twin.
-fn see_reads(done: &mut HashSet<(u16, String)>, name: &str) {
-    let key = torch().layout.keys.cpu;
-    if done.insert((key, name.to_owned()))
-        && let Some(operator) = Operator::find(name)
-        && operator.cpu.is_some()
-    {
-        let operator = Box::leak(Box::new(operator));
-        replace(operator, key, kernel::functor(operator, Method::Twin), host::read);
-    }
 }
 
 /// Names of the operators that have a kernel for `key`.

@@ -9,6 +9,7 @@ use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
 use super::graphed::Recording;
+use super::host::Inside;
 use super::late::Late;
 use super::mapping::names;
 use super::method::Method;
@@ -24,7 +25,7 @@ use crate::boundary::library::Library;
 use crate::device::graph::capture::{self, Hidden};
 use crate::device::{self, calls, running};
 
-/// The object that libtorch hands to [`compute`] and to `host::read`: a `c10::OperatorKernel` with the operator behind it.
+/// The object that libtorch hands to [`compute`]: a `c10::OperatorKernel` with the operator behind it.
 #[repr(C)]
 pub(super) struct Functor {
     table: *const *const c_void,
@@ -119,6 +120,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
 ) {
     // SAFETY: the object of `functor`, which lives forever.
     let Functor { operator, method, .. } = unsafe { &*functor.cast::<Functor>() };
+    let _inside = Inside::begin();
     // SAFETY: the stack is the caller's and ours until we return.
     let values = unsafe { (*stack).items() };
     let below = values.len() - operator.schema().arguments.len();

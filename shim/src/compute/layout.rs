@@ -64,7 +64,7 @@ pub(super) mod at {
     /// `ListImpl::list`
     pub(in crate::compute) const LIST: usize = 16;
     /// `OperatorEntry::schema_`, after the name.
-    pub(super) const SCHEMA: usize = 64;
+    pub(in crate::compute) const SCHEMA: usize = 64;
     /// `SizesAndStrides`: the count of dimensions, then five sizes and five strides, or one pointer when there are more.
     pub(in crate::compute) const INLINE_DIMENSIONS: usize = 5;
 }

@@ -174,7 +174,8 @@ impl BoxCopy {
         let (source, target) = self.check()?;
         count(source, target, extent.bytes() as u64);
         // Within devices the host does not wait (CUDA runtime manual, "API synchronization behavior").
-        let host_waits = !matches!((source, target), (Known::Device(_), Known::Device(_)));
+        let is_within = matches!((source, target), (Known::Device(_), Known::Device(_)));
+        let host_waits = !is_within || (races::are_wanted() && is_managed(to.address));
         // A pageable target is complete when the call returns, and a pageable source may be reused then (as above).
         let waits = when == When::Now || target == Known::Unknown;
         if races::are_wanted() {
@@ -189,6 +190,9 @@ impl BoxCopy {
                 races::writes_to_host(stream.lane(), to.address, extent.span(to));
             }
             races::work(&[stream.lane()], finding::function(), &accesses);
+            if !waits && is_hosts(target, to) && !accesses.is_empty() {
+                races::brings(stream.lane(), to.address, extent.span(to));
+            }
             // Between rows that are apart the host may write.
             if !waits && is_pinned(source, from) && extent.span(from) == extent.bytes() {
                 races::reads_pinned(stream.lane(), finding::function(), from.address, extent.bytes());
@@ -305,6 +309,9 @@ impl BoxFill {
             let mut accesses = Vec::new();
             add_accesses(&mut accesses, to, extent, true);
             races::work(&[stream.lane()], finding::function(), &accesses);
+            if when == When::InOrder && is_hosts(target, to) {
+                races::brings(stream.lane(), to.address, extent.span(to));
+            }
         }
         if init::is_wanted() {
             rows(to, to, extent).for_each(|(row, _)| init::written(row, extent.width));
@@ -319,7 +326,7 @@ impl BoxFill {
         if when == When::Now {
             stream.synchronize();
             // The host waits for a fill of its own memory only (CUDA runtime manual, "API synchronization behavior").
-            if target == Known::Host || is_managed(to.address) {
+            if is_hosts(target, to) {
                 races::host_waited_for(stream.lane());
             }
             task();
@@ -341,6 +348,11 @@ fn stays_undone(places: &[Known], extent: Extent) -> bool {
     extent.bytes() > protocol::skip::MOVED
         && places.iter().any(|known| matches!(known, Known::Device(_)))
         && settings::get().is_ok_and(|settings| settings.compute == Compute::Skip)
+}
+
+/// Whether the host may touch it.
+fn is_hosts(known: Known, layout: Layout) -> bool {
+    known == Known::Host || is_managed(layout.address)
 }
 
 /// Managed memory is the host's as well.

@@ -4,6 +4,7 @@
 pub(crate) mod averaged;
 pub(crate) mod branch;
 mod clock;
+mod coming;
 pub(crate) mod finite;
 pub(crate) mod init;
 pub(crate) mod lane;

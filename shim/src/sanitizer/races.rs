@@ -14,7 +14,7 @@ pub(crate) use super::clock::Clock;
 pub(crate) use super::lane::{Lane, Order};
 pub(crate) use super::shadow::Access;
 use super::shadow::{Conflict, Shadow, Work};
-use super::{lane, owner, pinned, place};
+use super::{coming, lane, owner, pinned, place};
 use crate::call_site;
 use crate::process::fork;
 use crate::report::finding;
@@ -36,7 +36,8 @@ struct State {
     host: Clock,
     streams: HashMap<u64, Known>,
     shadow: Shadow,
-    reported: BTreeSet<(&'static str, &'static str)>,
+    /// What came later and earlier; where the earlier was called, if the later is the host's.
+    reported: BTreeSet<(&'static str, &'static str, SiteId)>,
 }
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
@@ -102,22 +103,47 @@ pub(crate) fn writes_anywhere() {
     }
 }
 
-/// The host reads bytes, by `name`.
-pub(crate) fn host_reads(name: &'static str, address: usize, bytes: usize) {
+/// The work that was just given to `lane` writes these bytes of host memory, and the caller goes on.
+pub(crate) fn brings(lane: Lane, address: usize, bytes: usize) {
+    if are_wanted() {
+        coming::add(lane.id, last_of(lane), address, bytes);
+    }
+}
+
+/// `begin` is called when work brings something to host memory and nothing is brought yet. It must not call back.
+pub(crate) fn when_something_comes(begin: fn()) {
+    coming::watch(begin);
+}
+
+/// Whether the host has yet to wait for something that work brings to its memory.
+pub(crate) fn is_something_coming() -> bool {
+    coming::is_any() && are_wanted()
+}
+
+/// Whether these bytes are part of that.
+pub(crate) fn is_coming(address: usize, bytes: usize) -> bool {
+    coming::touches(address, bytes)
+}
+
+/// The host reads or writes bytes, by `name`.
+pub(crate) fn host_touches(name: &'static str, address: usize, bytes: usize, writes: bool) {
     if !are_wanted() {
         return;
     }
     let mut state = STATE.lock();
     let Some(work) = state.shadow.writer(address, bytes, &state.host) else { return };
-    let sentence = state.is_new(name, work.name).then(|| {
+    let sentence = state.is_new(name, work.name, work.site).then(|| {
         format!(
-            "{name} on the host reads {bytes} bytes that {} on {} writes{}, and nothing orders the two",
+            "{name} on the host {} {bytes} bytes that {} on {} writes{}, and nothing orders the two",
+            if writes { "writes" } else { "reads" },
             work.name,
             state.stream(work.stream),
             place::called(work.site),
         )
     });
     drop(state);
+    // What else touches them would say the same: the parts of one operator, a tensor that is printed.
+    coming::forget(address, bytes);
     if let Some(sentence) = sentence {
         finding::record(FindingKind::Race, name, None, sentence);
     }
@@ -175,10 +201,11 @@ pub(crate) fn host_waited_for_device(device: u32) {
 fn hosts(learns: impl FnOnce(&mut State)) {
     let mut state = STATE.lock();
     learns(&mut state);
-    if pinned::is_any() {
+    if pinned::is_any() || coming::is_any() {
         let host = state.host.clone();
         drop(state);
         pinned::settle(&host);
+        coming::settle(&host);
     }
 }
 
@@ -206,6 +233,9 @@ pub(crate) fn forget(address: usize, bytes: usize) {
         owner::freed(address, bytes);
         if pinned::is_any() {
             pinned::forget(|sent| (address..address.saturating_add(bytes)).contains(&sent.address));
+        }
+        if coming::is_any() {
+            coming::forget(address, bytes);
         }
     }
 }
@@ -260,7 +290,7 @@ impl State {
     }
 
     fn race(&mut self, access: &Access, work: Work, conflict: Conflict) -> Option<String> {
-        self.is_new(work.name, conflict.work.name).then(|| {
+        self.is_new(work.name, conflict.work.name, SiteId::default()).then(|| {
             let does = |writes: bool| if writes { "writes" } else { "reads" };
             format!(
                 "{} on {} {} {} bytes that {} on {} {}{}, and nothing orders the two{}",
@@ -278,8 +308,8 @@ impl State {
     }
 
     /// Whether a race of these two was not reported yet, and is to be.
-    fn is_new(&mut self, later: &'static str, earlier: &'static str) -> bool {
-        self.reported.len() < REPORTED && self.reported.insert((later, earlier))
+    fn is_new(&mut self, later: &'static str, earlier: &'static str, site: SiteId) -> bool {
+        self.reported.len() < REPORTED && self.reported.insert((later, earlier, site))
     }
 
     fn stream(&self, id: u64) -> String {

@@ -12,10 +12,6 @@ pub(in crate::compute) const COPY: &str = "aten::copy_";
 /// Copies a list of tensors.
 pub(in crate::compute) const COPY_ALL: &str = "aten::_foreach_copy_";
 
-/// What the host reads of a tensor on the CPU to go on with: `.item()`, `float(x)`, `if x:`, `torch.equal`. Others would have to be called
-/// in another way, which costs more than it finds.
-pub(in crate::compute) const READ_ON_THE_HOST: [&str; 2] = ["aten::_local_scalar_dense", "aten::equal"];
-
 /// Libraries of operators that are PyTorch's own, or that do on CUDA what they do on the CPU.
 const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];
 
