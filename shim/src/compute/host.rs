@@ -264,7 +264,9 @@ fn look(entry: usize, values: &[IValue]) {
 fn coming(value: &IValue) -> Option<Tensor> {
     let is_coming = |tensor: &Tensor| {
         tensor.device().kind != Device::CUDA
-            && Bytes::of(*tensor).map(|bytes| bytes.hull()).is_some_and(|(address, bytes)| races::is_coming(address, bytes))
+            && Bytes::of(*tensor)
+                .map(|bytes| bytes.hull())
+                .is_some_and(|(address, bytes)| races::is_coming(address, bytes))
     };
     if value.tag == torch().layout.tags.list {
         // SAFETY: the call's owner keeps the list alive.

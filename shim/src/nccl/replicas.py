@@ -1,20 +1,20 @@
-def install(wait, tensor, reduced, end, refuse):
-    """Enumerates what several ranks should hold the same, before an optimizer's first step and after each, also after each replay of
-    a CUDA graph that has a step. The functions given read the numbers; no operator of PyTorch is called."""
+def install(wait, tensor, reduced, end, refuse, captured):
+    """Enumerates what several ranks should hold the same, before an optimizer's first step and after each, also after each launch of
+    a CUDA graph that has a step; gives what is to be called around such a launch. The functions given read the numbers; no operator of PyTorch is called."""
     import gc
     import sys
     import weakref
 
     torch = sys.modules.get("torch")
     if torch is None or not torch.distributed.is_available():
-        return
+        return None
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     distributed = torch.distributed
     # By optimizer: what of its models is replicated, and by group of ranks: steps so far.
     models, steps = weakref.WeakKeyDictionary(), {}
-    # By graph: the optimizers whose steps it has. And the graphs that are captured now.
-    captured, capturing = weakref.WeakKeyDictionary(), []
+    # Those whose steps are in CUDA graphs: their numbers, and by number.
+    numbers, optimizers = weakref.WeakKeyDictionary(), []
 
     def is_dense(value):
         return 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride())) == value.numel()
@@ -147,44 +147,20 @@ def install(wait, tensor, reduced, end, refuse):
             return
         if not torch.cuda.is_current_stream_capturing():
             report(optimizer, False)
-        elif capturing:
-            own = captured.setdefault(capturing[-1], [])
-            if weakref.ref(optimizer) not in own:
-                own.append(weakref.ref(optimizer))
-        else:
-            refuse(b"an optimizer's step in a CUDA graph that torch.cuda.CUDAGraph does not capture")
+            return
+        if optimizer not in numbers:
+            numbers[optimizer] = len(optimizers)
+            optimizers.append(weakref.ref(optimizer))
+        captured(torch.cuda.current_stream().cuda_stream, numbers[optimizer])
 
-    def watch_graphs(graphs):
-        # PyTorch 2.15 ends a capture in two parts.
-        name_of_end = "capture_end_pre" if hasattr(graphs, "capture_end_pre") else "capture_end"
-        begin, end, replay = graphs.capture_begin, getattr(graphs, name_of_end), graphs.replay
+    def around_launch(number, is_over):
+        optimizer = optimizers[number]()
+        if optimizer is not None and (is_over or optimizer not in models):
+            report(optimizer, not is_over)
 
-        def capture_begin(graph, *arguments, **named):
-            begin(graph, *arguments, **named)
-            captured.pop(graph, None)
-            capturing.append(graph)
-
-        def capture_end(graph):
-            if graph in capturing:
-                capturing.remove(graph)
-            end(graph)
-
-        def replay_steps(graph):
-            found = (reference() for reference in captured.get(graph, ()))
-            optimizers = [optimizer for optimizer in found if optimizer is not None]
-            for optimizer in optimizers:
-                if optimizer not in models:
-                    report(optimizer, True)
-            replay(graph)
-            for optimizer in optimizers:
-                report(optimizer, False)
-
-        graphs.capture_begin, graphs.replay = capture_begin, replay_steps
-        setattr(graphs, name_of_end, capture_end)
-
-    watch_graphs(torch.cuda.CUDAGraph)
     register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)
+    return around_launch
 
 
 def start(addresses):
@@ -208,6 +184,12 @@ def start(addresses):
 
     try:
         tensor = function("tensor", None, text, size, size, ctypes.c_bool)
-        install(function("wait", None, size), tensor, ranks_reduced, end_of, refuse)
+        captured = function("captured", None, size, size)
+        around_launch = install(function("wait", None, size), tensor, ranks_reduced, end_of, refuse, captured)
+        if around_launch is not None:
+            kind = ctypes.CFUNCTYPE(None, size, ctypes.c_bool)
+            # Kept as long as somebody may call it.
+            start.around_launch = kind(around_launch)
+            function("watch", None, kind)(start.around_launch)
     except Exception as error:
         refuse(f"{type(error).__name__}: {error}".encode())

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
+use std::sync::{Arc, Once, OnceLock};
 
 use dataplane::call::Call;
 use dataplane::lock::Mutex;
-use protocol::datatype::Operation;
+use protocol::datatype;
 use protocol::ids::Rank;
 use protocol::record::HoldingRecord;
 use xxhash_rust::xxh64::xxh64;
@@ -18,7 +18,10 @@ use super::communicator::process;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::call_site;
-use crate::device::stream;
+use crate::device::error::CudaResult;
+use crate::device::graph::structure::{Operation, Work};
+use crate::device::graph::{capture, exec};
+use crate::device::stream::{self, Stream};
 use crate::process::fork;
 use crate::sanitizer::averaged;
 
@@ -57,7 +60,7 @@ static STATE: Mutex<Option<State>> = Mutex::new(None);
 /// These calls are launched on a communicator of `size` ranks.
 pub(super) fn launched(calls: &[Call], rank: u32, size: u32, ranks: impl Fn() -> Vec<Rank>) {
     if averaged::is_wanted() {
-        for call in calls.iter().filter(|call| call.operation == Operation::AllReduce) {
+        for call in calls.iter().filter(|call| call.operation == datatype::Operation::AllReduce) {
             let mut ranks = ranks();
             ranks.sort_unstable();
             averaged::note(call.receive.address as usize, call.receive_bytes(rank, size), ranks);
@@ -97,6 +100,8 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
         ("reduced", reduced as *const () as usize),
         ("end", end as *const () as usize),
         ("refuse", refuse as *const () as usize),
+        ("captured", captured as *const () as usize),
+        ("watch", watch_launches as *const () as usize),
     ];
     let addresses: Vec<String> = functions.map(|(name, address)| format!("{name}={address}")).to_vec();
     let source = format!("{PYTHON}\nstart(dict({}))\n", addresses.join(", "));
@@ -135,6 +140,64 @@ extern "C" fn wait(stream: usize) {
             stream.synchronize();
         }
     });
+}
+
+/// An optimizer's step in a CUDA graph, behind its last node.
+struct Step(usize);
+
+impl Work for Step {
+    fn issue(&self, _stream: &Arc<Stream>) -> CudaResult {
+        Ok(())
+    }
+
+    fn name(&self) -> &str {
+        "optimizer step"
+    }
+
+    fn mark(&self) -> Option<usize> {
+        Some(self.0)
+    }
+}
+
+/// The stream has captured a step of the optimizer with this number.
+extern "C" fn captured(stream: usize, optimizer: usize) {
+    guarded(|| {
+        // A capture that fails says so to the program.
+        if let Ok(stream) = stream::resolve(stream)
+            && let Ok(Some(capture)) = capture::of(&stream)
+        {
+            let _ = capture.add(&[&stream], Operation::Work(Arc::new(Step(optimizer))));
+        }
+    });
+}
+
+/// What Python wants to be called around a launch: the number of an optimizer, and whether the launch is over.
+type AroundLaunch = unsafe extern "C" fn(usize, bool);
+
+static AROUND_LAUNCH: OnceLock<AroundLaunch> = OnceLock::new();
+
+/// From now on, also by the raw handle of a graph, and in whatever thread: Python takes its lock itself.
+extern "C" fn watch_launches(around: AroundLaunch) {
+    let _ = AROUND_LAUNCH.set(around);
+    exec::watch(|optimizer, stream, is_over| {
+        guarded(|| {
+            let around = AROUND_LAUNCH.get().filter(|_| is_python_there());
+            if let Some(around) = around {
+                stream.synchronize();
+                // SAFETY: Python keeps the function as long as it is there.
+                unsafe { around(optimizer, is_over) };
+            }
+        });
+    });
+}
+
+/// Python can still be called: it is initialized, and not about to end.
+fn is_python_there() -> bool {
+    // SAFETY: CPython's C API gives the function's type, and it may be called at any time.
+    unsafe {
+        let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"Py_IsInitialized".as_ptr());
+        !symbol.is_null() && transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(symbol)() != 0
+    }
 }
 
 /// The next tensor of a group.

@@ -1,8 +1,8 @@
 //! Graphs that can be launched: a copy of a graph, in an order that keeps its dependencies. A launch issues every operation
 //! again, one after the other in the stream that it is launched in.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use dataplane::lock::Mutex;
 
@@ -17,6 +17,16 @@ use crate::sanitizer::owner::Replay;
 use crate::sanitizer::races;
 
 static EXECS: Handles<Exec> = Handles::new(12);
+
+/// What is told of launches: a mark of the graph, the stream, and whether the graph has been given to it.
+type Watch = fn(usize, &Arc<Stream>, bool);
+
+static WATCH: OnceLock<Watch> = OnceLock::new();
+
+/// From now on `told` is called before and after each launch of a graph that has marks, once for each, by the thread that launches.
+pub(crate) fn watch(told: Watch) {
+    let _ = WATCH.set(told);
+}
 
 /// A `cudaGraphExec_t`.
 #[derive(Debug)]
@@ -39,12 +49,24 @@ struct State {
 struct Plan {
     entries: Vec<Entry>,
     branches: Branches,
+    marks: BTreeSet<usize>,
 }
 
 impl Plan {
     fn of(graph: &Graph) -> CudaResult<Arc<Self>> {
         let Sequence { entries, after } = graph.sequence()?;
-        Ok(Arc::new(Self { entries, branches: Branches::new(after) }))
+        let mark = |entry: &Entry| match &entry.operation {
+            Operation::Work(work) => work.mark(),
+            _ => None,
+        };
+        let marks = entries.iter().filter_map(mark).collect();
+        Ok(Arc::new(Self { entries, branches: Branches::new(after), marks }))
+    }
+
+    fn tell(&self, stream: &Arc<Stream>, is_over: bool) {
+        if let Some(told) = WATCH.get() {
+            self.marks.iter().for_each(|mark| told(*mark, stream, is_over));
+        }
     }
 }
 
@@ -105,6 +127,14 @@ impl Exec {
             return capture.add(&[stream], Operation::Child(self.graph.copy(true).0));
         }
         let plan = Arc::clone(&self.state.lock().plan);
+        plan.tell(stream, false);
+        self.issue(&plan, stream)?;
+        plan.tell(stream, true);
+        device::answer_before_failure();
+        Ok(())
+    }
+
+    fn issue(&self, plan: &Plan, stream: &Arc<Stream>) -> CudaResult {
         let _replay = Replay::begin();
         let mut launch = plan.branches.launch(stream.lane());
         for Entry { device, operation, site, .. } in &plan.entries {
@@ -122,7 +152,6 @@ impl Exec {
                 }
             }
         }
-        device::answer_before_failure();
         Ok(())
     }
 

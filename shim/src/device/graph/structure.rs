@@ -28,6 +28,11 @@ pub(crate) trait Work: Send + Sync {
 
     /// What `cudaGraphDebugDotPrint` and messages call it.
     fn name(&self) -> &str;
+
+    /// A number that whoever watches launches gets ([`super::exec::watch`]), once for each launch of a graph that has it.
+    fn mark(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// A program's function that is called in stream order, and what it gets.
