@@ -5,12 +5,14 @@ use protocol::ids::SiteId;
 use super::bytes::{Bytes, has_bytes, of_result, tensors};
 use super::current;
 use super::cxx::{Device, IValue};
+use super::forward;
 use super::mapping::names;
 use super::object::{self, Tensor};
 use super::operator::{Kind, Operator};
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::memory;
+use crate::sanitizer::forward::During;
 use crate::sanitizer::owner::Line;
 use crate::sanitizer::races::{self, Access, Lane};
 
@@ -52,6 +54,7 @@ pub(super) struct Accesses {
     site: SiteId,
     /// Its results are allocated there.
     _line: Line,
+    _forward: During,
 }
 
 impl Accesses {
@@ -61,6 +64,7 @@ impl Accesses {
             return None;
         }
         let site = call_site::of_this_thread().unwrap_or_default();
+        let forward = During::begin(forward::of(operator, site));
         let mut accesses = Self {
             operator,
             lanes: Vec::new(),
@@ -69,6 +73,7 @@ impl Accesses {
             brings: None,
             site,
             _line: Line::begin(site, &operator.name),
+            _forward: forward,
         };
         accesses.enter(index);
         let schema = operator.schema();

@@ -16,7 +16,7 @@ use super::mapping::{self, names};
 use super::method::Method;
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::{TORCH, Torch, allocator, host, object, torch};
+use super::{TORCH, Torch, allocator, forward, host, object, torch};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::call_site;
@@ -73,6 +73,7 @@ fn look() {
                     gap::record(Library::Torch, "sanitize: races", why);
                 }
                 capture::rehearse_all();
+                forward::watch(&libraries);
                 allocator::install();
                 allocator::watch();
             }

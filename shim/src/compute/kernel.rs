@@ -178,10 +178,6 @@ pub(super) unsafe extern "C-unwind" fn compute(
     let late = if placement.is_mixed { None } else { Late::begin(operator, &values[below..], target.index) };
     // SAFETY: as above. What it gives keeps the arguments.
     let _views = unsafe { call.perform(stack, below) };
-    if let Some(accesses) = accesses {
-        // SAFETY: as above.
-        accesses.end(unsafe { &(*stack).items()[below..] });
-    }
     if let Some(not_finite) = not_finite {
         // SAFETY: as above.
         not_finite.end(unsafe { &(*stack).items()[below..] });
@@ -189,6 +185,11 @@ pub(super) unsafe extern "C-unwind" fn compute(
     if let Some(unwritten) = unwritten {
         // SAFETY: as above.
         unwritten.end(unsafe { &(*stack).items()[below..] });
+    }
+    // Until then, it is known whose derivative this is.
+    if let Some(accesses) = accesses {
+        // SAFETY: as above.
+        accesses.end(unsafe { &(*stack).items()[below..] });
     }
     if let Some(late) = late {
         // SAFETY: as above.

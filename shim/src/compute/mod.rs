@@ -12,6 +12,7 @@ mod bytes;
 mod current;
 mod cxx;
 mod exception;
+mod forward;
 mod generator;
 mod graphed;
 mod host;

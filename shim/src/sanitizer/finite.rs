@@ -6,6 +6,7 @@ use dataplane::lock::Mutex;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
 
+use super::forward;
 use crate::call_site;
 use crate::process::fork;
 use crate::report::finding;
@@ -14,7 +15,7 @@ use crate::settings;
 /// Different operators and lines that are reported.
 const REPORTED: usize = 16;
 
-static MADE: Mutex<BTreeSet<(&'static str, SiteId)>> = Mutex::new(BTreeSet::new());
+static MADE: Mutex<BTreeSet<(&'static str, SiteId, SiteId)>> = Mutex::new(BTreeSet::new());
 
 /// Whether the program asks for it.
 pub(crate) fn is_wanted() -> bool {
@@ -28,12 +29,13 @@ pub(crate) fn made(name: &'static str, count: Count) {
 
 /// The same, for an operator that was called at `site`.
 pub(crate) fn made_at(site: SiteId, name: &'static str, count: Count) {
+    let forward = forward::now();
     let is_new = {
         let mut made = MADE.lock();
-        made.len() < REPORTED && made.insert((name, site))
+        made.len() < REPORTED && made.insert((name, site, forward))
     };
     if is_new {
-        let sentence = format!("{name} makes {} of finite numbers", count.words());
+        let sentence = format!("{name}{} makes {} of finite numbers", forward::words(forward), count.words());
         finding::record_at(FindingKind::NotFinite, name, sentence, site);
     }
 }

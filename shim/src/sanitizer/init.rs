@@ -12,7 +12,7 @@ use dataplane::lock::Mutex;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
 
-use super::place;
+use super::{forward, place};
 use crate::call_site;
 use crate::process::fork;
 use crate::report::finding;
@@ -230,7 +230,8 @@ impl State {
                     format!("{bytes} bytes, {unwritten} of which nobody has")
                 };
                 sentence = Some(format!(
-                    "{name} reads {whose} written since they were allocated{}",
+                    "{name}{} reads {whose} written since they were allocated{}",
+                    forward::words(forward::now()),
                     place::within("at", site)
                 ));
             }

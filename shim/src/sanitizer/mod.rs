@@ -6,6 +6,7 @@ pub(crate) mod branch;
 mod clock;
 mod coming;
 pub(crate) mod finite;
+pub(crate) mod forward;
 pub(crate) mod init;
 pub(crate) mod lane;
 pub(crate) mod owner;

@@ -11,7 +11,7 @@ use dataplane::lock::Mutex;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
 
-use super::place;
+use super::{forward, place};
 use crate::call_site;
 use crate::settings;
 
@@ -29,12 +29,15 @@ struct Made {
     site: SiteId,
     /// The operator of a backward pass, for all of which there is one line.
     by: Option<&'static str>,
+    /// And the line of what it is the derivative of.
+    forward: SiteId,
 }
 
 impl Made {
-    /// ` at train.py:31, by aten::mul.Tensor in the backward pass`, or what is known of that.
+    /// ` at train.py:31, by aten::mul.Tensor in the backward pass of model.py:12`, or what is known of that.
     fn place(self) -> String {
-        let by = self.by.map_or_else(String::new, |operator| format!(", by {operator} in the backward pass"));
+        let of = place::of(self.forward).map_or_else(String::new, |place| format!(" of {place}"));
+        let by = self.by.map_or_else(String::new, |operator| format!(", by {operator} in the backward pass{of}"));
         place::after(self.site) + &by
     }
 }
@@ -73,7 +76,7 @@ impl Line {
     /// The line at which `operator` is called.
     pub(crate) fn begin(site: SiteId, operator: &'static str) -> Self {
         let by = call_site::is_in_backward_pass().then_some(operator);
-        Self(UNDER_WAY.replace(Some(Made { site, by })))
+        Self(UNDER_WAY.replace(Some(Made { site, by, forward: forward::now() })))
     }
 }
 
@@ -124,7 +127,7 @@ fn own(address: usize, bytes: usize, is: Is) {
     }
     let made = UNDER_WAY.get().unwrap_or_else(|| {
         let site = call_site::of_this_thread().or_else(call_site::of_allocation).unwrap_or_default();
-        Made { site, by: None }
+        Made { site, ..Made::default() }
     });
     change(|owners| owners.add(address, address.saturating_add(bytes), made, is));
 }
@@ -169,7 +172,7 @@ pub(crate) fn at(address: usize) -> String {
 
 /// The same for a line.
 pub(crate) fn allocated_at(site: SiteId) -> String {
-    allocated(Made { site, by: None })
+    allocated(Made { site, ..Made::default() })
 }
 
 fn allocated(made: Made) -> String {
@@ -254,7 +257,7 @@ mod tests {
     use super::*;
 
     fn at(line: u32) -> Made {
-        Made { site: SiteId(line), by: None }
+        Made { site: SiteId(line), ..Made::default() }
     }
 
     #[test]

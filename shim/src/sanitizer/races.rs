@@ -14,7 +14,7 @@ pub(crate) use super::clock::Clock;
 pub(crate) use super::lane::{Lane, Order};
 pub(crate) use super::shadow::Access;
 use super::shadow::{Conflict, Shadow, Work};
-use super::{coming, lane, owner, pinned, place};
+use super::{coming, forward, lane, owner, pinned, place};
 use crate::call_site;
 use crate::process::fork;
 use crate::report::finding;
@@ -275,7 +275,7 @@ impl State {
         for other in others {
             clock.join(self.enter(*other));
         }
-        let work = Work { stream: first.id, number: clock.tick(first.id), name, site };
+        let work = Work { stream: first.id, number: clock.tick(first.id), name, site, forward: forward::now() };
         let mut races = Vec::new();
         for access in accesses {
             if let Some(conflict) = self.shadow.touch(*access, work, &clock) {
@@ -293,12 +293,14 @@ impl State {
         self.is_new(work.name, conflict.work.name, SiteId::default()).then(|| {
             let does = |writes: bool| if writes { "writes" } else { "reads" };
             format!(
-                "{} on {} {} {} bytes that {} on {} {}{}, and nothing orders the two{}",
+                "{}{} on {} {} {} bytes that {}{} on {} {}{}, and nothing orders the two{}",
                 work.name,
+                forward::words(work.forward),
                 self.stream(work.stream),
                 does(access.writes),
                 access.bytes,
                 conflict.work.name,
+                forward::words(conflict.work.forward),
                 self.stream(conflict.work.stream),
                 does(conflict.writes),
                 place::called(conflict.work.site),

@@ -27,6 +27,8 @@ pub(super) struct Work {
     pub(super) name: &'static str,
     /// Where the program called it.
     pub(super) site: SiteId,
+    /// In a backward pass, where it called what this is the derivative of.
+    pub(super) forward: SiteId,
 }
 
 impl Work {
@@ -203,7 +205,7 @@ mod tests {
                 let unordered = |(writer, _): &(Option<Work>, Vec<Work>)| writer.is_some_and(|writer| !writer.is_before(clock));
                 let written = bytes.0[access.address..access.address + access.bytes].iter().any(unordered);
                 prop_assert_eq!(shadow.writer(access.address, access.bytes, clock).is_some(), written);
-                let work = Work { stream, number: clock.tick(stream), name: "work", site: SiteId::default() };
+                let work = Work { stream, number: clock.tick(stream), name: "work", site: SiteId::default(), forward: SiteId::default() };
                 let conflict = shadow.touch(access, work, clock);
                 prop_assert_eq!(conflict.is_some(), bytes.touch(access, work, clock));
                 prop_assert!(conflict.is_none_or(|conflict| conflict.work.stream != stream));

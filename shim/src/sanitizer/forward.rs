@@ -1,0 +1,55 @@
+//! In a backward pass, the line of the operator whose derivative is computed: for the sentences of findings.
+
+use std::cell::Cell;
+
+use protocol::ids::SiteId;
+
+use super::place;
+
+thread_local! {
+    static NOW: Cell<SiteId> = const { Cell::new(SiteId(0)) };
+}
+
+/// Until dropped, what this thread does is of the derivative of what was called at a line.
+#[derive(Debug)]
+pub(crate) struct During(SiteId);
+
+impl During {
+    /// The line is 0 where it is not known, or outside of backward passes.
+    pub(crate) fn begin(site: SiteId) -> Self {
+        Self(NOW.replace(site))
+    }
+}
+
+impl Drop for During {
+    fn drop(&mut self) {
+        NOW.set(self.0);
+    }
+}
+
+/// The line, for what this thread does now.
+pub(super) fn now() -> SiteId {
+    NOW.get()
+}
+
+/// ` (backward of model.py:12)`, or nothing.
+pub(super) fn words(site: SiteId) -> String {
+    place::within("backward of", site)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_counts() {
+        let outer = During::begin(SiteId(7));
+        {
+            let _inner = During::begin(SiteId(8));
+            assert_eq!(now(), SiteId(8));
+        }
+        assert_eq!(now(), SiteId(7));
+        drop(outer);
+        assert_eq!((now(), words(now())), (SiteId::default(), String::new()));
+    }
+}
