@@ -230,9 +230,9 @@ impl State {
                     format!("{bytes} bytes, {unwritten} of which nobody has")
                 };
                 sentence = Some(format!(
-                    "{name}{} reads {whose} written since they were allocated{}",
+                    "{name} reads {whose} written since they were allocated{}{}",
+                    place::within("at", site),
                     forward::words(forward::now()),
-                    place::within("at", site)
                 ));
             }
         }

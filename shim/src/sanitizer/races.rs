@@ -293,17 +293,17 @@ impl State {
         self.is_new(work.name, conflict.work.name, SiteId::default()).then(|| {
             let does = |writes: bool| if writes { "writes" } else { "reads" };
             format!(
-                "{}{} on {} {} {} bytes that {}{} on {} {}{}, and nothing orders the two{}",
+                "{} on {}{} {} {} bytes that {} on {} {}{}{}, and nothing orders the two{}",
                 work.name,
-                forward::words(work.forward),
                 self.stream(work.stream),
+                forward::words(work.forward),
                 does(access.writes),
                 access.bytes,
                 conflict.work.name,
-                forward::words(conflict.work.forward),
                 self.stream(conflict.work.stream),
                 does(conflict.writes),
                 place::called(conflict.work.site),
+                forward::words(conflict.work.forward),
                 owner::sentence(access.address),
             )
         })
