@@ -47,17 +47,19 @@ impl Checkout {
         Checkout { root, _directory: directory }
     }
 
-    /// What `../ftest` prints in the directory `elsewhere`, and says on stderr.
-    fn run(&self, arguments: &[&str]) -> (String, String) {
+    /// `../ftest ARGUMENTS` in the directory `elsewhere`.
+    fn command(&self, arguments: &[&str]) -> Command {
         let path = format!("{}:{}", self.root.join("bin").display(), std::env::var("PATH").unwrap());
-        let output = Command::new("../ftest")
-            .args(arguments)
-            .current_dir(self.root.join("elsewhere"))
-            .env("CHECKOUT", &self.root)
-            .env("PATH", path)
-            .env_remove("CARGO_TARGET_DIR")
-            .output()
-            .unwrap();
+        let mut command = Command::new("../ftest");
+        command.args(arguments).current_dir(self.root.join("elsewhere"));
+        command.env("CHECKOUT", &self.root).env("PATH", path);
+        command.env_remove("CARGO_TARGET_DIR").env_remove("FTEST_PROGRAMS");
+        command
+    }
+
+    /// What it prints, and says on stderr.
+    fn run(&self, arguments: &[&str]) -> (String, String) {
+        let output = self.command(arguments).output().unwrap();
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
     }
 
@@ -109,6 +111,25 @@ fn only_what_the_build_reads_is_built_again() {
     fs::remove_file(checkout.root.join("runner/src/main.rs")).unwrap();
     checkout.run(&[]);
     assert_eq!(checkout.builds().len(), before + 1, "a source that is gone");
+}
+
+#[test]
+fn given_programs_run_without_a_build() {
+    let checkout = Checkout::new();
+    let program = checkout.root.join("given programs/ftest");
+    fs::create_dir(program.parent().unwrap()).unwrap();
+    executable::write(&program, "#!/bin/sh\necho \"given, in $FTEST_HOME: $*\"\n");
+    let given = checkout.command(&["smoke"]).env("FTEST_PROGRAMS", "../given programs").output().unwrap();
+    let printed = format!("given, in {}: smoke\n", checkout.root.display());
+    assert_eq!(String::from_utf8(given.stdout).unwrap(), printed);
+
+    let missing = checkout.command(&["smoke"]).env("FTEST_PROGRAMS", "../runner").output().unwrap();
+    assert_eq!(missing.status.code(), Some(3));
+    assert_eq!(
+        String::from_utf8(missing.stderr).unwrap(),
+        "ftest: FTEST_PROGRAMS=../runner: there is no program ftest; build it, or unset the variable\n"
+    );
+    assert!(checkout.builds().is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Where a row works: a directory of its own, the release build, and what runs of ftest left in their event logs.
+//! Where a row works: a directory of its own, the build that is tried, and what runs of ftest left in their event logs.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -107,8 +107,11 @@ impl Workspace {
         Ok(path)
     }
 
-    /// A program of the release build.
+    /// A program of the build that `./ftest` uses.
     pub(super) fn program(&self, name: &str) -> PathBuf {
+        if let Some(programs) = std::env::var_os("FTEST_PROGRAMS").filter(|programs| !programs.is_empty()) {
+            return self.root.join(programs).join(name);
+        }
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from);
         target.join("release").join(name)
     }
