@@ -11,7 +11,8 @@ Chores of the repository:
 
   cargo xtask regen [NAME]...   rewrite every generated file; --check lists the stale ones, --list names the groups
   cargo xtask check             formatting, clippy and the documentation of the code, as CI checks them
-  cargo xtask ci [STEP]...      everything that has to pass before a change lands: .ci/run
+  cargo xtask ci [STEP]...      everything that has to pass before a change lands: .ci/run; the step `release`, which
+                                builds what users have, runs only when it is named
   cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, torch, compute, kernels,
                                 overhead, runner, warm
   cargo xtask drill             the reliability drill: 15 minutes, rewrites docs/reliability.md; --quick, --long, --only NAME, --list

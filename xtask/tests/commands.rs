@@ -19,7 +19,7 @@ fn commands(text: &str) -> impl Iterator<Item = Vec<&str>> {
 /// What is wrong with the words after `cargo xtask`, other than paths, by what its help and its lists name.
 fn mistake(words: &[&str], known: &str) -> Option<String> {
     let is_known = |word: &&&str| {
-        known.split(|letter: char| letter.is_whitespace() || ",;:[]|()".contains(letter)).any(|other| other == **word)
+        known.split(|letter: char| letter.is_whitespace() || ",;:[]|()`".contains(letter)).any(|other| other == **word)
     };
     words
         .iter()
