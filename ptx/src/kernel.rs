@@ -63,9 +63,10 @@ impl Code {
 
     /// Runs the lanes of the mask to their next synchronization or end.
     pub(crate) fn call(&self, context: &mut Context, warp: &mut Warp, mask: u32) {
-        let first = warp.resume[0];
-        let in_step = mask == u32::MAX && context.together != 0 && warp.resume == [first; 32];
-        let step = if in_step { first } else { APART };
+        let step = match warp.one_place() {
+            Some(place) if mask == u32::MAX && context.together != 0 => place,
+            _ => APART,
+        };
         // SAFETY: the memory holds the function that `lower` made, of this signature; context and warp belong to one launch of this
         // kernel, so that all that the code reaches through them is there.
         unsafe {
@@ -140,12 +141,17 @@ pub struct Attributes {
     pub max_threads: u32,
 }
 
-fn isa() -> Result<OwnedTargetIsa, String> {
-    static ISA: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
+/// Operations of a program from which on its code keeps its order. The code generator would sort those of a long unrolled loop by their
+/// results, one chain after the other, and has more to do with them than it saves.
+const LONG: usize = 1000;
+
+/// What code is made by, for a long program or for others.
+fn isa(is_long: bool) -> Result<OwnedTargetIsa, String> {
+    static ISA: [OnceLock<Result<OwnedTargetIsa, String>>; 2] = [const { OnceLock::new() }; 2];
     let make = || {
         let mut flags = settings::builder();
         for (name, value) in [
-            ("opt_level", "speed"),
+            ("opt_level", if is_long { "none" } else { "speed" }),
             ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
             ("is_pic", "false"),
             ("enable_probestack", "false"),
@@ -156,16 +162,13 @@ fn isa() -> Result<OwnedTargetIsa, String> {
         let builder = cranelift_native::builder()?;
         builder.finish(settings::Flags::new(flags)).map_err(|error| error.to_string())
     };
-    ISA.get_or_init(make).clone()
+    ISA[usize::from(is_long)].get_or_init(make).clone()
 }
 
 /// The processor that code is for, with everything that the code generator was told.
-fn processor(isa: &OwnedTargetIsa) -> &'static str {
-    static PROCESSOR: OnceLock<String> = OnceLock::new();
-    PROCESSOR.get_or_init(|| {
-        let of_processor: Vec<String> = isa.isa_flags().iter().map(ToString::to_string).collect();
-        format!("{} {} {}", isa.triple(), of_processor.join(" "), isa.flags())
-    })
+fn processor(isa: &OwnedTargetIsa) -> String {
+    let of_processor: Vec<String> = isa.isa_flags().iter().map(ToString::to_string).collect();
+    format!("{} {} {}", isa.triple(), of_processor.join(" "), isa.flags())
 }
 
 /// Code for a program.
@@ -255,8 +258,9 @@ impl Image {
         let shapes = if checks.any() { None } else { shape::shapes(&program) };
         let flow = flow::analyse(&program, &owners, shapes.as_ref());
         let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
-        let isa = isa().map_err(failed)?;
-        let key = Key::new(self.hash, name, checks, processor(&isa));
+        let operations: usize = program.blocks.iter().map(|block| block.insts.len()).sum();
+        let isa = isa(operations > LONG).map_err(failed)?;
+        let key = Key::new(self.hash, name, checks, &processor(&isa));
         let bytes = match store::load(key) {
             Some(bytes) => bytes,
             None => {

@@ -127,6 +127,14 @@ pub(crate) struct Warp {
 }
 
 impl Warp {
+    /// Where all 32 lanes go on, if that is one place.
+    pub(crate) fn one_place(&self) -> Option<u32> {
+        let first = self.resume[0];
+        // Without a branch for each, so that it is done in vectors.
+        let differ = self.resume.iter().fold(0, |all, lane| all | (lane ^ first));
+        (differ == 0).then_some(first)
+    }
+
     pub(crate) fn live(&self) -> u32 {
         self.exists & !self.exited
     }

@@ -149,8 +149,7 @@ impl Machine<'_> {
                     return Err(self.stop(&unit.blocks[block], index, lane));
                 }
                 let warp = &mut unit.blocks[block].warps[index];
-                let first = warp.resume[0];
-                let is_whole = mask == u32::MAX && warp.resume == [first; 32] && first != EXITED;
+                let is_whole = mask == u32::MAX && warp.one_place().is_some_and(|place| place != EXITED);
                 if is_whole && !self.shape.checks.any() && self.in_step(unit, block, index)? {
                     turn.progress = true;
                     if unit.blocks[block].warps[index].runnable == 0 {
