@@ -14,10 +14,10 @@ use crate::helper::{self, Helper};
 use crate::image::{Entry, Image};
 use crate::ir::{Convergence, Op, Program, Terminator, Val};
 use crate::lower;
-use crate::machine::{self, Partners};
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Checks, Spot};
 use crate::shape::{self, Shapes};
+use crate::shuffle::{Partners, partners};
 use crate::slot::{Slot, Source};
 use crate::state::{APART, Context, Warp};
 use crate::store::{self, Key};
@@ -342,7 +342,7 @@ fn points(program: &Program, flow: &flow::Flow) -> Vec<Point> {
                 op: sync.op,
                 convergence: sync.convergence,
                 dst: sync.dst.iter().map(|reg| slot(*reg)).collect(),
-                partners: machine::partners(sync.op, &src),
+                partners: partners(sync.op, &src),
                 src,
                 site: sync.site,
                 chain,

@@ -74,6 +74,7 @@ mod memory_ops;
 mod mistake;
 mod parser;
 mod shape;
+mod shuffle;
 mod slot;
 mod soft;
 mod state;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::helper::resolve_any;
 use crate::memory_ops::{Access, AddressSpace};
+use crate::shuffle::partner;
 use crate::types::Scalar;
 use crate::warpgroup::{self, Descriptor, WarpgroupMma};
 
@@ -35,7 +36,7 @@ impl Machine<'_> {
                 }
                 for lane in lanes(members) {
                     let (by, c) = (src(warp, lane, 1) as u32, src(warp, lane, 2) as u32);
-                    let (from, inside) = step::partner(mode, lane, by, c);
+                    let (from, inside) = partner(mode, lane, by, c);
                     set(warp, lane, 0, u64::from(values[from as usize]));
                     set(warp, lane, 1, u64::from(inside));
                 }

@@ -377,5 +377,3 @@ fn at(warp: &Warp, group: u32, sync: u32) -> u32 {
 
 mod exchange;
 mod step;
-
-pub(crate) use step::{Partners, partners};
