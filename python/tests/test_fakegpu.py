@@ -110,7 +110,9 @@ def test_the_environment_for_other_processes(machine):
     result = machine("""
 import os, subprocess, sys, fakegpu
 code = open(__file__).read().split("import os, subprocess")[0] + "print(look())"
-base = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "FAKEGPU_PROFILES": "t4"}
+# FTEST_PROGRAMS names what `fgpu` runs where the tests are not to build it.
+kept = {name: os.environ[name] for name in ("PATH", "HOME", "FTEST_PROGRAMS") if name in os.environ}
+base = {**kept, "FAKEGPU_PROFILES": "t4"}
 made = fakegpu.env(profile="a100", device_count=2, base_env=base)
 assert "LD_PRELOAD" not in base and "FAKEGPU_PROFILES" not in made and made["FAKEGPU_PROFILE"] == "a100"
 print(subprocess.run([sys.executable, "-c", code], env=made, check=True, capture_output=True, text=True).stdout, end="")
