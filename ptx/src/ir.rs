@@ -146,6 +146,13 @@ pub(crate) struct Memory {
     pub(crate) volatile: bool,
 }
 
+impl Memory {
+    /// Others see it in the order that its scope wants: made by atomic accesses.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.strong && !matches!(self.space, AddressSpace::Shared | AddressSpace::Local) && self.scalar.bits() <= 64
+    }
+}
+
 /// How a group of threads comes together for a `Sync` operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Convergence {

@@ -55,9 +55,8 @@ impl<'a> Lowering<'a> {
             8 => types::I64,
             _ => types::I8X16,
         };
-        let flags = MemFlagsData::new().with_notrap();
-        let value = self.b.ins().load(kind, flags, source, 0);
-        self.b.ins().store(flags, value, target, 0);
+        let value = self.b.ins().load(kind, loose(), source, 0);
+        self.b.ins().store(loose(), value, target, 0);
         self.jump(join, &[]);
         self.b.switch_to_block(join);
     }

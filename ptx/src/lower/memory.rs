@@ -113,8 +113,7 @@ impl<'a> Lowering<'a> {
         let bytes = each * inst.dst.len() as u32;
         let host = self.resolve(memory, inst.src[0], bytes, false, 1);
         self.track(memory, host, bytes, None);
-        let ordered =
-            memory.strong && memory.space != AddressSpace::Shared && memory.space != AddressSpace::Local && bits <= 64;
+        let ordered = memory.is_ordered();
         for (index, dst) in inst.dst.iter().enumerate() {
             if *dst == SINK {
                 continue;
@@ -143,8 +142,7 @@ impl<'a> Lowering<'a> {
         let values = &inst.src[1..];
         let bytes = each * values.len() as u32;
         let host = self.resolve(memory, inst.src[0], bytes, true, 1);
-        let ordered =
-            memory.strong && memory.space != AddressSpace::Shared && memory.space != AddressSpace::Local && bits <= 64;
+        let ordered = memory.is_ordered();
         let mut stored = Vec::with_capacity(values.len());
         for value in values {
             let value = match value {

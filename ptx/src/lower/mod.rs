@@ -113,6 +113,11 @@ fn constant() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly().with_can_move()
 }
 
+/// A vector of what lies side by side, aligned as one of its elements is.
+fn loose() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
 /// The program's own accesses were checked; they can be of any alignment where homes of wide types are.
 fn checked() -> MemFlagsData {
     MemFlagsData::trusted()

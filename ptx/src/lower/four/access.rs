@@ -2,7 +2,6 @@
 
 use super::value::*;
 use super::*;
-use crate::memory_ops::AddressSpace;
 
 /// Where a value of four lanes is, of each of an access's elements.
 type Elements = Vec<[Value; 2]>;
@@ -214,7 +213,6 @@ impl<'a> Lowering<'a> {
 
 /// Whether lanes' accesses can be one where they follow each other. What is ordered stays as it is.
 fn is_in_vectors(memory: &Memory, count: u32) -> bool {
-    let ordered = memory.strong && !matches!(memory.space, AddressSpace::Shared | AddressSpace::Local);
     let shape = match memory.scalar.bytes() {
         1 => matches!(count, 1 | 4 | 8 | 16),
         2 => matches!(count, 1 | 2 | 4 | 8),
@@ -222,5 +220,5 @@ fn is_in_vectors(memory: &Memory, count: u32) -> bool {
         8 => matches!(count, 1 | 2),
         _ => false,
     };
-    !ordered && shape
+    !memory.is_ordered() && shape
 }

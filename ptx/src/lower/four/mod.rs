@@ -34,11 +34,6 @@ pub(super) struct Entry {
     done: ir::Block,
 }
 
-/// Four lanes' values of a vector are anywhere, their places were checked one by one.
-fn loose() -> MemFlagsData {
-    MemFlagsData::new().with_notrap()
-}
-
 impl<'a> Lowering<'a> {
     pub(super) fn shape(&self, reg: Reg) -> Shape {
         self.shapes.map_or(Shape::Any, |shapes| shapes.register(reg))

@@ -178,16 +178,15 @@ impl<'a> Lowering<'a> {
     /// Words with `bits` of each lane's value and zeros above, or all ones and zero for a predicate.
     pub(in crate::lower) fn four_int(&mut self, value: Val, bits: u32) -> Value {
         let Shape::Steps { step, .. } = self.shape_of(value, bits) else {
-            let Val::Reg(reg) = value else {
-                let lanes = [0, 1, 2, 3].map(|lane| self.with_lane(lane, |this| this.int(value, bits)));
-                return self.together(types::I32X4, lanes);
+            let reg = match value {
+                Val::Reg(reg) if self.shape(reg) == Shape::Any => reg,
+                // A number in steps can be none when it is wider.
+                _ => {
+                    let lanes = [0, 1, 2, 3].map(|lane| self.with_lane(lane, |this| this.int(value, bits)));
+                    return self.together(types::I32X4, lanes);
+                }
             };
             let own = self.bits_of(reg);
-            // A number in steps can be none when it is wider.
-            if self.shape(reg) != Shape::Any {
-                let lanes = [0, 1, 2, 3].map(|lane| self.with_lane(lane, |this| this.int(value, bits)));
-                return self.together(types::I32X4, lanes);
-            }
             if own == 64 {
                 let halves = [0, 1].map(|half| {
                     let value = self.vector(reg, half);
