@@ -3,7 +3,7 @@
 use crate::ast::Origin;
 use crate::error::{Place, Span};
 use crate::helper::Helper;
-use crate::memory_ops::AddressSpace;
+use crate::memory_ops::{Access, AddressSpace};
 use crate::types::Scalar;
 
 pub(crate) type Reg = u32;
@@ -150,6 +150,16 @@ impl Memory {
     /// Others see it in the order that its scope wants: made by atomic accesses.
     pub(crate) fn is_ordered(&self) -> bool {
         self.strong && !matches!(self.space, AddressSpace::Shared | AddressSpace::Local) && self.scalar.bits() <= 64
+    }
+
+    /// What a load or store is.
+    pub(crate) fn access(&self, writes: bool) -> Access {
+        match (self.strong, writes) {
+            (false, false) => Access::Read,
+            (false, true) => Access::Write,
+            (true, false) => Access::StrongRead,
+            (true, true) => Access::StrongWrite,
+        }
     }
 }
 

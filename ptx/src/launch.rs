@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::footprint::{Footprint, Sampler};
 use crate::host::{Host, Memory};
 use crate::kernel::Kernel;
 use crate::machine::{Machine, Status, Stop, Unit};
@@ -48,6 +49,8 @@ pub struct Launch<'a> {
     pub host: &'a dyn Host,
     /// Global memory that nobody wrote, for a kernel made with [`crate::Checks::init`].
     pub unwritten: Option<&'a Unwritten>,
+    /// Takes samples of the accesses to global memory.
+    pub footprint: Option<&'a Footprint>,
     /// Set from outside, it ends a launch whose blocks wait for something that does not come.
     pub cancel: Option<&'a AtomicBool>,
 }
@@ -309,9 +312,16 @@ impl Kernel {
     }
 
     fn worker(&self, shared: &Shared<'_>, budget: Option<std::time::Duration>) {
+        let mut machine = self.machine(shared);
+        self.run_units(shared, &mut machine, budget);
+        if let (Some(footprint), Some(sampler)) = (shared.launch.footprint, machine.context.sampler.take()) {
+            footprint.add(sampler.into_found());
+        }
+    }
+
+    fn run_units(&self, shared: &Shared<'_>, machine: &mut Machine<'_>, budget: Option<std::time::Duration>) {
         let launch = shared.launch;
         let started = std::time::Instant::now();
-        let mut machine = self.machine(shared);
         let mut resident: Vec<(u64, Unit)> = Vec::new();
         let mut spare: Vec<Unit> = Vec::new();
         let mut turn = 0;
@@ -435,6 +445,7 @@ impl Kernel {
             watched: u64::from(self.checks.any()),
             watch: std::ptr::null_mut(),
             unwritten: launch.unwritten.filter(|_| self.checks.init).map_or(std::ptr::null(), |unwritten| unwritten),
+            sampler: launch.footprint.map(|_| Sampler::new(self.program.sites.len())),
             blocks: std::ptr::null_mut(),
             memory,
             host,

@@ -44,7 +44,7 @@
 //! let mut launch = Launch {
 //!     grid: [1; 3], block: [4, 1, 1], cluster: [1; 3], dynamic_shared: 0,
 //!     params: &address.to_le_bytes(), globals: &[], cooperative: false, workspace: 0, stack: 1024, threads: 1,
-//!     multiprocessors: 1, grid_id: 1, memory: &caller, host: &caller, unwritten: None, cancel: None,
+//!     multiprocessors: 1, grid_id: 1, memory: &caller, host: &caller, unwritten: None, footprint: None, cancel: None,
 //! };
 //! kernel.launch(&launch).unwrap();
 //! assert_eq!(out, [0, 3, 6, 9]);
@@ -60,6 +60,7 @@ mod ast;
 mod decode;
 mod error;
 mod flow;
+mod footprint;
 mod helper;
 mod host;
 mod image;
@@ -87,6 +88,7 @@ mod warpgroup;
 mod watch;
 
 pub use error::{ParseError, Place, Refusal, RefusalKind, Span};
+pub use footprint::{Footprint, Sample};
 pub use host::{Assertion, Host, Memory};
 pub use image::{Entry, FUNCTION_HANDLE, Global, GlobalSpace, Image, LinkError, Module, Param, Relocation, Target};
 pub use kernel::{Attributes, Kernel, KernelError};

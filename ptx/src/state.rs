@@ -1,5 +1,6 @@
 //! The state that compiled code and the machine share: contexts, warps, blocks, and the codes of traps.
 
+use crate::footprint::Sampler;
 use crate::host::{Host, Memory};
 use crate::memory_ops::{Access, AddressSpace};
 use crate::mistake::Checks;
@@ -89,6 +90,8 @@ pub(crate) struct Context {
     /// Of the block that runs, if there are checks.
     pub(crate) watch: *mut Watch,
     pub(crate) unwritten: *const Unwritten,
+    /// If somebody wants to know where global memory is touched.
+    pub(crate) sampler: Option<Sampler>,
     pub(crate) blocks: *mut Block,
     pub(crate) memory: *const dyn Memory,
     pub(crate) host: *const dyn Host,

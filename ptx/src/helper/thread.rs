@@ -1,5 +1,6 @@
 //! Helpers that see the thread: addresses, atomics, barriers in memory, asynchronous copies, the heap and clocks.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::memory_ops as mem;
@@ -28,6 +29,9 @@ pub(crate) fn resolve_any(
     access: Access,
 ) -> Option<*mut u8> {
     let place = locate(context, address, bytes, align, space, access)?;
+    if is_global(space, address) {
+        sample(context, address, bytes, access);
+    }
     if context.watched != 0 {
         see(context, place as u64, bytes, access, false, false);
     }
@@ -65,6 +69,21 @@ fn locate(
         context.trap_access = TrapAccess::new(space, access, bytes);
     }
     found
+}
+
+/// Whether an address in one of the spaces is one of global memory.
+fn is_global(space: AddressSpace, address: u64) -> bool {
+    matches!(space, AddressSpace::Generic | AddressSpace::Global) && address >> 56 == 0
+}
+
+/// Shows an access to global memory to who takes samples. Gives the addresses at which its site may go on without.
+fn sample(context: &mut Context, address: u64, bytes: u64, access: Access) -> Range<u64> {
+    let Context { sampler, params, param_bytes, site, .. } = context;
+    let is_parameter = address.wrapping_sub(*params as u64) < *param_bytes;
+    match sampler {
+        Some(sampler) if !is_parameter => sampler.sees(*site, address, bytes, access),
+        _ => 0..u64::MAX,
+    }
 }
 
 /// Shows an access, at a place that was resolved, to the checks.
@@ -164,13 +183,15 @@ fn global_place(context: &Context, address: u64, bytes: u64) -> Option<*mut u8> 
 /// The slow way of a load or store; remembers the range for the next time.
 pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64, site: u64) -> u64 {
     let (bytes, space) = (mode & 0xffff, AddressSpace::of(mode >> 16 & 0xff));
-    let access = if mode >> 24 & 1 != 0 { Access::Write } else { Access::Read };
+    let access = Access::of(mode >> 24 & 0xff);
     context.site = site;
     let Some(place) = locate(context, address, bytes, bytes, space, access) else { return 0 };
-    if matches!(space, AddressSpace::Generic | AddressSpace::Global) && address >> 56 == 0 {
+    if is_global(space, address) {
+        let piece = sample(context, address, bytes, access);
         // SAFETY: as in `global_place`; there is a cache for every site.
         unsafe {
             if let Some(range) = (*context.memory).range(address) {
+                let range = range.start.max(piece.start)..range.end.min(piece.end);
                 let low = range.start.next_multiple_of(bytes);
                 let count = if range.end >= low + bytes { (range.end - low - bytes) / bytes + 1 } else { 0 };
                 *context.sites.add(site as usize) =

@@ -1,11 +1,12 @@
 //! Loads and stores: each access is checked against the range that it last fell into.
 
 use super::*;
-use crate::memory_ops::{Access, AddressSpace};
+use crate::memory_ops::AddressSpace;
 
 impl<'a> Lowering<'a> {
     /// The host address of an access, checked; of so many lanes, whose accesses follow each other, the first one's.
     pub(super) fn resolve(&mut self, memory: &Memory, base: Val, bytes: u32, write: bool, lanes: u32) -> Value {
+        let access = memory.access(write);
         let base = self.int(base, 64);
         let address = if memory.offset == 0 { base } else { self.b.ins().iadd_imm_s(base, memory.offset) };
         let shift = i64::from(bytes.trailing_zeros());
@@ -46,7 +47,7 @@ impl<'a> Lowering<'a> {
         self.b.switch_to_block(slow);
         self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
         let site = self.site_value();
-        let mode = u64::from(bytes) | (memory.space as u64) << 16 | u64::from(write) << 24;
+        let mode = u64::from(bytes) | (memory.space as u64) << 16 | (access as u64) << 24;
         let mode = self.b.ins().iconst(types::I64, mode as i64);
         let warp_at = offset_of!(Context, warp) as i32;
         self.b.ins().store(trusted(), self.warp, self.context, warp_at);
@@ -86,12 +87,7 @@ impl<'a> Lowering<'a> {
         if !is_wanted {
             return;
         }
-        let access = match (memory.strong, stored.is_some()) {
-            (false, false) => Access::Read,
-            (false, true) => Access::Write,
-            (true, false) => Access::StrongRead,
-            (true, true) => Access::StrongWrite,
-        };
+        let access = memory.access(stored.is_some());
         self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
         let stored = stored.filter(|_| self.checks.shared_races).unwrap_or_default();
         for (index, value) in stored.iter().enumerate() {

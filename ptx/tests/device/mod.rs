@@ -138,6 +138,7 @@ impl Device {
             memory: this,
             host: this,
             unwritten: this.unwritten.as_ref(),
+            footprint: None,
             cancel: None,
         };
         change(&mut launch);

@@ -1,7 +1,7 @@
 //! What a pointer points into: device memory of this process, a mapping, another process's memory, or host memory.
 
 use super::error::{CudaError, CudaResult};
-use super::memory::{self, Location};
+use super::memory::{self, Kind, Location};
 use super::{Device, ipc, mapping};
 
 /// What device memory `address` points into.
@@ -10,6 +10,11 @@ pub(crate) fn locate(address: usize) -> Option<Location> {
         Some(found) => found,
         None => mapping::locate(address).or_else(|| ipc::locate(address)),
     }
+}
+
+/// Whether the host may touch it as well.
+pub(super) fn is_managed(address: usize) -> bool {
+    locate(address).is_some_and(|location| location.kind == Kind::Managed)
 }
 
 /// What CUDA knows of a range.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::address::{self, Known};
 use super::error::{CudaError, CudaResult};
 use super::graph::undo::Undo;
-use super::memory::{self, HostKind, Kind};
+use super::memory::{self, HostKind};
 use super::stream::Stream;
 use super::{misuse, neighbors};
 use crate::report::counters::HOST_COPIES;
@@ -175,7 +175,7 @@ impl BoxCopy {
         count(source, target, extent.bytes() as u64);
         // Within devices the host does not wait (CUDA runtime manual, "API synchronization behavior").
         let is_within = matches!((source, target), (Known::Device(_), Known::Device(_)));
-        let host_waits = !is_within || (races::are_wanted() && is_managed(to.address));
+        let host_waits = !is_within || (races::are_wanted() && address::is_managed(to.address));
         // A pageable target is complete when the call returns, and a pageable source may be reused then (as above).
         let waits = when == When::Now || target == Known::Unknown;
         if races::are_wanted() {
@@ -352,12 +352,7 @@ fn stays_undone(places: &[Known], extent: Extent) -> bool {
 
 /// Whether the host may touch it.
 fn is_hosts(known: Known, layout: Layout) -> bool {
-    known == Known::Host || is_managed(layout.address)
-}
-
-/// Managed memory is the host's as well.
-fn is_managed(address: usize) -> bool {
-    address::locate(address).is_some_and(|location| location.kind == Kind::Managed)
+    known == Known::Host || address::is_managed(layout.address)
 }
 
 /// Adds what a box touches: one range where its bytes follow one another, or else its rows, unless there are too many to look at.

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use protocol::ids::SiteId;
-use ptx::{Entry, LaunchError, Trap, TrapKind};
+use ptx::{Entry, Footprint, LaunchError, Sample, Trap, TrapKind};
 
 use super::error::{CudaError, CudaResult};
 use super::grid::Grid;
@@ -16,12 +16,13 @@ use super::kernel::{Kernel, NoCode, Runnable};
 use super::memory::{self, Kind};
 use super::occupancy::{self, Need};
 use super::stream::{self, Stream};
-use super::{Device, attribute, event, misuse, running};
+use super::{Device, address, attribute, event, misuse, running};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::call_site;
+use crate::sanitizer::init;
 use crate::sanitizer::owner::Blocks;
-use crate::sanitizer::{init, races};
+use crate::sanitizer::races::{self, Access, Submitted, Touch};
 use crate::settings::GapPolicy;
 
 /// What a launch asks for.
@@ -269,14 +270,19 @@ impl KernelCall {
         device.counters.launched(&self.kernel.name().to_string_lossy());
         let events = self.launch.events.iter().map(|handle| event::resolve(*handle)).collect::<CudaResult<Vec<_>>>()?;
         device.output.flush();
-        // What it reads and writes is not known: it is ordered with other work, and conflicts with none.
-        races::work(&[stream.lane()], self.call, &[]);
+        let may_wait = self.runnable.compiled.kernel.may_wait();
+        let submitted = if may_wait {
+            // It may wait for what others write meanwhile, which orders the two in a way that is not seen.
+            races::work(&[stream.lane()], self.call, &[]);
+            None
+        } else {
+            races::kernel(stream.lane(), self.runnable.compiled.called)
+        };
         races::writes_anywhere();
         stream.count_work(self.work());
-        let may_wait = self.runnable.compiled.kernel.may_wait();
         // Who runs at once is in the call that launched it.
         let site = if may_wait || !stream.is_idle() { call_site::of_mistake() } else { None };
-        let given = Given { site, blocks: Blocks::now(), unwritten: init::for_kernel() };
+        let given = Given { site, blocks: Blocks::now(), unwritten: init::for_kernel(), submitted };
         let is_watched = given.unwritten.is_some();
         let (call, is_done) = (Arc::clone(self), Arc::new(AtomicBool::new(false)));
         let done = Arc::clone(&is_done);
@@ -318,6 +324,7 @@ impl KernelCall {
         let grid = Grid { device, site: given.site, blocks: given.blocks.as_ref(), unwritten: before };
         let ranges = before.iter().map(|(range, _)| range.start as u64..range.end as u64);
         let unwritten = given.unwritten.as_ref().map(|_| ptx::Unwritten::new(ranges));
+        let footprint = given.submitted.as_ref().map(|_| Footprint::default());
         let limit = |number: usize| device.limits[number].load(Ordering::Relaxed);
         let whole = ptx::Launch {
             grid: launch.grid,
@@ -335,6 +342,7 @@ impl KernelCall {
             memory: &grid,
             host: &grid,
             unwritten: unwritten.as_ref(),
+            footprint: footprint.as_ref(),
             cancel: None,
         };
         match catch_unwind(AssertUnwindSafe(|| runnable.compiled.kernel.launch(&whole))) {
@@ -350,6 +358,9 @@ impl KernelCall {
                 device.fail(CudaError::LAUNCH_FAILURE);
             }
         }
+        if let (Some(submitted), Some(footprint)) = (&given.submitted, footprint) {
+            compare(submitted, &footprint.into_samples(), given.site);
+        }
         if let Some(unwritten) = unwritten {
             init::kernel_wrote(before, &unwritten.left());
         }
@@ -363,6 +374,23 @@ struct Given {
     blocks: Option<Blocks>,
     /// Memory without a writer, and where it was allocated.
     unwritten: Option<Vec<(Range<usize>, SiteId)>>,
+    /// If races are looked for.
+    submitted: Option<Submitted>,
+}
+
+/// Compares what a kernel touched with other work.
+fn compare(submitted: &Submitted, samples: &[Sample], site: Option<SiteId>) {
+    let touch = |sample: &Sample| Touch {
+        access: Access { address: sample.address as usize, bytes: sample.bytes as usize, writes: sample.writes },
+        is_atomic: sample.is_atomic,
+    };
+    let touches: Vec<Touch> = samples.iter().map(touch).collect();
+    submitted.touched(&touches, site);
+    for Touch { access: Access { address, bytes, writes }, .. } in touches {
+        if writes && (memory::locate_host(address).is_some() || address::is_managed(address)) {
+            submitted.brings(address, bytes);
+        }
+    }
 }
 
 /// What every device refuses.

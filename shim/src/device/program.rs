@@ -37,6 +37,8 @@ struct Placed {
 pub(crate) struct Compiled {
     pub(crate) kernel: Arc<ptx::Kernel>,
     pub(crate) attributes: ptx::Attributes,
+    /// What findings call it.
+    pub(crate) called: &'static str,
     /// What `cudaFuncAttributeMaxDynamicSharedMemorySize` was set to, plus one; 0 for nothing.
     max_dynamic: AtomicU32,
 }
@@ -129,7 +131,9 @@ impl Program {
         let made = match self.image.kernel_with(name, checks()) {
             Ok(kernel) => {
                 let attributes = kernel.attributes(&self.image);
-                Ok(Arc::new(Compiled { kernel, attributes, max_dynamic: AtomicU32::new(0) }))
+                // Findings outlive the module.
+                let called = format!("kernel {name}").leak();
+                Ok(Arc::new(Compiled { kernel, attributes, called, max_dynamic: AtomicU32::new(0) }))
             }
             Err(KernelError::Refused(refusal)) if refusal.function != name => Err(format!("{name}: {refusal}")),
             Err(error) => Err(error.to_string()),

@@ -9,6 +9,7 @@ pub(crate) mod finite;
 pub(crate) mod forward;
 pub(crate) mod init;
 pub(crate) mod lane;
+mod late;
 pub(crate) mod owner;
 mod pinned;
 mod place;

@@ -12,6 +12,8 @@ use protocol::ids::SiteId;
 
 pub(crate) use super::clock::Clock;
 pub(crate) use super::lane::{Lane, Order};
+use super::late::Log;
+pub(crate) use super::late::Touch;
 pub(crate) use super::shadow::Access;
 use super::shadow::{Conflict, Shadow, Work};
 use super::{coming, forward, lane, owner, pinned, place};
@@ -36,6 +38,9 @@ struct State {
     host: Clock,
     streams: HashMap<u64, Known>,
     shadow: Shadow,
+    /// Pieces of work so far.
+    count: u64,
+    late: Log,
     /// What came later and earlier; where the earlier was called, if the later is the host's.
     reported: BTreeSet<(&'static str, &'static str, SiteId)>,
 }
@@ -68,6 +73,77 @@ pub(crate) fn work_at(site: SiteId, lanes: &[Lane], name: &'static str, accesses
             None => finding::record(FindingKind::Race, name, None, sentence),
         }
     }
+}
+
+/// A kernel that was submitted and perhaps has not run.
+#[derive(Debug)]
+pub(crate) struct Submitted {
+    lane: Lane,
+    work: Work,
+    clock: Clock,
+}
+
+/// The kernel `name` is submitted to `lane`. What it touches is said by [`Submitted::touched`].
+pub(crate) fn kernel(lane: Lane, name: &'static str) -> Option<Submitted> {
+    are_wanted().then(|| {
+        let site = lane::site().or_else(call_site::of_this_thread);
+        let mut state = STATE.lock();
+        let (work, _) = state.submit(&[lane], name, site.unwrap_or_default(), &[]);
+        state.late.open(work.order);
+        Submitted { lane, work, clock: state.enter(lane).clone() }
+    })
+}
+
+impl Submitted {
+    /// The kernel has run, and touched these bytes and others. `site` is where it was launched, if it did not run in that call.
+    pub(crate) fn touched(&self, touches: &[Touch], site: Option<SiteId>) {
+        let Self { work, clock, .. } = self;
+        let mut races = Vec::new();
+        let mut state = STATE.lock();
+        for Touch { access, is_atomic } in touches {
+            let work = Work { is_atomic: *is_atomic, ..*work };
+            if state.late.is_gone(work, *access) {
+                continue;
+            }
+            if let Some(conflict) = state.shadow.touch_late(*access, work, clock) {
+                let site = site.or((work.site != SiteId::default()).then_some(work.site));
+                races.extend(state.race(access, "memory", work, conflict).map(|sentence| (work.name, sentence, site)));
+            }
+            if let Some((later, touched)) = state.late.conflict(work, *access) {
+                let conflict = Conflict { work, writes: access.writes };
+                let sentence = state.race(&touched, &bytes(touched), later, conflict);
+                races.extend(sentence.map(|sentence| (later.name, sentence, Some(later.site))));
+            }
+        }
+        for is_atomic in [false, true] {
+            let of_kind = touches.iter().filter(|touch| touch.is_atomic == is_atomic).map(|touch| touch.access);
+            state.late.work(Work { is_atomic, ..*work }, clock, &of_kind.collect::<Vec<_>>());
+        }
+        drop(state);
+        for (name, sentence, site) in races {
+            match site {
+                Some(site) => finding::record_at(FindingKind::Race, name, sentence, site),
+                None => finding::record(FindingKind::Race, name, None, sentence),
+            }
+        }
+    }
+
+    /// It writes these bytes of host memory, and the host may not have waited.
+    pub(crate) fn brings(&self, address: usize, bytes: usize) {
+        if !host_knows(self.lane.id, self.work.number) {
+            coming::add(self.lane.id, self.work.number, address, bytes);
+        }
+    }
+}
+
+impl Drop for Submitted {
+    fn drop(&mut self) {
+        STATE.lock().late.close(self.work.order);
+    }
+}
+
+fn bytes(access: Access) -> String {
+    format!("{} bytes", access.bytes)
 }
 
 /// The copy that was just given to `lane` reads pinned memory, which the host must leave alone until it has waited.
@@ -229,7 +305,12 @@ pub(crate) fn forget(address: usize, bytes: usize) {
         owner::freed(address, bytes);
     }
     if are_wanted() {
-        STATE.lock().shadow.forget(address, bytes);
+        let mut state = STATE.lock();
+        state.shadow.forget(address, bytes);
+        let order = state.count + 1;
+        state.count = order;
+        state.late.gone(order, address, address.saturating_add(bytes));
+        drop(state);
         owner::freed(address, bytes);
         if pinned::is_any() {
             pinned::forget(|sent| (address..address.saturating_add(bytes)).contains(&sent.address));
@@ -270,35 +351,42 @@ impl State {
 
     /// Does a piece of work; gives a sentence for each race that is new.
     fn work(&mut self, lanes: &[Lane], name: &'static str, site: SiteId, accesses: &[Access]) -> Vec<String> {
+        self.submit(lanes, name, site, accesses).1
+    }
+
+    fn submit(&mut self, lanes: &[Lane], name: &'static str, site: SiteId, accesses: &[Access]) -> (Work, Vec<String>) {
         let (first, others) = (lanes[0], &lanes[1..]);
         let mut clock = std::mem::take(self.enter(first));
         for other in others {
             clock.join(self.enter(*other));
         }
-        let work = Work { stream: first.id, number: clock.tick(first.id), name, site, forward: forward::now() };
+        self.count += 1;
+        let (stream, number, order) = (first.id, clock.tick(first.id), self.count);
+        let work = Work { stream, number, name, site, forward: forward::now(), order, is_atomic: false };
         let mut races = Vec::new();
         for access in accesses {
             if let Some(conflict) = self.shadow.touch(*access, work, &clock) {
-                races.extend(self.race(access, work, conflict));
+                races.extend(self.race(access, &bytes(*access), work, conflict));
             }
         }
+        self.late.work(work, &clock, accesses);
         for other in others {
             self.enter(*other).join(&clock);
         }
         *self.enter(first) = clock;
-        races
+        (work, races)
     }
 
-    fn race(&mut self, access: &Access, work: Work, conflict: Conflict) -> Option<String> {
+    /// The sentence of a race that is new; `what` is touched by `work`.
+    fn race(&mut self, access: &Access, what: &str, work: Work, conflict: Conflict) -> Option<String> {
         self.is_new(work.name, conflict.work.name, SiteId::default()).then(|| {
             let does = |writes: bool| if writes { "writes" } else { "reads" };
             format!(
-                "{} on {}{} {} {} bytes that {} on {} {}{}{}, and nothing orders the two{}",
+                "{} on {}{} {} {what} that {} on {} {}{}{}, and nothing orders the two{}",
                 work.name,
                 self.stream(work.stream),
                 forward::words(work.forward),
                 does(access.writes),
-                access.bytes,
                 conflict.work.name,
                 self.stream(conflict.work.stream),
                 does(conflict.writes),

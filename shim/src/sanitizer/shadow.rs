@@ -17,6 +17,14 @@ pub(crate) struct Access {
     pub(crate) writes: bool,
 }
 
+impl Access {
+    /// Whether the two have a byte in common.
+    pub(super) fn overlaps(self, other: Self) -> bool {
+        self.address < other.address.saturating_add(other.bytes)
+            && other.address < self.address.saturating_add(self.bytes)
+    }
+}
+
 /// A piece of work that touched a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Work {
@@ -29,10 +37,14 @@ pub(super) struct Work {
     pub(super) site: SiteId,
     /// In a backward pass, where it called what this is the derivative of.
     pub(super) forward: SiteId,
+    /// Its number among all that the program submitted.
+    pub(super) order: u64,
+    /// It touched the byte by an atomic instruction.
+    pub(super) is_atomic: bool,
 }
 
 impl Work {
-    fn is_before(&self, clock: &Clock) -> bool {
+    pub(super) fn is_before(&self, clock: &Clock) -> bool {
         self.number <= clock.of(self.stream)
     }
 }
@@ -54,8 +66,10 @@ struct Segment {
 }
 
 impl Segment {
-    fn conflict(&self, writes: bool, clock: &Clock) -> Option<Conflict> {
-        let unordered = |work: &&Work| !work.is_before(clock);
+    /// An access before `now`'s that conflicts with it. Work that was submitted later knows better.
+    fn conflict(&self, writes: bool, now: Work, clock: &Clock) -> Option<Conflict> {
+        let unordered =
+            |work: &&Work| work.order < now.order && !work.is_before(clock) && !(work.is_atomic && now.is_atomic);
         let writer = self.writer.as_ref().filter(unordered).map(|work| Conflict { work: *work, writes: true });
         let reader = || self.readers.iter().find(unordered).map(|work| Conflict { work: *work, writes: false });
         writer.or_else(|| if writes { reader() } else { None })
@@ -63,6 +77,7 @@ impl Segment {
 
     fn read_by(&mut self, work: Work) {
         match self.readers.iter_mut().find(|known| known.stream == work.stream) {
+            Some(known) if known.order > work.order => {}
             Some(known) => *known = work,
             None => self.readers.push(work),
         }
@@ -83,7 +98,7 @@ impl Shadow {
         let end = start.checked_add(bytes).filter(|end| *end > start)?;
         // Mostly the same tensors are touched again.
         if let Some(segment) = self.segments.get_mut(&start).filter(|segment| segment.end == end) {
-            let conflict = segment.conflict(writes, clock);
+            let conflict = segment.conflict(writes, work, clock);
             if writes {
                 segment.writer = Some(work);
                 segment.readers.clear();
@@ -96,7 +111,7 @@ impl Shadow {
         self.split(end);
         let mut conflict = None;
         for (_, segment) in self.segments.range(start..end) {
-            conflict = conflict.or_else(|| segment.conflict(writes, clock));
+            conflict = conflict.or_else(|| segment.conflict(writes, work, clock));
         }
         if writes {
             self.clear(start, end);
@@ -117,6 +132,39 @@ impl Shadow {
         }
         let hole = |(from, end)| (from, Segment { end, writer: None, readers: vec![work] });
         self.segments.extend(holes.into_iter().map(hole));
+        conflict
+    }
+
+    /// The same for work that ran when other work had been submitted: what that did stays.
+    pub(super) fn touch_late(&mut self, access: Access, work: Work, clock: &Clock) -> Option<Conflict> {
+        let Access { address: start, bytes, writes } = access;
+        let end = start.checked_add(bytes).filter(|end| *end > start)?;
+        self.split(start);
+        self.split(end);
+        let (mut from, mut holes, mut conflict) = (start, Vec::new(), None);
+        for (at, segment) in self.segments.range_mut(start..end) {
+            if from < *at {
+                holes.push((from, *at));
+            }
+            from = segment.end;
+            conflict = conflict.or_else(|| segment.conflict(writes, work, clock));
+            if segment.writer.is_some_and(|writer| writer.order > work.order) {
+                continue;
+            }
+            if writes {
+                segment.writer = Some(work);
+                segment.readers.retain(|reader| reader.order > work.order);
+            } else {
+                segment.read_by(work);
+            }
+        }
+        if from < end {
+            holes.push((from, end));
+        }
+        for (from, end) in holes {
+            let (writer, readers) = if writes { (Some(work), Vec::new()) } else { (None, vec![work]) };
+            self.segments.insert(from, Segment { end, writer, readers });
+        }
         conflict
     }
 
@@ -182,6 +230,34 @@ mod tests {
         }
     }
 
+    fn work(stream: u64, number: u64, order: u64) -> Work {
+        let site = SiteId::default();
+        Work { stream, number, name: "work", site, forward: site, order, is_atomic: false }
+    }
+
+    #[test]
+    fn what_is_late_leaves_what_came_meanwhile() {
+        let mut shadow = Shadow::default();
+        let mut clocks = [Clock::new(), Clock::new(), Clock::new()];
+        let access = |address, bytes, writes| Access { address, bytes, writes };
+        let [before, kernel, later] =
+            [0, 1, 2].map(|stream| work(stream, clocks[stream as usize].tick(stream), stream + 1));
+        assert_eq!(shadow.touch(access(0, 8, true), before, &clocks[0]), None);
+        assert_eq!(shadow.touch(access(4, 8, true), later, &clocks[2]).map(|conflict| conflict.work), Some(before));
+        // The first four bytes and the last are the kernel's, what came later is not looked at here.
+        let conflict = shadow.touch_late(access(0, 16, true), kernel, &clocks[1]);
+        assert_eq!(conflict.map(|conflict| conflict.work), Some(before));
+        let writers = |shadow: &Shadow| {
+            shadow.segments.iter().map(|(at, s)| (*at, s.end, s.writer.unwrap().order)).collect::<Vec<_>>()
+        };
+        assert_eq!(writers(&shadow), [(0, 4, 2), (4, 8, 3), (8, 12, 3), (12, 16, 2)]);
+        // Atomic accesses meet.
+        let [one, other] = [(0, 4), (1, 5)].map(|(stream, order)| Work { is_atomic: true, ..work(stream, 9, order) });
+        assert_eq!(shadow.touch_late(access(32, 4, true), one, &clocks[0]), None);
+        assert_eq!(shadow.touch_late(access(32, 4, true), other, &clocks[1]), None);
+        assert!(shadow.touch_late(access(32, 4, false), work(2, 9, 6), &clocks[2]).is_some());
+    }
+
     proptest! {
         #[test]
         fn ranges_are_as_bytes(steps in prop::collection::vec(
@@ -190,6 +266,7 @@ mod tests {
             let mut shadow = Shadow::default();
             let mut bytes = Bytes::default();
             let mut clocks = vec![Clock::new(); STREAMS as usize];
+            let mut order = 0;
             for (stream, address, length, writes, waits_for, forgets) in steps {
                 if let Some(other) = waits_for {
                     let other = clocks[other as usize].clone();
@@ -205,7 +282,8 @@ mod tests {
                 let unordered = |(writer, _): &(Option<Work>, Vec<Work>)| writer.is_some_and(|writer| !writer.is_before(clock));
                 let written = bytes.0[access.address..access.address + access.bytes].iter().any(unordered);
                 prop_assert_eq!(shadow.writer(access.address, access.bytes, clock).is_some(), written);
-                let work = Work { stream, number: clock.tick(stream), name: "work", site: SiteId::default(), forward: SiteId::default() };
+                order += 1;
+                let work = work(stream, clock.tick(stream), order);
                 let conflict = shadow.touch(access, work, clock);
                 prop_assert_eq!(conflict.is_some(), bytes.touch(access, work, clock));
                 prop_assert!(conflict.is_none_or(|conflict| conflict.work.stream != stream));

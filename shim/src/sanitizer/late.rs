@@ -1,0 +1,110 @@
+//! Kernels: what they touch is known when they have run, and meanwhile the program submits other work. That is kept until no kernel
+//! submitted before it is outstanding, so that the two are compared all the same.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::clock::Clock;
+use super::shadow::{Access, Work};
+
+/// Pieces of work that are kept at most; what comes before them is not compared any more.
+const MOST: usize = 4096;
+
+/// A part of what a kernel touched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touch {
+    pub(crate) access: Access,
+    /// By an atomic instruction: meets others of its kind.
+    pub(crate) is_atomic: bool,
+}
+
+#[derive(Debug)]
+enum Event {
+    Work {
+        work: Work,
+        clock: Clock,
+        accesses: Vec<Access>,
+    },
+    /// The memory was freed: what kernels submitted before touched there is nobody's.
+    Gone {
+        order: u64,
+        start: usize,
+        end: usize,
+    },
+}
+
+impl Event {
+    fn order(&self) -> u64 {
+        match self {
+            Self::Work { work, .. } => work.order,
+            Self::Gone { order, .. } => *order,
+        }
+    }
+}
+
+/// What happened since the first kernel was submitted that has not run.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    open: BTreeSet<u64>,
+    events: VecDeque<Event>,
+}
+
+impl Log {
+    /// A kernel is submitted.
+    pub(super) fn open(&mut self, order: u64) {
+        self.open.insert(order);
+    }
+
+    /// It has run, and was compared, or never will.
+    pub(super) fn close(&mut self, order: u64) {
+        self.open.remove(&order);
+        let first = self.open.first().copied().unwrap_or(u64::MAX);
+        while self.events.front().is_some_and(|event| event.order() < first) {
+            self.events.pop_front();
+        }
+    }
+
+    /// Other work is submitted; or another kernel ran.
+    pub(super) fn work(&mut self, work: Work, clock: &Clock, accesses: &[Access]) {
+        if !self.open.is_empty() && !accesses.is_empty() {
+            self.add(Event::Work { work, clock: clock.clone(), accesses: accesses.to_vec() });
+        }
+    }
+
+    /// Memory is freed behind the work `order`.
+    pub(super) fn gone(&mut self, order: u64, start: usize, end: usize) {
+        if !self.open.is_empty() {
+            self.add(Event::Gone { order, start, end });
+        }
+    }
+
+    fn add(&mut self, event: Event) {
+        if self.events.len() == MOST {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// Whether these bytes were freed since the kernel was submitted.
+    pub(super) fn is_gone(&self, kernel: Work, access: Access) -> bool {
+        self.since(kernel).any(|event| match event {
+            Event::Gone { start, end, .. } => access.address < *end && *start < access.address + access.bytes,
+            Event::Work { .. } => false,
+        })
+    }
+
+    /// Work submitted since, which nothing orders behind the kernel, and its access that conflicts with one of the kernel's.
+    pub(super) fn conflict(&self, kernel: Work, access: Access) -> Option<(Work, Access)> {
+        self.since(kernel).find_map(|event| match event {
+            Event::Work { work, clock, accesses } if !kernel.is_before(clock) => {
+                let meets = work.is_atomic && kernel.is_atomic;
+                let conflicts = |other: &&Access| !meets && other.overlaps(access) && (other.writes || access.writes);
+                accesses.iter().find(conflicts).map(|other| (*work, *other))
+            }
+            _ => None,
+        })
+    }
+
+    fn since(&self, kernel: Work) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(move |event| event.order() > kernel.order)
+    }
+}
