@@ -13,8 +13,8 @@ const FIRST: u32 = 12;
 /// Pieces of one size; those that follow are four times as large. So a site has a few hundred samples at most.
 const PIECES: u32 = 64;
 
-/// How large pieces get: a gibibyte.
-const LARGEST: u32 = 30;
+/// How large pieces get: a tebibyte, more than any allocation.
+const LARGEST: u32 = 40;
 
 /// Bytes of global memory that a launch did touch. There are others: this is evidence, not a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,9 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
-use ptx::{Assertion, Checks, Host, Image, Launch, LaunchError, Memory, Mistake, Module, Stats, Trap, Unwritten};
+use ptx::{
+    Assertion, Checks, Footprint, Host, Image, Launch, LaunchError, Memory, Mistake, Module, Stats, Trap, Unwritten,
+};
 
 #[derive(Default)]
 pub(crate) struct Device {
@@ -17,6 +19,7 @@ pub(crate) struct Device {
     heap: Mutex<Vec<(Vec<u128>, usize)>>,
     pub(crate) checks: Checks,
     pub(crate) unwritten: Option<Unwritten>,
+    pub(crate) footprint: Option<Footprint>,
     pub(crate) mistakes: Mutex<Vec<Mistake>>,
 }
 
@@ -138,7 +141,7 @@ impl Device {
             memory: this,
             host: this,
             unwritten: this.unwritten.as_ref(),
-            footprint: None,
+            footprint: this.footprint.as_ref(),
             cancel: None,
         };
         change(&mut launch);

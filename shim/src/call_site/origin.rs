@@ -1,4 +1,4 @@
-//! Whose a Python file is: the user's, or that of Python, PyTorch or an installed package.
+//! Whose a Python file is: the user's, or that of Python, PyTorch or an installed package; and what torch.compile wrote.
 
 /// Whether a frame of `file` is the user's, as far as its name says. `framework` is the directory of the PyTorch that called us, if
 /// one did: it need not be an installed package.
@@ -6,6 +6,18 @@ pub(super) fn is_users(file: &str, framework: Option<&str>) -> bool {
     let installed = ["/site-packages/", "/dist-packages/"].iter().any(|directory| file.contains(directory));
     let inside = framework.is_some_and(|root| file.strip_prefix(root).is_some_and(|rest| rest.starts_with('/')));
     !(installed || inside || file.starts_with("<frozen ") || is_of_the_standard_library(file))
+}
+
+/// Whether torch.compile wrote this code: a graph (`<eval_with_key>.7`), a module of inductor's (`c` and 51 digits of base 32, in a
+/// directory named by the first two of them: `torch._inductor.codecache`), or the function with which that launches a kernel.
+pub(super) fn is_generated(file: &str, function: &str) -> bool {
+    let is_module = || {
+        let (directories, name) = file.rsplit_once('/')?;
+        let digits = name.strip_suffix(".py")?.strip_prefix('c')?;
+        let is_digit = |byte: u8| matches!(byte, b'a'..=b'z' | b'2'..=b'7');
+        (digits.len() == 51 && digits.bytes().all(is_digit) && directories.ends_with(&digits[..2])).then_some(())
+    };
+    file.starts_with("<eval_with_key>") || (file == "<string>" && function == "launcher") || is_module().is_some()
 }
 
 /// `.../lib/python3.11/threading.py`
@@ -54,6 +66,17 @@ mod tests {
             ("/opt/python/lib64/python3.13t/threading.py", false),
         ] {
             assert_eq!(is_users(file, torch), is, "{file}");
+        }
+        let module = "crx3zkdkcjriubv7uldogptcxdrf4joq36kmez5enepmavujqvcw.py";
+        for (file, function, is) in [
+            (&format!("/scratch/torchinductor_me/rx/{module}")[..], "call", true),
+            (&format!("/home/me/ab/{module}"), "call", false),
+            ("/home/me/ra/crashes.py", "main", false),
+            ("<eval_with_key>.7", "forward", true),
+            ("<string>", "launcher", true),
+            ("<string>", "<module>", false),
+        ] {
+            assert_eq!(is_generated(file, function), is, "{file} {function}");
         }
     }
 }

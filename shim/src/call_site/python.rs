@@ -300,7 +300,8 @@ impl Python {
             return Some(entry.site);
         }
         let file = self.text(filename)?;
-        let site = if origin::is_users(&file, framework()) { Place::Users(self.site(frame)?) } else { Place::Foreign };
+        let is_users = origin::is_users(&file, framework()) && !origin::is_generated(&file, &self.text(name)?);
+        let site = if is_users { Place::Users(self.site(frame)?) } else { Place::Foreign };
         let entry = Remembered { code, offset, filename, name, line_table, site };
         let _ = CACHE.try_with(|cache| cache.borrow_mut()[slot] = entry);
         Some(site)

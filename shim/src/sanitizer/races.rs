@@ -514,6 +514,30 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_is_compared_with_what_came_while_it_had_not_run() {
+        let write = WRITE[0];
+        let mut state = State::default();
+        let (kernel, _) = state.submit(&[SIDE], "kernel", SiteId::default(), &[]);
+        state.late.open(kernel.order);
+        let clock = state.enter(SIDE).clone();
+        // Behind it in its stream, and behind an event that is behind it: ordered.
+        assert_eq!(state.does(&[SIDE], "add", READ), [""; 0]);
+        state.enter(BLOCKING).join(&clock);
+        assert_eq!(state.does(&[BLOCKING], "max", READ), [""; 0]);
+        assert!(state.late.conflict(kernel, write).is_none());
+        assert_eq!(state.does(&[OTHER], "mul", READ), [""; 0], "not yet known");
+        let (later, access) = state.late.conflict(kernel, write).expect("nothing orders it behind the kernel");
+        assert_eq!((later.name, access), ("mul", READ[0]));
+        assert!(state.late.conflict(kernel, Access { writes: false, ..write }).is_none(), "both read");
+        state.count += 1;
+        state.late.gone(state.count, 96, 104);
+        let behind = Access { address: 104, ..write };
+        assert!(state.late.is_gone(kernel, write) && !state.late.is_gone(kernel, behind));
+        state.late.close(kernel.order);
+        assert!(state.late.conflict(kernel, write).is_none() && !state.late.is_gone(kernel, write));
+    }
+
+    #[test]
     fn freed_memory_has_no_history() {
         let mut state = State::default();
         state.does(&[SIDE], "fill", WRITE);

@@ -250,7 +250,7 @@ mod tests {
         let writers = |shadow: &Shadow| {
             shadow.segments.iter().map(|(at, s)| (*at, s.end, s.writer.unwrap().order)).collect::<Vec<_>>()
         };
-        assert_eq!(writers(&shadow), [(0, 4, 2), (4, 8, 3), (8, 12, 3), (12, 16, 2)]);
+        assert_eq!(writers(&shadow), [(0, 4, 2), (4, 12, 3), (12, 16, 2)]);
         // Atomic accesses meet.
         let [one, other] = [(0, 4), (1, 5)].map(|(stream, order)| Work { is_atomic: true, ..work(stream, 9, order) });
         assert_eq!(shadow.touch_late(access(32, 4, true), one, &clocks[0]), None);
