@@ -13,8 +13,9 @@ use protocol::record::{BufferTransport, ErrorCode};
 use crate::call::{Buffer, Call};
 use crate::failure::Failure;
 use crate::lock::Mutex;
-use crate::operation::context::{OpContext, Timing, timing};
+use crate::operation::context::OpContext;
 use crate::operation::one_sided::PeerWindow;
+use crate::operation::timing::{Timing, timing};
 use crate::transport::Transport;
 
 /// Communicator, operation, datatype.
@@ -143,7 +144,7 @@ mod tests {
     use protocol::datatype::{Datatype, ReductionOp};
 
     use super::*;
-    use crate::operation::context::Stage;
+    use crate::operation::stage::Stage;
 
     #[test]
     fn every_other_rank_holds_what_this_one_does() {

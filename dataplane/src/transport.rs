@@ -5,8 +5,9 @@ use protocol::record::{BufferTransport, ErrorCode};
 
 use crate::call::{Buffer, Call};
 use crate::failure::Failure;
-use crate::operation::context::{OpContext, Timing};
+use crate::operation::context::OpContext;
 use crate::operation::one_sided::PeerWindow;
+use crate::operation::timing::Timing;
 
 /// One rank's end of it. Operations come one at a time; everything else may come meanwhile, from other threads.
 pub(crate) trait Transport: Send + Sync {

@@ -6,8 +6,8 @@ use crate::call::{Buffer, Call};
 use crate::communicator::{Communicator, Running};
 use crate::failure::Failure;
 use crate::fault;
-use crate::operation::context::Timing;
 use crate::operation::one_sided::PeerWindow;
+use crate::operation::timing::Timing;
 
 impl Communicator {
     /// Registers `bytes` at `buffer` as the next window; its number, from 1.

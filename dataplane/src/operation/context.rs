@@ -1,8 +1,6 @@
 //! What a transport is given for an operation and what it answers.
 
 use std::io;
-#[cfg(test)]
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::datatype::Operation;
@@ -12,8 +10,6 @@ use protocol::record::ErrorCode;
 use crate::failure::{Failure, name_ranks};
 use crate::losses::Losses;
 use crate::operation::history::OpHistory;
-#[cfg(test)]
-use crate::wake::Wake;
 
 /// The communicator and the moment, as an operation sees them.
 pub(crate) struct OpContext<'a> {
@@ -30,17 +26,6 @@ pub(crate) struct OpContext<'a> {
     pub(crate) losses: &'a Losses,
     /// Where transfers note that they are done, while others of their group are not.
     pub(crate) history: &'a OpHistory,
-}
-
-/// How long an operation waited for others and how long it moved bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Timing {
-    pub(crate) wait_us: f64,
-    pub(crate) execute_us: f64,
-    /// By the machine's monotonic clock, ns.
-    pub(crate) ended_ns: u64,
-    /// For send and recv: which transfer of the ordered pair, from 1.
-    pub(crate) transfer: u64,
 }
 
 impl OpContext<'_> {
@@ -100,77 +85,10 @@ impl OpContext<'_> {
     }
 }
 
-/// The timing of an operation that began at `start`, had everybody at `met` and is done now. `transfer` as in [`Timing`].
-pub(crate) fn timing(start: Instant, met: Instant, transfer: u64) -> Timing {
-    let wait_us = microseconds(start, met);
-    Timing { wait_us, execute_us: microseconds(met, Instant::now()), ended_ns: monotonic_ns(), transfer }
-}
-
-/// The clock behind [`Instant`], which all processes of a machine share.
-fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is written to, and every Linux has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Microseconds between two moments.
-fn microseconds(from: Instant, to: Instant) -> f64 {
-    to.saturating_duration_since(from).as_secs_f64() * 1e6
-}
-
-/// A communicator's ranks in this process, for tests of one way of moving bytes.
-#[cfg(test)]
-pub(crate) struct Stage {
-    members: Vec<Member>,
-    history: OpHistory,
-    losses: Losses,
-}
-
-#[cfg(test)]
-impl Stage {
-    pub(crate) fn of(size: u32) -> Self {
-        let member = |rank| Member {
-            global_rank: protocol::ids::Rank(rank),
-            device: 0,
-            pid: std::process::id(),
-            host: String::new(),
-            arena: None,
-            control: None,
-            data_address: String::new(),
-            site: protocol::ids::SiteId::default(),
-            gpu: u64::from(rank),
-        };
-        let losses = Losses::new(Arc::new(Wake::new().unwrap()));
-        Self { members: (0..size).map(member).collect(), history: OpHistory::default(), losses }
-    }
-
-    /// Ranks that will not come again.
-    pub(crate) fn losses(&self) -> &Losses {
-        &self.losses
-    }
-
-    /// What `rank` sees, which waits for `timeout` from now on.
-    pub(crate) fn context(&self, rank: u32, timeout: Duration) -> OpContext<'_> {
-        let (members, losses, history) = (&self.members, &self.losses, &self.history);
-        let size = members.len() as u32;
-        OpContext {
-            rank,
-            size,
-            members,
-            nodes: &[],
-            sequence: 1,
-            deadline: Instant::now() + timeout,
-            timeout,
-            losses,
-            history,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::stage::Stage;
 
     #[test]
     fn a_silent_connection_names_the_link_and_another_its_error() {

@@ -9,7 +9,8 @@ use std::time::Instant;
 use protocol::datatype::Operation;
 use protocol::record::ErrorCode;
 
-use super::context::{OpContext, Timing, timing};
+use super::context::OpContext;
+use super::timing::{Timing, timing};
 use crate::call::{Call, Place};
 use crate::failure::Failure;
 

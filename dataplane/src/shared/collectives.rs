@@ -12,9 +12,10 @@ use crate::failure::Failure;
 use crate::kernels::reduce::Reduction;
 use crate::kernels::streaming;
 use crate::operation::collective::{overlaps, pull, share};
-use crate::operation::context::{OpContext, Timing, timing};
+use crate::operation::context::OpContext;
 use crate::operation::descriptor;
 use crate::operation::descriptor::Descriptor;
+use crate::operation::timing::{Timing, timing};
 use crate::shared::mapping::Mappings;
 use crate::shared::reach::reach;
 use crate::shared::segment::{Arrival, INLINE_BYTES, Segment};
@@ -270,7 +271,7 @@ mod tests {
 
     use super::*;
     use crate::call::Buffer;
-    use crate::operation::context::Stage;
+    use crate::operation::stage::Stage;
 
     const COUNT: usize = 1 << 18;
     const SOON: Duration = Duration::from_millis(200);

@@ -11,7 +11,8 @@ use crate::arena::Arena;
 use crate::call::{Call, Place};
 use crate::failure::{Failure, name_ranks};
 use crate::kernels::streaming;
-use crate::operation::context::{OpContext, Timing, timing};
+use crate::operation::context::OpContext;
+use crate::operation::timing::{Timing, timing};
 use crate::operation::transfer::{EAGER_BYTES, Side, difference, mismatch};
 use crate::shared::mapping::Mappings;
 use crate::shared::reach::reach;
@@ -286,7 +287,7 @@ mod tests {
 
     use super::*;
     use crate::call::Buffer;
-    use crate::operation::context::Stage;
+    use crate::operation::stage::Stage;
 
     const BYTES: usize = 1 << 20;
     const SOON: Duration = Duration::from_millis(200);

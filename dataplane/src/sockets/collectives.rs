@@ -9,9 +9,10 @@ use crate::call::Call;
 use crate::failure::Failure;
 use crate::kernels::reduce::Reduction;
 use crate::operation::collective::{GRAIN, overlaps, pull, share};
-use crate::operation::context::{OpContext, Timing, timing};
+use crate::operation::context::OpContext;
 use crate::operation::descriptor;
 use crate::operation::descriptor::Descriptor;
+use crate::operation::timing::{Timing, timing};
 use crate::sockets::mesh::{Mesh, Stop};
 
 /// Connections that carry collectives.

@@ -248,7 +248,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::operation::context::Stage;
+    use crate::operation::stage::Stage;
 
     #[test]
     fn a_request_travels_as_it_is() {

@@ -9,7 +9,8 @@ use protocol::record::ErrorCode;
 
 use crate::call::Call;
 use crate::failure::{Failure, code_of, name_ranks, number_of};
-use crate::operation::context::{OpContext, Timing, timing};
+use crate::operation::context::OpContext;
+use crate::operation::timing::{Timing, timing};
 use crate::operation::transfer::{EAGER_BYTES, Side, difference, mismatch};
 use crate::sockets::mesh::{Mesh, MessageId};
 
