@@ -26,7 +26,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/src/bin/bugs/races.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/ranks.rs", "fixture-bugs"),
     ("fixtures/src/bin/mismatch.rs", "fixture-mismatch"),
-    ("fixtures/src/bin/misuse.rs", "fixture-misuse"),
+    ("fixtures/src/bin/misuse/main.rs", "fixture-misuse"),
 ];
 
 /// The suites of the corpus. Others run some of its programs, too.
