@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use super::PATIENCE;
+use super::attempts;
+use super::command::PATIENCE;
 use super::tally::Tally;
-use super::workspace::{self, Workspace};
+use super::workspace::Workspace;
 
 /// Runs at the same time.
 const RUNS: usize = 8;
@@ -36,7 +37,7 @@ pub(super) fn eight(workspace: &Workspace) -> Result<Tally, String> {
         }
         for (runs_dir, run) in runs {
             let ended = run.end(10 * PATIENCE)?;
-            let outcome = ended.expect(&[0]).and_then(|()| match workspace::attempts(&runs_dir)?.1.len() {
+            let outcome = ended.expect(&[0]).and_then(|()| match attempts::attempts(&runs_dir)?.1.len() {
                 0 => Err("no case was run".to_owned()),
                 _ => Ok(()),
             });

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::PATIENCE;
+use super::attempts::{self, Attempt};
+use super::command::PATIENCE;
 use super::tally::Tally;
-use super::workspace::{self, Attempt, Workspace};
+use super::workspace::Workspace;
 
 /// A verdict that comes later than this did not come at once, on a loaded machine.
 const AT_ONCE: Duration = Duration::from_secs(20);
@@ -49,7 +50,7 @@ fn judge(
     if let Err(why) = ended.expect(&[1]) {
         tally.fault(why);
     }
-    let (_, attempts) = workspace::attempts(&workspace.path("runs"))?;
+    let (_, attempts) = attempts::attempts(&workspace.path("runs"))?;
     for attempt in &attempts {
         let axis = |name: &str| {
             let (_, rest) = attempt.case.split_once(&format!("{name}="))?;
@@ -190,7 +191,7 @@ cases:
     if let Err(why) = ended.expect(&[1]) {
         tally.fault(why);
     }
-    for attempt in workspace::attempts(&workspace.path("runs"))?.1 {
+    for attempt in attempts::attempts(&workspace.path("runs"))?.1 {
         let printed = attempt.failures.join("\n");
         let victim = if attempt.case.contains("victim=1") { 1 } else { 3 };
         let agent = attempt.case.contains("process=agent");

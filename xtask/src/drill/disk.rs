@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use super::PATIENCE;
+use super::attempts::attempts;
+use super::command::PATIENCE;
 use super::tally::Tally;
-use super::workspace::{Workspace, attempts};
+use super::workspace::Workspace;
 
 const SUITE: &str = "ftest: 1
 suite: full

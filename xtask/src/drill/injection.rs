@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::PATIENCE;
+use super::command::PATIENCE;
 use super::tally::Tally;
 use super::workspace::Workspace;
 

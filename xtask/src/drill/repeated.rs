@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::PATIENCE;
+use super::attempts;
+use super::command::Ended;
+use super::command::PATIENCE;
 use super::tally::Tally;
-use super::workspace::{self, Ended, Workspace};
+use super::workspace::Workspace;
 
 /// For all of what is repeated in one row.
 const LIMIT: Duration = PATIENCE.saturating_mul(8);
@@ -25,7 +27,7 @@ fn stress(workspace: &Workspace, arguments: &[&str], rounds: usize) -> Result<Ta
     if let Err(why) = ended.expect(&[0]) {
         tally.fault(why);
     }
-    let (_, attempts) = workspace::attempts(&workspace.path("runs"))?;
+    let (_, attempts) = attempts::attempts(&workspace.path("runs"))?;
     for attempt in attempts {
         let outcome = match attempt.verdict.as_str() {
             "passed" => Ok(()),
@@ -121,7 +123,7 @@ pub(super) fn same_reports(workspace: &Workspace) -> Result<Tally, String> {
         if let Err(why) = ended.expect(&[0]) {
             tally.fault(format!("run {round}: {why}"));
         }
-        let (run, attempts) = workspace::attempts(&runs_dir)?;
+        let (run, attempts) = attempts::attempts(&runs_dir)?;
         for attempt in attempts {
             let Some(file) = &attempt.report else { continue };
             let text = deterministic(&run.join(file))?;

@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use protocol::frame;
 use protocol::message::{Role, ToCoordinator, VERSION};
 
-use super::PATIENCE;
+use super::attempts::attempts;
+use super::command::PATIENCE;
+use super::command::Started;
 use super::tally::Tally;
-use super::workspace::{Started, Workspace, attempts};
+use super::workspace::Workspace;
 
 /// So many strangers hold their connection until they are cut off.
 const HELD: usize = 300;

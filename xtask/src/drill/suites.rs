@@ -1,6 +1,6 @@
 //! Suites, filters, expressions and paths that no person writes: each is a mistake with a place, or is read; none ends ftest.
 
-use super::PATIENCE;
+use super::command::PATIENCE;
 use super::tally::Tally;
 use super::workspace::Workspace;
 
@@ -91,12 +91,12 @@ pub(super) fn hostile(workspace: &Workspace) -> Result<Tally, String> {
     Ok(tally)
 }
 
-fn limited(workspace: &Workspace, words: &str) -> Result<super::workspace::Ended, String> {
+fn limited(workspace: &Workspace, words: &str) -> Result<super::command::Ended, String> {
     // The shell's own words are limited to 128 KiB each; a filter that is longer never reaches ftest.
     workspace.run(&mut workspace.ftest_after(&format!("ulimit -v 2097152; set -- {words}"), &[]), PATIENCE)
 }
 
-fn judge(tally: &mut Tally, what: &str, size: usize, says: &str, ended: super::workspace::Ended) {
+fn judge(tally: &mut Tally, what: &str, size: usize, says: &str, ended: super::command::Ended) {
     let outcome = ended.expect(&[0, 2]).and_then(|()| {
         let large = size >= 1_000 && !says.is_empty();
         if large && (ended.code() != 2 || !ended.err.contains(says)) {

@@ -1,7 +1,7 @@
 //! Environments that give ftest little. A run passes there, or is broken with a sentence that names what is missing; a
 //! program is never blamed for it.
 
-use super::PATIENCE;
+use super::command::PATIENCE;
 use super::tally::Tally;
 use super::workspace::Workspace;
 

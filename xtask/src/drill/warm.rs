@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::PATIENCE;
+use super::attempts::{self, Attempt};
+use super::command::PATIENCE;
 use super::repeated::{deterministic, difference};
 use super::tally::Tally;
-use super::workspace::{self, Attempt, Scale, Workspace};
+use super::workspace::{Scale, Workspace};
 
 /// Those that need Python.
 const SUITES: [&str; 9] = ["smoke", "hang", "findings", "ddp", "validate", "labs", "device", "compute", "frameworks"];
@@ -78,7 +79,7 @@ fn run(workspace: &Workspace, warm: &str, tally: &mut Tally) -> Result<BTreeMap<
     if let Err(why) = ended.expect(&[0]) {
         tally.fault(format!("FTEST_WARM={warm}: {why}"));
     }
-    let (run, attempts) = workspace::attempts(&runs)?;
+    let (run, attempts) = attempts::attempts(&runs)?;
     let mut came = BTreeMap::new();
     for attempt in attempts {
         let report =

@@ -1,15 +1,12 @@
-//! Where a row works: a directory of its own, the build that is tried, and what runs of ftest left in their event logs.
+//! Where a row works: a directory of its own, the build that is tried, and the commands that it starts there.
 
 use std::fs::{self, File};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use super::command::{Ended, Started};
 
 /// Variables of a CI job, a cargo command or a person's shell that would change what is tried.
 const REMOVED: [&str; 12] = [
@@ -190,140 +187,5 @@ impl Workspace {
     /// It cannot be started, or does not end in time.
     pub(super) fn run(&self, command: &mut Command, deadline: Duration) -> Result<Ended, String> {
         self.start(command)?.end(deadline)
-    }
-}
-
-/// A command that runs.
-#[derive(Debug)]
-pub(super) struct Started {
-    child: Child,
-    began: Instant,
-    streams: PathBuf,
-}
-
-/// A command that ended.
-#[derive(Debug)]
-pub(super) struct Ended {
-    pub status: ExitStatus,
-    pub out: String,
-    pub err: String,
-    pub took: Duration,
-}
-
-impl Started {
-    /// Waits for its end; a process that does not end is killed.
-    ///
-    /// # Errors
-    /// It did not end in time.
-    pub(super) fn end(mut self, deadline: Duration) -> Result<Ended, String> {
-        let pid = Pid::from_child(&self.child);
-        let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || sender.send(self.child.wait()));
-        let waited = receiver.recv_timeout(deadline.saturating_sub(self.began.elapsed()));
-        let read = |name: &str| {
-            let bytes = fs::read(self.streams.join(name)).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
-        match waited {
-            Ok(Ok(status)) => Ok(Ended { status, out: read("out"), err: read("err"), took: self.began.elapsed() }),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => {
-                let _ = kill_process(pid, Signal::KILL);
-                let _ = receiver.recv();
-                Err(format!("not ended after {} s: {}{}", deadline.as_secs(), read("out"), read("err")))
-            }
-        }
-    }
-}
-
-impl Ended {
-    /// Exit code, or that of a shell for a signal.
-    pub(super) fn code(&self) -> i32 {
-        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or_default())
-    }
-
-    /// Both streams.
-    pub(super) fn text(&self) -> String {
-        format!("{}{}", self.out, self.err)
-    }
-
-    /// Whether it ended with one of `codes`, and not by a panic.
-    ///
-    /// # Errors
-    /// It did not; with what it said.
-    pub(super) fn expect(&self, codes: &[i32]) -> Result<(), String> {
-        let text = self.text();
-        if text.contains("panicked at") {
-            return Err(format!("a panic: {text}"));
-        }
-        if !codes.contains(&self.code()) {
-            return Err(format!("ended with {}, expected {codes:?}: {text}", self.code()));
-        }
-        Ok(())
-    }
-}
-
-/// One attempt of a case, as the event log of a run has it.
-#[derive(Debug)]
-pub(super) struct Attempt {
-    pub case: String,
-    pub verdict: String,
-    /// What the failures say, each with its kind in front.
-    pub failures: Vec<String>,
-    pub took: Duration,
-    /// The cluster report that was kept, from the run's directory.
-    pub report: Option<String>,
-    /// The list of device reports, likewise.
-    pub devices: Option<String>,
-    /// Roles and ends of its processes.
-    pub ends: String,
-    /// How many processes were forked from a warm one, and why others were not.
-    pub warm: u64,
-    pub cold: Vec<String>,
-}
-
-/// The attempts of the only run below `runs`.
-///
-/// # Errors
-/// There is not exactly one run, or its log cannot be read.
-pub(super) fn attempts(runs: &Path) -> Result<(PathBuf, Vec<Attempt>), String> {
-    let entries: Vec<_> =
-        fs::read_dir(runs).map_err(|error| format!("{}: {error}", runs.display()))?.flatten().collect();
-    let directories: Vec<PathBuf> =
-        entries.iter().map(|entry| entry.path()).filter(|path| path.join("events.jsonl").is_file()).collect();
-    let [run] = directories.as_slice() else { return Err(format!("{} runs in {}", directories.len(), runs.display())) };
-    let log = fs::read_to_string(run.join("events.jsonl")).map_err(|error| error.to_string())?;
-    let mut attempts = Vec::new();
-    for line in log.lines() {
-        let event: Value = serde_json::from_str(line).map_err(|error| format!("event log: {error}"))?;
-        if event["event"] == "attempt_finished" {
-            attempts.push(Attempt::read(&event));
-        }
-    }
-    Ok((run.clone(), attempts))
-}
-
-impl Attempt {
-    fn read(event: &Value) -> Attempt {
-        let attempt = &event["attempt"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let processes = attempt["processes"].as_array().into_iter().flatten();
-        let failure = |failure: &Value| {
-            format!("{}: {} | {}", text(&failure["kind"]), text(&failure["expected"]), text(&failure["got"]))
-        };
-        Attempt {
-            case: text(&event["case"]),
-            verdict: text(&attempt["verdict"]["is"]),
-            failures: attempt["failures"].as_array().into_iter().flatten().map(failure).collect(),
-            took: Duration::from_micros(attempt["duration_us"].as_u64().unwrap_or_default()),
-            report: attempt["cluster_report"].as_str().map(str::to_owned),
-            devices: attempt["device_reports"].as_str().map(str::to_owned),
-            ends: processes
-                .map(|process| format!("{} {}", process["role"], process["exit"]))
-                .collect::<Vec<_>>()
-                .join(", "),
-            warm: attempt["starts"]["warm"].as_u64().unwrap_or_default(),
-            cold: attempt["starts"]["cold"].as_array().into_iter().flatten().map(text).collect(),
-        }
     }
 }
