@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use runner::case::Case;
 use runner::check::snapshot::SnapshotMode;
-use runner::execute::reports;
+use runner::execute::gaps;
 use runner::observation::Observation;
 use runner::suite;
 use runner::verdict::{Verdict, judge};
@@ -42,7 +42,7 @@ static CASE: LazyLock<Arc<Case>> = LazyLock::new(|| {
 pub fn report(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
     let devices = vec![value.clone(), value.clone()];
-    let gaps = reports::gaps(Some(&value), &devices);
+    let gaps = gaps::in_reports(Some(&value), &devices);
     let observation =
         Observation { cluster_report: Some(value), device_reports: devices, gaps, ..Observation::default() };
     let (verdict, failures) = judge::judge(&CASE, &observation, SnapshotMode::CompareOnly);

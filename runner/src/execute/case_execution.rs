@@ -27,7 +27,7 @@ use super::process_tree::{Event, ProcessTree};
 use super::ranks;
 use super::shared_memory;
 use super::srun::{self, Tasks};
-use super::{RunContext, coordinator, faults, hang, loader, no_capture, reports, torchrun, warm};
+use super::{RunContext, coordinator, faults, gaps, hang, loader, no_capture, reports, torchrun, warm};
 use crate::case::requirement;
 use crate::case::{Case, Launch};
 use crate::check::need::Need;
@@ -439,10 +439,10 @@ impl CaseExecution<'_> {
         self.observation.refused = reports::refusals(&self.scratch);
         self.observation.machine = self.memory.machine();
         self.observation.gaps =
-            reports::gaps(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
+            gaps::in_reports(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
         noted.add_gaps_to(&mut self.observation.gaps);
         self.observation.gaps.extend(loader::gaps(&self.observation.processes));
-        self.observation.gaps.extend(reports::gaps_in_output(&self.observation.processes));
+        self.observation.gaps.extend(gaps::in_output(&self.observation.processes));
     }
 
     /// Sockets that should have gone with their owner.

@@ -14,6 +14,7 @@ mod descriptors;
 pub mod discover;
 mod faults;
 pub mod flight_record;
+pub mod gaps;
 pub mod guard;
 mod hang;
 pub mod job;

@@ -1,17 +1,14 @@
-//! The reports that a case leaves behind, and the gaps in them.
+//! The reports that a case leaves behind.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use protocol::device_report::{REFUSED, UNWRITTEN};
-use regex::bytes::Regex;
 use serde_json::Value;
 
 use super::lean_report;
 use crate::check::need::Need;
-use crate::observation::{Gap, ProcessObservation, Role};
 
 /// Value of `FAKEGPU_REPORT_PATH` for the processes of a case.
 pub fn device_report_pattern(scratch: &Path) -> PathBuf {
@@ -81,57 +78,8 @@ pub fn refusals(scratch: &Path) -> Vec<String> {
     refusals
 }
 
-fn rank_of(report: &Value) -> Option<u32> {
+pub(super) fn rank_of(report: &Value) -> Option<u32> {
     report.get("measured")?.get("rank")?.as_u64()?.try_into().ok()
-}
-
-/// The gaps of the reports, sorted.
-pub fn gaps(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
-    let mut gaps: Vec<Gap> = Vec::new();
-    for (report, rank) in
-        devices.iter().map(|report| (report, rank_of(report))).chain(cluster.map(|report| (report, None)))
-    {
-        for gap in report.get("gaps").and_then(Value::as_array).into_iter().flatten() {
-            let text = |name: &str| gap.get(name).and_then(Value::as_str).unwrap_or("unknown").to_owned();
-            gaps.push(Gap {
-                library: text("library"),
-                name: text("name"),
-                detail: gap.get("detail").and_then(Value::as_str).unwrap_or_default().to_owned(),
-                count: gap.get("count").and_then(Value::as_u64).unwrap_or(1),
-                rank,
-            });
-        }
-    }
-    gaps.sort();
-    gaps
-}
-
-/// Gaps that only the output of a program shows, not its calls: the compiler of
-/// `torch.compile` writes kernels with Triton, which is not installed.
-pub fn gaps_in_output(processes: &[ProcessObservation]) -> Vec<Gap> {
-    static NEEDED: OnceLock<Option<Regex>> = OnceLock::new();
-    // An uncaught exception, with torchrun's prefix; in a log line, as of TORCHDYNAMO_SUPPRESS_ERRORS, it is not the program's end.
-    let pattern = r"(?m)^(?:\[[^\]\n]*\]:? ?)*torch\._inductor\.exc\.TritonMissing: ";
-    let Some(regex) = NEEDED.get_or_init(|| Regex::new(pattern).ok()) else { return Vec::new() };
-    let matches = |process: &&ProcessObservation| {
-        [&process.stderr.head, &process.stderr.tail].iter().any(|text| regex.is_match(text))
-    };
-    let gap = |process: &ProcessObservation| {
-        Gap {
-        library: "torch".to_owned(),
-        name: "inductor".to_owned(),
-        detail:
-            "torch.compile writes GPU code with Triton, which is not installed: add `compile: true` to `python` (to a list: \
-                 `triton`), or compile without it (`backend=\"aot_eager\"`) or not at all (TORCH_COMPILE_DISABLE=1)"
-                .to_owned(),
-        count: 1,
-        rank: match process.role {
-            Role::Rank(rank) => Some(rank),
-            Role::Launcher(_) | Role::Srun | Role::Coordinator => None,
-        },
-    }
-    };
-    processes.iter().filter(matches).map(gap).collect()
 }
 
 #[cfg(test)]
@@ -139,7 +87,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::observation::{Captured, Exit};
+    use crate::execute::gaps;
+    use crate::observation::Gap;
 
     #[test]
     fn reports_come_by_rank_and_their_gaps_with_them() {
@@ -156,7 +105,7 @@ mod tests {
         assert_eq!(reports[0]["measured"]["rank"], 0);
         let expected =
             Gap { library: "nccl".into(), name: "ncclX".into(), detail: "d".into(), count: 3, rank: Some(1) };
-        assert_eq!(gaps(None, &reports), [expected]);
+        assert_eq!(gaps::in_reports(None, &reports), [expected]);
         assert_eq!(refusals(scratch.path()), [""; 0]);
         std::os::unix::fs::symlink("no room; make some", scratch.path().join("device-5.json.unwritten")).unwrap();
         assert_eq!(refusals(scratch.path()), ["no room; make some"]);
@@ -166,26 +115,5 @@ mod tests {
         );
         std::fs::write(scratch.path().join("device-7.json"), "{").unwrap();
         assert!(devices(scratch.path()).unwrap_err().contains("device-7.json"));
-    }
-
-    #[test]
-    fn a_compiler_without_triton_is_a_gap_by_what_pytorch_says() {
-        let line = "torch._inductor.exc.TritonMissing: Cannot find a working triton installation.";
-        for (line, count) in [
-            (format!("Traceback (most recent call last):\n  File \"train.py\", line 3\n{line}\n"), 1),
-            (format!("[rank1]: {line}\n"), 1),
-            (format!("W1122 03:13:13.065000 13730 torch/_dynamo/convert_frame.py:900] [0/0] {line}\n"), 0),
-            ("RuntimeError: no Triton\n".to_owned(), 0),
-        ] {
-            let stderr = Captured { head: line.clone().into_bytes(), ..Captured::default() };
-            let process =
-                ProcessObservation { role: Role::Rank(1), exit: Exit::Code(1), stdout: Captured::default(), stderr };
-            let gaps = gaps_in_output(&[process]);
-            assert_eq!(gaps.len(), count, "{line}");
-            for gap in gaps {
-                assert_eq!((gap.library.as_str(), gap.name.as_str(), gap.rank), ("torch", "inductor", Some(1)));
-                assert!(gap.detail.contains("TORCH_COMPILE_DISABLE=1"), "{}", gap.detail);
-            }
-        }
     }
 }

@@ -7,7 +7,7 @@ use protocol::device_report::{DeviceReport, Tally};
 use serde::{Deserialize, Serialize};
 
 use super::rules::Need;
-use crate::execute::reports;
+use crate::execute::{gaps, reports};
 
 /// Where, in a run's scratch directory, `watch.py` writes.
 pub(super) fn directory(scratch: &Path) -> PathBuf {
@@ -131,7 +131,7 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
     }
     let devices = reports::devices(scratch)?;
     let mut observed = Observed { code, trouble: reports::refusals(scratch), ..Observed::default() };
-    for gap in reports::gaps(None, &devices) {
+    for gap in gaps::in_reports(None, &devices) {
         let name = format!("{}.{}", gap.library, gap.name);
         let is_compute = gap.name.starts_with("cudaLaunchKernel") || gap.library.starts_with("libcublas");
         if !is_compute && !observed.gaps.contains(&name) {
