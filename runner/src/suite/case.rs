@@ -17,7 +17,7 @@ use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::{
-    Shared, Span, cluster, expect, explain, fault, fixture, gpu, launch, lint, network, policy, requires, slug,
+    Shared, Span, cluster, expect, explain, fault, fixture, gpu, kill, launch, lint, network, policy, requires, slug,
     template,
 };
 
@@ -79,8 +79,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let (launch, warm) = launch.map_or((None, Warm::Possible), |(launch, warm)| (Some(launch), warm));
     // After a mistake in `launch` nothing is known about ranks, so no rank is wrong.
     let world = launch.as_ref().map_or(Some(u32::MAX), launch::world_size);
-    let kill =
-        case.get("kill").map(|node| launch::read_kills(reader, node, world, cluster.as_ref())).unwrap_or_default();
+    let kill = case.get("kill").map(|node| kill::read(reader, node, world, cluster.as_ref())).unwrap_or_default();
     let coordinated = cluster.as_ref().filter(|_| common.coordinator != Some(false));
     let mut faults = case.get("faults").map(|node| fault::read(reader, node, world, coordinated)).unwrap_or_default();
     if let Some(entry) = case.entry("gpu") {

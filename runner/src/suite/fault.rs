@@ -10,8 +10,8 @@ use protocol::report::FaultKind;
 
 use crate::case;
 use crate::suite::language::keys;
-use crate::suite::launch::read_rank;
 use crate::suite::moment::Moment;
+use crate::suite::rank::read_rank;
 use crate::suite::reader::{Mapping, Reader, did_you_mean, sound};
 
 /// What a fault can do, in the order of the documentation.

@@ -7,7 +7,7 @@ use protocol::plan::ClusterPlan;
 
 use crate::case::network::{COORDINATOR, Cut, Link, MOST_NODES, Network, Severed};
 use crate::suite::language::network as keys;
-use crate::suite::launch::read_when;
+use crate::suite::output_line::read_when;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 
 /// The network of a case on `cluster`, where it has one with a coordinator, whose launch has `world` ranks.

@@ -10,7 +10,7 @@ use crate::check::repeat::{Deterministic, EXCEPTIONS};
 use crate::expression;
 use crate::host::calendar;
 use crate::suite::language::keys::{self, MOST_RETRIES as MOST};
-use crate::suite::launch::regex;
+use crate::suite::output_line::regex;
 use crate::suite::reader::{Reader, did_you_mean};
 
 const CLASSES: [&str; 6] = ["infra", "timeout", "crash", "check", "stdout", "stderr"];

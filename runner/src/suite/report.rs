@@ -13,8 +13,8 @@ use crate::check::report::{Count, ReportCheck, ReportKind};
 use crate::check::tolerance::{self, DTYPES, Tolerance};
 use crate::expression;
 use crate::suite::language::expect as language;
-use crate::suite::launch::read_ranks;
-use crate::suite::launch::regex;
+use crate::suite::output_line::regex;
+use crate::suite::rank::read_ranks;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::{path, quantity, template};
 
