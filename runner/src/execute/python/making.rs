@@ -7,7 +7,8 @@ use std::process::Command;
 use super::bytecode;
 use super::error::Error;
 use super::requirement;
-use super::tools::{self, Tools, run, step};
+use super::step::{self, run, step};
+use super::tools::Tools;
 use crate::host::whole_file;
 
 /// NVIDIA's libraries for which uv is not to look, with and without the CUDA version in their names.
@@ -45,7 +46,7 @@ pub(super) struct Site<'a> {
 
 impl Site<'_> {
     fn command(&self, tools: &Tools, program: &Path, arguments: &[String]) -> Command {
-        let mut command = tools::command(program, arguments);
+        let mut command = step::command(program, arguments);
         if !self.mark.is_empty() {
             command.env(protocol::env::COOKIE.name, self.mark);
         }

@@ -1,70 +1,27 @@
 //! The Python that a program runs in: the one the user named, the active environment, or a managed one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::case::python::{DEFAULT_REQUIREMENTS, PythonNeed, SYSTEM};
-use crate::host::deadline;
 use crate::host::variable;
 
 mod bytecode;
+mod command;
 mod error;
 mod hints;
+mod interpreter;
 mod making;
 pub mod managed;
 mod progress;
 mod requirement;
+mod step;
 mod tools;
+mod uv;
 
+pub use crate::execute::python::command::for_command;
 pub use crate::execute::python::error::Error;
+pub use crate::execute::python::interpreter::Python;
 pub use crate::execute::python::progress::Steps;
-
-/// An interpreter and what belongs to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Python {
-    /// The interpreter.
-    pub program: PathBuf,
-    /// The directory that comes first in PATH.
-    pub bin: PathBuf,
-    /// `torch/lib` of its torch, where it has one.
-    pub torch_libraries: Option<PathBuf>,
-}
-
-impl Python {
-    /// Describes the interpreter `program`.
-    ///
-    /// # Errors
-    /// [`Error`] when it does not run.
-    pub fn describe(program: &Path) -> Result<Python, Error> {
-        // find_spec does not import torch, which would fail without the shim.
-        const QUESTION: &str = "import importlib.util as u; s = u.find_spec('torch'); \
-                                print(s.submodule_search_locations[0] if s and s.submodule_search_locations else '')";
-        let answer = tools::run(program, &["-c", QUESTION])
-            .map_err(|source| Error::NoPython { program: program.to_owned(), source: Box::new(source) })?;
-        let place = answer.lines().last().unwrap_or_default().trim();
-        let torch_libraries = Some(Path::new(place).join("lib")).filter(|path| !place.is_empty() && path.is_dir());
-        let bin = program.parent().unwrap_or(Path::new("/")).to_owned();
-        Ok(Python { program: program.to_owned(), bin, torch_libraries })
-    }
-
-    /// The version of `module`, empty where its package has none; none when it cannot be found. It is not imported.
-    pub async fn version_of(&self, module: &str) -> Option<String> {
-        const QUESTION: &str = "import importlib.util as u, sys\n\
-            name = sys.argv[1]\n\
-            if not u.find_spec(name): sys.exit(1)\n\
-            try:\n    \
-                import importlib.metadata as m\n    \
-                print(m.version(m.packages_distributions().get(name.split('.')[0], [name])[0]))\n\
-            except Exception: pass\n";
-        let mut command = std::process::Command::new(&self.program);
-        crate::execute::launch::environment::scrubbed(&mut command).args(["-c", QUESTION, module]);
-        command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        let mut command = tokio::process::Command::from(command);
-        command.kill_on_drop(true);
-        let answer = tokio::time::timeout(deadline::PYTHON_ANSWER, command.output()).await.ok()?.ok()?;
-        let text = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
-        answer.status.success().then_some(text)
-    }
-}
 
 /// The Python that a shell would find.
 ///
@@ -121,49 +78,6 @@ pub fn is_present(need: &PythonNeed) -> bool {
         (Ok(None), PythonNeed::Managed(requirements)) => matches!(managed::present(requirements), Ok(Some(_))),
         (chosen, _) => chosen.is_ok(),
     }
-}
-
-/// Programs that run other programs: what they start may be Python.
-const RUNNERS: &[&str] = &["sh", "bash", "dash", "zsh", "env", "make", "nice", "time", "timeout", "xargs"];
-
-/// Programs that come with what the default environment holds.
-const ENVIRONMENT_ONLY: &[&str] = &["torchrun", "torchfrtrace", "pip", "pip3"];
-
-/// The Python for a command that a person typed: the chosen one, else the managed one. That is made only when the command
-/// can need it, because it takes a gigabyte: Python itself, a script, a program that runs others, or one that only the
-/// environment has.
-///
-/// # Errors
-/// [`Error`]: what failed and what to do.
-pub fn for_command(command: &std::ffi::OsStr, announce: &dyn Fn(&str)) -> Result<Option<Python>, Error> {
-    if let Some(program) = chosen()? {
-        return Python::describe(&program).map(Some);
-    }
-    if let Some(python) = managed::present(&[])? {
-        return Ok(Some(python));
-    }
-    if !may_be_python(command) {
-        return Ok(None);
-    }
-    let because = format!("{} is, or may start, Python, which has PyTorch here", command.display());
-    managed::provide(&[], "", &|step| {
-        announce(&step.replacen(managed::MAKING, &format!("{because}: {}", managed::MAKING), 1))
-    })
-    .map(Some)
-}
-
-fn may_be_python(command: &std::ffi::OsStr) -> bool {
-    let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if name.starts_with("python") || RUNNERS.contains(&name.as_str()) {
-        return true;
-    }
-    let path = std::env::var_os("PATH");
-    let Ok(file) = crate::execute::launch::program::find(command, path.as_deref(), Path::new(".")) else {
-        return ENVIRONMENT_ONLY.contains(&name.as_str());
-    };
-    let mut start = [0; 2];
-    let read = std::fs::File::open(file).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
-    read.is_ok() && start == *b"#!"
 }
 
 /// The default requirements as a list.

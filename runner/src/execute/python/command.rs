@@ -1,0 +1,50 @@
+//! The Python for a command that a person typed.
+
+use std::path::Path;
+
+use super::error::Error;
+use super::interpreter::Python;
+use super::{chosen, managed};
+
+/// Programs that run other programs: what they start may be Python.
+const RUNNERS: &[&str] = &["sh", "bash", "dash", "zsh", "env", "make", "nice", "time", "timeout", "xargs"];
+
+/// Programs that come with what the default environment holds.
+const ENVIRONMENT_ONLY: &[&str] = &["torchrun", "torchfrtrace", "pip", "pip3"];
+
+/// The Python for a command that a person typed: the chosen one, else the managed one. That is made only when the command
+/// can need it, because it takes a gigabyte: Python itself, a script, a program that runs others, or one that only the
+/// environment has.
+///
+/// # Errors
+/// [`Error`]: what failed and what to do.
+pub fn for_command(command: &std::ffi::OsStr, announce: &dyn Fn(&str)) -> Result<Option<Python>, Error> {
+    if let Some(program) = chosen()? {
+        return Python::describe(&program).map(Some);
+    }
+    if let Some(python) = managed::present(&[])? {
+        return Ok(Some(python));
+    }
+    if !may_be_python(command) {
+        return Ok(None);
+    }
+    let because = format!("{} is, or may start, Python, which has PyTorch here", command.display());
+    managed::provide(&[], "", &|step| {
+        announce(&step.replacen(managed::MAKING, &format!("{because}: {}", managed::MAKING), 1))
+    })
+    .map(Some)
+}
+
+fn may_be_python(command: &std::ffi::OsStr) -> bool {
+    let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if name.starts_with("python") || RUNNERS.contains(&name.as_str()) {
+        return true;
+    }
+    let path = std::env::var_os("PATH");
+    let Ok(file) = crate::execute::launch::program::find(command, path.as_deref(), Path::new(".")) else {
+        return ENVIRONMENT_ONLY.contains(&name.as_str());
+    };
+    let mut start = [0; 2];
+    let read = std::fs::File::open(file).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
+    read.is_ok() && start == *b"#!"
+}

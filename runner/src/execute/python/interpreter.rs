@@ -1,0 +1,55 @@
+//! An interpreter of Python, and what it says of its modules.
+
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+use super::step;
+use crate::host::deadline;
+
+/// An interpreter and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Python {
+    /// The interpreter.
+    pub program: PathBuf,
+    /// The directory that comes first in PATH.
+    pub bin: PathBuf,
+    /// `torch/lib` of its torch, where it has one.
+    pub torch_libraries: Option<PathBuf>,
+}
+
+impl Python {
+    /// Describes the interpreter `program`.
+    ///
+    /// # Errors
+    /// [`Error`] when it does not run.
+    pub fn describe(program: &Path) -> Result<Python, Error> {
+        // find_spec does not import torch, which would fail without the shim.
+        const QUESTION: &str = "import importlib.util as u; s = u.find_spec('torch'); \
+                                print(s.submodule_search_locations[0] if s and s.submodule_search_locations else '')";
+        let answer = step::run(program, &["-c", QUESTION])
+            .map_err(|source| Error::NoPython { program: program.to_owned(), source: Box::new(source) })?;
+        let place = answer.lines().last().unwrap_or_default().trim();
+        let torch_libraries = Some(Path::new(place).join("lib")).filter(|path| !place.is_empty() && path.is_dir());
+        let bin = program.parent().unwrap_or(Path::new("/")).to_owned();
+        Ok(Python { program: program.to_owned(), bin, torch_libraries })
+    }
+
+    /// The version of `module`, empty where its package has none; none when it cannot be found. It is not imported.
+    pub async fn version_of(&self, module: &str) -> Option<String> {
+        const QUESTION: &str = "import importlib.util as u, sys\n\
+            name = sys.argv[1]\n\
+            if not u.find_spec(name): sys.exit(1)\n\
+            try:\n    \
+                import importlib.metadata as m\n    \
+                print(m.version(m.packages_distributions().get(name.split('.')[0], [name])[0]))\n\
+            except Exception: pass\n";
+        let mut command = std::process::Command::new(&self.program);
+        crate::execute::launch::environment::scrubbed(&mut command).args(["-c", QUESTION, module]);
+        command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut command = tokio::process::Command::from(command);
+        command.kill_on_drop(true);
+        let answer = tokio::time::timeout(deadline::PYTHON_ANSWER, command.output()).await.ok()?.ok()?;
+        let text = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+        answer.status.success().then_some(text)
+    }
+}
