@@ -3,14 +3,17 @@
 
 mod devices;
 mod files;
+mod replicas;
+mod report;
 mod streams;
 
 use regex::bytes::Regex;
-use serde_json::Value;
 
 use crate::check::Failure;
 use crate::observation::Observation;
 use crate::source::SourceLocation;
+
+pub use report::in_report;
 
 /// That two runs of a case must not differ.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +67,7 @@ impl Deterministic {
             ),
             (
                 "replicas hold the same in both runs",
-                replicas(first, second),
+                replicas::tensors(first, second),
                 "seed every generator on every rank, and see `torch.use_deterministic_algorithms`",
             ),
             (
@@ -100,84 +103,6 @@ impl Deterministic {
     }
 }
 
-/// Where the cluster reports of two runs differ, except for what is measured: by JSONPath.
-pub fn in_report(first: &Observation, second: &Observation) -> Vec<String> {
-    let report = |seen: &Observation| without_measured(seen.cluster_report.clone().unwrap_or_default());
-    let mut differences = Vec::new();
-    values("$", &report(first), &report(second), &mut differences);
-    differences
-}
-
-fn without_measured(mut report: Value) -> Value {
-    if let Some(fields) = report.as_object_mut() {
-        fields.remove("measured");
-    }
-    report
-}
-
-/// Where two values differ, by JSONPath.
-fn values(path: &str, first: &Value, second: &Value, differences: &mut Vec<String>) {
-    match (first, second) {
-        (Value::Object(first), Value::Object(second)) => {
-            let added = second.keys().filter(|key| !first.contains_key(*key));
-            for key in first.keys().chain(added) {
-                let of = |fields: &serde_json::Map<String, Value>| fields.get(key).cloned().unwrap_or_default();
-                values(&format!("{path}.{key}"), &of(first), &of(second), differences);
-            }
-        }
-        (Value::Array(first), Value::Array(second)) if first.len() == second.len() => {
-            for (index, (first, second)) in first.iter().zip(second).enumerate() {
-                values(&format!("{path}[{index}]"), first, second, differences);
-            }
-        }
-        (Value::Array(first), Value::Array(second)) => {
-            differences.push(format!("{path} has {} items, then {}", first.len(), second.len()));
-        }
-        (first, second) if first != second => {
-            let show = |value: &Value| short(&value.to_string());
-            differences.push(format!("{path} is {}, then {}", show(first), show(second)));
-        }
-        _ => {}
-    }
-}
-
-/// The tensors of replicas that differ.
-fn replicas(first: &Observation, second: &Observation) -> Vec<String> {
-    let groups = |seen: &Observation| {
-        let groups = seen.cluster_report.as_ref().and_then(|report| report["measured"]["replicas"].as_array());
-        groups.cloned().unwrap_or_default()
-    };
-    let (first, second) = (groups(first), groups(second));
-    let ranks = |group: &Value| {
-        let ranks: Vec<String> = group["ranks"].as_array().into_iter().flatten().map(Value::to_string).collect();
-        format!("replicas of ranks {}", ranks.join(", "))
-    };
-    let same = |one: &Value, other: &Value| one["ranks"] == other["ranks"];
-    let mut differences = Vec::new();
-    for group in second.iter().filter(|group| !first.iter().any(|other| same(group, other))) {
-        differences.push(format!("{}: none, then {} steps", ranks(group), group["steps"]));
-    }
-    for group in &first {
-        let Some(other) = second.iter().find(|other| same(group, other)) else {
-            differences.push(format!("{}: {} steps, then none", ranks(group), group["steps"]));
-            continue;
-        };
-        if group["steps"] != other["steps"] {
-            differences.push(format!("{}: {} steps, then {}", ranks(group), group["steps"], other["steps"]));
-            continue;
-        }
-        let tensors = |group: &Value| group["tensors"].as_array().cloned().unwrap_or_default();
-        let others = tensors(other);
-        for tensor in tensors(group) {
-            let is_there = |other: &&Value| other["name"] == tensor["name"];
-            if others.iter().find(is_there).is_none_or(|other| other["hash"] != tensor["hash"]) {
-                differences.push(format!("{}: {}", ranks(group), tensor["name"].as_str().unwrap_or_default()));
-            }
-        }
-    }
-    differences
-}
-
 fn short(text: &str) -> String {
     let mut short: String = text.chars().take(WIDTH).collect();
     if short.len() < text.len() {
@@ -188,7 +113,7 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::observation::{Captured, Exit, ProcessObservation, Role};
@@ -220,38 +145,5 @@ mod tests {
         assert_eq!(differences(&one, &longer, &[]), ["stdout of rank 0, line 3: ``, then `more`"]);
         let alone = seen(&["a\nloss 0.5\n"], json!({}));
         assert_eq!(differences(&one, &alone, &[]), ["rank 1 ran only the first time"]);
-    }
-
-    #[test]
-    fn fields_of_the_report_are_named_by_path_and_what_is_measured_may_differ() {
-        let report = |calls: u32, links: &[u32], pid: u32| {
-            let links: Vec<Value> = links.iter().map(|bytes| json!({ "bytes": bytes })).collect();
-            seen(
-                &[],
-                json!({ "collectives": { "all_reduce": { "calls": calls } }, "links": links, "measured": { "pid": pid } }),
-            )
-        };
-        assert!(differences(&report(1, &[2], 3), &report(1, &[2], 4), &[]).is_empty());
-        assert_eq!(
-            differences(&report(1, &[2, 3], 3), &report(2, &[2, 4], 3), &[]),
-            ["$.collectives.all_reduce.calls is 1, then 2; $.links[1].bytes is 3, then 4"]
-        );
-        assert_eq!(differences(&report(1, &[2, 3], 3), &report(1, &[2], 3), &[]), ["$.links has 2 items, then 1"]);
-    }
-
-    #[test]
-    fn the_parameter_that_differs_is_named() {
-        let group = |steps: u32, hash: &str| {
-            let tensors =
-                json!([{ "name": "parameter 0.weight", "hash": "a" }, { "name": "parameter 0.bias", "hash": hash }]);
-            seen(&[], json!({ "measured": { "replicas": [{ "ranks": [0, 1], "steps": steps, "tensors": tensors }] } }))
-        };
-        assert!(differences(&group(2, "b"), &group(2, "b"), &[]).is_empty());
-        assert_eq!(differences(&group(2, "b"), &group(2, "c"), &[]), ["replicas of ranks 0, 1: parameter 0.bias"]);
-        assert_eq!(differences(&group(2, "b"), &group(3, "b"), &[]), ["replicas of ranks 0, 1: 2 steps, then 3"]);
-        assert_eq!(
-            differences(&group(2, "b"), &seen(&[], json!({})), &[]),
-            ["replicas of ranks 0, 1: 2 steps, then none"]
-        );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{values, without_measured};
+use super::report::{values, without_measured};
 
 /// What is left out where PyTorch ran: fields of the summary and of each device.
 const MEMORY: [&str; 4] = ["alloc", "free", "used_memory_peak", "used_memory_current"];
