@@ -19,7 +19,7 @@ use crate::commands::replay::{MergeArgs, ReplayArgs};
 use crate::commands::reports::{ReportArgs, RunsArgs};
 use crate::commands::review::{RejectArgs, Waiting};
 use crate::commands::runs::ListRunsArgs;
-use crate::commands::select::SelectArgs;
+use crate::commands::select_args::SelectArgs;
 use crate::commands::show::ShowArgs;
 use crate::commands::top::TopArgs;
 use crate::host::install::VERSION;

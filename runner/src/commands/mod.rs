@@ -30,6 +30,7 @@ pub mod runs;
 pub mod schema;
 mod seen;
 pub mod select;
+pub mod select_args;
 pub mod show;
 mod signals;
 mod suites;
