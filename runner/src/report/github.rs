@@ -1,19 +1,22 @@
-//! What GitHub Actions reads: annotations on the lines of suites, groups around output, the job's summary.
-//!
-//! A line of a log that looks like a workflow command is executed. Output of programs is therefore printed only while
-//! commands are stopped, by a word that no program can know.
+//! What GitHub Actions reads: annotations on the lines of suites, and the job's summary.
+
+mod command;
+mod path;
 
 use std::io::Write;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use crate::check::Failure;
-use crate::execute::process_tree::cookie::random_word;
 use crate::host::printable;
 use crate::host::variable;
 use crate::record::{CaseRun, Run};
 use crate::report::words;
 use crate::source::SourceLocation;
 use crate::verdict::Verdict;
+
+use command::command;
+pub use command::{group, silence};
+use path::repository_path;
 
 /// GitHub shows so many annotations of a kind in a step.
 const MOST_ANNOTATIONS: usize = 10;
@@ -25,19 +28,6 @@ pub const SUMMARY_LIMIT: usize = 900 << 10;
 /// Whether a workflow runs us.
 pub fn is_on() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
-}
-
-/// `text` in a group that can be folded, with no line of it executed.
-pub fn group(title: &str, text: &str) -> String {
-    let (stop, resume) = silence();
-    let title = printable::visible(title);
-    format!("::group::{}\n{stop}{}{resume}::endgroup::\n", data(&title), text.trim_end_matches('\n'))
-}
-
-/// The two lines between which no line of a log is executed. The second starts a new line, whatever precedes it.
-pub fn silence() -> (String, String) {
-    let word = format!("{}{}", random_word(), random_word());
-    (format!("::stop-commands::{word}\n"), format!("\n::{word}::\n"))
 }
 
 /// Annotations of what did not pass, the worst first, then of flaky cases. Files are named from the repository's root.
@@ -120,75 +110,10 @@ fn details(failures: &[&Failure]) -> String {
     }
 }
 
-fn command(kind: &str, file: Option<String>, place: &SourceLocation, title: &str, message: &str) -> String {
-    let place = match file {
-        Some(file) if place.line > 0 => format!("file={},line={},col={},", property(&file), place.line, place.column),
-        _ => String::new(),
-    };
-    format!("::{kind} {place}title={}::{}\n", property(&printable::visible(title)), data(message))
-}
-
-/// The text behind `::` of a command.
-fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
-}
-
-/// A value of a command's property.
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
-}
-
-/// `file`, named from `directory`, as the repository at `workspace` names it.
-fn repository_path(workspace: Option<&Path>, directory: &Path, file: &Path) -> Option<String> {
-    if file.as_os_str().is_empty() {
-        return None;
-    }
-    let path = straight(&directory.join(file));
-    let root = straight(workspace.unwrap_or(directory));
-    path.strip_prefix(&root).ok().map(|path| path.display().to_string())
-}
-
-/// Without `.` and `..`, by the words alone.
-fn straight(path: &Path) -> PathBuf {
-    let mut straight = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(straight.pop()),
-            part => straight.push(part),
-        }
-    }
-    straight
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::html::tests::{finished, run};
-
-    #[test]
-    fn commands_are_escaped() {
-        let place = SourceLocation { file: "a,b:c.yaml".into(), line: 3, column: 5 };
-        let text =
-            command("error", Some("a,b:c.yaml".into()), &place, "x: 50%\n", "one\r\n::set-output name=a::b 100%");
-        assert_eq!(
-            text,
-            "::error file=a%2Cb%3Ac.yaml,line=3,col=5,title=x%3A 50%25%0A::one%0D%0A::set-output name=a::b 100%25\n"
-        );
-    }
-
-    #[test]
-    fn output_is_not_executed() {
-        let evil = "::error::mine\n::endgroup::\n::stop-commands::x\n##[set-env name=PATH;]/tmp\n";
-        let text = group("s/a\n::error::title", evil);
-        let lines: Vec<&str> = text.lines().collect();
-        let word = lines[1].strip_prefix("::stop-commands::").unwrap();
-        assert_eq!(lines[0], "::group::s/a%0A::error::title");
-        assert!(word.len() >= 16 && !evil.contains(word));
-        assert_eq!(lines[lines.len() - 2..], [&format!("::{word}::"), "::endgroup::"]);
-        assert_eq!(text.matches(word).count(), 2);
-        assert_ne!(text, group("s/a\n::error::title", evil), "the word is another one each time");
-    }
 
     #[test]
     fn the_worst_come_first_and_no_more_than_are_shown() {
@@ -201,16 +126,5 @@ mod tests {
         assert_eq!(lines.len(), MOST_ANNOTATIONS);
         assert!(lines[0].contains("title=s/b%3A broken::") && lines[1].contains("title=s/t%3A timeout::"), "{text}");
         assert!(lines[2].contains("title=s/f0%3A failed::"), "{text}");
-    }
-
-    #[test]
-    fn files_are_named_from_the_repository() {
-        let named = |workspace: &str, directory: &str, file: &str| {
-            repository_path(Some(Path::new(workspace)), Path::new(directory), Path::new(file))
-        };
-        assert_eq!(named("/w/r", "/w/r/sub", "../suites/a.yaml"), Some("suites/a.yaml".into()));
-        assert_eq!(named("/w/r", "/w/r", "./a.yaml"), Some("a.yaml".into()));
-        assert_eq!(named("/w/r", "/w/r", "/elsewhere/a.yaml"), None);
-        assert_eq!(named("/w/r", "/w/r", ""), None);
     }
 }
