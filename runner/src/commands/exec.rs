@@ -26,6 +26,7 @@ use crate::execute::launch::environment::{Endpoint, Environment, SCRATCH};
 use crate::execute::launch::program;
 use crate::execute::launch::settings;
 use crate::execute::launch::settings::DeviceArguments;
+use crate::execute::launch::variables;
 use crate::execute::placement::node_cookie;
 use crate::execute::process_tree::inherit::UmaskOf;
 use crate::execute::process_tree::sweep::Process;
@@ -151,7 +152,7 @@ pub(super) struct ExecPlan<'a> {
 
 /// The cluster of `file`, else one node with `devices`.
 pub(super) fn plan(file: Option<&Path>, devices: &DeviceArguments) -> Result<ClusterPlan, Trouble> {
-    settings::check_environment().map_err(Trouble::usage)?;
+    variables::check_environment().map_err(Trouble::usage)?;
     match file {
         Some(file) => settings::read_cluster(file).map_err(Trouble::usage),
         None => devices.single_node().map_err(Trouble::usage),

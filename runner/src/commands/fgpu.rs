@@ -19,6 +19,7 @@ use crate::execute::launch::holders;
 use crate::execute::launch::program;
 use crate::execute::launch::settings;
 use crate::execute::launch::settings::DeviceArguments;
+use crate::execute::launch::variables;
 use crate::execute::python;
 use crate::host::install::Install;
 
@@ -124,7 +125,7 @@ struct Prepared {
 
 /// Checks everything, and gets what `command` needs.
 fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
-    settings::check_environment().map_err(usage)?;
+    variables::check_environment().map_err(usage)?;
     let mut environment = Environment::new();
     apply(arguments, &mut environment)?;
     let mode = environment.get(env::MODE.name).unwrap_or_default().to_string_lossy().to_ascii_lowercase();
@@ -187,7 +188,7 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
     ];
     for (variable, value) in flags {
         if let Some(value) = value {
-            settings::check(variable, value).map_err(usage)?;
+            variables::check(variable, value).map_err(usage)?;
             environment.set(variable.name, value);
         }
     }

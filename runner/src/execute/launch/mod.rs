@@ -4,5 +4,7 @@ pub mod builder;
 pub mod environment;
 pub mod holder_cache;
 pub mod holders;
+mod profiles;
 pub mod program;
 pub mod settings;
+pub mod variables;

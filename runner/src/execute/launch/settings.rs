@@ -5,16 +5,11 @@ use std::path::Path;
 
 use clap::Args;
 use model::{cluster_file, diagnostic};
-use protocol::driver::Driver;
 use protocol::env::{self, BadValue, Variable};
 use protocol::ids::Rank;
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
-use protocol::profile;
-use protocol::sanitizer::Sanitizers;
-use protocol::schedule::Schedule;
 
-/// Most devices of one process.
-const MOST: u64 = 1024;
+use super::profiles::{MOST, known, listed};
 
 /// The devices, as `fgpu` and `ftest exec` take them.
 #[derive(Args, Clone, Debug, Default)]
@@ -77,100 +72,6 @@ impl DeviceArguments {
     }
 }
 
-fn known(variable: &Variable, value: &str, id: &str) -> Result<String, BadValue> {
-    match profile::builtin(id.trim()) {
-        Some(profile) => Ok(profile.id.clone()),
-        None => Err(BadValue {
-            variable: variable.name,
-            value: value.to_owned(),
-            expected: variable.values.to_owned(),
-            hint: protocol::suggest::nearest(id, profile::all().iter().map(|profile| profile.id.as_str()))
-                .map(str::to_owned),
-        }),
-    }
-}
-
-/// `a100:2,h100` as one id per device.
-fn listed(list: &str) -> Result<Vec<String>, BadValue> {
-    let mut gpus = Vec::new();
-    for entry in list.split(',') {
-        let (id, times) = match entry.split_once(':') {
-            Some((id, times)) => (id, times.trim().parse::<usize>().ok().filter(|times| *times > 0)),
-            None => (entry, Some(1)),
-        };
-        let times = times.ok_or_else(|| env::PROFILES.bad(list))?;
-        let id = known(&env::PROFILES, list, id)?;
-        if gpus.len() + times > MOST as usize {
-            return Err(env::PROFILES.bad(list));
-        }
-        gpus.extend(std::iter::repeat_n(id, times));
-    }
-    Ok(gpus)
-}
-
-/// Checks a value against its variable; the ones that are free text pass.
-///
-/// # Errors
-/// [`BadValue`].
-pub fn check(variable: &Variable, value: &str) -> Result<(), BadValue> {
-    let choices = |list: &[&str]| variable.choose(value, list).map(drop);
-    let number = |min, max| variable.integer(value, min, max).map(drop);
-    match variable.name {
-        name if name == env::MODE.name => choices(&["simulate", "hybrid", "passthrough"]),
-        name if name == env::OOM_POLICY.name => choices(&["clamp", "managed", "mapped_host", "spill_cpu"]),
-        name if name == env::UNSUPPORTED_API.name => choices(&["allow", "warn", "stop", "error"]),
-        name if name == env::DIST_MODE.name => choices(&["disabled", "simulate", "proxy", "passthrough"]),
-        name if name == env::COORDINATOR_TRANSPORT.name => choices(&["unix", "tcp"]),
-        name if name == env::CPU_GEMM_MODE.name => choices(&["auto", "exact", "skip", "fast"]),
-        name if name == env::COMPUTE.name => choices(&["cpu", "skip"]),
-        name if name == env::SANITIZE.name => Sanitizers::parse(value).map(drop),
-        name if name == env::SCHEDULE.name => value.parse::<Schedule>().map(drop).map_err(|_| variable.bad(value)),
-        name if name == env::NCCL_FAULT_OPERATION.name => {
-            choices(&["all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"])
-        }
-        name if name == env::STRICT_COMPAT.name
-            || name == env::TERMINAL_REPORT.name
-            || name == env::STAGING_FORCE_SOCKET.name =>
-        {
-            variable.switch(value).map(drop)
-        }
-        name if name == env::DRIVER.name => {
-            let known = Driver::parse(value).map(drop);
-            known.ok_or_else(|| BadValue { expected: Driver::expected(), ..variable.bad(value) })
-        }
-        name if name == env::DEVICE_COUNT.name => number(1, MOST),
-        name if name == env::STAGING_CHUNK_BYTES.name
-            || name == env::STAGING_MAX_BYTES.name
-            || name == env::COORDINATOR_TIMEOUT_MS.name
-            || name == env::NCCL_FAULT_SEQNO.name =>
-        {
-            number(1, u64::MAX)
-        }
-        name if name == env::NCCL_FAULT_RANK.name || name == env::COORDINATOR_IDLE_MS.name => {
-            number(0, u64::from(u32::MAX))
-        }
-        name if name == env::CPU_GEMM_MAX_OPS.name => number(0, u64::MAX),
-        name if name == env::CLUSTER_REPORT_MAX_OPERATIONS.name => number(0, 1_000_000),
-        name if name == env::PROFILE.name => known(variable, value, value).map(drop),
-        name if name == env::PROFILES.name => listed(value).map(drop),
-        _ => Ok(()),
-    }
-}
-
-/// Checks every `FAKEGPU_*` variable of our own environment, so that a bad value is reported before anything starts.
-///
-/// # Errors
-/// The first [`BadValue`], in the order of the documentation.
-pub fn check_environment() -> Result<(), BadValue> {
-    for variable in env::ALL.iter().filter(|variable| variable.name.starts_with("FAKEGPU_")) {
-        if let Some(value) = std::env::var_os(variable.name).filter(|value| !value.is_empty()) {
-            let Some(value) = value.to_str() else { return Err(variable.bad(&value.to_string_lossy())) };
-            check(variable, value)?;
-        }
-    }
-    Ok(())
-}
-
 /// Reads a cluster file. The error is what is printed: every mistake with its place and a pointer.
 ///
 /// # Errors
@@ -190,6 +91,7 @@ pub fn read_cluster(file: &Path) -> Result<ClusterPlan, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execute::launch::variables::check;
 
     fn devices(arguments: [Option<&str>; 3], environment: &[(&str, &str)]) -> Result<Vec<String>, BadValue> {
         let [profile, device_count, devices] = arguments.map(|argument| argument.map(str::to_owned));
@@ -221,22 +123,5 @@ mod tests {
         assert!(check(&env::UNSUPPORTED_API, "wran").is_err());
         assert!(check(&env::REPORT_PATH, "anything").is_ok());
         assert!(check(&env::DRIVER, "12.7").unwrap_err().to_string().contains("12.8"));
-    }
-
-    #[test]
-    fn every_value_that_the_shim_would_refuse_is_refused_before_the_start() {
-        for (variable, good, bad, says) in [
-            (&env::COMPUTE, "skip", "gpu", "expected cpu, skip"),
-            (&env::SANITIZE, "races,init", "races,inti", "did you mean `init`?"),
-            (&env::SANITIZE, "none", "all", "expected races, init, finite, replicas, memory, shared-races, sync, none"),
-            (&env::SCHEDULE, "7:5ms", "7:5", "expected a seed, or a seed and the longest delay: 7:5ms"),
-            (&env::SCHEDULE, "7", "x", "FAKEGPU_SCHEDULE=x"),
-            (&env::NCCL_FAULT_OPERATION, "reduce", "reduc", "did you mean `reduce`?"),
-            (&env::COORDINATOR_IDLE_MS, "0", "soon", "FAKEGPU_COORDINATOR_IDLE_MS=soon"),
-        ] {
-            assert_eq!(check(variable, good), Ok(()), "{good}");
-            let error = check(variable, bad).unwrap_err().to_string();
-            assert!(error.starts_with(variable.name) && error.contains(says), "{error}");
-        }
     }
 }
