@@ -144,7 +144,7 @@ impl Drop for Inside {
 /// What this PyTorch does not have, or has elsewhere.
 pub(super) fn watch(libraries: &Libraries, symbols: &Symbols, scalar: *mut c_void) -> Result<(), &'static str> {
     let functions = Functions::find(libraries).ok_or("this PyTorch does not let its operators be observed")?;
-    let handle = operator::handle(symbols, "aten::equal").ok_or("this PyTorch has no aten::equal")?;
+    let handle = operator::handle(symbols, names::EQUAL).ok_or("this PyTorch has no aten::equal")?;
     let places = probe(functions, handle, scalar).ok_or("at::RecordFunction has another layout")?;
     // SAFETY: PyTorch's functions. The callback lives as long as the process.
     let handle = unsafe {
@@ -223,7 +223,7 @@ unsafe extern "C" fn begins(context: *mut *mut c_void, record: *const c_void) ->
             let count = if list.is_null() { 0 } else { words[places.arguments + 1] };
             (words, std::slice::from_raw_parts(if count == 0 { std::ptr::dangling() } else { list }, count))
         };
-        // A name that is a string is no operator's.
+        // A name that is a string is not an operator's.
         if words[places.schema + KIND] & 0xff == 1 {
             let entry = words[places.schema] - at::SCHEMA;
             // No panic gets to PyTorch.
@@ -310,9 +310,9 @@ fn known(entry: usize, name: impl FnOnce() -> String) -> Known {
     }
     let name = name();
     let step = match name.split('.').next().unwrap_or_default() {
-        "aten::to" | "aten::cpu" => Step::Moved,
-        "aten::resolve_conj" => Step::Conjugated,
-        "aten::resolve_neg" => Step::Negated,
+        names::RESOLVE_CONJ => Step::Conjugated,
+        names::RESOLVE_NEG => Step::Negated,
+        name if names::MOVING.contains(&name) => Step::Moved,
         _ => Step::Other,
     };
     let known = Known { step, touches: reader(&name) };

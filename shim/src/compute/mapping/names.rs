@@ -12,6 +12,15 @@ pub(in crate::compute) const COPY: &str = "aten::copy_";
 /// Copies a list of tensors.
 pub(in crate::compute) const COPY_ALL: &str = "aten::_foreach_copy_";
 
+/// Looks at the bytes of two tensors: it shows what an observer of operators gets.
+pub(in crate::compute) const EQUAL: &str = "aten::equal";
+/// Copies from one device to another, by the operators that they call.
+pub(in crate::compute) const MOVING: [&str; 2] = ["aten::to", "aten::cpu"];
+/// Copies only what is marked as conjugated.
+pub(in crate::compute) const RESOLVE_CONJ: &str = "aten::resolve_conj";
+/// Copies only what is marked as negated.
+pub(in crate::compute) const RESOLVE_NEG: &str = "aten::resolve_neg";
+
 /// Libraries of operators that are PyTorch's own, or that do on CUDA what they do on the CPU.
 const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];
 
