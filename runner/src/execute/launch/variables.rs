@@ -7,26 +7,32 @@ use protocol::schedule::Schedule;
 
 use super::profiles::{MOST, known, listed};
 
+/// Variables whose `values` are words, one of which is the value.
+const CHOICES: [Variable; 9] = [
+    env::MODE,
+    env::OOM_POLICY,
+    env::UNSUPPORTED_API,
+    env::EVENT_CLOCK,
+    env::DIST_MODE,
+    env::COORDINATOR_TRANSPORT,
+    env::CPU_GEMM_MODE,
+    env::COMPUTE,
+    env::NCCL_FAULT_OPERATION,
+];
+
 /// Checks a value against its variable; the ones that are free text pass.
 ///
 /// # Errors
 /// [`BadValue`].
 pub fn check(variable: &Variable, value: &str) -> Result<(), BadValue> {
-    let choices = |list: &[&str]| variable.choose(value, list).map(drop);
     let number = |min, max| variable.integer(value, min, max).map(drop);
     match variable.name {
-        name if name == env::MODE.name => choices(&["simulate", "hybrid", "passthrough"]),
-        name if name == env::OOM_POLICY.name => choices(&["clamp", "managed", "mapped_host", "spill_cpu"]),
-        name if name == env::UNSUPPORTED_API.name => choices(&["allow", "warn", "stop", "error"]),
-        name if name == env::DIST_MODE.name => choices(&["disabled", "simulate", "proxy", "passthrough"]),
-        name if name == env::COORDINATOR_TRANSPORT.name => choices(&["unix", "tcp"]),
-        name if name == env::CPU_GEMM_MODE.name => choices(&["auto", "exact", "skip", "fast"]),
-        name if name == env::COMPUTE.name => choices(&["cpu", "skip"]),
+        name if CHOICES.iter().any(|choice| choice.name == name) => {
+            let words: Vec<&str> = variable.values.split(", ").collect();
+            variable.choose(value, &words).map(drop)
+        }
         name if name == env::SANITIZE.name => Sanitizers::parse(value).map(drop),
         name if name == env::SCHEDULE.name => value.parse::<Schedule>().map(drop).map_err(|_| variable.bad(value)),
-        name if name == env::NCCL_FAULT_OPERATION.name => {
-            choices(&["all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"])
-        }
         name if name == env::STRICT_COMPAT.name
             || name == env::TERMINAL_REPORT.name
             || name == env::STAGING_FORCE_SOCKET.name =>
@@ -83,6 +89,7 @@ mod tests {
             (&env::SCHEDULE, "7:5ms", "7:5", "expected a seed, or a seed and the longest delay: 7:5ms"),
             (&env::SCHEDULE, "7", "x", "FAKEGPU_SCHEDULE=x"),
             (&env::NCCL_FAULT_OPERATION, "reduce", "reduc", "did you mean `reduce`?"),
+            (&env::EVENT_CLOCK, "wall", "wal", "expected work, wall; did you mean `wall`?"),
             (&env::COORDINATOR_IDLE_MS, "0", "soon", "FAKEGPU_COORDINATOR_IDLE_MS=soon"),
         ] {
             assert_eq!(check(variable, good), Ok(()), "{good}");
