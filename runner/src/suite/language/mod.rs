@@ -1,6 +1,6 @@
 //! The keys of the suite language, once: the reader knows no other, and the JSON Schema and the tables of docs/suites.md are made from here.
 //!
-//! To add a key: one [`Key`] in its [`Section`] (`keys.rs`, `expect.rs`, `cluster.rs`), its reading
+//! To add a key: one [`Key`] in its [`Section`] (`keys.rs`, or the file of its name), its reading
 //! (`mapping.get("key")`), a use of it in `WHOLE` (the tests of `suite`), and `cargo xtask regen docs`.
 //! Tests fail for a key of a table that is never read, a key that is read without a table, and for outdated texts.
 
