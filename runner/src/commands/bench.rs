@@ -37,16 +37,16 @@ pub struct BenchArgs {
     /// Largest size, bytes
     #[arg(short = 'e', long, value_name = "BYTES", default_value = "128M")]
     pub maxbytes: String,
-    /// From one size to the next, times
+    /// Factor from one size to the next
     #[arg(short = 'f', long, value_name = "N", default_value_t = 2)]
     pub stepfactor: u32,
-    /// From one size to the next, bytes more instead
+    /// Bytes from one size to the next, instead of a factor
     #[arg(short = 'i', long, value_name = "BYTES", conflicts_with = "stepfactor")]
     pub stepbytes: Option<String>,
     /// Timed calls of each size
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub iters: u32,
-    /// Calls before those
+    /// Calls before them that are not timed
     #[arg(short = 'w', long, visible_alias = "warmup_iters", value_name = "N", default_value_t = 5)]
     pub warmup_iters: u32,
     /// sum, prod, max, min, avg or all

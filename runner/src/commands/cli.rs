@@ -91,7 +91,7 @@ pub enum Command {
     Init(InitArgs),
     /// Write a suite to start from, or copy a case under another id
     New(NewArgs),
-    /// Say what works on this machine, and what each lack costs
+    /// Check what works on this machine, and what you cannot do without what is missing
     Doctor(DoctorArgs),
     /// Write the manual pages of ftest and its commands
     Man(ManArgs),

@@ -1,4 +1,4 @@
-//! `ftest doctor`: what works on this machine, and what each lack costs.
+//! `ftest doctor`: what works on this machine, and what cannot be done without what is missing.
 
 use std::io::Write;
 use std::path::Path;

@@ -26,7 +26,7 @@ const WARNING: &str = "the other ranks did not exist: shapes, memory and calls a
 /// The options for one rank of a job.
 #[derive(Args, Clone, Debug)]
 pub struct AloneArgs {
-    /// Be this rank of a job whose other ranks do not exist; the collectives that it calls are listed
+    /// Run as this rank of a job whose other ranks do not exist, and list the collectives that it calls
     #[arg(long, value_name = "RANK", requires = "size", help_heading = "One rank alone")]
     pub as_rank: Option<u32>,
     /// The number of ranks of that job
