@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 
 /// Prints help, the version, or what is wrong with the command line.
 fn explain(help: &clap::Error) -> ExitCode {
-    // A reader who has left is no error.
+    // A reader who has left is not an error.
     match help.print() {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(1, &format!("cannot write to stdout: {error}")),
         _ => ExitCode::from(help.exit_code() as u8),

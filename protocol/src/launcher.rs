@@ -70,7 +70,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// `None` where one of the variables is missing or is no number: not in a step. A batch script has `SLURM_PROCID` and is none.
+    /// `None` where one of the variables is missing or not a number: this process is not in a step. A batch script has `SLURM_PROCID`, but is not one.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name| lookup(name)?.trim().parse::<u32>().ok();
         number("SLURM_STEP_ID")?;

@@ -22,7 +22,7 @@ fn ftest(directory: &Path, arguments: &[&str]) -> Output {
     command.current_dir(directory).env("TMPDIR", directory).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Sequences that are no color, and single characters that act; `returns` says whether a return does.
+/// Sequences that are not colors, and single characters that act; `returns` says whether a return does.
 fn acting(text: &[u8], returns: bool) -> Vec<String> {
     let text = String::from_utf8_lossy(text).into_owned();
     let colors = regex::Regex::new("\x1b\\[[0-9;]*[mK]").unwrap();

@@ -5,7 +5,7 @@ mod program;
 use std::fs;
 use std::process::Stdio;
 
-/// Writes more than the 64 MiB that are kept, with words that stand only behind them, and more behind those.
+/// Writes more than the 64 MiB that are kept, with words that occur only after them, and more behind those.
 const PROGRAM: &str = "\
 head -c 67108864 /dev/zero | tr '\\0' .
 echo; echo behind it loss=7

@@ -13,7 +13,7 @@ use stories::{Story, case, cluster_report, failed, passed, write_report};
 /// What is wrong with the trace; nothing when nothing is.
 fn mistakes(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
-    let Ok(trace) = serde_json::from_str::<Value>(text) else { return vec!["it is no JSON".to_owned()] };
+    let Ok(trace) = serde_json::from_str::<Value>(text) else { return vec!["it is not JSON".to_owned()] };
     if !matches!(trace["displayTimeUnit"].as_str(), Some("ms" | "ns")) {
         wrong.push("displayTimeUnit is ms or ns".to_owned());
     }

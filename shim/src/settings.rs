@@ -362,7 +362,7 @@ mod tests {
         assert_eq!((seen("1", "1", "2"), seen("2", "0", "2")), (vec![0, 1], vec![2, 3]));
         // The third of three ranks, alone on its node.
         assert_eq!((seen("0", "0", "2"), seen("2", "0", "1")), (vec![0, 1], vec![2, 3]));
-        // A process that is no rank, on a host of its own.
+        // A process that is not a rank, on a host of its own.
         let on = |node: &str| {
             let gpus = with(&[("FTEST_NODE", node), ("FTEST_CLUSTER", &cluster)]).map(|settings| settings.gpus);
             gpus.map(|gpus| gpus.iter().map(|gpu| gpu.rank.0).collect::<Vec<u32>>()).map_err(|error| error.variable)

@@ -237,7 +237,7 @@ fn a_kernel_that_goes_wrong_is_an_error_with_its_place() {
         format!("out_of_range_copy: thread (0,0,0) of block (0,0,0) of {store} writes 4 bytes through a null pointer"),
         format!("misaligned_access: thread (0,0,0) of block (0,0,0) of {store} writes 4 bytes at an address that is 2 more than a multiple of 4"),
         "kernel_trap: thread (0,0,0) of block (0,0,0) of kernel stop (PTX line 10: `trap;`) stops the kernel".to_owned(),
-        "kernel_trap: thread (0,0,0) of block (0,0,0) of kernel jump (PTX line 11: `call %d, (), prototype;`) calls through a pointer that is no function".to_owned(),
+        "kernel_trap: thread (0,0,0) of block (0,0,0) of kernel jump (PTX line 11: `call %d, (), prototype;`) calls through a pointer that is not a function".to_owned(),
         "waits for ever: the threads of the block wait at PTX lines 13".to_owned(),
         "device_assert: thread (0,0,0) of block (0,0,0) of kernel test (PTX line 20: `call.uni __assertfail, (m, f, l, n, s);`) fails an assertion".to_owned(),
         "kernel store: misaligned address".to_owned(),

@@ -144,7 +144,7 @@ fn turns_of_threads_by_table() {
         (&["KL", "MK"], &["12", "21"], None),
         (&["K.", ".K"], &["12", "21"], None),
         (&["KL", "LK"], &["10", "01"], None),
-        // A thread that does not keep its own order is no matter of turns.
+        // A thread that does not keep its own order is not a matter of turns.
         (&["KMNL", "MKLN"], &["1112", "1121"], None),
     ] {
         let findings = of(words, threads, Operation::AllReduce);

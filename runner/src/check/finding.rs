@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(failures(&[], (&[], false), &observation), []);
     }
 
-    /// Code without a file, and code of other places, is no line of the repository.
+    /// Code without a file, and code of other places, is not a line of the repository.
     #[test]
     fn only_lines_below_the_root_are_pointed_at() {
         let mut lost = finding("rank_lost", &[1]);

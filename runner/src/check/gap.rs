@@ -109,7 +109,7 @@ fn advice(library: &str, name: &str, detail: Option<&str>, failed: bool) -> Stri
     }
 }
 
-/// Whether a process of `rank` did not end with 0; without a rank, one that is no rank.
+/// Whether a process of `rank` did not end with 0; without a rank, one that is not a rank.
 fn has_failed(observation: &Observation, rank: Option<u32>) -> bool {
     observation.processes.iter().any(|process| {
         let its = match process.role {

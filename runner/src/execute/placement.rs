@@ -1,4 +1,4 @@
-//! The place of a rank on the cluster, and what a process is told of it.
+//! The place of a rank on the cluster, and the variables by which a process knows it.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -70,7 +70,7 @@ pub fn node_cookie(cookie: &Cookie, node: u32) -> Cookie {
     cookie.part(format_args!("node{node}"))
 }
 
-/// What tells a rank of `size` who and where it is; rank 0 listens on `port` of this machine.
+/// The variables by which a rank of `size` knows its place; rank 0 listens on `port` of this machine.
 pub(super) fn variables(rank: u32, size: u32, placement: Placement, port: u16) -> [(&'static str, String); 9] {
     [
         ("RANK", rank.to_string()),

@@ -66,7 +66,7 @@ impl Torchrun<'_> {
     }
 }
 
-/// What tells the torchrun of `node` where it is and where it logs, below `scratch`: it reads options from variables, too.
+/// The variables by which the torchrun of `node` knows its place and where to log, below `scratch`: it reads options from variables, too.
 pub fn variables(scratch: &Path, node: u32) -> [(&'static str, OsString); 2] {
     [("PET_NODE_RANK", node.to_string().into()), ("PET_LOG_DIR", log_directory(scratch, node).into())]
 }

@@ -1,4 +1,4 @@
-//! The dialog of `ftest review`: shows one waiting snapshot after the other and asks what shall become of it.
+//! The dialog of `ftest review`: shows one pending snapshot after the other and asks what to do with it.
 
 use std::io::{self, Write};
 
@@ -11,14 +11,14 @@ const RESET: &str = "\x1b[0m";
 
 const QUESTION: &str = "a accept  r reject  s skip  d whole text  |  A R S this and all that follow  |  q quit";
 
-/// What became of the waiting snapshots.
+/// What became of the pending snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decisions {
     /// Now the accepted ones.
     pub accepted: usize,
     /// Removed.
     pub rejected: usize,
-    /// Still waiting.
+    /// Still pending.
     pub left: usize,
 }
 

@@ -34,7 +34,7 @@ pub struct Pending {
     pub accepted: Option<String>,
 }
 
-/// A file that looks like a waiting snapshot and cannot be taken.
+/// A file that looks like a pending snapshot and cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The file.
@@ -98,7 +98,7 @@ pub fn beside(suites: &[Suite]) -> (Vec<Pending>, Vec<Refused>) {
     (pending, refused)
 }
 
-/// The waiting snapshots somewhere below `directory`, as a downloaded artifact has them: each goes where the case of
+/// The pending snapshots somewhere below `directory`, as a downloaded artifact has them: each goes where the case of
 /// `suites` with its name wants it. Also those that cannot be taken.
 ///
 /// # Errors

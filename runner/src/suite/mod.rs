@@ -185,7 +185,7 @@ pub fn parse(file: &Path, text: &str, dir: &Path) -> Result<Suite, SuiteError> {
     parse_with(file, text, dir, &mut None)
 }
 
-/// [`load`], and of each case what it is in the end, with the origin of every value: YAML with comments.
+/// [`load`], and each case fully resolved, with the origin of every value: YAML with comments.
 ///
 /// # Errors
 /// It cannot be read, or all its mistakes.

@@ -24,7 +24,7 @@ pub(crate) fn in_block(text: &str) -> (usize, Vec<String>) {
     (found.len(), found.iter().filter_map(|words| mistake(words, false)).collect())
 }
 
-/// What is wrong with a command in a sentence, which may leave out what it is not about. `None`: it is no command.
+/// What is wrong with a command in a sentence, which may leave out what it is not about. `None`: it is not a command.
 pub(crate) fn in_sentence(span: &str) -> Option<Vec<String>> {
     PROGRAM.find(span).filter(|program| program.start() == 0)?;
     Some(commands(span).iter().filter_map(|words| mistake(words, true)).collect())

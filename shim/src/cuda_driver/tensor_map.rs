@@ -85,7 +85,7 @@ pub(crate) fn encode_tiled(
 /// `cuTensorMapReplaceAddress`
 ///
 /// # Errors
-/// `INVALID_VALUE` for what is no tensor map, and for an address that is not aligned.
+/// `INVALID_VALUE` for what is not a tensor map, and for an address that is not aligned.
 pub(crate) fn replace_address(map: Out<Opaque>, address: usize) -> CudaResult {
     match TensorMap::decode(&map.get()?) {
         Some(found) if address.is_multiple_of(16) => {

@@ -49,7 +49,7 @@ pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
         TrapKind::Breakpoint => say(FindingKind::KernelTrap, "comes to a breakpoint".to_owned()),
         TrapKind::StackOverflow => say(FindingKind::KernelTrap, "needs more stack than cudaLimitStackSize".to_owned()),
         TrapKind::InvalidPointer => {
-            say(FindingKind::KernelTrap, "calls through a pointer that is no function".to_owned())
+            say(FindingKind::KernelTrap, "calls through a pointer that is not a function".to_owned())
         }
         TrapKind::InvalidBarrier => {
             say(

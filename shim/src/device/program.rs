@@ -286,7 +286,7 @@ impl From<Invalid> for NotLoaded {
 /// The program in an image that is loaded for `device`; `None` for machine code, which is taken on trust.
 ///
 /// # Errors
-/// `INVALID_IMAGE` for what is no image, `NO_KERNEL_IMAGE` where the device can run nothing of it, `INVALID_PTX`.
+/// `INVALID_IMAGE` for what is not an image, `NO_KERNEL_IMAGE` where the device can run nothing of it, `INVALID_PTX`.
 pub(crate) fn load(code: Result<Code, image::Unusable>, device: &Device) -> Result<Option<Arc<Program>>, NotLoaded> {
     let texts = match code {
         Ok(Code::Ptx(texts)) => texts,

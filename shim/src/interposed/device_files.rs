@@ -27,7 +27,7 @@ unsafe fn simulated(path: *const c_char) -> Option<(u32, u32)> {
     }
     let prefix = PREFIX.to_bytes();
     for (index, letter) in prefix.iter().enumerate() {
-        // SAFETY: a C string, of which everything before this byte was no NUL.
+        // SAFETY: a C string, of which everything before this byte was not NUL.
         if unsafe { *path.add(index) } as u8 != *letter {
             return None;
         }

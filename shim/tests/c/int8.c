@@ -89,7 +89,7 @@ int main(void) {
     for (int i = 0; i < M * N; i++) SAME(narrow[i], rounded(factors[i % M] * (double)sums[i]));
     SAME(product(F32, I8, 1, factors, NULL, VECTOR_OF_ALPHA, left, right, c, K), 13); /* not device memory */
 
-    /* What tensor cores for integers do not take, NVIDIA refuses: A as it is, and sizes that are no multiple of 4. */
+    /* What tensor cores for integers do not take, NVIDIA refuses: A as it is, and sizes that are not a multiple of 4. */
     SAME(product(I32, I32, 0, &one, &zero, 0, left, right, c, K), 15);
     SAME(product(I32, I32, 1, &one, &zero, 0, left, right, c, K - 2), 15);
     /* Sums of 32 bits into 8 without a factor: not one of cuBLASLt's combinations. */

@@ -64,7 +64,7 @@ static int kernel(const char *name, enum where where, cudaError_t wanted) {
     SAME(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL), (CUresult)wanted);
     SAME(cudaDeviceSynchronize(), wanted);
     SAME(on_host[0], 0);
-    /* Which device and whether it has a context is no news of its work. */
+    /* Which device and whether it has a context is not news of its work. */
     int current = -1, is_active = 0;
     unsigned flags = 0;
     SAME(cudaGetDevice(&current), cudaSuccess);

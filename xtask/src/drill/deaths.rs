@@ -1,4 +1,4 @@
-//! Ranks that die or stand still without anybody having said so before: the case fails at once and names them.
+//! Ranks that die or stop unannounced: the case fails at once and names them.
 
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ fn missed(printed: &str) -> &str {
     rest.split(';').next().unwrap_or_default()
 }
 
-/// Ranks that stand still.
+/// Ranks that stop.
 pub(super) fn stopped(workspace: &Workspace) -> Result<Tally, String> {
     let acts = [
         ("after 0.05 s", "(sleep 0.05; kill -STOP $$) &"),

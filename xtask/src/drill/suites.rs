@@ -43,7 +43,7 @@ const SUITES: &[Text] = &[
     ),
     ("a counted regular expression", |n| case(&format!("expect: {{ stdout: {{ matches: 'a{{{n}}}{{{n}}}' }} }}")), ""),
     ("ranks", |n| case(&format!("cluster: {{ nodes: {n}, gpus_per_node: {n}, profile: a100 }}")), ""),
-    ("bytes that are no text", |n| "\u{1b}[2J\u{0}\u{fffe}".repeat(n), ""),
+    ("bytes that are not text", |n| "\u{1b}[2J\u{0}\u{fffe}".repeat(n), ""),
 ];
 
 const FILTERS: &[Text] = &[

@@ -26,7 +26,7 @@ impl Probe {
     /// Reads the options.
     ///
     /// # Errors
-    /// One that is no number of a variable, or of another variable than the first.
+    /// One that is not a number of a variable, or of another variable than the first.
     pub(super) fn all(texts: &[String]) -> Result<Vec<Probe>, String> {
         let probes = texts.iter().map(|text| Probe::parse(text)).collect::<Result<Vec<_>, _>>()?;
         match probes.iter().find(|probe| probe.name != probes[0].name) {

@@ -24,7 +24,7 @@ pub(super) use tasks::Tasks;
 /// The variable that carries the [`Order`] to the tasks.
 const ORDER: &str = "FTEST_TASK";
 
-/// What every task of a step is told.
+/// What every task of a step needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Order {
     /// Where the tasks write down how they do.

@@ -18,7 +18,7 @@ use crate::sanitizer::races;
 
 static EXECS: Handles<Exec> = Handles::new(12);
 
-/// What is told of launches: a mark of the graph, the stream, and whether the graph has been given to it.
+/// What an observer of launches learns: a mark of the graph, the stream, and whether the graph has been given to it.
 type Watch = fn(usize, &Arc<Stream>, bool);
 
 static WATCH: OnceLock<Watch> = OnceLock::new();

@@ -171,7 +171,7 @@ class Warm:
         try:
             request.place_descriptors()
             request.admit(reason)
-            # The interpreter's own, in this process as in the next; but only a program that is no interpreter would notice.
+            # The interpreter's own, in this process as in the next; but only a program that is not an interpreter would notice.
             for number in (signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
             os.execve(request.file, request.arguments, request.variables())

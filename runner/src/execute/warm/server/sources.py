@@ -77,7 +77,7 @@ def own_sources(main, roots):
 def check_sources(sources, asked, said):
     """Raises Cold for what would have no effect, or another one, in a process that has imported PyTorch and shares its hash seed."""
     if not sources or sources[0].tree is None:
-        raise Cold("it is no script that can be read")
+        raise Cold("it is not a script that can be read")
     if said and not any(imports_torch(node) for node in sources[0].tree.body):
         raise Cold("importing torch prints something, and the script does not begin with that")
     for source in sources:
