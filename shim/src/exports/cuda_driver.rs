@@ -20,6 +20,7 @@ use crate::device::ipc::Handle;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::per_thread_default as per_thread;
 use crate::exports::entry_point;
+use crate::nccl::replicas::capturing;
 
 exports! {
     library CudaDriver with crate::cuda_driver::RULES;
@@ -164,12 +165,12 @@ exports! {
         fn cuProfilerStart() = calls::device::profiler;
         fn cuProfilerStop() = calls::device::profiler;
         fn cuThreadExchangeStreamCaptureMode(mode: Out<c_uint>) = capture::exchange_mode;
-        fn cuStreamBeginCapture(stream: usize) = |stream| capture::begin(stream, 0);
-        fn cuStreamBeginCapture_ptsz(stream: usize) = |stream| per_thread(|| capture::begin(stream, 0));
-        fn cuStreamBeginCapture_v2(stream: usize, mode: c_uint) = capture::begin;
-        fn cuStreamBeginCapture_v2_ptsz(stream: usize, mode: c_uint) = |stream, mode| per_thread(|| capture::begin(stream, mode));
-        fn cuStreamBeginCaptureToGraph(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = capture::begin_to_graph;
-        fn cuStreamBeginCaptureToGraph_ptsz(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = |stream, graph, nodes, edges, count, mode| per_thread(|| capture::begin_to_graph(stream, graph, nodes, edges, count, mode));
+        fn cuStreamBeginCapture(stream: usize) = |stream| capturing(|| capture::begin(stream, 0));
+        fn cuStreamBeginCapture_ptsz(stream: usize) = |stream| per_thread(|| capturing(|| capture::begin(stream, 0)));
+        fn cuStreamBeginCapture_v2(stream: usize, mode: c_uint) = |stream, mode| capturing(|| capture::begin(stream, mode));
+        fn cuStreamBeginCapture_v2_ptsz(stream: usize, mode: c_uint) = |stream, mode| per_thread(|| capturing(|| capture::begin(stream, mode)));
+        fn cuStreamBeginCaptureToGraph(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = |stream, graph, nodes, edges, count, mode| capturing(|| capture::begin_to_graph(stream, graph, nodes, edges, count, mode));
+        fn cuStreamBeginCaptureToGraph_ptsz(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = |stream, graph, nodes, edges, count, mode| per_thread(|| capturing(|| capture::begin_to_graph(stream, graph, nodes, edges, count, mode)));
         fn cuStreamEndCapture(stream: usize, out: Out<usize>) = capture::end;
         fn cuStreamEndCapture_ptsz(stream: usize, out: Out<usize>) = |stream, out| per_thread(|| capture::end(stream, out));
         fn cuStreamGetCaptureInfo(stream: usize, status: Out<c_uint>, id: Out<c_ulonglong>) = capture::info_v1;

@@ -17,6 +17,7 @@ use crate::device::ipc::Handle;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::per_thread_default as per_thread;
 use crate::exports::entry_point;
+use crate::nccl::replicas::capturing;
 
 exports! {
     library CudaRuntime with crate::cuda_runtime::RULES;
@@ -162,10 +163,10 @@ exports! {
         fn cudaLibraryGetKernel(out: Out<usize>, library: usize, name: *const c_char) = calls::module::function;
         fn cudaProfilerStart() = calls::device::profiler;
         fn cudaProfilerStop() = calls::device::profiler;
-        fn cudaStreamBeginCapture(stream: usize, mode: c_uint) = calls::capture::begin;
-        fn cudaStreamBeginCapture_ptsz(stream: usize, mode: c_uint) = |stream, mode| per_thread(|| calls::capture::begin(stream, mode));
-        fn cudaStreamBeginCaptureToGraph(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = calls::capture::begin_to_graph;
-        fn cudaStreamBeginCaptureToGraph_ptsz(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = |stream, graph, nodes, edges, count, mode| per_thread(|| calls::capture::begin_to_graph(stream, graph, nodes, edges, count, mode));
+        fn cudaStreamBeginCapture(stream: usize, mode: c_uint) = |stream, mode| capturing(|| calls::capture::begin(stream, mode));
+        fn cudaStreamBeginCapture_ptsz(stream: usize, mode: c_uint) = |stream, mode| per_thread(|| capturing(|| calls::capture::begin(stream, mode)));
+        fn cudaStreamBeginCaptureToGraph(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = |stream, graph, nodes, edges, count, mode| capturing(|| calls::capture::begin_to_graph(stream, graph, nodes, edges, count, mode));
+        fn cudaStreamBeginCaptureToGraph_ptsz(stream: usize, graph: usize, nodes: Out<usize>, edges: usize, count: usize, mode: c_uint) = |stream, graph, nodes, edges, count, mode| per_thread(|| capturing(|| calls::capture::begin_to_graph(stream, graph, nodes, edges, count, mode)));
         fn cudaStreamEndCapture(stream: usize, out: Out<usize>) = calls::capture::end;
         fn cudaStreamEndCapture_ptsz(stream: usize, out: Out<usize>) = |stream, out| per_thread(|| calls::capture::end(stream, out));
         fn cudaStreamUpdateCaptureDependencies(stream: usize, nodes: Out<usize>, third: usize, fourth: usize, fifth: c_uint) = calls::capture::update_by_version;

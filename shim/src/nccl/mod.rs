@@ -18,7 +18,7 @@ pub(crate) mod one_sided;
 pub(crate) mod point_to_point;
 pub(crate) mod properties;
 pub(crate) mod reduction;
-mod replicas;
+pub(crate) mod replicas;
 pub(crate) mod requirement;
 pub(crate) mod resize;
 pub(crate) mod suspension;

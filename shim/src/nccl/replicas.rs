@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use dataplane::call::Call;
 use dataplane::lock::Mutex;
@@ -68,28 +69,35 @@ pub(super) fn launched(calls: &[Call], rank: u32, size: u32, ranks: impl Fn() ->
     }
 }
 
-/// A communicator is about to form: from now on PyTorch's optimizers are looked at, if this is Python. Its main thread installs
-/// that when it next runs Python, which is before any step with what came through the communicator.
+/// Python was asked to install `replicas.py`. Where PyTorch was not imported yet, the next occasion asks again.
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// A communicator is about to form, or a graph to be captured, which may have a step: from now on PyTorch's optimizers are looked at,
+/// if this is Python. Its main thread installs that when it next runs Python, which is before any step with what came through the
+/// communicator, and before a step that it captures.
 pub(super) fn watch() {
-    static ONCE: Once = Once::new();
-    if !averaged::is_wanted() {
+    if !averaged::is_wanted() || IS_ASKED.swap(true, Ordering::AcqRel) {
         return;
     }
-    ONCE.call_once(|| {
-        type Pending = unsafe extern "C" fn(*mut c_void) -> c_int;
-        // SAFETY: a C string; CPython's C API gives the function's type, and it may be called by any thread.
-        let added = unsafe {
-            let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"Py_AddPendingCall".as_ptr());
-            if symbol.is_null() {
-                return;
-            }
-            let add = transmute::<*mut c_void, unsafe extern "C" fn(Pending, *mut c_void) -> c_int>(symbol);
-            add(install, std::ptr::null_mut())
-        };
-        if added != 0 {
-            gap::record(Library::Torch, NAME, "Python takes no more calls");
+    type Pending = unsafe extern "C" fn(*mut c_void) -> c_int;
+    // SAFETY: a C string; CPython's C API gives the function's type, and it may be called by any thread.
+    let added = unsafe {
+        let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"Py_AddPendingCall".as_ptr());
+        if symbol.is_null() {
+            return;
         }
-    });
+        let add = transmute::<*mut c_void, unsafe extern "C" fn(Pending, *mut c_void) -> c_int>(symbol);
+        add(install, std::ptr::null_mut())
+    };
+    if added != 0 {
+        gap::record(Library::Torch, NAME, "Python takes no more calls");
+    }
+}
+
+/// A capture, with [`watch`].
+pub(crate) fn capturing<T>(begin: impl FnOnce() -> T) -> T {
+    watch();
+    begin()
 }
 
 /// Runs `replicas.py` in the main thread of Python, which holds the GIL.
@@ -121,6 +129,8 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
     };
     if guarded(is_done).is_none() {
         gap::record(Library::Torch, NAME, "Python refuses it");
+    } else if AROUND_LAUNCH.get().is_none() {
+        IS_ASKED.store(false, Ordering::Release);
     }
     0
 }
