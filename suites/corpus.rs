@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use protocol::finding::KINDS;
 use runner::case::srun::Program;
 use runner::case::{Case, Launch};
 use runner::suite;
@@ -194,6 +195,18 @@ fn every_kind_of_finding_is_made_by_a_program() {
         cases().iter().flat_map(|case| case.expect.findings.iter().map(|finding| finding.kind.word())).collect();
     let known: BTreeSet<&str> = protocol::finding::WORDS.iter().copied().collect();
     assert_eq!(found, known);
+}
+
+/// The example of each kind in docs/findings.md is one that is run, and has the finding.
+#[test]
+fn the_example_of_each_kind_is_a_case_that_has_it() {
+    let cases = cases();
+    for row in KINDS {
+        let case = cases.iter().find(|case| case.full_id() == row.case);
+        let case = case.unwrap_or_else(|| panic!("{}: there is no case {}", row.word, row.case));
+        let has_it = case.expect.findings.iter().any(|finding| finding.kind == row.kind && !finding.optional);
+        assert!(has_it, "{}: {} does not expect it", row.word, row.case);
+    }
 }
 
 #[test]

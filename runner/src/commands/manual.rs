@@ -56,9 +56,11 @@ fn part(name: &str) -> Option<String> {
 fn findings() -> String {
     let section = |row: &finding::Row| {
         format!(
-            "### {}\n\n{}\n\n- On a cluster: {}\n- To fix it: {}\n\n",
+            "### {}\n\n{}\n\n- For example: {} (`{}` in ftest's suites)\n- On a cluster: {}\n- To fix it: {}\n\n",
             row.word,
             row.meaning.trim(),
+            row.example,
+            row.case,
             row.hardware,
             row.fix
         )
