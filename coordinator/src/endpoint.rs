@@ -4,17 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use protocol::message::UNREACHABLE_AFTER;
+use protocol::message::{PROBE_EVERY, UNREACHABLE_AFTER};
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use crate::address::Address;
 use crate::session::Stream;
-
-/// How often a connection on which nothing comes asks its other end whether it is there.
-const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// Why nothing listens.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::exchange::ConnectionId;
 use protocol::frame::{self, FrameError, MAX_HELLO, MAX_TO_COORDINATOR};
-use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank};
+use protocol::message::{HELLO_DEADLINE, ProcessInfo, Role, ToCoordinator, ToRank};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
@@ -17,8 +17,6 @@ use tokio::time::timeout;
 use crate::access;
 use crate::pending::Slot;
 
-/// A connection that sends nothing acceptable for this long is closed.
-const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// A peer that takes nothing for this long is closed.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 /// After its process died a connection is read for at most this long: a process that was forked from it may hold the other end.

@@ -23,6 +23,12 @@ pub const VERSION: u32 = 11;
 /// less, tcp sends again.
 pub const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 
+/// How often a connection on which nothing comes asks its other end whether it is there.
+pub const PROBE_EVERY: Duration = Duration::from_secs(2);
+
+/// How long a stranger may take to send its hello, to the coordinator or to a rank's data socket; then its connection is closed.
+pub const HELLO_DEADLINE: Duration = Duration::from_secs(10);
+
 /// What the coordinator receives. `Hello` is always first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToCoordinator {

@@ -7,16 +7,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
-use protocol::message::UNREACHABLE_AFTER;
+use protocol::message::{PROBE_EVERY, UNREACHABLE_AFTER};
 
 use super::hello::{Route, hello};
 
 /// How much the kernel may hold of what goes to another process of this host, bytes. What fits the caches with that of all other
 /// connections costs a tenth less than what the kernel would choose; between hosts its choice is the right one.
 const SEND_BUFFER: libc::c_int = 256 << 10;
-
-/// How often a connection on which nothing comes asks its other end whether it is there.
-const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// Connects to another rank's data socket and sends the purpose. The other end answers with
 /// [`WELCOME`](super::wire::WELCOME), or with a notice: only what is sent after a welcome is sure to arrive.

@@ -6,11 +6,11 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
+use protocol::message::HELLO_DEADLINE;
+
 use super::hello::{self, Route};
 use super::socket::progress;
 
-/// How long a stranger may take to send its hello.
-const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// Most connections without a hello at one time. A rank sends its hello at once, so only an attack reaches this.
 pub(crate) const CROWD: usize = 64;
 /// Connections accepted before the others are looked at again.
