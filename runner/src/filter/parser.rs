@@ -3,7 +3,9 @@
 use protocol::suggest;
 use regex::Regex;
 
-use super::{Bound, Comparison, Filter, FilterError, Matcher};
+use super::compare::{Bound, Comparison, Matcher};
+use super::error::FilterError;
+use super::expression::Filter;
 
 const FUNCTIONS: [&str; 7] = ["tag", "suite", "case", "id", "world", "all", "none"];
 /// Most nested parentheses and negations: the parser calls itself for each.
@@ -11,7 +13,30 @@ const DEPTH: usize = 64;
 /// They end a word, as spaces do.
 const SIGNS: [char; 5] = ['(', ')', '&', '|', '!'];
 
-pub(super) fn parse(text: &str) -> Result<Filter, FilterError> {
+impl Filter {
+    /// Reads a filter. A word that is not a function is a part of the id.
+    ///
+    /// # Errors
+    /// Where and why an expression is wrong.
+    pub fn parse(text: &str) -> Result<Filter, FilterError> {
+        parse(text)
+    }
+
+    /// What several filters accept together: a case that any of them accepts. No filter accepts all.
+    ///
+    /// # Errors
+    /// The first that is wrong.
+    pub fn united<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Filter, FilterError> {
+        let mut filters = texts.into_iter().map(Filter::parse).collect::<Result<Vec<_>, _>>()?;
+        Ok(match filters.len() {
+            0 => Filter::All,
+            1 => filters.remove(0),
+            _ => Filter::Or(filters),
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<Filter, FilterError> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let filter = parser.either()?;
     parser.space();
@@ -281,3 +306,6 @@ fn last_line(error: &str) -> String {
     let line = error.lines().last().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
+
+#[cfg(test)]
+mod tests;
