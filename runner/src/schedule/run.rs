@@ -1,0 +1,160 @@
+//! One run: starts cases as there is room, and announces what comes of them.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::{JoinSet, LocalSet};
+
+use super::attempts;
+use super::queue::Queue;
+use super::resources::{Claim, Pool};
+use super::round_fixtures::RoundFixtures;
+use super::rounds::Tally;
+use super::run_resources::RunResources;
+use super::settings::{Announce, Settings};
+use crate::case::Case;
+use crate::host::machine;
+use crate::record::concluded;
+use crate::record::event;
+use crate::record::event::Event;
+use crate::verdict::Verdict;
+use crate::verdict::conclusion::{Conclusion, Outcome};
+
+/// In which order cases start.
+#[derive(Debug)]
+pub enum Order {
+    /// In that of these places.
+    Known(Vec<usize>),
+    /// The case at each place that is received. The end of the channel is the end of the run: the cases that run are ended as by
+    /// Ctrl-C.
+    Asked(UnboundedReceiver<usize>),
+}
+
+/// Runs `cases`, which start in this order, and announces their events. Returns when every started case is cleaned up, with the
+/// processes that no case could be blamed for, in words.
+pub async fn run(
+    cases: &[Arc<Case>],
+    order: Order,
+    resources: Rc<RunResources>,
+    settings: Settings,
+    announce: Announce,
+) -> Vec<String> {
+    let local = LocalSet::new();
+    let mut tallies = vec![Tally::default(); cases.len()];
+    let here = |case: &&Arc<Case>| !resources.slurm.as_ref().is_some_and(|slurm| slurm.takes(case));
+    let all: Vec<Arc<Case>> = cases.iter().filter(here).cloned().collect();
+    resources.execution.expect(&all, settings.rounds.repeat());
+    let early = Rc::clone(&resources);
+    let warm_up = local.spawn_local(async move { early.execution.warm_up(&all).await });
+    local.run_until(start_all(cases, order, &resources, settings, &announce, &mut tallies)).await;
+    warm_up.abort();
+    // Until it has let go of the run.
+    let _ = local.run_until(warm_up).await;
+    if settings.rounds.repeat() {
+        cases.iter().zip(tallies).filter_map(|(case, tally)| tally.finish(case)).for_each(|event| announce(event));
+    }
+    resources.execution.end_strays().await
+}
+
+async fn start_all(
+    cases: &[Arc<Case>],
+    order: Order,
+    resources: &Rc<RunResources>,
+    settings: Settings,
+    announce: &Announce,
+    tallies: &mut [Tally],
+) {
+    let mut running: JoinSet<(usize, Claim, Ended)> = JoinSet::new();
+    let (order, mut asked) = match order {
+        Order::Known(order) => (order, None),
+        Order::Asked(asked) => (Vec::new(), Some(asked)),
+    };
+    let mut queue = Queue::new(&order, settings.rounds);
+    let mut fixtures = RoundFixtures::new(cases);
+    let mut pool = Pool::new(settings.slots, machine::memory().unwrap_or(u64::MAX), cases);
+    let mut bad = 0;
+    loop {
+        let stop = settings.fail_fast.is_some_and(|limit| bad >= limit);
+        while !stop && !resources.execution.cancel.is_raised() {
+            let ready = queue.ready(tallies).map(|index| &cases[index].resources);
+            let Some((position, claim)) = pool.first(ready) else { break };
+            let shared = fixtures.of_round(queue.round, || queue.cases(cases));
+            let Some(index) = queue.start(position) else { break };
+            let case = &cases[index];
+            let (case, resources, announce) = (Arc::clone(case), Rc::clone(resources), Rc::clone(announce));
+            announce(Event::CaseStarted { case: case.full_id(), at_ms: event::ms(SystemTime::now()) });
+            running.spawn_local(async move {
+                if let Some(slurm) = resources.slurm.as_ref().filter(|slurm| slurm.takes(&case)) {
+                    let (verdict, events) = slurm.run(&case, &resources.execution).await;
+                    events.into_iter().for_each(|event| announce(event));
+                    return (index, claim, Ended::Elsewhere(verdict));
+                }
+                let conclusion = if settings.rounds.repeat() {
+                    // An iteration that is tried again would hide what they are made for.
+                    let case = Case { retries: None, ..(*case).clone() };
+                    attempts::run(&case, &resources, settings, &shared).await
+                } else {
+                    let conclusion = attempts::run(&case, &resources, settings, &shared).await;
+                    let events = concluded::events(&conclusion, &case, resources.artifacts.as_ref());
+                    events.into_iter().for_each(|event| announce(event));
+                    conclusion
+                };
+                (index, claim, Ended::Here(conclusion))
+            });
+        }
+        let finished = tokio::select! {
+            Some(finished) = running.join_next() => finished,
+            place = next(&mut asked), if asked.is_some() => {
+                match place {
+                    Some(place) => queue.waiting.push_back(place),
+                    None => asked = None,
+                }
+                if asked.is_none() && !running.is_empty() {
+                    resources.execution.cancel.raise();
+                }
+                continue;
+            }
+            () = resources.execution.cancel.raised(1), if asked.is_some() => {
+                asked = None;
+                continue;
+            }
+            else => break,
+        };
+        // A panic in a case is a bug of ours; it must not look like an end of the run.
+        let (index, claim, ended) = finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        pool.give(claim);
+        queue.running.retain(|running| *running != index);
+        bad += u32::from(!ended.verdict().is_neutral());
+        if let (true, Ended::Here(conclusion)) = (settings.rounds.repeat(), ended) {
+            let discard = |outcome: &Outcome| resources.execution.discard(&outcome.observation);
+            let event = tallies[index].add(&cases[index], conclusion, resources.artifacts.as_ref(), discard);
+            event.into_iter().for_each(|event| announce(event));
+        }
+        fixtures.finish(false, resources, settings, announce).await;
+    }
+    fixtures.finish(true, resources, settings, announce).await;
+}
+
+/// A case that ended.
+enum Ended {
+    /// It was run by this process.
+    Here(Conclusion),
+    /// It was run elsewhere, and its events are known.
+    Elsewhere(Verdict),
+}
+
+impl Ended {
+    fn verdict(&self) -> &Verdict {
+        match self {
+            Ended::Here(conclusion) => &conclusion.verdict,
+            Ended::Elsewhere(verdict) => verdict,
+        }
+    }
+}
+
+/// The next place that is received; none at the end.
+async fn next(asked: &mut Option<UnboundedReceiver<usize>>) -> Option<usize> {
+    asked.as_mut()?.recv().await
+}
