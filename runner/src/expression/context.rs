@@ -6,7 +6,8 @@ use minijinja::value::{Serde, Value as JinjaValue, ValueKind};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{ExpressionError, compile};
+use super::compile::compile;
+use super::error::ExpressionError;
 
 /// Characters of a long value that are shown, and of one that is shown whole.
 const SHOWN: (usize, usize) = (80, 100);
