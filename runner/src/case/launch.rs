@@ -1,0 +1,61 @@
+//! What a case starts, and how its ranks reach the coordinator.
+
+use std::path::PathBuf;
+
+use super::srun::Srun;
+
+/// What a case starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Launch {
+    /// A program, without a shell.
+    Argv {
+        /// Program and arguments.
+        argv: Vec<String>,
+        /// That many ranks placed on the cluster's nodes; absent means one plain process (`Role::Launcher(0)`).
+        ranks: Option<u32>,
+    },
+    /// PyTorch's launcher, once per node.
+    Torchrun {
+        /// Ranks per node.
+        nproc_per_node: u32,
+        /// Nodes, one launcher each.
+        nnodes: u32,
+        /// The Python script, from the suite's directory.
+        script: PathBuf,
+        /// Its arguments.
+        args: Vec<String>,
+        /// How often torchrun starts the workers again.
+        max_restarts: u32,
+    },
+    /// Slurm's launcher, the user's own.
+    Srun(Srun),
+}
+
+impl Default for Launch {
+    /// Nothing: no program has an empty name.
+    fn default() -> Self {
+        Launch::Argv { argv: Vec::new(), ranks: None }
+    }
+}
+
+/// What a case says about warm starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Warm {
+    /// Nothing: what can be started warm is.
+    #[default]
+    Possible,
+    /// It wants them, and gets the reason where they cannot be; the warm process imports these modules too.
+    Wanted(Vec<String>),
+    /// None.
+    Never,
+}
+
+/// How ranks reach the coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// A socket in the scratch directory.
+    #[default]
+    Unix,
+    /// A port on loopback that the kernel chooses.
+    Tcp,
+}
