@@ -9,23 +9,14 @@ pub mod log;
 pub mod merge;
 pub mod recorder;
 pub mod run;
+mod run_id;
 pub mod schema;
 pub mod secrets;
 pub mod store;
-
-use std::time::SystemTime;
 
 pub use artifact_store::ArtifactStore;
 pub(crate) use log::{LOCK, LOG};
 pub use recorder::Recorder;
 pub use run::{CaseRun, Run};
+pub use run_id::run_id;
 pub use store::{Runs, Store};
-
-use crate::execute::process_tree::cookie::random_word;
-use crate::host::calendar::timestamp;
-
-/// The id of a run that starts at `at`: `20261121T103000.250-1a2b`, so that ids sort by time.
-pub fn run_id(at: SystemTime) -> String {
-    let time = timestamp(at).replace(['-', ':'], "");
-    format!("{time}.{:03}-{}", event::ms(at) % 1000, &random_word()[..4])
-}
