@@ -10,40 +10,9 @@ pub mod junit;
 pub mod junit_file;
 pub mod live;
 pub mod markdown;
+mod summary;
 pub mod trace;
 pub mod words;
 pub mod xml_text;
 
-use crate::check::exit;
-use crate::record::Run;
-use crate::record::event::Attempt;
-
-/// `rank 0: code 0, rank 1: SIGKILL`.
-pub fn exits(attempt: &Attempt) -> String {
-    let exits: Vec<String> = attempt
-        .processes
-        .iter()
-        .map(|process| format!("{}: {}", process.role, exit::describe(&process.exit)))
-        .collect();
-    exits.join(", ")
-}
-
-/// Seconds of microseconds.
-pub fn seconds(us: u64) -> f64 {
-    us as f64 / 1e6
-}
-
-/// `48 passed, 2 failed`: the verdicts of a run, the good ones first.
-pub fn counts(run: &Run) -> String {
-    let counts = run.counts();
-    let mut parts: Vec<String> = ["passed", "xfailed", "failed", "broken", "timeout", "skipped", "not run"]
-        .into_iter()
-        .filter_map(|word| counts.get(word).map(|count| format!("{count} {word}")))
-        .collect();
-    match run.teardowns.len() {
-        0 => {}
-        1 => parts.push("1 failed teardown".to_owned()),
-        several => parts.push(format!("{several} failed teardowns")),
-    }
-    if parts.is_empty() { "no cases".to_owned() } else { parts.join(", ") }
-}
+pub use summary::{counts, exits, seconds};
