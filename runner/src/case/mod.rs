@@ -8,6 +8,7 @@ pub mod fixture;
 mod launch;
 mod limits;
 pub mod network;
+pub mod outputs;
 pub mod policy;
 pub mod python;
 pub mod requirement;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::case::Case;
-use crate::case::fixture;
+use crate::case::outputs;
 use crate::case::policy::Retries;
 use crate::case::requirement;
 use crate::check::perf::{self, Measured};
@@ -210,7 +210,7 @@ impl Attempts<'_> {
             Ok(entered) => entered,
             Err(observation) => return observation,
         };
-        fixture::fill_case(case.to_mut(), &entered.outputs);
+        outputs::fill_case(case.to_mut(), &entered.outputs);
         self.resources.secrets.learn(case.env.clone());
         let observation = run_case(case, &self.resources.execution).await;
         fixtures.leave(entered, self.resources, self.settings.keep).await;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use crate::case::Case;
-use crate::case::fixture;
-use crate::case::fixture::{Fixture, Outputs, Scope, Step, StepTimeout};
+use crate::case::fixture::{Fixture, Scope, Step, StepTimeout};
+use crate::case::outputs::{self, Outputs};
 use crate::check::{Failure, exit};
 use crate::execute::context::PythonUnavailable;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
@@ -261,14 +261,14 @@ async fn make(
     let own = scratch.display().to_string();
     let fill = |step: &Step| {
         let mut step = step.clone();
-        step.argv.iter_mut().for_each(|word| fixture::fill(word, outputs, Some(&own)));
+        step.argv.iter_mut().for_each(|word| outputs::fill(word, outputs, Some(&own)));
         step
     };
     let mut environment = environment(fixture, resources, python.as_ref(), &directory, &cookie)
         .map_err(|error| infra(error.to_string()))?;
     for (name, value) in &fixture.env {
         let mut value = value.clone();
-        fixture::fill(&mut value, outputs, Some(&own));
+        outputs::fill(&mut value, outputs, Some(&own));
         resources.secrets.learn([(name.clone(), value.clone())]);
         environment.set(name, value);
     }

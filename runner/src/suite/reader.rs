@@ -15,6 +15,9 @@ use crate::source::SourceLocation;
 use crate::suite::language::Section;
 use crate::suite::quantity;
 
+/// A place in the text of a file, in bytes.
+pub(super) type Span = Range<usize>;
+
 /// One suite file, and the mistakes found in it so far.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {

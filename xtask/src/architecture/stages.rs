@@ -77,6 +77,11 @@ impl Stages {
         violations
     }
 
+    /// The names, lowest first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
     fn stage(&self, file: &Path) -> Option<usize> {
         let top = top(file);
         self.names.iter().position(|name| *name == top)

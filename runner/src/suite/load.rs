@@ -1,0 +1,79 @@
+//! From a file or text to a suite, or to all its mistakes.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use model::node::Entry;
+use protocol::fault::Fault;
+use protocol::plan::ClusterPlan;
+
+use super::file::{self, Suite};
+use super::gpu;
+use super::mistakes::{Mistakes, SuiteError};
+use super::reader::Reader;
+use crate::case::Case;
+
+/// Reads a suite file.
+///
+/// # Errors
+/// It cannot be read, or all its mistakes.
+pub fn load(file: &Path) -> Result<Suite, SuiteError> {
+    let read_error = |error| SuiteError::Read { file: file.to_owned(), error };
+    let text = fs::read_to_string(file).map_err(read_error)?;
+    let dir = file.canonicalize().map_err(read_error)?.parent().unwrap_or(Path::new("/")).to_owned();
+    parse(file, &text, &dir)
+}
+
+/// Reads `text`, the content of `file`, in the absolute directory `dir`.
+///
+/// # Errors
+/// All its mistakes.
+pub fn parse(file: &Path, text: &str, dir: &Path) -> Result<Suite, SuiteError> {
+    parse_with(file, text, dir, &mut None)
+}
+
+/// [`load`], and each case fully resolved, with the origin of every value: YAML with comments.
+///
+/// # Errors
+/// It cannot be read, or all its mistakes.
+pub fn explain(file: &Path) -> Result<Vec<(Arc<Case>, String)>, SuiteError> {
+    let read_error = |error| SuiteError::Read { file: file.to_owned(), error };
+    let text = fs::read_to_string(file).map_err(read_error)?;
+    let dir = file.canonicalize().map_err(read_error)?.parent().unwrap_or(Path::new("/")).to_owned();
+    let mut explained = Some(Vec::new());
+    let suite = parse_with(file, &text, &dir, &mut explained)?;
+    Ok(suite.cases.into_iter().zip(explained.unwrap_or_default()).collect())
+}
+
+/// What happens to GPUs of `cluster`: `text` is what a case may have under `gpu`, and `name` is what messages call it.
+///
+/// # Errors
+/// All mistakes.
+pub fn gpu_events(name: &str, text: &str, cluster: &ClusterPlan) -> Result<Vec<Fault>, SuiteError> {
+    let reader = Reader::new(Path::new(name), text);
+    let mut faults = Vec::new();
+    if let Some(node) = reader.parse() {
+        let entry = Entry { key: "gpu".to_owned(), key_span: node.span.clone(), node };
+        gpu::read(&reader, &entry, Some(cluster), &mut faults);
+    }
+    let mistakes = reader.finish();
+    if mistakes.is_empty() {
+        return Ok(faults.into_iter().map(|fault| fault.fault).collect());
+    }
+    Err(SuiteError::Mistakes(Mistakes { files: vec![(text.to_owned(), mistakes)] }))
+}
+
+fn parse_with(file: &Path, text: &str, dir: &Path, explained: &mut Option<Vec<String>>) -> Result<Suite, SuiteError> {
+    let reader = Reader::new(file, text);
+    let mut foreign = Vec::new();
+    let suite = reader.parse().and_then(|node| file::read(&reader, &node, dir, &mut foreign, explained));
+    let mistakes = reader.finish();
+    if let (Some(suite), true, true) = (suite, mistakes.is_empty(), foreign.is_empty()) {
+        return Ok(suite);
+    }
+    let mut files = vec![(text.to_owned(), mistakes)];
+    files.retain(|(_, mistakes)| !mistakes.is_empty());
+    files.extend(foreign);
+    Err(SuiteError::Mistakes(Mistakes { files }))
+}
