@@ -50,7 +50,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
         rows.push(row);
     }
     let failed = rows.iter().filter(|row| row.tally.failed()).count();
-    println!("{} rows, {failed} failed, {}", rows.len(), table::time(began.elapsed()));
+    println!("{} rows, {failed} failed, {}", rows.len(), tally::time(began.elapsed()));
     Ok(failed == 0)
 }
 

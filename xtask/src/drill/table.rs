@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use super::tally::Row;
+use super::tally::{self, Row};
 
 const BEGIN: &str = "<!-- generated: drill -->\n";
 const END: &str = "<!-- /generated -->";
@@ -45,7 +44,7 @@ fn line(row: &Row) -> String {
         row.tries.to_owned(),
         format!("{} {}", grouped(tally.tries), tally.unit),
         tally.worst(),
-        time(row.took),
+        tally::time(row.took),
         format!("{}, {}", today(), machine()),
     ];
     format!("| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
@@ -69,16 +68,6 @@ fn machine() -> String {
     format!("{cores} cores, {gib} GiB")
 }
 
-/// A duration as people read it.
-pub(super) fn time(duration: Duration) -> String {
-    match duration.as_secs_f64() {
-        seconds if seconds < 0.0995 => format!("{:.0} ms", seconds * 1e3),
-        seconds if seconds < 9.95 => format!("{seconds:.1} s"),
-        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
-        seconds => format!("{:.0} min", seconds / 60.0),
-    }
-}
-
 /// `219 555`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -91,6 +80,8 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::tally::Tally;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -112,7 +103,7 @@ mod tests {
     #[test]
     fn numbers_are_grouped_and_times_short() {
         assert_eq!([1, 12, 123, 1234, 123_456].map(grouped), ["1", "12", "123", "1 234", "123 456"]);
-        let times = [20, 1_500, 12_400, 600_000].map(|ms| time(Duration::from_millis(ms)));
+        let times = [20, 1_500, 12_400, 600_000].map(|ms| tally::time(Duration::from_millis(ms)));
         assert_eq!(times, ["20 ms", "1.5 s", "12 s", "10 min"]);
     }
 }

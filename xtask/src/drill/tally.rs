@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::table;
-
 /// Most faults that a row shows.
 const SHOWN: usize = 3;
 /// Longest fault that is shown, characters.
@@ -75,7 +73,7 @@ impl Tally {
         }
         let mut parts = self.notes.clone();
         if !self.slowest.is_zero() {
-            parts.push(format!("the slowest took {}", table::time(self.slowest)));
+            parts.push(format!("the slowest took {}", time(self.slowest)));
         }
         if parts.is_empty() { "none failed".to_owned() } else { parts.join("; ") }
     }
@@ -94,7 +92,7 @@ impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = if self.tally.failed() { "FAILED" } else { "held" };
         let Tally { tries, unit, .. } = &self.tally;
-        write!(f, "  {word}: {tries} {unit} in {}; {}", table::time(self.took), self.tally.worst())?;
+        write!(f, "  {word}: {tries} {unit} in {}; {}", time(self.took), self.tally.worst())?;
         for fault in self.tally.faults.iter().take(SHOWN) {
             write!(f, "\n  - {}", short(fault, LENGTH).replace('\n', "\n    "))?;
         }
@@ -106,6 +104,16 @@ fn short(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((end, _)) => format!("{} ...", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+/// A duration as people read it.
+pub(super) fn time(duration: Duration) -> String {
+    match duration.as_secs_f64() {
+        seconds if seconds < 0.0995 => format!("{:.0} ms", seconds * 1e3),
+        seconds if seconds < 9.95 => format!("{seconds:.1} s"),
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds => format!("{:.0} min", seconds / 60.0),
     }
 }
 
