@@ -81,9 +81,9 @@ fn the_cases_that_pages_name_are_in_the_suites() {
     let mut cases = BTreeMap::new();
     for (name, file) in suite::find::named(&[checkout.join("suites")]) {
         let suite = suite::load(&file).unwrap_or_else(|_| panic!("{} has mistakes", file.display()));
-        // Without the values of the matrix.
-        let ids = suite.cases.iter().map(|case| case.id.split('[').next().unwrap_or_default().to_owned());
-        cases.insert(name, ids.collect::<BTreeSet<_>>());
+        // With the values of the matrix and without.
+        let ids = suite.cases.iter().flat_map(|case| [case.id.as_str(), case.id.split('[').next().unwrap_or_default()]);
+        cases.insert(name, ids.map(str::to_owned).collect::<BTreeSet<_>>());
     }
     let mut named = 0;
     for entry in fs::read_dir(checkout.join("docs")).unwrap() {

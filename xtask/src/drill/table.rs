@@ -79,9 +79,9 @@ fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::Tally;
     use std::time::Duration;
 
+    use super::super::tally::Tally;
     use super::*;
 
     #[test]
