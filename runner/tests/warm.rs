@@ -300,7 +300,7 @@ fn what_would_differ_starts_cold_and_says_why() {
         ),
         ("option", "launch: {argv: [python, -X, dev, probe.py], ranks: 1}", "not `python -X`"),
         ("sets", "launch: {argv: [python, sets.py], ranks: 1}", "the script may set OMP_NUM_THREADS"),
-        ("broken", "launch: {argv: [python, broken.py], ranks: 1}", "no script that can be read"),
+        ("broken", "launch: {argv: [python, broken.py], ranks: 1}", "not a script that can be read"),
         ("beside", "launch: {argv: [python, beside/train.py], ranks: 1}", "beside/logging.py comes before the module"),
         ("missing", "launch: {argv: [python, none.py], ranks: 1}", "none.py is not a file"),
         ("helper", "launch: {argv: [python, uses.py], ranks: 1}", "helper.py may set OMP_NUM_THREADS"),
