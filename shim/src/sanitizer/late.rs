@@ -27,8 +27,7 @@ enum Event {
     /// The memory was freed: what kernels submitted before touched there is nobody's.
     Gone {
         order: u64,
-        start: usize,
-        end: usize,
+        memory: Access,
     },
 }
 
@@ -63,6 +62,11 @@ impl Log {
         }
     }
 
+    /// Whether a kernel beside this one has not run.
+    pub(super) fn has_other(&self, order: u64) -> bool {
+        self.open.iter().any(|open| *open != order)
+    }
+
     /// Other work is submitted; or another kernel ran.
     pub(super) fn work(&mut self, work: Work, clock: &Clock, accesses: &[Access]) {
         if !self.open.is_empty() && !accesses.is_empty() {
@@ -71,9 +75,9 @@ impl Log {
     }
 
     /// Memory is freed behind the work `order`.
-    pub(super) fn gone(&mut self, order: u64, start: usize, end: usize) {
+    pub(super) fn gone(&mut self, order: u64, memory: Access) {
         if !self.open.is_empty() {
-            self.add(Event::Gone { order, start, end });
+            self.add(Event::Gone { order, memory });
         }
     }
 
@@ -87,7 +91,7 @@ impl Log {
     /// Whether these bytes were freed since the kernel was submitted.
     pub(super) fn is_gone(&self, kernel: Work, access: Access) -> bool {
         self.since(kernel).any(|event| match event {
-            Event::Gone { start, end, .. } => access.address < *end && *start < access.address + access.bytes,
+            Event::Gone { memory, .. } => memory.overlaps(access),
             Event::Work { .. } => false,
         })
     }

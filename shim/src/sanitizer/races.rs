@@ -68,10 +68,15 @@ pub(crate) fn work_at(site: SiteId, lanes: &[Lane], name: &'static str, accesses
     let name = lane::name().unwrap_or(name);
     let races = STATE.lock().work(lanes, name, site, accesses);
     for sentence in races {
-        match lane::site() {
-            Some(site) => finding::record_at(FindingKind::Race, name, sentence, site),
-            None => finding::record(FindingKind::Race, name, None, sentence),
-        }
+        report(name, sentence, lane::site());
+    }
+}
+
+/// Reports a race of `name`, called at `site` or, without one, where the program is now.
+fn report(name: &'static str, sentence: String, site: Option<SiteId>) {
+    match site {
+        Some(site) => finding::record_at(FindingKind::Race, name, sentence, site),
+        None => finding::record(FindingKind::Race, name, None, sentence),
     }
 }
 
@@ -115,16 +120,15 @@ impl Submitted {
                 races.extend(sentence.map(|sentence| (later.name, sentence, Some(later.site))));
             }
         }
-        for is_atomic in [false, true] {
-            let of_kind = touches.iter().filter(|touch| touch.is_atomic == is_atomic).map(|touch| touch.access);
-            state.late.work(Work { is_atomic, ..*work }, clock, &of_kind.collect::<Vec<_>>());
+        if state.late.has_other(work.order) {
+            for is_atomic in [false, true] {
+                let of_kind = touches.iter().filter(|touch| touch.is_atomic == is_atomic).map(|touch| touch.access);
+                state.late.work(Work { is_atomic, ..*work }, clock, &of_kind.collect::<Vec<_>>());
+            }
         }
         drop(state);
         for (name, sentence, site) in races {
-            match site {
-                Some(site) => finding::record_at(FindingKind::Race, name, sentence, site),
-                None => finding::record(FindingKind::Race, name, None, sentence),
-            }
+            report(name, sentence, site);
         }
     }
 
@@ -309,7 +313,7 @@ pub(crate) fn forget(address: usize, bytes: usize) {
         state.shadow.forget(address, bytes);
         let order = state.count + 1;
         state.count = order;
-        state.late.gone(order, address, address.saturating_add(bytes));
+        state.late.gone(order, Access { address, bytes, writes: true });
         drop(state);
         owner::freed(address, bytes);
         if pinned::is_any() {
@@ -530,7 +534,7 @@ mod tests {
         assert_eq!((later.name, access), ("mul", READ[0]));
         assert!(state.late.conflict(kernel, Access { writes: false, ..write }).is_none(), "both read");
         state.count += 1;
-        state.late.gone(state.count, 96, 104);
+        state.late.gone(state.count, Access { address: 96, bytes: 8, writes: true });
         let behind = Access { address: 104, ..write };
         assert!(state.late.is_gone(kernel, write) && !state.late.is_gone(kernel, behind));
         state.late.close(kernel.order);

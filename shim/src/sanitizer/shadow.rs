@@ -107,31 +107,17 @@ impl Shadow {
             }
             return conflict;
         }
+        if !writes {
+            return self.touch_late(access, work, clock);
+        }
         self.split(start);
         self.split(end);
         let mut conflict = None;
         for (_, segment) in self.segments.range(start..end) {
             conflict = conflict.or_else(|| segment.conflict(writes, work, clock));
         }
-        if writes {
-            self.clear(start, end);
-            self.segments.insert(start, Segment { end, writer: Some(work), readers: Vec::new() });
-            return conflict;
-        }
-        let mut from = start;
-        let mut holes = Vec::new();
-        for (at, segment) in self.segments.range_mut(start..end) {
-            if from < *at {
-                holes.push((from, *at));
-            }
-            from = segment.end;
-            segment.read_by(work);
-        }
-        if from < end {
-            holes.push((from, end));
-        }
-        let hole = |(from, end)| (from, Segment { end, writer: None, readers: vec![work] });
-        self.segments.extend(holes.into_iter().map(hole));
+        self.clear(start, end);
+        self.segments.insert(start, Segment { end, writer: Some(work), readers: Vec::new() });
         conflict
     }
 
