@@ -7,6 +7,7 @@ use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::plan::ClusterPlan;
 use protocol::record::{BufferTransport, ErrorCode, OperationRecord};
 use protocol::report::OperationKind;
+use smallvec::SmallVec;
 
 use crate::communicator::Communicator;
 use crate::cost::{self, Duration, Edge};
@@ -76,13 +77,35 @@ impl Seen {
     }
 }
 
+/// The ranks of a communicator that reported a collective.
+#[derive(Debug, Default)]
+struct Reporters {
+    count: u32,
+    /// A bit for each rank.
+    bits: SmallVec<[u64; 1]>,
+}
+
+impl Reporters {
+    /// Whether `rank` is new.
+    fn insert(&mut self, rank: Rank) -> bool {
+        let (word, bit) = (rank.0 as usize / 64, 1 << (rank.0 % 64));
+        if self.bits.len() <= word {
+            self.bits.resize(word + 1, 0);
+        }
+        let is_new = self.bits[word] & bit == 0;
+        self.bits[word] |= bit;
+        self.count += u32::from(is_new);
+        is_new
+    }
+}
+
 /// What the ranks of a communicator reported so far: some may be ahead of others.
 #[derive(Debug, Default)]
 struct Progress {
     /// Every rank reported all up to here.
     floor: u64,
     /// Beyond the floor: the ranks that reported.
-    open: BTreeMap<u64, BTreeSet<Rank>>,
+    open: BTreeMap<u64, Reporters>,
     /// Transfers by (sender, receiver, which of the operations on them).
     pairs: BTreeMap<(Rank, Rank, Operation), Seen>,
     collectives: u64,
@@ -179,7 +202,6 @@ impl Ledger {
             if !self.book_transfer(communicator, record, peer, kind) {
                 return wrong("twice");
             }
-            self.ranks.entry(own).or_default().transfers += 1;
         } else {
             match self.arrive(record, size) {
                 Some(first) => {
@@ -192,13 +214,14 @@ impl Ledger {
                 }
                 None => return wrong("twice"),
             }
-            let counts = self.ranks.entry(own).or_default();
-            match kind {
-                OperationKind::Barrier => counts.barriers += 1,
-                _ => counts.collectives += 1,
-            }
         }
-        self.ranks.entry(own).or_default().wait_us += record.wait_us.max(0.0);
+        let counts = self.ranks.entry(own).or_default();
+        match kind {
+            OperationKind::PointToPoint | OperationKind::OneSided => counts.transfers += 1,
+            OperationKind::Barrier => counts.barriers += 1,
+            OperationKind::Collective => counts.collectives += 1,
+        }
+        counts.wait_us += record.wait_us.max(0.0);
         Ok(())
     }
 
@@ -210,14 +233,17 @@ impl Ledger {
             return None;
         }
         let reporters = progress.open.entry(sequence).or_default();
-        let first = reporters.is_empty();
+        let first = reporters.count == 0;
         if !reporters.insert(record.rank) {
             return None;
         }
         progress.collectives += u64::from(first);
-        while progress.open.get(&(progress.floor + 1)).is_some_and(|reporters| reporters.len() == size as usize) {
+        while let Some(next) = progress.open.first_entry()
+            && *next.key() == progress.floor + 1
+            && next.get().count == size
+        {
+            next.remove();
             progress.floor += 1;
-            progress.open.remove(&progress.floor);
         }
         Some(first)
     }

@@ -3,11 +3,15 @@
 //! may take turns on a GPU, and a send may wait for its recv. Operations that wait for each other in a circle are a cycle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroU64;
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::record::OperationRecord;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
+use crate::communicator::{Communicator, Participant};
 use crate::exchange::ConnectionId;
 use crate::site::Call;
 
@@ -57,12 +61,25 @@ fn likeness(cycle: &Cycle) -> Likeness {
     sides.map(|side| (side.rank, side.communicator, side.operation, side.peer, side.call.place())).collect()
 }
 
+/// What is kept of an operation for each of its ranks: many are, so it is small.
 #[derive(Debug)]
 struct Part {
     device: Device,
     /// In the order of the device; None when that is not known any more.
-    place: Option<u64>,
-    side: Side,
+    place: Option<NonZeroU64>,
+    /// Position in the launch.
+    rank: Rank,
+    peer: Option<Rank>,
+    site: SiteId,
+    operation: Operation,
+}
+
+impl Part {
+    fn of(&self, (communicator, _, sequence): &Instance) -> Side {
+        let (communicator, sequence) = (*communicator, *sequence);
+        let call = Call::new(self.device.0, self.site, Some(self.operation), sequence);
+        Side { communicator, rank: self.rank, peer: self.peer, operation: self.operation, sequence, call }
+    }
 }
 
 /// An operation that is not done in the replay.
@@ -77,13 +94,14 @@ struct Pending {
 struct Together {
     expected: u32,
     reported: u32,
-    open: BTreeSet<Instance>,
+    open: SmallVec<[Instance; 1]>,
 }
 
 #[derive(Debug)]
 struct Line {
     /// The place where the replay is.
     now: u64,
+    /// From there on.
     places: BTreeMap<u64, Together>,
     /// Operations failed or will not be reported: the replay does not wait for them.
     has_holes: bool,
@@ -92,10 +110,8 @@ struct Line {
 impl Line {
     /// The operations where the replay is, as far as they were reported.
     fn current(&self) -> Option<(u64, &Together)> {
-        if self.has_holes {
-            return self.places.first_key_value().map(|(place, together)| (*place, together));
-        }
-        self.places.get(&self.now).map(|together| (self.now, together))
+        let (place, together) = self.places.first_key_value()?;
+        (*place == self.now || self.has_holes).then_some((*place, together))
     }
 
     fn is_at(&self, place: u64) -> bool {
@@ -107,47 +123,46 @@ impl Line {
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
     lines: BTreeMap<Device, Line>,
-    pending: BTreeMap<Instance, Pending>,
+    pending: FxHashMap<Instance, Pending>,
     /// Processes of which operations will never be reported.
     holes: BTreeSet<ConnectionId>,
     found: Vec<Cycle>,
 }
 
 impl Orders {
-    /// A rank of a communicator of `size` reported an operation, which it called as `side`.
-    pub(crate) fn note(
-        &mut self,
-        connection: ConnectionId,
-        device: u32,
-        size: u32,
-        record: &OperationRecord,
-        side: Side,
-    ) {
-        let place = record.issue.place;
-        if place == 0 {
-            return;
-        }
+    /// A rank of `communicator` reported an operation.
+    pub(crate) fn note(&mut self, communicator: &Communicator, participant: &Participant, record: &OperationRecord) {
+        let Some(place) = NonZeroU64::new(record.issue.place) else { return };
         let transfer = match (record.operation, record.peer) {
             (Operation::Send, Some(peer)) => Some((record.rank, peer)),
             (Operation::Recv, Some(peer)) => Some((peer, record.rank)),
             _ => None,
         };
         let instance = (record.communicator, transfer, record.sequence);
-        let device = (connection, device);
-        let has_holes = self.holes.contains(&connection);
+        let device = (participant.connection, participant.member.device);
+        let has_holes = self.holes.contains(&participant.connection);
         let line = self.lines.entry(device).or_insert_with(|| Line { now: 1, places: BTreeMap::new(), has_holes });
-        let is_late = place < line.now;
+        let is_late = place.get() < line.now;
         if !is_late {
-            let together = line.places.entry(place).or_default();
+            let together = line.places.entry(place.get()).or_default();
             together.expected = record.issue.together;
             together.reported += 1;
-            together.open.insert(instance);
+            together.open.push(instance);
         }
-        let ranks = if transfer.is_some() { 2 } else { size as usize };
+        let ranks = if transfer.is_some() { 2 } else { communicator.size() as usize };
         let pending = self.pending.entry(instance).or_insert_with(|| Pending { ranks, parts: Vec::new() });
-        pending.parts.push(Part { device, place: (!is_late).then_some(place), side });
-        let devices = self.finish(instance);
-        self.replay(devices);
+        pending.parts.push(Part {
+            device,
+            place: (!is_late).then_some(place),
+            rank: participant.member.global_rank,
+            peer: record.peer.and_then(|peer| communicator.global_rank(peer)),
+            site: record.site,
+            operation: record.operation,
+        });
+        if pending.parts.len() >= pending.ranks {
+            let devices = self.finish(instance);
+            self.replay(devices);
+        }
         if self.pending.len() > MOST {
             self.forget();
         }
@@ -188,7 +203,7 @@ impl Orders {
             if !together.open.is_empty() || (together.reported < together.expected && !line.has_holes) {
                 continue;
             }
-            line.places.remove(&place);
+            line.places.pop_first();
             line.now = place + 1;
             devices.extend(self.finish_current(device));
             devices.push(device);
@@ -198,7 +213,7 @@ impl Orders {
     /// Takes out what is ready of what a device is at; the devices that may go on.
     fn finish_current(&mut self, device: Device) -> Vec<Device> {
         let current = self.lines.get(&device).and_then(Line::current);
-        let open: Vec<Instance> = current.into_iter().flat_map(|(_, together)| &together.open).copied().collect();
+        let open = current.map(|(_, together)| together.open.clone()).unwrap_or_default();
         open.into_iter().flat_map(|instance| self.finish(instance)).collect()
     }
 
@@ -207,7 +222,8 @@ impl Orders {
         self.pending.get(instance).is_some_and(|pending| {
             pending.parts.len() >= pending.ranks
                 && pending.parts.iter().all(|part| {
-                    part.place.is_none_or(|place| self.lines.get(&part.device).is_some_and(|line| line.is_at(place)))
+                    part.place
+                        .is_none_or(|place| self.lines.get(&part.device).is_some_and(|line| line.is_at(place.get())))
                 })
         })
     }
@@ -220,9 +236,9 @@ impl Orders {
         let Some(pending) = self.pending.remove(&instance) else { return Vec::new() };
         let mut devices = Vec::new();
         for part in pending.parts {
-            let together = part.place.and_then(|place| self.lines.get_mut(&part.device)?.places.get_mut(&place));
+            let together = part.place.and_then(|place| self.lines.get_mut(&part.device)?.places.get_mut(&place.get()));
             if let Some(together) = together {
-                together.open.remove(&instance);
+                together.open.retain(|open| *open != instance);
                 devices.push(part.device);
             }
         }
@@ -265,6 +281,8 @@ impl<'a> Graph<'a> {
         let nodes = |together: &Together| -> Vec<usize> {
             let mut nodes: Vec<usize> = together.open.iter().filter_map(|open| index.get(open)).copied().collect();
             nodes.sort_unstable();
+            // A rank's transfer to itself is there as a send and as a recv.
+            nodes.dedup();
             nodes
         };
         for line in orders.lines.values() {
@@ -373,15 +391,16 @@ impl<'a> Graph<'a> {
 
     /// A device that issued `before` before `after`.
     fn edge(&self, before: &Instance, after: &Instance) -> Option<(Device, Edge)> {
-        let (before, after) = (self.orders.pending.get(before)?, self.orders.pending.get(after)?);
-        let pairs = before.parts.iter().flat_map(|first| after.parts.iter().map(move |second| (first, second)));
+        let parts = |instance: &Instance| self.orders.pending.get(instance).map(|pending| &pending.parts);
+        let (firsts, seconds) = (parts(before)?, parts(after)?);
+        let pairs = firsts.iter().flat_map(|first| seconds.iter().map(move |second| (first, second)));
         let mut found: Vec<(&Part, &Part)> = pairs
             .filter(|(first, second)| {
                 first.device == second.device && first.place.zip(second.place).is_some_and(|(one, other)| one < other)
             })
             .collect();
-        found.sort_by_key(|(first, _)| first.side.rank);
+        found.sort_by_key(|(first, _)| first.rank);
         let (first, second) = found.first()?;
-        Some((first.device, Edge { first: first.side, second: second.side }))
+        Some((first.device, Edge { first: first.of(before), second: second.of(after) }))
     }
 }

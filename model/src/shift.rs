@@ -8,6 +8,7 @@ use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::record::OperationRecord;
 use protocol::site::CallSite;
+use rustc_hash::FxHashMap;
 
 use crate::exchange::ConnectionId;
 use crate::site::{Call, Sites};
@@ -119,7 +120,7 @@ pub(crate) struct Shift {
 #[derive(Debug, Default)]
 pub(crate) struct Shifts {
     lines: BTreeMap<CallSite, Line>,
-    known: BTreeMap<(ConnectionId, SiteId), Line>,
+    known: FxHashMap<(ConnectionId, SiteId), Line>,
     tracks: BTreeMap<CommunicatorId, Track>,
 }
 
@@ -184,19 +185,19 @@ impl Track {
     /// Lets go of what is settled, and judges lines that have differed for long enough.
     fn follow(&mut self, communicator: CommunicatorId) {
         loop {
-            let complete = self.complete();
-            let Some((first, position)) = complete.first() else { return };
+            let first = self.positions.first_key_value().filter(|(_, position)| position.is_complete());
+            let Some((first, position)) = first else { return };
             let (first, agrees) = (*first, position.agrees());
-            let unusual = if self.unusual.is_none() { position.unusual(first) } else { None };
-            let differing = complete.iter().take_while(|(_, position)| !position.agrees()).count();
-            let may_go_on = differing == complete.len() && differing < WINDOW;
             if self.is_dismissed || agrees {
+                let unusual = if self.unusual.is_none() { position.unusual(first) } else { None };
                 self.is_dismissed &= !agrees;
                 self.unusual = self.unusual.take().or(unusual);
                 self.let_go(first, agrees);
                 continue;
             }
-            if may_go_on {
+            let complete = self.complete();
+            let differing = complete.iter().take_while(|(_, position)| !position.agrees()).count();
+            if differing == complete.len() && differing < WINDOW {
                 return;
             }
             self.found = self.judge(communicator);

@@ -33,6 +33,7 @@ const BENCHES: &[(&str, &str)] = &[
         "kernels",
         "FTEST_PYTHON=\"$(./ftest env path torch==2.15.0 triton numpy)/bin/python\" ./ftest exec --profile a100 -- python benches/kernels.py",
     ),
+    ("records", "cargo bench -p model --bench records"),
     ("overhead", "./ftest --version && python3 benches/overhead.py"),
     ("runner", "./ftest --version && python3 benches/runner.py"),
     ("warm", "./ftest --version && python3 benches/warm.py --suites"),

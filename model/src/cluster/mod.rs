@@ -25,7 +25,7 @@ use crate::failure::Failures;
 use crate::fault::FiredFaults;
 use crate::gathering::{Applicant, Waiting};
 use crate::ledger::Ledger;
-use crate::order::{Orders, Side};
+use crate::order::Orders;
 use crate::processes::Processes;
 use crate::rendezvous::Rendezvous;
 use crate::replicas::Replicas;
@@ -296,15 +296,7 @@ impl Cluster {
         let Some(participant) = communicator.participant(record.rank, from) else { return };
         let call = Call::new(from, record.site, Some(record.operation), record.sequence);
         self.shifts.note(communicator.size(), record, call, &self.sites);
-        let side = Side {
-            communicator: record.communicator,
-            rank: participant.member.global_rank,
-            peer: record.peer.and_then(|peer| communicator.global_rank(peer)),
-            operation: record.operation,
-            sequence: record.sequence,
-            call,
-        };
-        self.orders.note(from, participant.member.device, communicator.size(), record, side);
+        self.orders.note(communicator, participant, record);
     }
 
     /// The connection of the process that ended as `rank`, while that is open: what it sent last may still be on its way.

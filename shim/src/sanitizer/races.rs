@@ -3,12 +3,13 @@
 //! Concurrent Execution"). The host counts as one: what a thread waited for is known to all that submit work, since how
 //! threads order each other is not seen (PyTorch's watchdog asks for every collective, and frees its memory). So a race may be missed, but none is made up.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use dataplane::lock::Mutex;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
+use rustc_hash::FxHashMap;
 
 pub(crate) use super::clock::Clock;
 pub(crate) use super::lane::{Lane, Order};
@@ -36,7 +37,7 @@ struct Known {
 #[derive(Debug, Default)]
 struct State {
     host: Clock,
-    streams: HashMap<u64, Known>,
+    streams: FxHashMap<u64, Known>,
     shadow: Shadow,
     /// Pieces of work so far.
     count: u64,
@@ -377,7 +378,7 @@ impl State {
         for other in others {
             self.enter(*other).join(&clock);
         }
-        *self.enter(first) = clock;
+        self.streams.get_mut(&first.id).expect("entered above").clock = clock;
         (work, races)
     }
 
