@@ -430,20 +430,20 @@ impl Storage {
 
     /// Another storage of the CPU over the same bytes, which it does not own; the caller owns it.
     pub(super) fn twin(self) -> Self {
-        self.twin_kept_by(keep)
+        self.twin_kept_by(&BORROWED)
     }
 
     /// [`Storage::twin`] of a result that nobody has seen yet: its bytes may become others.
     pub(super) fn replaceable_twin(self) -> Self {
-        self.twin_kept_by(keep_until_replaced)
+        self.twin_kept_by(&REPLACEABLE)
     }
 
-    fn twin_kept_by(self, deleter: unsafe extern "C-unwind" fn(*mut c_void)) -> Self {
+    fn twin_kept_by(self, mark: &'static u8) -> Self {
         let torch = torch();
         let mut data = DataPtr {
             data: self.data() as *mut c_void,
-            deleter: Some(deleter),
-            context: std::ptr::null_mut(),
+            deleter: Some(keep),
+            context: std::ptr::from_ref(mark).cast_mut().cast(),
             device: Device::CPU,
         };
         let mut twin = std::ptr::null_mut();
@@ -466,17 +466,18 @@ impl Storage {
 
     /// True for a twin whose bytes are still another's.
     pub(super) fn is_borrowed(self) -> bool {
-        self.deleter() == keep as *const () as usize || self.is_replaceable()
+        self.is_marked(&BORROWED) || self.is_replaceable()
     }
 
     /// True for a [`Storage::replaceable_twin`] whose bytes are still another's.
     pub(super) fn is_replaceable(self) -> bool {
-        self.deleter() == keep_until_replaced as *const () as usize
+        self.is_marked(&REPLACEABLE)
     }
 
-    fn deleter(self) -> usize {
-        // SAFETY: the deleter of the `DataPtr` of a live storage, its second word.
-        unsafe { self.0.wrapping_byte_add(at::DATA + 8).cast::<usize>().read() }
+    fn is_marked(self, mark: &'static u8) -> bool {
+        // SAFETY: the context of the `DataPtr` of a live storage, its third word.
+        let context = unsafe { self.0.wrapping_byte_add(at::DATA + 16).cast::<*const u8>().read() };
+        std::ptr::eq(context, mark)
     }
 
     /// Exchanges the bytes with `other`: address, owner and size; each keeps its device.
@@ -510,10 +511,10 @@ impl Storage {
 /// The deleter of bytes that someone else owns.
 unsafe extern "C-unwind" fn keep(_context: *mut c_void) {}
 
-/// Another deleter of such bytes. It has an effect of its own, so that it is not merged with [`keep`], whose address differs.
-unsafe extern "C-unwind" fn keep_until_replaced(context: *mut c_void) {
-    std::hint::black_box(context);
-}
+/// Contexts of bytes that someone else owns. What tells them apart is where they are: a static is in one place, a function may be in
+/// several, or in one with others.
+static BORROWED: u8 = 0;
+static REPLACEABLE: u8 = 1;
 
 /// The values of a `c10::detail::ListImpl`.
 ///
