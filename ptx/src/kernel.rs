@@ -7,6 +7,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context as Compiler, control::ControlPlane, isa::OwnedTargetIsa};
 use parking_lot::Mutex;
 
+use crate::chains;
 use crate::decode;
 use crate::error::Refusal;
 use crate::flow;
@@ -254,6 +255,7 @@ impl Image {
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
         flow::insert_yields(&mut program);
+        chains::interleave(&mut program);
         // What is looked for is looked for lane by lane.
         let shapes = if checks.any() { None } else { shape::shapes(&program) };
         let flow = flow::analyse(&program, &owners, shapes.as_ref());

@@ -57,6 +57,7 @@
 #![expect(unsafe_code, reason = "compiled code and the memory that it shares with the machine")]
 
 mod ast;
+mod chains;
 mod decode;
 mod error;
 mod flow;

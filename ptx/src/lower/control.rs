@@ -13,8 +13,9 @@ impl<'a> Lowering<'a> {
         if !self.flow.restores[index].is_empty() {
             self.move_saved(index, false);
         }
-        for inst in &block.insts {
+        for (at, inst) in block.insts.iter().enumerate() {
             self.site = inst.site;
+            self.check_group(&block.insts, at);
             if self.is_together() {
                 self.inst_together(inst);
             } else {
@@ -22,6 +23,7 @@ impl<'a> Lowering<'a> {
             }
         }
         self.site = block.site;
+        self.group = None;
         self.terminator(index);
     }
 

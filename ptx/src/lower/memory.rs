@@ -6,16 +6,18 @@ use crate::memory_ops::AddressSpace;
 impl<'a> Lowering<'a> {
     /// The host address of an access, checked; of so many lanes, whose accesses follow each other, the first one's.
     pub(super) fn resolve(&mut self, memory: &Memory, base: Val, bytes: u32, write: bool, lanes: u32) -> Value {
-        let access = memory.access(write);
+        if let Some(place) = self.place_in_group(memory, base, bytes, lanes).filter(|_| !write) {
+            return place;
+        }
         let base = self.int(base, 64);
         let address = if memory.offset == 0 { base } else { self.b.ins().iadd_imm_s(base, memory.offset) };
-        let shift = i64::from(bytes.trailing_zeros());
         let (slow, good) = (self.b.create_block(), self.new_block());
         self.b.set_cold_block(slow);
         self.b.append_block_param(good, types::I64);
         let (fits, host) = match memory.space {
             AddressSpace::Global | AddressSpace::Generic => {
                 let sites = self.load_context(types::I64, offset_of!(Context, sites));
+                let shift = i64::from(bytes.trailing_zeros());
                 let at = self.site as usize * size_of::<SiteCache>();
                 let lowest = self.b.ins().load(types::I64, trusted(), sites, (at + offset_of!(SiteCache, low)) as i32);
                 let limit = if lanes == 1 { offset_of!(SiteCache, count) } else { offset_of!(SiteCache, rows) };
@@ -38,13 +40,27 @@ impl<'a> Lowering<'a> {
                         (start, self.load_context(types::I64, offset_of!(Context, param_bytes)))
                     }
                 };
-                let turned = if shift == 0 { address } else { self.b.ins().rotr_imm_u(address, shift) };
-                let limit = if shift == 0 { length } else { self.b.ins().ushr_imm_u(length, shift) };
-                (self.are_below(turned, limit, lanes), self.b.ins().iadd(start, address))
+                (self.fits(address, length, bytes, lanes), self.b.ins().iadd(start, address))
             }
         };
         self.b.ins().brif(fits, good, &[BlockArg::Value(host)], slow, &[]);
         self.b.switch_to_block(slow);
+        self.resolve_by_helper(memory, address, bytes, write, lanes, good);
+        self.b.switch_to_block(good);
+        self.b.block_params(good)[0]
+    }
+
+    /// Goes on in `good` with what the machine says of an access. It stops the launch if that is not good.
+    pub(super) fn resolve_by_helper(
+        &mut self,
+        memory: &Memory,
+        address: Value,
+        bytes: u32,
+        write: bool,
+        lanes: u32,
+        good: ir::Block,
+    ) {
+        let access = memory.access(write);
         self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
         let site = self.site_value();
         let mode = u64::from(bytes) | (memory.space as u64) << 16 | (access as u64) << 24;
@@ -60,8 +76,14 @@ impl<'a> Lowering<'a> {
         self.b.ins().brif(host, good, &[BlockArg::Value(host)], bad, &[]);
         self.b.switch_to_block(bad);
         self.b.ins().return_(&[]);
-        self.b.switch_to_block(good);
-        self.b.block_params(good)[0]
+    }
+
+    /// Whether so many accesses that follow each other are inside memory that begins at 0, the first aligned to their size.
+    pub(super) fn fits(&mut self, address: Value, length: Value, bytes: u32, count: u32) -> Value {
+        let shift = i64::from(bytes.trailing_zeros());
+        let turned = if shift == 0 { address } else { self.b.ins().rotr_imm_u(address, shift) };
+        let limit = if shift == 0 { length } else { self.b.ins().ushr_imm_u(length, shift) };
+        self.are_below(turned, limit, count)
     }
 
     /// Whether so many numbers from one on are below a limit.

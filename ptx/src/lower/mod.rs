@@ -5,6 +5,7 @@ mod call;
 mod control;
 mod float;
 mod four;
+mod group;
 mod integer;
 mod memory;
 mod operation;
@@ -83,6 +84,7 @@ struct Lowering<'a> {
     entry: Option<four::Entry>,
     vectors: Vec<[Option<Variable>; 2]>,
     summaries: Vec<Option<[Variable; 2]>>,
+    group: Option<group::Group>,
     /// What is lowered runs rarely.
     is_rare: bool,
     /// What single lanes gave: register, lane, value.
@@ -175,6 +177,7 @@ impl<'a> Lowering<'a> {
             entry: None,
             vectors: vec![[None; 2]; program.regs.len()],
             summaries: vec![None; program.regs.len()],
+            group: None,
             is_rare: false,
             results: Vec::new(),
             lanes: [none; 4],

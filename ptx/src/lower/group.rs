@@ -1,0 +1,105 @@
+//! Loads from shared memory that follow each other from one address: their places are checked once.
+
+use super::*;
+use crate::memory_ops::AddressSpace;
+use crate::shape::{LANES, Shape};
+
+/// Loads of a block whose places are known to be good.
+pub(super) struct Group {
+    base: Val,
+    bytes: u32,
+    lanes: u32,
+    /// The host's address of the base.
+    host: Value,
+    /// The instruction behind the last one.
+    end: usize,
+}
+
+fn shared_load(inst: &Inst) -> Option<(Val, &Memory, u32)> {
+    match &inst.op {
+        Op::Load(memory) if memory.space == AddressSpace::Shared => {
+            Some((inst.src[0], memory, memory.scalar.bytes() * inst.dst.len() as u32))
+        }
+        _ => None,
+    }
+}
+
+impl<'a> Lowering<'a> {
+    /// Where an access of the group that is under way is, checked; `None` for any other.
+    pub(super) fn place_in_group(&mut self, memory: &Memory, base: Val, bytes: u32, lanes: u32) -> Option<Value> {
+        let group = self.group.as_ref()?;
+        let is_in =
+            memory.space == AddressSpace::Shared && (group.base, group.bytes, group.lanes) == (base, bytes, lanes);
+        let host = group.host;
+        is_in.then(|| if memory.offset == 0 { host } else { self.b.ins().iadd_imm_s(host, memory.offset) })
+    }
+
+    /// Checks the places of the loads that begin at `at`, if there are several. They are from one address on, of one size and multiples
+    /// of it apart: all are good if the first and the last one are, and one of them is not good if these are not.
+    pub(super) fn check_group(&mut self, insts: &[Inst], at: usize) {
+        if self.group.as_ref().is_some_and(|group| at < group.end) {
+            return;
+        }
+        self.group = None;
+        let Some((base, first, bytes)) = shared_load(&insts[at]) else { return };
+        // What is looked for is looked for at each access.
+        let Some(lanes) = self.lanes_of_group(base, bytes).filter(|_| !self.checks.any()) else { return };
+        let (mut low, mut high, mut end) = (first.offset, first.offset, at);
+        for inst in &insts[at..] {
+            match shared_load(inst) {
+                Some((other, memory, size))
+                    if (other, size) == (base, bytes) && (memory.offset - first.offset) % i64::from(bytes) == 0 =>
+                {
+                    (low, high, end) = (low.min(memory.offset), high.max(memory.offset), end + 1);
+                }
+                _ => break,
+            }
+            if inst.dst.iter().any(|reg| base == Val::Reg(*reg)) {
+                break;
+            }
+        }
+        let members = &insts[at..end];
+        let places = (high - low) as u64 / u64::from(bytes) + u64::from(lanes);
+        if members.len() < 2 || places > u64::from(u16::MAX) {
+            return;
+        }
+        let from = self.int(base, 64);
+        let lowest = self.b.ins().iadd_imm_s(from, low);
+        let start = self.load_context(types::I64, offset_of!(Context, shared));
+        let length = self.load_context(types::I64, offset_of!(Context, shared_bytes));
+        let fits = self.fits(lowest, length, bytes, places as u32);
+        let (good, bad) = (self.new_block(), self.b.create_block());
+        self.b.set_cold_block(bad);
+        self.b.ins().brif(fits, good, &[], bad, &[]);
+        // The first that is not good stops the launch.
+        self.b.switch_to_block(bad);
+        let site = self.site;
+        for inst in members {
+            let Some((_, memory, _)) = shared_load(inst) else { continue };
+            self.site = inst.site;
+            let address = self.b.ins().iadd_imm_s(from, memory.offset);
+            let next = self.b.create_block();
+            self.b.set_cold_block(next);
+            self.b.append_block_param(next, types::I64);
+            self.resolve_by_helper(memory, address, bytes, false, lanes, next);
+            self.b.switch_to_block(next);
+        }
+        self.site = site;
+        self.jump(good, &[]);
+        self.b.switch_to_block(good);
+        let host = self.b.ins().iadd(start, from);
+        self.group = Some(Group { base, bytes, lanes, host, end });
+    }
+
+    /// How many lanes' places are checked at once; none where each lane's is.
+    fn lanes_of_group(&self, base: Val, bytes: u32) -> Option<u32> {
+        if !self.is_together() {
+            return Some(1);
+        }
+        match self.shapes?.of(self.program, base, 64) {
+            Shape::Steps { step: 0, .. } => Some(1),
+            Shape::Steps { step, .. } if step == u64::from(bytes) => Some(LANES),
+            _ => None,
+        }
+    }
+}
