@@ -21,6 +21,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/order.py", "order.py"),
     ("fixtures/findings/races.py", "races.py"),
     ("fixtures/findings/replicas.py", "replicas.py"),
+    ("fixtures/findings/splits.py", "splits.py"),
     ("fixtures/findings/threads.py", "threads.py"),
     ("fixtures/src/bin/bugs/memory.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/order.rs", "fixture-bugs"),
@@ -34,7 +35,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 const SUITES: &[&str] = &["corpus", "findings", "misuse"];
 
 /// The bugs that a program has all at once, in one process: a case of it finds each.
-const TOGETHER: &[&str] = &["backward.py", "host.py", "order.py", "races.py"];
+const TOGETHER: &[&str] = &["backward.py", "host.py", "order.py", "races.py", "splits.py"];
 
 /// What finds the bugs of a program, where that is not looked for by default.
 const SANITIZERS: &[(&str, &str)] = &[("replicas.py", "replicas")];
