@@ -15,14 +15,18 @@ use runner::suite;
 const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/backward.py", "backward.py"),
     ("fixtures/findings/bugs.py", "bugs.py"),
+    ("fixtures/findings/compiled.py", "compiled.py"),
     ("fixtures/findings/gradients.py", "gradients.py"),
     ("fixtures/findings/graphs.py", "graphs.py"),
     ("fixtures/findings/host.py", "host.py"),
+    ("fixtures/findings/not_finite.py", "not_finite.py"),
     ("fixtures/findings/order.py", "order.py"),
     ("fixtures/findings/races.py", "races.py"),
     ("fixtures/findings/replicas.py", "replicas.py"),
     ("fixtures/findings/splits.py", "splits.py"),
     ("fixtures/findings/threads.py", "threads.py"),
+    ("fixtures/findings/uninitialized.py", "uninitialized.py"),
+    ("fixtures/src/bin/bugs/kernels.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/memory.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/order.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/races.rs", "fixture-bugs"),
@@ -31,14 +35,18 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/src/bin/misuse/main.rs", "fixture-misuse"),
 ];
 
+/// What is beside the programs without a list of bugs: it looks at how findings come about, or its mistakes are its own.
+const NOT_LISTED: &[&str] = &["captured.py", "ends.py", "kernels.py", "late.py", "pattern.py", "triton_bugs.py"];
+
 /// The suites of the corpus. Others run some of its programs, too.
 const SUITES: &[&str] = &["corpus", "findings", "misuse"];
 
 /// The bugs that a program has all at once, in one process: a case of it finds each.
-const TOGETHER: &[&str] = &["backward.py", "host.py", "order.py", "races.py", "splits.py"];
+const TOGETHER: &[&str] = &["backward.py", "compiled.py", "host.py", "order.py", "races.py", "splits.py"];
 
 /// What finds the bugs of a program, where that is not looked for by default.
-const SANITIZERS: &[(&str, &str)] = &[("replicas.py", "replicas")];
+const SANITIZERS: &[(&str, &str)] =
+    &[("not_finite.py", "finite"), ("replicas.py", "replicas"), ("uninitialized.py", "init")];
 
 /// What is checked in another way than by a finding.
 const NO_FINDING: &[&str] = &["leak"];
@@ -150,6 +158,21 @@ fn there_are_enough_and_each_names_its_thread() {
     let without: Vec<&str> =
         bugs.iter().filter(|bug| !names_a_thread(&bug.about)).map(|bug| bug.name.as_str()).collect();
     assert_eq!(without, [""; 0], "these name no thread");
+}
+
+/// A program that is forgotten in the list above would need no thread and no twin.
+#[test]
+fn every_program_of_the_corpus_is_looked_at() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let listed = PROGRAMS.iter().map(|(file, _)| root.join(file)).chain([root.join("fixtures/src/bin/bugs/main.rs")]);
+    let mut listed: BTreeSet<_> = listed.chain([root.join("fixtures/src/bin/bugs/stage.rs")]).collect();
+    listed.extend(NOT_LISTED.iter().map(|name| root.join("fixtures/findings").join(name)));
+    for directory in ["fixtures/findings", "fixtures/src/bin/bugs"] {
+        let entries = fs::read_dir(root.join(directory)).unwrap().map(|entry| entry.unwrap().path());
+        let programs = entries.filter(|path| path.extension().is_some_and(|end| end == "py" || end == "rs"));
+        let forgotten: Vec<_> = programs.filter(|path| !listed.contains(path)).collect();
+        assert!(forgotten.is_empty(), "PROGRAMS lacks {forgotten:?}");
+    }
 }
 
 /// What keeps a case from finding `bug`, of `all` that its program has, exactly.
