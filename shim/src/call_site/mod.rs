@@ -26,6 +26,11 @@ pub(crate) fn is_in_backward_pass() -> bool {
     python::pass().is_some()
 }
 
+/// Whether this thread only learns shapes for PyTorch, from results of memory that nobody wrote. At the cost of a walk over all frames.
+pub(crate) fn is_in_trial() -> bool {
+    python::is_within(origin::learns_shapes)
+}
+
 /// Whether PyTorch is in the process, as far as its calls have shown.
 pub(crate) fn has_framework() -> bool {
     python::has_framework()

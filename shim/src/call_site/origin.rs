@@ -36,6 +36,13 @@ pub(super) fn waits_for_backward(file: &str) -> bool {
     file.ends_with("/torch/autograd/graph.py") || file.ends_with("/torch/autograd/__init__.py")
 }
 
+/// Whether PyTorch learns shapes there: it runs the program's modules on memory that it leaves empty, and throws the results away.
+pub(super) fn learns_shapes(file: &str, function: &str) -> bool {
+    // With its class before it, except in Python 3.10.
+    function.rsplit('.').next() == Some("_forward_metadata_inference")
+        && file.ends_with("/torch/distributed/pipelining/stage.py")
+}
+
 /// The directory of the package whose library is at `path`: `X/torch` for `X/torch/lib/libtorch_cuda.so`.
 pub(super) fn framework_of(path: &str) -> Option<&str> {
     let (package, library) = path.rsplit_once("/lib/")?;
@@ -78,5 +85,10 @@ mod tests {
         ] {
             assert_eq!(is_generated(file, function), is, "{file} {function}");
         }
+        let stage = "/venv/lib/python3.11/site-packages/torch/distributed/pipelining/stage.py";
+        assert!(learns_shapes(stage, "PipelineStage._forward_metadata_inference"));
+        assert!(learns_shapes(stage, "_forward_metadata_inference"));
+        assert!(!learns_shapes(stage, "forward_one_chunk"));
+        assert!(!learns_shapes("/home/me/stage.py", "_forward_metadata_inference"));
     }
 }

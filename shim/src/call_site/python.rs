@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute;
+use std::ops::ControlFlow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -109,25 +110,30 @@ pub(super) fn of_this_thread() -> Option<SiteId> {
     })
 }
 
+/// Whether `is` holds of the file and the function of a frame of this thread.
+pub(super) fn is_within(is: impl Fn(&str, &str) -> bool) -> bool {
+    let Some((python, thread)) = python().and_then(|python| Some((python, python.own_thread()?))) else { return false };
+    let mut found = false;
+    // SAFETY: the state of this thread; the code object is that of one of its frames.
+    unsafe {
+        python.each(thread, |frame| {
+            let (file, name) = python.names(frame)?;
+            found = is(&file, &name);
+            Some(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+    }
+    found
+}
+
 /// Where this thread's innermost frame of the user's is.
 fn of_own_frames() -> Option<SiteId> {
     let python = python()?;
-    // SAFETY: both only read variables of the interpreter and of this thread.
-    let thread = unsafe {
-        // The states of threads are being freed.
-        if (python.is_finalizing)() != 0 {
-            return None;
-        }
-        (python.thread)()
-    };
-    if thread.is_null() {
-        return None;
-    }
+    let thread = python.own_thread()?;
     if IS_MAIN.try_with(|is_main| *is_main).unwrap_or(false) {
-        MAIN.store(thread as usize, Ordering::Relaxed);
+        MAIN.store(thread, Ordering::Relaxed);
     }
     // SAFETY: the state of this thread.
-    let (site, is_sound) = unsafe { python.walk(thread as usize) };
+    let (site, is_sound) = unsafe { python.walk(thread) };
     if !is_sound {
         IS_OFF.store(true, Ordering::Relaxed);
         return None;
@@ -137,7 +143,6 @@ fn of_own_frames() -> Option<SiteId> {
     }
     site
 }
-
 /// One frame.
 #[derive(Clone, Copy)]
 struct Frame {
@@ -198,16 +203,56 @@ impl Python {
         }
     }
 
+    /// The state of this thread, if it runs Python.
+    fn own_thread(&self) -> Option<usize> {
+        // SAFETY: both only read variables of the interpreter and of this thread.
+        let thread = unsafe {
+            // The states of threads are being freed.
+            if (self.is_finalizing)() != 0 {
+                return None;
+            }
+            (self.thread)()
+        };
+        (!thread.is_null()).then_some(thread as usize)
+    }
+
     /// Looks for the user's frame; false if the structures are not as the layout says.
     ///
     /// # Safety
     /// `thread` is the state of the calling thread, or of one that waits for it.
     unsafe fn walk(&self, thread: usize) -> (Option<SiteId>, bool) {
-        let mut first = None;
+        let (mut users, mut first) = (None, None);
+        // SAFETY: the caller's promise.
+        let is_sound = unsafe {
+            self.each(thread, |frame| {
+                Some(match self.place(frame)? {
+                    Place::Users(site) => {
+                        users = Some(site);
+                        ControlFlow::Break(())
+                    }
+                    Place::Foreign => {
+                        first = first.or(Some(frame));
+                        ControlFlow::Continue(())
+                    }
+                })
+            })
+        };
+        if !is_sound {
+            return (None, false);
+        }
+        (users.or_else(|| first.and_then(|frame| self.site(frame))), true)
+    }
+
+    /// Looks at frames, the innermost first, until `look` breaks; false if the structures are not as the layout says, or `look` finds
+    /// that they are not.
+    ///
+    /// # Safety
+    /// `thread` is the state of the calling thread, or of one that waits for it.
+    unsafe fn each(&self, thread: usize, mut look: impl FnMut(Frame) -> Option<ControlFlow<()>>) -> bool {
         // SAFETY: the caller's promise; every frame is reached from the one before it.
         unsafe {
             let Some(mut frame) = self.innermost_frame(thread, |address| memory::word(address)) else {
-                return (None, false);
+                return false;
             };
             for _ in 0..DEPTH {
                 if frame == 0 {
@@ -216,24 +261,23 @@ impl Python {
                 let (Some(code), Some(previous)) =
                     (memory::word(frame + self.layout.code), memory::word(frame + self.layout.previous))
                 else {
-                    return (None, false);
+                    return false;
                 };
                 let code = code & !TAG_BITS;
                 let owner = self.layout.owner.map(|owner| memory::byte(frame + owner));
                 let is_entry = owner.is_some_and(|owner| owner == Some(OWNED_BY_C));
                 // An entry of the interpreter has code that is none of a program's, no code, or None.
                 if !is_entry && code != 0 && memory::word(code + TYPE) == Some(self.code_type) {
-                    let Some(read) = self.frame(frame, code) else { return (None, false) };
-                    match self.place(read) {
-                        Some(Place::Users(site)) => return (Some(site), true),
-                        Some(Place::Foreign) => first = first.or(Some(read)),
-                        None => return (None, false),
+                    match self.frame(frame, code).and_then(&mut look) {
+                        Some(ControlFlow::Continue(())) => {}
+                        Some(ControlFlow::Break(())) => return true,
+                        None => return false,
                     }
                 }
                 frame = previous;
             }
         }
-        (first.and_then(|frame| self.site(frame)), true)
+        true
     }
 
     fn innermost_frame(&self, thread: usize, word: impl Fn(usize) -> Option<usize>) -> Option<usize> {
@@ -307,12 +351,18 @@ impl Python {
         Some(site)
     }
 
-    /// The number of a frame's place.
-    fn site(&self, Frame { code, offset }: Frame) -> Option<SiteId> {
+    /// The file and the function of a frame.
+    fn names(&self, Frame { code, .. }: Frame) -> Option<(String, String)> {
         // SAFETY: both are in the code object of a frame of this thread, which keeps it alive.
         let (file, name) =
             unsafe { (memory::word(code + self.layout.filename)?, memory::word(code + self.layout.name)?) };
-        let (file, name) = (self.text(file)?, self.text(name)?);
+        Some((self.text(file)?, self.text(name)?))
+    }
+
+    /// The number of a frame's place.
+    fn site(&self, frame: Frame) -> Option<SiteId> {
+        let (file, name) = self.names(frame)?;
+        let Frame { code, offset } = frame;
         // Before its first instruction a frame is at a negative offset, for which the answer is the function's first line.
         let offset = c_int::try_from(offset as isize).ok()?;
         // SAFETY: a code object, by its type, that a frame of this thread keeps alive; it is only read.
