@@ -17,8 +17,8 @@ pub(super) struct Unwritten {
     operator: &'static Operator,
     reads: Vec<Read>,
     written: Vec<Bytes>,
-    /// A copy between GPUs: from, to.
-    copy: Option<(Bytes, Bytes)>,
+    /// Copies between GPUs: from, to.
+    copies: Vec<(Bytes, Bytes)>,
 }
 
 impl Unwritten {
@@ -27,14 +27,17 @@ impl Unwritten {
         if !init::is_wanted() {
             return None;
         }
-        let mut unwritten = Self { operator, reads: Vec::new(), written: Vec::new(), copy: None };
-        if let (true, [to, from, ..]) = (operator.name == names::COPY, arguments)
-            && let (Some(to), Some(from)) = (bytes(to), bytes(from))
-        {
-            unwritten.copy = Some((from, to));
-            return Some(unwritten);
-        }
+        let mut unwritten = Self { operator, reads: Vec::new(), written: Vec::new(), copies: Vec::new() };
         let schema = operator.schema();
+        if operator.name == names::COPY || operator.name == names::COPY_ALL {
+            let of = |place: usize| {
+                tensors(schema.arguments[place], &arguments[place]).map(bytes).collect::<Option<Vec<_>>>()
+            };
+            if let (Some(to), Some(from)) = (of(0), of(1)) {
+                unwritten.copies = from.into_iter().zip(to).collect();
+                return Some(unwritten);
+            }
+        }
         for (place, (kind, slot)) in schema.arguments.iter().zip(arguments).enumerate() {
             let written = schema.written[place];
             // What PyTorch's own kernel computes only to be thrown away is not read.
@@ -58,8 +61,8 @@ impl Unwritten {
     /// The operator is done, with these results; its arguments are still there.
     pub(super) fn end(self, results: &[IValue]) {
         init::read(&self.operator.name, &self.reads);
-        if let Some((from, to)) = &self.copy {
-            return carry(from, to);
+        if !self.copies.is_empty() {
+            return self.copies.iter().for_each(|(from, to)| carry(from, to));
         }
         // Before the results, which may be views of what is written only in part.
         self.written.iter().for_each(write);
@@ -91,8 +94,8 @@ impl Unwritten {
 }
 
 /// The bytes of a GPU's tensor.
-fn bytes(slot: &IValue) -> Option<Bytes> {
-    Tensor::in_slot(slot).filter(|tensor| tensor.device().kind == Device::CUDA).and_then(Bytes::of)
+fn bytes(tensor: Tensor) -> Option<Bytes> {
+    Some(tensor).filter(|tensor| tensor.device().kind == Device::CUDA).and_then(Bytes::of)
 }
 
 fn write(bytes: &Bytes) {
