@@ -3,7 +3,7 @@
 //!
 //! - [`Module`] is parsed text; [`Image`] links modules and has their kernels and variables.
 //! - [`Kernel`] is checked and compiled; an unknown instruction is a [`Refusal`] with its line, never a wrong number.
-//! - [`Image::kernel_with`] makes one that is watched while it runs: each [`Mistake`] that does not stop it is told.
+//! - [`Image::kernel_with`] makes one that is watched while it runs: each [`Mistake`] that does not stop it is reported.
 //! - [`Launch`] runs it on the caller's [`Memory`] and [`Host`]; a launch that stops is a [`Trap`].
 //!
 //! ```

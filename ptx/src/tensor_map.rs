@@ -44,7 +44,7 @@ pub struct TensorMap {
     pub strides: [u64; 4],
     /// Elements of a box.
     pub box_sizes: [u16; 5],
-    /// Every how manieth element a box takes.
+    /// For each dimension, n where a box takes every n-th element.
     pub element_strides: [u8; 5],
     /// Bytes of an element: 1, 2, 4 or 8.
     pub element_bytes: u8,
