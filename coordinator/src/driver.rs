@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::console;
 use crate::inquiry::{Inquiry, Quiet};
 use crate::left_behind::LeftBehind;
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::report_file::{ReportError, ReportFile};
 use crate::session::{Event, LAST_WORDS, Opener};
 
@@ -43,6 +43,8 @@ pub(crate) struct Driver {
     clients: BTreeMap<ConnectionId, Client>,
     /// Zero of the cluster's time.
     started: Instant,
+    /// The same by the machine's monotonic clock.
+    started_us: u64,
     report: Option<ReportFile>,
     written_revision: u64,
     /// When the next refresh may be.
@@ -91,6 +93,7 @@ impl Driver {
             cluster,
             clients: BTreeMap::new(),
             started: now,
+            started_us: machine::now_us(),
             report,
             refresh_from: now + REFRESH_INTERVAL,
             flush: None,
@@ -168,12 +171,13 @@ impl Driver {
     }
 
     fn now_us(&self) -> u64 {
-        self.started.elapsed().as_micros() as u64
+        self.started_us + self.started.elapsed().as_micros() as u64
     }
 
     /// When something is due without any event.
     fn wake(&self) -> Option<Instant> {
-        let cluster = self.cluster.deadline().map(|us| self.started + Duration::from_micros(us));
+        let cluster =
+            self.cluster.deadline().map(|us| self.started + Duration::from_micros(us.saturating_sub(self.started_us)));
         let flush = self.flush.as_ref().map(|flush| flush.deadline);
         let stale = self.report.is_some() && self.flush.is_none() && self.cluster.revision() != self.written_revision;
         let refresh = stale.then_some(self.refresh_from);

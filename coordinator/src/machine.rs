@@ -35,8 +35,8 @@ fn times(file: &Path) -> Times {
     read.map(|_| Times::read(&bytes)).unwrap_or_default()
 }
 
-/// Of the machine's monotonic clock.
-fn now_us() -> u64 {
+/// Of the machine's monotonic clock, by which ranks time what they do.
+pub(crate) fn now_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }

@@ -69,7 +69,7 @@ pub async fn run(
             source_root: settings.source_root.map(|path| path.display().to_string()),
             config_path: settings.config_path.map(|path| path.display().to_string()),
             markdown_report_path: settings.markdown_report.as_ref().map(|path| path.display().to_string()),
-            monotonic_zero_ms: monotonic_zero_ms(),
+            monotonic_zero_us: monotonic_zero_us(),
         },
         json,
         markdown: settings.markdown_report,
@@ -118,10 +118,10 @@ async fn accept(endpoint: Endpoint, shared: Shared) {
     }
 }
 
-/// Wall clock when the monotonic clock, by which ranks time what they did, was zero; ms since 1970.
-fn monotonic_zero_ms() -> Option<u64> {
+/// Wall clock when the monotonic clock, by which ranks time what they did, was zero; us since 1970.
+fn monotonic_zero_us() -> Option<u64> {
     let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
     let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let monotonic = Duration::new(monotonic.tv_sec.try_into().ok()?, monotonic.tv_nsec.try_into().ok()?);
-    u64::try_from(wall.checked_sub(monotonic)?.as_millis()).ok()
+    u64::try_from(wall.checked_sub(monotonic)?.as_micros()).ok()
 }

@@ -41,7 +41,7 @@ pub fn wire(data: &[u8]) {
         source_root: None,
         config_path: None,
         markdown_report_path: None,
-        monotonic_zero_ms: None,
+        monotonic_zero_us: None,
     };
     serde_json::to_string(&cluster.report(&facts)).expect("a report is JSON");
     assert!(cluster.status().is_object());

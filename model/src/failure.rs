@@ -32,6 +32,8 @@ pub(crate) struct Failure {
     pub(crate) detail: String,
     /// What each rank that noticed it was in, by global rank.
     pub(crate) calls: BTreeMap<Rank, Call>,
+    /// When the first of them noticed it, us.
+    pub(crate) at_us: u64,
 }
 
 impl Failure {
@@ -74,12 +76,18 @@ pub(crate) struct Failures {
     events: Vec<Failure>,
     /// All ranks hang.
     hanging: bool,
+    now_us: u64,
 }
 
 impl Failures {
     /// Without ranks that ended when the cluster hung for good: whoever ended the case ended them, in any order.
     pub(crate) fn events(&self) -> impl Iterator<Item = &Failure> {
         self.events.iter().filter(|event| !(self.hanging && event.after_hang))
+    }
+
+    /// What is noticed from here on is noticed at `now_us`.
+    pub(crate) fn time_is(&mut self, now_us: u64) {
+        self.now_us = now_us;
     }
 
     /// All ranks hang, or not any more.
@@ -134,6 +142,7 @@ impl Failures {
                     attempted: BTreeMap::new(),
                     detail: noticed.detail.to_owned(),
                     calls: BTreeMap::new(),
+                    at_us: self.now_us,
                 });
                 self.events.last_mut().expect("just pushed")
             }
@@ -192,6 +201,7 @@ impl Failures {
             attempted: BTreeMap::new(),
             detail: detail.to_owned(),
             calls: BTreeMap::new(),
+            at_us: self.now_us,
         });
     }
 
@@ -224,6 +234,7 @@ impl Failures {
             attempted: BTreeMap::new(),
             detail,
             calls: observed.into_iter().collect(),
+            at_us: self.now_us,
         });
     }
 }

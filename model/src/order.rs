@@ -72,12 +72,14 @@ struct Part {
     peer: Option<Rank>,
     site: SiteId,
     operation: Operation,
+    /// When it was done by the machine's monotonic clock, us.
+    ended_us: u64,
 }
 
 impl Part {
     fn of(&self, (communicator, _, sequence): &Instance) -> Side {
         let (communicator, sequence) = (*communicator, *sequence);
-        let call = Call::new(self.device.0, self.site, Some(self.operation), sequence);
+        let call = Call::new(self.device.0, self.site, Some(self.operation), sequence).ended(self.ended_us);
         Side { communicator, rank: self.rank, peer: self.peer, operation: self.operation, sequence, call }
     }
 }
@@ -158,6 +160,7 @@ impl Orders {
             peer: record.peer.and_then(|peer| communicator.global_rank(peer)),
             site: record.site,
             operation: record.operation,
+            ended_us: record.ended_ns / 1000,
         });
         if pending.parts.len() >= pending.ranks {
             let devices = self.finish(instance);

@@ -35,6 +35,8 @@ pub(crate) struct Divergence {
     pub(crate) rest: Vec<Rank>,
     /// Where each rank made the step.
     pub(crate) calls: BTreeMap<Rank, Call>,
+    /// When the last of them reported the step, us.
+    pub(crate) at_us: u64,
 }
 
 /// All groups.
@@ -90,11 +92,11 @@ impl Replicas {
         }
     }
 
-    /// The process of `connection` reports what a rank holds.
+    /// The process of `connection` reports what a rank holds, at time `now_us`.
     ///
     /// # Errors
     /// What is wrong with the message.
-    pub(crate) fn note(&mut self, connection: ConnectionId, record: HoldingRecord) -> Result<(), String> {
+    pub(crate) fn note(&mut self, connection: ConnectionId, record: HoldingRecord, now_us: u64) -> Result<(), String> {
         let HoldingRecord { rank, group, step, site, names, hashes, is_continued } = record;
         if !group.contains(&rank) {
             return Err(format!("reported replicas of ranks that rank {rank} is not one of"));
@@ -139,7 +141,7 @@ impl Replicas {
             return Ok(());
         }
         let holdings = known.steps.remove(&step).unwrap_or_default();
-        self.found.extend(known.compare(step, &holdings));
+        self.found.extend(known.compare(step, &holdings, now_us));
         Ok(())
     }
 
@@ -165,7 +167,7 @@ impl Replicas {
 
 impl Group {
     /// Compares what all ranks hold.
-    fn compare(&mut self, step: u64, holdings: &BTreeMap<Rank, Holding>) -> Option<Divergence> {
+    fn compare(&mut self, step: u64, holdings: &BTreeMap<Rank, Holding>, at_us: u64) -> Option<Divergence> {
         // What a rank does not have (it may own only a part of the optimizer's state) is not compared.
         let mut hashes: BTreeMap<&str, Vec<(Rank, u64)>> = BTreeMap::new();
         let mut order = Vec::new();
@@ -207,6 +209,7 @@ impl Group {
             ranks: ranks(false),
             rest: ranks(true),
             calls: holdings.iter().map(call).collect(),
+            at_us,
         })
     }
 }
@@ -238,7 +241,7 @@ mod tests {
         let mut replicas = Replicas::default();
         for (rank, step, names, hashes) in reports {
             let record = record(ranks, *rank, *step, names, hashes);
-            assert_eq!(replicas.note(ConnectionId(u64::from(*rank)), record), Ok(()));
+            assert_eq!(replicas.note(ConnectionId(u64::from(*rank)), record, 0), Ok(()));
         }
         replicas
     }
@@ -292,7 +295,7 @@ mod tests {
         let mut replicas = Replicas::default();
         let note = |replicas: &mut Replicas, connection, rank, step, hash| {
             let record = record(&[0, 1], rank, step, &["a"], &[hash]);
-            assert_eq!(replicas.note(ConnectionId(connection), record), Ok(()));
+            assert_eq!(replicas.note(ConnectionId(connection), record, 0), Ok(()));
             replicas.found().len()
         };
         for connection in [0, 1] {
@@ -321,7 +324,7 @@ mod tests {
                 let first = HoldingRecord { is_continued: true, ..record(&[0, 1], rank, 1, &["a"], &[1]) };
                 let rest = [record(&[0, 1], rank, 1, &["b"], &[2]), record(&[0, 1], rank, 2, &[], &[1, last])];
                 for record in [first].into_iter().chain(rest) {
-                    assert_eq!(replicas.note(ConnectionId(u64::from(rank)), record), Ok(()));
+                    assert_eq!(replicas.note(ConnectionId(u64::from(rank)), record, 0), Ok(()));
                 }
             }
             replicas.compared().remove(0)
@@ -337,7 +340,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused_and_steps_that_never_complete_are_dropped() {
         let mut replicas = Replicas::default();
-        let mut note = |record| replicas.note(ConnectionId(0), record);
+        let mut note = |record| replicas.note(ConnectionId(0), record, 0);
         assert!(note(record(&[0, 1], 2, 1, BOTH, &[1, 2])).is_err());
         assert!(note(record(&[0, 1], 0, 1, &[], &[1, 2])).is_err());
         assert!(note(record(&[0, 1], 0, 1, BOTH, &[1])).is_err());

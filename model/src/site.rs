@@ -20,6 +20,8 @@ pub(crate) struct Call {
     pub(crate) operation: Option<Operation>,
     /// 0 when it has no position.
     pub(crate) sequence: Sequence,
+    /// When it was done by the machine's monotonic clock, us; 0 where that is not known.
+    pub(crate) ended_us: u64,
 }
 
 impl Call {
@@ -30,7 +32,12 @@ impl Call {
         operation: Option<Operation>,
         sequence: Sequence,
     ) -> Self {
-        Self { connection, site, operation, sequence }
+        Self { connection, site, operation, sequence, ended_us: 0 }
+    }
+
+    /// The same, done at `ended_us`.
+    pub(crate) fn ended(self, ended_us: u64) -> Self {
+        Self { ended_us, ..self }
     }
 
     /// Where it is in the program of its process.

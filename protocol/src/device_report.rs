@@ -54,6 +54,9 @@ pub struct JournalFinding {
     /// Where a Python program called it.
     #[serde(default)]
     pub site: Option<CallSite>,
+    /// Wall clock when it was made, us since 1970.
+    #[serde(default)]
+    pub made_at_us: Option<u64>,
 }
 
 /// A line of the journal: what the program had not given back when it ended normally with 0. Counted after every exit handler

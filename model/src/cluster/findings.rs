@@ -4,23 +4,23 @@ use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
 use protocol::ids::{Rank, names};
 use protocol::plan::{ClusterPlan, NodePlan};
-use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure};
+use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure, MeasuredFinding};
 
 use crate::replicas::Divergence;
 
-/// The findings among `events`, whose details are `measured` and whose ranks were at `sites`. A death that stopped no other
+/// The findings among `events`, whose details are `measured` and whose ranks were at `sites`, each with its time in us. A death that stopped no other
 /// rank is not one: how processes end is not judged here.
 pub(super) fn of(
     events: &[FailureEvent],
     measured: &[MeasuredFailure],
-    sites: Vec<Vec<FindingSite>>,
+    sites: Vec<(u64, Vec<FindingSite>)>,
     plan: Option<&ClusterPlan>,
-) -> Vec<Finding> {
-    let found = events.iter().zip(measured).zip(sites).filter_map(|((event, measured), sites)| {
+) -> Vec<(u64, Finding)> {
+    let found = events.iter().zip(measured).zip(sites).filter_map(|((event, measured), (at_us, sites))| {
         let kind = FindingKind::of(event.error_code)?;
         let is_loss = matches!(kind, FindingKind::RankLost | FindingKind::Unreachable);
         let harmless = is_loss && event.observed_ranks.is_empty();
-        (!harmless).then(|| Finding {
+        let finding = || Finding {
             index: 0,
             kind,
             sentence: sentence(kind, event, &measured.error_detail, plan),
@@ -30,14 +30,23 @@ pub(super) fn of(
             ranks: event.culprits.clone(),
             observed_ranks: event.observed_ranks.clone(),
             sites,
-        })
+        };
+        (!harmless).then(|| (at_us, finding()))
     });
     found.collect()
 }
 
-/// The findings of a report, counted.
-pub(super) fn numbered(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
-    (1..).zip(findings).map(|(index, finding)| Finding { index, ..finding }).collect()
+/// The findings of a report, counted, and when each was made. `zero_us` is the wall clock when the clock of their times (us) was zero.
+pub(super) fn numbered(
+    findings: impl Iterator<Item = (u64, Finding)>,
+    zero_us: Option<u64>,
+) -> (Vec<Finding>, Vec<MeasuredFinding>) {
+    let mut times = Vec::new();
+    let number = |(index, (at_us, finding)): (u64, (u64, Finding))| {
+        times.extend(zero_us.map(|zero| MeasuredFinding { index, made_at_us: zero + at_us }));
+        Finding { index, ..finding }
+    };
+    ((1..).zip(findings).map(number).collect(), times)
 }
 
 fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str, plan: Option<&ClusterPlan>) -> String {
@@ -187,7 +196,7 @@ mod tests {
             ),
         ] {
             let (event, measured) = event(code, culprits, observed);
-            assert_eq!(of(&[event], &[measured], vec![Vec::new()], Some(&plan()))[0].sentence, expected);
+            assert_eq!(of(&[event], &[measured], vec![(7, Vec::new())], Some(&plan()))[0].1.sentence, expected);
         }
     }
 
@@ -196,7 +205,7 @@ mod tests {
         let (event, measured) = event(ErrorCode::CountMismatch, &[0, 1], &[0]);
         let event = FailureEvent { operation: "send".to_owned(), seqno: Sequence(0), ..event };
         assert_eq!(
-            of(&[event], &[measured], vec![Vec::new()], None)[0].sentence,
+            of(&[event], &[measured], vec![(7, Vec::new())], None)[0].1.sentence,
             "ranks 0 and 1 differ in what they send and receive (send in communicator 2)"
         );
     }
@@ -210,7 +219,7 @@ mod tests {
             (ErrorCode::Revoked, &[0]),
         ] {
             let (event, measured) = event(code, &[1], observed);
-            assert_eq!(of(&[event], &[measured], vec![Vec::new()], None), []);
+            assert_eq!(of(&[event], &[measured], vec![(7, Vec::new())], None), []);
         }
     }
 }

@@ -159,10 +159,11 @@ impl Cluster {
         self.processes.iter().map(|(connection, process)| (connection, &process.info))
     }
 
-    /// Takes one input at time `now_us` (of any clock that does not go back) and returns what follows.
+    /// Takes one input at time `now_us` (of the monotonic clock by which ranks time what they do) and returns what follows.
     pub fn step(&mut self, input: Input, now_us: u64) -> Vec<Output> {
         let mut out = Vec::new();
         self.now_us = now_us;
+        self.failures.time_is(now_us);
         match input {
             Input::Joined { connection, info } => {
                 self.processes.join(connection, info);
@@ -260,7 +261,7 @@ impl Cluster {
             }
             ToCoordinator::JoinFailed { rank, why } => self.endings.join_failed(rank, &why),
             ToCoordinator::Site { id, site } => self.sites.define(from, id, site),
-            ToCoordinator::Holds(record) => match self.replicas.note(from, record) {
+            ToCoordinator::Holds(record) => match self.replicas.note(from, record, now_us) {
                 Ok(()) => self.revision += 1,
                 Err(reason) => close(out, from, reason),
             },
@@ -294,7 +295,7 @@ impl Cluster {
         self.revision += 1;
         let Some(communicator) = self.communicators.get(&record.communicator) else { return };
         let Some(participant) = communicator.participant(record.rank, from) else { return };
-        let call = Call::new(from, record.site, Some(record.operation), record.sequence);
+        let call = Call::new(from, record.site, Some(record.operation), record.sequence).ended(record.ended_ns / 1000);
         self.shifts.note(communicator.size(), record, call, &self.sites);
         self.orders.note(communicator, participant, record);
     }

@@ -15,14 +15,22 @@ use crate::site::Call;
 type Numbers = BTreeMap<CommunicatorId, CommunicatorId>;
 
 impl Cluster {
-    /// The findings about order; `number` is what communicators are called, and files are named from `root`.
-    pub(super) fn order_findings(&self, number: &Numbers, root: Option<&str>) -> Vec<Finding> {
+    /// The findings about order, each with its time in us; `number` is what communicators are called, and files are named from `root`.
+    pub(super) fn order_findings(&self, number: &Numbers, root: Option<&str>) -> Vec<(u64, Finding)> {
         let mut shifts = self.shifts.found();
         shifts.sort_by_key(|shift| number.get(&shift.communicator).copied());
-        let mut findings: Vec<Finding> =
-            shifts.iter().filter_map(|shift| self.shift_finding(shift, number, root)).collect();
+        // Ranks are apart from the first of these calls on.
+        let since = |shift: &Shift| shift.calls.iter().map(|(_, call)| call.ended_us).min().unwrap_or_default();
+        let mut findings: Vec<(u64, Finding)> =
+            shifts.iter().filter_map(|shift| Some((since(shift), self.shift_finding(shift, number, root)?))).collect();
         let cycles = self.orders.cycles(number);
-        findings.extend(cycles.iter().filter_map(|cycle| self.cycle_finding(cycle, number, root)));
+        // The last of these calls closes the circle.
+        let closed = |cycle: &Cycle| {
+            let sides = cycle.iter().flat_map(|edge| [edge.first, edge.second]);
+            sides.map(|side| side.call.ended_us).max().unwrap_or_default()
+        };
+        findings
+            .extend(cycles.iter().filter_map(|cycle| Some((closed(cycle), self.cycle_finding(cycle, number, root)?))));
         findings
     }
 

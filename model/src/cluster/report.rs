@@ -46,8 +46,8 @@ pub struct RunFacts {
     pub config_path: Option<String>,
     /// Where the Markdown report goes, if anywhere.
     pub markdown_report_path: Option<String>,
-    /// Wall clock when the machine's monotonic clock was zero, ms since 1970.
-    pub monotonic_zero_ms: Option<u64>,
+    /// Wall clock when the machine's monotonic clock was zero, us since 1970.
+    pub monotonic_zero_us: Option<u64>,
 }
 
 impl Cluster {
@@ -61,6 +61,13 @@ impl Cluster {
         let (recovery_events, recoveries) = self.recoveries(&number);
         resilience.recovery_count = recovery_events.len() as u64;
         resilience.recovery_events = recovery_events;
+        let (findings, finding_times) = findings::numbered(
+            self.order_findings(&number, facts.source_root.as_deref())
+                .into_iter()
+                .chain(findings::of(&resilience.failure_events, &failures, sites, self.settings.plan.as_ref()))
+                .chain(self.replica_findings(facts.source_root.as_deref())),
+            facts.monotonic_zero_us,
+        );
         let ledger = &self.ledger;
         ClusterReport {
             schema_version: SCHEMA_VERSION.to_owned(),
@@ -92,12 +99,7 @@ impl Cluster {
             links: self.links(),
             node_pairs: self.node_pairs(),
             ranks: self.ranks(),
-            findings: findings::numbered(
-                self.order_findings(&number, facts.source_root.as_deref())
-                    .into_iter()
-                    .chain(findings::of(&resilience.failure_events, &failures, sites, self.settings.plan.as_ref()))
-                    .chain(self.replica_findings(facts.source_root.as_deref())),
-            ),
+            findings,
             notes: self.notes(&number, facts.source_root.as_deref()),
             resilience,
             hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang_below(facts.source_root.as_deref())),
@@ -109,8 +111,11 @@ impl Cluster {
                 coordinator_address: facts.address.clone(),
                 source_root: facts.source_root.clone(),
                 ranks: self.measured_ranks(),
-                operations_began_at_ms: began_ns.zip(facts.monotonic_zero_ms).map(|(ns, zero)| zero + ns / 1_000_000),
+                operations_began_at_ms: began_ns
+                    .zip(facts.monotonic_zero_us)
+                    .map(|(ns, zero)| (zero + ns / 1000) / 1000),
                 operations,
+                findings: finding_times,
                 failures,
                 recoveries,
                 hang_waits_ms: self
@@ -355,12 +360,12 @@ impl Cluster {
         failures
     }
 
-    /// Where the ranks of each failure were in the program, in the order of the report.
+    /// When each failure was noticed (us), and where its ranks were in the program, in the order of the report.
     fn finding_sites(
         &self,
         number: &BTreeMap<CommunicatorId, CommunicatorId>,
         root: Option<&str>,
-    ) -> Vec<Vec<FindingSite>> {
+    ) -> Vec<(u64, Vec<FindingSite>)> {
         let of = |failure: &Failure| {
             let mut calls: BTreeMap<Rank, (&Call, bool)> =
                 failure.calls.iter().map(|(rank, call)| (*rank, (call, false))).collect();
@@ -375,13 +380,13 @@ impl Cluster {
             }
             let site =
                 |(rank, (call, completed)): (Rank, (&Call, bool))| self.finding_site(rank, call, completed, root);
-            calls.into_iter().filter_map(site).collect()
+            (failure.at_us, calls.into_iter().filter_map(site).collect())
         };
         self.sorted_failures(number).into_iter().map(of).collect()
     }
 
-    /// Findings about replicas that differ.
-    fn replica_findings(&self, root: Option<&str>) -> Vec<Finding> {
+    /// Findings about replicas that differ, each with its time in us.
+    fn replica_findings(&self, root: Option<&str>) -> Vec<(u64, Finding)> {
         let site = |(rank, call): (&Rank, &Call)| {
             Some(FindingSite { operation: STEP.to_owned(), ..self.finding_site(*rank, call, false, root)? })
         };
@@ -396,7 +401,7 @@ impl Cluster {
             observed_ranks: Vec::new(),
             sites: divergence.calls.iter().filter_map(site).collect(),
         };
-        self.replicas.found().into_iter().map(finding).collect()
+        self.replicas.found().into_iter().map(|divergence| (divergence.at_us, finding(divergence))).collect()
     }
 
     /// Where `rank` called something, if that is known.

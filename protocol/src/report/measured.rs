@@ -25,6 +25,9 @@ report! {
         operations_began_at_ms: Option<u64>,
         /// Per entry of the timeline.
         operations: Vec<MeasuredOperation>,
+        /// When each finding was made, in the order of the report.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<MeasuredFinding>,
         /// Per failure event.
         failures: Vec<MeasuredFailure>,
         /// Per recovery event.
@@ -80,6 +83,14 @@ report! {
         /// When each was done.
         #[serde(default)]
         ended_us: Vec<Option<f64>>,
+    }
+
+    /// Measured facts of one finding.
+    MeasuredFinding {
+        /// Of the finding.
+        index: u64,
+        /// Wall clock when it was made, us since 1970. Ranks on machines of their own have clocks of their own.
+        made_at_us: u64,
     }
 
     /// Measured facts of one failure.

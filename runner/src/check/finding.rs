@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use protocol::finding::FindingKind;
-use protocol::report::{FaultKind, Finding, FindingSite, InjectedFault, Note};
+use protocol::report::{FaultKind, Finding, FindingSite, InjectedFault, MeasuredFinding, Note};
 use protocol::site;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -93,9 +93,16 @@ fn line_of_program(finding: &Finding, root: Option<&str>) -> Option<SourceLocati
     Some(SourceLocation { file: root.join(&site.file), line: site.line as usize, column: 1 })
 }
 
-/// The findings of the cluster report, and those of processes without one.
+/// The first in time first: what follows may be its consequence. Findings without a time come last, as they are.
+pub fn sort_by_time(findings: &mut [Finding], times: &[MeasuredFinding]) {
+    let times: BTreeMap<u64, u64> = times.iter().map(|time| (time.index, time.made_at_us)).collect();
+    findings.sort_by_key(|finding| times.get(&finding.index).copied().unwrap_or(u64::MAX));
+}
+
+/// The findings of the cluster report, the first in time first, and those of processes without one.
 pub fn findings(observation: &Observation) -> Vec<Finding> {
     let mut findings: Vec<Finding> = part(observation, "/findings");
+    sort_by_time(&mut findings, &part::<MeasuredFinding>(observation, "/measured/findings"));
     findings.extend(observation.findings.iter().cloned());
     findings
 }
@@ -115,7 +122,7 @@ fn part<T: DeserializeOwned>(observation: &Observation, pointer: &str) -> Vec<T>
     value.and_then(|value| serde_json::from_value(Value::clone(value)).ok()).unwrap_or_default()
 }
 
-/// One failure for every finding that is neither expected nor what `killed` ranks, the case's faults and its cuts of links (`is_cut`) must
+/// One failure, the first in time first, for every finding that is neither expected nor what `killed` ranks, the case's faults and its cuts of links (`is_cut`) must
 /// lead to.
 pub fn failures(
     expected: &[FindingExpectation],
@@ -225,6 +232,25 @@ mod tests {
         assert_eq!(absent.got, "count_mismatch: ranks [1]");
         let optional = FindingExpectation { optional: true, ..expect(FindingKind::DtypeMismatch, None) };
         assert_eq!(optional.check(&observation), None);
+    }
+
+    #[test]
+    fn the_first_finding_in_time_comes_first() {
+        let named = |index: u64, kind: &str| {
+            let mut named = finding(kind, &[0]);
+            named["index"] = index.into();
+            named
+        };
+        let of_unknown_time = named(1, "rank_lost");
+        let mut observation =
+            seen(&[of_unknown_time, named(2, "count_mismatch"), named(3, "uninitialized_read")], &[], &[]);
+        let report = observation.cluster_report.as_mut().unwrap();
+        report["measured"] =
+            json!({ "findings": [{ "index": 2, "made_at_us": 70 }, { "index": 3, "made_at_us": 60 }] });
+        let indices = |findings: Vec<Finding>| findings.iter().map(|finding| finding.index).collect::<Vec<_>>();
+        assert_eq!(indices(findings(&observation)), [3, 2, 1]);
+        let failures = failures(&[], (&[], false), &observation);
+        assert!(failures[0].got.starts_with("uninitialized_read"), "{}", failures[0].got);
     }
 
     /// The report of a run names files from its root, whose own place is known.

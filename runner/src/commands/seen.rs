@@ -74,7 +74,9 @@ impl Seen {
         let refused = |finding: &Finding| !allow.iter().any(|word| word == finding.kind.word());
         let without_report = Journal::read(&reports::journal(scratch)).add_to(&report.written)?;
         self.findings.extend(without_report.into_iter().filter(refused));
-        self.findings.extend(report.read()?.findings.into_iter().filter(refused));
+        let mut report = report.read()?;
+        finding::sort_by_time(&mut report.findings, &report.measured.findings);
+        self.findings.extend(report.findings.into_iter().filter(refused));
         Ok(())
     }
 

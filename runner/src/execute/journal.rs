@@ -7,8 +7,9 @@ use std::path::Path;
 
 use protocol::device_report::{JournalEntry, JournalFinding, JournalLine, Left};
 use protocol::ids::{Rank, Sequence};
-use protocol::report::{ClusterReport, Finding, FindingSite};
+use protocol::report::{ClusterReport, Finding, FindingSite, MeasuredFinding};
 
+use crate::check::finding;
 use crate::host::whole_file;
 use crate::observation::Gap;
 
@@ -68,8 +69,8 @@ impl Journal {
         gaps.sort();
     }
 
-    /// Its findings as those of a report that has `known` already and names files from `root`.
-    fn numbered(&self, known: u64, root: Option<&str>) -> Vec<Finding> {
+    /// Its findings, and when they were made, as those of a report that has `known` already and names files from `root`.
+    fn numbered(&self, known: u64, root: Option<&str>) -> (Vec<Finding>, Vec<MeasuredFinding>) {
         let site = |finding: &JournalFinding| {
             let (rank, site) = (finding.rank?, finding.site.as_ref()?);
             Some(FindingSite {
@@ -93,10 +94,13 @@ impl Journal {
             observed_ranks: Vec::new(),
             sites: site(finding).into_iter().collect(),
         };
-        (known + 1..).zip(&self.findings).map(finding).collect()
+        let time =
+            |(index, finding): (u64, &JournalFinding)| Some(MeasuredFinding { index, made_at_us: finding.made_at_us? });
+        let numbered = || (known + 1..).zip(&self.findings);
+        (numbered().map(finding).collect(), numbered().filter_map(time).collect())
     }
 
-    /// Adds the findings to the cluster report at `report`; gives those back for which there is no report.
+    /// Adds the findings to the cluster report at `report`; gives those back for which there is no report, the first in time first.
     ///
     /// # Errors
     /// One sentence when the report cannot be written; the findings are lost to it.
@@ -106,9 +110,14 @@ impl Journal {
         }
         let bytes = std::fs::read(report).unwrap_or_default();
         // What a report that does not parse means is judged elsewhere.
-        let Ok(mut parsed) = serde_json::from_slice::<ClusterReport>(&bytes) else { return Ok(self.numbered(0, None)) };
-        let findings = self.numbered(parsed.findings.len() as u64, parsed.measured.source_root.as_deref());
+        let Ok(mut parsed) = serde_json::from_slice::<ClusterReport>(&bytes) else {
+            let (mut findings, times) = self.numbered(0, None);
+            finding::sort_by_time(&mut findings, &times);
+            return Ok(findings);
+        };
+        let (findings, times) = self.numbered(parsed.findings.len() as u64, parsed.measured.source_root.as_deref());
         parsed.findings.extend(findings);
+        parsed.measured.findings.extend(times);
         let failed = |error: &dyn std::fmt::Display| format!("cluster report {}: {error}", report.display());
         let mut text = serde_json::to_vec_pretty(&parsed).map_err(|error| failed(&error))?;
         text.push(b'\n');
@@ -158,6 +167,25 @@ mod tests {
         let without_report = journal.add_to(&scratch.path().join("none")).unwrap();
         assert_eq!(without_report.iter().map(|finding| finding.index).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
         assert_eq!((&without_report[0].ranks[..], &without_report[3].ranks[..]), (&[Rank(0)][..], &[][..]));
+    }
+
+    #[test]
+    fn findings_have_their_times() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("journal");
+        let line = |rank: u32, at: u64| {
+            let finding = json!({"pid": 1, "rank": rank, "kind": "double_free", "sentence": "a", "comm_id": null,
+                "operation": "cudaFree", "made_at_us": at});
+            format!("{finding}\n")
+        };
+        std::fs::write(&path, line(0, 90) + &line(1, 80)).unwrap();
+        let journal = Journal::read(&path);
+        let (findings, times) = journal.numbered(4, None);
+        assert_eq!(findings.iter().map(|finding| finding.ranks[0]).collect::<Vec<_>>(), [Rank(0), Rank(1)]);
+        let time = |index, made_at_us| MeasuredFinding { index, made_at_us };
+        assert_eq!(times, [time(5, 90), time(6, 80)]);
+        let without_report = journal.add_to(&scratch.path().join("none")).unwrap();
+        assert_eq!(without_report[0].ranks, [Rank(1)], "the first in time");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use dataplane::lock::Mutex;
 use dataplane::site;
@@ -70,6 +71,7 @@ fn note(
         comm_id: communicator,
         operation: operation.to_owned(),
         site: place().and_then(site::of),
+        made_at_us: SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_micros() as u64),
     };
     let is_loud =
         || settings::get().is_ok_and(|settings| matches!(settings.gap_policy, GapPolicy::Warn | GapPolicy::Stop));
