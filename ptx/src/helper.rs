@@ -1,10 +1,12 @@
 //! Functions that compiled code calls, by their index in a table: pure ones over numbers, and those that see the thread.
 
 mod bulk;
+mod image;
 mod number;
 mod print;
 mod thread;
 
+pub(crate) use image::OUTSIDE;
 pub(crate) use thread::resolve_any;
 
 macro_rules! helpers {
@@ -60,6 +62,8 @@ helpers! {
     CopyTensor = bulk::tensor,
     ReplaceMap = bulk::replace,
     PublishMap = bulk::publish,
+    FetchTexel = image::fetch,
+    AccessSurface = image::access,
     Nanosleep = thread::nanosleep,
     StackCheck = thread::stack_check,
     Vprintf = print::vprintf,

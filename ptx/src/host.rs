@@ -3,12 +3,23 @@
 use std::ops::Range;
 
 use crate::mistake::Mistake;
+use crate::texture::{Texels, Texture};
 
 /// Which global memory a kernel may touch. Addresses are the process's own.
 pub trait Memory: Sync {
     /// The allocation that holds an address, or `None`. What is inside is read and written without further questions until the
     /// launch ends, so an allocation must not go away meanwhile.
     fn range(&self, address: u64) -> Option<Range<u64>>;
+
+    /// The texture object behind a handle, or `None`.
+    fn texture(&self, _handle: u64) -> Option<Texture> {
+        None
+    }
+
+    /// The texels of the surface object behind a handle, or `None`.
+    fn surface(&self, _handle: u64) -> Option<Texels> {
+        None
+    }
 }
 
 /// A failed `assert` of device code.

@@ -13,7 +13,7 @@ use crate::machine::{Machine, Status, Stop, Unit};
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Key, Mistake, Note, Spot};
 use crate::shape;
-use crate::state::{self, Context, Shape, SiteCache, TrapAccess};
+use crate::state::{self, Context, Images, Shape, SiteCache, TrapAccess};
 use crate::unwritten::Unwritten;
 
 /// One kernel launch.
@@ -96,7 +96,8 @@ pub struct Touched {
     pub writes: bool,
     /// How many bytes.
     pub bytes: u32,
-    /// What kind of memory: `shared`, `local`, `parameter`; `None` for global.
+    /// What kind of memory: `shared`, `local`, `parameter`; `None` for global. `surface` for what is outside of one, `image` where the
+    /// handle is none of a texture or surface of these dimensions.
     pub space: Option<&'static str>,
 }
 
@@ -449,6 +450,7 @@ impl Kernel {
             blocks: std::ptr::null_mut(),
             memory,
             host,
+            images: Images::default(),
         });
         Machine { kernel: self, code: &self.code, context, _sites: sites, shape: &shared.shape }
     }
@@ -492,8 +494,9 @@ impl Kernel {
             } else {
                 stop.address
             },
-            touched: stop.access.map(|TrapAccess { space, writes, bytes }| {
+            touched: stop.access.map(|TrapAccess { space, writes, bytes, image }| {
                 let space = match space {
+                    _ if image.is_some() => image,
                     AddressSpace::Shared => Some("shared"),
                     AddressSpace::Local => Some("local"),
                     AddressSpace::KernelParam => Some("parameter"),

@@ -4,6 +4,7 @@ use crate::footprint::Sampler;
 use crate::host::{Host, Memory};
 use crate::memory_ops::{Access, AddressSpace};
 use crate::mistake::Checks;
+use crate::texture::{Texels, Texture};
 use crate::unwritten::Unwritten;
 use crate::watch::Watch;
 
@@ -95,6 +96,23 @@ pub(crate) struct Context {
     pub(crate) blocks: *mut Block,
     pub(crate) memory: *const dyn Memory,
     pub(crate) host: *const dyn Host,
+    pub(crate) images: Images,
+}
+
+/// Textures and surfaces that a launch has used, by their handles; all of their texels were found in memory that it may touch.
+#[derive(Default)]
+pub(crate) struct Images {
+    pub(crate) textures: Vec<(u64, Texture)>,
+    pub(crate) surfaces: Vec<(u64, Texels)>,
+}
+
+impl Images {
+    /// Keeps one, the last used ones first.
+    pub(crate) fn keep<T>(list: &mut Vec<(u64, T)>, handle: u64, image: T) {
+        const MOST: usize = 16;
+        list.truncate(MOST - 1);
+        list.insert(0, (handle, image));
+    }
 }
 
 /// The access that went wrong.
@@ -103,11 +121,19 @@ pub(crate) struct TrapAccess {
     pub(crate) space: AddressSpace,
     pub(crate) writes: bool,
     pub(crate) bytes: u32,
+    /// What was touched, where that is no memory with addresses.
+    pub(crate) image: Option<&'static str>,
 }
 
 impl TrapAccess {
     pub(crate) fn new(space: AddressSpace, access: Access, bytes: u64) -> Option<Self> {
-        Some(Self { space, writes: access.writes(), bytes: u32::try_from(bytes).unwrap_or(u32::MAX) })
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Some(Self { space, writes: access.writes(), bytes, image: None })
+    }
+
+    /// Of a surface, or of an image that there is not.
+    pub(crate) fn of_image(image: &'static str, access: Access, bytes: u64) -> Option<Self> {
+        Some(Self { image: Some(image), ..Self::new(AddressSpace::Global, access, bytes)? })
     }
 }
 

@@ -105,9 +105,25 @@ const ROWS: &[Row] = &[
     ),
     Row(
         "Texture and surface",
-        "",
-        &[],
-        &["tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%x0, {%f0, %f1}];", "suld.b.1d.b32.trap %r0, [%x0, {%r1}];"],
+        "tex.1d, .2d, .3d of four elements of .u32, .s32, .f32 by .s32, .f32; suld.b, sust.b of 1d, 2d, 3d; all by objects",
+        &[
+            "tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%x0, {%f0, %f1}];",
+            "tex.3d.v4.s32.s32 {%r0, %r1, %r2, %r3}, [%x0, {%r0, %r1, %r2, %r3}];",
+            "suld.b.1d.b32.trap %r0, [%x0, {%r1}];",
+            "sust.b.2d.v4.b8.clamp [%x0, {%r0, %r1}], {%h0, %h1, %h2, %h3};",
+        ],
+        &[
+            "tex.level.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%x0, {%f0, %f1}], %f2;",
+            "tex.grad.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%x0, {%f0, %f1}], {%f2, %f3}, {%f4, %f5};",
+            "tex.a2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%x0, {%r0, %f0, %f1, %f2}];",
+            "tex.cube.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%x0, {%f0, %f1, %f2, %f3}];",
+            "tld4.r.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%x0, {%f0, %f1}];",
+            "txq.width.b32 %r0, [%x0];",
+            "suq.width.b32 %r0, [%x0];",
+            "suld.b.a2d.b32.trap %r0, [%x0, {%r0, %r1, %r2, %r3}];",
+            "sust.p.2d.b32.trap [%x0, {%r0, %r1}], %r2;",
+            "sured.b.add.1d.u32.trap [%x0, {%r0}], %r1;",
+        ],
     ),
     Row(
         "Control flow",

@@ -8,6 +8,7 @@ mod control;
 mod convert;
 mod float;
 mod function;
+mod image;
 mod matrix;
 mod memory;
 mod modifiers;
@@ -244,6 +245,7 @@ impl<'a> Decoder<'a> {
             || self.convert(base, &mut m, ops)?
             || self.memory(base, &mut m, ops)?
             || self.control(base, &mut m, ops)?
+            || self.image(base, &mut m, ops)?
             || self.warp(base, &mut m, ops)?
             || self.matrix(base, &mut m, ops)?;
         if !known {

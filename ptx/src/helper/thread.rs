@@ -38,6 +38,14 @@ pub(crate) fn resolve_any(
     Some(place)
 }
 
+/// Shows an access to global memory that was found to be allowed to who takes samples and to the checks.
+pub(super) fn noted(context: &mut Context, address: u64, bytes: u64, access: Access) {
+    sample(context, address, bytes, access);
+    if context.watched != 0 {
+        see(context, address, bytes, access, false, false);
+    }
+}
+
 fn locate(
     context: &mut Context,
     address: u64,

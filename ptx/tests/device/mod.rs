@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use ptx::{
-    Assertion, Checks, Footprint, Host, Image, Launch, LaunchError, Memory, Mistake, Module, Stats, Trap, Unwritten,
+    Assertion, Checks, Footprint, Host, Image, Launch, LaunchError, Memory, Mistake, Module, Stats, Texels, Texture,
+    Trap, Unwritten,
 };
 
 #[derive(Default)]
@@ -21,7 +22,11 @@ pub(crate) struct Device {
     pub(crate) unwritten: Option<Unwritten>,
     pub(crate) footprint: Option<Footprint>,
     pub(crate) mistakes: Mutex<Vec<Mistake>>,
+    /// Texture and surface objects; handles are their numbers, from [`FIRST_HANDLE`] on.
+    pub(crate) textures: Vec<Texture>,
 }
+
+pub(crate) const FIRST_HANDLE: u64 = 1000;
 
 impl Memory for Device {
     fn range(&self, address: u64) -> Option<Range<u64>> {
@@ -29,6 +34,14 @@ impl Memory for Device {
         let all = self.buffers.iter().zip(&self.sizes).chain(heap.iter().map(|(b, s)| (b, s)));
         all.map(|(buffer, size)| buffer.as_ptr() as u64..buffer.as_ptr() as u64 + *size as u64)
             .find(|r| r.contains(&address))
+    }
+
+    fn texture(&self, handle: u64) -> Option<Texture> {
+        self.textures.get(usize::try_from(handle.checked_sub(FIRST_HANDLE)?).ok()?).copied()
+    }
+
+    fn surface(&self, handle: u64) -> Option<Texels> {
+        self.texture(handle).map(|texture| texture.texels)
     }
 }
 

@@ -1,0 +1,137 @@
+//! Textures and surfaces: `tex`, `suld.b` and `sust.b` of one to three dimensions, by objects.
+
+use super::*;
+use crate::helper::OUTSIDE;
+
+use Scalar::*;
+
+impl<'a> Decoder<'a> {
+    pub(super) fn image(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
+        match base {
+            "tex" => self.texture(m, ops)?,
+            "suld" => self.surface(false, m, ops)?,
+            "sust" => self.surface(true, m, ops)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn dimensions(&mut self, m: &mut Modifiers<'a>) -> Check<u64> {
+        match m.take_any(&["1d", "2d", "3d"]) {
+            Some("1d") => Ok(1),
+            Some("2d") => Ok(2),
+            Some(_) => Ok(3),
+            None => unsupported("images of layers, cubes and several samples"),
+        }
+    }
+
+    /// The object and the coordinates of `[object, {x, y}]`.
+    fn place(&mut self, operand: &'a Operand, dimensions: u64, scalar: Scalar) -> Check<Vec<Val>> {
+        let Operand::Address { base, coordinates, .. } = operand else {
+            return invalid("[object, {x, ...}] is expected");
+        };
+        let given = match &coordinates[..] {
+            [Operand::Vector(list)] => &list[..],
+            [one] if dimensions == 1 => std::slice::from_ref(one),
+            [_, _] => return unsupported("a sampler apart from its texture"),
+            _ => return invalid("the coordinates must be in braces"),
+        };
+        // The fourth of a volume means nothing.
+        let wanted = if dimensions == 3 { 4 } else { dimensions as usize };
+        if given.len() != wanted {
+            return invalid(format!("{wanted} coordinates are expected"));
+        }
+        let object = match &**base {
+            Operand::Name(name) => match self.lookup(*name)? {
+                Symbol::Reg(_) => self.src(base, B64)?,
+                _ => return unsupported("textures and surfaces that are variables"),
+            },
+            other => self.src(other, B64)?,
+        };
+        let mut all = vec![object];
+        for coordinate in &given[..dimensions as usize] {
+            all.push(self.src(coordinate, scalar)?);
+        }
+        all.resize(4, Val::Imm(0));
+        Ok(all)
+    }
+
+    fn texture(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        if m.list.iter().any(|word| matches!(*word, "level" | "grad" | "base")) {
+            return unsupported("a level of a texture");
+        }
+        let dimensions = self.dimensions(m)?;
+        if !m.take("v4") {
+            return unsupported("a fetch of other than four elements");
+        }
+        let (result, coordinate) = (m.scalar()?, m.scalar()?);
+        if result == F16 {
+            return unsupported("a fetch of .f16");
+        }
+        if !matches!(result, U32 | S32 | F32) || !matches!(coordinate, S32 | F32) {
+            return invalid(format!("a fetch of .{} by .{}", result.name(), coordinate.name()));
+        }
+        let [d, place, rest @ ..] = ops else { return invalid("the operands of a fetch") };
+        if !rest.is_empty() || matches!(d, Operand::Pair(..)) {
+            return unsupported("a fetch with an offset, or one that says whether the texel is resident");
+        }
+        let Operand::Vector(list) = d else { return invalid("4 destinations are expected") };
+        if list.len() != 4 {
+            return invalid("4 destinations are expected");
+        }
+        let dst = list.iter().map(|d| self.dst(d, result)).collect::<Check<Vec<_>>>()?;
+        let src = self.place(place, dimensions, coordinate)?;
+        let mode = dimensions | u64::from(coordinate == S32) << 4;
+        let all = self.emit(Op::System(Helper::FetchTexel, mode), B128, src);
+        self.push(Op::Unpack, dst, vec![all, Val::Imm(32), Val::Imm(128)]);
+        Ok(())
+    }
+
+    fn surface(&mut self, stores: bool, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        if m.take("p") {
+            return unsupported("surface accesses that convert");
+        }
+        m.one_of(&["b"])?;
+        let dimensions = self.dimensions(m)?;
+        m.take_any(&["ca", "cg", "cs", "cv", "wb", "wt"]);
+        let count: usize = match m.take_any(&["v2", "v4"]) {
+            Some("v2") => 2,
+            Some(_) => 4,
+            None => 1,
+        };
+        let scalar = m.scalar()?;
+        if !matches!(scalar, B8 | B16 | B32 | B64) || scalar.bytes() as usize * count > 16 {
+            return invalid(format!("{count} elements of .{}", scalar.name()));
+        }
+        let outside = m.one_of(&OUTSIDE)?;
+        let outside = OUTSIDE.iter().position(|name| *name == outside).unwrap_or(0) as u64;
+        let [first, second] = operands::<2>(ops)?;
+        let (place, values) = if stores { (first, second) } else { (second, first) };
+        let list = match values {
+            Operand::Vector(list) => &list[..],
+            one => std::slice::from_ref(one),
+        };
+        if list.len() != count {
+            return invalid(format!("{count} elements are expected"));
+        }
+        let mut src = self.place(place, dimensions, S32)?;
+        let mode = dimensions
+            | u64::from(scalar.bytes().trailing_zeros()) << 4
+            | (count as u64) << 8
+            | outside << 12
+            | u64::from(stores) << 16;
+        // Bytes are in registers of 16 bits.
+        let register = if scalar == B8 { B16 } else { scalar };
+        if stores {
+            for value in list {
+                src.push(self.src_wide(value, register)?);
+            }
+            self.push(Op::System(Helper::AccessSurface, mode), vec![], src);
+            return Ok(());
+        }
+        let dst = list.iter().map(|d| self.dst(d, register)).collect::<Check<Vec<_>>>()?;
+        let all = self.emit(Op::System(Helper::AccessSurface, mode), B128, src);
+        self.push(Op::Unpack, dst, vec![all, Val::Imm(u64::from(register.bits())), Val::Imm(128)]);
+        Ok(())
+    }
+}

@@ -1,0 +1,258 @@
+//! Textures and surfaces: what an object says of its texels, and the arithmetic of a fetch (CUDA Programming Guide, "Texture
+//! Fetching").
+
+/// What a component of a texel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Component {
+    /// 8 bits, unsigned.
+    U8,
+    /// 8 bits, signed.
+    S8,
+    /// 16 bits, unsigned.
+    U16,
+    /// 16 bits, signed.
+    S16,
+    /// 32 bits, unsigned.
+    U32,
+    /// 32 bits, signed.
+    S32,
+    /// IEEE half precision; always read as f32.
+    F16,
+    /// Single precision.
+    F32,
+}
+
+impl Component {
+    /// Bytes of one component: 1, 2 or 4.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::U8 | Self::S8 => 1,
+            Self::U16 | Self::S16 | Self::F16 => 2,
+            Self::U32 | Self::S32 | Self::F32 => 4,
+        }
+    }
+
+    /// F16 or F32.
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::F32)
+    }
+
+    /// An integer that a fetch can turn into a number of \[0, 1\] or \[-1, 1\].
+    pub fn can_be_promoted(self) -> bool {
+        !self.is_float() && self.bytes() < 4
+    }
+}
+
+/// Texels in global memory: of a CUDA array, or of linear memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Texels {
+    /// Address of the first.
+    pub address: u64,
+    /// Dimensions, 1 to 3.
+    pub dimensions: u8,
+    /// Texels by dimension, the innermost first; 1 for dimensions that it does not have.
+    pub sizes: [u32; 3],
+    /// Bytes from a row to the next.
+    pub pitch: u64,
+    /// Bytes from a slice to the next.
+    pub slice: u64,
+    /// What a texel consists of.
+    pub component: Component,
+    /// How many components a texel has: 1, 2 or 4.
+    pub channels: u8,
+}
+
+impl Texels {
+    /// Bytes of a texel.
+    pub fn texel_bytes(&self) -> u32 {
+        u32::from(self.channels) * self.component.bytes()
+    }
+
+    /// Bytes of a row's texels.
+    pub fn row_bytes(&self) -> u64 {
+        u64::from(self.sizes[0]) * u64::from(self.texel_bytes())
+    }
+
+    /// Bytes from the first texel to behind the last.
+    pub fn span(&self) -> u64 {
+        u64::from(self.sizes[2] - 1) * self.slice + u64::from(self.sizes[1] - 1) * self.pitch + self.row_bytes()
+    }
+}
+
+/// What stands for texels outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressing {
+    /// The texture again; only for normalized coordinates.
+    Wrap,
+    /// The nearest texel.
+    Clamp,
+    /// The texture in a mirror; only for normalized coordinates.
+    Mirror,
+    /// The border color.
+    Border,
+}
+
+/// A texture object: texels and how they are read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Texture {
+    /// The texels.
+    pub texels: Texels,
+    /// By dimension. Wrap and mirror mean clamp where coordinates are not normalized.
+    pub addressing: [Addressing; 3],
+    /// Linear filtering of what is read by coordinates of type f32; else the nearest texel.
+    pub is_filtered: bool,
+    /// Coordinates of 0 to 1 instead of 0 to the size.
+    pub is_normalized: bool,
+    /// Integers of 8 and 16 bits are read as numbers of \[0, 1\] or \[-1, 1\].
+    pub promotes: bool,
+    /// The border color.
+    pub border: [f32; 4],
+}
+
+/// Coordinates beyond it are all alike: far outside.
+const FAR: f64 = (1u64 << 40) as f64;
+
+/// Filtering has weights of 9 bits, 8 of them behind the point.
+const STEPS: f64 = 256.0;
+
+impl Texture {
+    /// Whether a fetch gives floating-point numbers.
+    pub fn gives_floats(&self) -> bool {
+        self.texels.component.is_float() || (self.promotes && self.texels.component.can_be_promoted())
+    }
+
+    /// The texel behind integer coordinates. `read` gets a texel's position and gives its bytes, or nothing when it must not.
+    pub(crate) fn at<R>(&self, at: [i32; 3], read: &mut R) -> Option<[u32; 4]>
+    where
+        R: FnMut([u32; 3]) -> Option<[u8; 16]>,
+    {
+        self.texel(std::array::from_fn(|axis| self.place(axis, i64::from(at[axis]))), read)
+    }
+
+    /// What is at coordinates of type f32: the nearest texel, or a weighted mean of its neighbors.
+    pub(crate) fn fetch<R>(&self, at: [f32; 3], read: &mut R) -> Option<[u32; 4]>
+    where
+        R: FnMut([u32; 3]) -> Option<[u8; 16]>,
+    {
+        let dimensions = usize::from(self.texels.dimensions);
+        let at: [f64; 3] =
+            std::array::from_fn(|axis| if axis < dimensions { self.scaled(axis, at[axis]) } else { 0.0 });
+        if !self.is_filtered || !self.gives_floats() {
+            return self.texel(std::array::from_fn(|axis| self.nearest(axis, at[axis])), read);
+        }
+        let mut low = [0; 3];
+        let mut weights = [0.0; 3];
+        for axis in 0..dimensions {
+            let fixed = ((at[axis] - 0.5) * STEPS + 0.5).floor();
+            low[axis] = (fixed / STEPS).floor() as i64;
+            weights[axis] = (fixed - low[axis] as f64 * STEPS) / STEPS;
+        }
+        let mut sums = [0.0; 4];
+        for corner in 0..1usize << dimensions {
+            let upper = |axis: usize| corner >> axis & 1 != 0;
+            let weight: f64 =
+                (0..dimensions).map(|axis| if upper(axis) { weights[axis] } else { 1.0 - weights[axis] }).product();
+            // What has no weight is not read: it could be infinite.
+            if weight == 0.0 {
+                continue;
+            }
+            let texel =
+                self.texel(std::array::from_fn(|axis| self.place(axis, low[axis] + i64::from(upper(axis)))), read)?;
+            for (sum, value) in sums.iter_mut().zip(texel) {
+                *sum += weight * f64::from(f32::from_bits(value));
+            }
+        }
+        Some(sums.map(|sum| (sum as f32).to_bits()))
+    }
+
+    fn addressing(&self, axis: usize) -> Addressing {
+        match self.addressing[axis] {
+            Addressing::Wrap | Addressing::Mirror if !self.is_normalized => Addressing::Clamp,
+            other => other,
+        }
+    }
+
+    /// A coordinate in texels.
+    fn scaled(&self, axis: usize, coordinate: f32) -> f64 {
+        let size = self.texels.sizes[axis] as f32;
+        let fraction = coordinate - coordinate.floor();
+        let scaled = match self.addressing(axis) {
+            _ if !self.is_normalized => coordinate,
+            Addressing::Wrap => fraction * size,
+            Addressing::Mirror if coordinate.floor() % 2.0 == 0.0 => fraction * size,
+            Addressing::Mirror => (1.0 - fraction) * size,
+            _ => coordinate * size,
+        };
+        if scaled.is_nan() { 0.0 } else { f64::from(scaled).clamp(-FAR, FAR) }
+    }
+
+    /// The texel in which a coordinate is.
+    fn nearest(&self, axis: usize, at: f64) -> Option<u32> {
+        let index = at.floor() as i64;
+        let last = i64::from(self.texels.sizes[axis]) - 1;
+        match self.addressing(axis) {
+            // A fraction just below 1 can round up to the size.
+            Addressing::Wrap => self.place(axis, index.min(last)),
+            _ => self.place(axis, index),
+        }
+    }
+
+    /// The texel that stands for an index, or none where that is the border.
+    fn place(&self, axis: usize, index: i64) -> Option<u32> {
+        if axis >= usize::from(self.texels.dimensions) {
+            return Some(0);
+        }
+        let size = i64::from(self.texels.sizes[axis]);
+        let place = match self.addressing(axis) {
+            Addressing::Wrap => index.rem_euclid(size),
+            Addressing::Clamp => index.clamp(0, size - 1),
+            Addressing::Mirror => {
+                let place = index.rem_euclid(2 * size);
+                if place < size { place } else { 2 * size - 1 - place }
+            }
+            Addressing::Border if (0..size).contains(&index) => index,
+            Addressing::Border => return None,
+        };
+        Some(place as u32)
+    }
+
+    /// The four components of a texel as a fetch gives them. Those that it does not have are 0, 0 and 1, as OpenCL has it.
+    fn texel<R>(&self, at: [Option<u32>; 3], read: &mut R) -> Option<[u32; 4]>
+    where
+        R: FnMut([u32; 3]) -> Option<[u8; 16]>,
+    {
+        let one = if self.gives_floats() { 1f32.to_bits() } else { 1 };
+        let mut all = [0, 0, 0, one];
+        let channels = usize::from(self.texels.channels).min(4);
+        let [Some(x), Some(y), Some(z)] = at else {
+            for (value, border) in all.iter_mut().zip(self.border).take(channels) {
+                *value = if self.gives_floats() { border.to_bits() } else { border as i32 as u32 };
+            }
+            return Some(all);
+        };
+        let bytes = read([x, y, z])?;
+        for (index, value) in all.iter_mut().enumerate().take(channels) {
+            *value = self.component(&bytes, index);
+        }
+        Some(all)
+    }
+
+    fn component(&self, bytes: &[u8; 16], index: usize) -> u32 {
+        let size = self.texels.component.bytes() as usize;
+        let mut raw = [0; 4];
+        raw[..size].copy_from_slice(&bytes[index * size..(index + 1) * size]);
+        let raw = u32::from_le_bytes(raw);
+        let promoted = |value: f32, most: f32| (value / most).max(-1.0).to_bits();
+        let signed = |bits: u32| (raw << (32 - bits)) as i32 >> (32 - bits);
+        match self.texels.component {
+            Component::U8 if self.promotes => promoted(raw as f32, 255.0),
+            Component::S8 if self.promotes => promoted(signed(8) as f32, 127.0),
+            Component::U16 if self.promotes => promoted(raw as f32, 65_535.0),
+            Component::S16 if self.promotes => promoted(signed(16) as f32, 32_767.0),
+            Component::S8 => signed(8) as u32,
+            Component::S16 => signed(16) as u32,
+            Component::F16 => half::f16::from_bits(raw as u16).to_f32().to_bits(),
+            _ => raw,
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Textures and surfaces against the formulas of the CUDA Programming Guide ("Texture Fetching"), written here anew.
+
+mod device;
+mod forms;
+
+use device::{Device, FIRST_HANDLE, image, trap, words};
+use forms::{HEADER, Random};
+use ptx::{Addressing, Component, Texels, Texture, TrapKind};
+
+const SIZES: [u32; 3] = [7, 5, 3];
+const THREADS: usize = 256;
+
+/// Rows and slices with gaps between them, of texels that `value` makes.
+fn texels(
+    device: &mut Device,
+    dimensions: u8,
+    component: Component,
+    channels: u8,
+    mut value: impl FnMut() -> Vec<u8>,
+) -> Texels {
+    let mut sizes = [1; 3];
+    sizes[..usize::from(dimensions)].copy_from_slice(&SIZES[..usize::from(dimensions)]);
+    let bytes = usize::from(channels) * component.bytes() as usize;
+    let pitch = sizes[0] as usize * bytes + 16;
+    let slice = pitch * sizes[1] as usize + 32;
+    let mut memory = vec![0xee_u8; slice * sizes[2] as usize];
+    for z in 0..sizes[2] as usize {
+        for y in 0..sizes[1] as usize {
+            for x in 0..sizes[0] as usize {
+                let at = z * slice + y * pitch + x * bytes;
+                memory[at..at + bytes].copy_from_slice(&value());
+            }
+        }
+    }
+    let address = device.put(&memory);
+    Texels { address, dimensions, sizes, pitch: pitch as u64, slice: slice as u64, component, channels }
+}
+
+fn bytes_of(device: &Device, texels: &Texels, [x, y, z]: [i64; 3]) -> Vec<u8> {
+    let bytes = texels.texel_bytes() as usize;
+    let offset = z as u64 * texels.slice + y as u64 * texels.pitch + x as u64 * bytes as u64;
+    device.get::<u8>(texels.address + offset, bytes)
+}
+
+/// A kernel in which each thread fetches at its own coordinates and writes the four elements.
+fn fetches(dimensions: u8, result: &str, coordinate: &str) -> String {
+    let list = ["{%c0}", "{%c0, %c1}", "{%c0, %c1, %c2, %c2}"][usize::from(dimensions) - 1];
+    format!(
+        "{HEADER}.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2)\n{{\n.reg .b64 %a, %t, %o, %n;\n.reg .b32 %c<4>, %r<8>;\n\
+         ld.param.u64 %a, [p0];\nld.param.u64 %t, [p1];\nld.param.u64 %o, [p2];\nmov.u32 %r4, %tid.x;\nmul.wide.u32 %n, %r4, 16;\n\
+         add.u64 %a, %a, %n;\nadd.u64 %o, %o, %n;\nld.global.v4.b32 {{%c0, %c1, %c2, %c3}}, [%a];\n\
+         tex.{dimensions}d.v4.{result}.{coordinate} {{%r0, %r1, %r2, %r3}}, [%t, {list}];\n\
+         st.global.v4.b32 [%o], {{%r0, %r1, %r2, %r3}};\nret;\n}}\n"
+    )
+}
+
+fn run_fetches(device: &mut Device, texture: Texture, result: &str, kind: &str, at: &[[u32; 4]]) -> Vec<[u32; 4]> {
+    device.textures.push(texture);
+    let handle = FIRST_HANDLE + device.textures.len() as u64 - 1;
+    let (from, to) = (device.put(at), device.put(&vec![[0u32; 4]; at.len()]));
+    let image = image(&fetches(texture.texels.dimensions, result, kind));
+    device.run(&image, "k", 1, at.len() as u32, &[from, handle, to]).unwrap();
+    device.get(to, at.len())
+}
+
+/// The texel of one dimension at an index, `None` for the border: clamp is [0, N-1], wrap and mirror repeat the texture.
+fn index(addressing: Addressing, index: i64, size: i64) -> Option<i64> {
+    match addressing {
+        Addressing::Clamp => Some(index.max(0).min(size - 1)),
+        Addressing::Border => (index >= 0 && index < size).then_some(index),
+        Addressing::Wrap => Some(((index % size) + size) % size),
+        Addressing::Mirror => {
+            let mut folded = index;
+            while folded < 0 || folded >= size {
+                folded = if folded < 0 { -1 - folded } else { 2 * size - 1 - folded };
+            }
+            Some(folded)
+        }
+    }
+}
+
+/// One coordinate in texels, as the guide normalizes and folds it.
+fn folded(addressing: Addressing, is_normalized: bool, x: f32, size: u32) -> f64 {
+    if !is_normalized {
+        return f64::from(x);
+    }
+    let fraction = x - x.floor();
+    let x = match addressing {
+        Addressing::Wrap => fraction,
+        Addressing::Mirror if x.floor() as i64 % 2 == 0 => fraction,
+        Addressing::Mirror => 1.0 - fraction,
+        _ => x,
+    };
+    f64::from(x * size as f32)
+}
+
+/// tex(x, y, z) of the guide, by one dimension after the other.
+fn blended(table: &dyn Fn([i64; 3]) -> [f64; 4], at: &[f64], is_filtered: bool, fixed: [i64; 3]) -> [f64; 4] {
+    let Some((x, rest)) = at.split_last() else { return table(fixed) };
+    let axis = rest.len();
+    let with = |i: i64| {
+        let mut fixed = fixed;
+        fixed[axis] = i;
+        blended(table, rest, is_filtered, fixed)
+    };
+    if !is_filtered {
+        return with(x.floor() as i64);
+    }
+    let moved = x - 0.5;
+    let alpha = ((moved - moved.floor()) * 256.0).round() / 256.0;
+    let (low, high) = (with(moved.floor() as i64), with(moved.floor() as i64 + 1));
+    std::array::from_fn(|k| (1.0 - alpha) * low[k] + alpha * high[k])
+}
+
+#[test]
+fn fetches_are_those_of_the_guide() {
+    let all = [Addressing::Wrap, Addressing::Clamp, Addressing::Mirror, Addressing::Border];
+    let border = [100.0, 200.0, 300.0, 400.0];
+    let mut random = Random(77);
+    for dimensions in 1..=3u8 {
+        for (which, addressing) in all.into_iter().enumerate() {
+            for (is_filtered, is_normalized) in [(false, false), (true, false), (false, true), (true, true)] {
+                let mut device = Device::new();
+                // Small whole numbers: sums of them times weights are exact.
+                let texels = texels(&mut device, dimensions, Component::F32, 4, || {
+                    (0..4).flat_map(|_| ((random.next() % 1000) as f32).to_le_bytes()).collect()
+                });
+                // The second and third dimension differ from the first.
+                let addressing = [addressing, all[(which + 1) % 4], all[(which + 2) % 4]];
+                let texture = Texture { texels, addressing, is_filtered, is_normalized, promotes: false, border };
+                let at: Vec<[f32; 4]> = (0..THREADS)
+                    .map(|_| {
+                        std::array::from_fn(|axis| {
+                            let sixteenths = (random.next() % 512) as f32 / 16.0 - 16.0;
+                            let any = (random.next() % 100_000) as f32 / 3000.0 - 15.0;
+                            let value = if random.next().is_multiple_of(2) { sixteenths } else { any };
+                            if is_normalized { value / SIZES[axis.min(2)] as f32 } else { value }
+                        })
+                    })
+                    .collect();
+                let words: Vec<[u32; 4]> = at.iter().map(|one| one.map(f32::to_bits)).collect();
+                let got = run_fetches(&mut device, texture, "f32", "f32", &words);
+                let used = addressing.map(|mode| match mode {
+                    Addressing::Wrap | Addressing::Mirror if !is_normalized => Addressing::Clamp,
+                    mode => mode,
+                });
+                let table = |place: [i64; 3]| {
+                    let mut inside = [0; 3];
+                    for axis in 0..usize::from(dimensions) {
+                        match index(used[axis], place[axis], i64::from(SIZES[axis])) {
+                            Some(found) => inside[axis] = found,
+                            None => return border.map(f64::from),
+                        }
+                    }
+                    let bytes = bytes_of(&device, &texels, inside);
+                    std::array::from_fn(|k| f64::from(f32::from_le_bytes(bytes[4 * k..4 * k + 4].try_into().unwrap())))
+                };
+                for (one, got) in at.iter().zip(got) {
+                    let folded: Vec<f64> = (0..usize::from(dimensions))
+                        .map(|axis| folded(used[axis], is_normalized, one[axis], SIZES[axis]))
+                        .collect();
+                    let expected = blended(&table, &folded, is_filtered, [0; 3]).map(|sum| sum as f32);
+                    assert_eq!(
+                        got.map(f32::from_bits),
+                        expected,
+                        "{dimensions}d {used:?} filtered {is_filtered} normalized {is_normalized} at {one:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn components_are_read_as_their_type_or_as_fractions() {
+    use Component::*;
+    for component in [U8, S8, U16, S16, U32, S32, F16, F32] {
+        for channels in [1, 2, 4u8] {
+            for promotes in [false, true] {
+                let mut random = Random(u64::from(channels) + 3);
+                let mut device = Device::new();
+                let size = component.bytes() as usize;
+                let texels = texels(&mut device, 1, component, channels, || {
+                    (0..usize::from(channels)).flat_map(|_| random.next().to_le_bytes()[..size].to_vec()).collect()
+                });
+                let texture = Texture {
+                    texels,
+                    addressing: [Addressing::Clamp; 3],
+                    is_filtered: false,
+                    is_normalized: false,
+                    promotes,
+                    border: [0.0; 4],
+                };
+                let is_float = component.is_float() || (promotes && size < 4);
+                let result = if is_float { "f32" } else { "u32" };
+                let at: Vec<[u32; 4]> = (0..SIZES[0]).map(|x| [x, 0, 0, 0]).collect();
+                let got = run_fetches(&mut device, texture, result, "s32", &at);
+                for (x, got) in got.iter().enumerate() {
+                    let bytes = bytes_of(&device, &texels, [x as i64, 0, 0]);
+                    for (channel, got) in got.iter().enumerate() {
+                        let missing = if channel < 3 { 0.0 } else { 1.0 };
+                        if channel >= usize::from(channels) {
+                            let number = if is_float { f64::from(f32::from_bits(*got)) } else { f64::from(*got) };
+                            assert_eq!(number, missing, "{component:?} x{channels}, channel {channel}");
+                            continue;
+                        }
+                        let raw = &bytes[channel * size..][..size];
+                        let integer = match component {
+                            U8 => i64::from(raw[0]),
+                            S8 => i64::from(raw[0] as i8),
+                            U16 => i64::from(u16::from_le_bytes(raw.try_into().unwrap())),
+                            S16 => i64::from(i16::from_le_bytes(raw.try_into().unwrap())),
+                            U32 | F32 => i64::from(u32::from_le_bytes(raw.try_into().unwrap())),
+                            S32 => i64::from(i32::from_le_bytes(raw.try_into().unwrap())),
+                            F16 => i64::from(half::f16::from_le_bytes(raw.try_into().unwrap()).to_f32().to_bits()),
+                        };
+                        let most = [255, 127, 65_535, 32_767]
+                            [[U8, S8, U16, S16].iter().position(|c| *c == component).unwrap_or(0)];
+                        let expected = if promotes && size < 4 && !component.is_float() {
+                            (integer as f32 / most as f32).max(-1.0).to_bits()
+                        } else {
+                            integer as u32
+                        };
+                        assert_eq!(*got, expected, "{component:?} x{channels} of {raw:?}, promoted: {promotes}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Each thread copies one element from a surface to another, at the byte and rows of its own.
+fn surface_copy(dimensions: u8, vector: &str, scalar: &str, registers: &str, outside: &str) -> String {
+    let list = ["{%c0}", "{%c0, %c1}", "{%c0, %c1, %c2, %c2}"][usize::from(dimensions) - 1];
+    let values = match vector {
+        "" => "{%v0}",
+        ".v2" => "{%v0, %v1}",
+        _ => "{%v0, %v1, %v2, %v3}",
+    };
+    format!(
+        "{HEADER}.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2)\n{{\n.reg .b64 %a, %s, %d, %n;\n.reg .b32 %c<4>, %t;\n.reg .{registers} %v<4>;\n\
+         ld.param.u64 %a, [p0];\nld.param.u64 %s, [p1];\nld.param.u64 %d, [p2];\nmov.u32 %t, %tid.x;\nmul.wide.u32 %n, %t, 16;\nadd.u64 %a, %a, %n;\n\
+         ld.global.v4.b32 {{%c0, %c1, %c2, %c3}}, [%a];\n\
+         suld.b.{dimensions}d{vector}.{scalar}.{outside} {values}, [%s, {list}];\nsust.b.{dimensions}d{vector}.{scalar}.zero [%d, {list}], {values};\nret;\n}}\n"
+    )
+}
+
+fn plain(texels: Texels) -> Texture {
+    let border = [0.0; 4];
+    Texture {
+        texels,
+        addressing: [Addressing::Clamp; 3],
+        is_filtered: false,
+        is_normalized: false,
+        promotes: false,
+        border,
+    }
+}
+
+#[test]
+fn surfaces_are_read_and_written_by_bytes() {
+    for (vector, count) in [("", 1), (".v2", 2), (".v4", 4usize)] {
+        for (scalar, register, size) in [("b8", "b16", 1), ("b16", "b16", 2), ("b32", "b32", 4), ("b64", "b64", 8usize)]
+        {
+            let bytes = size * count;
+            if bytes > 16 {
+                continue;
+            }
+            for dimensions in 1..=3u8 {
+                for outside in ["clamp", "zero"] {
+                    let mut random = Random(5);
+                    let mut device = Device::new();
+                    let (source, target) = ([0, 1])
+                        .map(|_| {
+                            texels(&mut device, dimensions, Component::F32, 4, || {
+                                [random.next().to_le_bytes(), random.next().to_le_bytes()].concat()
+                            })
+                        })
+                        .into();
+                    let before: Vec<u8> = device.get(target.address, target.span() as usize);
+                    device.textures = vec![plain(source), plain(target)];
+                    // Inside, at both edges and far outside.
+                    let at: Vec<[i32; 4]> = (-2..10)
+                        .flat_map(|x: i32| {
+                            (-1..6).map(move |y: i32| [x * 16 + (y & 1) * bytes as i32 % 16, y, y - 2, 0])
+                        })
+                        .collect();
+                    let coordinates = device.put(&at);
+                    let text = surface_copy(dimensions, vector, scalar, register, outside);
+                    let params = [coordinates, FIRST_HANDLE, FIRST_HANDLE + 1];
+                    device.run(&image(&text), "k", 1, at.len() as u32, &params).unwrap();
+                    let mut expected = before;
+                    for [x, y, z, _] in at {
+                        let full = [x, y, z];
+                        let limits = [SIZES[0] as i32 * 16 - bytes as i32, SIZES[1] as i32 - 1, SIZES[2] as i32 - 1];
+                        let axes = 0..usize::from(dimensions);
+                        if axes.clone().any(|axis| full[axis] < 0 || full[axis] > limits[axis]) {
+                            continue;
+                        }
+                        let place = |texels: &Texels| {
+                            let mut at = x as u64;
+                            at += if dimensions > 1 { y as u64 * texels.pitch } else { 0 };
+                            at + if dimensions > 2 { z as u64 * texels.slice } else { 0 }
+                        };
+                        let value = device.get::<u8>(source.address + place(&source), bytes);
+                        expected[place(&target) as usize..][..bytes].copy_from_slice(&value);
+                    }
+                    let got: Vec<u8> = device.get(target.address, target.span() as usize);
+                    assert_eq!(got, expected, "{dimensions}d{vector}.{scalar}.{outside}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn outside_of_a_surface_is_the_nearest_element_or_zero_or_a_trap() {
+    let mut device = Device::new();
+    let mut next = 0u32;
+    let source = texels(&mut device, 2, Component::U32, 1, || {
+        next += 1;
+        next.to_le_bytes().to_vec()
+    });
+    device.textures = vec![plain(source)];
+    let load = |outside: &str| {
+        format!(
+            "{HEADER}.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u32 x, .param .u32 y)\n{{\n.reg .b64 %o, %s;\n.reg .b32 %c<3>;\n\
+             ld.param.u64 %o, [p0];\nld.param.u64 %s, [p1];\nld.param.u32 %c0, [x];\nld.param.u32 %c1, [y];\n\
+             suld.b.2d.b32.{outside} %c2, [%s, {{%c0, %c1}}];\nst.global.u32 [%o], %c2;\nret;\n}}\n"
+        )
+    };
+    let to = device.put(&[7u32]);
+    let mut run = |outside: &str, handle: u64, x: i32, y: i32| {
+        let mut params = words(&[to, handle]);
+        params.extend(x.to_le_bytes());
+        params.extend(y.to_le_bytes());
+        let result = device.launch(&image(&load(outside)), "k", [1; 3], [1; 3], &params, |_| {});
+        result.map(|_| device.get::<u32>(to, 1)[0])
+    };
+    // Rows of 7 words, counted from 1.
+    assert_eq!(run("trap", FIRST_HANDLE, 8, 1), Ok(10));
+    assert_eq!(run("clamp", FIRST_HANDLE, -4, 9), Ok(29));
+    assert_eq!(run("clamp", FIRST_HANDLE, 400, -1), Ok(7));
+    assert_eq!(run("zero", FIRST_HANDLE, 28, 0), Ok(0));
+    for (x, y, handle, kind) in [
+        (28, 0, FIRST_HANDLE, TrapKind::IllegalAddress),
+        (0, 5, FIRST_HANDLE, TrapKind::IllegalAddress),
+        (2, 0, FIRST_HANDLE, TrapKind::MisalignedAddress),
+        (0, 0, FIRST_HANDLE + 1, TrapKind::IllegalAddress),
+    ] {
+        let error = run("trap", handle, x, y).map(|_| ptx::Stats::default());
+        assert_eq!(trap(error).kind, kind, "{x} {y} {handle}");
+    }
+}
