@@ -146,7 +146,7 @@ def use():
     cuda = ctypes.CDLL("libcuda.so.1")
     assert cuda.cuInit(0) == 0
     array = ctypes.c_void_p()
-    assert cuda.cuArray3DCreate_v2(ctypes.byref(array), None) == 801
+    assert cuda.cuMipmappedArrayCreate(ctypes.byref(array), None, 1) == 801
 
 @pytest.mark.cluster
 def test_gap():
@@ -157,14 +157,14 @@ def test_gap():
 def test_known():
     use()
 
-@pytest.mark.cluster(allow_gaps=["libcuda.cuArray3DCreate_v2"])
+@pytest.mark.cluster(allow_gaps=["libcuda.cuMipmappedArrayCreate"])
 def test_allowed():
     use()
 """
     )
     result = session.run()
     result.assert_outcomes(failed=2, passed=1)
-    result.stdout.fnmatch_lines(["gap", "  got:      libcuda.cuArray3DCreate_v2 used once by rank 0", "FAILED test_it.py::test_gap - gap: libcuda.cuArray3DCreate_v2*"])
+    result.stdout.fnmatch_lines(["gap", "  got:      libcuda.cuMipmappedArrayCreate used once by rank 0", "FAILED test_it.py::test_gap - gap: libcuda.cuMipmappedArrayCreate*"])
 
 
 def test_skips_and_expected_failures(session):

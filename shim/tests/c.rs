@@ -265,6 +265,11 @@ fn memory() {
 }
 
 #[test]
+fn arrays() {
+    check("arrays");
+}
+
+#[test]
 fn ipc() {
     check("ipc");
 }

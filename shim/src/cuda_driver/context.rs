@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
-use crate::device::{self, calls, context, memory, stream};
+use crate::device::{self, array, calls, context, memory, stream, texture};
 use crate::process::delay::{self, Place};
 
 pub(crate) fn retain_primary(out: Out<usize>, ordinal: c_int) -> CudaResult {
@@ -22,6 +22,8 @@ pub(crate) fn release_primary(ordinal: c_int) -> CudaResult {
 pub(crate) fn reset_primary(ordinal: c_int) -> CudaResult {
     let device = device::get(ordinal)?;
     stream::synchronize_device(device);
+    texture::reset(device);
+    array::reset(device);
     memory::reset(device)?;
     context::Primary::reset(device);
     Ok(())

@@ -14,7 +14,7 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
 use crate::device::memory::{HostKind, Kind, locate_host};
 use crate::device::submit;
-use crate::device::{self, context, mapping, stream};
+use crate::device::{self, array, context, mapping, stream};
 
 in_context! {
     allocate(out: Out<usize>, size: usize) = alloc;
@@ -156,15 +156,13 @@ struct Side3D {
 
 const _: () = assert!(size_of::<Copy2D>() == 128 && size_of::<Copy3D>() == 200);
 
-/// Address behind one side of a copy: host (1), device (2), unified (4). Arrays (3) are a gap.
-fn side(kind: c_uint, host: usize, device: usize, name: &'static str) -> CudaResult<usize> {
+const ARRAY: c_uint = 3;
+
+/// Address behind one side of a copy that is no array: host (1), device (2), unified (4).
+fn side(kind: c_uint, host: usize, device: usize) -> CudaResult<usize> {
     match kind {
         1 => Ok(host),
         2 | 4 => Ok(device),
-        3 => {
-            gap::record(Library::CudaDriver, name, "of a CUarray");
-            Err(CudaError::NOT_SUPPORTED)
-        }
         _ => Err(CudaError::INVALID_VALUE),
     }
 }
@@ -172,12 +170,15 @@ fn side(kind: c_uint, host: usize, device: usize, name: &'static str) -> CudaRes
 fn rows(parameters: Out<Copy2D>, handle: Option<usize>) -> CudaResult {
     context::required()?;
     let p = parameters.get()?;
+    let extent = Extent { width: p.width, height: p.height, depth: 1 };
     let layout = |s: Side2D| -> CudaResult<Layout> {
-        let base = side(s.kind, s.host, s.device, "cuMemcpy2D")?;
+        if s.kind == ARRAY {
+            return array::find(s.array)?.layout([s.x, s.y, 0], extent);
+        }
+        let base = side(s.kind, s.host, s.device)?;
         let pitch = if s.pitch == 0 { p.width } else { s.pitch };
         Ok(Layout::rows(base + s.y * pitch + s.x, pitch))
     };
-    let extent = Extent { width: p.width, height: p.height, depth: 1 };
     let when = if handle.is_some() { When::InOrder } else { When::Now };
     submit::copy(&stream::resolve(handle.unwrap_or(0))?, layout(p.to)?, layout(p.from)?, extent, Direction::ANY, when)
 }
@@ -194,13 +195,16 @@ pub(crate) fn copy_2d_async(parameters: Out<Copy2D>, handle: usize) -> CudaResul
 pub(crate) fn described(parameters: Out<Copy3D>) -> CudaResult<BoxCopy> {
     context::required()?;
     let p = parameters.get()?;
+    let extent = Extent { width: p.width, height: p.height, depth: p.depth };
     let layout = |s: Side3D| -> CudaResult<Layout> {
-        let base = side(s.kind, s.host, s.device, "cuMemcpy3D")?;
+        if s.kind == ARRAY {
+            return array::find(s.array)?.layout([s.x, s.y, s.z], extent);
+        }
+        let base = side(s.kind, s.host, s.device)?;
         let pitch = if s.pitch == 0 { p.width } else { s.pitch };
         let slice = pitch * if s.height == 0 { p.height } else { s.height };
         Ok(Layout { address: base + s.z * slice + s.y * pitch + s.x, pitch, slice })
     };
-    let extent = Extent { width: p.width, height: p.height, depth: p.depth };
     Ok(BoxCopy { to: layout(p.to)?, from: layout(p.from)?, extent, direction: Direction::ANY })
 }
 

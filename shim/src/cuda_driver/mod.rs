@@ -1,5 +1,6 @@
 //! libcuda: `cu*`.
 
+pub(crate) mod array;
 pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod graph;
@@ -9,5 +10,6 @@ pub(crate) mod module;
 mod rules;
 pub(crate) mod stream;
 pub(crate) mod tensor_map;
+pub(crate) mod texture;
 
 pub(crate) use rules::RULES;

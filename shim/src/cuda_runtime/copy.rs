@@ -4,9 +4,11 @@ use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
 use super::abi::{Copy3D, Copy3DPeer, PitchedPtr, Three};
+use super::array;
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
+use crate::device::array::Array;
 use crate::device::calls::copy::{default_stream, linear, linear_async, stream_of};
 use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
@@ -43,20 +45,44 @@ fn extent(three: Three) -> Extent {
     Extent { width: three.x, height: three.y, depth: three.z }
 }
 
-fn no_arrays(from: usize, to: usize, name: &'static str) -> CudaResult {
-    if from == 0 && to == 0 {
-        return Ok(());
-    }
-    gap::record(Library::CudaRuntime, name, "of a cudaArray");
-    Err(CudaError::NOT_SUPPORTED)
+/// One side of a copy: an array, or memory.
+#[derive(Clone, Copy)]
+struct Side {
+    array: usize,
+    memory: PitchedPtr,
+    position: Three,
+}
+
+/// Both sides and the size of a box. Where an array takes part, the box is in its elements, and so is where it begins in an array.
+fn sides(to: Side, from: Side, size: Three) -> CudaResult<(Layout, Layout, Extent)> {
+    let found = |side: Side| if side.array == 0 { Ok(None) } else { array::find(side.array).map(Some) };
+    let (to_array, from_array) = (found(to)?, found(from)?);
+    let elements = [&to_array, &from_array].map(|array| array.as_ref().map(|array| array.format.bytes()));
+    let element = match elements {
+        [Some(one), Some(other)] if one != other => return Err(CudaError::INVALID_VALUE),
+        [Some(one), _] | [None, Some(one)] => one,
+        [None, None] => 1,
+    };
+    let width = size.x.checked_mul(element).ok_or(CudaError::INVALID_VALUE)?;
+    let extent = Extent { width, height: size.y, depth: size.z };
+    let layout = |side: Side, array: Option<Arc<Array>>| match array {
+        Some(_) if side.memory.address != 0 => Err(CudaError::INVALID_VALUE),
+        Some(array) => {
+            let x = side.position.x.checked_mul(element).ok_or(CudaError::INVALID_VALUE)?;
+            array.layout([x, side.position.y, side.position.z], extent)
+        }
+        None => Ok(pitched(side.memory, side.position)),
+    };
+    Ok((layout(to, to_array)?, layout(from, from_array)?, extent))
 }
 
 /// What a copy's parameters say.
 pub(crate) fn described(parameters: Out<Copy3D>) -> CudaResult<BoxCopy> {
     let p = parameters.get()?;
-    no_arrays(p.from_array, p.to_array, "cudaMemcpy3D")?;
-    let (to, from) = (pitched(p.to, p.to_position), pitched(p.from, p.from_position));
-    Ok(BoxCopy { to, from, extent: extent(p.extent), direction: Direction::from_kind(p.kind)? })
+    let to = Side { array: p.to_array, memory: p.to, position: p.to_position };
+    let from = Side { array: p.from_array, memory: p.from, position: p.from_position };
+    let (to, from, extent) = sides(to, from, p.extent)?;
+    Ok(BoxCopy { to, from, extent, direction: Direction::from_kind(p.kind)? })
 }
 
 fn three_d(parameters: Out<Copy3D>, stream: &Arc<Stream>, when: When) -> CudaResult {
@@ -74,11 +100,12 @@ pub(crate) fn box_3d_async(parameters: Out<Copy3D>, handle: usize) -> CudaResult
 
 fn three_d_peer(parameters: Out<Copy3DPeer>, stream: &Arc<Stream>, when: When) -> CudaResult {
     let p = parameters.get()?;
-    no_arrays(p.from_array, p.to_array, "cudaMemcpy3DPeer")?;
     device::get(p.from_device)?;
     device::get(p.to_device)?;
-    let (to, from) = (pitched(p.to, p.to_position), pitched(p.from, p.from_position));
-    copy(stream, to, from, extent(p.extent), Direction::ANY, when)
+    let to = Side { array: p.to_array, memory: p.to, position: p.to_position };
+    let from = Side { array: p.from_array, memory: p.from, position: p.from_position };
+    let (to, from, extent) = sides(to, from, p.extent)?;
+    copy(stream, to, from, extent, Direction::ANY, when)
 }
 
 pub(crate) fn box_3d_peer(parameters: Out<Copy3DPeer>) -> CudaResult {

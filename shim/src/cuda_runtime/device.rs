@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
-use crate::device::{self, context, event, memory, stream, version};
+use crate::device::{self, array, context, event, memory, stream, texture, version};
 use crate::process::delay::{self, Place};
 
 pub(crate) fn runtime_version(out: Out<c_int>) -> CudaResult {
@@ -60,6 +60,8 @@ pub(crate) fn reset() -> CudaResult {
     stream::synchronize_device(device);
     stream::destroy_all(device);
     event::destroy_all(device);
+    texture::reset(device);
+    array::reset(device);
     memory::reset(device)?;
     context::Primary::reset(device);
     Ok(())

@@ -1,6 +1,7 @@
 //! libcudart: `cuda*` and `__cuda*`.
 
 pub(crate) mod abi;
+pub(crate) mod array;
 pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod error;
@@ -11,5 +12,6 @@ pub(crate) mod occupancy;
 pub(crate) mod properties;
 mod rules;
 pub(crate) mod stream;
+pub(crate) mod texture;
 
 pub(crate) use rules::RULES;

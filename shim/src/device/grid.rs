@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use dataplane::lock::Mutex;
 use protocol::ids::SiteId;
-use ptx::{Assertion, Host, Memory, Mistake};
+use ptx::{Assertion, Host, Memory, Mistake, Texels, Texture};
 
 use super::memory::{self, Kind};
-use super::{Device, address, misuse};
+use super::{Device, address, misuse, texture};
 use crate::sanitizer::owner::Blocks;
 
 /// A kernel's view of its device.
@@ -49,6 +49,14 @@ impl Memory for Grid<'_> {
         }
         // Host memory that CUDA knows has one address for all (unified addressing).
         memory::locate_host(address).map(|host| range(host.base, host.size))
+    }
+
+    fn texture(&self, handle: u64) -> Option<Texture> {
+        texture::seen(handle)
+    }
+
+    fn surface(&self, handle: u64) -> Option<Texels> {
+        texture::seen_surface(handle)
     }
 }
 

@@ -28,6 +28,13 @@ pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
     };
     match trap.kind {
         TrapKind::IllegalAddress => match trap.touched.and_then(|touched| touched.space) {
+            Some("image") => {
+                let what = "uses a texture or surface object that is none, or that has other dimensions";
+                say(FindingKind::KernelTrap, what.to_owned());
+            }
+            Some("surface") => {
+                say(FindingKind::OutOfRangeCopy, format!("{} outside of a surface", verb(trap.touched)));
+            }
             Some(space) => say(
                 FindingKind::OutOfRangeCopy,
                 format!("{} of {space} memory at byte {}, where there is none", verb(trap.touched), trap.address),

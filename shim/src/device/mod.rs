@@ -12,6 +12,7 @@ use crate::settings::visible::{self, Visible};
 
 pub(crate) mod address;
 pub(crate) mod allocator;
+pub(crate) mod array;
 pub(crate) mod attribute;
 pub(crate) mod calls;
 pub(crate) mod context;
@@ -41,6 +42,7 @@ pub(crate) mod running;
 pub(crate) mod stream;
 pub(crate) mod submit;
 pub(crate) mod symbol;
+pub(crate) mod texture;
 pub(crate) mod version;
 
 use error::{CudaError, CudaResult};

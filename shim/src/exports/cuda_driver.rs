@@ -4,10 +4,11 @@ use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
 use crate::boundary::args::{Out, Text};
 use crate::boundary::table::exports;
+use crate::cuda_driver::array::{self, Side};
 use crate::cuda_driver::graph::{self, KernelParamsV2};
 use crate::cuda_driver::memory::{AllocationProperties, Copy2D, Copy3D};
 use crate::cuda_driver::module::LaunchConfig;
-use crate::cuda_driver::{context, device, ipc, memory, module, stream, tensor_map};
+use crate::cuda_driver::{context, device, ipc, memory, module, stream, tensor_map, texture};
 use crate::device::calls::abi::{AccessDescription, MemLocation, PoolProperties};
 use crate::device::calls::capture;
 use crate::device::calls::graph::{
@@ -109,6 +110,32 @@ exports! {
         fn cuMemcpy2DAsync_v2(parameters: Out<Copy2D>, stream: usize) = memory::copy_2d_async;
         fn cuMemcpy3D_v2(parameters: Out<Copy3D>) = memory::copy_3d;
         fn cuMemcpy3DAsync_v2(parameters: Out<Copy3D>, stream: usize) = memory::copy_3d_async;
+        fn cuArrayCreate_v2(out: Out<usize>, from: Out<array::Description>) = array::create;
+        fn cuArray3DCreate_v2(out: Out<usize>, from: Out<array::Description3D>) = array::create_3d;
+        fn cuArrayDestroy(handle: usize) = array::destroy;
+        fn cuArrayGetDescriptor_v2(out: Out<array::Description>, handle: usize) = array::descriptor;
+        fn cuArray3DGetDescriptor_v2(out: Out<array::Description3D>, handle: usize) = array::descriptor_3d;
+        fn cuMemcpyHtoA_v2(to: usize, offset: usize, from: usize, bytes: usize) = |to, offset, from, bytes| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, None);
+        fn cuMemcpyHtoA_v2_ptds(to: usize, offset: usize, from: usize, bytes: usize) = |to, offset, from, bytes| per_thread(|| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, None));
+        fn cuMemcpyDtoA_v2(to: usize, offset: usize, from: usize, bytes: usize) = |to, offset, from, bytes| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, None);
+        fn cuMemcpyDtoA_v2_ptds(to: usize, offset: usize, from: usize, bytes: usize) = |to, offset, from, bytes| per_thread(|| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, None));
+        fn cuMemcpyAtoH_v2(to: usize, from: usize, offset: usize, bytes: usize) = |to, from, offset, bytes| array::copy(Side::Memory(to), Side::Array(from, offset), bytes, None);
+        fn cuMemcpyAtoH_v2_ptds(to: usize, from: usize, offset: usize, bytes: usize) = |to, from, offset, bytes| per_thread(|| array::copy(Side::Memory(to), Side::Array(from, offset), bytes, None));
+        fn cuMemcpyAtoD_v2(to: usize, from: usize, offset: usize, bytes: usize) = |to, from, offset, bytes| array::copy(Side::Memory(to), Side::Array(from, offset), bytes, None);
+        fn cuMemcpyAtoD_v2_ptds(to: usize, from: usize, offset: usize, bytes: usize) = |to, from, offset, bytes| per_thread(|| array::copy(Side::Memory(to), Side::Array(from, offset), bytes, None));
+        fn cuMemcpyHtoAAsync_v2(to: usize, offset: usize, from: usize, bytes: usize, stream: usize) = |to, offset, from, bytes, stream| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, Some(stream));
+        fn cuMemcpyHtoAAsync_v2_ptsz(to: usize, offset: usize, from: usize, bytes: usize, stream: usize) = |to, offset, from, bytes, stream| per_thread(|| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, Some(stream)));
+        fn cuMemcpyAtoHAsync_v2(to: usize, from: usize, offset: usize, bytes: usize, stream: usize) = |to, from, offset, bytes, stream| array::copy(Side::Memory(to), Side::Array(from, offset), bytes, Some(stream));
+        fn cuMemcpyAtoHAsync_v2_ptsz(to: usize, from: usize, offset: usize, bytes: usize, stream: usize) = |to, from, offset, bytes, stream| per_thread(|| array::copy(Side::Memory(to), Side::Array(from, offset), bytes, Some(stream)));
+        fn cuMemcpyAtoA_v2(to: usize, to_offset: usize, from: usize, from_offset: usize, bytes: usize) = |to, to_offset, from, from_offset, bytes| array::copy(Side::Array(to, to_offset), Side::Array(from, from_offset), bytes, None);
+        fn cuMemcpyAtoA_v2_ptds(to: usize, to_offset: usize, from: usize, from_offset: usize, bytes: usize) = |to, to_offset, from, from_offset, bytes| per_thread(|| array::copy(Side::Array(to, to_offset), Side::Array(from, from_offset), bytes, None));
+        fn cuTexObjectCreate(out: Out<c_ulonglong>, what: Out<texture::ResourceDescription>, how: Out<texture::TextureDescription>, view: usize) = texture::create;
+        fn cuTexObjectDestroy(handle: c_ulonglong) = |handle| texture::destroy(false, handle);
+        fn cuTexObjectGetResourceDesc(out: Out<texture::ResourceDescription>, handle: c_ulonglong) = |out, handle| texture::resource_of(false, out, handle);
+        fn cuTexObjectGetTextureDesc(out: Out<texture::TextureDescription>, handle: c_ulonglong) = texture::sampling_of;
+        fn cuSurfObjectCreate(out: Out<c_ulonglong>, what: Out<texture::ResourceDescription>) = texture::create_surface;
+        fn cuSurfObjectDestroy(handle: c_ulonglong) = |handle| texture::destroy(true, handle);
+        fn cuSurfObjectGetResourceDesc(out: Out<texture::ResourceDescription>, handle: c_ulonglong) = |out, handle| texture::resource_of(true, out, handle);
         fn cuMemsetD8_v2(to: usize, value: c_uchar, count: usize) = memory::set8;
         fn cuMemsetD16_v2(to: usize, value: c_ushort, count: usize) = memory::set16;
         fn cuMemsetD32_v2(to: usize, value: c_uint, count: usize) = memory::set32;
@@ -396,8 +423,8 @@ exports! {
         cuTexRefSetMipmappedArray cuVDPAUCtxCreate cuVDPAUGetDevice
     }
     stub {
-        cuArray3DCreate cuArray3DCreate_v2 cuArray3DGetDescriptor cuArray3DGetDescriptor_v2 cuArrayCreate
-        cuArrayCreate_v2 cuArrayDestroy cuArrayGetDescriptor cuArrayGetDescriptor_v2
+        cuArray3DCreate cuArray3DGetDescriptor cuArrayCreate
+        cuArrayGetDescriptor
         cuArrayGetMemoryRequirements cuArrayGetPlane cuArrayGetSparseProperties cuCheckpointOperationComplete
         cuCtxAttach cuCtxCreate cuCtxDestroy cuCtxDetach cuCtxFromGreenCtx cuCtxGetDevResource
         cuCtxGetExecAffinity cuCtxGetSharedMemConfig cuCtxPopCurrent cuCtxPushCurrent cuCtxRecordEvent
@@ -443,12 +470,12 @@ exports! {
         cuMemcpy2DUnaligned cuMemcpy3D cuMemcpy3DAsync cuMemcpy3DBatchAsync cuMemcpy3DBatchAsync_ptsz
         cuMemcpy3DBatchAsync_v2 cuMemcpy3DBatchAsync_v2_ptsz cuMemcpy3DPeer cuMemcpy3DPeerAsync
         cuMemcpy3DPeerAsync_ptsz cuMemcpy3DPeer_ptds cuMemcpy3DWithAttributesAsync
-        cuMemcpy3DWithAttributesAsync_ptsz cuMemcpyAtoA cuMemcpyAtoA_v2 cuMemcpyAtoA_v2_ptds cuMemcpyAtoD
-        cuMemcpyAtoD_v2 cuMemcpyAtoD_v2_ptds cuMemcpyAtoH cuMemcpyAtoHAsync cuMemcpyAtoHAsync_v2
-        cuMemcpyAtoHAsync_v2_ptsz cuMemcpyAtoH_v2 cuMemcpyAtoH_v2_ptds cuMemcpyBatchAsync
-        cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync_v2 cuMemcpyBatchAsync_v2_ptsz cuMemcpyDtoA cuMemcpyDtoA_v2
-        cuMemcpyDtoA_v2_ptds cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoA
-        cuMemcpyHtoAAsync cuMemcpyHtoAAsync_v2 cuMemcpyHtoAAsync_v2_ptsz cuMemcpyHtoA_v2 cuMemcpyHtoA_v2_ptds
+        cuMemcpy3DWithAttributesAsync_ptsz cuMemcpyAtoA cuMemcpyAtoD
+        cuMemcpyAtoH cuMemcpyAtoHAsync
+        cuMemcpyBatchAsync
+        cuMemcpyBatchAsync_ptsz cuMemcpyBatchAsync_v2 cuMemcpyBatchAsync_v2_ptsz cuMemcpyDtoA
+        cuMemcpyDtoD cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoA
+        cuMemcpyHtoAAsync
         cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyWithAttributesAsync cuMemcpyWithAttributesAsync_ptsz cuMemsetD16
         cuMemsetD2D16 cuMemsetD2D16Async cuMemsetD2D16Async_ptsz cuMemsetD2D16_v2 cuMemsetD2D16_v2_ptds
         cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32Async_ptsz cuMemsetD2D32_v2 cuMemsetD2D32_v2_ptds
@@ -467,10 +494,10 @@ exports! {
         cuStreamEndCaptureToCig cuStreamEndCaptureToCig_ptsz                 cuStreamGetDevResource cuStreamGetDevResource_ptsz cuStreamGetGreenCtx
                 cuStreamWaitValue32
         cuStreamWaitValue32_ptsz cuStreamWaitValue32_v2 cuStreamWaitValue32_v2_ptsz cuStreamWaitValue64
-        cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2 cuStreamWaitValue64_v2_ptsz cuSurfObjectCreate
-        cuSurfObjectDestroy cuSurfObjectGetResourceDesc cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide
-        cuTensorMapSetAllocationClass cuTexObjectCreate
-        cuTexObjectDestroy cuTexObjectGetResourceDesc cuTexObjectGetResourceViewDesc cuTexObjectGetTextureDesc
+        cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2 cuStreamWaitValue64_v2_ptsz
+        cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide
+        cuTensorMapSetAllocationClass
+        cuTexObjectGetResourceViewDesc
         cuWaitExternalSemaphoresAsync
         cuWaitExternalSemaphoresAsync_ptsz
     }

@@ -8,6 +8,8 @@ use crate::cuda_driver::device as driver_device;
 use crate::cuda_runtime::abi::{
     ChannelFormat, Copy3D, Copy3DPeer, FunctionAttributes, LaunchConfig, PitchedPtr, PointerAttributes, Three,
 };
+use crate::cuda_runtime::array::{self, Part};
+use crate::cuda_runtime::texture::{self, ResourceDescription};
 use crate::cuda_runtime::{copy, device, error, graph, launch, memory, occupancy, properties, stream};
 use crate::device::calls::abi::{AccessDescription, Dim3, MemLocation, PoolProperties};
 use crate::device::calls::graph::{HostParams, InstantiateParams, KernelParams, MemsetParams, UpdateInfo};
@@ -16,6 +18,7 @@ use crate::device::calls::{self, ipc, pool, stream_attribute};
 use crate::device::ipc::Handle;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::per_thread_default as per_thread;
+use crate::device::texture::Sampling;
 use crate::exports::entry_point;
 use crate::nccl::replicas::capturing;
 
@@ -105,6 +108,38 @@ exports! {
         fn cudaMemset2DAsync(to: usize, pitch: usize, value: c_int, width: usize, height: usize, stream: usize) = copy::set_rows_async;
         fn cudaMemset3D(to: PitchedPtr, value: c_int, extent: Three) = copy::set_3d;
         fn cudaMemset3DAsync(to: PitchedPtr, value: c_int, extent: Three, stream: usize) = copy::set_3d_async;
+        fn cudaMallocArray(out: Out<usize>, format: Out<ChannelFormat>, width: usize, height: usize, flags: c_uint) = array::malloc;
+        fn cudaMalloc3DArray(out: Out<usize>, format: Out<ChannelFormat>, extent: Three, flags: c_uint) = array::malloc_3d;
+        fn cudaFreeArray(array: usize) = array::free;
+        fn cudaArrayGetInfo(format: Out<ChannelFormat>, extent: Out<Three>, flags: Out<c_uint>, array: usize) = array::info;
+        fn cudaGetChannelDesc(format: Out<ChannelFormat>, array: usize) = array::channels;
+        fn cudaMemcpy2DToArray(array: usize, x: usize, y: usize, from: usize, pitch: usize, width: usize, height: usize, kind: c_uint) = |array, x, y, from, pitch, width, height, kind| array::rows_to(Part { array, x, y }, from, pitch, width, height, kind, None);
+        fn cudaMemcpy2DToArray_ptds(array: usize, x: usize, y: usize, from: usize, pitch: usize, width: usize, height: usize, kind: c_uint) = |array, x, y, from, pitch, width, height, kind| per_thread(|| array::rows_to(Part { array, x, y }, from, pitch, width, height, kind, None));
+        fn cudaMemcpy2DFromArray(to: usize, pitch: usize, array: usize, x: usize, y: usize, width: usize, height: usize, kind: c_uint) = |to, pitch, array, x, y, width, height, kind| array::rows_from(to, pitch, Part { array, x, y }, width, height, kind, None);
+        fn cudaMemcpy2DFromArray_ptds(to: usize, pitch: usize, array: usize, x: usize, y: usize, width: usize, height: usize, kind: c_uint) = |to, pitch, array, x, y, width, height, kind| per_thread(|| array::rows_from(to, pitch, Part { array, x, y }, width, height, kind, None));
+        fn cudaMemcpyToArray(array: usize, x: usize, y: usize, from: usize, bytes: usize, kind: c_uint) = |array, x, y, from, bytes, kind| array::line_to(Part { array, x, y }, from, bytes, kind, None);
+        fn cudaMemcpyToArray_ptds(array: usize, x: usize, y: usize, from: usize, bytes: usize, kind: c_uint) = |array, x, y, from, bytes, kind| per_thread(|| array::line_to(Part { array, x, y }, from, bytes, kind, None));
+        fn cudaMemcpyFromArray(to: usize, array: usize, x: usize, y: usize, bytes: usize, kind: c_uint) = |to, array, x, y, bytes, kind| array::line_from(to, Part { array, x, y }, bytes, kind, None);
+        fn cudaMemcpyFromArray_ptds(to: usize, array: usize, x: usize, y: usize, bytes: usize, kind: c_uint) = |to, array, x, y, bytes, kind| per_thread(|| array::line_from(to, Part { array, x, y }, bytes, kind, None));
+        fn cudaMemcpy2DToArrayAsync(array: usize, x: usize, y: usize, from: usize, pitch: usize, width: usize, height: usize, kind: c_uint, stream: usize) = |array, x, y, from, pitch, width, height, kind, stream| array::rows_to(Part { array, x, y }, from, pitch, width, height, kind, Some(stream));
+        fn cudaMemcpy2DToArrayAsync_ptsz(array: usize, x: usize, y: usize, from: usize, pitch: usize, width: usize, height: usize, kind: c_uint, stream: usize) = |array, x, y, from, pitch, width, height, kind, stream| per_thread(|| array::rows_to(Part { array, x, y }, from, pitch, width, height, kind, Some(stream)));
+        fn cudaMemcpy2DFromArrayAsync(to: usize, pitch: usize, array: usize, x: usize, y: usize, width: usize, height: usize, kind: c_uint, stream: usize) = |to, pitch, array, x, y, width, height, kind, stream| array::rows_from(to, pitch, Part { array, x, y }, width, height, kind, Some(stream));
+        fn cudaMemcpy2DFromArrayAsync_ptsz(to: usize, pitch: usize, array: usize, x: usize, y: usize, width: usize, height: usize, kind: c_uint, stream: usize) = |to, pitch, array, x, y, width, height, kind, stream| per_thread(|| array::rows_from(to, pitch, Part { array, x, y }, width, height, kind, Some(stream)));
+        fn cudaMemcpyToArrayAsync(array: usize, x: usize, y: usize, from: usize, bytes: usize, kind: c_uint, stream: usize) = |array, x, y, from, bytes, kind, stream| array::line_to(Part { array, x, y }, from, bytes, kind, Some(stream));
+        fn cudaMemcpyToArrayAsync_ptsz(array: usize, x: usize, y: usize, from: usize, bytes: usize, kind: c_uint, stream: usize) = |array, x, y, from, bytes, kind, stream| per_thread(|| array::line_to(Part { array, x, y }, from, bytes, kind, Some(stream)));
+        fn cudaMemcpyFromArrayAsync(to: usize, array: usize, x: usize, y: usize, bytes: usize, kind: c_uint, stream: usize) = |to, array, x, y, bytes, kind, stream| array::line_from(to, Part { array, x, y }, bytes, kind, Some(stream));
+        fn cudaMemcpyFromArrayAsync_ptsz(to: usize, array: usize, x: usize, y: usize, bytes: usize, kind: c_uint, stream: usize) = |to, array, x, y, bytes, kind, stream| per_thread(|| array::line_from(to, Part { array, x, y }, bytes, kind, Some(stream)));
+        fn cudaMemcpy2DArrayToArray(to: usize, to_x: usize, to_y: usize, from: usize, from_x: usize, from_y: usize, width: usize, height: usize, kind: c_uint) = |to, to_x, to_y, from, from_x, from_y, width, height, kind| array::rows_between(Part { array: to, x: to_x, y: to_y }, Part { array: from, x: from_x, y: from_y }, width, height, kind);
+        fn cudaMemcpy2DArrayToArray_ptds(to: usize, to_x: usize, to_y: usize, from: usize, from_x: usize, from_y: usize, width: usize, height: usize, kind: c_uint) = |to, to_x, to_y, from, from_x, from_y, width, height, kind| per_thread(|| array::rows_between(Part { array: to, x: to_x, y: to_y }, Part { array: from, x: from_x, y: from_y }, width, height, kind));
+        fn cudaMemcpyArrayToArray(to: usize, to_x: usize, to_y: usize, from: usize, from_x: usize, from_y: usize, bytes: usize, kind: c_uint) = |to, to_x, to_y, from, from_x, from_y, bytes, kind| array::line_between(Part { array: to, x: to_x, y: to_y }, Part { array: from, x: from_x, y: from_y }, bytes, kind);
+        fn cudaMemcpyArrayToArray_ptds(to: usize, to_x: usize, to_y: usize, from: usize, from_x: usize, from_y: usize, bytes: usize, kind: c_uint) = |to, to_x, to_y, from, from_x, from_y, bytes, kind| per_thread(|| array::line_between(Part { array: to, x: to_x, y: to_y }, Part { array: from, x: from_x, y: from_y }, bytes, kind));
+        fn cudaCreateTextureObject(out: Out<c_ulonglong>, what: Out<ResourceDescription>, how: Out<Sampling>, view: usize) = texture::create;
+        fn cudaDestroyTextureObject(texture: c_ulonglong) = texture::destroy;
+        fn cudaGetTextureObjectResourceDesc(out: Out<ResourceDescription>, texture: c_ulonglong) = texture::resource_of;
+        fn cudaGetTextureObjectTextureDesc(out: Out<Sampling>, texture: c_ulonglong) = texture::sampling_of;
+        fn cudaCreateSurfaceObject(out: Out<c_ulonglong>, what: Out<ResourceDescription>) = texture::create_surface;
+        fn cudaDestroySurfaceObject(surface: c_ulonglong) = texture::destroy_surface;
+        fn cudaGetSurfaceObjectResourceDesc(out: Out<ResourceDescription>, surface: c_ulonglong) = texture::resource_of_surface;
         fn cudaStreamCreate(out: Out<usize>) = stream::create;
         fn cudaStreamCreateWithFlags(out: Out<usize>, flags: c_uint) = calls::stream::create_with_flags;
         fn cudaStreamCreateWithPriority(out: Out<usize>, flags: c_uint, priority: c_int) = calls::stream::create_with_priority;
@@ -327,10 +362,10 @@ exports! {
         cudaGraphicsVDPAURegisterVideoSurface cudaVDPAUGetDevice cudaVDPAUSetVDPAUDevice
     }
     stub {
-        __cudaGetProcAddress __cudaRegisterHostVar __cudaRegisterUnifiedTable cudaArrayGetInfo
+        __cudaGetProcAddress __cudaRegisterHostVar __cudaRegisterUnifiedTable
         cudaArrayGetMemoryRequirements cudaArrayGetPlane cudaArrayGetSparseProperties cudaChooseDevice
-        cudaCreateSurfaceObject cudaCreateTextureObject cudaCtxResetPersistingL2Cache cudaDestroyExternalMemory
-        cudaDestroyExternalSemaphore cudaDestroySurfaceObject cudaDestroyTextureObject
+        cudaCtxResetPersistingL2Cache cudaDestroyExternalMemory
+        cudaDestroyExternalSemaphore
         cudaDevResourceGenerateDesc cudaDevSmResourceSplit cudaDevSmResourceSplitByCount
         cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetDevResource cudaDeviceGetExecutionCtx
         cudaDeviceGetHostAtomicCapabilities cudaDeviceGetP2PAtomicCapabilities cudaDeviceGetSharedMemConfig
@@ -338,11 +373,11 @@ exports! {
         cudaDeviceUnregisterAsyncNotification cudaExecutionCtxDestroy cudaExecutionCtxGetDevResource
         cudaExecutionCtxGetDevice cudaExecutionCtxGetId cudaExecutionCtxRecordEvent cudaExecutionCtxStreamCreate
         cudaExecutionCtxSynchronize cudaExecutionCtxWaitEvent cudaExternalMemoryGetMappedBuffer
-        cudaExternalMemoryGetMappedMipmappedArray cudaFreeArray cudaFreeMipmappedArray cudaFuncGetParamCount
-        cudaFuncGetParamInfo cudaFuncSetSharedMemConfig cudaGetChannelDesc cudaGetDriverEntryPointByVersion_ptsz
+        cudaExternalMemoryGetMappedMipmappedArray cudaFreeMipmappedArray cudaFuncGetParamCount
+        cudaFuncGetParamInfo cudaFuncSetSharedMemConfig cudaGetDriverEntryPointByVersion_ptsz
         cudaGetDriverEntryPoint_ptsz cudaGetExportTable cudaGetMipmappedArrayLevel
-        cudaGetSurfaceObjectResourceDesc cudaGetTextureObjectResourceDesc cudaGetTextureObjectResourceViewDesc
-        cudaGetTextureObjectTextureDesc                 cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode         cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode                 cudaGraphAddNode cudaGraphAddNode_v2         cudaGraphConditionalHandleCreate cudaGraphConditionalHandleCreate_v2                                 cudaGraphExecExternalSemaphoresSignalNodeSetParams
+        cudaGetTextureObjectResourceViewDesc
+                        cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode         cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode                 cudaGraphAddNode cudaGraphAddNode_v2         cudaGraphConditionalHandleCreate cudaGraphConditionalHandleCreate_v2                                 cudaGraphExecExternalSemaphoresSignalNodeSetParams
         cudaGraphExecExternalSemaphoresWaitNodeSetParams cudaGraphExecGetId
                 cudaGraphExecMemcpyNodeSetParamsFromSymbol
         cudaGraphExecMemcpyNodeSetParamsToSymbol cudaGraphExecNodeSetParams
@@ -358,19 +393,15 @@ exports! {
         cudaImportExternalMemory cudaImportExternalSemaphore cudaLaunchCooperativeKernelMultiDevice
         cudaLibraryEnumerateKernels cudaLibraryGetKernelCount
         cudaLibraryGetUnifiedFunction cudaLogsCurrent cudaLogsDumpToFile
-        cudaLogsDumpToMemory cudaMalloc3DArray cudaMallocArray cudaMallocMipmappedArray
+        cudaLogsDumpToMemory cudaMallocMipmappedArray
         cudaMemDiscardAndPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync
         cudaMemDiscardBatchAsync_ptsz cudaMemGetDefaultMemPool cudaMemGetLocationInfo cudaMemGetMemPool
         cudaMemPoolExportPointer cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle
         cudaMemPoolImportPointer cudaMemPrefetchBatchAsync cudaMemPrefetchBatchAsync_ptsz
-        cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaMemSetMemPool cudaMemcpy2DArrayToArray
-        cudaMemcpy2DArrayToArray_ptds cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync
-        cudaMemcpy2DFromArrayAsync_ptsz cudaMemcpy2DFromArray_ptds cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync
-        cudaMemcpy2DToArrayAsync_ptsz cudaMemcpy2DToArray_ptds cudaMemcpy3DBatchAsync
+        cudaMemRangeGetAttribute cudaMemRangeGetAttributes cudaMemSetMemPool
+        cudaMemcpy3DBatchAsync
         cudaMemcpy3DBatchAsync_ptsz cudaMemcpy3DWithAttributesAsync cudaMemcpy3DWithAttributesAsync_ptsz
-        cudaMemcpyArrayToArray cudaMemcpyArrayToArray_ptds cudaMemcpyBatchAsync cudaMemcpyBatchAsync_ptsz
-        cudaMemcpyFromArray cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz cudaMemcpyFromArray_ptds
-        cudaMemcpyToArray cudaMemcpyToArrayAsync cudaMemcpyToArrayAsync_ptsz cudaMemcpyToArray_ptds
+        cudaMemcpyBatchAsync cudaMemcpyBatchAsync_ptsz
         cudaMemcpyWithAttributesAsync cudaMemcpyWithAttributesAsync_ptsz cudaMipmappedArrayGetMemoryRequirements
         cudaMipmappedArrayGetSparseProperties
         cudaOccupancyMaxActiveClusters cudaOccupancyMaxPotentialClusterSize cudaSetDoubleForDevice

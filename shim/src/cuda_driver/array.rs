@@ -1,0 +1,115 @@
+//! Arrays: `cuArray*`, and the copies to and from them by bytes.
+
+use std::ffi::c_uint;
+
+use crate::boundary::args::Out;
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::device::array::{self, Format};
+use crate::device::calls::copy::stream_of;
+use crate::device::context;
+use crate::device::copy::{Direction, Extent, Layout, When};
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::submit;
+
+/// `CUDA_ARRAY_DESCRIPTOR`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Description {
+    width: usize,
+    height: usize,
+    format: c_uint,
+    channels: c_uint,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Description3D {
+    width: usize,
+    height: usize,
+    depth: usize,
+    format: c_uint,
+    channels: c_uint,
+    flags: c_uint,
+}
+
+const _: () = assert!(size_of::<Description>() == 24 && size_of::<Description3D>() == 40);
+
+/// A format of the ones that arrays can have here.
+///
+/// # Errors
+/// `INVALID_VALUE`; formats of pictures and of packed numbers are gaps of `name`.
+pub(crate) fn format(number: c_uint, channels: c_uint, name: &'static str) -> CudaResult<Format> {
+    // Those from here on are packed, compressed or of several planes.
+    if number > 0x20 {
+        gap::record(Library::CudaDriver, name, "of a special array format");
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    Format::of_driver(number, channels).ok_or(CudaError::INVALID_VALUE)
+}
+
+fn make(out: Out<usize>, from: Description3D, name: &'static str) -> CudaResult {
+    let (device, out) = (context::required()?, out.required()?);
+    let format = format(from.format, from.channels, name)?;
+    let sizes = [from.width, from.height, from.depth];
+    Ok(out.set(array::create(device, sizes, format, from.flags, Library::CudaDriver, name)?)?)
+}
+
+pub(crate) fn create(out: Out<usize>, from: Out<Description>) -> CudaResult {
+    let Description { width, height, format, channels } = from.get()?;
+    make(out, Description3D { width, height, depth: 0, format, channels, flags: 0 }, "cuArrayCreate")
+}
+
+pub(crate) fn create_3d(out: Out<usize>, from: Out<Description3D>) -> CudaResult {
+    make(out, from.get()?, "cuArray3DCreate")
+}
+
+pub(crate) fn destroy(handle: usize) -> CudaResult {
+    context::required()?;
+    array::destroy(handle)
+}
+
+fn described(handle: usize) -> CudaResult<Description3D> {
+    context::required()?;
+    let found = array::find(handle)?;
+    let ([width, height, depth], (format, channels)) = (found.sizes, found.format.driver());
+    Ok(Description3D { width, height, depth, format, channels, flags: found.flags })
+}
+
+pub(crate) fn descriptor(out: Out<Description>, handle: usize) -> CudaResult {
+    let Description3D { width, height, depth, format, channels, .. } = described(handle)?;
+    if depth > 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(out.set(Description { width, height, format, channels })?)
+}
+
+pub(crate) fn descriptor_3d(out: Out<Description3D>, handle: usize) -> CudaResult {
+    Ok(out.set(described(handle)?)?)
+}
+
+/// One side of a copy.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    Memory(usize),
+    /// A handle, and bytes into the array.
+    Array(usize, usize),
+}
+
+impl Side {
+    fn layout(self, bytes: usize) -> CudaResult<Layout> {
+        match self {
+            Self::Memory(address) => Ok(Layout::line(address)),
+            Self::Array(handle, offset) => array::find(handle)?.line(offset, 0, bytes),
+        }
+    }
+}
+
+/// Copies bytes to, from or between arrays.
+pub(crate) fn copy(to: Side, from: Side, bytes: usize, stream: Option<usize>) -> CudaResult {
+    context::required()?;
+    let when = if stream.is_some() { When::InOrder } else { When::Now };
+    let (to, from) = (to.layout(bytes)?, from.layout(bytes)?);
+    submit::copy(&stream_of(stream.unwrap_or(0))?, to, from, Extent::line(bytes), Direction::ANY, when)
+}

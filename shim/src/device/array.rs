@@ -1,0 +1,227 @@
+//! CUDA arrays: memory with a shape and a format of texels, which copies fill and textures and surfaces read.
+
+use std::sync::Arc;
+
+use ptx::{Component, Texels};
+
+use super::copy::{Extent, Layout};
+use super::error::{CudaError, CudaResult};
+use super::graph::capture;
+use super::memory::{self, Kind};
+use super::{Device, attribute, stream};
+use crate::boundary::gap;
+use crate::boundary::handle::Handles;
+use crate::boundary::library::Library;
+
+/// `cudaArraySurfaceLoadStore`, `CUDA_ARRAY3D_SURFACE_LDST`
+pub(crate) const SURFACE: u32 = 2;
+/// `cudaArrayTextureGather`, `CUDA_ARRAY3D_TEXTURE_GATHER`
+const GATHER: u32 = 8;
+
+/// What a texel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Format {
+    pub(crate) component: Component,
+    /// 1, 2 or 4.
+    pub(crate) channels: u8,
+}
+
+/// Each component by `cudaChannelFormatKind` with its bits, and by `CUarray_format`.
+const COMPONENTS: [(Component, u32, u32, u32); 8] = [
+    (Component::U8, 1, 8, 0x01),
+    (Component::U16, 1, 16, 0x02),
+    (Component::U32, 1, 32, 0x03),
+    (Component::S8, 0, 8, 0x08),
+    (Component::S16, 0, 16, 0x09),
+    (Component::S32, 0, 32, 0x0a),
+    (Component::F16, 2, 16, 0x10),
+    (Component::F32, 2, 32, 0x20),
+];
+
+impl Format {
+    fn new(component: Option<Component>, channels: u32) -> Option<Self> {
+        matches!(channels, 1 | 2 | 4).then_some(Self { component: component?, channels: channels as u8 })
+    }
+
+    /// From what the runtime says: bits of each channel, and their kind.
+    pub(crate) fn of_channels(bits: [i32; 4], kind: u32) -> Option<Self> {
+        let channels = bits.iter().take_while(|bits| **bits != 0).count();
+        let alike = bits[..channels].iter().all(|each| *each == bits[0]) && bits[channels..] == [0; 4][channels..];
+        let found = COMPONENTS.iter().find(|(_, k, b, _)| alike && *k == kind && *b as i32 == bits[0]);
+        Self::new(found.map(|found| found.0), channels as u32)
+    }
+
+    /// As the runtime says it.
+    pub(crate) fn channels(self) -> ([i32; 4], u32) {
+        let found = COMPONENTS.iter().find(|found| found.0 == self.component);
+        let (kind, bits) = found.map_or((3, 0), |(_, kind, bits, _)| (*kind, *bits as i32));
+        (std::array::from_fn(|index| if index < usize::from(self.channels) { bits } else { 0 }), kind)
+    }
+
+    /// From a `CUarray_format` and a number of channels.
+    pub(crate) fn of_driver(format: u32, channels: u32) -> Option<Self> {
+        Self::new(COMPONENTS.iter().find(|found| found.3 == format).map(|found| found.0), channels)
+    }
+
+    /// As the driver says it.
+    pub(crate) fn driver(self) -> (u32, u32) {
+        let found = COMPONENTS.iter().find(|found| found.0 == self.component);
+        (found.map_or(0, |found| found.3), u32::from(self.channels))
+    }
+
+    /// Bytes of a texel.
+    pub(crate) fn bytes(self) -> usize {
+        usize::from(self.channels) * self.component.bytes() as usize
+    }
+}
+
+/// One array.
+#[derive(Debug)]
+pub(crate) struct Array {
+    pub(crate) device: &'static Device,
+    address: usize,
+    /// Texels by dimension; 0 for those that it does not have.
+    pub(crate) sizes: [usize; 3],
+    pub(crate) format: Format,
+    pub(crate) flags: u32,
+}
+
+static ARRAYS: Handles<Array> = Handles::new(17);
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        memory::free_internal(self.address);
+    }
+}
+
+impl Array {
+    fn row_bytes(&self) -> usize {
+        self.sizes[0] * self.format.bytes()
+    }
+
+    /// Where a box begins in it: bytes into a row, row, slice. Rows follow each other without gaps.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for a box that leaves the array.
+    pub(crate) fn layout(&self, at: [usize; 3], extent: Extent) -> CudaResult<Layout> {
+        let limits = [self.row_bytes(), self.sizes[1].max(1), self.sizes[2].max(1)];
+        let lengths = [extent.width, extent.height, extent.depth];
+        let fits = |axis: usize| at[axis].checked_add(lengths[axis]).is_some_and(|end| end <= limits[axis]);
+        if !(0..3).all(fits) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let pitch = limits[0];
+        let slice = pitch * limits[1];
+        Ok(Layout { address: self.address + at[2] * slice + at[1] * pitch + at[0], pitch, slice })
+    }
+
+    /// Where `bytes` one after another begin, rows following rows.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` when they leave the array.
+    pub(crate) fn line(&self, x: usize, y: usize, bytes: usize) -> CudaResult<Layout> {
+        let pitch = self.row_bytes();
+        let start = y.checked_mul(pitch).and_then(|start| start.checked_add(x));
+        let whole = pitch * self.sizes[1].max(1) * self.sizes[2].max(1);
+        match start {
+            Some(start) if start.checked_add(bytes).is_some_and(|end| end <= whole) => {
+                Ok(Layout::line(self.address + start))
+            }
+            _ => Err(CudaError::INVALID_VALUE),
+        }
+    }
+
+    /// As kernels see it.
+    pub(crate) fn texels(&self) -> Texels {
+        let [width, height, depth] = self.sizes;
+        Texels {
+            address: self.address as u64,
+            dimensions: 1 + u8::from(height > 0) + u8::from(depth > 0),
+            sizes: [width, height.max(1), depth.max(1)].map(|size| size as u32),
+            pitch: self.row_bytes() as u64,
+            slice: (self.row_bytes() * height.max(1)) as u64,
+            component: self.format.component,
+            channels: self.format.channels,
+        }
+    }
+}
+
+/// Makes an array of one, two or three dimensions.
+///
+/// # Errors
+/// `INVALID_VALUE` for sizes that the device does not have; `MEMORY_ALLOCATION`. Layers, cube maps and sparse arrays are gaps of
+/// `name`.
+pub(crate) fn create(
+    device: &'static Device,
+    sizes: [usize; 3],
+    format: Format,
+    flags: u32,
+    library: Library,
+    name: &'static str,
+) -> CudaResult<usize> {
+    if flags & !(SURFACE | GATHER) != 0 {
+        gap::record(library, name, "of layers, a cube map or another special kind of array");
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    let [width, height, depth] = sizes;
+    let limit = |number: i32| attribute::get(device, number).unwrap_or(0) as usize;
+    let limits = match (height, depth) {
+        (0, 0) => [limit(21), 0, 0],
+        (_, 0) => [limit(22), limit(23), 0],
+        _ => [limit(24), limit(25), limit(26)],
+    };
+    let is_hollow = width == 0 || (height == 0 && depth > 0);
+    if is_hollow || sizes.iter().zip(limits).any(|(size, limit)| *size > limit) || (flags & GATHER != 0 && depth > 0) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    capture::unsafe_call()?;
+    let address = memory::allocate(device, width * height.max(1) * depth.max(1) * format.bytes(), Kind::Internal)?;
+    Ok(ARRAYS.insert(Arc::new(Array { device, address, sizes, format, flags })))
+}
+
+/// The array behind a handle.
+///
+/// # Errors
+/// `INVALID_HANDLE`.
+pub(crate) fn find(handle: usize) -> CudaResult<Arc<Array>> {
+    ARRAYS.get(handle).ok_or(CudaError::INVALID_HANDLE)
+}
+
+/// Frees an array once the device is done with it.
+///
+/// # Errors
+/// `INVALID_HANDLE`.
+pub(crate) fn destroy(handle: usize) -> CudaResult {
+    capture::unsafe_call()?;
+    stream::synchronize_device(find(handle)?.device);
+    ARRAYS.remove(handle).map(drop).ok_or(CudaError::INVALID_HANDLE)
+}
+
+/// Frees all arrays of a device, as `cudaDeviceReset` does.
+pub(crate) fn reset(device: &Device) {
+    ARRAYS.remove_all(|array| array.device.ordinal == device.ordinal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_has_one_two_or_four_channels_that_are_alike() {
+        let of = Format::of_channels;
+        assert_eq!(of([8, 8, 8, 8], 1), Some(Format { component: Component::U8, channels: 4 }));
+        assert_eq!(of([16, 0, 0, 0], 2), Some(Format { component: Component::F16, channels: 1 }));
+        for (bits, kind) in
+            [([32, 32, 32, 0], 2), ([32, 0, 32, 0], 2), ([8, 16, 0, 0], 1), ([8, 0, 0, 0], 2), ([0; 4], 1)]
+        {
+            assert_eq!(of(bits, kind), None, "{bits:?} {kind}");
+        }
+        for (component, ..) in COMPONENTS {
+            let format = Format { component, channels: 2 };
+            let (bits, kind) = format.channels();
+            assert_eq!(of(bits, kind), Some(format));
+            let (number, channels) = format.driver();
+            assert_eq!(Format::of_driver(number, channels), Some(format));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Texture and surface objects: what they read and how, checked as CUDA documents it, by the handles that kernels get.
+
+use std::sync::Arc;
+
+use ptx::{Addressing, Texels, Texture};
+
+use super::address::{self, Known};
+use super::array::{self, Format};
+use super::error::{CudaError, CudaResult};
+use super::{Device, attribute, stream};
+use crate::boundary::gap;
+use crate::boundary::handle::Handles;
+use crate::boundary::library::Library;
+
+/// What an object is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// An array, by its handle.
+    Array(usize),
+    /// Memory, by address and bytes.
+    Linear { address: usize, format: Format, bytes: usize },
+    /// Rows of memory: texels of a row, rows, bytes between rows.
+    Pitched { address: usize, format: Format, width: usize, height: usize, pitch: usize },
+}
+
+/// How a texture is read: `cudaTextureDesc`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sampling {
+    /// Wrap, clamp, mirror, border.
+    pub(crate) addressing: [u32; 3],
+    /// Point, linear.
+    pub(crate) filter: u32,
+    /// Element type, normalized float.
+    pub(crate) read_mode: u32,
+    pub(crate) srgb: u32,
+    pub(crate) border: [f32; 4],
+    pub(crate) is_normalized: u32,
+    pub(crate) max_anisotropy: u32,
+    pub(crate) mipmap_filter: u32,
+    pub(crate) mipmap_bias: f32,
+    pub(crate) mipmap_clamp: [f32; 2],
+    pub(crate) no_trilinear: u32,
+    pub(crate) seamless_cube: u32,
+}
+
+const _: () = assert!(size_of::<Sampling>() == 72);
+
+/// A texture or surface object.
+#[derive(Debug)]
+pub(crate) struct Object {
+    device: &'static Device,
+    pub(crate) resource: Resource,
+    /// None for a surface.
+    pub(crate) sampling: Option<Sampling>,
+}
+
+static TEXTURES: Handles<Object> = Handles::new(18);
+static SURFACES: Handles<Object> = Handles::new(19);
+
+impl Object {
+    /// The texels, if an array is still there.
+    fn texels(&self) -> Option<Texels> {
+        let of = |address: usize, format: Format, dimensions: u8, sizes: [usize; 3], pitch: usize| Texels {
+            address: address as u64,
+            dimensions,
+            sizes: sizes.map(|size| size as u32),
+            pitch: pitch as u64,
+            slice: (pitch * sizes[1]) as u64,
+            component: format.component,
+            channels: format.channels,
+        };
+        Some(match self.resource {
+            Resource::Array(handle) => array::find(handle).ok()?.texels(),
+            Resource::Linear { address, format, bytes } => {
+                of(address, format, 1, [bytes / format.bytes(), 1, 1], bytes)
+            }
+            Resource::Pitched { address, format, width, height, pitch } => {
+                of(address, format, 2, [width, height, 1], pitch)
+            }
+        })
+    }
+
+    fn texture(&self) -> Option<Texture> {
+        let (texels, sampling) = (self.texels()?, self.sampling?);
+        let promotes = sampling.read_mode != 0;
+        if matches!(self.resource, Resource::Linear { .. }) {
+            // Nothing else applies to linear memory, and what is outside reads as zero.
+            let (addressing, border) = ([Addressing::Border; 3], [0.0; 4]);
+            return Some(Texture { texels, addressing, is_filtered: false, is_normalized: false, promotes, border });
+        }
+        let addressing = sampling.addressing.map(|mode| match mode {
+            0 => Addressing::Wrap,
+            1 => Addressing::Clamp,
+            2 => Addressing::Mirror,
+            _ => Addressing::Border,
+        });
+        let (is_filtered, is_normalized) = (sampling.filter != 0, sampling.is_normalized != 0);
+        Some(Texture { texels, addressing, is_filtered, is_normalized, promotes, border: sampling.border })
+    }
+}
+
+/// Whether memory is as textures of it have to be.
+fn check_memory(device: &Device, resource: Resource) -> CudaResult {
+    let limit = |number: i32| attribute::get(device, number).unwrap_or(0) as usize;
+    let (address, bytes, fits) = match resource {
+        Resource::Array(handle) => return array::find(handle).map(|_| ()).map_err(|_| CudaError::INVALID_VALUE),
+        Resource::Linear { address, format, bytes } => {
+            let count = bytes / format.bytes();
+            (address, bytes, (1..=limit(69)).contains(&count))
+        }
+        Resource::Pitched { address, format, width, height, pitch } => {
+            let fits = (1..=limit(70)).contains(&width)
+                && (1..=limit(71)).contains(&height)
+                && pitch <= limit(72)
+                && pitch.is_multiple_of(limit(51))
+                && width * format.bytes() <= pitch;
+            (address, if fits { (height - 1) * pitch + width * format.bytes() } else { 0 }, fits)
+        }
+    };
+    let is_aligned = address != 0 && address.is_multiple_of(limit(14));
+    if !fits || !is_aligned || address::known(address, bytes)? == Known::Unknown {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(())
+}
+
+/// Makes a texture object.
+///
+/// # Errors
+/// `INVALID_VALUE` for what CUDA does not allow. sRGB, and a border of another color than black around integers, are gaps of `name`.
+pub(crate) fn create(
+    device: &'static Device,
+    resource: Resource,
+    sampling: Sampling,
+    library: Library,
+    name: &'static str,
+) -> CudaResult<usize> {
+    if sampling.addressing.iter().any(|mode| *mode > 3) || sampling.filter > 1 || sampling.read_mode > 1 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    check_memory(device, resource)?;
+    let gap = |what: &str| {
+        gap::record(library, name, what);
+        Err(CudaError::NOT_SUPPORTED)
+    };
+    if sampling.srgb != 0 {
+        return gap("of sRGB colors");
+    }
+    let object = Object { device, resource, sampling: Some(sampling) };
+    let Some(texture) = object.texture() else { return Err(CudaError::INVALID_VALUE) };
+    if !texture.gives_floats() {
+        // Integers have no mean.
+        if texture.is_filtered {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if texture.addressing.contains(&Addressing::Border) && texture.border != [0.0; 4] {
+            return gap("of integers with a border color");
+        }
+    }
+    Ok(TEXTURES.insert(Arc::new(object)))
+}
+
+/// Makes a surface object.
+///
+/// # Errors
+/// `INVALID_VALUE` for anything but an array that was made for surfaces.
+pub(crate) fn create_surface(device: &'static Device, resource: Resource) -> CudaResult<usize> {
+    let Resource::Array(handle) = resource else { return Err(CudaError::INVALID_VALUE) };
+    match array::find(handle) {
+        Ok(found) if found.flags & array::SURFACE != 0 => {
+            Ok(SURFACES.insert(Arc::new(Object { device, resource, sampling: None })))
+        }
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+fn table(is_surface: bool) -> &'static Handles<Object> {
+    if is_surface { &SURFACES } else { &TEXTURES }
+}
+
+/// The object behind a handle.
+///
+/// # Errors
+/// `INVALID_VALUE`.
+pub(crate) fn find(is_surface: bool, handle: usize) -> CudaResult<Arc<Object>> {
+    table(is_surface).get(handle).ok_or(CudaError::INVALID_VALUE)
+}
+
+/// Removes an object once the kernels that were launched before are done with it.
+///
+/// # Errors
+/// `INVALID_VALUE`.
+pub(crate) fn destroy(is_surface: bool, handle: usize) -> CudaResult {
+    stream::synchronize_device(find(is_surface, handle)?.device);
+    table(is_surface).remove(handle).map(drop).ok_or(CudaError::INVALID_VALUE)
+}
+
+/// What a kernel finds behind a texture's handle.
+pub(super) fn seen(handle: u64) -> Option<Texture> {
+    TEXTURES.get(usize::try_from(handle).ok()?)?.texture()
+}
+
+/// What a kernel finds behind a surface's handle.
+pub(super) fn seen_surface(handle: u64) -> Option<Texels> {
+    SURFACES.get(usize::try_from(handle).ok()?)?.texels()
+}
+
+/// Removes all objects of a device, as `cudaDeviceReset` does.
+pub(crate) fn reset(device: &Device) {
+    for table in [&TEXTURES, &SURFACES] {
+        table.remove_all(|object| object.device.ordinal == device.ordinal);
+    }
+}
