@@ -10,6 +10,7 @@ use crate::device::calls::copy::stream_of;
 use crate::device::context;
 use crate::device::copy::{Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::capture;
 use crate::device::submit;
 
 /// `CUDA_ARRAY_DESCRIPTOR`
@@ -53,6 +54,7 @@ fn make(out: Out<usize>, from: Description3D, name: &'static str) -> CudaResult 
     let (device, out) = (context::required()?, out.required()?);
     let format = format(from.format, from.channels, name)?;
     let sizes = [from.width, from.height, from.depth];
+    capture::unsafe_call()?;
     Ok(out.set(array::create(device, sizes, format, from.flags, Library::CudaDriver, name)?)?)
 }
 
@@ -67,6 +69,7 @@ pub(crate) fn create_3d(out: Out<usize>, from: Out<Description3D>) -> CudaResult
 
 pub(crate) fn destroy(handle: usize) -> CudaResult {
     context::required()?;
+    capture::unsafe_call()?;
     array::destroy(handle)
 }
 

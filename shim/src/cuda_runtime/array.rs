@@ -12,6 +12,7 @@ use crate::device::calls::copy::{default_stream, stream_of};
 use crate::device::context;
 use crate::device::copy::{Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::capture;
 use crate::device::stream::Stream;
 use crate::device::submit;
 
@@ -41,6 +42,7 @@ fn create(
 ) -> CudaResult {
     let (device, out) = (context::enter()?, out.required()?);
     let format = format(description.get()?, name)?;
+    capture::unsafe_call()?;
     Ok(out.set(array::create(device, sizes, format, flags, Library::CudaRuntime, name)?)?)
 }
 
@@ -63,6 +65,7 @@ pub(crate) fn free(handle: usize) -> CudaResult {
     if handle == 0 {
         return Ok(());
     }
+    capture::unsafe_call()?;
     array::destroy(handle).map_err(invalid)
 }
 

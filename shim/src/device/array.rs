@@ -6,7 +6,6 @@ use ptx::{Component, Texels};
 
 use super::copy::{Extent, Layout};
 use super::error::{CudaError, CudaResult};
-use super::graph::capture;
 use super::memory::{self, Kind};
 use super::{Device, attribute, stream};
 use crate::boundary::gap;
@@ -174,7 +173,6 @@ pub(crate) fn create(
     if is_hollow || sizes.iter().zip(limits).any(|(size, limit)| *size > limit) || (flags & GATHER != 0 && depth > 0) {
         return Err(CudaError::INVALID_VALUE);
     }
-    capture::unsafe_call()?;
     let address = memory::allocate(device, width * height.max(1) * depth.max(1) * format.bytes(), Kind::Internal)?;
     Ok(ARRAYS.insert(Arc::new(Array { device, address, sizes, format, flags })))
 }
@@ -192,7 +190,6 @@ pub(crate) fn find(handle: usize) -> CudaResult<Arc<Array>> {
 /// # Errors
 /// `INVALID_HANDLE`.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
-    capture::unsafe_call()?;
     stream::synchronize_device(find(handle)?.device);
     ARRAYS.remove(handle).map(drop).ok_or(CudaError::INVALID_HANDLE)
 }
