@@ -6,7 +6,7 @@ mod number;
 mod print;
 mod thread;
 
-pub(crate) use image::OUTSIDE;
+pub(crate) use image::{CUBE, GATHER, INTEGERS, LAYERS, OUTSIDE};
 pub(crate) use thread::resolve_any;
 
 macro_rules! helpers {

@@ -54,8 +54,12 @@ pub struct Texels {
     pub sizes: [u32; 3],
     /// Bytes from a row to the next.
     pub pitch: u64,
-    /// Bytes from a slice to the next.
+    /// Bytes from a slice, a layer or a face to the next.
     pub slice: u64,
+    /// Layers of one or two dimensions, or faces of cubes; 0 where there are none.
+    pub layers: u32,
+    /// The layers are faces, six of each cube.
+    pub is_cube: bool,
     /// What a texel consists of.
     pub component: Component,
     /// How many components a texel has: 1, 2 or 4.
@@ -75,7 +79,9 @@ impl Texels {
 
     /// Bytes from the first texel to behind the last.
     pub fn span(&self) -> u64 {
-        u64::from(self.sizes[2] - 1) * self.slice + u64::from(self.sizes[1] - 1) * self.pitch + self.row_bytes()
+        u64::from(self.sizes[2].max(self.layers) - 1) * self.slice
+            + u64::from(self.sizes[1] - 1) * self.pitch
+            + self.row_bytes()
     }
 }
 
@@ -163,6 +169,21 @@ impl Texture {
             }
         }
         Some(sums.map(|sum| (sum as f32).to_bits()))
+    }
+
+    /// One component of the four texels that linear filtering would take, counter-clockwise from the lower left.
+    pub(crate) fn gather<R>(&self, at: [f32; 2], component: usize, read: &mut R) -> Option<[u32; 4]>
+    where
+        R: FnMut([u32; 3]) -> Option<[u8; 16]>,
+    {
+        let low = [0, 1].map(|axis| ((self.scaled(axis, at[axis]) - 0.5) * STEPS + 0.5).floor());
+        let [x, y] = low.map(|fixed| (fixed / STEPS).floor() as i64);
+        let mut all = [0; 4];
+        for (value, (right, down)) in all.iter_mut().zip([(0, 1), (1, 1), (1, 0), (0, 0)]) {
+            let texel = self.texel([self.place(0, x + right), self.place(1, y + down), Some(0)], read)?;
+            *value = texel[component];
+        }
+        Some(all)
     }
 
     fn addressing(&self, axis: usize) -> Addressing {
@@ -255,4 +276,19 @@ impl Texture {
             _ => raw,
         }
     }
+}
+
+/// The face of a cube that a direction points to, and where on it, as fractions: the guide's table of cubemap textures.
+pub(crate) fn face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
+    let (ax, ay, az) = (x.abs(), y.abs(), z.abs());
+    let (face, major, s, t) = if ax >= ay && ax >= az {
+        if x >= 0.0 { (0, ax, -z, -y) } else { (1, ax, z, -y) }
+    } else if ay >= az {
+        if y >= 0.0 { (2, ay, x, z) } else { (3, ay, x, -z) }
+    } else if z >= 0.0 {
+        (4, az, x, -y)
+    } else {
+        (5, az, -x, -y)
+    };
+    (face, [s, t].map(|value| (value / major + 1.0) / 2.0))
 }

@@ -33,7 +33,8 @@ fn texels(
         }
     }
     let address = device.put(&memory);
-    Texels { address, dimensions, sizes, pitch: pitch as u64, slice: slice as u64, component, channels }
+    let (pitch, slice) = (pitch as u64, slice as u64);
+    Texels { address, dimensions, sizes, pitch, slice, layers: 0, is_cube: false, component, channels }
 }
 
 fn bytes_of(device: &Device, texels: &Texels, [x, y, z]: [i64; 3]) -> Vec<u8> {
@@ -226,6 +227,98 @@ fn components_are_read_as_their_type_or_as_fractions() {
                 }
             }
         }
+    }
+}
+
+/// A kernel in which each thread makes a fetch that is given by its text, and writes the four elements.
+fn fetches_by(instruction: &str) -> String {
+    fetches(1, "f32", "f32").replace("tex.1d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%c0}];", instruction)
+}
+
+fn run_by(device: &Device, instruction: &str, at: &[[u32; 4]]) -> Vec<[f32; 4]> {
+    let mut other = Device::new();
+    other.textures = device.textures.clone();
+    let (from, to) = (other.put(at), other.put(&vec![[0u32; 4]; at.len()]));
+    other.share(device);
+    other.run(&image(&fetches_by(instruction)), "k", 1, at.len() as u32, &[from, FIRST_HANDLE, to]).unwrap();
+    other.get::<[f32; 4]>(to, at.len())
+}
+
+/// Layers of 5 x 5 texels, each its layer * 100 + row * 10 + column.
+fn layers(device: &mut Device, layers: u32, is_cube: bool) -> Texels {
+    let value = |at: u32| (at / 25 * 100 + at / 5 % 5 * 10 + at % 5) as f32;
+    let address = device.put(&(0..25 * layers).map(value).collect::<Vec<f32>>());
+    let (sizes, component) = ([5, 5, 1], Component::F32);
+    Texels { address, dimensions: 2, sizes, pitch: 20, slice: 100, layers, is_cube, component, channels: 1 }
+}
+
+#[test]
+fn layers_are_fetched_by_their_index() {
+    let mut device = Device::new();
+    let texels = layers(&mut device, 3, false);
+    device.textures = vec![Texture { is_filtered: true, ..plain(texels) }];
+    let instruction = "tex.a2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%c0, %c1, %c2, %c2}];";
+    let at = [(0, 0.5f32, 0.5f32), (1, 2.0, 3.5), (2, 4.5, 4.5), (7, 1.5, 0.75), (2, 1.75, 2.25)];
+    let words: Vec<[u32; 4]> = at.iter().map(|(layer, x, y)| [*layer, x.to_bits(), y.to_bits(), 0]).collect();
+    // Between columns 1 and 2 of row 3: 31.5; a quarter of the way from row 0 to 1: 2.5; and 2.25 columns, 1.75 rows from the corner.
+    let expected = [0.0, 131.5, 244.0, 203.5, 200.0 + 17.5 + 1.25];
+    for (got, expected) in run_by(&device, instruction, &words).iter().zip(expected) {
+        assert_eq!(got[0], expected);
+    }
+    let instruction = "tex.a2d.v4.f32.s32 {%r0, %r1, %r2, %r3}, [%t, {%c0, %c1, %c2, %c2}];";
+    assert_eq!(run_by(&device, instruction, &[[1, 3, 2, 0]])[0], [123.0, 0.0, 0.0, 1.0]);
+    // Counter-clockwise from the lower left, of a layer and of one image.
+    let instruction = "tld4.r.a2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%c0, %c1, %c2, %c2}];";
+    let place = [2, 2.25f32.to_bits(), 3.0f32.to_bits(), 0];
+    assert_eq!(run_by(&device, instruction, &[place])[0], [231.0, 232.0, 222.0, 221.0]);
+    device.textures = vec![plain(Texels { layers: 0, ..texels })];
+    let instruction = "tld4.r.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%c1, %c2}];";
+    assert_eq!(run_by(&device, instruction, &[place])[0], [31.0, 32.0, 22.0, 21.0]);
+}
+
+/// Of a face: its axis and the direction along it, and the same for s and t.
+type Face = (usize, f32, [(usize, f32); 2]);
+
+#[test]
+fn a_cube_is_looked_at_from_its_middle() {
+    // The guide's table: face, major axis, and the axes of s and t with their signs.
+    let table: [Face; 6] = [
+        (0, 1.0, [(2, -1.0), (1, -1.0)]),
+        (0, -1.0, [(2, 1.0), (1, -1.0)]),
+        (1, 1.0, [(0, 1.0), (2, 1.0)]),
+        (1, -1.0, [(0, 1.0), (2, -1.0)]),
+        (2, 1.0, [(0, 1.0), (1, -1.0)]),
+        (2, -1.0, [(0, -1.0), (1, -1.0)]),
+    ];
+    let mut device = Device::new();
+    let texels = layers(&mut device, 12, true);
+    device.textures = vec![plain(texels)];
+    let mut random = Random(9);
+    let directions: Vec<[f32; 3]> =
+        (0..256).map(|_| [0; 3].map(|_| (random.next() % 2001) as f32 / 1000.0 - 1.0)).collect();
+    for cube in [0, 1] {
+        let instruction = if cube == 0 {
+            "tex.cube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%c1, %c2, %c3, %c3}];"
+        } else {
+            "tex.acube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%c0, %c1, %c2, %c3}];"
+        };
+        let at: Vec<[u32; 4]> = directions.iter().map(|[x, y, z]| [1, x.to_bits(), y.to_bits(), z.to_bits()]).collect();
+        let got = run_by(&device, instruction, &at);
+        let mut faces = [0; 6];
+        for (direction, got) in directions.iter().zip(got) {
+            let longest = direction.iter().fold(0f32, |most, part| most.max(part.abs()));
+            let (face, (_, _, axes)) = table
+                .iter()
+                .enumerate()
+                .find(|(_, (axis, sign, _))| direction[*axis] * sign == longest)
+                .expect("a part is the longest");
+            let [s, t] =
+                axes.map(|(axis, sign)| ((sign * direction[axis] / longest + 1.0) / 2.0 * 5.0).floor().min(4.0));
+            let expected = (cube * 6 + face) as f32 * 100.0 + t * 10.0 + s;
+            assert_eq!(got[0], expected, "{direction:?}");
+            faces[face] += 1;
+        }
+        assert!(faces.iter().all(|count| *count > 10), "{faces:?}");
     }
 }
 

@@ -1,7 +1,7 @@
-//! Textures and surfaces: `tex`, `suld.b` and `sust.b` of one to three dimensions, by objects.
+//! Textures and surfaces: `tex`, `tld4`, `suld.b` and `sust.b` of one to three dimensions, of layers and cubes, by objects.
 
 use super::*;
-use crate::helper::OUTSIDE;
+use crate::helper::{CUBE, GATHER, INTEGERS, LAYERS, OUTSIDE};
 
 use Scalar::*;
 
@@ -9,6 +9,7 @@ impl<'a> Decoder<'a> {
     pub(super) fn image(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
         match base {
             "tex" => self.texture(m, ops)?,
+            "tld4" => self.gather(m, ops)?,
             "suld" => self.surface(false, m, ops)?,
             "sust" => self.surface(true, m, ops)?,
             _ => return Ok(false),
@@ -16,28 +17,36 @@ impl<'a> Decoder<'a> {
         Ok(true)
     }
 
-    fn dimensions(&mut self, m: &mut Modifiers<'a>) -> Check<u64> {
-        match m.take_any(&["1d", "2d", "3d"]) {
+    /// The dimensions of an image, with what it has of layers and cubes, as helpers want them.
+    fn geometry(&mut self, m: &mut Modifiers<'a>) -> Check<u64> {
+        match m.take_any(&["1d", "2d", "3d", "a1d", "a2d", "cube", "acube"]) {
             Some("1d") => Ok(1),
             Some("2d") => Ok(2),
-            Some(_) => Ok(3),
-            None => unsupported("images of layers, cubes and several samples"),
+            Some("3d") => Ok(3),
+            Some("a1d") => Ok(1 | LAYERS),
+            Some("a2d") => Ok(2 | LAYERS),
+            Some("cube") => Ok(2 | CUBE),
+            Some(_) => Ok(2 | CUBE | LAYERS),
+            None => unsupported("images of several samples"),
         }
     }
 
-    /// The object and the coordinates of `[object, {x, y}]`.
-    fn place(&mut self, operand: &'a Operand, dimensions: u64, scalar: Scalar) -> Check<Vec<Val>> {
+    /// The object, three coordinates and the layer of `[object, {layer, x, y}]`.
+    fn place(&mut self, operand: &'a Operand, geometry: u64, scalar: Scalar) -> Check<Vec<Val>> {
         let Operand::Address { base, coordinates, .. } = operand else {
             return invalid("[object, {x, ...}] is expected");
         };
         let given = match &coordinates[..] {
             [Operand::Vector(list)] => &list[..],
-            [one] if dimensions == 1 => std::slice::from_ref(one),
+            [one] if geometry == 1 => std::slice::from_ref(one),
             [_, _] => return unsupported("a sampler apart from its texture"),
             _ => return invalid("the coordinates must be in braces"),
         };
-        // The fourth of a volume means nothing.
-        let wanted = if dimensions == 3 { 4 } else { dimensions as usize };
+        let layers = usize::from(geometry & LAYERS != 0);
+        // Cubes are looked at in a direction.
+        let count = if geometry & CUBE != 0 { 3 } else { (geometry & 3) as usize };
+        // The fourth of three means nothing.
+        let wanted = (count + layers).next_power_of_two();
         if given.len() != wanted {
             return invalid(format!("{wanted} coordinates are expected"));
         }
@@ -49,10 +58,11 @@ impl<'a> Decoder<'a> {
             other => self.src(other, B64)?,
         };
         let mut all = vec![object];
-        for coordinate in &given[..dimensions as usize] {
+        for coordinate in &given[layers..layers + count] {
             all.push(self.src(coordinate, scalar)?);
         }
         all.resize(4, Val::Imm(0));
+        all.push(if layers > 0 { self.src(&given[0], U32)? } else { Val::Imm(0) });
         Ok(all)
     }
 
@@ -60,7 +70,29 @@ impl<'a> Decoder<'a> {
         if m.list.iter().any(|word| matches!(*word, "level" | "grad" | "base")) {
             return unsupported("a level of a texture");
         }
-        let dimensions = self.dimensions(m)?;
+        let geometry = self.geometry(m)?;
+        self.fetch(geometry, m, ops)
+    }
+
+    /// Four texels of which each gives the same component.
+    fn gather(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let names = ["r", "g", "b", "a"];
+        let component = m.one_of(&names)?;
+        let component = names.iter().position(|name| *name == component).unwrap_or(0) as u64;
+        let geometry = self.geometry(m)?;
+        if geometry & 3 != 2 {
+            return invalid("texels are gathered in two dimensions");
+        }
+        if geometry & CUBE != 0 {
+            return unsupported("texels gathered from a cube");
+        }
+        if m.list.last() != Some(&"f32") {
+            return invalid("coordinates of a gather are of .f32");
+        }
+        self.fetch(geometry | GATHER | component << 8, m, ops)
+    }
+
+    fn fetch(&mut self, geometry: u64, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         if !m.take("v4") {
             return unsupported("a fetch of other than four elements");
         }
@@ -68,7 +100,11 @@ impl<'a> Decoder<'a> {
         if result == F16 {
             return unsupported("a fetch of .f16");
         }
-        if !matches!(result, U32 | S32 | F32) || !matches!(coordinate, S32 | F32) {
+        let by_integers = coordinate == S32;
+        if !matches!(result, U32 | S32 | F32)
+            || !(by_integers || coordinate == F32)
+            || (by_integers && geometry & CUBE != 0)
+        {
             return invalid(format!("a fetch of .{} by .{}", result.name(), coordinate.name()));
         }
         let [d, place, rest @ ..] = ops else { return invalid("the operands of a fetch") };
@@ -80,8 +116,8 @@ impl<'a> Decoder<'a> {
             return invalid("4 destinations are expected");
         }
         let dst = list.iter().map(|d| self.dst(d, result)).collect::<Check<Vec<_>>>()?;
-        let src = self.place(place, dimensions, coordinate)?;
-        let mode = dimensions | u64::from(coordinate == S32) << 4;
+        let src = self.place(place, geometry, coordinate)?;
+        let mode = if by_integers { geometry | INTEGERS } else { geometry };
         let all = self.emit(Op::System(Helper::FetchTexel, mode), B128, src);
         self.push(Op::Unpack, dst, vec![all, Val::Imm(32), Val::Imm(128)]);
         Ok(())
@@ -92,7 +128,10 @@ impl<'a> Decoder<'a> {
             return unsupported("surface accesses that convert");
         }
         m.one_of(&["b"])?;
-        let dimensions = self.dimensions(m)?;
+        let geometry = self.geometry(m)?;
+        if geometry & CUBE != 0 {
+            return invalid("faces of cubes are layers of a surface");
+        }
         m.take_any(&["ca", "cg", "cs", "cv", "wb", "wt"]);
         let count: usize = match m.take_any(&["v2", "v4"]) {
             Some("v2") => 2,
@@ -114,8 +153,8 @@ impl<'a> Decoder<'a> {
         if list.len() != count {
             return invalid(format!("{count} elements are expected"));
         }
-        let mut src = self.place(place, dimensions, S32)?;
-        let mode = dimensions
+        let mut src = self.place(place, geometry, S32)?;
+        let mode = geometry
             | u64::from(scalar.bytes().trailing_zeros()) << 4
             | (count as u64) << 8
             | outside << 12

@@ -3,10 +3,17 @@
 use super::thread::{fail, noted};
 use crate::memory_ops::Access;
 use crate::state::{Context, Images, TRAP_ILLEGAL, TRAP_MISALIGNED, TrapAccess, Warp};
-use crate::texture::{Texels, Texture};
+use crate::texture::{Texels, Texture, face};
 
 /// Outside the surface: the kernel stops, the nearest bytes inside are taken, or reads give 0 and writes are dropped.
 pub(crate) const OUTSIDE: [&str; 3] = ["trap", "clamp", "zero"];
+
+/// In the mode of an access: the image has layers, is a cube.
+pub(crate) const LAYERS: u64 = 1 << 20;
+pub(crate) const CUBE: u64 = 1 << 21;
+/// In the mode of a fetch: coordinates are integers, or four texels are gathered (of a component, from bit 8 on).
+pub(crate) const INTEGERS: u64 = 1 << 4;
+pub(crate) const GATHER: u64 = 1 << 5;
 
 const CLAMP: u64 = 1;
 const ZERO: u64 = 2;
@@ -44,15 +51,33 @@ fn no_image(context: &mut Context, handle: u64) {
     context.trap_access = TrapAccess::of_image("image", Access::Read, 0);
 }
 
-/// `tex`: the object and three coordinates to four numbers of 32 bits. The mode has the dimensions, and 16 for integer coordinates.
+/// `tex` and `tld4`: the object, three coordinates and a layer to four numbers of 32 bits. The mode has the dimensions.
 pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64) {
     context.warp = warp;
     let handle = context.args[0] as u64;
     let coordinates: [u32; 3] = std::array::from_fn(|axis| context.args[1 + axis] as u32);
-    let Some(texture) = texture(context, handle).filter(|found| u64::from(found.texels.dimensions) == mode & 3) else {
+    let has_layers = mode & (LAYERS | CUBE) != 0;
+    let fits = |texels: &Texels| {
+        u64::from(texels.dimensions) == mode & 3
+            && (texels.layers > 0) == has_layers
+            && texels.is_cube == (mode & CUBE != 0)
+    };
+    let Some(mut texture) = texture(context, handle).filter(|found| fits(&found.texels)) else {
         return no_image(context, handle);
     };
-    let texels = texture.texels;
+    let mut texels = texture.texels;
+    let mut floats = coordinates.map(f32::from_bits);
+    if has_layers {
+        // A layer that there is not is the last one.
+        let mut layer = context.args[4] as u32;
+        if texels.is_cube {
+            let (face, [s, t]) = face(floats);
+            floats = [s, t, 0.0];
+            texture.is_normalized = true;
+            layer = layer.min(texels.layers / 6 - 1) * 6 + face;
+        }
+        texels.address += u64::from(layer.min(texels.layers - 1)) * texels.slice;
+    }
     let bytes = u64::from(texels.texel_bytes());
     let mut read = |[x, y, z]: [u32; 3]| {
         let offset = u64::from(z) * texels.slice + u64::from(y) * texels.pitch + u64::from(x) * bytes;
@@ -63,10 +88,12 @@ pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64
         unsafe { std::ptr::copy_nonoverlapping(address as *const u8, all.as_mut_ptr(), bytes as usize) };
         Some(all)
     };
-    let found = if mode & 16 != 0 {
+    let found = if mode & GATHER != 0 {
+        texture.gather([floats[0], floats[1]], (mode >> 8 & 3) as usize, &mut read)
+    } else if mode & INTEGERS != 0 {
         texture.at(coordinates.map(|word| word as i32), &mut read)
     } else {
-        texture.fetch(coordinates.map(f32::from_bits), &mut read)
+        texture.fetch(floats, &mut read)
     };
     let words = found.unwrap_or_default();
     context.result = words.iter().rev().fold(0, |all, word| all << 32 | u128::from(*word));
@@ -81,18 +108,24 @@ pub(super) extern "C" fn access(context: &mut Context, warp: &mut Warp, mode: u6
     let bytes = element * count;
     context.result = 0;
     let handle = context.args[0] as u64;
-    let Some(texels) = surface(context, handle).filter(|found| u64::from(found.dimensions) == dimensions) else {
+    // Faces of cubes are layers.
+    let has_layers = mode & LAYERS != 0;
+    let fits = |texels: &Texels| u64::from(texels.dimensions) == dimensions && (texels.layers > 0) == has_layers;
+    let Some(texels) = surface(context, handle).filter(fits) else {
         return no_image(context, handle);
     };
     let mut at: [i64; 3] = std::array::from_fn(|axis| i64::from(context.args[1 + axis] as u32 as i32));
+    if has_layers {
+        at[2] = i64::from(context.args[4] as u32 as i32);
+    }
     let limits = [
         texels.row_bytes().saturating_sub(bytes) as i64,
         i64::from(texels.sizes[1]) - 1,
-        i64::from(texels.sizes[2]) - 1,
+        i64::from(texels.sizes[2].max(texels.layers)) - 1,
     ];
     let mut inside = texels.row_bytes() >= bytes;
     for (axis, limit) in limits.into_iter().enumerate() {
-        if axis as u64 >= dimensions {
+        if axis as u64 >= dimensions && !(axis == 2 && has_layers) {
             at[axis] = 0;
         } else if outside == CLAMP {
             at[axis] = at[axis].clamp(0, limit);
@@ -122,7 +155,7 @@ pub(super) extern "C" fn access(context: &mut Context, warp: &mut Warp, mode: u6
         // SAFETY: all of the surface is in memory that the kernel may touch, and `bytes` from here on are inside of it.
         unsafe {
             if stores {
-                let value = context.args[4 + index].to_le_bytes();
+                let value = context.args[5 + index].to_le_bytes();
                 std::ptr::copy_nonoverlapping(value.as_ptr(), far as *mut u8, element as usize);
             } else {
                 std::ptr::copy_nonoverlapping(far as *const u8, packed[near..].as_mut_ptr(), element as usize);

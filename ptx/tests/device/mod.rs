@@ -15,6 +15,7 @@ use ptx::{
 pub(crate) struct Device {
     buffers: Vec<Vec<u128>>,
     sizes: Vec<usize>,
+    shared: Vec<Range<u64>>,
     pub(crate) printed: Mutex<Vec<u8>>,
     pub(crate) assertions: Mutex<Vec<Assertion>>,
     heap: Mutex<Vec<(Vec<u128>, usize)>>,
@@ -33,6 +34,7 @@ impl Memory for Device {
         let heap = self.heap.lock().unwrap();
         let all = self.buffers.iter().zip(&self.sizes).chain(heap.iter().map(|(b, s)| (b, s)));
         all.map(|(buffer, size)| buffer.as_ptr() as u64..buffer.as_ptr() as u64 + *size as u64)
+            .chain(self.shared.iter().cloned())
             .find(|r| r.contains(&address))
     }
 
@@ -98,6 +100,14 @@ impl Device {
         assert!(self.range(address).is_some_and(|r| r.end - address >= (count * size_of::<T>()) as u64));
         // SAFETY: inside a buffer, as just checked; every T of the tests is a number.
         unsafe { std::slice::from_raw_parts(address as *const T, count) }.to_vec()
+    }
+
+    /// Lets kernels reach the memory of another device as well, which outlives this one.
+    pub(crate) fn share(&mut self, other: &Self) {
+        self.shared.extend(other.buffers.iter().zip(&other.sizes).map(|(buffer, size)| {
+            let start = buffer.as_ptr() as u64;
+            start..start + *size as u64
+        }));
     }
 
     pub(crate) fn text(&self) -> String {
