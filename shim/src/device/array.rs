@@ -12,6 +12,10 @@ use crate::boundary::gap;
 use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
 
+/// `cudaArrayLayered`, `CUDA_ARRAY3D_LAYERED`: the depth counts layers.
+const LAYERED: u32 = 1;
+/// `cudaArrayCubemap`, `CUDA_ARRAY3D_CUBEMAP`: the depth counts faces, six of each cube.
+const CUBE: u32 = 4;
 /// `cudaArraySurfaceLoadStore`, `CUDA_ARRAY3D_SURFACE_LDST`
 pub(crate) const SURFACE: u32 = 2;
 /// `cudaArrayTextureGather`, `CUDA_ARRAY3D_TEXTURE_GATHER`
@@ -133,10 +137,13 @@ impl Array {
     /// As kernels see it.
     pub(crate) fn texels(&self) -> Texels {
         let [width, height, depth] = self.sizes;
+        let (depth, layers) = if self.flags & (LAYERED | CUBE) == 0 { (depth, 0) } else { (0, depth) };
         Texels {
             address: self.address as u64,
             dimensions: 1 + u8::from(height > 0) + u8::from(depth > 0),
             sizes: [width, height.max(1), depth.max(1)].map(|size| size as u32),
+            layers: layers as u32,
+            is_cube: self.flags & CUBE != 0,
             pitch: self.row_bytes() as u64,
             slice: (self.row_bytes() * height.max(1)) as u64,
             component: self.format.component,
@@ -145,10 +152,10 @@ impl Array {
     }
 }
 
-/// Makes an array of one, two or three dimensions.
+/// Makes an array of one, two or three dimensions, of layers or of the faces of cubes.
 ///
 /// # Errors
-/// `INVALID_VALUE` for sizes that the device does not have; `MEMORY_ALLOCATION`. Layers, cube maps and sparse arrays are gaps of
+/// `INVALID_VALUE` for sizes that the device does not have; `MEMORY_ALLOCATION`. Sparse arrays and other special kinds are gaps of
 /// `name`.
 pub(crate) fn create(
     device: &'static Device,
@@ -158,19 +165,30 @@ pub(crate) fn create(
     library: Library,
     name: &'static str,
 ) -> CudaResult<usize> {
-    if flags & !(SURFACE | GATHER) != 0 {
-        gap::record(library, name, "of layers, a cube map or another special kind of array");
+    if flags & !(LAYERED | SURFACE | CUBE | GATHER) != 0 {
+        gap::record(library, name, "of a sparse or another special kind of array");
         return Err(CudaError::NOT_SUPPORTED);
     }
     let [width, height, depth] = sizes;
     let limit = |number: i32| attribute::get(device, number).unwrap_or(0) as usize;
+    let is_layered = flags & LAYERED != 0;
+    let has_layers = flags & (LAYERED | CUBE) != 0;
     let limits = match (height, depth) {
+        _ if flags & CUBE != 0 && is_layered => [limit(53), limit(53), limit(54)],
+        _ if flags & CUBE != 0 => [limit(52), limit(52), 6],
+        (0, _) if is_layered => [limit(42), 0, limit(43)],
+        _ if is_layered => [limit(27), limit(28), limit(29)],
         (0, 0) => [limit(21), 0, 0],
         (_, 0) => [limit(22), limit(23), 0],
         _ => [limit(24), limit(25), limit(26)],
     };
-    let is_hollow = width == 0 || (height == 0 && depth > 0);
-    if is_hollow || sizes.iter().zip(limits).any(|(size, limit)| *size > limit) || (flags & GATHER != 0 && depth > 0) {
+    let is_hollow = width == 0 || (height == 0 && depth > 0 && !has_layers) || (has_layers && depth == 0);
+    let is_no_cube = flags & CUBE != 0 && (width != height || !depth.is_multiple_of(6));
+    if is_hollow
+        || is_no_cube
+        || sizes.iter().zip(limits).any(|(size, limit)| *size > limit)
+        || (flags & GATHER != 0 && depth > 0 && !is_layered)
+    {
         return Err(CudaError::INVALID_VALUE);
     }
     let address = memory::allocate(device, width * height.max(1) * depth.max(1) * format.bytes(), Kind::Internal)?;

@@ -67,6 +67,8 @@ impl Object {
             sizes: sizes.map(|size| size as u32),
             pitch: pitch as u64,
             slice: (pitch * sizes[1]) as u64,
+            layers: 0,
+            is_cube: false,
             component: format.component,
             channels: format.channels,
         };
@@ -149,6 +151,9 @@ pub(crate) fn create(
     }
     let object = Object { device, resource, sampling: Some(sampling) };
     let Some(texture) = object.texture() else { return Err(CudaError::INVALID_VALUE) };
+    if sampling.seamless_cube != 0 && texture.texels.is_cube {
+        return gap("that is filtered across the edges of a cube");
+    }
     if !texture.gives_floats() {
         // Integers have no mean.
         if texture.is_filtered {

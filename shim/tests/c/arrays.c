@@ -40,6 +40,24 @@ static void allocation(void) {
     format = channels(32, 0, 0, 0, cudaChannelFormatKindFloat);
     SAME(cudaMallocArray(&array, &format, 0, 8, 0), cudaErrorInvalidValue);
     SAME(cudaMallocArray(&array, &format, 131073, 0, 0), cudaErrorInvalidValue);
+    /* Layers, and cubes of six square faces. */
+    struct cudaExtent layered = {8, 4, 5}, row = {8, 0, 5}, cube = {8, 8, 6};
+    SAME(cudaMalloc3DArray(&array, &format, layered, cudaArrayLayered), cudaSuccess);
+    SAME(cudaArrayGetInfo(NULL, &extent, &flags, array), cudaSuccess);
+    EXPECT(extent.depth == 5 && flags == cudaArrayLayered);
+    SAME(cudaFreeArray(array), cudaSuccess);
+    SAME(cudaMalloc3DArray(&array, &format, row, cudaArrayLayered), cudaSuccess);
+    SAME(cudaFreeArray(array), cudaSuccess);
+    SAME(cudaMalloc3DArray(&array, &format, row, 0), cudaErrorInvalidValue);
+    SAME(cudaMalloc3DArray(&array, &format, cube, cudaArrayCubemap), cudaSuccess);
+    SAME(cudaFreeArray(array), cudaSuccess);
+    cube.depth = 12;
+    SAME(cudaMalloc3DArray(&array, &format, cube, cudaArrayCubemap), cudaErrorInvalidValue);
+    SAME(cudaMalloc3DArray(&array, &format, cube, cudaArrayCubemap | cudaArrayLayered), cudaSuccess);
+    SAME(cudaFreeArray(array), cudaSuccess);
+    SAME(cudaMalloc3DArray(&array, &format, layered, cudaArrayCubemap), cudaErrorInvalidValue);
+    layered.depth = 2049;
+    SAME(cudaMalloc3DArray(&array, &format, layered, cudaArrayLayered), cudaErrorInvalidValue);
     SAME(cudaMallocArray(&array, NULL, 8, 8, 0), cudaErrorInvalidValue);
     SAME(cudaGetChannelDesc(&found, NULL), cudaErrorInvalidValue);
     (void)cudaGetLastError();
