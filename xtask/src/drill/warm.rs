@@ -17,6 +17,8 @@ const FEW: &str = "case(/^(train|fresh|collectives|elastic)/) & matrix.torch = \
 const SHARED_WORK: &str = "compute/meta[";
 /// Ranks that leave by `_exit`, with their communicator: which was the first depends on timing (docs/reports.md).
 const LEAVE: [&str; 2] = ["findings/fixed[", "findings/backward-fixed"];
+/// A rank dies, and torchrun may end the other one before it comes to the operation that finds it lost (suites/ddp.yaml).
+const ENDED_BY_TORCHRUN: &str = "ddp/elastic[";
 /// For one run of the suites.
 const LIMIT: Duration = PATIENCE.saturating_mul(30);
 
@@ -85,12 +87,12 @@ fn run(workspace: &Workspace, warm: &str, tally: &mut Tally) -> Result<BTreeMap<
         let report =
             |file: &Option<String>| file.as_ref().map_or(Ok(String::new()), |file| deterministic(&run.join(file)));
         let is_shared = attempt.case.starts_with(SHARED_WORK);
-        let leaves = LEAVE.iter().any(|case| attempt.case.starts_with(case));
+        let is_timed = LEAVE.iter().chain([&ENDED_BY_TORCHRUN]).any(|case| attempt.case.starts_with(case));
         let parts = vec![
             ("the verdict", attempt.verdict.clone()),
             ("what failed", attempt.failures.join("\n")),
             ("how processes ended", attempt.ends.clone()),
-            ("the cluster report", if leaves { String::new() } else { report(&attempt.report)? }),
+            ("the cluster report", if is_timed { String::new() } else { report(&attempt.report)? }),
             ("the device reports", if is_shared { String::new() } else { report(&attempt.devices)? }),
         ];
         came.insert(attempt.case.clone(), Came { parts, attempt });
