@@ -19,12 +19,14 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/gradients.py", "gradients.py"),
     ("fixtures/findings/graphs.py", "graphs.py"),
     ("fixtures/findings/host.py", "host.py"),
+    ("fixtures/findings/kernels.py", "kernels.py"),
     ("fixtures/findings/not_finite.py", "not_finite.py"),
     ("fixtures/findings/order.py", "order.py"),
     ("fixtures/findings/races.py", "races.py"),
     ("fixtures/findings/replicas.py", "replicas.py"),
     ("fixtures/findings/splits.py", "splits.py"),
     ("fixtures/findings/threads.py", "threads.py"),
+    ("fixtures/findings/triton_bugs.py", "triton_bugs.py"),
     ("fixtures/findings/uninitialized.py", "uninitialized.py"),
     ("fixtures/src/bin/bugs/kernels.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/memory.rs", "fixture-bugs"),
@@ -36,7 +38,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 /// What is beside the programs without a list of bugs: it looks at how findings come about, or its mistakes are its own.
-const NOT_LISTED: &[&str] = &["captured.py", "ends.py", "kernels.py", "late.py", "pattern.py", "triton_bugs.py"];
+const NOT_LISTED: &[&str] = &["captured.py", "ends.py", "late.py", "pattern.py"];
 
 /// The suites of the corpus. Others run some of its programs, too.
 const SUITES: &[&str] = &["corpus", "findings", "misuse"];
@@ -45,8 +47,13 @@ const SUITES: &[&str] = &["corpus", "findings", "misuse"];
 const TOGETHER: &[&str] = &["backward.py", "compiled.py", "host.py", "order.py", "races.py", "splits.py"];
 
 /// What finds the bugs of a program, where that is not looked for by default.
-const SANITIZERS: &[(&str, &str)] =
-    &[("not_finite.py", "finite"), ("replicas.py", "replicas"), ("uninitialized.py", "init")];
+const SANITIZERS: &[(&str, &str)] = &[
+    ("kernels.py", "sync"),
+    ("not_finite.py", "finite"),
+    ("replicas.py", "replicas"),
+    ("triton_bugs.py", "memory"),
+    ("uninitialized.py", "init"),
+];
 
 /// What is checked in another way than by a finding.
 const NO_FINDING: &[&str] = &["leak"];
