@@ -30,7 +30,8 @@ pub fn is_on() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
-/// Annotations of what did not pass, the worst first, then of flaky cases. Files are named from the repository's root.
+/// Annotations of what did not pass, the worst first, one for each case; then, while there is room, of the other lines that their
+/// failures name; then of flaky cases. Files are named from the repository's root.
 pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
     let file = |place: &SourceLocation| repository_path(workspace, &run.info.directory, &place.file);
     let mut text = String::new();
@@ -42,15 +43,28 @@ pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
         let place = failure.place.clone().unwrap_or_default();
         command("error", file(&place), &place, &title, &details(&[failure]))
     });
+    let title = |case: &CaseRun| format!("{}: {}", case.info.case, case.verdict().map_or("", Verdict::word));
     let cases = bad.iter().map(|(_, case)| {
-        let verdict = case.verdict().map_or("", Verdict::word);
-        let title = format!("{}: {verdict}", case.info.case);
         let failures: Vec<&Failure> = case.failures().collect();
-        let place = failures.iter().find_map(|failure| failure.place.as_ref()).unwrap_or(&case.info.place);
         let message = format!("{}\nagain: {}", message(case, &failures), words::rerun(case));
-        command("error", file(place), place, &title, &message)
+        let place = first_place(case);
+        command("error", file(place), place, &title(case), &message)
     });
-    text.extend(teardowns.chain(cases).take(MOST_ANNOTATIONS));
+    // The case's own annotation tells all of them, but stands on one line.
+    let other_lines = bad.iter().flat_map(|(_, case)| {
+        let mut annotated = vec![first_place(case)];
+        let failures = case.failures().filter_map(|failure| Some((failure, failure.place.as_ref()?)));
+        let on_new_lines = failures.filter(move |(_, place)| {
+            let is_new = annotated.iter().all(|other| (&other.file, other.line) != (&place.file, place.line));
+            annotated.push(place);
+            is_new
+        });
+        on_new_lines.filter_map(|(failure, place)| {
+            let file = file(place)?;
+            Some(command("error", Some(file), place, &title(case), &details(&[failure])))
+        })
+    });
+    text.extend(teardowns.chain(cases).chain(other_lines).take(MOST_ANNOTATIONS));
     let flaky =
         run.cases.iter().filter(|case| case.flaky() && severity(case.verdict().unwrap_or(&Verdict::Passed)).is_none());
     let flaky = flaky.map(|case| {
@@ -77,6 +91,11 @@ pub fn add_summary(render: impl FnOnce(usize) -> String) -> Result<(), String> {
     let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| format!("cannot write the job summary {}: {error}", path.display()))
+}
+
+/// Where the annotation of a case stands.
+fn first_place(case: &CaseRun) -> &SourceLocation {
+    case.failures().find_map(|failure| failure.place.as_ref()).unwrap_or(&case.info.place)
 }
 
 /// 0 for the worst; `None` if it is not an error.
@@ -113,6 +132,7 @@ fn details(failures: &[&Failure]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::event::Event;
     use crate::report::html::tests::{finished, run};
 
     #[test]
@@ -126,5 +146,37 @@ mod tests {
         assert_eq!(lines.len(), MOST_ANNOTATIONS);
         assert!(lines[0].contains("title=s/b%3A broken::") && lines[1].contains("title=s/t%3A timeout::"), "{text}");
         assert!(lines[2].contains("title=s/f0%3A failed::"), "{text}");
+    }
+
+    #[test]
+    fn every_line_that_failures_name_has_one() {
+        let failure = |file: &str, line: usize| Failure {
+            place: Some(SourceLocation { file: file.into(), line, column: 1 }),
+            kind: "race".into(),
+            expected: "none".into(),
+            got: format!("at {line}"),
+            next: String::new(),
+        };
+        let failed = |name: &str, failures: Vec<Failure>| {
+            let [mut attempt, end] = finished(name, Verdict::Failed, 5);
+            if let Event::AttemptFinished { attempt, .. } = &mut attempt {
+                attempt.failures = failures;
+            }
+            [attempt, end]
+        };
+        let lines = [("/w/r/a.py", 3), ("/w/r/a.py", 3), ("/w/r/b.py", 5), ("/elsewhere/c.py", 7)];
+        let several = failed("s/several", lines.map(|(file, line)| failure(file, line)).into());
+        let one = failed("s/one", vec![failure("/w/r/b.py", 5)]);
+        let text = annotations(&run(&[several, one]), Some(Path::new("/w/r")));
+        let found: Vec<&str> = text.lines().map(|line| line.split("::").nth(1).unwrap()).collect();
+        assert_eq!(
+            found,
+            [
+                "error file=a.py,line=3,col=1,title=s/several%3A failed",
+                "error file=b.py,line=5,col=1,title=s/one%3A failed",
+                "error file=b.py,line=5,col=1,title=s/several%3A failed",
+            ]
+        );
+        assert!(text.lines().next().unwrap().contains("at 7"), "the case's own annotation tells all: {text}");
     }
 }
