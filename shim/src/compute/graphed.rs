@@ -70,18 +70,11 @@ impl Recording {
         }
         let is_plain = |tensor: Tensor| matches!(tensor.form(), Some(Form::Plain | Form::Quantized));
         let all_plain = tensors_of(operator, arguments).into_iter().all(is_plain);
-        // A list that somebody else has cannot keep views for good.
-        let all_own = operator.schema().arguments.iter().zip(arguments).all(|(kind, slot)| {
-            *kind != Kind::Tensors
-                || slot.tag != torch().layout.tags.list
-                || object::is_sole(slot.payload as *mut c_void)
-        });
-        if !all_plain || !all_own {
+        if !all_plain {
             self.capture.invalidate();
-            let why = if all_plain { "a list of tensors that is shared" } else { "a sparse tensor" };
-            gap::record(Library::Torch, &operator.name, "in a CUDA graph");
+            gap::record(Library::Torch, &operator.name, "a sparse tensor in a CUDA graph");
             exception::not_implemented(&format!(
-                "{}: {why} in a CUDA graph is not supported on the simulated GPU (a gap of ftest, not of the program)",
+                "{}: a sparse tensor in a CUDA graph is not supported on the simulated GPU (a gap of ftest, not of the program)",
                 operator.name
             ));
         }
@@ -100,7 +93,7 @@ impl Recording {
         });
         let hidden = Hidden::begin();
         Kept {
-            arguments: arguments.iter().map(Value::another).collect(),
+            arguments: arguments.iter().map(Value::to_keep).collect(),
             accesses: Accesses::begin(operator, arguments, self.index),
             unwritten: Unwritten::begin(operator, arguments),
             hidden,

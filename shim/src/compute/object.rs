@@ -2,7 +2,7 @@
 //! made; what is read or written here is what libtorch's own inline accessors read and write.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::cxx::{DataPtr, Device, IValue, MaybeDevice, Stack};
 use super::layout::at;
@@ -523,4 +523,18 @@ static REPLACEABLE: u8 = 1;
 pub(super) unsafe fn list_items<'a>(list: *mut c_void) -> &'a mut [IValue] {
     // SAFETY: the vector is the list's first member.
     unsafe { (*list.byte_add(at::LIST).cast::<Stack>()).items() }
+}
+
+/// The `c10::TypePtr` of the members of a `c10::detail::ListImpl`, with a reference of its own.
+///
+/// # Safety
+/// `list` is a live one.
+pub(super) unsafe fn list_type(list: *mut c_void) -> [*mut c_void; 2] {
+    // SAFETY: the type is the list's second member.
+    let kind = unsafe { list.byte_add(at::LIST + size_of::<Stack>()).cast::<[*mut c_void; 2]>().read() };
+    if !kind[1].is_null() {
+        // SAFETY: a `std::shared_ptr`'s block, live as the list is: in libstdc++ the count of its owners is behind its table.
+        unsafe { (*kind[1].byte_add(size_of::<usize>()).cast::<AtomicU32>()).fetch_add(1, Ordering::Relaxed) };
+    }
+    kind
 }

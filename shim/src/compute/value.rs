@@ -26,6 +26,20 @@ impl Value {
         Self(*value)
     }
 
+    /// The same for good: of a list that somebody else has too, a copy, whose members may be replaced.
+    pub(super) fn to_keep(value: &IValue) -> Self {
+        let is_list = value.tag == torch().layout.tags.list;
+        if !is_list || object::is_sole(value.payload as *mut c_void) {
+            return Self::another(value);
+        }
+        let shared = value.payload as *mut c_void;
+        // SAFETY: a live list, whose members stay while they are counted.
+        let items = unsafe { object::list_items(shared) };
+        items.iter().for_each(object::retain_value);
+        // SAFETY: the type of a live list.
+        list(items.iter().copied(), unsafe { object::list_type(shared) })
+    }
+
     /// The CPU in the place of a device that is given.
     pub(super) fn on_cpu(self) -> Self {
         if self.0.tag != torch().layout.tags.device {
@@ -71,14 +85,14 @@ impl Value {
     pub(super) fn bools(values: &[bool]) -> Self {
         let values = values.iter().map(|value| IValue::new(torch().layout.tags.boolean, u64::from(*value)));
         // SAFETY: the getter of a type that lives as long as the process.
-        list(values, unsafe { (torch().symbols.bool_type)() })
+        list(values, [unsafe { (torch().symbols.bool_type)() }, std::ptr::null_mut()])
     }
 
     /// `int[]`
     pub(super) fn ints(values: &[i64]) -> Self {
         let values = values.iter().map(|value| IValue::new(tag::INT, *value as u64));
         // SAFETY: the getter of a type that lives as long as the process.
-        list(values, unsafe { (torch().symbols.int_type)() })
+        list(values, [unsafe { (torch().symbols.int_type)() }, std::ptr::null_mut()])
     }
 
     /// The tensor; None for none and for an undefined one.
@@ -190,11 +204,10 @@ impl Drop for Value {
 /// Bytes of a `ListImpl`: table, counts, a vector, a type.
 const LIST_SIZE: usize = 56;
 
-fn list(values: impl Iterator<Item = IValue>, kind: *mut c_void) -> Value {
+/// `kind` is a `c10::TypePtr` with a reference for the list: a pointer, and a null where the type is a singleton.
+fn list(values: impl Iterator<Item = IValue>, mut kind: [*mut c_void; 2]) -> Value {
     let mut vector = CxxVector::new();
     values.for_each(|value| vector.push(value));
-    // A type that is a singleton is a pointer and a null.
-    let mut kind = [kind, std::ptr::null_mut()];
     // SAFETY: the constructor of a block of the object's size; C++'s delete frees what malloc made. It moves the vector's
     // values away, and the count of references is ours to set, as `make_intrusive` does.
     unsafe {

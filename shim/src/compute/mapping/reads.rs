@@ -45,7 +45,7 @@ const OVERWRITING: [&str; 25] = [
 ];
 
 /// Operators that move elements, or look at those that another argument names. A buffer that is full in part is right for them.
-const PICKING: [&str; 41] = [
+const PICKING: [&str; 42] = [
     "_chunk_cat",
     "_embedding_bag",
     "_embedding_bag_forward_only",
@@ -55,6 +55,7 @@ const PICKING: [&str; 41] = [
     "_unsafe_index",
     "as_strided_copy",
     "cat",
+    "chunk_cat_mixed_dtype",
     "constant_pad_nd",
     "copy_",
     "embedding",
