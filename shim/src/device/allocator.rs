@@ -111,13 +111,13 @@ impl Allocator {
         }
         let (offset, taken) = if size > SHARED {
             let taken = (size + self.gap).next_multiple_of(PAGE);
-            (self.take_pages(taken)?, taken)
+            (self.take_pages(taken, size.next_multiple_of(PAGE))?, taken)
         } else {
             let taken = (size.max(1) + self.gap).next_multiple_of(ALIGNMENT);
             let offset = match self.shared.take(taken) {
                 Some(offset) => offset,
                 None => {
-                    let page = self.take_pages(PAGE)?;
+                    let page = self.take_pages(PAGE, PAGE)?;
                     self.shared.insert(page, PAGE);
                     self.shared.take(taken)?
                 }
@@ -128,12 +128,13 @@ impl Allocator {
         Some(offset)
     }
 
-    fn take_pages(&mut self, length: usize) -> Option<usize> {
-        if self.used + length > self.limit {
+    /// `length` bytes of addresses, of which the first `counted` are in use. What fits into a GPU's memory does so with gaps, too.
+    fn take_pages(&mut self, length: usize, counted: usize) -> Option<usize> {
+        if self.used + counted > self.limit {
             return None;
         }
         let offset = self.pages.take(length)?;
-        self.used += length;
+        self.used += counted;
         Some(offset)
     }
 
@@ -141,6 +142,7 @@ impl Allocator {
     pub(crate) fn free(&mut self, offset: usize) -> Option<Freed> {
         let (size, taken) = self.live.remove(&offset)?;
         let pages = if size > SHARED {
+            self.used -= size.next_multiple_of(PAGE);
             Some((offset, taken))
         } else {
             let (start, length) = self.shared.insert(offset, taken);
@@ -148,12 +150,12 @@ impl Allocator {
             let end = (start + length) / PAGE * PAGE;
             (first < end).then(|| {
                 self.shared.carve(first, end - first);
+                self.used -= end - first;
                 (first, end - first)
             })
         };
         if let Some((start, length)) = pages {
             self.pages.insert(start, length);
-            self.used -= length;
         }
         Some(Freed { size, pages })
     }
@@ -219,8 +221,9 @@ mod tests {
         let small = [memory.allocate(512).unwrap(), memory.allocate(512).unwrap()];
         assert_eq!((small[1] - small[0], memory.find(small[0] + 512)), (1024, None));
         let large = memory.allocate(2 * PAGE).unwrap();
-        assert_eq!((memory.find(large + 2 * PAGE), memory.used()), (None, 4 * PAGE));
+        assert_eq!((memory.find(large + 2 * PAGE), memory.used()), (None, 3 * PAGE), "a gap takes addresses, no memory");
         assert_eq!(memory.free(large), Some(Freed { size: 2 * PAGE, pages: Some((large, 3 * PAGE)) }));
+        assert!(memory.allocate(7 * PAGE).is_some() && memory.used() == 8 * PAGE);
     }
 
     #[test]
