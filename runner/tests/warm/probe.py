@@ -64,6 +64,14 @@ show("rest of the arguments", [len(word) for word in sys.argv])
 faulthandler.dump_traceback(sys.stderr, all_threads=False)
 warnings.warn("from far below", stacklevel=5)
 atexit.register(print, "the last word")
+
+
+class Goes:
+    def __del__(self, write=os.write):
+        write(1, b"a global goes\n")
+
+
+goes = Goes()
 sys.stdout.write("no end of line")
 
 end = sys.argv[-1]

@@ -141,12 +141,14 @@ class Warm:
             sys.orig_argv = [os.fsdecode(word) for word in request.words]
             sys.executable = os.fsdecode(request.interpreter)
             put_first(program.first_on_path())
+            renew_main()
             start = program.start()
         except OSError as error:
             request.fail(error)
         request.admit(None)
         request.report.close()
         os.write(2, self.said)
+        libc.ftest_forked()
         return start
 
     def check(self, request):
@@ -240,6 +242,14 @@ def renew_times():
     if logging is not None:
         # In nanoseconds from CPython 3.13 on.
         logging._startTime = time.time_ns() if type(logging._startTime) is int else time.time()
+
+
+def renew_main():
+    """The module that the program becomes: what was there at the freeze is never collected, and its globals would not be deleted at the
+    end."""
+    before = sys.modules["__main__"]
+    main = sys.modules["__main__"] = type(sys)("__main__")
+    vars(main).update((name, {} if name == "__annotations__" else value) for name, value in vars(before).items())
 
 
 def put_first(directory):
