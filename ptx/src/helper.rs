@@ -5,9 +5,11 @@ mod image;
 mod number;
 mod print;
 mod thread;
+mod video;
 
 pub(crate) use image::{CUBE, GATHER, INTEGERS, LAYERS, OUTSIDE};
 pub(crate) use thread::resolve_any;
+pub(crate) use video::{LanesMode, WholeMode};
 
 macro_rules! helpers {
     ($($name:ident = $function:path),* $(,)?) => {
@@ -44,7 +46,8 @@ helpers! {
     DotProduct = number::dot_product,
     Prmt = number::prmt,
     PackedInt = number::packed,
-    Video = number::video,
+    Video = video::whole,
+    VideoLanes = video::lanes,
     CvtPack = number::pack,
     Clock = thread::clock,
     // With the context: the slow way of an access.
