@@ -218,7 +218,7 @@ const ROWS: &[Row] = &[
     ),
     Row(
         "Miscellaneous",
-        "brkpt, nanosleep, pmevent, trap, setmaxnreg; vprintf, malloc, free, __assertfail",
+        "brkpt, nanosleep, pmevent, trap, setmaxnreg; vprintf, malloc, free, __assertfail; launches from kernels",
         &["nanosleep.u32 100;", "pmevent 3;", "setmaxnreg.inc.sync.aligned.u32 96;"],
         &[],
     ),
