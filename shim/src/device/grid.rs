@@ -8,6 +8,8 @@ use protocol::ids::SiteId;
 use ptx::{Assertion, Caller, Child, Host, Memory, Mistake, Texels, Texture};
 
 use super::children::{self, Children};
+use super::error::CudaError;
+use super::graph::condition;
 use super::memory::{self, Kind};
 use super::{Device, address, misuse, texture};
 use crate::sanitizer::owner::Blocks;
@@ -104,6 +106,16 @@ impl Host for Grid<'_> {
 
     fn error_text(&self, code: u32) -> u64 {
         children::error_text(self.device, code)
+    }
+
+    fn set_conditional(&self, handle: u64, value: u32) {
+        if condition::set(handle, value).is_err() {
+            eprintln!(
+                "fakegpu: device {}: cudaGraphSetConditional: {handle:#x} is no condition of a graph",
+                self.device.ordinal
+            );
+            self.device.fail(CudaError::LAUNCH_FAILURE);
+        }
     }
 
     fn malloc(&self, bytes: u64) -> u64 {
