@@ -432,8 +432,8 @@ static const char COUNT_DOWN[] =
     "  ret;\n"
     "}\n";
 
-static cudaGraphNodeParams fills(int *to, int value) {
-    cudaGraphNodeParams params = {cudaGraphNodeTypeMemset};
+static struct cudaGraphNodeParams fills(int *to, int value) {
+    struct cudaGraphNodeParams params = {.type = cudaGraphNodeTypeMemset};
     params.memset.dst = to, params.memset.value = value, params.memset.elementSize = 4;
     params.memset.width = COUNT, params.memset.height = 1;
     return params;
@@ -463,7 +463,7 @@ static void conditional(cudaStream_t stream) {
         SAME(cudaGraphConditionalHandleCreate(&handles[i], graph, defaults[i], i < 4), cudaSuccess);
     SAME(cudaGraphConditionalHandleCreate(&handles[4], graph, 0, 2), cudaErrorInvalidValue);
 
-    cudaGraphNodeParams params = fills(out, 5);
+    struct cudaGraphNodeParams params = fills(out, 5);
     SAME(cudaGraphAddNode(&node, graph, NULL, NO_DATA 0, &params), cudaSuccess);
     SAME(cudaGraphNodeGetType(node, &type), cudaSuccess);
     SAME(type, cudaGraphNodeTypeMemset);
@@ -473,7 +473,7 @@ static void conditional(cudaStream_t stream) {
         cudaGraphCondTypeIf, cudaGraphCondTypeIf, cudaGraphCondTypeSwitch, cudaGraphCondTypeSwitch};
     const unsigned sizes[4] = {1, 2, 3, 2};
     for (int i = 0; i < 4; i++) {
-        cudaGraphNodeParams choice = {cudaGraphNodeTypeConditional};
+        struct cudaGraphNodeParams choice = {.type = cudaGraphNodeTypeConditional};
         choice.conditional.handle = handles[i], choice.conditional.type = kinds[i], choice.conditional.size = sizes[i];
         SAME(cudaGraphAddNode(&after, graph, &node, NO_DATA 1, &choice), cudaSuccess);
         SAME(cudaGraphNodeGetType(after, &type), cudaSuccess);
@@ -488,7 +488,7 @@ static void conditional(cudaStream_t stream) {
         SAME(cudaGraphDestroy(bodies[0]), cudaErrorInvalidValue);
         node = after;
     }
-    cudaGraphNodeParams loop = {cudaGraphNodeTypeConditional};
+    struct cudaGraphNodeParams loop = {.type = cudaGraphNodeTypeConditional};
     loop.conditional.handle = 12345, loop.conditional.type = cudaGraphCondTypeWhile, loop.conditional.size = 1;
     SAME(cudaGraphAddNode(&after, graph, NULL, NO_DATA 0, &loop), cudaErrorInvalidValue);
     loop.conditional.handle = handles[4], loop.conditional.size = 2;
@@ -501,7 +501,7 @@ static void conditional(cudaStream_t stream) {
     SAME(cuModuleGetFunction(&count_down, module, "count_down"), CUDA_SUCCESS);
     int *sum = middle;
     void *arguments[] = {&in, &sum, &handles[4]};
-    cudaGraphNodeParams kernel = {cudaGraphNodeTypeKernel};
+    struct cudaGraphNodeParams kernel = {.type = cudaGraphNodeTypeKernel};
     kernel.kernel.func = (void *)count_down, kernel.kernel.kernelParams = arguments;
     kernel.kernel.gridDim.x = kernel.kernel.gridDim.y = kernel.kernel.gridDim.z = 1;
     kernel.kernel.blockDim = kernel.kernel.gridDim;
@@ -538,25 +538,25 @@ static void conditional(cudaStream_t stream) {
     SAME(cudaGraphCreate(&graph, 0), cudaSuccess);
     SAME(cudaGraphCreate(&child, 0), cudaSuccess);
     SAME(cudaEventCreate(&event), cudaSuccess);
-    params = (cudaGraphNodeParams){cudaGraphNodeTypeEmpty};
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeEmpty};
     SAME(cudaGraphAddNode(&node, child, NULL, NO_DATA 0, &params), cudaSuccess);
-    params = (cudaGraphNodeParams){cudaGraphNodeTypeGraph};
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeGraph};
     params.graph.graph = child;
     SAME(cudaGraphAddNode(&node, graph, NULL, NO_DATA 0, &params), cudaSuccess);
-    params = (cudaGraphNodeParams){cudaGraphNodeTypeMemcpy};
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeMemcpy};
     params.memcpy.copyParams.srcPtr = make_pitched(out), params.memcpy.copyParams.dstPtr = make_pitched(in);
     params.memcpy.copyParams.extent.width = 32, params.memcpy.copyParams.extent.height = 1;
     params.memcpy.copyParams.extent.depth = 1, params.memcpy.copyParams.kind = cudaMemcpyDeviceToDevice;
     SAME(cudaGraphAddNode(&after, graph, &node, NO_DATA 1, &params), cudaSuccess);
-    params = (cudaGraphNodeParams){cudaGraphNodeTypeEventRecord};
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeEventRecord};
     params.eventRecord.event = event;
     SAME(cudaGraphAddNode(&node, graph, &after, NO_DATA 1, &params), cudaSuccess);
-    params = (cudaGraphNodeParams){cudaGraphNodeTypeWaitEvent};
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeWaitEvent};
     params.eventWait.event = event;
     SAME(cudaGraphAddNode(&after, graph, &node, NO_DATA 1, &params), cudaSuccess);
-    params = (cudaGraphNodeParams){(enum cudaGraphNodeType)99};
+    params = (struct cudaGraphNodeParams){.type = (enum cudaGraphNodeType)99};
     SAME(cudaGraphAddNode(&node, graph, NULL, NO_DATA 0, &params), cudaErrorInvalidValue);
-    params = (cudaGraphNodeParams){cudaGraphNodeTypeEmpty};
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeEmpty};
     params.reserved2 = 1;
     SAME(cudaGraphAddNode(&node, graph, NULL, NO_DATA 0, &params), cudaErrorInvalidValue);
     size_t count;
